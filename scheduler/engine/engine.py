@@ -262,7 +262,7 @@ class Engine:
     @property
     def _blocked(self) -> frozenset[str]:
         """Return the profiles of which no pod may be tried now."""
-        return self.suspended.profiles if self.groups.holds else self.suspended.blocked
+        return self.suspended.profiles if self.groups.first else self.suspended.blocked
 
     def objection(self, bind: Bind) -> str:
         """Return why a bind must not be sent any more, or an empty text; asked right before each sending."""

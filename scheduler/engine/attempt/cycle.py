@@ -60,7 +60,7 @@ def filter_all(attempt: Attempt, pre: PreFiltered) -> tuple[BoolColumn, tuple[Re
     """Filter all rows that pre-filter left, and sample what passes if that is wanted."""
     nodes = attempt.nodes
     among = nodes.exists if pre.rows is None else nodes.exists & pre.rows
-    outside = _promise_outside(attempt, pre)
+    outside = [] if pre.rows is None else _promise_outside(attempt, pre)
     feasible, rejections = filter_rows(attempt, among)
     rejections += outside
     if attempt.percentage < 100:

@@ -46,12 +46,14 @@ class InFlight:
         "states",
         "steps",
         "tells_nomination",
+        "uid",
     )
 
     def __init__(
         self, queued: QueuedPod, cycle: Cycle, runner: Runner, states: States, node: str
     ) -> None:
         self.queued = queued
+        self.uid = queued.uid
         self.cycle = cycle
         self.runner = runner
         self.states = states
@@ -74,11 +76,6 @@ class InFlight:
         self.ends_at = 0.0
         self.seen_on = ""
         self.tells_nomination = False
-
-    @property
-    def uid(self) -> str:
-        """Return the pod's uid."""
-        return self.queued.uid
 
 
 class Ended(msgspec.Struct, frozen=True):

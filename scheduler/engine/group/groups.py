@@ -69,7 +69,8 @@ class Groups:
         # Groups of which members or description changed and at which nobody has looked since.
         self._changed: dict[str, GroupPlanner] = {}
         self._late: dict[str, set[str]] = {}  # members that waited for others on their way
-        self._first: set[str] = set()  # groups before which nobody is decided
+        # Groups that were left half bound: before them no pod is tried.
+        self.first: set[str] = set()
         self._refused = Refusals(queues, steps)
         self._counts = steps.observation.groups
         self._counts.watch(self.planners)
@@ -187,11 +188,6 @@ class Groups:
 
     # An attempt
 
-    @property
-    def holds(self) -> bool:
-        """Whether no pod may be tried before the groups that were left half bound are decided."""
-        return bool(self._first)
-
     def resume(self, now: float) -> None:
         """Begin with the groups that whoever decided before left half bound.
 
@@ -207,7 +203,7 @@ class Groups:
             member = next((one for one in taken if one is not None), None)
             if member is not None:
                 self.begin(member, now)
-        self._first = {run.key for run in (*self._runs.values(), *self._line)}
+        self.first = {run.key for run in (*self._runs.values(), *self._line)}
 
     def begin(self, queued: QueuedPod, now: float) -> None:
         """Plan the group of a popped member."""
@@ -304,7 +300,7 @@ class Groups:
     def concluded(self, run: GroupRun, outcome: Any, now: float) -> None:
         """Carry out what the planning of a group has come to."""
         self._runs.pop(run.name, None)
-        self._first.discard(run.key)
+        self.first.discard(run.key)
         if isinstance(outcome, Exception):
             run.room.release()
             self._engine.fault(run.planner.name, "PlanGroup", outcome)
@@ -380,7 +376,7 @@ class Groups:
         self._queues.retry(sorted(self._late.pop(key, ())), "GroupBindingEnded", now)
 
     def _put_back(self, run: GroupRun, now: float) -> None:
-        self._first.discard(run.key)
+        self.first.discard(run.key)
         run.room.release()
         for member in run.members:
             if self._refused.is_waiting(member):

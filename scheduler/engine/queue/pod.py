@@ -43,6 +43,7 @@ class QueuedPod:
         "told",
         "told_at",
         "told_since",
+        "uid",
         "was_flushed",
         "where",
         "woken_by",
@@ -50,6 +51,7 @@ class QueuedPod:
 
     def __init__(self, pod: Pod, sequence: int, now: float, group: str = "") -> None:
         self.pod = pod
+        self.uid = pod.metadata.uid
         self.group = group  # the key of the group that it is decided with, empty on its own
         self.profile = pod.spec.scheduler_name
         self.sequence = sequence
@@ -72,11 +74,6 @@ class QueuedPod:
         self.was_flushed = False
         # The event that ended its wait, until the attempt that follows is over.
         self.woken_by = ""
-
-    @property
-    def uid(self) -> str:
-        """Return the pod's uid."""
-        return self.pod.metadata.uid
 
     @property
     def priority(self) -> int:
