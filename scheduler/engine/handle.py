@@ -23,6 +23,7 @@ from scheduler.framework.groups import GroupPlanner
 from scheduler.framework.handle import TrackerT
 from scheduler.framework.profile import Profile, ProfileSpec, build_profile
 from scheduler.framework.registry import Registry
+from scheduler.objects.node import Node
 from scheduler.objects.pod import Pod
 from scheduler.state.cluster import Cluster
 from scheduler.state.podindex import PodIndex
@@ -92,6 +93,11 @@ class EngineHandle:
         """Return all pods that hold room, bound and assumed."""
         return self._cluster.pods
 
+    def node(self, name: str) -> Node | None:
+        """Return a node as the API server shows it, None if it is not known."""
+        row = self._cluster.table.rows.get(name)
+        return None if row is None else self._cluster.table.nodes[row]
+
     def objects(self, kind: str) -> Objects:
         """Return the known objects of a kind by `namespace/name` or `name`."""
         return self._cluster.store.of(kind)
@@ -148,8 +154,7 @@ class EngineHandle:
 
     def node_warning(self, node: str, profile: str, reason: str, text: str) -> None:
         """Say something about a node, as an event on it."""
-        row = self._cluster.table.rows.get(node)
-        known = None if row is None else self._cluster.table.nodes[row]
+        known = self.node(node)
         if known is not None:
             event = failure.node_event(known, profile, reason, text, self.now())
             self._shared.outbox.put(event)

@@ -9,6 +9,7 @@ from collections.abc import Hashable, Mapping, Sequence
 from typing import Protocol, TypeVar
 
 from scheduler.framework.disruption import Units
+from scheduler.objects.node import Node
 from scheduler.objects.pod import Pod
 from scheduler.state.podindex import PodIndex
 from scheduler.state.store import Objects
@@ -33,6 +34,10 @@ class Handle(Protocol):
     @property
     def profiles(self) -> frozenset[str]:
         """Names of all profiles of this process: pods of other schedulers are foreign."""
+        ...
+
+    def node(self, name: str) -> Node | None:
+        """Return a node as the API server shows it, None if it is not known; for hints."""
         ...
 
     def objects(self, kind: str) -> Objects:

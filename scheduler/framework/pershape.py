@@ -15,7 +15,7 @@ from scheduler.state.shapes import Shape
 
 ValueT = TypeVar("ValueT")
 
-_MOST_PODS = 65536
+_MOST_PODS = 131072
 _NOTHING: Any = object()
 
 

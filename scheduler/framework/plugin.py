@@ -173,7 +173,7 @@ class Plugin(Generic[ArgsT]):
 
         What these say of a row then depends on the key, the row (all rows, if not `local`) and the
         facts in `reads` alone: not on the time, on `nodes.feasible`, or on trackers that follow other
-        facts. It is kept and brought up to date from pod to pod. None skips the plugin at all
+        facts; `hint` is asked once for waiting pods of one key and priority. It is kept and brought up to date from pod to pod. None skips the plugin at all
         points but `permit` and `post_bind`; its `pre_filter` and `pre_score` must say Skip of such pods
         themselves, too, as they may be asked about hypothetical nodes. The key follows from the pod's
         shape (spec without the node's name, labels, namespace, controller) and from `key_follows`.

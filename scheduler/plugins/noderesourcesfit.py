@@ -16,6 +16,7 @@ from scheduler.framework import (
     Handle,
     IntColumn,
     Nodes,
+    PerPod,
     PerSpec,
     Plugin,
     Pod,
@@ -40,6 +41,7 @@ from scheduler.state.resources import (
 )
 
 REASON_PODS = "Too many pods"
+LARGEST_PRIORITY = 2**31 - 1
 _ALWAYS_COUNTED = (CPU, MEMORY, EPHEMERAL)
 
 Cells = Callable[[int], int]
@@ -83,8 +85,12 @@ class NodeResourcesFit(Plugin[NodeResourcesFitArgs]):
         super().__init__(args, handle)
         self._wanted = PerSpec(self._wants)
         self._scored = PerSpec(self._scored_amounts)
+        self._wants_of = PerPod(self._wants)
         self._strategies: dict[tuple[ResourceSpec, ...], Strategy] = {}
         self._classes = handle.objects(DEVICE_CLASS)
+        # Of the last pod that went: the change, what is left on its node, the lowest priority there. What
+        # becomes free later is another change.
+        self._left: tuple[Change, Amounts | None, int] | None = None
         self.key_follows = (self._classes,)
 
     def key(self, pod: Pod) -> tuple[Wanted, Scored, tuple[str, ...]]:
@@ -142,14 +148,43 @@ class NodeResourcesFit(Plugin[NodeResourcesFitArgs]):
         """Whether the pod may find room now: room was given back, or a node grew or appeared."""
         if change.kind == "Node":
             old = None if change.old is None else amounts(change.old.status.allocatable)
-            return _grew(self._wants(pod), old, amounts(change.node.status.allocatable))
+            return _grew(self._wants_of.of(pod), old, amounts(change.node.status.allocatable))
         before, after = change.before, change.after
+        if change.verb == "delete" and before is not None:
+            return self._takes_now(before.node, change, pod)
         if change.verb != "update" or before is None or after is None:
-            return True  # a pod went away, or the waiting pod itself asks for less
+            return True  # a promise of room ended, or the waiting pod itself asks for less
         return before.node != after.node or any(
             before.requests.get(name, 0) > after.requests.get(name, 0)
-            for name, _ in self._wants(pod)
+            for name, _ in self._wants_of.of(pod)
         )
+
+    def _takes_now(self, name: str, change: Change, pod: Pod) -> bool:
+        """Whether the node that a pod has left takes this one now, or might if others went, too.
+
+        kube-scheduler wakes whoever wants any of what was freed, and so tries pods that fit nowhere again
+        whenever a pod ends somewhere.
+        """
+        wanted = self._wants_of.of(pod)
+        if self._left is None or self._left[0] is not change:
+            self._left = (change, *self._left_on(name))
+        _, room, lowest = self._left
+        if room is None or lowest < pod.priority or (self._classes and self._devices(wanted)):
+            return True
+        return room[PODS] >= 1 and not any(amount > room.get(name, 0) for name, amount in wanted)
+
+    def _left_on(self, name: str) -> tuple[Amounts | None, int]:
+        """Return what pods have left of a node (None if it is not known), and their lowest priority."""
+        node = self.handle.node(name)
+        if node is None:
+            return None, 0
+        placed = self.handle.pods.on(name).values()
+        room = dict(amounts(node.status.allocatable))
+        room[PODS] = room.get(PODS, 0) - len(placed)
+        for one in placed:
+            for resource, amount in one.requests.items():
+                room[resource] = room.get(resource, 0) - amount
+        return room, min((one.pod.priority for one in placed), default=LARGEST_PRIORITY)
 
     def _wants(self, pod: Pod) -> Wanted:
         requests = counted(pod_requests(pod))

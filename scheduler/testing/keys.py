@@ -1,7 +1,7 @@
 """The law of keys: pods with one key are treated alike, and what is kept of them stays right.
 
 A plugin that has a `key` promises that its verdict follows from the key, the row and the facts in
-`reads`. Its samples are put to it while pods leave and nodes change; a runner that has kept its answers
+`reads`, and that its hint says the same to pods of one key and priority. Its samples are put to it while pods leave and nodes change; a runner that has kept its answers
 must say what one says that has met nobody.
 """
 
@@ -21,6 +21,7 @@ from scheduler.framework.runner import Runner
 from scheduler.framework.status import Code, Status
 from scheduler.objects.plain import read_node
 from scheduler.objects.pod import Pod
+from scheduler.state.change import Change
 from scheduler.testing.evaluate import look
 from scheduler.testing.laws import differences
 from scheduler.testing.scene import Scene
@@ -83,17 +84,37 @@ def _faults_of_cells(
             yield f"pod {pod.key}: score_cells and score differ"
 
 
+def _faults_of_hints(trial: Trial, scene: Scene, change: Change) -> Iterator[str]:
+    """Yield pods of one key and priority of which a hint says different things."""
+    plugin = scene.plugin
+    if not plugin.serves("hint") or change.facts.isdisjoint(plugin.reads):
+        return
+    known: dict[Any, tuple[str, bool]] = {}
+    for pod in trial.pods():
+        key = plugin.key(pod)
+        if key is None or key is EACH_POD:
+            continue
+        said = bool(plugin.hint(change, pod))
+        other, before = known.setdefault((pod.priority, key), (pod.key, said))
+        if before != said:
+            yield f"pods {other} and {pod.key}: one key, but the hint tells them apart"
+
+
 def _faults_of_kept(trial: Trial, scene: Scene) -> Iterator[str]:
     """Change the cluster bit by bit; what was kept must say what a runner says that kept nothing."""
     manifests = list(trial.samples.nodes)
     scene.runner = Runner(scene.profile)
     for number, placed in enumerate(list(scene.cluster.pods)):
-        scene.follow(scene.cluster.drop_pod(placed.pod.metadata.uid))
+        change = scene.cluster.drop_pod(placed.pod.metadata.uid)
+        scene.follow(change)
+        yield from _faults_of_hints(trial, scene, change)
         if number < len(manifests):
             twin = read_node(manifests[number])
             name = manifests[number - 1]["metadata"]["name"]
             meta = replace(twin.metadata, name=name)
-            scene.follow(scene.cluster.put_node(replace(twin, metadata=meta)))
+            change = scene.cluster.put_node(replace(twin, metadata=meta))
+            scene.follow(change)
+            yield from _faults_of_hints(trial, scene, change)
         kept = list(trial.looks(scene))
         runner, scene.runner = scene.runner, Runner(scene.profile)
         yield from differences(kept, trial.looks(scene), "to a runner that kept nothing")

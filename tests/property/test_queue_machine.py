@@ -415,7 +415,9 @@ class QueueMachine(RuleBasedStateMachine):
         wakeups, flying = self.queues._unschedulable_pods, self.queues._in_flight
         waiting = {u for u, k in self.model.items() if k.where in (PARKED, GATED)}
         assert waiting == {queued.uid for queued in wakeups.parked()}
-        assert waiting == {uid for pods in wakeups._parked.values() for uid in pods}
+        assert waiting == {
+            uid for kinds in wakeups._parked.values() for pods in kinds.values() for uid in pods
+        }
         tracked = {u for u, k in self.model.items() if k.where is FLYING}
         assert tracked == set(flying._since)
         if not tracked:

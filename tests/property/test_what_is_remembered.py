@@ -67,6 +67,8 @@ REMEMBERED: Mapping[str, str] = {
     "NominatedPods": ANSWERS,
     "Nominations._priorities": ANSWERS,
     "NodeResourcesFit._strategies": ANSWERS,
+    "NodeResourcesFit._left": ANSWERS,
+    "PerPod": ANSWERS,
     "Trees._labelled": ANSWERS,
     "ClusterTopologyPlacementGroup._answers": ANSWERS,
     "_Answer": ANSWERS,

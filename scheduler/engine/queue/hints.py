@@ -2,16 +2,18 @@
 
 Unschedulable pods are kept by the plugins that rejected them, gated ones by the plugin that holds
 them back. A change reaches the plugins that read one of its facts; their hints have the last word.
+A hint is asked once for all pods that its plugin treats alike: of a hundred thousand that wait for the same
+thing, a change that does not help costs as much as of one.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from functools import cached_property
 from typing import Any
 
 from scheduler.engine.queue.pod import QueuedPod
-from scheduler.framework.plugin import Plugin
+from scheduler.framework.plugin import EACH_POD, Plugin
 from scheduler.framework.profile import Profile
 from scheduler.state import facts
 from scheduler.state.change import Change
@@ -43,8 +45,16 @@ class UnschedulablePods:
         self._complain = complain
         self._hinted = hinted
         self._now_s = now_s
-        self._parked: dict[str, dict[str, QueuedPod]] = {}
+        # By plugin and by what its hint goes by, the pods by uid.
+        self._parked: dict[str, dict[Hashable, dict[str, QueuedPod]]] = {}
+        self._held: dict[str, tuple[tuple[str, Hashable], ...]] = {}
         self._all: dict[str, QueuedPod] = {}
+
+    @cached_property
+    def _hinting(self) -> frozenset[str]:
+        """The plugins that look closer at a change; of a name there is one class."""
+        plugins = (one for profile in self._profiles.values() for one in profile.plugins.items())
+        return frozenset(name for name, plugin in plugins if plugin.serves("hint"))
 
     @cached_property
     def _readers(self) -> dict[str, tuple[str, ...]]:
@@ -53,51 +63,73 @@ class UnschedulablePods:
 
     def park(self, queued: QueuedPod) -> None:
         """Keep a rejected or gated pod until a change may help it."""
-        self._all[queued.uid] = queued
-        for plugin in _held_by(queued):
-            self._parked.setdefault(plugin, {})[queued.uid] = queued
+        uid = queued.uid
+        self._all[uid] = queued
+        held = self._held[uid] = tuple(
+            (name, self._kind(queued, name)) for name in _held_by(queued)
+        )
+        for name, kind in held:
+            self._parked.setdefault(name, {}).setdefault(kind, {})[uid] = queued
 
     def unpark(self, queued: QueuedPod) -> None:
         """Forget a pod that leaves its place."""
         self._all.pop(queued.uid, None)
-        for plugin in _held_by(queued):
-            self._parked.get(plugin, {}).pop(queued.uid, None)
+        for name, kind in self._held.pop(queued.uid, ()):
+            pods = self._parked[name][kind]
+            del pods[queued.uid]
+            if not pods:
+                del self._parked[name][kind]
 
-    def parked(self) -> list[QueuedPod]:
-        """Return all unschedulable and gated pods in the order they came."""
-        return list(self._all.values())
+    def __len__(self) -> int:
+        return len(self._all)
+
+    def parked(self) -> Iterator[QueuedPod]:
+        """Yield all unschedulable and gated pods in the order they came."""
+        return iter(self._all.values())
 
     def count(self, profile: str, plugin: str) -> int:
         """Return how many pods of a profile a plugin keeps waiting."""
-        return sum(q.profile == profile for q in self._parked.get(plugin, {}).values())
+        kinds = self._parked.get(plugin, {}).values()
+        return sum(queued.profile == profile for pods in kinds for queued in pods.values())
 
     def helped_by(self, change: Change) -> list[QueuedPod]:
         """Return the pods that a change may help, in the order they came."""
         if not self._all:
             return []
         found: dict[str, QueuedPod] = {}
-        for plugin in self._plugins_reading(change.facts):
-            for uid, queued in self._parked.get(plugin, {}).items():
-                if uid not in found and self.may_help(queued, change):
-                    found[uid] = queued
+        for name in self._plugins_reading(change.facts):
+            for pods in self._parked.get(name, {}).values():
+                if self._helps(name, next(iter(pods.values())), change):
+                    found.update(pods)
         return sorted(found.values(), key=lambda queued: queued.sequence)
 
     def may_help(self, queued: QueuedPod, change: Change) -> bool:
         """Whether a change touches what a rejecting plugin reads, and its hint agrees."""
-        plugins = self._profiles[queued.profile].plugins
-        for name in _held_by(queued):
-            plugin = plugins.get(name)
-            if plugin is None:
-                if name in BY_ANYTHING or facts.NODE_ADDED in change.facts:
-                    return True
-            elif change.facts.intersection(plugin.reads) and self._hint(plugin, change, queued):
-                return True
-        return False
+        return any(self._helps(name, queued, change) for name in _held_by(queued))
+
+    def _helps(self, name: str, queued: QueuedPod, change: Change) -> bool:
+        """Whether a change may help a pod as far as one of the plugins that hold it is concerned."""
+        plugin = self._profiles[queued.profile].plugins.get(name)
+        if plugin is None:
+            return name in BY_ANYTHING or facts.NODE_ADDED in change.facts
+        if change.facts.isdisjoint(plugin.reads):
+            return False
+        return name not in self._hinting or self._hint(plugin, change, queued)
+
+    def _kind(self, queued: QueuedPod, name: str) -> Hashable:
+        """Return what is equal for pods of which a plugin's hints say the same."""
+        plugin = self._profiles[queued.profile].plugins.get(name)
+        if plugin is None or name not in self._hinting:
+            return queued.profile
+        if not plugin.has_key:
+            return queued.uid
+        key = plugin.key(queued.pod)
+        if key is None or key is EACH_POD:
+            return queued.uid
+        return queued.profile, queued.priority, key
 
     def _hint(self, plugin: Plugin[Any], change: Change, queued: QueuedPod) -> bool:
-        if not plugin.serves("hint"):
-            return True
-        started_s = self._now_s()
+        started_s = self._now_s() if self._hinted is not None else 0.0
         helps, said = True, "Error"
         try:
             helps = plugin.hint(change, queued.pod)

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Callable, Iterable, Iterator
-from itertools import count
+from itertools import count, islice
 from typing import Any
 
 from scheduler.engine.queue.active import ActiveQueue
@@ -28,6 +28,10 @@ from scheduler.objects.pod import Pod
 from scheduler.state.change import Change
 
 FLUSH_EVERY_S = 30.0
+# So many at a time, and the next a little later: a hundred thousand pods that fit nowhere would be tried all
+# at once, and pods that came a moment later would wait for them.
+MOST_FLUSHED = 256
+FLUSH_MORE_AFTER_S = 1.0
 LONGEST_UNSCHEDULABLE_S = 300.0
 
 
@@ -238,11 +242,17 @@ class Queues:
                 if queued.where is where and queued.ticket == ticket:
                     self._enter(queued, "BackoffComplete", now)
         if self._next_flush is not None and self._next_flush <= now:
-            for queued in self._unschedulable_pods.parked():
-                if now - queued.queued_at > LONGEST_UNSCHEDULABLE_S:
-                    queued.was_flushed = True
-                    self._requeue(queued, "UnschedulableTimeout", now)
-            self._next_flush = now + FLUSH_EVERY_S if self._unschedulable_pods.parked() else None
+            late = (
+                queued
+                for queued in self._unschedulable_pods.parked()
+                if now - queued.queued_at > LONGEST_UNSCHEDULABLE_S
+            )
+            some = list(islice(late, MOST_FLUSHED))
+            for queued in some:
+                queued.was_flushed = True
+                self._requeue(queued, "UnschedulableTimeout", now)
+            wait_s = FLUSH_EVERY_S if len(some) < MOST_FLUSHED else FLUSH_MORE_AFTER_S
+            self._next_flush = now + wait_s if len(self._unschedulable_pods) else None
 
     def in_flight_changes(self) -> dict[str, int]:
         """Return how many changes are kept for pods in flight, by label."""

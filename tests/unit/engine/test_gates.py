@@ -71,4 +71,4 @@ def test_a_deleted_gated_pod_is_forgotten():
     rig.watch("Pod")
 
     assert 0 == len(rig.engine.queues)
-    assert [] == rig.engine.queues._unschedulable_pods.parked()
+    assert [] == list(rig.engine.queues._unschedulable_pods.parked())

@@ -292,6 +292,21 @@ class HintsWrong(SleepsOn):
         return False
 
 
+class HintsByName(Plugin[NoArgs]):
+    """Has one key for all pods, but its hint looks at a pod's name."""
+
+    reads = ("pod.deleted",)
+
+    def key(self, pod: Pod) -> str:
+        return ""
+
+    def filter(self, cycle: Cycle, nodes: Nodes) -> None:
+        return None
+
+    def hint(self, change: Change, pod: Pod) -> bool:
+        return pod.metadata.name < "m"
+
+
 class NeverWakes(Plugin[NoArgs]):
     """Rejects for ever and reads nothing."""
 
@@ -318,6 +333,7 @@ class NeverWakes(Plugin[NoArgs]):
         (ForgetsTheKeyless, "keeps_its_key"),
         (KeepsTooLong, "keeps_its_key"),
         (LooksAcrossRows, "keeps_its_key"),
+        (HintsByName, "keeps_its_key"),
         (KeepsReservations, "gives_back"),
         (TracksHalf, "tracks"),
         (TracksTooFew, "tracks"),

@@ -1,0 +1,126 @@
+"""Who is woken by a change: nobody who can be placed by it is passed over, and kinds are woken as one."""
+
+from random import Random
+
+from scheduler.cli.installed import registry
+from scheduler.config import default_config
+from scheduler.engine.engine import Engine
+from scheduler.engine.queue.pod import QueuedPod
+from scheduler.objects.node import Node
+from scheduler.objects.pod import Pod
+from scheduler.state.cluster import Cluster
+from tests.property.making import SCHEDULER, make_node, make_pod
+
+GPU = "example.com/gpu"
+ZONE = "topology.kubernetes.io/zone"
+
+
+def some_pod(random: Random, name: str, node: str = "") -> Pod:
+    """Return a pod of few kinds, so that several are alike."""
+    return make_pod(
+        name,
+        node=node,
+        cpu=random.choice([1, 2, 3, 9]),
+        priority=random.choice([0, 0, 5]),
+        host_port=random.choice([0, 0, 80]),
+        requests=random.choice([{}, {GPU: 1}]),
+        node_selector=random.choice([{}, {ZONE: "a"}, {ZONE: "z"}]),
+    )
+
+
+def some_node(random: Random, name: str) -> Node:
+    """Return a small node."""
+    return make_node(
+        name,
+        cpu=random.choice([2, 4]),
+        pods=random.choice([2, 110]),
+        labels={ZONE: random.choice("ab")},
+        allocatable=random.choice([{}, {GPU: 2}]),
+    )
+
+
+def world(random: Random) -> Engine:
+    """Return an engine that knows some nodes and pods on them."""
+    specs = [p for p in default_config(registry()).profiles if p.scheduler_name == SCHEDULER]
+    engine = Engine(specs, registry())
+    for number in range(3):
+        engine.intake.follow(engine.cluster.put_node(some_node(random, f"n{number}")))
+    for number in range(random.randint(2, 9)):
+        pod = some_pod(random, f"e{number}", f"n{random.randrange(3)}")
+        engine.intake.follow(engine.cluster.put_pod(pod))
+    return engine
+
+
+def may_have(cluster: Cluster, pod: Pod) -> bool:
+    """Whether some node has room for a pod once all less important ones have gone."""
+    wanted = dict(cluster.shapes.of(pod).requests)
+    for node in cluster.table.nodes:
+        if node is None:
+            continue
+        row = cluster.table.rows[node.metadata.name]
+        on_node = cluster.pods.on(node.metadata.name).values()
+        stay = [one for one in on_node if one.pod.priority >= pod.priority]
+        has_room = all(
+            amount + sum(one.requests.get(name, 0) for one in stay)
+            <= int(cluster.table.allocatable(name)[row])
+            for name, amount in wanted.items()
+        )
+        if has_room and len(stay) < int(cluster.table.allocatable("pods")[row]):
+            return True
+    return False
+
+
+def test_nobody_is_passed_over_whom_a_pod_that_went_leaves_room():
+    """Of two hundred pods that end: who can be placed now, and could not before, is woken by Fit."""
+    woken = left = 0
+    for seed in range(100):
+        random = Random(seed)
+        engine = world(random)
+        fit = engine.profiles[SCHEDULER].plugins["NodeResourcesFit"]
+        waiting = [some_pod(random, f"w{number}") for number in range(6)]
+        for placed in random.sample(list(engine.cluster.pods), 2):
+            before = [may_have(engine.cluster, pod) for pod in waiting]
+            change = engine.cluster.drop_pod(placed.pod.metadata.uid)
+            engine.intake.follow(change)
+            for pod, could in zip(waiting, before, strict=True):
+                helps = fit.hint(change, pod)
+                assert helps or could or not may_have(engine.cluster, pod), (seed, pod.key)
+                woken, left = woken + helps, left + (not helps)
+
+    assert woken > 200
+    assert left > 200
+
+
+def test_pods_that_are_alike_are_woken_as_each_would_be():
+    """The same pods as by asking the hints about each of them, whoever holds them."""
+    found = 0
+    for seed in range(40):
+        random = Random(seed)
+        engine = world(random)
+        pods, profile = engine.queues._unschedulable_pods, engine.profiles[SCHEDULER]
+        names = ["NodeResourcesFit", "NodeAffinity", "NodePorts", "TaintToleration", "Extender", ""]
+        waiting = [QueuedPod(some_pod(random, f"w{n}"), n, 0.0) for n in range(40)]
+        for queued in waiting:
+            rejected = random.sample(names, random.randint(1, 2))
+            queued.rejected_by = tuple(name for name in rejected if name)
+            pods.park(queued)
+        assert {*names[:-2]} <= profile.plugins.keys()
+        for queued in random.sample(waiting, 10):
+            pods.unpark(queued)
+            waiting.remove(queued)
+        cluster = engine.cluster
+        for change in (
+            cluster.drop_pod(next(iter(cluster.pods)).pod.metadata.uid),
+            cluster.put_node(some_node(random, "n1")),
+            cluster.put_node(some_node(random, "new")),
+            cluster.drop_node("n2"),
+        ):
+            engine.intake.follow(change)
+            each = [queued.uid for queued in waiting if pods.may_help(queued, change)]
+            assert each == [queued.uid for queued in pods.helped_by(change)], (seed, change.label)
+            found += len(each)
+        for queued in waiting:
+            pods.unpark(queued)
+        assert (0, []) == (len(pods), [kinds for kinds in pods._parked.values() if kinds])
+
+    assert found > 400
