@@ -56,10 +56,6 @@ class Gauge:
         """Add `amount`, which may be negative."""
         self._value += amount
 
-    def dec(self, amount: float = 1) -> None:
-        """Take `amount` away."""
-        self._value -= amount
-
     def read_from(self, read: Callable[[], float]) -> None:
         """Ask `read` at each scrape instead of keeping a number here."""
         self._read = read

@@ -105,14 +105,6 @@ def is_for(owner: Pod | WorkloadGroup, claim: ResourceClaim) -> bool:
     )
 
 
-def is_extended_claim_of(pod: Pod, claim: ResourceClaim) -> bool:
-    """Whether a claim was made for a pod's extended resources."""
-    return claim.metadata.annotations.get(EXTENDED_RESOURCE_CLAIM) == "true" and any(
-        owner.controller and owner.uid == pod.metadata.uid and owner.name == pod.metadata.name
-        for owner in claim.metadata.owner_references
-    )
-
-
 def is_reserved_for(user: ConsumerReference, claim: ResourceClaim) -> bool:
     """Whether somebody is among those that may use a claim."""
     return any(one.uid == user.uid for one in claim.status.reserved_for)
