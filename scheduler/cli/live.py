@@ -16,6 +16,7 @@ from scheduler.base.clock import RealClock
 from scheduler.base.errors import ApiError, InputError
 from scheduler.base.meters import Meters
 from scheduler.cli.about import VERSION
+from scheduler.cli.flags import ClusterFlags
 from scheduler.kube.api import Response
 from scheduler.kube.client import ApiClient
 from scheduler.kube.collection import selectors
@@ -32,6 +33,11 @@ class Access(NamedTuple):
     context: str = ""
     timeout_s: float = 30.0
     namespace: str = ""
+
+
+def reach(flags: ClusterFlags, namespace: str = "") -> Access:
+    """Return what the flags say of reaching a cluster."""
+    return Access(flags.kubeconfig, flags.context, seconds(flags.request_timeout), namespace)
 
 
 class Seen(NamedTuple):
