@@ -1,4 +1,4 @@
-"""`Meters`: every metric of the process, one row each: name, labels, buckets, help.
+"""`Meters`: every metric of the process, one row each: name with labels, buckets, help.
 
 The rows stand in `kubernetes.py` and `own.py`. The attribute of an unlabelled row is the value itself;
 of a labelled one it is the family: take `meters.x.labels(...)` once and keep it where speed matters.

@@ -192,27 +192,31 @@ def exp(start: float, factor: float, count: int) -> tuple[float, ...]:
     return tuple(bounds)
 
 
+def _spec(name: str, kind: Kind, text: str, bounds: tuple[float, ...] = ()) -> Spec:
+    """Return the row of a name with its labels in braces, as Prometheus writes them."""
+    name, _, labels = name.removesuffix("}").partition("{")
+    return Spec(name, kind, tuple(labels.split(",")) if labels else (), bounds, text)
+
+
 def counter(name: str, text: str) -> Row[Counter]:
-    return Row(Spec(name, "counter", (), (), text), Counter)
+    return Row(_spec(name, "counter", text), Counter)
 
 
-def counters(name: str, labels: str, text: str) -> Row[Family[Counter]]:
-    return Row(Spec(name, "counter", tuple(labels.split()), (), text), Counter)
+def counters(name: str, text: str) -> Row[Family[Counter]]:
+    return Row(_spec(name, "counter", text), Counter)
 
 
 def gauge(name: str, text: str) -> Row[Gauge]:
-    return Row(Spec(name, "gauge", (), (), text), Gauge)
+    return Row(_spec(name, "gauge", text), Gauge)
 
 
-def gauges(name: str, labels: str, text: str) -> Row[Family[Gauge]]:
-    return Row(Spec(name, "gauge", tuple(labels.split()), (), text), Gauge)
+def gauges(name: str, text: str) -> Row[Family[Gauge]]:
+    return Row(_spec(name, "gauge", text), Gauge)
 
 
 def histogram(name: str, bounds: tuple[float, ...], text: str) -> Row[Histogram]:
-    return Row(Spec(name, "histogram", (), bounds, text), Histogram)
+    return Row(_spec(name, "histogram", text, bounds), Histogram)
 
 
-def histograms(
-    name: str, labels: str, bounds: tuple[float, ...], text: str
-) -> Row[Family[Histogram]]:
-    return Row(Spec(name, "histogram", tuple(labels.split()), bounds, text), Histogram)
+def histograms(name: str, bounds: tuple[float, ...], text: str) -> Row[Family[Histogram]]:
+    return Row(_spec(name, "histogram", text, bounds), Histogram)
