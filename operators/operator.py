@@ -32,7 +32,6 @@ class Calculator(Protocol):
 
     async def run(self, kind: str, payload: bytes, limit_s: float) -> Outcome:
         """Run a job of a kind; JSON in, and whatever goes wrong is an outcome."""
-        ...
 
 
 class Surroundings(NamedTuple):
@@ -58,11 +57,9 @@ class Operator(Protocol):
 
     def seen(self, type_: str | None, raw: dict[str, Any]) -> None:
         """Take in an object as the API server shows it; `type_` DELETED says that it is gone."""
-        ...
 
     async def work(self) -> None:
         """Keep the objects until cancelled."""
-        ...
 
 
 class Recipe(NamedTuple):

@@ -35,7 +35,6 @@ class Provider(Protocol[AnswerT_co]):
 
     async def fetch(self) -> AnswerT_co:
         """Ask once; ProviderError when there is no usable answer."""
-        ...
 
 
 class ProviderRecord(msgspec.Struct, frozen=True):

@@ -18,7 +18,6 @@ class Clock(Protocol):
 
     def now(self) -> float:
         """Return seconds since the epoch."""
-        ...
 
 
 class RealClock:

@@ -51,11 +51,9 @@ class PastView(Protocol):
 
     def attempts(self) -> Sequence[Attempt]:
         """Return all attempts."""
-        ...
 
     def world_at(self, at: float, now: Snapshot) -> Snapshot:
         """Return the cluster at `at`, when it is `now` today; InputError where nothing is known of it."""
-        ...
 
 
 class TrailView:

@@ -30,13 +30,11 @@ class Record(Protocol):
 
     def arrive(self, event: Event, /) -> int:
         """Return the size of the event's text."""
-        ...
 
     def record(
         self, now: float, arrived: list[Arrived], cycles: int, effects: tuple[Effects, ...], /
     ) -> None:
         """Take one turn."""
-        ...
 
 
 class Outside(Protocol):
@@ -44,11 +42,9 @@ class Outside(Protocol):
 
     def submit(self, effects: tuple[Effects, ...], /) -> None:
         """Take effects in the engine's order; returns at once."""
-        ...
 
     async def wait_room(self) -> None:
         """Wait while too much is queued."""
-        ...
 
 
 class Loop:

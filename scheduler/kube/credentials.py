@@ -32,7 +32,6 @@ class Source(Protocol):
 
     def load(self, *, force: bool) -> Access:
         """Return the current access; `force` after the server refused the last one."""
-        ...
 
 
 class Credentials:

@@ -112,11 +112,9 @@ class Strategy(Protocol):
 
     def column(self, offered: IntMatrix, used: IntMatrix) -> IntColumn:
         """Return the scores 0..100 of many nodes; matrices are [resource, row]."""
-        ...
 
     def cell(self, pairs: Iterable[tuple[int, int]]) -> int:
         """Return the score 0..100 of one node, from (offered, used) per resource."""
-        ...
 
 
 class LeastAllocated:

@@ -31,19 +31,15 @@ class Tracker(Protocol):
 
     def rebuild(self, cluster: Cluster) -> None:
         """Start afresh from what `cluster` holds."""
-        ...
 
     def apply(self, change: Change) -> None:
         """Follow one change."""
-        ...
 
     def columns(self) -> Mapping[str, Any]:
         """Return what it holds by name, for laws and dumps."""
-        ...
 
     def copy(self) -> Tracker:
         """Return an independent copy."""
-        ...
 
 
 class TrackerKey(NamedTuple):

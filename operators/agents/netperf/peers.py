@@ -38,7 +38,6 @@ class Peers(Protocol):
 
     async def find(self) -> tuple[Peer, ...]:
         """Return all agents that are ready; ApiError or PeersError when there is no answer."""
-        ...
 
 
 class PeersOfService:

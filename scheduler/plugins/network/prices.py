@@ -45,11 +45,9 @@ class Prices(Protocol):
 
     def columns(self, columns: Rows) -> tuple[FloatMatrix, FloatMatrix]:
         """Return price and cost, [place, column], of some columns."""
-        ...
 
     def judge(self, tied: Iterable[Tied]) -> Verdicts:
         """Judge numbers of pods by limit and column."""
-        ...
 
 
 class PlaceCosts:
