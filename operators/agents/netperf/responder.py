@@ -12,7 +12,6 @@ import contextlib
 import secrets
 import socket
 from concurrent.futures import ThreadPoolExecutor
-from types import TracebackType
 from typing import Self
 
 import structlog
@@ -66,12 +65,7 @@ class Responder:
     async def __aenter__(self) -> Self:
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         tasks = [task for task in (self._accepting, *self._strangers) if task is not None]
         for task in tasks:
             task.cancel()
