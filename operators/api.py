@@ -4,8 +4,6 @@
 the daemon's connections, limits and rotation of tokens. The operators' own client is `operators.client`.
 """
 
-from __future__ import annotations
-
 import ssl
 from typing import Any, NamedTuple, Protocol
 

@@ -1,7 +1,5 @@
 """Conditions of the kinds that operators keep: found, put in their place, written out. Pure."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

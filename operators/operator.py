@@ -4,8 +4,6 @@ Operators import neither kopf nor the runner. An operator watches exactly one ki
 besides, it asks `ClusterView`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any, NamedTuple, Protocol
 

@@ -5,8 +5,6 @@ have changed, and sends what `merge_patch` returns. Both are total: whatever the
 through has an answer here. Texts name the field that they are about.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any

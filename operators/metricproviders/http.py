@@ -1,7 +1,5 @@
 """GET requests to a source outside the API server: token file, authorities, limits."""
 
-from __future__ import annotations
-
 import asyncio
 import ssl
 from pathlib import Path

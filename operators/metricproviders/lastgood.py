@@ -4,8 +4,6 @@ A failure is no news about the nodes: it leaves the last answer in place and is 
 expiry is when figures were measured, so an answer that repeats old figures ages like no answer.
 """
 
-from __future__ import annotations
-
 from typing import Generic, Protocol, TypeVar
 
 import msgspec

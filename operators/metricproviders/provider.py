@@ -1,7 +1,5 @@
 """`MetricProvider`: the one method that a source of measured load has."""
 
-from __future__ import annotations
-
 from typing import Protocol
 
 from operators.metricproviders.snapshot import Snapshot

@@ -5,8 +5,6 @@ and sends what `merge_patch` returns. Both are total: whatever the API server le
 answer here.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Collection, Mapping
 from itertools import islice

@@ -4,8 +4,6 @@ For the few messages that are written or read here without the definitions that 
 (docs/designs/009). What the numbers mean is the callers' business.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import NamedTuple
 

@@ -4,8 +4,6 @@ The rules are cel-go's (Hindley-Milner with `dyn`); its oddities count, since th
 API server takes. Loop variables get slots, so that evaluation looks nothing up by name.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

@@ -5,8 +5,6 @@ the calls that made a value; a loop costs as often as its range may have element
 `checker/cost.go`.)
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any, NamedTuple
 

@@ -5,8 +5,6 @@ the debug endpoints answer them: the API server says who may have them, and what
 Exit codes: 0 everything is in it, 1 something could not be read (the archive says what).
 """
 
-from __future__ import annotations
-
 import io
 import platform
 import re

@@ -4,8 +4,6 @@ Of a snapshot, or of what the user may read in the cluster. Exit codes: 0 at lea
 wanted; 2 a file is invalid; 3 fewer do.
 """
 
-from __future__ import annotations
-
 from msgspec.structs import replace
 
 from scheduler.base.errors import InputError

@@ -4,8 +4,6 @@ Computed here, by the scheduler's own code: from a snapshot's files, or from wha
 the cluster; with `--past` as the daemon saw it then. Exit code 3 when there is no node for the pod.
 """
 
-from __future__ import annotations
-
 import re
 from typing import Final
 

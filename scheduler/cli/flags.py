@@ -1,7 +1,5 @@
 """Flags that several verbs share, spelled as kubectl spells them."""
 
-from __future__ import annotations
-
 from enum import StrEnum
 from typing import Annotated, NamedTuple
 

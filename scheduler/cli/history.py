@@ -4,8 +4,6 @@ From the running daemon, which keeps the last ones at all pods, or from a decisi
 Exit codes: 0 there are some, 1 none is known.
 """
 
-from __future__ import annotations
-
 from urllib.parse import quote
 
 import msgspec

@@ -3,8 +3,6 @@
 What may not be read is left out and said. Nothing is written to the cluster.
 """
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import AsyncIterator, Callable, Collection, Iterable
 from typing import NamedTuple

@@ -6,8 +6,6 @@ without importing anything. Exit codes: 0 done, 1 error, 2 wrong usage or invali
 fit, 4 stopped at a time limit.
 """
 
-from __future__ import annotations
-
 import gc
 import importlib
 import os
@@ -181,7 +179,7 @@ def _no_collector() -> Iterator[None]:
         gc.enable()
 
 
-def app_for(used: str, *, is_completing: bool = False) -> typer.Typer:
+def app_for(used: str, *, is_completing: bool = False) -> "typer.Typer":
     """Build the command line around the verb in use; the others are there by name only."""
     import typer
 

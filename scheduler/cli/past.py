@@ -4,8 +4,6 @@ The pod is the holder of the scheduler's Lease; kubectl makes the port-forward. 
 server who the user is and whether they may read its debug pages.
 """
 
-from __future__ import annotations
-
 import asyncio
 import re
 from collections.abc import AsyncIterator, Sequence

@@ -5,8 +5,6 @@ process (`--batch`); `-o html` makes a page of a comparison. Exit codes: 0 every
 file is invalid, 3 a pod does not fit, 4 all fit but a group perhaps not at its best.
 """
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 from typing import BinaryIO, Final

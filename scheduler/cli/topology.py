@@ -4,8 +4,6 @@ With `--numa` what is known of each node's NUMA zones, and what is wrong with it
 view is in its metrics. Nothing is written to the cluster.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator
 from typing import Any
 

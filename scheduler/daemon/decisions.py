@@ -5,8 +5,6 @@ are kept; the verdict on every node only of some a second and as many as fit int
 that in a quiet cluster, where somebody looks, it is there, and under load it costs nothing.
 """
 
-from __future__ import annotations
-
 from collections import OrderedDict, deque
 
 import numpy as np

@@ -5,8 +5,6 @@ and sleeps until the next event or the engine's next deadline. Everybody else on
 the inbox, so nothing here needs a lock. No turn holds asyncio's loop for much longer than `TURN_S`.
 """
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Callable
 from typing import Protocol

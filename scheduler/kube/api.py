@@ -4,8 +4,6 @@
 `ApiClient` implements it over the network, tests implement it in memory.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
 from typing import Protocol

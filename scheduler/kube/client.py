@@ -5,8 +5,6 @@ It adds credentials, counts, limits the rate if so configured, and turns every o
 between, go over aiohttp. It never retries, except once with new credentials after a 401.
 """
 
-from __future__ import annotations
-
 import asyncio
 import email.utils
 import re
@@ -99,7 +97,7 @@ class ApiClient:
         user_agent: str = "trellis",
         qps: float = 0.0,
         burst: int = 0,
-    ) -> ApiClient:
+    ) -> "ApiClient":
         """Read the credentials and return a client; raise ConfigError. `qps` 0 means no limit."""
         credentials = await Credentials.load(clock, kubeconfig, context)
         limit = RateLimit(clock, qps, max(burst, 1)) if qps > 0 else None

@@ -5,8 +5,6 @@ takes the weighted mean. All in integers, as kube-scheduler rounds down at each 
 through float64 where that gives the same integers.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Protocol
 

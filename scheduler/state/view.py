@@ -4,8 +4,6 @@ The operators get it so that kopf never has to watch pods or nodes. They ask aga
 something of a kind changed; what changed in between is for them to find.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Protocol
 

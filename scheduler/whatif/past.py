@@ -4,8 +4,6 @@ The daemon keeps the numbers of many decisions and the verdict on each node of s
 answers on `/debug/decisions`. Called by `explain --past`.
 """
 
-from __future__ import annotations
-
 import msgspec
 
 from scheduler.base.errors import InputError

@@ -3,8 +3,6 @@
 Plain data without behaviour; field order is the order in the JSON.
 """
 
-from __future__ import annotations
-
 from enum import StrEnum
 from typing import Any
 

@@ -4,8 +4,6 @@ Times are taken around the system calls and nothing else, so that a round trip i
 on these two nodes would see.
 """
 
-from __future__ import annotations
-
 import contextlib
 import secrets
 import socket

@@ -5,8 +5,6 @@ else the loop does. Who cannot prove the key costs one entry of a bounded list f
 most. At most eight sessions at a time, one of them a stream; who comes later hears BUSY.
 """
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import secrets

@@ -4,8 +4,6 @@ Names, labels and buckets are those of kube-scheduler 1.36, so that dashboards a
 a test holds them to that. Read as a part of `Meters` (table.py).
 """
 
-from __future__ import annotations
-
 from scheduler.base.meters.values import (
     REQUEST_S,
     counter,

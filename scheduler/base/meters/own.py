@@ -5,8 +5,6 @@ the network are as many as the configuration names.
 Read as a part of `Meters` (table.py).
 """
 
-from __future__ import annotations
-
 from scheduler.base.meters.values import (
     REQUEST_S,
     counter,

@@ -5,8 +5,6 @@ of a labelled one it is the family: take `meters.x.labels(...)` once and keep it
 docs/reference/metrics.md is generated from here. Nothing is computed or rendered in this file.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any, ClassVar
 

@@ -6,8 +6,6 @@ of these rows is `table.py`; `exposition.py` hands them out. Durations arrive in
 is no clock and no I/O here.
 """
 
-from __future__ import annotations
-
 from bisect import bisect_left
 from collections.abc import Callable, Mapping
 from typing import Any, Generic, Literal, NamedTuple, TypeAlias, TypeVar, overload
@@ -146,7 +144,7 @@ class Family(Generic[V]):
             values = (OVERFLOW,) * len(values)
         return self._children.setdefault(values, self._make(self.spec.buckets))
 
-    def read_from(self: Family[Gauge], read: Callable[[], ByLabels]) -> None:
+    def read_from(self: "Family[Gauge]", read: Callable[[], ByLabels]) -> None:
         """Ask `read` at each scrape for {label value, or tuple of them: number}."""
         self._read = read
 
@@ -176,10 +174,10 @@ class Row(Generic[T]):
         self.attribute = attribute
 
     @overload
-    def __get__(self, instance: None, owner: type) -> Row[T]: ...
+    def __get__(self, instance: None, owner: type) -> "Row[T]": ...
     @overload
     def __get__(self, instance: object, owner: type) -> T: ...
-    def __get__(self, instance: object | None, owner: type) -> T | Row[T]:
+    def __get__(self, instance: object | None, owner: type) -> "T | Row[T]":
         # Only the class gets here: an instance's own attribute hides this one.
         return self
 

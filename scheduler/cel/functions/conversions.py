@@ -1,7 +1,5 @@
 """Conversions between types: `int("3")`, `string(1.5)`, `type(x)`, `dyn(x)`."""
 
-from __future__ import annotations
-
 import math
 import re
 from typing import Any

@@ -1,7 +1,5 @@
 """Optional values; `or` and `orValue` choose lazily and are compiled by the planner."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from scheduler.cel.library import Library

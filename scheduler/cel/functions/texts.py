@@ -1,7 +1,5 @@
 """Strings: the standard functions, the extension library (version 2) and Kubernetes' `find`."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from scheduler.cel.formatting import formatted

@@ -1,7 +1,5 @@
 """`trellis support-bundle`: its flags; what it does is in `scheduler.cli.bundle`."""
 
-from __future__ import annotations
-
 from typing import Annotated, NamedTuple
 
 import typer

@@ -1,7 +1,5 @@
 """`trellis capacity`: its flags; what it does is in `scheduler.cli.capacity`."""
 
-from __future__ import annotations
-
 from typing import Annotated, NamedTuple
 
 import typer

@@ -1,7 +1,5 @@
 """`trellis explain`: its flags; what it does is in `scheduler.cli.explain`."""
 
-from __future__ import annotations
-
 from typing import Annotated, NamedTuple
 
 import typer

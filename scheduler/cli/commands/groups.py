@@ -1,7 +1,5 @@
 """`trellis groups`: its flags; what it does is in `scheduler.cli.groups`."""
 
-from __future__ import annotations
-
 from typing import Annotated, NamedTuple
 
 import typer

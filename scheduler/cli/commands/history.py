@@ -1,7 +1,5 @@
 """`trellis history`: its flags; what it does is in `scheduler.cli.history`."""
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 from scheduler.cli.command import command

@@ -1,7 +1,5 @@
 """`trellis run`: its flags; what it does is in `scheduler.cli.run`."""
 
-from __future__ import annotations
-
 from typing import Annotated, NamedTuple
 
 import typer

@@ -1,7 +1,5 @@
 """`trellis simulate`: its flags; what it does is in `scheduler.cli.simulate`."""
 
-from __future__ import annotations
-
 from enum import StrEnum
 from typing import Annotated, NamedTuple
 

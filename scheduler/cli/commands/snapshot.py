@@ -1,7 +1,5 @@
 """`trellis snapshot`: its flags; what it does is in `scheduler.cli.snapshot`."""
 
-from __future__ import annotations
-
 from typing import Annotated, NamedTuple
 
 import typer

@@ -1,7 +1,5 @@
 """`trellis topology`: its flags; what it does is in `scheduler.cli.topology`."""
 
-from __future__ import annotations
-
 from typing import Annotated, NamedTuple
 
 import typer

@@ -1,7 +1,5 @@
 """`trellis ui`: its flags; what it does is in `scheduler.cli.ui`."""
 
-from __future__ import annotations
-
 from typing import Annotated, NamedTuple
 
 import typer

@@ -1,7 +1,5 @@
 """What a scenario looks like: a live table in a terminal, plain lines in a pipe."""
 
-from __future__ import annotations
-
 import sys
 from collections import Counter
 from collections.abc import Sequence

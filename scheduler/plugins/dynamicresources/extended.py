@@ -5,8 +5,6 @@ become one claim, so what the claim asks for differs from node to node. Names of
 mapping of containers to them are kube-scheduler's (1.36, DRAExtendedResource). Pure.
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
 import msgspec

@@ -4,8 +4,6 @@ A claim that a PodGroup of scheduling.k8s.io names is used by all pods of it tha
 the group: one entry for thousands of pods. The words are kube-scheduler's. Reads objects in memory only.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 

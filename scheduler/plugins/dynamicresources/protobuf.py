@@ -6,8 +6,6 @@ changes; so where a patch is refused for that, the object itself goes back and f
 API concepts, "Protobuf encoding"; the field numbers are those of runtime.Unknown and ObjectMeta.)
 """
 
-from __future__ import annotations
-
 from scheduler.base.protobuf import content, fields
 
 PROTOBUF = "application/vnd.kubernetes.protobuf"

@@ -6,8 +6,6 @@ number where the way is not known. `cost` is what a score adds. Numbers are whol
 many pods are several times faster and still exact.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from typing import NamedTuple, Protocol
 

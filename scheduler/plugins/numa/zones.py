@@ -4,8 +4,6 @@ A zone counts when its type is `Node` and its name is `node-` with a number from
 the same number the first counts. A quantity that is none counts as 0.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
