@@ -39,6 +39,7 @@ from scheduler.cli.commands.run import RunFlags
 from scheduler.cli.files import read_text, shown
 from scheduler.cli.installed import registry
 from scheduler.config import Loaded, default_config, load, read_gates, to_log
+from scheduler.config.trellis import MetricProvider
 from scheduler.daemon import Daemon, DaemonOptions, garbage
 from scheduler.daemon.configfile import ConfigFile
 from scheduler.daemon.decisionfile import DecisionFile
@@ -55,6 +56,7 @@ from scheduler.plugins.network.risks import (
     CheckRiskNodeBandwidth,
     LoadVariationRiskBalancing,
     RiskArgs,
+    WatcherProvider,
 )
 from scheduler.serve.app import Address
 from scheduler.serve.certificates import Files
@@ -308,12 +310,7 @@ def _source_of(args: RiskArgs) -> FiguresSettings:
         return FiguresSettings(LoadWatcher.name, HttpSettings(args.watcher_address))
     if provider is None or provider.type != PrometheusWatcher.name:
         return FiguresSettings(MetricsServerWatcher.name)
-    http = HttpSettings(
-        provider.address,
-        token_file=provider.token_file,
-        insecure_skip_verify=provider.insecure_skip_verify,
-    )
-    return FiguresSettings(PrometheusWatcher.name, http)
+    return FiguresSettings(PrometheusWatcher.name, _http(provider))
 
 
 def _node_metric_settings(loaded: Loaded) -> NodeMetricSettings:
@@ -323,10 +320,13 @@ def _node_metric_settings(loaded: Loaded) -> NodeMetricSettings:
     )
     for provider in loaded.trellis.metric_providers:
         if provider.name == wanted.provider:
-            http = HttpSettings(
-                provider.address,
-                token_file=provider.token_file,
-                insecure_skip_verify=provider.insecure_skip_verify,
-            )
-            return msgspec.structs.replace(bare, source=provider.type, http=http)
+            return msgspec.structs.replace(bare, source=provider.type, http=_http(provider))
     return bare
+
+
+def _http(provider: WatcherProvider | MetricProvider) -> HttpSettings:
+    return HttpSettings(
+        provider.address,
+        token_file=provider.token_file,
+        insecure_skip_verify=provider.insecure_skip_verify,
+    )

@@ -11,7 +11,6 @@ from typing import Any, Final
 from scheduler.sandbox.api.status import Object
 from scheduler.sandbox.kinds import cells
 from scheduler.sandbox.kinds.ages import age
-from scheduler.sandbox.kinds.podcells import pod_phase, pod_ready, pod_restarts
 from scheduler.sandbox.store.collection import field
 
 Cell = Callable[[Object, float], Any]
@@ -75,9 +74,9 @@ _TEMPLATE_WIDE: Final = (
 
 COLUMNS: Final[dict[str, tuple[Column, ...]]] = {
     "pods": (
-        _made("Ready", pod_ready),
-        _made("Status", pod_phase),
-        Column("Restarts", "string", pod_restarts),
+        _made("Ready", cells.pod_ready),
+        _made("Status", cells.pod_phase),
+        Column("Restarts", "string", cells.pod_restarts),
         _AGE,
         _text("IP", "status", "podIP", empty=cells.NONE, wide=True),
         _text("Node", "spec", "nodeName", empty=cells.NONE, wide=True),
