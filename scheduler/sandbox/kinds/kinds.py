@@ -9,6 +9,7 @@ This module holds names only: no objects, no rules.
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from functools import partial
 
 ALL_VERBS = (
     "create",
@@ -103,6 +104,10 @@ def _plural(singular: str) -> str:
 
 
 _CREATE = ("create",)
+_review = partial(_row, cluster=True, verbs=_CREATE)
+_admission = partial(
+    _row, "admissionregistration.k8s.io/v1", cluster=True, categories="api-extensions"
+)
 _NO_COLLECTION = tuple(verb for verb in ALL_VERBS if verb != "deletecollection")
 
 PODS = _row(
@@ -152,22 +157,14 @@ ROLES = _row("rbac.authorization.k8s.io/v1", "Role")
 ROLEBINDINGS = _row("rbac.authorization.k8s.io/v1", "RoleBinding")
 CLUSTERROLES = _row("rbac.authorization.k8s.io/v1", "ClusterRole", cluster=True)
 CLUSTERROLEBINDINGS = _row("rbac.authorization.k8s.io/v1", "ClusterRoleBinding", cluster=True)
-TOKENREVIEWS = _row("authentication.k8s.io/v1", "TokenReview", cluster=True, verbs=_CREATE)
-SELFSUBJECTREVIEWS = _row(
-    "authentication.k8s.io/v1", "SelfSubjectReview", cluster=True, verbs=_CREATE
-)
-SUBJECTACCESSREVIEWS = _row(
-    "authorization.k8s.io/v1", "SubjectAccessReview", cluster=True, verbs=_CREATE
-)
+TOKENREVIEWS = _review("authentication.k8s.io/v1", "TokenReview")
+SELFSUBJECTREVIEWS = _review("authentication.k8s.io/v1", "SelfSubjectReview")
+SUBJECTACCESSREVIEWS = _review("authorization.k8s.io/v1", "SubjectAccessReview")
 LOCALSUBJECTACCESSREVIEWS = _row(
     "authorization.k8s.io/v1", "LocalSubjectAccessReview", verbs=_CREATE
 )
-SELFSUBJECTACCESSREVIEWS = _row(
-    "authorization.k8s.io/v1", "SelfSubjectAccessReview", cluster=True, verbs=_CREATE
-)
-SELFSUBJECTRULESREVIEWS = _row(
-    "authorization.k8s.io/v1", "SelfSubjectRulesReview", cluster=True, verbs=_CREATE
-)
+SELFSUBJECTACCESSREVIEWS = _review("authorization.k8s.io/v1", "SelfSubjectAccessReview")
+SELFSUBJECTRULESREVIEWS = _review("authorization.k8s.io/v1", "SelfSubjectRulesReview")
 CUSTOMRESOURCEDEFINITIONS = _row(
     "apiextensions.k8s.io/v1",
     "CustomResourceDefinition",
@@ -180,31 +177,10 @@ DEVICECLASSES = _row("resource.k8s.io/v1", "DeviceClass", cluster=True)
 RESOURCESLICES = _row("resource.k8s.io/v1", "ResourceSlice", cluster=True)
 RESOURCECLAIMS = _row("resource.k8s.io/v1", "ResourceClaim", sub="status")
 RESOURCECLAIMTEMPLATES = _row("resource.k8s.io/v1", "ResourceClaimTemplate")
-MUTATINGWEBHOOKCONFIGURATIONS = _row(
-    "admissionregistration.k8s.io/v1",
-    "MutatingWebhookConfiguration",
-    cluster=True,
-    categories="api-extensions",
-)
-VALIDATINGWEBHOOKCONFIGURATIONS = _row(
-    "admissionregistration.k8s.io/v1",
-    "ValidatingWebhookConfiguration",
-    cluster=True,
-    categories="api-extensions",
-)
-VALIDATINGADMISSIONPOLICIES = _row(
-    "admissionregistration.k8s.io/v1",
-    "ValidatingAdmissionPolicy",
-    cluster=True,
-    sub="status",
-    categories="api-extensions",
-)
-VALIDATINGADMISSIONPOLICYBINDINGS = _row(
-    "admissionregistration.k8s.io/v1",
-    "ValidatingAdmissionPolicyBinding",
-    cluster=True,
-    categories="api-extensions",
-)
+MUTATINGWEBHOOKCONFIGURATIONS = _admission("MutatingWebhookConfiguration")
+VALIDATINGWEBHOOKCONFIGURATIONS = _admission("ValidatingWebhookConfiguration")
+VALIDATINGADMISSIONPOLICIES = _admission("ValidatingAdmissionPolicy", sub="status")
+VALIDATINGADMISSIONPOLICYBINDINGS = _admission("ValidatingAdmissionPolicyBinding")
 HORIZONTALPODAUTOSCALERS = _row(
     "autoscaling/v2", "HorizontalPodAutoscaler", "hpa", sub="status", categories="all"
 )
