@@ -4,8 +4,6 @@
 the daemon's connections, limits and rotation of tokens. The operators' own client is `operators.client`.
 """
 
-from __future__ import annotations
-
 import ssl
 from typing import Any, NamedTuple, Protocol
 
@@ -26,22 +24,18 @@ class Access(Protocol):
     @property
     def server(self) -> str:
         """Return the URL."""
-        ...
 
     @property
     def tls(self) -> ssl.SSLContext | None:
         """Return how to check the server, and our certificate."""
-        ...
 
     @property
     def authorization(self) -> str:
         """Return the value of the Authorization header, "" for none."""
-        ...
 
     @property
     def proxy(self) -> str | None:
         """Return the URL of the proxy on the way."""
-        ...
 
 
 class Credentials(Protocol):
@@ -50,11 +44,9 @@ class Credentials(Protocol):
     @property
     def access(self) -> Access:
         """Return the access of this moment."""
-        ...
 
     async def refresh(self, *, force: bool = False) -> bool:
         """Look at the source again; return whether the access has changed."""
-        ...
 
 
 class Response(Protocol):
@@ -63,17 +55,14 @@ class Response(Protocol):
     @property
     def code(self) -> int:
         """Return the HTTP status."""
-        ...
 
     @property
     def body(self) -> bytes:
         """Return the answer."""
-        ...
 
     @property
     def message(self) -> str:
         """Return what a failure says."""
-        ...
 
 
 class Requests(Protocol):
@@ -89,7 +78,6 @@ class Requests(Protocol):
         timeout_s: float = ...,
     ) -> Response:
         """Send one request and return its outcome."""
-        ...
 
 
 class Connection(NamedTuple):

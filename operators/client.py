@@ -7,8 +7,6 @@ an ApiError. docs/designs/002 has the figures. kopf imports the library too, hen
 and what it imports may import this module.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlencode
@@ -50,7 +48,7 @@ class Client(ApiClient):
         body: Any = None,
         _preload_content: bool = True,
         _request_timeout: Any = None,
-    ) -> _Answer:
+    ) -> "_Answer":
         """Send one request for the methods of `core` and `custom`; raise ApiError."""
         path = f"{url}?{urlencode(query_params)}" if query_params else url
         found = await self._send(method, path, body)

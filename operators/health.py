@@ -4,8 +4,6 @@ The daemon makes it before the operators start and registers `check` as a health
 that waits for its definition is well, and so is one that was told to stop.
 """
 
-from __future__ import annotations
-
 from typing import Literal
 
 import msgspec

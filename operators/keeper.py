@@ -5,8 +5,6 @@ change, an object is written at most once per interval, and only when something 
 on a version: one that lost a race is simply made again.
 """
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 from collections.abc import Hashable

@@ -4,8 +4,6 @@ kopf asks for them at its start, and again each time the API server has refused 
 keeps them in a vault of its own, made anew at each start.
 """
 
-from __future__ import annotations
-
 import asyncio
 import dataclasses
 import ssl

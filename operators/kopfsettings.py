@@ -4,8 +4,6 @@ Nothing is stored in objects (no finalizers, no annotations), no events are post
 namespaces are watched; the runner knows when a kind is there. Used by `operators.life` alone.
 """
 
-from __future__ import annotations
-
 from typing import Any, cast
 
 import kopf

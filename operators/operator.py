@@ -4,8 +4,6 @@ Operators import neither kopf nor the runner. An operator watches exactly one ki
 besides, it asks `ClusterView`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any, NamedTuple, Protocol
 
@@ -32,7 +30,6 @@ class Calculator(Protocol):
 
     async def run(self, kind: str, payload: bytes, limit_s: float) -> Outcome:
         """Run a job of a kind; JSON in, and whatever goes wrong is an outcome."""
-        ...
 
 
 class Surroundings(NamedTuple):
@@ -58,11 +55,9 @@ class Operator(Protocol):
 
     def seen(self, type_: str | None, raw: dict[str, Any]) -> None:
         """Take in an object as the API server shows it; `type_` DELETED says that it is gone."""
-        ...
 
     async def work(self) -> None:
         """Keep the objects until cancelled."""
-        ...
 
 
 class Recipe(NamedTuple):

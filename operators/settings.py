@@ -4,8 +4,6 @@ The command line fills it from the configuration; everything has a default that 
 any size.
 """
 
-from __future__ import annotations
-
 import msgspec
 
 from operators.metricproviders.http import HttpSettings

@@ -5,8 +5,6 @@ which kopf's start returns. asyncio looks a handler up when it serves a signal, 
 arrives, so no signal reaches kopf in between.
 """
 
-from __future__ import annotations
-
 import asyncio
 import signal
 from typing import Any, cast

@@ -1,7 +1,5 @@
 """`Sources`: how each source of measurements does, as metrics; whoever asks one tells here."""
 
-from __future__ import annotations
-
 from scheduler.base.clock import Clock
 from scheduler.base.meters import Meters
 

@@ -4,8 +4,6 @@ A calculation in steps is a generator that yields wherever others may run; it st
 has the time runs it `at_once`.
 """
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import AsyncIterator, Generator, Iterable
 from itertools import islice

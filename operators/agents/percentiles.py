@@ -1,7 +1,5 @@
 """Percentiles as the agents report them: by nearest rank, so that each is a value that was measured."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 

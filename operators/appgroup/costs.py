@@ -5,8 +5,6 @@ table's cost between zones and regions (`objects.networkways`), 100 where nobody
 hands in nodes and tables.
 """
 
-from __future__ import annotations
-
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
 from typing import TypeAlias

@@ -1,7 +1,5 @@
 """Keep `status` of every AppGroup in step with its spec, its pods and what they cost each other."""
 
-from __future__ import annotations
-
 from collections import Counter, defaultdict
 from collections.abc import Hashable, Mapping
 from typing import Any

@@ -4,8 +4,6 @@ A pod names its group by a label, without a namespace: which one is meant, `obje
 tells operators and plugins alike.
 """
 
-from __future__ import annotations
-
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Protocol

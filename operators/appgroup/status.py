@@ -5,14 +5,13 @@ have changed, and sends what `merge_patch` returns. Both are total: whatever the
 through has an answer here. Texts name the field that they are about.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 import msgspec
 
+from operators.conditions import SHOWN, document, listed, with_condition
 from operators.turns import Steps, at_once
 from scheduler.base.errors import ObjectError
 from scheduler.base.text import did_you_mean
@@ -37,7 +36,6 @@ from scheduler.objects.network import Statistics
 from scheduler.objects.quantity import quantity
 
 READY, CYCLIC, UNKNOWN_WORKLOADS = "Ready", "Cyclic", "UnknownWorkloads"
-SHOWN = 3  # faults that a message names before it only counts them
 LISTED_PODS = 500
 MOST_COMPARED = 200
 HIGHEST_COST = 10_000
@@ -214,7 +212,7 @@ def _conditions(
     elif not spec.members:
         ready = ("False", "NoWorkloads", "spec.workloads: there are none")
     elif wrong:
-        ready = ("False", "InvalidSpec", _told(wrong))
+        ready = ("False", "InvalidSpec", listed(wrong))
     else:
         ready = ("True", "Ordered", f"{len(order.labels)} workload(s) are in order")
     cyclic = (
@@ -223,7 +221,7 @@ def _conditions(
         else ("False", "NoCycle", "no workload depends on itself through others")
     )
     unknown = (
-        ("True", "NotListed", _told(astray))
+        ("True", "NotListed", listed(astray))
         if astray
         else ("False", "AllListed", "all who are named are workloads of the group")
     )
@@ -233,25 +231,9 @@ def _conditions(
         (CYCLIC, cyclic),
         (UNKNOWN_WORKLOADS, unknown),
     ):
-        found = _with(
-            found, Condition(type_, status, observed.generation, "", reason, message), observed.now
-        )
+        new = Condition(type_, status, observed.generation, "", reason, message)
+        found = with_condition(found, new, observed.now)
     return found
-
-
-def _with(conditions: tuple[Condition, ...], new: Condition, now: str) -> tuple[Condition, ...]:
-    """Put a condition where the one of its type stands, else at the end; its time moves on change."""
-    old = next((one for one in conditions if one.type == new.type), None)
-    since = old.last_transition_time if old is not None and old.status == new.status else now
-    new = msgspec.structs.replace(new, last_transition_time=since or now)
-    if old is None:
-        return (*conditions, new)
-    return tuple(new if one.type == new.type else one for one in conditions)
-
-
-def _told(texts: list[str]) -> str:
-    more = len(texts) - SHOWN
-    return "; ".join(texts[:SHOWN]) + (f"; and {more} more" if more > 0 else "")
 
 
 def _listed(placed: Iterable[ObservedPod]) -> tuple[ScheduledPod, ...]:
@@ -275,17 +257,7 @@ def _complete(ref: WorkloadRef) -> WorkloadRef:
 
 def _document(status: AppGroupStatus) -> dict[str, Any]:
     """Write a status out; None and what nobody wrote are left out, conditions are complete."""
-    document: dict[str, Any] = msgspec.to_builtins(status)
+    written: dict[str, Any] = msgspec.to_builtins(status)
     if status.conditions:
-        document["conditions"] = [
-            {
-                "type": one.type,
-                "status": one.status,
-                "observedGeneration": one.observed_generation,
-                "lastTransitionTime": one.last_transition_time,
-                "reason": one.reason,
-                "message": one.message,
-            }
-            for one in status.conditions
-        ]
-    return document
+        written["conditions"] = [document(one) for one in status.conditions]
+    return written

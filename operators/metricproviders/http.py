@@ -1,11 +1,8 @@
 """GET requests to a source outside the API server: token file, authorities, limits."""
 
-from __future__ import annotations
-
 import asyncio
 import ssl
 from pathlib import Path
-from types import TracebackType
 from typing import Self
 
 import aiohttp
@@ -55,12 +52,7 @@ class HttpSource:
         self._session = aiohttp.ClientSession(connector=connector, timeout=timeout)
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         if self._session is not None:
             await self._session.close()
 

@@ -4,8 +4,6 @@ A failure is no news about the nodes: it leaves the last answer in place and is 
 expiry is when figures were measured, so an answer that repeats old figures ages like no answer.
 """
 
-from __future__ import annotations
-
 from typing import Generic, Protocol, TypeVar
 
 import msgspec
@@ -35,7 +33,6 @@ class Provider(Protocol[AnswerT_co]):
 
     async def fetch(self) -> AnswerT_co:
         """Ask once; ProviderError when there is no usable answer."""
-        ...
 
 
 class ProviderRecord(msgspec.Struct, frozen=True):

@@ -3,8 +3,6 @@
 It tells an average over some seconds up to a time, for nodes and for each container of a pod.
 """
 
-from __future__ import annotations
-
 import msgspec
 
 from operators.metricproviders.provider import Fetch, ProviderError

@@ -1,7 +1,5 @@
 """`MetricProvider`: the one method that a source of measured load has."""
 
-from __future__ import annotations
-
 from typing import Protocol
 
 from operators.metricproviders.snapshot import Snapshot
@@ -18,11 +16,9 @@ class MetricProvider(Protocol):
     @property
     def name(self) -> str:
         """Return the source's name, as it is recorded with the figures."""
-        ...
 
     async def fetch(self) -> Snapshot:
         """Ask once; ProviderError when there is no usable answer."""
-        ...
 
 
 class Fetch(Protocol):
@@ -30,4 +26,3 @@ class Fetch(Protocol):
 
     async def __call__(self, path: str, query: dict[str, str]) -> bytes:
         """Return the body of a successful answer; ProviderError otherwise."""
-        ...

@@ -4,8 +4,6 @@ Units are plain: cores, bytes, bytes per second. A figure that a source does not
 zero.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import NamedTuple
 

@@ -5,8 +5,6 @@ recording rules, or the metrics server for the latest use. One answer is one fro
 decision sees one state of figures, and it says when it was measured.
 """
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Callable, Mapping
 from typing import Final

@@ -4,8 +4,6 @@ Nothing is added up from events, so a restart books the same. A group whose pods
 what it booked. The rule itself is in `allocated`.
 """
 
-from __future__ import annotations
-
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple

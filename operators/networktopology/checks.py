@@ -4,8 +4,6 @@ Pure. Each text begins with the field that it is about. What is listed twice is 
 since there the cost itself is in doubt; here are values that mean something else than was probably meant.
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterator, Mapping
 
 from scheduler.base.errors import ObjectError

@@ -5,8 +5,6 @@ never into the user's spec. What was not measured has no cost at all: it counts 
 never as free. Published costs are shortest paths, so a known detour beats a slower direct way.
 """
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple

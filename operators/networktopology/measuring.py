@@ -5,8 +5,6 @@ expires: a source that is silent for a while changes nothing but the condition t
 becomes of the figures is decided in `measured`.
 """
 
-from __future__ import annotations
-
 import base64
 from collections.abc import Callable, Mapping
 

@@ -1,7 +1,5 @@
 """Keep `status` of every NetworkTopology, and its slices, in step with spec, nodes, pods and measurements."""
 
-from __future__ import annotations
-
 from collections.abc import Hashable, Mapping, Sequence
 from typing import Any
 

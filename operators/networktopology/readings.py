@@ -3,8 +3,6 @@
 Pure. A number that makes no sense is named and left out; whoever has none is unknown, never free.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 

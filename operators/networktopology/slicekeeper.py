@@ -5,8 +5,6 @@ what users wrote themselves (slices without a NetworkTopology as controller). Wh
 scheduler's own store knows; what was written a moment ago may not be there yet and counts as written.
 """
 
-from __future__ import annotations
-
 from collections.abc import Awaitable, Mapping
 
 import msgspec

@@ -5,8 +5,6 @@ that comes or goes moves no other row. A cost stays as it was published while th
 a twentieth of it: the noise of measuring would otherwise rewrite every slice each time.
 """
 
-from __future__ import annotations
-
 import asyncio
 import hashlib
 import itertools

@@ -5,8 +5,6 @@ and sends what `merge_patch` returns. Both are total: whatever the API server le
 answer here.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Collection, Mapping
 from itertools import islice
@@ -14,6 +12,7 @@ from typing import Any
 
 import msgspec
 
+from operators.conditions import condition_of, document, listed, with_condition
 from operators.networktopology.allocated import (
     Link,
     has_capacities,
@@ -36,7 +35,6 @@ from scheduler.objects.network import (
 READY, MEASURED, CONSISTENT = "Ready", "Measured", "Consistent"
 OUR_REASONS = {"Measured", "SourceFailed", "NothingMeasured", "Expired"}
 MOST_DOUBTS = 1000
-SHOWN = 3  # doubtful ways that a message names before it only counts them
 
 Way = tuple[str, str, str, str]
 
@@ -67,7 +65,7 @@ class Observed(msgspec.Struct, frozen=True):
 def status_of(spec: NetworkTopologySpec, observed: Observed) -> NetworkTopologyStatus:
     """Return the status that should stand there; what others wrote into it stays."""
     previous = observed.previous
-    before = _condition(previous.conditions, MEASURED)
+    before = condition_of(previous.conditions, MEASURED)
     is_ours = before is not None and before.reason in OUR_REASONS
     edges, calculated = previous.edges, previous.weight_calculation_time
     kept = [table for table in previous.weights if not is_links_only(table)]
@@ -79,9 +77,10 @@ def status_of(spec: NetworkTopologySpec, observed: Observed) -> NetworkTopologyS
         edges, calculated = (), None
         kept = [table for table in kept if table.name != NETPERF_COSTS]
     weights = _booked(spec, kept, observed.bookings)
-    conditions = _with(previous.conditions, _ready(spec, observed, weights))
+    now = observed.now
+    conditions = with_condition(previous.conditions, _ready(spec, observed, weights), now)
     if observed.source:
-        conditions = _with(conditions, _measured(observed))
+        conditions = with_condition(conditions, _measured(observed), now)
     elif is_ours:
         conditions = tuple(one for one in conditions if one.type != MEASURED)
     conditions = _with_doubts(conditions, spec, observed)
@@ -134,7 +133,7 @@ def merge_patch(
     if previous.weight_calculation_time != wanted.weight_calculation_time:
         patch["weightCalculationTime"] = wanted.weight_calculation_time
     if previous.conditions != wanted.conditions:
-        patch["conditions"] = [_document(one) for one in wanted.conditions]
+        patch["conditions"] = [document(one) for one in wanted.conditions]
     return patch
 
 
@@ -153,7 +152,7 @@ def doubtful_ways(spec: NetworkTopologySpec) -> list[Way]:
 def _measured(observed: Observed) -> Condition:
     """Return whether the measurements are fresh; an old answer stays in use while a source is silent."""
     measured, since = observed.measured, observed.previous.weight_calculation_time
-    before = _condition(observed.previous.conditions, MEASURED)
+    before = condition_of(observed.previous.conditions, MEASURED)
     was_expired = before is not None and before.reason == "Expired"
     if observed.expired or (was_expired and measured is None):
         holds, reason = "False", "Expired"
@@ -172,22 +171,7 @@ def _measured(observed: Observed) -> Condition:
             message += f"; {measured.left_out} costs have no room in this object"
     if observed.refused:
         message += f"; {len(observed.refused)} figures could not be used: {observed.refused[0]}"
-    return _condition_of(observed, MEASURED, holds, reason, message)
-
-
-def _condition_of(
-    observed: Observed, type_: str, holds: str, reason: str, message: str
-) -> Condition:
-    before = _condition(observed.previous.conditions, type_)
-    unchanged = before is not None and before.status == holds and before.last_transition_time
-    return Condition(
-        type=type_,
-        status=holds,
-        observed_generation=observed.generation,
-        last_transition_time=unchanged or observed.now,
-        reason=reason,
-        message=message,
-    )
+    return Condition(MEASURED, holds, observed.generation, "", reason, message)
 
 
 def _ready(
@@ -201,7 +185,7 @@ def _ready(
         message = "there is no table of costs, neither in spec.weights nor in status.weights"
     else:
         holds, reason, message = "True", "Observed", "every way has at most one cost"
-    return _condition_of(observed, READY, holds, reason, message)
+    return Condition(READY, holds, observed.generation, "", reason, message)
 
 
 def _with_doubts(
@@ -209,49 +193,18 @@ def _with_doubts(
 ) -> tuple[Condition, ...]:
     """Say what is doubtful about the user's costs, and that it is no longer; else say nothing."""
     found = list(islice(doubts(spec, observed.values), MOST_DOUBTS))
-    before = _condition(conditions, CONSISTENT)
-    if not found and before is None:
+    if not found and condition_of(conditions, CONSISTENT) is None:
         return conditions
     holds, reason, message = "True", "NothingDoubtful", "the listed costs mean what they say"
     if found:
-        more = len(found) - SHOWN
-        rest = f"; and {more} more" if more > 0 else ""
-        holds, reason, message = "False", "Doubtful", "; ".join(found[:SHOWN]) + rest
-    since = before.last_transition_time if before is not None and before.status == holds else ""
-    new = Condition(CONSISTENT, holds, observed.generation, since or observed.now, reason, message)
-    return _with(conditions, new)
+        holds, reason, message = "False", "Doubtful", listed(found)
+    new = Condition(CONSISTENT, holds, observed.generation, "", reason, message)
+    return with_condition(conditions, new, observed.now)
 
 
 def _told(doubtful: list[Way]) -> str:
-    named = "; ".join(
+    named = [
         f'{table}, {key}: "{origin}" to "{destination}"'
-        for table, key, origin, destination in doubtful[:SHOWN]
-    )
-    more = len(doubtful) - SHOWN
-    rest = f"; and {more} more" if more > 0 else ""
-    return f"spec.weights: listed more than once, so that the cost is in doubt: {named}{rest}"
-
-
-def _with(conditions: tuple[Condition, ...], new: Condition) -> tuple[Condition, ...]:
-    """Put a condition where the one of its type stands, else at the end."""
-    if _condition(conditions, new.type) is None:
-        return (*conditions, new)
-    return tuple(new if one.type == new.type else one for one in conditions)
-
-
-def _condition(conditions: tuple[Condition, ...], type_: str) -> Condition | None:
-    return next((one for one in conditions if one.type == type_), None)
-
-
-def _document(condition: Condition) -> dict[str, Any]:
-    """Write a condition out in full: the schema wants a reason and a message even when empty."""
-    document: dict[str, Any] = {
-        "type": condition.type,
-        "status": condition.status,
-        "lastTransitionTime": condition.last_transition_time,
-        "reason": condition.reason,
-        "message": condition.message,
-    }
-    if condition.observed_generation:
-        document["observedGeneration"] = condition.observed_generation
-    return document
+        for table, key, origin, destination in doubtful
+    ]
+    return f"spec.weights: listed more than once, so that the cost is in doubt: {listed(named)}"

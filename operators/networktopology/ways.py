@@ -4,8 +4,6 @@ Up to some 200 places networkx works here, one origin at a time; beyond that the
 does, in another process. Whoever needs costs of ways that were not measured directly asks here.
 """
 
-from __future__ import annotations
-
 import asyncio
 from typing import NamedTuple
 

@@ -1,7 +1,5 @@
 """From a snapshot of a metric provider to the status of a NodeMetric: the rules, without I/O."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from typing import Any
 

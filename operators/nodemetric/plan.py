@@ -1,7 +1,5 @@
 """Which NodeMetrics have to be made or told another policy: the rules, without I/O."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from typing import Any
 

@@ -5,8 +5,6 @@ first that matches counts. A missing ConfigMap or section means the defaults; on
 refused as a whole, and the caller keeps what it had.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 import msgspec

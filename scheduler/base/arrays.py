@@ -3,8 +3,6 @@
 A column has one entry per row of the node table. Rows are int32 indices into it.
 """
 
-from __future__ import annotations
-
 from functools import lru_cache
 from typing import TypeAlias
 

@@ -5,8 +5,6 @@ and then follows the monotonic one, so that back-off and deadlines survive an ad
 The engine never holds a clock; its caller passes `now`.
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable
 from datetime import UTC, datetime
@@ -18,7 +16,6 @@ class Clock(Protocol):
 
     def now(self) -> float:
         """Return seconds since the epoch."""
-        ...
 
 
 class RealClock:

@@ -11,8 +11,6 @@
 Outcomes (a pod that does not fit) are values of `scheduler.framework.status`, never exceptions.
 """
 
-from __future__ import annotations
-
 
 class TrellisError(Exception):
     """Anything that Trellis itself raises."""

@@ -4,8 +4,6 @@ Logs go to stderr, as JSON lines or for a person at a terminal. Values under nam
 secret are masked. No other module configures logging; they ask structlog for a logger.
 """
 
-from __future__ import annotations
-
 import logging
 import sys
 from collections.abc import MutableMapping
@@ -34,7 +32,7 @@ def _encode(event: object, **_options: object) -> bytes:
     return msgspec.json.encode(event, enc_hook=str)
 
 
-def configure(*, level: str = "info", form: str = "auto") -> Threshold:
+def configure(*, level: str = "info", form: str = "auto") -> "Threshold":
     """Set up logging: `level` debug…error, `form` json, console or auto (console on a terminal).
 
     What it returns changes the level later.

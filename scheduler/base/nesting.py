@@ -5,8 +5,6 @@ some thousand levels, 3.14 goes on as long as the stack of the machine lasts. Wh
 asks here first.
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 # Deeper than any object of Kubernetes, by far.

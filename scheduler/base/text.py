@@ -1,7 +1,5 @@
 """Small text rules that several rooms share: suggestions, byte limits, durations."""
 
-from __future__ import annotations
-
 import difflib
 import re
 from collections.abc import Iterable

@@ -6,8 +6,6 @@ kubectl and kube-scheduler read them. A subclass of `Reader` says what a value i
 Kubernetes.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from functools import lru_cache

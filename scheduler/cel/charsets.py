@@ -1,7 +1,5 @@
 """Sets of characters in regular expressions: ranges, classes of Perl and POSIX, Unicode categories."""
 
-from __future__ import annotations
-
 import unicodedata
 from bisect import bisect_right
 

@@ -4,26 +4,13 @@ The rules are cel-go's (Hindley-Milner with `dyn`); its oddities count, since th
 API server takes. Loop variables get slots, so that evaluation looks nothing up by name.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 
-from scheduler.cel import types
+from scheduler.cel import syntax, types
 from scheduler.cel.functions import FUNCTIONS
 from scheduler.cel.library import Function, Overload
 from scheduler.cel.problems import Problems
-from scheduler.cel.syntax import (
-    Call,
-    Fold,
-    Ident,
-    ListLiteral,
-    Literal,
-    MapLiteral,
-    Message,
-    Node,
-    Select,
-)
 from scheduler.cel.types import Type, Unifier, list_of, map_of, optional_of, shown, unwrapped
 from scheduler.cel.values import type_of
 
@@ -46,7 +33,7 @@ class Variable:
         self.slot = slot
 
 
-def check(tree: Node, problems: Problems) -> tuple[Type, int]:
+def check(tree: syntax.Node, problems: Problems) -> tuple[Type, int]:
     """Type a tree in place; return its type and the number of slots. Raises CelCompileError."""
     checker = _Checker(problems)
     checker.check(tree)
@@ -55,23 +42,23 @@ def check(tree: Node, problems: Problems) -> tuple[Type, int]:
     return tree.type, checker.slots
 
 
-def _settle(tree: Node, unifier: Unifier) -> None:
+def _settle(tree: syntax.Node, unifier: Unifier) -> None:
     """Replace type parameters by what became known of them; what stayed free is dynamic."""
     stack = [tree]
     while stack:
         node = stack.pop()
         node.type = unifier.substitute(node.type, free_is_dynamic=True)
-        if type(node) is not Select or node.constant is None:  # `a.b` may be one name
+        if type(node) is not syntax.Select or node.constant is None:  # `a.b` may be one name
             stack.extend(node.children())
 
 
-def qualified_name(node: Node) -> str:
+def qualified_name(node: syntax.Node) -> str:
     """Return `a.b.c` where a node is just names; empty otherwise."""
     parts: list[str] = []
-    while type(node) is Select and not node.test:
+    while type(node) is syntax.Select and not node.test:
         parts.append(node.field)
         node = node.operand
-    if type(node) is not Ident:
+    if type(node) is not syntax.Ident:
         return ""
     return ".".join((node.name, *reversed(parts)))
 
@@ -82,30 +69,30 @@ class _Checker:
         self.unifier = Unifier()
         self._scope: dict[str, list[Variable]] = {"device": [Variable(types.DEVICE, DEVICE_SLOT)]}
         self.slots = 1
-        self._rules: dict[type[Node], Callable[[Any], Type]] = {
-            Literal: lambda node: type_of(node.value),
-            Ident: self._ident,
-            Select: self._select,
-            Call: self._call,
-            ListLiteral: self._list,
-            MapLiteral: self._map,
-            Message: self._message,
-            Fold: self._fold,
+        self._rules: dict[type[syntax.Node], Callable[[Any], Type]] = {
+            syntax.Literal: lambda node: type_of(node.value),
+            syntax.Ident: self._ident,
+            syntax.Select: self._select,
+            syntax.Call: self._call,
+            syntax.ListLiteral: self._list,
+            syntax.MapLiteral: self._map,
+            syntax.Message: self._message,
+            syntax.Fold: self._fold,
         }
 
-    def check(self, node: Node) -> None:
+    def check(self, node: syntax.Node) -> None:
         """Type a node and all below it."""
         node.type = self._rules[type(node)](node)
 
-    def _undeclared(self, node: Node, name: str) -> Type:
+    def _undeclared(self, node: syntax.Node, name: str) -> Type:
         message = f"undeclared reference to '{name}' (in container '')"
         self._problems.add(node.at, message)
         return types.ERROR
 
-    def _mismatch(self, node: Node, expected: Type, found: Type) -> None:
+    def _mismatch(self, node: syntax.Node, expected: Type, found: Type) -> None:
         self._problems.add(node.at, f"expected type '{shown(expected)}' but found '{shown(found)}'")
 
-    def _ident(self, node: Ident) -> Type:
+    def _ident(self, node: syntax.Ident) -> Type:
         name = node.name.removeprefix(".")
         known = self._scope.get(name)
         if known:
@@ -118,7 +105,7 @@ class _Checker:
             return Type("type", "type", named)
         return self._undeclared(node, node.name)
 
-    def _select(self, node: Select) -> Type:
+    def _select(self, node: syntax.Select) -> Type:
         name = qualified_name(node)
         named = types.NAMED_TYPES.get(name) if name else None
         if named is not None:
@@ -127,7 +114,9 @@ class _Checker:
         found = self._field(node, node.operand, node.field, optional=False)
         return types.BOOL if node.test else self.unifier.substitute(found)
 
-    def _field(self, node: Node, operand: Node, field: str, *, optional: bool) -> Type:
+    def _field(
+        self, node: syntax.Node, operand: syntax.Node, field: str, *, optional: bool
+    ) -> Type:
         self.check(operand)
         target, was_optional = unwrapped(self.unifier.substitute(operand.type))
         result = types.DYN
@@ -141,7 +130,7 @@ class _Checker:
             self._problems.add(node.at, f"type '{shown(target)}' does not support field selection")
         return optional_of(result) if was_optional or optional else result
 
-    def _struct_field(self, node: Node, target: Type, field: str) -> Type:
+    def _struct_field(self, node: syntax.Node, target: Type, field: str) -> Type:
         if target.name == types.DEVICE.name:
             if field in DEVICE_FIELDS:
                 return DEVICE_FIELDS[field]
@@ -150,7 +139,7 @@ class _Checker:
             self._problems.add(node.at, f"unexpected failed resolution of '{target.name}'")
         return types.ERROR
 
-    def _call(self, node: Call) -> Type:
+    def _call(self, node: syntax.Call) -> Type:
         if node.function == "_?._":
             field = node.args[1]
             field.type = types.STRING
@@ -172,14 +161,14 @@ class _Checker:
             return self._undeclared(node, node.function)
         return self._resolve(node, function)
 
-    def _plain_call(self, node: Call) -> Type:
+    def _plain_call(self, node: syntax.Call) -> Type:
         function = FUNCTIONS.get(node.function.removeprefix("."))
         if function is None:
             return self._undeclared(node, node.function)
         node.function = function.name
         return self._resolve(node, function)
 
-    def _resolve(self, node: Call, function: Function) -> Type:
+    def _resolve(self, node: syntax.Call, function: Function) -> Type:
         """Find the overloads that the types of the arguments leave."""
         args = [arg.type for arg in node.args]
         if node.target is not None:
@@ -205,7 +194,7 @@ class _Checker:
         node.overloads = tuple(found)
         return result
 
-    def _no_overload(self, node: Call, function: Function, args: list[Type]) -> Type:
+    def _no_overload(self, node: syntax.Call, function: Function, args: list[Type]) -> Type:
         kinds = [shown(self.unifier.substitute(kind, free_is_dynamic=True)) for kind in args]
         target = f"{kinds.pop(0)}." if node.target is not None else ""
         self._problems.add(
@@ -215,7 +204,7 @@ class _Checker:
         )
         return types.ERROR
 
-    def _logical(self, node: Call, function: Function) -> Type:
+    def _logical(self, node: syntax.Call, function: Function) -> Type:
         wrong = False
         for arg in node.args:
             if not self.unifier.assignable(arg.type, types.BOOL):
@@ -240,7 +229,7 @@ class _Checker:
         # Types that do not agree are reported by the validators, which know the exceptions.
         return self.unifier.join(previous, current) or types.DYN
 
-    def _element(self, node: Node, *, optional: bool) -> Type:
+    def _element(self, node: syntax.Node, *, optional: bool) -> Type:
         self.check(node)
         if not optional:
             return node.type
@@ -249,14 +238,14 @@ class _Checker:
             self._mismatch(node, optional_of(inner), inner)
         return inner
 
-    def _list(self, node: ListLiteral) -> Type:
+    def _list(self, node: syntax.ListLiteral) -> Type:
         element: Type | None = None
         for index, item in enumerate(node.elements):
             kind = self._element(item, optional=index in node.optional)
             element = self._joined(element, kind)
         return list_of(element or self.unifier.fresh())
 
-    def _map(self, node: MapLiteral) -> Type:
+    def _map(self, node: syntax.MapLiteral) -> Type:
         key_type: Type | None = None
         value_type: Type | None = None
         for index, (key, value) in enumerate(node.entries):
@@ -266,7 +255,7 @@ class _Checker:
             value_type = self._joined(value_type, kind)
         return map_of(key_type or self.unifier.fresh(), value_type or self.unifier.fresh())
 
-    def _message(self, node: Message) -> Type:
+    def _message(self, node: syntax.Message) -> Type:
         name = node.name.removeprefix(".")
         known = self._scope.get(name)
         if known:
@@ -279,7 +268,7 @@ class _Checker:
             self.check(value)
         return types.ERROR
 
-    def _fold(self, node: Fold) -> Type:
+    def _fold(self, node: syntax.Fold) -> Type:
         self.check(node.range)
         self.check(node.init)
         over = self.unifier.substitute(node.range.type)
@@ -299,7 +288,7 @@ class _Checker:
         self._leave(node.accu)
         return self.unifier.substitute(node.result.type)
 
-    def _loop_types(self, node: Fold, over: Type) -> tuple[Type, Type]:
+    def _loop_types(self, node: syntax.Fold, over: Type) -> tuple[Type, Type]:
         """Return the types of the loop's variables."""
         if over.kind == "list":
             element = over.params[0]
@@ -316,7 +305,7 @@ class _Checker:
         )
         return types.ERROR, types.ERROR
 
-    def _assert(self, node: Node, kind: Type) -> None:
+    def _assert(self, node: syntax.Node, kind: Type) -> None:
         if not self.unifier.assignable(kind, node.type):
             self._mismatch(node, kind, node.type)
 

@@ -4,8 +4,6 @@ Bounded in size by what the API server accepts, in depth and time by the parser 
 types; whatever a text does, it ends in a program or in CelCompileError.
 """
 
-from __future__ import annotations
-
 from scheduler.cel.checker import check
 from scheduler.cel.errors import CelCompileError
 from scheduler.cel.estimate import max_cost

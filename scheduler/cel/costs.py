@@ -4,8 +4,6 @@ A cost is reckoned from the arguments and the result. Where it follows from the 
 planner asks before the call, so that what would be too expensive is not done first.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from typing import Any, NamedTuple

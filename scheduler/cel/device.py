@@ -4,8 +4,6 @@ Whoever evaluates selectors builds one `Device` per device and keeps it as long 
 change: the maps that CEL looks into are built once, at first use. Never reads API objects itself.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any, TypeVar
 

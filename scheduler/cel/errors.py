@@ -4,8 +4,6 @@ Both carry upstream's words, so that an event, a condition or an answer of the A
 kube-scheduler's and kube-apiserver's do. Raised by this room only.
 """
 
-from __future__ import annotations
-
 from scheduler.base.errors import InputError
 
 

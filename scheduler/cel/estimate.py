@@ -5,27 +5,13 @@ the calls that made a value; a loop costs as often as its range may have element
 `checker/cost.go`.)
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
+from scheduler.cel import syntax
 from scheduler.cel.callestimates import Argument, estimator, result_type
 from scheduler.cel.costs import LIST_COST, MAP_COST, MESSAGE_COST
 from scheduler.cel.ranges import MOST, UNKNOWN, Range, fixed
-from scheduler.cel.syntax import (
-    ACCUMULATOR,
-    ACCUMULATOR_NAME,
-    Call,
-    Fold,
-    Ident,
-    ListLiteral,
-    Literal,
-    MapLiteral,
-    Message,
-    Node,
-    Select,
-)
 
 Path = tuple[str, ...]
 
@@ -54,7 +40,7 @@ class _Local:
         self.inside = inside
 
 
-def max_cost(tree: Node) -> int:
+def max_cost(tree: syntax.Node) -> int:
     """Return the worst cost of a typed tree, in CEL's cost units; at most 2**64-1."""
     return _Estimate().cost(tree).most
 
@@ -92,32 +78,32 @@ class _Estimate:
         self._sizes: dict[int, Range] = {}
         self._insides: dict[int, _Inside] = {}
         self._locals: dict[str, list[_Local]] = {}
-        self._rules: dict[type[Node], Callable[[Any], Range]] = {
-            Literal: lambda _node: _ZERO,
-            Ident: self._ident,
-            Select: self._select,
-            Call: self._call,
-            ListLiteral: self._list,
-            MapLiteral: self._map,
-            Message: self._message,
-            Fold: self._fold,
+        self._rules: dict[type[syntax.Node], Callable[[Any], Range]] = {
+            syntax.Literal: lambda _node: _ZERO,
+            syntax.Ident: self._ident,
+            syntax.Select: self._select,
+            syntax.Call: self._call,
+            syntax.ListLiteral: self._list,
+            syntax.MapLiteral: self._map,
+            syntax.Message: self._message,
+            syntax.Fold: self._fold,
         }
 
-    def cost(self, node: Node) -> Range:
+    def cost(self, node: syntax.Node) -> Range:
         """Return what a node and all below it cost."""
         return self._rules[type(node)](node)
 
-    def _local(self, node: Node) -> _Local | None:
-        if type(node) is not Ident:
+    def _local(self, node: syntax.Node) -> _Local | None:
+        if type(node) is not syntax.Ident:
             return None
         stack = self._locals.get(node.name)
         return stack[-1] if stack else None
 
-    def _path(self, node: Node) -> Path:
+    def _path(self, node: syntax.Node) -> Path:
         local = self._local(node)
         return local.path if local is not None else self._paths.get(id(node), ())
 
-    def _size(self, node: Node) -> Range | None:
+    def _size(self, node: syntax.Node) -> Range | None:
         known = self._sizes.get(id(node))
         if known is not None:
             return known
@@ -134,17 +120,17 @@ class _Estimate:
         local = self._local(node)
         return local.size if local is not None else None
 
-    def _size_or_unknown(self, node: Node) -> Range:
+    def _size_or_unknown(self, node: syntax.Node) -> Range:
         return self._size(node) or UNKNOWN
 
-    def _inside(self, node: Node) -> _Inside | None:
+    def _inside(self, node: syntax.Node) -> _Inside | None:
         known = self._insides.get(id(node))
         if known is not None:
             return known
         local = self._local(node)
         return local.inside if local is not None else None
 
-    def _copy_sizes(self, target: Node, source: Node) -> None:
+    def _copy_sizes(self, target: syntax.Node, source: syntax.Node) -> None:
         size = self._size(source)
         if size is not None:
             self._sizes[id(target)] = size
@@ -152,12 +138,12 @@ class _Estimate:
         if inside is not None:
             self._insides[id(target)] = inside
 
-    def _ident(self, node: Ident) -> Range:
+    def _ident(self, node: syntax.Ident) -> Range:
         local = self._local(node)
         self._paths[id(node)] = local.path if local is not None else (node.name,)
         return _ONE
 
-    def _select(self, node: Select) -> Range:
+    def _select(self, node: syntax.Select) -> Range:
         if node.constant is not None:
             return _ONE
         cost = self.cost(node.operand)
@@ -168,7 +154,7 @@ class _Estimate:
         self._paths[id(node)] = (*self._path(node.operand), node.field)
         return cost
 
-    def _list(self, node: ListLiteral) -> Range:
+    def _list(self, node: syntax.ListLiteral) -> Range:
         cost = fixed(LIST_COST)
         size = Range(MOST if node.elements else 0, 0)
         for element in node.elements:
@@ -177,7 +163,7 @@ class _Estimate:
         self._insides[id(node)] = _Inside(is_list=True, key=_ONE, value=size)
         return cost
 
-    def _map(self, node: MapLiteral) -> Range:
+    def _map(self, node: syntax.MapLiteral) -> Range:
         cost = fixed(MAP_COST)
         keys = values = Range(MOST if node.entries else 0, 0)
         for key, value in node.entries:
@@ -187,13 +173,13 @@ class _Estimate:
         self._insides[id(node)] = _Inside(is_list=False, key=keys, value=values)
         return cost
 
-    def _message(self, node: Message) -> Range:
+    def _message(self, node: syntax.Message) -> Range:
         cost = fixed(MESSAGE_COST)
         for value in node.values:
             cost = cost.plus(self.cost(value))
         return cost
 
-    def _call(self, node: Call) -> Range:
+    def _call(self, node: syntax.Call) -> Range:
         if node.function == "dyn":
             cost = self.cost(node.args[0]).plus(_ONE)
             self._copy_sizes(node, node.args[0])
@@ -225,9 +211,9 @@ class _Estimate:
             self._sizes[id(node)] = size
         return target_cost.plus(worst)
 
-    def _argument(self, node: Node) -> Argument:
+    def _argument(self, node: syntax.Node) -> Argument:
         path = self._path(node)
-        if path[:1] in ((ACCUMULATOR,), (ACCUMULATOR_NAME,)):
+        if path[:1] in ((syntax.ACCUMULATOR,), (syntax.ACCUMULATOR_NAME,)):
             path = ()
         known = self._size(node)
         if known is None and path:
@@ -237,7 +223,7 @@ class _Estimate:
 
     def _overload_cost(
         self,
-        node: Call,
+        node: syntax.Call,
         overload: str,
         target: Argument | None,
         args: list[Argument],
@@ -255,14 +241,14 @@ class _Estimate:
             cost = cost.plus(each)
         return cost, size
 
-    def _choice_cost(self, node: Call, arg_costs: list[Range]) -> tuple[Range, Range | None]:
+    def _choice_cost(self, node: syntax.Call, arg_costs: list[Range]) -> tuple[Range, Range | None]:
         _test, first, second = node.args
         size = self._size_or_unknown(first).union(self._size_or_unknown(second))
         self._join_insides(node, first, second)
         return arg_costs[0].plus(arg_costs[1].union(arg_costs[2])), size
 
     def _sum_cost(
-        self, node: Call, overload: str, arg_costs: list[Range]
+        self, node: syntax.Call, overload: str, arg_costs: list[Range]
     ) -> tuple[Range, Range | None]:
         first, second = node.args
         size = self._size_or_unknown(first).plus(self._size_or_unknown(second))
@@ -270,7 +256,7 @@ class _Estimate:
         cost = _ONE if overload == "add_list" else size.scaled(0.1)
         return cost.plus(arg_costs[0]).plus(arg_costs[1]), size
 
-    def _join_insides(self, node: Node, first: Node, second: Node) -> None:
+    def _join_insides(self, node: syntax.Node, first: syntax.Node, second: syntax.Node) -> None:
         mine, theirs = self._inside(first), self._inside(second)
         if mine is not None and theirs is not None:
             self._insides[id(node)] = _Inside(
@@ -287,7 +273,7 @@ class _Estimate:
             if name:
                 self._locals[name].pop()
 
-    def _fold(self, node: Fold) -> Range:
+    def _fold(self, node: syntax.Fold) -> Range:
         cost = self.cost(node.range).plus(self.cost(node.init))
         accu = _Local(self._path(node.init), self._size(node.init), self._inside(node.init))
         self._push(node.accu, accu)
@@ -302,18 +288,18 @@ class _Estimate:
         cost = cost.plus(self.cost(node.result))
         self._pop(node.accu)
         count = self._size_or_unknown(node.range)
-        if type(node.init) is Literal:
+        if type(node.init) is syntax.Literal:
             size = self._size(node.init)
             if size is not None:
                 self._sizes[id(node)] = size
-        elif type(node.init) in (ListLiteral, MapLiteral):
+        elif type(node.init) in (syntax.ListLiteral, syntax.MapLiteral):
             self._sizes[id(node)] = count
             inside = self._inside(node.step)
             if inside is not None:
                 self._insides[id(node)] = inside
         return cost.plus(count.times(each))
 
-    def _push_loop(self, node: Fold) -> None:
+    def _push_loop(self, node: syntax.Fold) -> None:
         """Bring the loop's variables into scope."""
         inside = self._inside(node.range)
         path = self._path(node.range)
@@ -330,9 +316,9 @@ class _Estimate:
             self._push(node.var, _Local((*path, "@keys"), key, None))
 
 
-def _literal_size(node: Node) -> Range | None:
-    if type(node) is Literal:
+def _literal_size(node: syntax.Node) -> Range | None:
+    if type(node) is syntax.Literal:
         return fixed(len(node.value)) if type(node.value) in (str, bytes) else _ONE
-    if type(node) is ListLiteral:
+    if type(node) is syntax.ListLiteral:
         return fixed(len(node.elements))
-    return fixed(len(node.entries)) if type(node) is MapLiteral else None
+    return fixed(len(node.entries)) if type(node) is syntax.MapLiteral else None

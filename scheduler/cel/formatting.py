@@ -1,7 +1,5 @@
 """`format`: text with clauses such as `%s`, `%d`, `%.2f`, filled from a list."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Iterator
 from typing import Any

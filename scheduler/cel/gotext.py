@@ -3,8 +3,6 @@
 The texts of upstream's errors quote what a user wrote; this module quotes alike.
 """
 
-from __future__ import annotations
-
 _ESCAPES = {
     "\a": "\\a",
     "\b": "\\b",

@@ -1,7 +1,5 @@
 """Words and signs of the grammar: what is reserved, how tight operators bind, what may start an operand."""
 
-from __future__ import annotations
-
 RESERVED = frozenset(
     [
         "as",

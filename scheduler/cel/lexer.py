@@ -3,8 +3,6 @@
 What is no token is reported and passed over, so that one stray sign does not hide other problems.
 """
 
-from __future__ import annotations
-
 import re
 from typing import NamedTuple
 

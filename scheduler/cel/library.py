@@ -1,11 +1,12 @@
 """What a function is: its overloads as the checker sees them, and how the right one is called.
 
-Libraries declare their functions as text, one overload a line, `name id signature -> result`:
+Libraries declare each overload as a text, `name id signature -> result`:
 
-    charAt    string_char_at_int    string.(int) -> string
+    charAt string_char_at_int string.(int) -> string
 
-A name may have an implementation for all its overloads (an operator) or one per overload, which is then
-guarded: arguments whose types do not fit are `no such overload: name(types)`, as upstream says.
+What stands beside it is called for this overload, and guarded: arguments whose types do not fit are
+`no such overload: name(types)`, as upstream says. A name may also have one implementation for all its
+overloads (an operator).
 """
 
 from __future__ import annotations
@@ -108,10 +109,13 @@ class Function:
 
 @dataclass(frozen=True)
 class Library:
-    """Functions that belong together: their declarations and what they do."""
+    """Functions that belong together: what each overload does, by its declaration.
 
-    declared: str
-    single: Mapping[str, Implementation] = field(default_factory=dict)
+    `declared` are those, one a line, that the planner compiles or that are served as a `whole`.
+    """
+
+    functions: Mapping[str, Implementation] = field(default_factory=dict)
+    declared: str = ""
     whole: Mapping[str, Implementation] = field(default_factory=dict)
     unguarded: frozenset[str] = frozenset()
 
@@ -120,14 +124,14 @@ def functions_of(libraries: Iterable[Library]) -> dict[str, Function]:
     """Return the functions of all libraries by name, overloads in the order of declaration."""
     functions: dict[str, Function] = {}
     for library in libraries:
-        for line in library.declared.strip().splitlines():
+        for line in (*library.declared.strip().splitlines(), *library.functions):
             match = _LINE.fullmatch(line.strip())
             if match is None:
                 raise AssertionError(f"not a declaration: {line}")
             function = functions.setdefault(match["name"], Function(match["name"]))
             function.overloads.append(_overload(match))
-            if match["id"] in library.single:
-                function.single[match["id"]] = library.single[match["id"]]
+            if line in library.functions:
+                function.single[match["id"]] = library.functions[line]
             function.whole = function.whole or library.whole.get(match["name"])
             function.unguarded = function.unguarded or match["name"] in library.unguarded
     return functions

@@ -1,7 +1,5 @@
 """What a literal stands for: numbers read, quotes and prefixes taken off, escapes resolved."""
 
-from __future__ import annotations
-
 import re
 
 from scheduler.cel.values import INT64_MAX, UINT64_MAX, UInt

@@ -4,8 +4,6 @@ Nesting is bounded far below what would exhaust the stack, for this and for all 
 After a single token too many the parser goes on, as upstream does, so that messages agree.
 """
 
-from __future__ import annotations
-
 from scheduler.cel.grammar import (
     CLOSED,
     CONSTANTS,

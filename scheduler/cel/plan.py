@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from scheduler.cel import syntax
 from scheduler.cel.attributes import Chain, Choice, Link
 from scheduler.cel.calls import call_step, membership_step
 from scheduler.cel.costs import LIST_COST, MAP_COST
@@ -19,17 +20,6 @@ from scheduler.cel.loops import fold_step
 from scheduler.cel.regex import Regex
 from scheduler.cel.regexsyntax import RegexError
 from scheduler.cel.run import Run, Step
-from scheduler.cel.syntax import (
-    Call,
-    Fold,
-    Ident,
-    ListLiteral,
-    Literal,
-    MapLiteral,
-    Message,
-    Node,
-    Select,
-)
 from scheduler.cel.values import (
     NO_OVERLOAD,
     NONE,
@@ -98,30 +88,30 @@ def _has_step(resolve: Step) -> Step:
     return evaluate
 
 
-def plan(tree: Node) -> Step:
+def plan(tree: syntax.Node) -> Step:
     """Return what evaluates a typed tree; CelCompileError if a constant part of it fails."""
     return _Planner().plan(tree).step
 
 
 class _Planner:
     def __init__(self) -> None:
-        self._rules: dict[type[Node], Callable[[Any], Planned]] = {
-            Literal: lambda node: Planned(constant=True, value=node.value),
-            Ident: self._ident,
-            Select: self._select,
-            Call: self._call,
-            ListLiteral: self._list,
-            MapLiteral: self._map,
-            Message: self._message,
-            Fold: self._fold,
+        self._rules: dict[type[syntax.Node], Callable[[Any], Planned]] = {
+            syntax.Literal: lambda node: Planned(constant=True, value=node.value),
+            syntax.Ident: self._ident,
+            syntax.Select: self._select,
+            syntax.Call: self._call,
+            syntax.ListLiteral: self._list,
+            syntax.MapLiteral: self._map,
+            syntax.Message: self._message,
+            syntax.Fold: self._fold,
         }
         self._inits: dict[int, Step] = {}
 
-    def plan(self, node: Node) -> Planned:
+    def plan(self, node: syntax.Node) -> Planned:
         """Compile a node and all below it."""
         return self._rules[type(node)](node)
 
-    def _ident(self, node: Ident) -> Planned:
+    def _ident(self, node: syntax.Ident) -> Planned:
         if node.name in ("duration", "timestamp") and node.constant is not None:
             # Upstream's checker knows these two names, its planner does not.
             raise CelCompileError(
@@ -152,7 +142,7 @@ class _Planner:
         chain = Chain(operand.step)
         return Planned(chain=chain), chain
 
-    def _select(self, node: Select) -> Planned:
+    def _select(self, node: syntax.Select) -> Planned:
         if node.constant is not None:
             return Planned(constant=True, value=node.constant)
         planned, chain = self._chained(self.plan(node.operand))
@@ -160,10 +150,10 @@ class _Planner:
         planned.tests = node.test
         return planned
 
-    def _message(self, node: Message) -> Planned:
+    def _message(self, node: syntax.Message) -> Planned:
         raise CelCompileError(f"program instantiation failed: unknown type: {node.name}")
 
-    def _list(self, node: ListLiteral) -> Planned:
+    def _list(self, node: syntax.ListLiteral) -> Planned:
         parts = [self.plan(element) for element in node.elements]
         optional = node.optional
         steps = [part.step for part in parts]
@@ -190,7 +180,7 @@ class _Planner:
 
         return self._made_once(parts, make)
 
-    def _map(self, node: MapLiteral) -> Planned:
+    def _map(self, node: syntax.MapLiteral) -> Planned:
         keys = [self.plan(key) for key, _value in node.entries]
         items = [self.plan(value) for _key, value in node.entries]
         optional = node.optional
@@ -213,7 +203,7 @@ class _Planner:
             return Planned(make)
         return Planned(constant=True, value=make(Run(1)))
 
-    def _fold(self, node: Fold) -> Planned:
+    def _fold(self, node: syntax.Fold) -> Planned:
         # The accumulator's first value is found out when it is first asked for.
         init = self.plan(node.init).step
         over = self.plan(node.range).step
@@ -222,7 +212,7 @@ class _Planner:
         step = self.plan(node.step).step
         return Planned(fold_step(node, over, condition, step, self.plan(node.result).step))
 
-    def _call(self, node: Call) -> Planned:
+    def _call(self, node: syntax.Call) -> Planned:
         parts = [self.plan(arg) for arg in node.args]
         if node.target is not None:
             parts.insert(0, self.plan(node.target))
@@ -280,7 +270,7 @@ class _Planner:
 
         return Planned(evaluate)
 
-    def _function(self, node: Call, parts: list[Planned]) -> Planned:
+    def _function(self, node: syntax.Call, parts: list[Planned]) -> Planned:
         overload = node.overloads[0].id if len(node.overloads) == 1 else ""
         if overload == "in_list" and parts[1].constant:
             return Planned(membership_step(parts[0].step, parts[1].value))

@@ -3,8 +3,6 @@
 Parser, checker and validators report here; `raise_any` ends the compilation when something was.
 """
 
-from __future__ import annotations
-
 from typing import NoReturn
 
 from scheduler.cel.errors import CelCompileError

@@ -1,7 +1,5 @@
 """A compiled selector: what `compile_selector` returns and callers keep."""
 
-from __future__ import annotations
-
 from typing import Any, NamedTuple
 
 from scheduler.cel.device import Device

@@ -5,8 +5,6 @@ does. It also keeps which of two forms upstream holds a value in (64 bits, or wi
 what `isInteger` and `asInteger` answer. (Format: Kubernetes API reference, "Quantity".)
 """
 
-from __future__ import annotations
-
 import re
 from functools import lru_cache
 from typing import Final
@@ -56,7 +54,7 @@ class Quantity:
         self.nanos: int = unscaled * 10**power if power >= 0 else unscaled // 10**-power
 
     @staticmethod
-    def parse(text: str) -> Quantity:
+    def parse(text: str) -> "Quantity":
         """Read a quantity; ObjectError with the words of the API machinery if it is none."""
         return _parsed(text)
 
@@ -73,15 +71,15 @@ class Quantity:
         value = float(self.unscaled)
         return value * float(f"1e{self.scale}") if self.scale else value
 
-    def plus(self, other: Quantity) -> Quantity:
+    def plus(self, other: "Quantity") -> "Quantity":
         """Return the sum."""
         return self._plus(other.unscaled, other)
 
-    def minus(self, other: Quantity) -> Quantity:
+    def minus(self, other: "Quantity") -> "Quantity":
         """Return the difference."""
         return self._plus(-other.unscaled, other)
 
-    def _plus(self, unscaled: int, other: Quantity) -> Quantity:
+    def _plus(self, unscaled: int, other: "Quantity") -> "Quantity":
         wide = self.wide or other.wide
         if not wide and not unscaled:
             return Quantity(self.unscaled, self.scale, derived=True)
@@ -94,7 +92,7 @@ class Quantity:
         fits = all(INT64_MIN <= part <= INT64_MAX for part in (mine, theirs, total))
         return Quantity(total, scale, wide=wide or not fits, derived=True)
 
-    def compare(self, other: Quantity) -> int:
+    def compare(self, other: "Quantity") -> int:
         """Return -1, 0 or 1 by value."""
         return (self.nanos > other.nanos) - (self.nanos < other.nanos)
 
@@ -104,10 +102,10 @@ class Quantity:
     def __hash__(self) -> int:
         return hash(self.nanos)
 
-    def __lt__(self, other: Quantity) -> bool:
+    def __lt__(self, other: "Quantity") -> bool:
         return self.nanos < other.nanos
 
-    def __le__(self, other: Quantity) -> bool:
+    def __le__(self, other: "Quantity") -> bool:
         return self.nanos <= other.nanos
 
     def __repr__(self) -> str:

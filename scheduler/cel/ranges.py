@@ -1,7 +1,5 @@
 """Ranges of sizes and costs, bounded by 64 bits: the arithmetic of cel-go's cost estimate."""
 
-from __future__ import annotations
-
 import math
 from typing import NamedTuple
 
@@ -15,19 +13,19 @@ class Range(NamedTuple):
     least: int
     most: int
 
-    def plus(self, other: Range) -> Range:
+    def plus(self, other: "Range") -> "Range":
         """Return the sum."""
         return Range(min(self.least + other.least, MOST), min(self.most + other.most, MOST))
 
-    def times(self, other: Range) -> Range:
+    def times(self, other: "Range") -> "Range":
         """Return the product."""
         return Range(min(self.least * other.least, MOST), min(self.most * other.most, MOST))
 
-    def scaled(self, factor: float) -> Range:
+    def scaled(self, factor: float) -> "Range":
         """Return the range times a factor, rounded up."""
         return Range(_scaled(self.least, factor), _scaled(self.most, factor))
 
-    def union(self, other: Range) -> Range:
+    def union(self, other: "Range") -> "Range":
         """Return the range that holds both."""
         return Range(min(self.least, other.least), max(self.most, other.most))
 

@@ -6,8 +6,6 @@ set of positions does with a character is remembered. Every step is paid for fro
 evaluation, and a program is bounded in size.
 """
 
-from __future__ import annotations
-
 from functools import lru_cache
 from typing import Any
 
@@ -42,7 +40,7 @@ class Regex:
         self._steps: dict[tuple[Threads, str], Threads] = {}
 
     @staticmethod
-    def compiled(pattern: str) -> Regex:
+    def compiled(pattern: str) -> "Regex":
         """Return the compiled pattern, kept for a while; RegexError if it is none."""
         return _compiled(pattern)
 

@@ -5,8 +5,6 @@ greedy), ("assert", kind), ("empty",). No look-around and no back-references, as
 scripts (`Greek`) are not known here.
 """
 
-from __future__ import annotations
-
 import re
 from typing import Any
 

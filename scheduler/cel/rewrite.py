@@ -1,7 +1,5 @@
 """Selectors with other texts in them: for whoever hides names and must keep what is compared."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 

@@ -1,7 +1,5 @@
 """One evaluation while it runs: the values of variables, and what it has cost so far."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

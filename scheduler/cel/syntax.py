@@ -4,8 +4,6 @@
 `overloads` that may serve them; nothing else changes a tree once it is parsed.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -22,7 +20,7 @@ class Node:
     size: int
     type: Type
 
-    def children(self) -> Iterator[Node]:
+    def children(self) -> "Iterator[Node]":
         """Yield the parts of this part."""
         return iter(())
 

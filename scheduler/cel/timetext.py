@@ -1,7 +1,5 @@
 """Durations and moments as text: Go's `1h30m`, RFC 3339."""
 
-from __future__ import annotations
-
 import re
 from datetime import UTC, datetime, timedelta
 

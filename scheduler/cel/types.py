@@ -4,8 +4,6 @@
 parts, so their size as a tree is bounded: a tenant could otherwise double it with every nesting.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from scheduler.cel.errors import CelCompileError
@@ -18,7 +16,7 @@ class Type:
 
     __slots__ = ("kind", "name", "params", "size")
 
-    def __init__(self, kind: str, name: str, *params: Type) -> None:
+    def __init__(self, kind: str, name: str, *params: "Type") -> None:
         self.kind = kind
         self.name = name
         self.params = params
@@ -29,7 +27,7 @@ class Type:
         if self.size > _LARGEST:
             raise CelCompileError("compilation failed: a type nests too many types")
 
-    def same(self, other: Type) -> bool:
+    def same(self, other: "Type") -> bool:
         """Whether both are exactly the same type."""
         return self is other or (
             self.kind == other.kind

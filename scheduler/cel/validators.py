@@ -4,8 +4,6 @@ Durations, moments, patterns and format strings that are written out must be rig
 not mix types, except within the arguments of `format`.
 """
 
-from __future__ import annotations
-
 from scheduler.cel import types
 from scheduler.cel.formatting import WRONG, FormatError, clauses
 from scheduler.cel.problems import Problems

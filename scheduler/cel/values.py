@@ -4,8 +4,6 @@ int, str, float, bytes, bool, None, list and dict are themselves; a dict holds b
 in Python `True` and `1` are one key. A failure is a value too (`Fault`): `||` may still be true.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator
 from typing import Any, Final

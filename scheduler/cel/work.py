@@ -5,8 +5,6 @@ but not what it repeats. Comparing and matching spend from here, so that no text
 busy. One evaluation runs at a time: it starts the purse anew.
 """
 
-from __future__ import annotations
-
 _MOST = 300_000
 
 

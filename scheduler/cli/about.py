@@ -1,7 +1,5 @@
 """Facts about this build; free of imports, because `trellis version` must answer at once."""
 
-from __future__ import annotations
-
 from typing import Final
 
 VERSION: Final = "0.1.0"

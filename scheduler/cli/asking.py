@@ -8,18 +8,20 @@ from __future__ import annotations
 import gc
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import msgspec
 
 from scheduler.base.errors import InputError
 from scheduler.cli.files import MANIFEST_SUFFIXES, manifest_files, read_bytes, read_text, shown
-from scheduler.cli.flags import Output
+from scheduler.cli.flags import NodeFlags, Output
 from scheduler.cli.installed import registry
+from scheduler.cli.live import Access, Seen, look
 from scheduler.cli.printing import show_document, table
 from scheduler.config import load
 from scheduler.engine.attempt.choose import Ties
 from scheduler.framework.registry import Registry
+from scheduler.objects.kinds import Kind
 from scheduler.objects.node import Node
 from scheduler.whatif.batch import moment
 from scheduler.whatif.changes import NodeChanges
@@ -27,7 +29,7 @@ from scheduler.whatif.documents import Item, Source, items_of
 from scheduler.whatif.offers import OfferReport
 from scheduler.whatif.report import Table, offers_line, offers_tables
 from scheduler.whatif.setups import Setups
-from scheduler.whatif.snapshot import Snapshot, read_snapshot
+from scheduler.whatif.snapshot import READ, Snapshot, SnapshotReader, read_snapshot
 from scheduler.whatif.stage import Options, Setup
 
 EXIT_DOES_NOT_FIT = 3
@@ -42,31 +44,32 @@ def read_files(snapshots: Sequence[str] | None, pods: Sequence[str] | None) -> S
     return read_snapshot(items_in(snapshots or ()), items_in(pods or ()))
 
 
+def read_cluster(access: Access, reader: SnapshotReader, kinds: Iterable[Kind] = READ) -> Seen:
+    """Let a reader take what the user may read in a cluster."""
+
+    def take(page: Source) -> None:
+        reader.read(items_of(page))
+
+    return look(access, kinds, take)
+
+
 def items_in(names: Iterable[str]) -> Iterator[Item]:
     """Yield the objects of files, and of the manifests of folders."""
     for name in manifest_files(names):
         yield from items_of(Source(shown(name), read_bytes(name)))
 
 
-class NodeOptions(NamedTuple):
-    """What the flags about nodes say; each was given any number of times."""
+def node_models(flags: NodeFlags) -> dict[str, Node]:
+    """Return the nodes of the files that flags about nodes name: each holds one Node."""
+    given = (*(flags.add_nodes or ()), *(flags.offer_nodes or ()))
+    names = {text.partition("=")[2] for text in given}
+    return {name: _only_node(name) for name in sorted(names) if _is_file(name)}
 
-    add: Sequence[str]
-    remove: Sequence[str]
-    remove_rack: Sequence[str]
-    drain: Sequence[str]
-    offer: Sequence[str]
 
-    def models(self) -> dict[str, Node]:
-        """Return the nodes of the files that are named: each holds one Node."""
-        names = {text.partition("=")[2] for text in (*self.add, *self.offer)}
-        return {name: _only_node(name) for name in sorted(names) if _is_file(name)}
-
-    def changes(self, models: Mapping[str, Node]) -> NodeChanges:
-        """Return what is to be different, but for what is on offer."""
-        return NodeChanges(
-            tuple(self.add), tuple(self.remove), tuple(self.remove_rack), tuple(self.drain), models
-        )
+def node_changes(flags: NodeFlags, models: Mapping[str, Node]) -> NodeChanges:
+    """Return what is to be different about nodes, but for what is on offer."""
+    added, removed, removed_racks, drained, _ = (tuple(given or ()) for given in flags)
+    return NodeChanges(added, removed, removed_racks, drained, models)
 
 
 def _is_file(name: str) -> bool:

@@ -5,8 +5,6 @@ the debug endpoints answer them: the API server says who may have them, and what
 Exit codes: 0 everything is in it, 1 something could not be read (the archive says what).
 """
 
-from __future__ import annotations
-
 import io
 import platform
 import re
@@ -21,9 +19,10 @@ from scheduler.base.clock import RealClock
 from scheduler.base.errors import ApiError, InputError
 from scheduler.cli.about import VERSION
 from scheduler.cli.asking import tell
+from scheduler.cli.commands.bundle import BundleFlags
 from scheduler.cli.hashing import NameTable
-from scheduler.cli.live import Access
-from scheduler.cli.past import Daemon, fetch
+from scheduler.cli.live import reach
+from scheduler.cli.past import fetch
 from scheduler.kube.api import Response
 
 MOST = 10_000
@@ -53,14 +52,13 @@ PARTS = (
 )
 
 
-def support_bundle(
-    file: str, seconds: int, hash_names: bool, access: Access, daemon: Daemon
-) -> int:
+def support_bundle(flags: BundleFlags) -> int:
     """Write the archive."""
     parts = list(PARTS)
-    if seconds:
-        parts.append(Part("profile.pb.gz", f"/debug/pprof/profile?seconds={seconds}"))
-    answers = fetch(daemon, access, [part.path for part in parts], seconds)
+    if flags.seconds:
+        parts.append(Part("profile.pb.gz", f"/debug/pprof/profile?seconds={flags.seconds}"))
+    paths = [part.path for part in parts]
+    answers = fetch(flags.where, reach(flags.cluster), paths, flags.seconds)
     if not any(answer.ok for _, answer in answers):
         url, answer = answers[0]
         text = f"the daemon at {url} says: {answer.message or answer.reason or 'nothing'}"
@@ -73,10 +71,10 @@ def support_bundle(
         for part, (_, answer) in zip(parts, answers, strict=True)
         if not answer.ok
     ]
-    contents = dict(_contents(told, hash_names=hash_names))
-    contents["bundle.json"] = msgspec.json.encode(_about(missing, hash_names=hash_names))
-    _write(file, contents)
-    tell([f"{file}: {len(contents)} files", *(f"left out: {line}" for line in missing)])
+    contents = dict(_contents(told, hash_names=flags.hash_names))
+    contents["bundle.json"] = msgspec.json.encode(_about(missing, hash_names=flags.hash_names))
+    _write(flags.file, contents)
+    tell([f"{flags.file}: {len(contents)} files", *(f"left out: {line}" for line in missing)])
     return 1 if missing else 0
 
 

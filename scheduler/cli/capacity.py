@@ -4,17 +4,17 @@ Of a snapshot, or of what the user may read in the cluster. Exit codes: 0 at lea
 wanted; 2 a file is invalid; 3 fewer do.
 """
 
-from __future__ import annotations
-
 from msgspec.structs import replace
 
 from scheduler.base.errors import InputError
 from scheduler.cli.asking import (
     EXIT_DOES_NOT_FIT,
-    NodeOptions,
     be_quick,
     items_in,
+    node_changes,
+    node_models,
     options,
+    read_cluster,
     read_files,
     setups,
     show_offers,
@@ -22,54 +22,45 @@ from scheduler.cli.asking import (
     show_tables,
     tell,
 )
+from scheduler.cli.commands.capacity import CapacityFlags
 from scheduler.cli.flags import Output
-from scheduler.cli.live import Access, look
+from scheduler.cli.live import Access, reach
 from scheduler.engine.attempt.choose import Ties
 from scheduler.whatif.capacity import DEFAULT_LIMIT, Capacity, room_for
 from scheduler.whatif.capacity import capacity as count
 from scheduler.whatif.copies import shape_of
-from scheduler.whatif.documents import Source, items_of
 from scheduler.whatif.offers import cheapest, read_offers
 from scheduler.whatif.report import Table
-from scheduler.whatif.snapshot import READ, Snapshot, SnapshotReader
+from scheduler.whatif.snapshot import Snapshot, SnapshotReader
 from scheduler.whatif.stage import Options
 
 
-def capacity(
-    snapshot: list[str] | None,
-    filename: list[str] | None,
-    limit: int | None,
-    want: int | None,
-    config: str,
-    nodes: NodeOptions,
-    now: str,
-    access: Access,
-    output: Output,
-) -> int:
+def capacity(flags: CapacityFlags) -> int:
     """Count how many more pods or groups of a shape fit, or whether as many do as are wanted."""
     be_quick()
-    if not filename:
+    want, nodes, output = flags.want, flags.nodes, flags.output
+    if not flags.filename:
         raise InputError("name a file with the pod to count: -f POD")
-    if limit is not None and want is not None:
+    if flags.limit is not None and want is not None:
         raise InputError(
             "--limit and --want exclude one another: as many as are wanted are counted"
         )
-    models = nodes.models()
-    wanted = options(now, Ties.NAME, None, details=False)
-    if snapshot:
-        world = read_files(snapshot, filename)
+    models = node_models(nodes)
+    wanted = options(flags.now, Ties.NAME, None, details=False)
+    if flags.snapshot:
+        world = read_files(flags.snapshot, flags.filename)
     else:
-        world, wanted = _read_live(access, filename, wanted)
+        world, wanted = _read_live(reach(flags.cluster), flags.filename, wanted)
     tell(f"notice: {notice}" for notice in world.notices)
-    changes = nodes.changes(models) if any(nodes[:-1]) else None
-    setup = setups(config).default
-    if nodes.offer:
+    changes = node_changes(nodes, models) if any(nodes[:-1]) else None
+    setup = setups(flags.config).default
+    if nodes.offer_nodes:
         number = 1 if want is None else want
         judge = room_for(number, setup, wanted, changes)
         most = number * len(shape_of(world).pods)
-        offers = read_offers(nodes.offer, world, models)
+        offers = read_offers(nodes.offer_nodes, world, models)
         return show_offers(cheapest(world, offers, judge, most), output)
-    most = next((one for one in (want, limit) if one is not None), DEFAULT_LIMIT)
+    most = next((one for one in (want, flags.limit) if one is not None), DEFAULT_LIMIT)
     found = count(world, setup, most, wanted, changes)
     tell(f"notice: {notice}" for notice in found.notices or ())
     if output in (Output.JSON, Output.YAML):
@@ -87,11 +78,7 @@ def capacity(
 def _read_live(access: Access, filename: list[str], wanted: Options) -> tuple[Snapshot, Options]:
     """Read the cluster with the rights of the user; its time is that of now unless another is wanted."""
     reader = SnapshotReader()
-
-    def take(page: Source) -> None:
-        reader.read(items_of(page))
-
-    seen = look(access, READ, take)
+    seen = read_cluster(access, reader)
     reader.read(items_in(filename), are_given=True)
     tell(f"notice: {notice}" for notice in seen.notices)
     now = seen.now if wanted.now is None else wanted.now

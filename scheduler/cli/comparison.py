@@ -4,8 +4,6 @@ The file is the page itself with its data in it: it needs no server and no netwo
 load nothing. Names stay text here as there: data is JSON in which no tag can begin.
 """
 
-from __future__ import annotations
-
 import base64
 import hashlib
 import re

@@ -1,7 +1,5 @@
 """`trellis completion`: a script that completes verbs, flags and values in a shell."""
 
-from __future__ import annotations
-
 from enum import StrEnum
 from typing import Annotated
 

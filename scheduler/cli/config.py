@@ -1,7 +1,5 @@
 """`trellis config check|print|defaults`: what a configuration file means, and what is wrong in it."""
 
-from __future__ import annotations
-
 import sys
 
 from scheduler.cli.files import read_text, shown

@@ -4,8 +4,6 @@ What comes out is YAML on stdout, what was changed stands on stderr, an object a
 0 done, 2 a file cannot be read.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import msgspec

@@ -6,8 +6,6 @@ take blocks of lines; whoever sends one line and waits for its answer keeps one 
 nothing of what the lines mean; which process answers one must make no difference.
 """
 
-from __future__ import annotations
-
 import os
 import signal
 import sys
@@ -104,7 +102,7 @@ class _Incoming:
 class _Member:
     """A process that answers; `block` is the number of what it is working on."""
 
-    def __init__(self, process: ForkProcess, line: Connection) -> None:
+    def __init__(self, process: "ForkProcess", line: "Connection") -> None:
         self.process = process
         self.line = line
         self.block: int | None = None
@@ -210,7 +208,7 @@ class _Crew:
         return member
 
 
-def _work(line: Connection, answer: Answer, others: list[Connection]) -> None:
+def _work(line: "Connection", answer: Answer, others: "list[Connection]") -> None:
     """Answer blocks of lines until nobody sends any more."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # our parent decides when we end
     signal.signal(signal.SIGTERM, signal.SIG_DFL)

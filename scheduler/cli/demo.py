@@ -1,7 +1,5 @@
 """`trellis demo`: an embedded cluster, the daemon, and a story that shows what it does."""
 
-from __future__ import annotations
-
 import asyncio
 import gc
 import sys

@@ -4,8 +4,6 @@ Computed here, by the scheduler's own code: from a snapshot's files, or from wha
 the cluster; with `--past` as the daemon saw it then. Exit code 3 when there is no node for the pod.
 """
 
-from __future__ import annotations
-
 import re
 from typing import Final
 
@@ -16,71 +14,56 @@ from scheduler.cli.asking import (
     EXIT_DOES_NOT_FIT,
     be_quick,
     options,
+    read_cluster,
     read_files,
     setups,
     show_record,
     show_tables,
     tell,
 )
-from scheduler.cli.flags import Output
-from scheduler.cli.live import Access, look, seconds
-from scheduler.cli.past import Daemon, ask
+from scheduler.cli.commands.explain import ExplainFlags
+from scheduler.cli.flags import DaemonFlags, Output
+from scheduler.cli.live import Access, reach
+from scheduler.cli.past import ask
 from scheduler.engine.attempt.choose import Ties
 from scheduler.objects.kinds import POD
-from scheduler.whatif.documents import Source, items_of
 from scheduler.whatif.explain import Answer
 from scheduler.whatif.explain import explain as explained
 from scheduler.whatif.past import counts_table, past_decision, past_line
 from scheduler.whatif.report import explanation_lines, explanation_tables
-from scheduler.whatif.snapshot import READ, Snapshot, SnapshotReader
+from scheduler.whatif.snapshot import Snapshot, SnapshotReader
 from scheduler.whatif.stage import Options
 
 # What the API server takes for a pod's name: anything else would be more than a name in a selector.
 _NAME: Final = re.compile(r"[a-z0-9]([-a-z0-9.]*[a-z0-9])?\Z")
 
 
-def explain(
-    pod: str,
-    namespace: str,
-    node: str,
-    snapshot: list[str] | None,
-    filename: list[str] | None,
-    config: str,
-    now: str,
-    kubeconfig: str,
-    context: str,
-    request_timeout: str,
-    past: bool,
-    daemon: str,
-    token: str,
-    authority: str,
-    output: Output,
-) -> int:
+def explain(flags: ExplainFlags) -> int:
     """Tell why a pod is where it is, or why it is pending."""
     be_quick()
-    given, _, name = pod.rpartition("/")
-    is_live = not snapshot and not filename
-    if past or daemon:
-        if not is_live or config or now:
+    given, _, name = flags.pod.rpartition("/")
+    namespace = given or flags.namespace
+    is_live = not flags.snapshot and not flags.filename
+    if flags.past or flags.where.daemon:
+        if not is_live or flags.config or flags.now:
             raise InputError("--past asks the daemon; it goes without files, --config and --now")
-        where = Daemon(daemon, token, authority)
-        access = Access(kubeconfig, context, seconds(request_timeout), given or namespace)
-        return _tell_past(where, access, name, node, output)
+        access = reach(flags.cluster, namespace)
+        return _tell_past(flags.where, access, name, flags.node, flags.output)
     # Of equal nodes a live cluster's daemon takes the one that the pod's uid picks.
-    wanted = options(now, Ties.UID if is_live else Ties.NAME, None, details=True)
-    setup = setups(config).default
+    wanted = options(flags.now, Ties.UID if is_live else Ties.NAME, None, details=True)
+    setup = setups(flags.config).default
     if not is_live:
-        world, home = read_files(snapshot, filename), "default"
+        world, home = read_files(flags.snapshot, flags.filename), "default"
     else:
-        access = Access(kubeconfig, context, seconds(request_timeout), given or namespace)
+        access = reach(flags.cluster, namespace)
         world, home, wanted = _read_live(access, wanted, name)
-    key = f"{given or namespace or home}/{name}"
-    answer = explained(world, setup, key, wanted, node=node)
-    _show(answer, output, one_node=bool(node))
+    key = f"{namespace or home}/{name}"
+    answer = explained(world, setup, key, wanted, node=flags.node)
+    _show(answer, flags.output, one_node=bool(flags.node))
     return 0 if answer.explanation.fits else EXIT_DOES_NOT_FIT
 
 
-def _tell_past(where: Daemon, access: Access, name: str, node: str, output: Output) -> int:
+def _tell_past(where: DaemonFlags, access: Access, name: str, node: str, output: Output) -> int:
     found, notices = past_decision(ask(where, access, name), node=node)
     tell(f"notice: {notice}" for notice in notices)
     if output in (Output.JSON, Output.YAML):
@@ -99,16 +82,12 @@ def _tell_past(where: Daemon, access: Access, name: str, node: str, output: Outp
 
 def _read_live(access: Access, wanted: Options, name: str) -> tuple[Snapshot, str, Options]:
     reader = SnapshotReader()
-
-    def take(page: Source) -> None:
-        reader.read(items_of(page))
-
-    seen = look(access, READ, take)
+    seen = read_cluster(access, reader)
     snapshot = reader.snapshot()
     if snapshot.find(f"{access.namespace or seen.namespace}/{name}") is None and _NAME.match(name):
         # Pods that have ended are not listed; the one asked about may be one of them.
         asked = f"metadata.name={name},status.phase!=Pending,status.phase!=Running"
-        look(access, (replace(POD, field_selector=asked),), take)
+        read_cluster(access, reader, (replace(POD, field_selector=asked),))
         snapshot = reader.snapshot()
     tell(f"notice: {notice}" for notice in seen.notices)
     now = seen.now if wanted.now is None else wanted.now

@@ -1,7 +1,5 @@
 """Reading the files that a command line names; `-` is standard input."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Iterable, Iterator
 from pathlib import Path

@@ -1,9 +1,7 @@
 """Flags that several verbs share, spelled as kubectl spells them."""
 
-from __future__ import annotations
-
 from enum import StrEnum
-from typing import Annotated
+from typing import Annotated, NamedTuple
 
 import typer
 
@@ -36,6 +34,8 @@ SnapshotFlag = Annotated[
         "--snapshot", metavar="F", help="Objects of a cluster, YAML or JSON; again for more files."
     ),
 ]
+PodArgument = Annotated[str, typer.Argument(metavar="POD", help="NAME or NAMESPACE/NAME.")]
+PodNamespaceFlag = Annotated[str, typer.Option("--namespace", "-n", help="The pod's namespace.")]
 PodsFlag = Annotated[
     list[str] | None,
     typer.Option("--filename", "-f", metavar="F", help="Pods to place, and what they need."),
@@ -92,3 +92,29 @@ AuthorityFlag = Annotated[
     str,
     typer.Option("--certificate-authority", metavar="F", help="Who has signed its certificate."),
 ]
+
+
+class ClusterFlags(NamedTuple):
+    """How to reach a cluster."""
+
+    kubeconfig: KubeconfigFlag = ""
+    context: ContextFlag = ""
+    request_timeout: TimeoutFlag = "30s"
+
+
+class DaemonFlags(NamedTuple):
+    """Where a daemon is and how to speak to it; what is not said is found out."""
+
+    daemon: DaemonFlag = ""
+    token: TokenFlag = ""
+    authority: AuthorityFlag = ""
+
+
+class NodeFlags(NamedTuple):
+    """What is to be different about nodes; each flag may be given any number of times."""
+
+    add_nodes: AddNodesFlag = None
+    remove_node: RemoveNodeFlag = None
+    remove_rack: RemoveRackFlag = None
+    drain: DrainFlag = None
+    offer_nodes: OfferFlag = None

@@ -12,38 +12,31 @@ from typing import Any
 
 import msgspec
 
-from scheduler.cli.asking import be_quick, options, read_files, setups, tell
-from scheduler.cli.flags import Output
-from scheduler.cli.live import Access, look, seconds
+from scheduler.cli.asking import be_quick, options, read_cluster, read_files, setups, tell
+from scheduler.cli.commands.groups import GroupsFlags
+from scheduler.cli.live import reach
 from scheduler.cli.printing import Column, show
 from scheduler.engine.attempt.choose import Ties
-from scheduler.whatif.documents import Source, items_of
 from scheduler.whatif.simulate import simulate
-from scheduler.whatif.snapshot import READ, Snapshot, SnapshotReader
+from scheduler.whatif.snapshot import SnapshotReader
 
 AGAIN_S = 2.0
 
 
-def groups(
-    config: str,
-    watch: bool,
-    snapshot: list[str] | None,
-    now: str,
-    kubeconfig: str,
-    context: str,
-    request_timeout: str,
-    output: Output,
-) -> int:
+def groups(flags: GroupsFlags) -> int:
     """List the groups with members, placement, proof or conflict."""
     be_quick()
-    setup = setups(config).default
-    wanted = options(now, Ties.NAME, None, details=False)
+    setup = setups(flags.config).default
+    wanted = options(flags.now, Ties.NAME, None, details=False)
 
     def listed() -> dict[str, Any]:
-        if snapshot:
-            world = read_files(snapshot, None)
+        if flags.snapshot:
+            world = read_files(flags.snapshot, None)
         else:
-            world = _read_live(Access(kubeconfig, context, seconds(request_timeout)))
+            reader = SnapshotReader()
+            seen = read_cluster(reach(flags.cluster), reader)
+            tell(f"notice: {notice}" for notice in seen.notices)
+            world = reader.snapshot()
         found = simulate(world, setup, wanted).groups
         return {"kind": "GroupList", "items": [msgspec.to_builtins(one) for one in found]}
 
@@ -53,21 +46,10 @@ def groups(
         told = {"items": [{**one, "solverSeconds": 0} for one in document["items"]]}
         if told != last:
             last = told
-            show(document, _COLUMNS, output)
-        if not watch or snapshot:
+            show(document, _COLUMNS, flags.output)
+        if not flags.watch or flags.snapshot:
             return 0
         time.sleep(AGAIN_S)
-
-
-def _read_live(access: Access) -> Snapshot:
-    reader = SnapshotReader()
-
-    def take(page: Source) -> None:
-        reader.read(items_of(page))
-
-    seen = look(access, READ, take)
-    tell(f"notice: {notice}" for notice in seen.notices)
-    return reader.snapshot()
 
 
 def _pods(item: Mapping[str, Any]) -> str:

@@ -5,8 +5,6 @@ same hash. The key is made for each `NameTable`, so that nobody can try names. W
 a message is a name or a value of somebody's, too. Words of the API, of plugins and of resources stay.
 """
 
-from __future__ import annotations
-
 import hashlib
 import re
 import secrets

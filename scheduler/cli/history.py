@@ -4,18 +4,17 @@ From the running daemon, which keeps the last ones at all pods, or from a decisi
 Exit codes: 0 there are some, 1 none is known.
 """
 
-from __future__ import annotations
-
 from urllib.parse import quote
 
 import msgspec
 
 from scheduler.base.errors import InputError
 from scheduler.cli.asking import be_quick, show_record, show_tables, tell
-from scheduler.cli.flags import Output
-from scheduler.cli.live import Access
+from scheduler.cli.commands.history import HistoryFlags
+from scheduler.cli.flags import DaemonFlags, Output
+from scheduler.cli.live import reach
 from scheduler.cli.logged import LogView
-from scheduler.cli.past import NAMESPACE, Daemon, told
+from scheduler.cli.past import NAMESPACE, told
 from scheduler.whatif.attempts import History, PastAttempt
 from scheduler.whatif.attempts import history as found_in
 from scheduler.whatif.report import Table
@@ -23,25 +22,26 @@ from scheduler.whatif.report import Table
 _history = msgspec.json.Decoder(History)
 
 
-def history(pod: str, decision_log: str, access: Access, daemon: Daemon, output: Output) -> int:
+def history(flags: HistoryFlags) -> int:
     """Tell how the attempts at a pod ended."""
-    given, _, name = pod.rpartition("/")
-    access = access._replace(namespace=given or access.namespace)
-    if decision_log:
-        if daemon != Daemon():
+    given, _, name = flags.pod.rpartition("/")
+    namespace = given or flags.namespace
+    if flags.decision_log:
+        if flags.where != DaemonFlags():
             raise InputError("--decision-log asks a file; it goes without a daemon")
         be_quick()
-        past = LogView(decision_log)
+        past = LogView(flags.decision_log)
         tell(f"notice: {notice}" for notice in past.notices)
-        found = found_in(past.attempts(), access.namespace or "default", name)
+        found = found_in(past.attempts(), namespace or "default", name)
     else:
-        answer = told(daemon, access, f"/debug/history/{NAMESPACE}/{quote(name, safe='')}")
+        path = f"/debug/history/{NAMESPACE}/{quote(name, safe='')}"
+        answer = told(flags.where, reach(flags.cluster, namespace), path)
         try:
             found = _history.decode(answer)
         except msgspec.MsgspecError as error:
             text = f"not what a daemon of this version answers: {error}"
             raise InputError(text) from error
-    _show(found, output)
+    _show(found, flags.output)
     return 0 if found.attempts else 1
 
 

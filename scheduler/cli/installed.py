@@ -1,7 +1,5 @@
 """The plugins of this installation: ours and those that other packages offer."""
 
-from __future__ import annotations
-
 from scheduler.framework.registry import Registry
 from scheduler.plugins.intree import IN_TREE
 

@@ -3,8 +3,6 @@
 What may not be read is left out and said. Nothing is written to the cluster.
 """
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import AsyncIterator, Callable, Collection, Iterable
 from typing import NamedTuple
@@ -16,6 +14,7 @@ from scheduler.base.clock import RealClock
 from scheduler.base.errors import ApiError, InputError
 from scheduler.base.meters import Meters
 from scheduler.cli.about import VERSION
+from scheduler.cli.flags import ClusterFlags
 from scheduler.kube.api import Response
 from scheduler.kube.client import ApiClient
 from scheduler.kube.collection import selectors
@@ -32,6 +31,11 @@ class Access(NamedTuple):
     context: str = ""
     timeout_s: float = 30.0
     namespace: str = ""
+
+
+def reach(flags: ClusterFlags, namespace: str = "") -> Access:
+    """Return what the flags say of reaching a cluster."""
+    return Access(flags.kubeconfig, flags.context, seconds(flags.request_timeout), namespace)
 
 
 class Seen(NamedTuple):

@@ -4,8 +4,6 @@ Used by `trellis history` and `trellis ui --decision-log`. The log is run again,
 the engine itself; where this version decides otherwise it ends, and a notice says so.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
 

@@ -6,8 +6,6 @@ without importing anything. Exit codes: 0 done, 1 error, 2 wrong usage or invali
 fit, 4 stopped at a time limit.
 """
 
-from __future__ import annotations
-
 import gc
 import importlib
 import os
@@ -40,66 +38,25 @@ class Verb(NamedTuple):
     help: str
 
 
+def _verb(name: str, text: str) -> Verb:
+    """Return a verb whose flags stand where those of most do."""
+    return Verb(name, f"scheduler.cli.commands.{name}", name, text)
+
+
 VERBS: Final = (
-    Verb(
-        "run",
-        "scheduler.cli.commands.run",
-        "run",
-        "Run the scheduler: the daemon and its endpoints.",
-    ),
+    _verb("run", "Run the scheduler: the daemon and its endpoints."),
     Verb("sandbox", "scheduler.cli.sandbox", "app", "An embedded cluster with simulated nodes."),
-    Verb(
-        "demo", "scheduler.cli.commands.demo", "demo", "A narrated scenario in an embedded cluster."
-    ),
-    Verb(
-        "simulate",
-        "scheduler.cli.commands.simulate",
-        "simulate",
-        "Place pending pods of a snapshot.",
-    ),
-    Verb(
-        "explain",
-        "scheduler.cli.commands.explain",
-        "explain",
-        "Why a pod is where it is, or pending.",
-    ),
-    Verb(
-        "history",
-        "scheduler.cli.commands.history",
-        "history",
-        "How the attempts at a pod ended.",
-    ),
-    Verb(
-        "capacity",
-        "scheduler.cli.commands.capacity",
-        "capacity",
-        "How many more pods of a shape fit.",
-    ),
-    Verb(
-        "snapshot",
-        "scheduler.cli.commands.snapshot",
-        "snapshot",
-        "Write a live cluster as one List.",
-    ),
-    Verb(
-        "topology",
-        "scheduler.cli.commands.topology",
-        "topology",
-        "The tree with placements and costs.",
-    ),
-    Verb(
-        "groups",
-        "scheduler.cli.commands.groups",
-        "groups",
-        "Groups: members, placement, proof, conflict.",
-    ),
-    Verb("ui", "scheduler.cli.commands.ui", "ui", "The page: the cluster in a browser."),
-    Verb(
-        "replay", "scheduler.cli.commands.replay", "replay", "Run a decision log again and compare."
-    ),
-    Verb(
-        "convert", "scheduler.cli.commands.convert", "convert", "Rewrite older kinds into today's."
-    ),
+    _verb("demo", "A narrated scenario in an embedded cluster."),
+    _verb("simulate", "Place pending pods of a snapshot."),
+    _verb("explain", "Why a pod is where it is, or pending."),
+    _verb("history", "How the attempts at a pod ended."),
+    _verb("capacity", "How many more pods of a shape fit."),
+    _verb("snapshot", "Write a live cluster as one List."),
+    _verb("topology", "The tree with placements and costs."),
+    _verb("groups", "Groups: members, placement, proof, conflict."),
+    _verb("ui", "The page: the cluster in a browser."),
+    _verb("replay", "Run a decision log again and compare."),
+    _verb("convert", "Rewrite older kinds into today's."),
     Verb(
         "support-bundle",
         "scheduler.cli.commands.bundle",
@@ -108,12 +65,7 @@ VERBS: Final = (
     ),
     Verb("agent", "scheduler.cli.agent", "app", "Node agents: netperf, bandwidth, load."),
     Verb("config", "scheduler.cli.commands.config", "app", "Check and print configuration files."),
-    Verb(
-        "plugins",
-        "scheduler.cli.commands.plugins",
-        "plugins",
-        "List plugins with points and arguments.",
-    ),
+    _verb("plugins", "List plugins with points and arguments."),
     Verb("completion", "scheduler.cli.completion", "completion", "Print a completion script."),
     Verb("version", "scheduler.cli.version", "version", "Version, supported Kubernetes versions."),
 )
@@ -227,7 +179,7 @@ def _no_collector() -> Iterator[None]:
         gc.enable()
 
 
-def app_for(used: str, *, is_completing: bool = False) -> typer.Typer:
+def app_for(used: str, *, is_completing: bool = False) -> "typer.Typer":
     """Build the command line around the verb in use; the others are there by name only."""
     import typer
 

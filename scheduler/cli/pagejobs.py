@@ -3,8 +3,6 @@
 Named by `trellis run` as the jobs of a `scheduler.workers` pool, which starts it when somebody asks.
 """
 
-from __future__ import annotations
-
 from functools import lru_cache
 
 import msgspec

@@ -4,13 +4,10 @@ The pod is the holder of the scheduler's Lease; kubectl makes the port-forward. 
 server who the user is and whether they may read its debug pages.
 """
 
-from __future__ import annotations
-
 import asyncio
 import re
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
-from typing import NamedTuple
 from urllib.parse import quote
 
 import msgspec
@@ -19,6 +16,7 @@ from scheduler.base.clock import RealClock
 from scheduler.base.errors import ApiError, InputError
 from scheduler.base.meters import Meters
 from scheduler.cli.about import VERSION
+from scheduler.cli.flags import DaemonFlags
 from scheduler.cli.live import Access
 from scheduler.kube.api import Response
 from scheduler.kube.client import ApiClient
@@ -29,14 +27,6 @@ PORT = 10259
 MOST_NODES = 10_000
 NAMESPACE = "{namespace}"
 _FORWARDING = re.compile(rb"Forwarding from 127\.0\.0\.1:(\d+)")
-
-
-class Daemon(NamedTuple):
-    """Where a daemon is and how to speak to it; empty fields are found out."""
-
-    where: str = ""
-    token: str = ""
-    authority: str = ""
 
 
 class _Meta(msgspec.Struct, frozen=True):
@@ -59,13 +49,13 @@ class _Leases(msgspec.Struct, frozen=True):
 _leases = msgspec.json.Decoder(_Leases)
 
 
-def ask(daemon: Daemon, access: Access, name: str) -> bytes:
+def ask(daemon: DaemonFlags, access: Access, name: str) -> bytes:
     """Return what the daemon tells of its last decision about a pod; ApiError when it does not."""
     path = f"/debug/decisions/{NAMESPACE}/{quote(name, safe='')}?limit={MOST_NODES}"
     return told(daemon, access, path)
 
 
-def told(daemon: Daemon, access: Access, path: str) -> bytes:
+def told(daemon: DaemonFlags, access: Access, path: str) -> bytes:
     """Return what the daemon answers on a path; ApiError when it does not.
 
     `NAMESPACE` in it stands for that of `access`, else the kubeconfig's.
@@ -77,14 +67,14 @@ def told(daemon: Daemon, access: Access, path: str) -> bytes:
 
 
 def fetch(
-    daemon: Daemon, access: Access, paths: Sequence[str], more_s: float = 0.0
+    daemon: DaemonFlags, access: Access, paths: Sequence[str], more_s: float = 0.0
 ) -> list[tuple[str, Response]]:
     """Return the daemon's address with its answer to each path; `more_s` is what they may take longer."""
     return asyncio.run(_fetch(daemon, access, paths, access.timeout_s + more_s))
 
 
 async def _fetch(
-    daemon: Daemon, access: Access, paths: Sequence[str], timeout_s: float
+    daemon: DaemonFlags, access: Access, paths: Sequence[str], timeout_s: float
 ) -> list[tuple[str, Response]]:
     clock, meters = RealClock(), Meters()
     agent = f"trellis/{VERSION}"
@@ -94,7 +84,7 @@ async def _fetch(
     try:
         token = cluster.credentials.access.authorization
         namespace = quote(access.namespace or cluster.namespace or "default", safe="")
-        async with _reached(daemon.where, access, cluster) as url:
+        async with _reached(daemon.daemon, access, cluster) as url:
             client = client_at(
                 url,
                 f"Bearer {daemon.token}" if daemon.token else token,

@@ -1,7 +1,5 @@
 """`trellis plugins`: every plugin with its extension points and its arguments."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping
 from typing import Any, Final

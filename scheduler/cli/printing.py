@@ -1,7 +1,5 @@
 """Results on stdout: tables in kubectl's shape, or the document as JSON, YAML or names."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence

@@ -1,7 +1,5 @@
 """`trellis replay`: run a decision log again and prove that the same decisions come out."""
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 

@@ -35,9 +35,11 @@ from scheduler.base.clock import RealClock
 from scheduler.base.errors import InputError
 from scheduler.base.meters import Meters
 from scheduler.cli.about import VERSION
+from scheduler.cli.commands.run import RunFlags
 from scheduler.cli.files import read_text, shown
 from scheduler.cli.installed import registry
 from scheduler.config import Loaded, default_config, load, read_gates, to_log
+from scheduler.config.trellis import MetricProvider
 from scheduler.daemon import Daemon, DaemonOptions, garbage
 from scheduler.daemon.configfile import ConfigFile
 from scheduler.daemon.decisionfile import DecisionFile
@@ -54,6 +56,7 @@ from scheduler.plugins.network.risks import (
     CheckRiskNodeBandwidth,
     LoadVariationRiskBalancing,
     RiskArgs,
+    WatcherProvider,
 )
 from scheduler.serve.app import Address
 from scheduler.serve.certificates import Files
@@ -65,49 +68,30 @@ REQUEST_LIMIT_S = 10.0
 _log = structlog.get_logger()
 
 
-def run(
-    config: str,
-    kubeconfig: str,
-    context: str,
-    bind_address: str,
-    secure_port: int,
-    tls_cert_file: str,
-    tls_private_key_file: str,
-    client_ca_file: str,
-    leader_elect: bool | None,
-    feature_gates: str,
-    decision_log: str,
-    log_level: str,
-    log_format: str,
-) -> int:
+def run(flags: RunFlags) -> int:
     """Run the scheduler: the daemon and its endpoints."""
-    threshold = logs.configure(level=log_level, form=log_format)
+    threshold = logs.configure(level=flags.log_level, form=flags.log_format)
     clock, meters = RealClock(), Meters()
-    source = Source(config, leader_elect, read_gates(feature_gates))
+    source = Source(flags.config, flags.leader_elect, read_gates(flags.feature_gates))
     loaded, file = source.open(clock, meters)
     for notice in loaded.notices:
         _log.warning("configuration", notice=str(notice))
+    shown_flags = ("config", "bind_address", "secure_port", "decision_log", "feature_gates")
     options = DaemonOptions(
         VERSION,
-        address=Address(bind_address, secure_port),
-        certificate=Files(tls_cert_file, tls_private_key_file, client_ca_file),
-        flags={
-            "config": config,
-            "bind-address": bind_address,
-            "secure-port": str(secure_port),
-            "decision-log": decision_log,
-            "feature-gates": feature_gates,
-        },
+        address=Address(flags.bind_address, flags.secure_port),
+        certificate=Files(flags.tls_cert_file, flags.tls_private_key_file, flags.client_ca_file),
+        flags={name.replace("_", "-"): str(getattr(flags, name)) for name in shown_flags},
         # klog's 4 and up is our debug.
         seed=SystemRandom().getrandbits(32),
-        set_verbosity=lambda level: threshold.set_level("debug" if level >= 4 else log_level),
+        set_verbosity=lambda level: threshold.set_level("debug" if level >= 4 else flags.log_level),
         on_listed=garbage.keep,
         asking="scheduler.cli.pagejobs",
     )
-    log = _decision_file(decision_log, source, loaded, options.seed)
+    log = _decision_file(flags.decision_log, source, loaded, options.seed)
     if log is not None:
         options = options._replace(record=log)
-    building = Building(options, kubeconfig, context, clock, meters)
+    building = Building(options, flags.kubeconfig, flags.context, clock, meters)
     # A log is replayed from its header on: with one, a new configuration needs a new start.
     supervisor = Supervisor(building.build, file if log is None else None, meters)
     return asyncio.run(_logged(_run(supervisor, loaded), log))
@@ -326,12 +310,7 @@ def _source_of(args: RiskArgs) -> FiguresSettings:
         return FiguresSettings(LoadWatcher.name, HttpSettings(args.watcher_address))
     if provider is None or provider.type != PrometheusWatcher.name:
         return FiguresSettings(MetricsServerWatcher.name)
-    http = HttpSettings(
-        provider.address,
-        token_file=provider.token_file,
-        insecure_skip_verify=provider.insecure_skip_verify,
-    )
-    return FiguresSettings(PrometheusWatcher.name, http)
+    return FiguresSettings(PrometheusWatcher.name, _http(provider))
 
 
 def _node_metric_settings(loaded: Loaded) -> NodeMetricSettings:
@@ -341,10 +320,13 @@ def _node_metric_settings(loaded: Loaded) -> NodeMetricSettings:
     )
     for provider in loaded.trellis.metric_providers:
         if provider.name == wanted.provider:
-            http = HttpSettings(
-                provider.address,
-                token_file=provider.token_file,
-                insecure_skip_verify=provider.insecure_skip_verify,
-            )
-            return msgspec.structs.replace(bare, source=provider.type, http=http)
+            return msgspec.structs.replace(bare, source=provider.type, http=_http(provider))
     return bare
+
+
+def _http(provider: WatcherProvider | MetricProvider) -> HttpSettings:
+    return HttpSettings(
+        provider.address,
+        token_file=provider.token_file,
+        insecure_skip_verify=provider.insecure_skip_verify,
+    )

@@ -1,7 +1,5 @@
 """`trellis sandbox up|down|status`: an embedded cluster with simulated nodes for kubectl, helm and the daemon."""
 
-from __future__ import annotations
-
 import asyncio
 import gc
 import os
@@ -113,7 +111,7 @@ def status() -> None:
 async def _run(
     lease: detached.Lease,
     name: str,
-    options: Options,
+    options: "Options",
     files: Sequence[str],
 ) -> None:
     from scheduler.sandbox.sandbox import Sandbox
@@ -135,7 +133,7 @@ async def _run(
     print("sandbox stopped", file=sys.stderr)
 
 
-def _announce(lease: detached.Lease, name: str, sandbox: Sandbox, nodes: int) -> None:
+def _announce(lease: detached.Lease, name: str, sandbox: "Sandbox", nodes: int) -> None:
     path = str(sandbox.kubeconfig_path.absolute())
     lease.tell(
         detached.State(
@@ -190,7 +188,7 @@ def _last_line(log: Path) -> str:
     return lines[-1].removeprefix("error: ") if lines else "no output"
 
 
-def _shape(path: Path | None, nodes: int) -> Shape:
+def _shape(path: Path | None, nodes: int) -> "Shape":
     from scheduler.sandbox.nodes.shape import plain_shape, read_shape
 
     return read_shape(path) if path is not None else plain_shape(nodes)

@@ -5,8 +5,6 @@ process (`--batch`); `-o html` makes a page of a comparison. Exit codes: 0 every
 file is invalid, 3 a pod does not fit, 4 all fit but a group perhaps not at its best.
 """
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 from typing import BinaryIO, Final
@@ -17,8 +15,9 @@ from scheduler.base.errors import InputError
 from scheduler.cli.asking import (
     EXIT_DOES_NOT_FIT,
     EXIT_UNPROVEN,
-    NodeOptions,
     be_quick,
+    node_changes,
+    node_models,
     options,
     read_files,
     read_setup,
@@ -28,7 +27,7 @@ from scheduler.cli.asking import (
     show_tables,
     tell,
 )
-from scheduler.cli.commands.simulate import Form, TiesChoice
+from scheduler.cli.commands.simulate import Form, SimulateFlags
 from scheduler.cli.crew import answer_lines, processors
 from scheduler.cli.files import read_text, shown
 from scheduler.cli.flags import Output
@@ -47,48 +46,36 @@ from scheduler.whatif.stage import Options, staged
 EXIT_DIFFERS: Final = 1
 
 
-def simulate(
-    snapshot: list[str] | None,
-    filename: list[str] | None,
-    config: str,
-    against: str,
-    batch: str,
-    details: bool,
-    ties: TiesChoice,
-    seed: int | None,
-    nodes: NodeOptions,
-    now: str,
-    form: Form,
-) -> int:
+def simulate(flags: SimulateFlags) -> int:
     """Place the pending pods of a snapshot, without a cluster."""
     be_quick()
-    wanted = options(now, Ties(ties), seed, details=details)
-    if batch:
-        if snapshot or filename or against or any(nodes):
+    snapshot, filename, nodes, form = flags.snapshot, flags.filename, flags.nodes, flags.output
+    wanted = options(flags.now, Ties(flags.ties), flags.seed, details=flags.details)
+    if flags.batch:
+        if snapshot or filename or flags.against or any(nodes):
             raise InputError(
                 "--batch goes without --snapshot, -f and what changes or compares them"
             )
-        return _batch(batch, config, wanted)
+        return _batch(flags.batch, flags.config, wanted)
     if not snapshot and not filename:
         raise InputError("name what to simulate: --snapshot F, -f PODS or --batch F")
-    if form is Form.HTML and not against:
+    if form is Form.HTML and not flags.against:
         raise InputError(
             "a page compares: name another configuration by --against", where="-o html"
         )
-    models = nodes.models()
-    world = changed(read_files(snapshot, filename), nodes.changes(models))
-    if nodes.offer and against:
+    models = node_models(nodes)
+    world = changed(read_files(snapshot, filename), node_changes(nodes, models))
+    if nodes.offer_nodes and flags.against:
         raise InputError("--offer-nodes and --against exclude one another")
-    if nodes.offer:
-        setup = setups(config).default
-        offers = read_offers(nodes.offer, world, models)
+    if flags.against:
+        return _compare(world, flags.config, flags.against, wanted, form)
+    output, setup = Output(form), setups(flags.config).default
+    if nodes.offer_nodes:
+        offers = read_offers(nodes.offer_nodes, world, models)
         # A node that no pod needs does not help.
         most = len(staged(world, setup, wanted).pending)
-        return show_offers(cheapest(world, offers, pods_wait(setup, wanted), most), Output(form))
-    if against:
-        return _compare(world, config, against, wanted, form)
-    output = Output(form)
-    stage = staged(world, setups(config).default, wanted)
+        return show_offers(cheapest(world, offers, pods_wait(setup, wanted), most), output)
+    stage = staged(world, setup, wanted)
     tell(f"notice: {notice}" for notice in stage.notices)
     simulation = simulate_stage(stage, wanted)
     if output in (Output.JSON, Output.YAML):

@@ -13,9 +13,10 @@ import msgspec
 
 from scheduler.base.errors import InputError
 from scheduler.cli.asking import be_quick, tell
+from scheduler.cli.commands.snapshot import SnapshotFlags
 from scheduler.cli.files import manifest_files, read_bytes, shown
 from scheduler.cli.flags import Output
-from scheduler.cli.live import Access, look, seconds
+from scheduler.cli.live import look, reach
 from scheduler.whatif.anonymize import Anonymizer
 from scheduler.whatif.documents import Item, Source, items_of
 from scheduler.whatif.export import exported
@@ -25,16 +26,9 @@ from scheduler.whatif.yamltext import MAX_BYTES
 Object = dict[str, Any]
 
 
-def snapshot(
-    anonymize: bool,
-    source: list[str] | None,
-    kubeconfig: str,
-    context: str,
-    request_timeout: str,
-    output: Output,
-) -> None:
+def snapshot(flags: SnapshotFlags) -> None:
     """Write a live cluster as one List that simulate, explain and kubectl apply read."""
-    if output not in (Output.JSON, Output.YAML):
+    if flags.output not in (Output.JSON, Output.YAML):
         raise InputError("a snapshot is written as json or yaml", where="--output")
     be_quick()
     objects: list[Object] = []
@@ -42,13 +36,13 @@ def snapshot(
     def take(page: Source) -> None:
         objects.extend(_exported(items_of(page)))
 
-    if source:
-        for name in manifest_files(source):
+    if flags.source:
+        for name in manifest_files(flags.source):
             take(Source(shown(name), read_bytes(name)))
     else:
-        access = Access(kubeconfig, context, seconds(request_timeout))
-        tell(f"notice: {notice}" for notice in look(access, READ, take).notices)
-    if anonymize:
+        seen = look(reach(flags.cluster), READ, take)
+        tell(f"notice: {notice}" for notice in seen.notices)
+    if flags.anonymize:
         hidden = [obj for obj in objects if obj["kind"] != "ConfigMap"]
         if len(hidden) < len(objects):
             count = len(objects) - len(hidden)
@@ -61,7 +55,7 @@ def snapshot(
         hiding = Anonymizer()
         hiding.learn(objects)
         objects = [hiding.renamed(obj) for obj in objects]
-    _write(objects, output)
+    _write(objects, flags.output)
 
 
 def _exported(items: Iterable[Item]) -> Iterator[Object]:

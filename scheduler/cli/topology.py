@@ -4,17 +4,16 @@ With `--numa` what is known of each node's NUMA zones, and what is wrong with it
 view is in its metrics. Nothing is written to the cluster.
 """
 
-from __future__ import annotations
-
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import msgspec
 
 from scheduler.base.errors import InputError
-from scheduler.cli.asking import options, read_files, show_tables
+from scheduler.cli.asking import options, read_cluster, read_files, show_tables
+from scheduler.cli.commands.topology import TopologyFlags
 from scheduler.cli.flags import Output
-from scheduler.cli.live import Access, look, seconds
+from scheduler.cli.live import reach
 from scheduler.cli.printing import Column, show, show_document
 from scheduler.engine.attempt.choose import Ties
 from scheduler.objects.kinds import (
@@ -23,13 +22,11 @@ from scheduler.objects.kinds import (
     NODE,
     POD,
     TOPOLOGY_CONFIG_MAP,
-    Kind,
 )
 from scheduler.plugins.numa.reserving import Following
 from scheduler.plugins.numa.states import amount_text, node_states
 from scheduler.plugins.numa.tracker import KIND, Topologies
 from scheduler.state.cluster import Cluster
-from scheduler.whatif.documents import Source, items_of
 from scheduler.whatif.report import Table
 from scheduler.whatif.snapshot import Snapshot, SnapshotReader
 from scheduler.whatif.tree import NamedTree, Unit, Way, levels_of, named_trees, tree, ways
@@ -37,44 +34,32 @@ from scheduler.whatif.tree import NamedTree, Unit, Way, levels_of, named_trees, 
 _OF_TREES = (BY_KIND["NetworkTopology"], TOPOLOGY_CONFIG_MAP, *KUEUE_TOPOLOGIES)
 
 
-def topology(
-    numa: bool,
-    levels: list[str] | None,
-    name: str,
-    nodes: bool,
-    scheduler_name: list[str] | None,
-    snapshot: list[str] | None,
-    now: str,
-    kubeconfig: str,
-    context: str,
-    request_timeout: str,
-    output: Output,
-) -> int:
+def topology(flags: TopologyFlags) -> int:
     """Show the tree of the cluster, or its NUMA zones."""
-    if numa and (levels or nodes or name):
+    if flags.numa and (flags.levels or flags.nodes or flags.name):
         raise InputError("--numa goes node by node, without --level, --tree and --nodes")
-    if levels and name:
+    if flags.levels and flags.name:
         raise InputError("a tree by its name has its levels: --tree goes without --level")
-    kinds = (NODE, POD, *((BY_KIND[KIND],) if numa else _OF_TREES))
-    if snapshot:
-        world = read_files(snapshot, None)
-        wanted = options(now, Ties.NAME, None, details=False).now
+    if flags.snapshot:
+        world = read_files(flags.snapshot, None)
+        wanted = options(flags.now, Ties.NAME, None, details=False).now
         moment = world.taken_at if wanted is None else wanted
     else:
-        access = Access(kubeconfig, context, seconds(request_timeout))
-        world, moment = _read_live(access, kinds)
-    if not numa:
-        return _show_tree(world, levels or [], name, output, with_nodes=nodes)
-    following = Following(frozenset(scheduler_name or ("trellis",)))
+        kinds = (NODE, POD, *((BY_KIND[KIND],) if flags.numa else _OF_TREES))
+        reader = SnapshotReader()
+        moment = read_cluster(reach(flags.cluster), reader, kinds).now
+        world = reader.snapshot()
+    if not flags.numa:
+        return _show_tree(world, flags)
+    following = Following(frozenset(flags.scheduler_name or ("trellis",)))
     states = node_states(_followed(world, following), moment)
     items = [msgspec.to_builtins(state) | {"name": state.node} for state in states]
-    show({"kind": "NumaTopology", "items": items}, _COLUMNS, output)
+    show({"kind": "NumaTopology", "items": items}, _COLUMNS, flags.output)
     return 0
 
 
-def _show_tree(
-    world: Snapshot, wanted: list[str], name: str, output: Output, *, with_nodes: bool
-) -> int:
+def _show_tree(world: Snapshot, flags: TopologyFlags) -> int:
+    wanted, name, output = flags.levels or [], flags.name, flags.output
     missing = [label for label in wanted if label not in levels_of(world.nodes, wanted)]
     if missing:
         carried = levels_of(world.nodes)
@@ -102,7 +87,7 @@ def _show_tree(
     elif output is Output.NAME:
         print(*(unit.name for _, unit in _walk(root) if unit.name), sep="\n")
     else:
-        show_tables([_tree_table(root, with_nodes=with_nodes or output is Output.WIDE)])
+        show_tables([_tree_table(root, with_nodes=flags.nodes or output is Output.WIDE)])
         if between:
             print()
             show_tables([_ways_table(between)])
@@ -165,16 +150,6 @@ def _ways_table(between: list[Way]) -> Table:
         for way in between
     ]
     return Table(titles, rows)
-
-
-def _read_live(access: Access, kinds: Sequence[Kind]) -> tuple[Snapshot, float]:
-    reader = SnapshotReader()
-
-    def take(source: Source) -> None:
-        reader.read(items_of(source))
-
-    seen = look(access, kinds, take)
-    return reader.snapshot(), seen.now
 
 
 def _followed(world: Snapshot, following: Following) -> Topologies:

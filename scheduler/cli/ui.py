@@ -20,8 +20,9 @@ import structlog
 from scheduler.base.clock import perf_s
 from scheduler.base.errors import ApiError, InputError, TrellisError
 from scheduler.cli.asking import options, read_files, setups, tell
+from scheduler.cli.commands.ui import UiFlags
 from scheduler.cli.installed import registry
-from scheduler.cli.live import Access, connect, survey
+from scheduler.cli.live import Access, connect, reach, survey
 from scheduler.cli.logged import LogView, configuration
 from scheduler.daemon.decisions import DecisionTrail
 from scheduler.engine.attempt.choose import Ties
@@ -50,11 +51,9 @@ class PastView(Protocol):
 
     def attempts(self) -> Sequence[Attempt]:
         """Return all attempts."""
-        ...
 
     def world_at(self, at: float, now: Snapshot) -> Snapshot:
         """Return the cluster at `at`, when it is `now` today; InputError where nothing is known of it."""
-        ...
 
 
 class TrailView:
@@ -137,33 +136,23 @@ class Work:
             return await asyncio.to_thread(work)
 
 
-def ui(
-    snapshot: list[str] | None,
-    decision_log: str,
-    config: str,
-    now: str,
-    namespace: str,
-    kubeconfig: str,
-    context: str,
-    request_timeout_s: float,
-    port: int,
-) -> int:
+def ui(flags: UiFlags) -> int:
     """Serve the page until Ctrl-C."""
-    if decision_log:
-        if snapshot:
+    if flags.decision_log:
+        if flags.snapshot:
             raise InputError("--snapshot and --decision-log exclude one another")
-        past = LogView(decision_log)
-        known = setups(config) if config else _setups_of(past)
+        past = LogView(flags.decision_log)
+        known = setups(flags.config) if flags.config else _setups_of(past)
         world = past.world()
         shown = msgspec.structs.replace(world, notices=past.notices)
-        wanted = options(now, Ties.UID, None, details=False)
-        return _run(page_of_files(shown, known, wanted, port, past))
-    known = setups(config)
-    wanted = options(now, Ties.NAME if snapshot else Ties.UID, None, details=False)
-    if snapshot:
-        return _run(page_of_files(read_files(snapshot, None), known, wanted, port))
-    access = Access(kubeconfig, context, request_timeout_s, namespace)
-    return _run(live_page(known, wanted, access, port))
+        wanted = options(flags.now, Ties.UID, None, details=False)
+        return _run(page_of_files(shown, known, wanted, flags.port, past))
+    known = setups(flags.config)
+    wanted = options(flags.now, Ties.NAME if flags.snapshot else Ties.UID, None, details=False)
+    if flags.snapshot:
+        world = read_files(flags.snapshot, None)
+        return _run(page_of_files(world, known, wanted, flags.port))
+    return _run(live_page(known, wanted, reach(flags.cluster, flags.namespace), flags.port))
 
 
 def _setups_of(past: LogView) -> Setups:

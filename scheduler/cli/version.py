@@ -1,7 +1,5 @@
 """`trellis version`."""
 
-from __future__ import annotations
-
 import platform
 
 from scheduler.cli.about import KUBERNETES_VERSIONS, OLDEST_KUBERNETES, VERSION, version_text

@@ -5,8 +5,6 @@ and has its line, column and path. Scalars are converted by msgspec, which also 
 their annotations. As in Kubernetes, a field that is null counts as not given.
 """
 
-from __future__ import annotations
-
 from types import NoneType, UnionType
 from typing import Annotated, Any, Final, TypeVar, Union, get_args, get_origin
 

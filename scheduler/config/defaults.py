@@ -5,8 +5,6 @@ an explicit value the profile and the Lease carry our name, and no request rate 
 difference is a notice. Plugin lists are not touched here (merge does that).
 """
 
-from __future__ import annotations
-
 from typing import Final
 
 import msgspec

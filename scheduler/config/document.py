@@ -4,8 +4,6 @@ The text is untrusted; what of YAML is read, and how, is the business of `base.y
 decode; knows nothing of the structs.
 """
 
-from __future__ import annotations
-
 import re
 from typing import Any, Final
 
@@ -55,7 +53,7 @@ class Node:
                 node = value[part]
         return at
 
-    def find(self, path: str) -> Node | None:
+    def find(self, path: str) -> "Node | None":
         """Return the node at exactly `path`, or None."""
         node = self
         for part in re.findall(r"\[\d+\]|[^.\[\]]+", path):

@@ -5,8 +5,6 @@ fields that could not be read would mislead. A person who mends a file wants the
 all the same, so `every_problem` reads again without the fields that are wrong. For `config check`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from scheduler.config.document import Node, parse

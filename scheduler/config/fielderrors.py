@@ -1,7 +1,5 @@
 """Texts of field errors, in the form that Kubernetes' components print them."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from typing import Any, Final

@@ -5,8 +5,6 @@ other value is refused by name, and so is a name that kube-scheduler does not kn
 `SWITCHED` changes anything. Called for the configuration file and for `--feature-gates`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from typing import Final
 

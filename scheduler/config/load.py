@@ -4,8 +4,6 @@ Steps, each of which reports all its mistakes at once: read the documents, decod
 defaults, validate, build the profiles. Opens no file; the command line hands in text.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from typing import Final, TypeVar
 

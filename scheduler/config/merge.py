@@ -6,8 +6,6 @@ first, then what multiPoint brings, then the rest. Problems are texts with the p
 the caller adds position and context.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any, Final
 

@@ -4,8 +4,6 @@ The field names and their meaning are kube-scheduler's. Durations are Go's text 
 percentages are plain numbers. What the daemon works with afterwards is in settings.py.
 """
 
-from __future__ import annotations
-
 from typing import Annotated, Any, Final
 
 import msgspec

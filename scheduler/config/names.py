@@ -4,8 +4,6 @@ Three tables: kube-scheduler's own plugins, those it removed, and names of older
 of today's. `rename` applies the last; nothing else in this package knows old names.
 """
 
-from __future__ import annotations
-
 from typing import Final
 
 import msgspec

@@ -1,7 +1,5 @@
 """Notices: what was changed in reading a file, and what its writer may not expect. Never errors."""
 
-from __future__ import annotations
-
 import msgspec
 
 from scheduler.config.document import Node

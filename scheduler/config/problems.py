@@ -5,8 +5,6 @@ raises once at its end, so that a person sees all mistakes of one step at the sa
 kube-scheduler's where it has one; a hint of ours stands after it and is kept apart from it.
 """
 
-from __future__ import annotations
-
 from enum import StrEnum
 
 import msgspec

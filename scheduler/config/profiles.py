@@ -4,8 +4,6 @@ What kube-scheduler finds when it builds its profiles is found here, with its te
 (decode, defaults, validation) are done when this is called.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 

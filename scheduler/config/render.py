@@ -4,8 +4,6 @@ What is printed is the whole truth (every list as it is called, every argument) 
 configuration: loading it gives the same `Loaded` again.
 """
 
-from __future__ import annotations
-
 from typing import Any, Final
 
 import msgspec

@@ -1,7 +1,5 @@
 """What the daemon works with, apart from profiles: resolved values with their units in the names."""
 
-from __future__ import annotations
-
 import msgspec
 
 from scheduler.config.model import Extender

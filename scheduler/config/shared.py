@@ -4,8 +4,6 @@ The last step of loading: profiles are built and valid. Changes no file's meanin
 cut is told.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 
 import msgspec

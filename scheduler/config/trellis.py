@@ -4,8 +4,6 @@ It is the second document of the configuration file, or absent. Every field has 
 structs are used by the daemon as they are.
 """
 
-from __future__ import annotations
-
 from typing import Annotated, Final, Literal
 
 import msgspec

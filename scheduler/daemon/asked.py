@@ -1,7 +1,5 @@
 """`Asked`: what the daemon answers beside its scheduling, the page and the metric of room, by one helper."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Awaitable, Callable
 

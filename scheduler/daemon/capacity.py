@@ -3,8 +3,6 @@
 Only the process that leads counts. A shape that cannot be counted has no value, which an alert can tell from 0.
 """
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Mapping
 

@@ -5,8 +5,6 @@ mounted ConfigMap are all the same. A file that cannot be used is told once, wit
 in it, and the last good configuration stays. Reading happens in a thread.
 """
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Callable
 from pathlib import Path

@@ -4,8 +4,6 @@ The loop hands over each turn as bytes; a task writes them from a thread, so tha
 the log and nothing else.
 """
 
-from __future__ import annotations
-
 import asyncio
 from pathlib import Path
 from typing import BinaryIO

@@ -5,11 +5,8 @@ are kept; the verdict on every node only of some a second and as many as fit int
 that in a quiet cluster, where somebody looks, it is there, and under load it costs nothing.
 """
 
-from __future__ import annotations
-
 from collections import OrderedDict, deque
 
-import msgspec
 import numpy as np
 import structlog
 
@@ -22,7 +19,7 @@ from scheduler.engine.engine import Engine
 from scheduler.engine.queue.pod import QueuedPod
 from scheduler.framework.nodes import Nodes
 from scheduler.whatif.attempts import Attempt
-from scheduler.whatif.records import PodName
+from scheduler.whatif.records import PodName, Verdict
 from scheduler.whatif.verdicts import NodeVerdict
 
 KEPT = 5000
@@ -30,30 +27,6 @@ WHOLE_PER_S = 20
 WHOLE_BYTES = 32 << 20
 
 _log = structlog.get_logger()
-
-
-class Verdict(msgspec.Struct, frozen=True, rename="camel"):
-    """What the last attempt at a pod came to, in a form that outlives the attempt.
-
-    `rejected` counts nodes by plugin and reason; `scores` are those of the chosen node. `nodes` is
-    the verdict on each node, best first, None where it is not kept.
-    """
-
-    namespace: str
-    name: str
-    uid: str
-    at: str
-    profile: str
-    node: str
-    message: str
-    nominated_node: str | None
-    victims: tuple[PodName, ...]
-    attempts: int
-    feasible_nodes: int
-    all_nodes: int
-    rejected: dict[str, dict[str, int]]
-    scores: dict[str, dict[str, int]]
-    nodes: tuple[NodeVerdict, ...] | None = None
 
 
 class DecisionTrail:

@@ -3,8 +3,6 @@
 Watches, answers and the election put events in; the loop alone takes them out.
 """
 
-from __future__ import annotations
-
 import asyncio
 from collections import deque
 from collections.abc import Callable

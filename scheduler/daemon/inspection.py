@@ -1,7 +1,5 @@
 """The engine as the debug pages show it: records made on request, bounded, without secrets."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from itertools import islice
 from typing import Any

@@ -5,8 +5,6 @@ and sleeps until the next event or the engine's next deadline. Everybody else on
 the inbox, so nothing here needs a lock. No turn holds asyncio's loop for much longer than `TURN_S`.
 """
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Callable
 from typing import Protocol
@@ -30,13 +28,11 @@ class Record(Protocol):
 
     def arrive(self, event: Event, /) -> int:
         """Return the size of the event's text."""
-        ...
 
     def record(
         self, now: float, arrived: list[Arrived], cycles: int, effects: tuple[Effects, ...], /
     ) -> None:
         """Take one turn."""
-        ...
 
 
 class Outside(Protocol):
@@ -44,11 +40,9 @@ class Outside(Protocol):
 
     def submit(self, effects: tuple[Effects, ...], /) -> None:
         """Take effects in the engine's order; returns at once."""
-        ...
 
     async def wait_room(self) -> None:
         """Wait while too much is queued."""
-        ...
 
 
 class Loop:

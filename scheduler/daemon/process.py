@@ -6,8 +6,6 @@ at once. `run` returns the exit code; a fault of any part ends the whole process
 has lost a part is worse than one that starts anew.
 """
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import os

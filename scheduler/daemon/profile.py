@@ -18,6 +18,7 @@ from pathlib import Path
 from types import CodeType, FrameType
 
 from scheduler.base.clock import perf_s
+from scheduler.base.protobuf import content, number, varint
 
 PERIOD_S = 0.01
 SWITCH_S = 0.0001
@@ -100,27 +101,27 @@ def encoded(found: Counter[Stack], seconds: float) -> bytes:
     def text(word: str) -> int:
         return strings.setdefault(word, len(strings))
 
-    body += _message(1, _number(1, text("cpu")), _number(2, text("nanoseconds")))
+    body += _message(1, number(1, text("cpu")), number(2, text("nanoseconds")))
     for stack, spent in found.items():
-        places_of = b"".join(_varint(places.setdefault(place, len(places) + 1)) for place in stack)
-        body += _message(2, _bytes(1, places_of), _bytes(2, _varint(spent)))
-    for (code, line), number in places.items():
+        places_of = b"".join(varint(places.setdefault(place, len(places) + 1)) for place in stack)
+        body += _message(2, content(1, places_of), content(2, varint(spent)))
+    for (code, line), place in places.items():
         function = functions.setdefault(code, len(functions) + 1)
-        at = _message(4, _number(1, function), _number(2, line))
-        body += _message(4, _number(1, number), at)
-    for code, number in functions.items():
+        at = _message(4, number(1, function), number(2, line))
+        body += _message(4, number(1, place), at)
+    for code, function in functions.items():
         name = text(f"{_module(code)}.{code.co_qualname}")
         file = text(code.co_filename)
         body += _message(
             5,
-            _number(1, number),
-            _number(2, name),
-            _number(4, file),
-            _number(5, code.co_firstlineno),
+            number(1, function),
+            number(2, name),
+            number(4, file),
+            number(5, code.co_firstlineno),
         )
-    period = _message(11, _number(1, text("cpu")), _number(2, text("nanoseconds")))
-    body += b"".join(_bytes(6, word.encode(errors="replace")) for word in strings)
-    body += _number(10, int(seconds * 1e9)) + period + _number(12, int(PERIOD_S * 1e9))
+    period = _message(11, number(1, text("cpu")), number(2, text("nanoseconds")))
+    body += b"".join(content(6, word.encode(errors="replace")) for word in strings)
+    body += number(10, int(seconds * 1e9)) + period + number(12, int(PERIOD_S * 1e9))
     return gzip.compress(bytes(body), mtime=0)
 
 
@@ -130,25 +131,5 @@ def _module(code: CodeType) -> str:
     return f"{path.parent.name}.{path.stem}"
 
 
-# Protocol buffers: a field's number and form, then a number or a length with bytes.
-
-
-def _varint(value: int) -> bytes:
-    out = bytearray()
-    while value > 0x7F:
-        out.append(value & 0x7F | 0x80)
-        value >>= 7
-    out.append(value)
-    return bytes(out)
-
-
-def _number(field: int, value: int) -> bytes:
-    return _varint(field << 3) + _varint(value)
-
-
-def _bytes(field: int, value: bytes) -> bytes:
-    return _varint(field << 3 | 2) + _varint(len(value)) + value
-
-
 def _message(field: int, *parts: bytes) -> bytes:
-    return _bytes(field, b"".join(parts))
+    return content(field, b"".join(parts))

@@ -6,8 +6,6 @@ without groups, or with small ones only, never carries it.
 Operators have their long computations done there too. Owns the pool; knows nothing of groups.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

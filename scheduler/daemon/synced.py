@@ -5,8 +5,6 @@ is listed anew, the engine decides nothing; readiness, a gauge and the log name 
 what the engine has taken in and changes nothing.
 """
 
-from __future__ import annotations
-
 import structlog
 
 from scheduler.base.clock import Clock

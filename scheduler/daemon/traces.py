@@ -5,8 +5,6 @@ A span lasts from the pod's turn until it is bound or given up. Nothing of OpenT
 look-up. Called by `decisions`; never by the engine.
 """
 
-from __future__ import annotations
-
 import asyncio
 from collections import OrderedDict
 from importlib import import_module

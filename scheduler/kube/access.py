@@ -4,8 +4,6 @@ What a source of credentials has found (`Proof`: text and PEM) becomes an `Acces
 context that lives as long as what it was made of stays the same. No request is made here.
 """
 
-from __future__ import annotations
-
 import ssl
 from typing import NamedTuple
 

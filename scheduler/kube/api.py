@@ -4,8 +4,6 @@
 `ApiClient` implements it over the network, tests implement it in memory.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
 from typing import Protocol
@@ -50,11 +48,9 @@ class Stream(Protocol):
     @property
     def head(self) -> Response:
         """The status; its body is filled only for a failure."""
-        ...
 
     async def read(self) -> bytes:
         """Return the next bytes, empty at the end; raise ConnectionError or TimeoutError."""
-        ...
 
 
 class Api(Protocol):
@@ -77,11 +73,9 @@ class Api(Protocol):
         `guard` is asked right before the request leaves, however long it waited for a connection;
         what it raises comes through and nothing is sent.
         """
-        ...
 
     def stream(self, path: str, *, silence_s: float) -> AbstractAsyncContextManager[Stream]:
         """Open a long answer; reading it raises TimeoutError after `silence_s` without a byte."""
-        ...
 
 
 class _Details(msgspec.Struct, frozen=True, rename="camel"):

@@ -4,8 +4,6 @@ That package runs exec plugins and refreshes tokens of OIDC and GCP. It is impor
 has such a user and not before: it takes half as long to import as all the rest of a start.
 """
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Coroutine
 from pathlib import Path

@@ -5,8 +5,6 @@ at the same moment do not come back at the same moment. What the server asks for
 a minute: a wrong Retry-After must not stop us for hours.
 """
 
-from __future__ import annotations
-
 from random import Random
 
 MOST_RETRY_AFTER_S = 30.0

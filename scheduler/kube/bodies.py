@@ -4,8 +4,6 @@ Pure functions from effects to JSON; who sends them and what the answers mean is
 podstatus.py and eviction.py.
 """
 
-from __future__ import annotations
-
 import msgspec
 from msgspec import UNSET, UnsetType
 

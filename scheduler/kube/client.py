@@ -5,13 +5,12 @@ It adds credentials, counts, limits the rate if so configured, and turns every o
 between, go over aiohttp. It never retries, except once with new credentials after a 401.
 """
 
-from __future__ import annotations
-
 import asyncio
 import email.utils
 import re
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
+from typing import NamedTuple
 from urllib.parse import urlsplit
 
 import aiohttp
@@ -32,6 +31,17 @@ CONNECT_TIMEOUT_S = 10.0
 READ_BYTES = 128 * 1024
 
 Guard = Callable[[], None]
+
+
+class _Request(NamedTuple):
+    """What `ApiClient.request` was asked."""
+
+    method: str
+    path: str
+    body: bytes
+    content_type: str
+    timeout_s: float
+    guard: Guard | None
 
 
 class ApiClient:
@@ -87,7 +97,7 @@ class ApiClient:
         user_agent: str = "trellis",
         qps: float = 0.0,
         burst: int = 0,
-    ) -> ApiClient:
+    ) -> "ApiClient":
         """Read the credentials and return a client; raise ConfigError. `qps` 0 means no limit."""
         credentials = await Credentials.load(clock, kubeconfig, context)
         limit = RateLimit(clock, qps, max(burst, 1)) if qps > 0 else None
@@ -138,9 +148,10 @@ class ApiClient:
             await self._rate_limit.wait()
         if self._credentials.is_due:
             self._refresh_soon()
-        response = await self._send(method, path, body, content_type, timeout_s, guard)
+        request = _Request(method, path, body, content_type, timeout_s, guard)
+        response = await self._send(request)
         if response.code == 401 and await self._refresh(force=True):
-            return await self._send(method, path, body, content_type, timeout_s, guard)
+            return await self._send(request)
         return response
 
     @asynccontextmanager
@@ -163,42 +174,29 @@ class ApiClient:
         if opened.status == 401:
             await self._refresh(force=True)
 
-    async def _send(
-        self,
-        method: str,
-        path: str,
-        body: bytes,
-        content_type: str,
-        timeout_s: float,
-        guard: Guard | None,
-    ) -> Response:
+    async def _send(self, request: _Request) -> Response:
         started = perf_s()
         try:
             if self._credentials.access.proxy is None:
-                response = await self._over_wire(method, path, body, content_type, timeout_s, guard)
+                response = await self._over_wire(request)
             else:
-                if guard is not None:
-                    guard()
-                response = await self._over_session(method, path, body, content_type, timeout_s)
+                if request.guard is not None:
+                    request.guard()
+                response = await self._over_session(request)
         except NotSentError as error:
             response = Response(0, reason="NotSent", message=str(error), was_sent=False)
         except TimeoutError:
-            response = Response(0, reason="Timeout", message=f"no answer in {timeout_s:g} s")
+            response = Response(
+                0, reason="Timeout", message=f"no answer in {request.timeout_s:g} s"
+            )
         except (OSError, aiohttp.ClientError) as error:
             response = Response(0, reason="ConnectionFailed", message=_words(error))
-        self._count(method, response.code)
-        self._durations.labels(method, self._host).observe(perf_s() - started)
+        self._count(request.method, response.code)
+        self._durations.labels(request.method, self._host).observe(perf_s() - started)
         return response
 
-    async def _over_wire(
-        self,
-        method: str,
-        path: str,
-        body: bytes,
-        content_type: str,
-        timeout_s: float,
-        guard: Guard | None,
-    ) -> Response:
+    async def _over_wire(self, request: _Request) -> Response:
+        method, path, body, content_type, timeout_s, guard = request
         if body:
             entity = f"Content-Type: {content_type}\r\nContent-Length: {len(body)}\r\n\r\n"
         else:
@@ -207,16 +205,14 @@ class ApiClient:
         if method == "GET" and content_type == PROTOBUF:
             fixed = fixed.replace(f"Accept: {JSON}", f"Accept: {PROTOBUF}", 1)
         head = f"{method} {self._base_path}{path} HTTP/1.1\r\n{fixed}{entity}"
-        request = head.encode("latin-1") + body
-        answer = await self._wire.exchange(request, timeout_s, guard)
+        answer = await self._wire.exchange(head.encode("latin-1") + body, timeout_s, guard)
         if 200 <= answer.code < 300:
             return Response(answer.code, answer.body)
         after = header(answer.head, b"retry-after")
         return failure(answer.code, answer.body, self._delay(after.decode() if after else None))
 
-    async def _over_session(
-        self, method: str, path: str, body: bytes, content_type: str, timeout_s: float
-    ) -> Response:
+    async def _over_session(self, request: _Request) -> Response:
+        method, path, body, content_type, timeout_s, _ = request
         access = self._credentials.access
         headers = self._headers(access)
         if method == "GET" and content_type == PROTOBUF:

@@ -3,8 +3,6 @@
 A reflector decides when to ask and what to do about failures; this module knows how to ask.
 """
 
-from __future__ import annotations
-
 from contextlib import AbstractAsyncContextManager
 from typing import NamedTuple
 from urllib.parse import quote

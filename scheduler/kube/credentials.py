@@ -5,8 +5,6 @@ refreshing happen in a thread, because they read files and may run programs, whi
 waits for them for long. No request is made here.
 """
 
-from __future__ import annotations
-
 import asyncio
 import os
 from pathlib import Path
@@ -32,7 +30,6 @@ class Source(Protocol):
 
     def load(self, *, force: bool) -> Access:
         """Return the current access; `force` after the server refused the last one."""
-        ...
 
 
 class Credentials:
@@ -50,7 +47,7 @@ class Credentials:
         self.problem: str | None = None
 
     @classmethod
-    async def load(cls, clock: Clock, kubeconfig: str = "", context: str = "") -> Credentials:
+    async def load(cls, clock: Clock, kubeconfig: str = "", context: str = "") -> "Credentials":
         """Read `kubeconfig` (a path, or several as in KUBECONFIG); raise ConfigError.
 
         Without one: KUBECONFIG, else ~/.kube/config, else the service account of the pod we run in.

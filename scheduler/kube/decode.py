@@ -5,8 +5,6 @@ tried once more without its nulls, alone, and if that fails too it becomes a `Fa
 left out, everybody else is served. Only bytes that are no JSON at all raise. No I/O.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any, TypeAlias
 

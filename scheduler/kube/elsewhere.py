@@ -4,8 +4,6 @@
 over loopback, where a port-forward ends whose other end the API server vouches for.
 """
 
-from __future__ import annotations
-
 import ipaddress
 import ssl
 from urllib.parse import urlsplit

@@ -3,8 +3,6 @@
 Pure functions from `Record` effects to JSON, for the recorder.
 """
 
-from __future__ import annotations
-
 import msgspec
 
 from scheduler.base.clock import rfc3339

@@ -1,7 +1,5 @@
 """Evicting a victim of preemption: mark it, then delete it with its own grace period."""
 
-from __future__ import annotations
-
 import msgspec
 
 from scheduler.base.clock import Clock, rfc3339

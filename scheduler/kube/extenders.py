@@ -5,8 +5,6 @@ An answer that cannot be used becomes code 0 with a message, in kube-scheduler's
 some: what follows for the pod is the engine's business. Binding writes, so it asks the fence first.
 """
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Sequence
 

@@ -4,8 +4,6 @@ Read once, at start. The rules are kube-scheduler's, also the odd one: `enableHT
 certificate does not check the extender's certificate.
 """
 
-from __future__ import annotations
-
 import base64
 import binascii
 import ssl

@@ -4,8 +4,6 @@ Pure functions between effects and JSON. Like Go, reading does not care about ca
 keys that it does not know, and takes null for nothing.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any, TypeVar
 

@@ -4,8 +4,6 @@ Everything that writes asks before each request. A moment, not a flag: a process
 starved past its deadline finds the fence closed before any timer has told it so.
 """
 
-from __future__ import annotations
-
 from math import inf
 
 from scheduler.base.clock import Clock

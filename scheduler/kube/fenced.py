@@ -4,8 +4,6 @@ The operators get it in place of the client: a process that was stopped past its
 writes shut as well as its own effects. Reading is free.
 """
 
-from __future__ import annotations
-
 from scheduler.kube.api import JSON, REQUEST_TIMEOUT_S, Api, Response
 from scheduler.kube.fence import Fence, FencedError
 

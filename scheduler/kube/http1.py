@@ -6,8 +6,6 @@ bytes over keep-alive: a length, chunks, or a body that ends with the connection
 interprets a body and never asks for more than one answer at a time.
 """
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 MAX_HEAD_BYTES = 256 * 1024

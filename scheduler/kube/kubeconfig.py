@@ -5,8 +5,6 @@ Who gets a token from a program or a provider is handed on to `authplugins`. Cal
 `credentials`; every call reads the files anew, for what they say may have been rotated.
 """
 
-from __future__ import annotations
-
 import base64
 import os
 from pathlib import Path

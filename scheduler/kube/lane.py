@@ -6,8 +6,6 @@ leaves its place to others. A lane drops nothing by itself; what a stop leaves u
 returned.
 """
 
-from __future__ import annotations
-
 import asyncio
 from collections import deque
 from collections.abc import AsyncGenerator, Awaitable, Callable

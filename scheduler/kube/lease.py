@@ -7,8 +7,6 @@ compared with ours. (kubernetes-asyncio's election cancels a task when it loses;
 would still go out, so it cannot fence.)
 """
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Callable
 from random import Random

@@ -5,8 +5,6 @@ content is as it is (by OUR clock: times of other machines are never compared), 
 one. Fields that are none of our business are kept as they were found.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import msgspec

@@ -1,7 +1,5 @@
 """A limit on requests per second, for those who configure one (`clientConnection.qps`, `burst`)."""
 
-from __future__ import annotations
-
 import asyncio
 
 from scheduler.base.clock import Clock

@@ -1,7 +1,5 @@
 """What an answer to a write means, in the words of the metrics and of the engine."""
 
-from __future__ import annotations
-
 from scheduler.engine.effects import Answer
 from scheduler.kube.api import Response
 

@@ -5,8 +5,6 @@ patch that arrives after the binding would declare a running pod unschedulable. 
 patch is still under way wait and are merged; nothing else is ever left out.
 """
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 

@@ -5,8 +5,6 @@ never reached through a proxy, and NO_PROXY holds hosts, domains, addresses and 
 reading knows neither. No connection is made here.
 """
 
-from __future__ import annotations
-
 import ipaddress
 import urllib.request
 from urllib.parse import urlsplit
@@ -33,7 +31,7 @@ def _is_direct(host: str, port: int, no_proxy: str) -> bool:
     return any(_covers(entry, host, address, port) for entry in entries if entry)
 
 
-def _covers(entry: str, host: str, address: _Address | None, port: int) -> bool:
+def _covers(entry: str, host: str, address: "_Address | None", port: int) -> bool:
     """Whether an entry of NO_PROXY stands for a host: `*`, a network, an address, a domain."""
     if entry == "*":
         return True

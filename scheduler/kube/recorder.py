@@ -6,8 +6,6 @@ hour. Nothing is dropped: when writing is slower than deciding, the queue fills 
 for room. What the server refuses for good is counted as an error.
 """
 
-from __future__ import annotations
-
 import asyncio
 from collections import OrderedDict
 from typing import NamedTuple, TypeAlias

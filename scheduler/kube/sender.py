@@ -4,8 +4,6 @@ A request goes out only while the fence is open. Repeating is for requests that 
 without harm; whoever calls says how often.
 """
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Callable
 from math import inf

@@ -4,8 +4,6 @@ Used towards the API server and towards extenders. Nothing is read here; callers
 fault is in.
 """
 
-from __future__ import annotations
-
 import ssl
 import tempfile
 from pathlib import Path

@@ -7,8 +7,6 @@ server's objects, whatever happened to connections meanwhile. It never touches s
 is cancelled.
 """
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Awaitable, Callable
 from contextlib import AbstractAsyncContextManager

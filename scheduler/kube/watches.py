@@ -4,8 +4,6 @@ The daemon makes one `Watches`, runs it as one task and asks it what is not ther
 reflector (a bug, never an answer of the server) ends all of them and comes out of `run`.
 """
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Callable, Iterable
 from random import Random

@@ -6,8 +6,6 @@ their time limits; what is in a request and what an answer means is the client's
 request is never sent twice: where an answer stays away the caller learns whether anything was sent.
 """
 
-from __future__ import annotations
-
 import asyncio
 import ssl
 from collections import deque
@@ -119,7 +117,7 @@ class Wire:
         idle = len(self._idle)
         return WireStatistics(idle, len(self._open) - idle, len(self._waiting), self._opened)
 
-    async def _acquire(self) -> _Connection:
+    async def _acquire(self) -> "_Connection":
         while True:
             if self._is_closed:
                 raise NotSentError("the client is closed")
@@ -137,7 +135,7 @@ class Wire:
                     self._wake()
                 raise
 
-    async def _connect(self) -> _Connection:
+    async def _connect(self) -> "_Connection":
         self._connecting += 1
         try:
             async with asyncio.timeout(CONNECT_TIMEOUT_S):
@@ -171,7 +169,7 @@ class Wire:
         if len(self._open) > len(self._idle):
             self._check_later()
 
-    def _lost(self, connection: _Connection) -> None:
+    def _lost(self, connection: "_Connection") -> None:
         self._open.discard(connection)
         if connection in self._idle:
             self._idle.remove(connection)
@@ -188,7 +186,7 @@ class Wire:
 class _Connection(asyncio.Protocol):
     """One connection: idle, or with one request under way."""
 
-    def __init__(self, on_lost: Callable[[_Connection], None]) -> None:
+    def __init__(self, on_lost: "Callable[[_Connection], None]") -> None:
         self._on_lost = on_lost
         self._reader = AnswerReader()
         self._transport: asyncio.Transport | None = None

@@ -5,8 +5,6 @@ is changed, never as a whole: parameters of drivers are kept byte for byte by th
 structs hold only what allocation looks at.
 """
 
-from __future__ import annotations
-
 from typing import Annotated, Any
 
 import msgspec

@@ -3,8 +3,6 @@
 They are told apart by a label key, one watch for each, so that other ConfigMaps are never read.
 """
 
-from __future__ import annotations
-
 from scheduler.objects.meta import Object, ObjectMeta
 
 GROUP_KEY = "sakkara.group"

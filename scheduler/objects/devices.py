@@ -5,8 +5,6 @@ looks at is decoded, quantities stay as written. What the API server would refus
 devices than it takes) is refused here as well, so that no object can grow the tables without bound.
 """
 
-from __future__ import annotations
-
 from typing import Annotated, Any, TypeAlias
 
 import msgspec

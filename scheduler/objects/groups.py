@@ -5,8 +5,6 @@ belong to a group by two labels. Older spellings of the same facts are read as w
 workloads without a selector, which their name then stands for.
 """
 
-from __future__ import annotations
-
 from collections.abc import Container, Iterable
 from typing import Any
 

@@ -5,8 +5,6 @@ A kind that is not required and that the API server does not offer is skipped, a
 appears.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import msgspec

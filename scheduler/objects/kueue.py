@@ -4,8 +4,6 @@ Read from kueue.x-k8s.io; its levels go from the top to the nodes. Nothing else 
 admission are its own.
 """
 
-from __future__ import annotations
-
 from typing import Annotated
 
 import msgspec

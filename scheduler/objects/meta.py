@@ -5,8 +5,6 @@ fields that some part of Trellis reads. Unknown fields are skipped while decodin
 never builds what nobody looks at. No behaviour lives here beyond plain look-ups.
 """
 
-from __future__ import annotations
-
 from typing import Annotated, TypeAlias
 
 import msgspec

@@ -3,8 +3,6 @@
 The texts are the API machinery's, since people search for them.
 """
 
-from __future__ import annotations
-
 import re
 
 _NAME = "([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]"

@@ -5,8 +5,6 @@ not known; a capacity that is absent does not limit. Keys of older texts (`confi
 `originCosts`, `costs`) are read as today's; read the lists through `levels`, `origins` and `ways`.
 """
 
-from __future__ import annotations
-
 import msgspec
 
 from scheduler.objects.meta import Condition, Object, ObjectMeta

@@ -1,7 +1,5 @@
 """Node: the fields that scheduling looks at."""
 
-from __future__ import annotations
-
 import msgspec
 
 from scheduler.objects.meta import Int64, Object, ObjectMeta

@@ -4,8 +4,6 @@ The load-aware plugin reads it, the NodeMetric operator writes its spec and, whe
 status. Quantities and times stay as written: whoever reads them decides what a bad one means.
 """
 
-from __future__ import annotations
-
 from scheduler.objects.meta import AnnotatedMeta, Int64, Object
 from scheduler.objects.pod import ResourceList
 

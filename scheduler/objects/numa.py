@@ -6,8 +6,6 @@ has one such object per node with dozens of short texts in it, so equal texts an
 kept once.
 """
 
-from __future__ import annotations
-
 from functools import lru_cache
 from sys import intern
 

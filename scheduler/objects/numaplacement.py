@@ -6,8 +6,6 @@ a number, the other 25 say that it goes on. The fullest zone is left out: the re
 What is not understood or does not add up is nothing.
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection, Mapping
 from functools import lru_cache
 

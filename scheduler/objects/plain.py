@@ -4,8 +4,6 @@ For the public doors that take manifests (`scheduler.testing`, `simulate`); the 
 and never comes here. Fills in what the API server would have set: a namespace and a uid.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from datetime import date, datetime
 from typing import Any

@@ -3,8 +3,6 @@
 Quantities stay as written (text or number); `scheduler.objects.quantity` reads them.
 """
 
-from __future__ import annotations
-
 from typing import TypeAlias
 
 import msgspec

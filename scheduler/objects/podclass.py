@@ -4,8 +4,6 @@ The label decides, then the range that spec.priority lies in, then the quality o
 a pod as production and which resource names its requests go by follow from it.
 """
 
-from __future__ import annotations
-
 from scheduler.objects.pod import Container, Pod, ResourceRequirements
 from scheduler.objects.quantity import resource_amount
 

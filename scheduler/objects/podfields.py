@@ -1,14 +1,15 @@
 """The names of a pod's fields, type by type, as the Kubernetes API has them.
 
 Made by `python -m tests.apiserver.podfields` from the field table of the sandbox; do not edit. Used to find
-fields that a person misspelled, which an API server would refuse and a decoder skips. A line is a type and
-its fields; `name=Type` leads to another type, whether one value or a list of them.
+fields that a person misspelled, which an API server would refuse and a decoder skips; the status, which no
+person writes, has none here. A line is a type and its fields; `name=Type` leads to another type, whether
+one value or a list of them.
 """
 
 from typing import Final
 
 TABLE: Final = """\
-Pod: apiVersion kind metadata=ObjectMeta spec=PodSpec status=PodStatus
+Pod: apiVersion kind metadata=ObjectMeta spec=PodSpec status
 ObjectMeta: annotations creationTimestamp deletionGracePeriodSeconds deletionTimestamp
   finalizers generateName generation labels managedFields=ManagedFieldsEntry name namespace
   ownerReferences=OwnerReference resourceVersion selfLink uid
@@ -23,13 +24,6 @@ PodSpec: activeDeadlineSeconds affinity=Affinity automountServiceAccountToken
   securityContext=PodSecurityContext serviceAccount serviceAccountName setHostnameAsFQDN
   shareProcessNamespace subdomain terminationGracePeriodSeconds tolerations=Toleration
   topologySpreadConstraints=TopologySpreadConstraint volumes=Volume
-PodStatus: allocatedResources conditions=PodCondition containerStatuses=ContainerStatus
-  ephemeralContainerStatuses=ContainerStatus
-  extendedResourceClaimStatus=PodExtendedResourceClaimStatus hostIP hostIPs=HostIP
-  initContainerStatuses=ContainerStatus message
-  nodeAllocatableResourceClaimStatuses=NodeAllocatableResourceClaimStatus nominatedNodeName
-  observedGeneration phase podIP podIPs=PodIP qosClass reason resize
-  resourceClaimStatuses=PodResourceClaimStatus resources=ResourceRequirements startTime
 ManagedFieldsEntry: apiVersion fieldsType fieldsV1 manager operation subresource time
 OwnerReference: apiVersion blockOwnerDeletion controller kind name uid
 Affinity: nodeAffinity=NodeAffinity podAffinity=PodAffinity podAntiAffinity=PodAntiAffinity
@@ -74,16 +68,6 @@ Volume: awsElasticBlockStore=AWSElasticBlockStoreVolumeSource azureDisk=AzureDis
   projected=ProjectedVolumeSource quobyte=QuobyteVolumeSource rbd=RBDVolumeSource
   scaleIO=ScaleIOVolumeSource secret=SecretVolumeSource storageos=StorageOSVolumeSource
   vsphereVolume=VsphereVirtualDiskVolumeSource
-PodCondition: lastProbeTime lastTransitionTime message observedGeneration reason status type
-ContainerStatus: allocatedResources allocatedResourcesStatus=ResourceStatus containerID image
-  imageID lastState=ContainerState name ready resources=ResourceRequirements restartCount
-  started state=ContainerState stopSignal user=ContainerUser volumeMounts=VolumeMountStatus
-PodExtendedResourceClaimStatus: requestMappings=ContainerExtendedResourceRequest
-  resourceClaimName
-HostIP: ip
-NodeAllocatableResourceClaimStatus: containers resourceClaimName resources
-PodIP: ip
-PodResourceClaimStatus: name resourceClaimName
 NodeAffinity: preferredDuringSchedulingIgnoredDuringExecution=PreferredSchedulingTerm
   requiredDuringSchedulingIgnoredDuringExecution=NodeSelector
 PodAffinity: preferredDuringSchedulingIgnoredDuringExecution=WeightedPodAffinityTerm
@@ -147,12 +131,6 @@ ScaleIOVolumeSource: fsType gateway protectionDomain readOnly secretRef=LocalObj
 SecretVolumeSource: defaultMode items=KeyToPath optional secretName
 StorageOSVolumeSource: fsType readOnly secretRef=LocalObjectReference volumeName volumeNamespace
 VsphereVirtualDiskVolumeSource: fsType storagePolicyID storagePolicyName volumePath
-ResourceStatus: name resources=ResourceHealth
-ContainerState: running=ContainerStateRunning terminated=ContainerStateTerminated
-  waiting=ContainerStateWaiting
-ContainerUser: linux=LinuxContainerUser
-VolumeMountStatus: mountPath name readOnly recursiveReadOnly volumeStatus=VolumeStatus
-ContainerExtendedResourceRequest: containerName requestName resourceName
 PreferredSchedulingTerm: preference=NodeSelectorTerm weight
 NodeSelector: nodeSelectorTerms=NodeSelectorTerm
 WeightedPodAffinityTerm: podAffinityTerm=PodAffinityTerm weight
@@ -179,12 +157,6 @@ PersistentVolumeClaimTemplate: metadata=ObjectMeta spec=PersistentVolumeClaimSpe
 VolumeProjection: clusterTrustBundle=ClusterTrustBundleProjection configMap=ConfigMapProjection
   downwardAPI=DownwardAPIProjection podCertificate=PodCertificateProjection
   secret=SecretProjection serviceAccountToken=ServiceAccountTokenProjection
-ResourceHealth: health message resourceID
-ContainerStateRunning: startedAt
-ContainerStateTerminated: containerID exitCode finishedAt message reason signal startedAt
-ContainerStateWaiting: message reason
-LinuxContainerUser: gid supplementalGroups uid
-VolumeStatus: image=ImageVolumeStatus
 NodeSelectorTerm: matchExpressions=NodeSelectorRequirement matchFields=NodeSelectorRequirement
 ConfigMapKeySelector: key name optional
 ObjectFieldSelector: apiVersion fieldPath
@@ -203,7 +175,6 @@ PodCertificateProjection: certificateChainPath credentialBundlePath keyPath keyT
   maxExpirationSeconds signerName userAnnotations
 SecretProjection: items=KeyToPath name optional
 ServiceAccountTokenProjection: audience expirationSeconds path
-ImageVolumeStatus: imageRef
 NodeSelectorRequirement: key operator values
 TypedLocalObjectReference: apiGroup kind name
 TypedObjectReference: apiGroup kind name namespace

@@ -4,8 +4,6 @@ A pod's mark depends on its namespace and name alone; the text of a set depends 
 on any order. Pure functions; the form is that of the podfingerprint library, version v001.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from struct import pack
 

@@ -5,8 +5,6 @@ all of them: where their spellings differ (`disruptionMode`), the field takes ei
 look-ups; what they ask for is worked out in scheduler.plugins.groups.sources.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import msgspec

@@ -1,7 +1,5 @@
 """Disruption budgets: what preemption tries not to violate."""
 
-from __future__ import annotations
-
 from scheduler.objects.meta import Int32, LabelSelector, Object, ObjectMeta
 
 

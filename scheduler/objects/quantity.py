@@ -4,8 +4,6 @@ Reading is cached by text, since a cluster uses few distinct quantities. Values 
 clamped to it, as the API machinery does. (Format: Kubernetes API reference, "Quantity".)
 """
 
-from __future__ import annotations
-
 import re
 from functools import lru_cache
 

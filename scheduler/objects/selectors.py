@@ -5,8 +5,6 @@ the key is missing, Gt and Lt compare integers. Node selectors live in `schedule
 which answers for all nodes at once; this module answers for one map of labels.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping, Sequence
 from typing import Protocol

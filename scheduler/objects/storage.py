@@ -4,8 +4,6 @@ Read by the volume plugins. Quantities stay as written. A volume or claim is wri
 fetched the whole object: these structs hold only what scheduling looks at.
 """
 
-from __future__ import annotations
-
 import msgspec
 
 from scheduler.objects.meta import AnnotatedMeta, Int32, LabelSelector, Object, ObjectMeta

@@ -5,8 +5,6 @@ object of the API server, a snapshot may carry it. All values are percentages, e
 is 100 times bytes per second.
 """
 
-from __future__ import annotations
-
 import msgspec
 
 from scheduler.objects.meta import Object, ObjectMeta

@@ -1,7 +1,5 @@
 """Namespaces, services and the controllers whose selectors the default spread looks at."""
 
-from __future__ import annotations
-
 from scheduler.objects.meta import LabelSelector, Object, ObjectMeta
 
 

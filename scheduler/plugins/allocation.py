@@ -5,8 +5,6 @@ takes the weighted mean. All in integers, as kube-scheduler rounds down at each 
 through float64 where that gives the same integers.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Protocol
 
@@ -112,11 +110,9 @@ class Strategy(Protocol):
 
     def column(self, offered: IntMatrix, used: IntMatrix) -> IntColumn:
         """Return the scores 0..100 of many nodes; matrices are [resource, row]."""
-        ...
 
     def cell(self, pairs: Iterable[tuple[int, int]]) -> int:
         """Return the score 0..100 of one node, from (offered, used) per resource."""
-        ...
 
 
 class LeastAllocated:

@@ -1,7 +1,5 @@
 """DefaultBinder: bind the pod by the binding subresource."""
 
-from __future__ import annotations
-
 from collections.abc import Generator
 
 from scheduler.framework import SUCCESS, BindPod, CallResult, Code, Cycle, NoArgs, Plugin, Status

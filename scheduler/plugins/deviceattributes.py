@@ -4,8 +4,6 @@ So an attribute of devices can stand for a label of nodes: the NVLink clique of 
 behind its network cards. Only slices that name their node count. Pure.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 from scheduler.objects.devices import Device, DeviceAttribute, ResourceSlice

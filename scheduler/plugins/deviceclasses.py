@@ -1,7 +1,5 @@
 """Extended resources that device classes stand for; NodeResourcesFit and DynamicResources share them."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 
 from scheduler.objects.devices import DeviceClass

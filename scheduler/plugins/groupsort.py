@@ -6,8 +6,6 @@ pods of a group by `place`. Both parts are keys, so the whole is a strict weak o
 overtakes one of its own group because of a third.
 """
 
-from __future__ import annotations
-
 import heapq
 from collections.abc import Callable
 from functools import lru_cache

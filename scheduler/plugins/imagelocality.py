@@ -4,8 +4,6 @@ An image counts for its size times the share of nodes that hold it, so that a ra
 draw all its pods to one node.
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 from scheduler.framework import (

@@ -1,7 +1,5 @@
 """The plugins that come with Trellis, in the order of kube-scheduler's default list."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from scheduler.framework import Plugin

@@ -1,7 +1,5 @@
 """NodeAffinity: nodeSelector and node affinity of the pod, and affinity that the profile adds."""
 
-from __future__ import annotations
-
 from collections.abc import Hashable, Iterator
 
 import msgspec

@@ -4,8 +4,6 @@ Features are inferred from the pod's spec. The table holds those that kube-sched
 scheduling; its others concern changes of running pods.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import ClassVar
 

@@ -1,7 +1,5 @@
 """NodeName: a pod that names a node goes there or nowhere."""
 
-from __future__ import annotations
-
 from scheduler.framework import Change, Cycle, NoArgs, Nodes, Plugin, Pod, Rejected, reject
 
 REASON = "node(s) didn't match the requested node name"

@@ -1,7 +1,5 @@
 """NodePorts: a host port can be used once per node, protocol and address."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import ClassVar
 

@@ -1,7 +1,5 @@
 """NodeResourcesFit: nodes must have room for what the pod requests; score by how much is given out."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Container, Iterator, Mapping
 from typing import ClassVar
 

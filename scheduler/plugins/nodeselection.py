@@ -4,8 +4,6 @@ Terms are read the way kube-scheduler reads them: one that does not parse matche
 faults have the API machinery's texts. Nothing here depends on nodes.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterable, Iterator, Sequence
 

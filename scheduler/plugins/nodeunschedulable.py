@@ -1,7 +1,5 @@
 """NodeUnschedulable: keep pods off cordoned nodes."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from scheduler.framework import (

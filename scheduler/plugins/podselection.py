@@ -4,8 +4,6 @@ Reads a selector into expressions the way the API machinery does, says what is w
 does not parse, and adds what `matchLabelKeys` and `mismatchLabelKeys` ask for.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping, Sequence
 

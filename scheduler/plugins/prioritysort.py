@@ -1,7 +1,5 @@
 """PrioritySort: the queue's order, highest priority first, then whoever entered the queue first."""
 
-from __future__ import annotations
-
 from scheduler.framework import NoArgs, Plugin, Queued
 
 

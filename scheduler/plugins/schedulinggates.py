@@ -1,7 +1,5 @@
 """SchedulingGates: a pod with scheduling gates does not enter the queue."""
 
-from __future__ import annotations
-
 from scheduler.framework import Change, NoArgs, Plugin, Pod, Status, unresolvable
 
 

@@ -1,7 +1,5 @@
 """TaintToleration: keep pods off tainted nodes, and prefer nodes without soft taints."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
@@ -39,7 +37,7 @@ class Verdicts:
         self.rejected: tuple[bool, ...] = ()
         self.disliked: tuple[int, ...] = ()
 
-    def catch_up(self, sets: Sequence[TaintSet]) -> Verdicts:
+    def catch_up(self, sets: Sequence[TaintSet]) -> "Verdicts":
         """Judge the sets that were not there the last time."""
         for taints in sets[len(self.rejected) :]:
             self.rejected += (not self._admits(taints),)

@@ -8,7 +8,6 @@ import fcntl
 import os
 import tempfile
 from pathlib import Path
-from types import TracebackType
 from typing import Self
 
 import msgspec
@@ -98,12 +97,7 @@ class Lease:
         os.ftruncate(self._file, 0)
         os.pwrite(self._file, msgspec.json.encode(state), 0)
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        fault: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         """Give the name back."""
         self._path.unlink(missing_ok=True)
         os.close(self._file)

@@ -6,8 +6,6 @@ for a short time under a hash of the token; a review that failed is never kept. 
 nothing itself: `review` does, and a token reaches nothing but that function.
 """
 
-from __future__ import annotations
-
 import asyncio
 import hashlib
 import re

@@ -4,8 +4,6 @@ Used by every handler here. Nothing is fetched or decided in this module; it onl
 `LARGEST_PAGE_BYTES`, and masks values under names that hold secrets where asked to.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import msgspec

@@ -5,8 +5,6 @@ new certificate, open ones keep theirs. A pair of files that cannot be used (hal
 another certificate) leaves the last good one in place. No key is ever written to a disk.
 """
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import hashlib

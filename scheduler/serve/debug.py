@@ -4,8 +4,6 @@ Routes for `app.py`. Each asks one function of `Sources` and writes its record a
 overviews also as text; no handler computes. Lists are bounded by `?limit=`.
 """
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Iterator
 from typing import Any

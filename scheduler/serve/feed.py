@@ -6,8 +6,6 @@ once for all readers. One that does not read fast enough loses its patches and g
 again: it can hold up neither the publisher nor the other readers. Does no I/O.
 """
 
-from __future__ import annotations
-
 import asyncio
 from collections import deque
 from collections.abc import Iterator, Mapping
@@ -42,7 +40,7 @@ def patch(before: Document, after: Document) -> dict[str, dict[str, Any]]:
 class Reader:
     """What waits for one reader; made by `Feed.reader`."""
 
-    def __init__(self, feed: Feed) -> None:
+    def __init__(self, feed: "Feed") -> None:
         self._feed = feed
         self._waiting: deque[bytes] = deque()
         self._is_behind = True

@@ -5,8 +5,6 @@ sched-handler-sync, operators) for the endpoints it matters to. A check is a pla
 answers at once: None when well, else a reason. Checks never wait and never repair anything.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Collection
 from typing import Literal, NamedTuple

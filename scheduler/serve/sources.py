@@ -5,8 +5,6 @@ function answers at once from memory, returns a record of its own (nothing that 
 being written out) and leaves secrets out. Records are msgspec structs or plain JSON values.
 """
 
-from __future__ import annotations
-
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple

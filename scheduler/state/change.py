@@ -3,8 +3,6 @@
 `Cluster.apply` returns it; trackers follow it and the queues wake the pods that it may help.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import msgspec

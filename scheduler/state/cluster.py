@@ -8,8 +8,6 @@ the node's name. A pod that failed or ended counts as deleted. Nothing here know
                               └────────forget────────▶ not placed
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 from scheduler.base.errors import StateError

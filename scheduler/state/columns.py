@@ -3,8 +3,6 @@
 Rows are appended by doubling, never moved; unused rows hold the fill value.
 """
 
-from __future__ import annotations
-
 from typing import Any, Generic, TypeVar
 
 import numpy as np
@@ -57,7 +55,7 @@ class Column(Generic[ScalarT]):
         """Put the fill value back into one cell."""
         self.set(row, self._fill)
 
-    def copy(self) -> Column[ScalarT]:
+    def copy(self) -> "Column[ScalarT]":
         """Return an independent copy."""
         twin: Column[ScalarT] = Column(self._data.dtype, self._fill, 0)
         twin._data = self._data.copy()

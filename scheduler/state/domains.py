@@ -5,8 +5,6 @@ without a node. Arrays over slots have `size` entries; slots of values that no n
 empty.
 """
 
-from __future__ import annotations
-
 import msgspec
 import numpy as np
 

@@ -17,8 +17,6 @@ plugin's `hint` narrows it down further.
 A new node counts as a change of every `node.*` fact except `node.deleted`.
 """
 
-from __future__ import annotations
-
 from scheduler.objects.node import Node
 from scheduler.objects.pod import Pod
 from scheduler.state.podindex import Placed

@@ -1,7 +1,5 @@
 """The features that nodes declare: distinct sets get an id, so that a wish is checked once per set."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from scheduler.base.arrays import BoolColumn
@@ -32,7 +30,7 @@ class FeatureIndex:
         rows: BoolColumn = verdicts[self._ids.values]
         return rows
 
-    def copy(self) -> FeatureIndex:
+    def copy(self) -> "FeatureIndex":
         """Return an independent copy."""
         twin = FeatureIndex()
         twin._sets, twin._id_of = list(self._sets), dict(self._id_of)

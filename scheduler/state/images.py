@@ -1,7 +1,5 @@
 """Container images on nodes: which rows hold an image, and how large it is."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from scheduler.base.arrays import BoolColumn
@@ -94,7 +92,7 @@ class ImageIndex:
             return 0
         return int(image.size_bytes * (len(image.rows) / nodes))
 
-    def copy(self) -> ImageIndex:
+    def copy(self) -> "ImageIndex":
         """Return an independent copy."""
         twin = ImageIndex()
         for name, image in self._images.items():

@@ -4,8 +4,6 @@ A key gets its column when somebody first asks for it. Selector masks are worked
 distinct values of a key and cached until the column's generation moves.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 import numpy as np
@@ -56,7 +54,7 @@ class LabelColumn:
             self.values.append(value)
         self._ids.set(row, identity)
 
-    def copy(self) -> LabelColumn:
+    def copy(self) -> "LabelColumn":
         """Return an independent copy."""
         twin = LabelColumn(self.key, 0)
         twin.values, twin._id_of = list(self.values), dict(self._id_of)
@@ -135,7 +133,7 @@ class LabelIndex:
             cached = self._domains[key] = (column.generation, domains)
         return cached[1]
 
-    def copy(self) -> LabelIndex:
+    def copy(self) -> "LabelIndex":
         """Return an independent copy."""
         twin = LabelIndex()
         twin._labels = list(self._labels)

@@ -3,8 +3,6 @@
 Many pods bring the same few selectors; a cluster has many namespaces, and they rarely change.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -34,7 +32,7 @@ class NamespaceNames:
         """Return the labels of a namespace; none if it is not known."""
         return self._labels.get(name, _NONE)
 
-    def matching(self, expressions: Expressions) -> frozenset[str]:
+    def matching(self, expressions: "Expressions") -> frozenset[str]:
         """Return the names of the namespaces whose labels satisfy all expressions."""
         found = self._matching.get(expressions)
         if found is None:
@@ -47,7 +45,7 @@ class NamespaceNames:
             )
         return found
 
-    def rebuild(self, cluster: Cluster) -> None:
+    def rebuild(self, cluster: "Cluster") -> None:
         """Start afresh from what `cluster` holds."""
         self.version += 1
         self._labels = {
@@ -74,7 +72,7 @@ class NamespaceNames:
         """Return the labels by namespace."""
         return {name: sorted(labels.items()) for name, labels in self._labels.items()}
 
-    def copy(self) -> NamespaceNames:
+    def copy(self) -> "NamespaceNames":
         """Return an independent copy."""
         twin = NamespaceNames()
         twin._labels = dict(self._labels)

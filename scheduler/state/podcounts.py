@@ -5,8 +5,6 @@ leaves touches just the selections that mean it. Pods of one shape are alike to 
 they form a cohort that knows who counts it. Selections that nobody asked for lately are dropped.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from typing import Any
 

@@ -3,8 +3,6 @@
 Owner of `Placed`, the record of a pod on a node. `Cluster` is the only writer.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 
 import msgspec
@@ -27,7 +25,7 @@ class Placed(msgspec.Struct, frozen=True):
     scored_requests: tuple[int, int]
     assumed: bool = False
 
-    def weighs_as(self, other: Placed) -> bool:
+    def weighs_as(self, other: "Placed") -> bool:
         """Whether the other record takes the same room on the same node."""
         return (
             self.node == other.node

@@ -1,7 +1,5 @@
 """Host ports in use on each node, by protocol and number."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterable
 
@@ -70,7 +68,7 @@ class HostPorts:
                     mask[row] = True
         return mask
 
-    def copy(self) -> HostPorts:
+    def copy(self) -> "HostPorts":
         """Return an independent copy."""
         twin = HostPorts()
         twin._used = {

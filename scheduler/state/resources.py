@@ -5,8 +5,6 @@ sidecars stay on top of later init containers, pod-level requests replace, overh
 that already sit on a node count what the kubelet allocated during an in-place resize.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 
 from scheduler.objects.pod import Container, ContainerStatus, Pod, ResourceList

@@ -5,8 +5,6 @@ many: thousands of workloads of a few pods each must not cost a column each. Sum
 dear to work out are kept once somebody asked for them and follow every change.
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 from scheduler.base.arrays import IntColumn, Rows
@@ -84,7 +82,7 @@ class RowCounts:
         # The sums are exact: far below 2**53.
         return np.bincount(where, weights=weights, minlength=domains.size).astype(np.int64)
 
-    def copy(self) -> RowCounts:
+    def copy(self) -> "RowCounts":
         """Return an independent copy."""
         twin = RowCounts()
         twin._by_row = dict(self._by_row)

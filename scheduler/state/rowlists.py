@@ -4,8 +4,6 @@ Whoever must look at the pods of hundreds of rows gathers them with numpy instea
 them. A row is loaded when it is first asked for, and again after it was forgotten.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Collection, Sequence
 from itertools import chain
 

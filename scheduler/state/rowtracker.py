@@ -5,8 +5,6 @@ again. Pods on nodes that are not known count from the moment their node appears
 when it goes.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Self
 
@@ -46,7 +44,7 @@ class RowTracker:
         """Whether two records of a pod on one node count alike."""
         return before.shape is after.shape and before.pod.is_terminating == after.pod.is_terminating
 
-    def rebuild(self, cluster: Cluster) -> None:
+    def rebuild(self, cluster: "Cluster") -> None:
         """Start afresh from what `cluster` holds."""
         self.clear()
         self._cluster = cluster

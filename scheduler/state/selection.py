@@ -5,8 +5,6 @@ things under one label pair of their selection each: a pod meets only what one o
 to, never everything there is.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Generic, TypeVar
 
@@ -71,7 +69,7 @@ class Selection(msgspec.Struct, frozen=True, cache_hash=True, gc=False):
             and requirements_match(self.expressions, labels)
         )
 
-    def and_also(self, other: Selection) -> Selection:
+    def and_also(self, other: "Selection") -> "Selection":
         """Return the selection of the pods that both mean."""
         if self.namespaces is None or other.namespaces is None:
             namespaces = other.namespaces if self.namespaces is None else self.namespaces

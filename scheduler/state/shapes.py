@@ -6,8 +6,6 @@ is worked out once. Ids are small integers; they never influence a decision, the
 entries.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 from weakref import WeakValueDictionary

@@ -1,7 +1,5 @@
 """Objects of the kinds that have no columns: services, claims, classes, custom resources."""
 
-from __future__ import annotations
-
 from typing import Any
 
 

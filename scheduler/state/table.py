@@ -4,8 +4,6 @@ Rows never move: a node keeps its row as long as it exists, a freed row is used 
 amounts are int64: CPU in milli, everything else in whole units. `Cluster` is the only writer.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from hashlib import blake2b
 from typing import Final
@@ -216,7 +214,7 @@ class NodeTable:
         if placed.shape.host_ports:
             self.ports.release(row, placed.shape.host_ports)
 
-    def copy(self) -> NodeTable:
+    def copy(self) -> "NodeTable":
         """Return an independent copy (about 1 ms at 15,000 nodes)."""
         twin = NodeTable()
         twin.rows, twin.nodes, twin._free = dict(self.rows), list(self.nodes), list(self._free)

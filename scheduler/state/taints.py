@@ -1,7 +1,5 @@
 """Node taints: distinct sets of taints get an id, so that tolerations are checked once per set."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 
@@ -93,7 +91,7 @@ class TaintIndex:
         self._columns[key] = (self.generation, column)
         return column
 
-    def copy(self) -> TaintIndex:
+    def copy(self) -> "TaintIndex":
         """Return an independent copy."""
         twin = TaintIndex()
         twin.sets, twin._id_of = list(self.sets), dict(self._id_of)

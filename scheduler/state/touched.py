@@ -3,8 +3,6 @@
 One pod landing changes one row; a column of scores over 5,000 rows then needs one new cell.
 """
 
-from __future__ import annotations
-
 KEPT = 4096
 
 

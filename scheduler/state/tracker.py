@@ -5,8 +5,6 @@ ones, forgotten ones and other schedulers' alike. Law: what a tracker holds afte
 changes equals what a fresh one holds after `rebuild` on the resulting cluster.
 """
 
-from __future__ import annotations
-
 from collections.abc import Hashable
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
@@ -29,21 +27,17 @@ class Tracker(Protocol):
 
     kinds: tuple[str, ...]
 
-    def rebuild(self, cluster: Cluster) -> None:
+    def rebuild(self, cluster: "Cluster") -> None:
         """Start afresh from what `cluster` holds."""
-        ...
 
     def apply(self, change: Change) -> None:
         """Follow one change."""
-        ...
 
-    def columns(self) -> Mapping[str, Any]:
+    def columns(self) -> "Mapping[str, Any]":
         """Return what it holds by name, for laws and dumps."""
-        ...
 
-    def copy(self) -> Tracker:
+    def copy(self) -> "Tracker":
         """Return an independent copy."""
-        ...
 
 
 class TrackerKey(NamedTuple):
@@ -70,7 +64,7 @@ def hears_of(tracker: Tracker, kind: str) -> bool:
     return kind in getattr(tracker, "follows", (kind,))
 
 
-def counts_such(tracker: Tracker, placed: Placed) -> bool:
+def counts_such(tracker: Tracker, placed: "Placed") -> bool:
     """Whether a tracker may count a pod of such a spec."""
     passes_over = getattr(tracker, "passes_over", None)
     return passes_over is None or not passes_over(placed)

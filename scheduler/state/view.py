@@ -4,8 +4,6 @@ The operators get it so that kopf never has to watch pods or nodes. They ask aga
 something of a kind changed; what changed in between is for them to find.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Protocol
 
@@ -20,23 +18,18 @@ class ClusterView(Protocol):
 
     def node_count(self) -> int:
         """Return the number of nodes."""
-        ...
 
     def nodes(self) -> Iterator[Node]:
         """Yield all nodes."""
-        ...
 
     def pods(self) -> Iterator[Placed]:
         """Yield all pods that hold room on a node, assumed ones included."""
-        ...
 
     def objects(self, kind: str) -> Mapping[str, Any]:
         """Return the objects of a kind without columns by `namespace/name` or `name`."""
-        ...
 
     def changes(self, kinds: tuple[str, ...], wake: Callable[[], None]) -> Callable[[], None]:
         """Call `wake` after changes of these kinds (once per batch); return how to stop that."""
-        ...
 
 
 class LiveView:

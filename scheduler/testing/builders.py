@@ -1,7 +1,5 @@
 """Short ways to write nodes and pods in tests, as the plain manifests that `evaluate` takes."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from typing import Any
 

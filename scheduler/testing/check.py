@@ -1,7 +1,5 @@
 """`check_plugin`: the laws that hold for every plugin, as one call in a plugin's own tests."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Any

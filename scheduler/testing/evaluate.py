@@ -4,8 +4,6 @@ For tests of plugins, in this repository and in others. The plugin runs through 
 `Runner`, alone, over all nodes.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from typing import Any
 

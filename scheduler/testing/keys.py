@@ -5,8 +5,6 @@ A plugin that has a `key` promises that its verdict follows from the key, the ro
 must say what one says that has met nobody.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any
 

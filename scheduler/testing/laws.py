@@ -4,8 +4,6 @@
 have modules of their own (`waking`, `keys`).
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from itertools import product
 from typing import Any

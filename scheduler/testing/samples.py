@@ -3,8 +3,6 @@
 A plugin that reads something else (its own label, a custom resource) brings samples of its own.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -29,7 +27,7 @@ class Samples(msgspec.Struct, frozen=True):
     namespaces: Sequence[Manifest] = ()
     objects: Sequence[Manifest] = ()
 
-    def __add__(self, other: Samples) -> Samples:
+    def __add__(self, other: "Samples") -> "Samples":
         """Return both together."""
         return Samples(
             *((*getattr(self, field), *getattr(other, field)) for field in self.__struct_fields__)

@@ -5,8 +5,6 @@ played in memory, so that nothing fails unless a plugin makes it. Time stands st
 Called by tests of plugins; never sleeps and opens no socket.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple

@@ -4,8 +4,6 @@ Everything goes through the scheduler's own `Cluster`, `Profile` and `Runner`: a
 scene from the daemon. Nothing here decides anything.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from random import Random

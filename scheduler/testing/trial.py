@@ -1,7 +1,5 @@
 """`Trial`: one plugin class and the samples it is tried on; what the laws ask their questions of."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 

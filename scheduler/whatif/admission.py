@@ -5,8 +5,6 @@ never been through an API server: its requests follow from limits, host ports fr
 missing priority follows from the priority classes in any case.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

@@ -5,8 +5,6 @@ references still refer. What is not known to be harmless is hidden. Nodes keep t
 names, since equal nodes are told apart by it.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final

@@ -5,8 +5,6 @@
 other. Pure: the command line reads and writes the lines.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

@@ -4,8 +4,6 @@ Pods of a node that goes are to be placed again, unless a DaemonSet or the node 
 those go with it. What the node alone had (reported zones, load, volumes) goes by its absence.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from itertools import count, islice
 

@@ -4,8 +4,6 @@ Selectors, operators and the like are read by the plugins, which say themselves 
 understand. Called once per object by `snapshot`; raises ObjectError with the field.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import TypeAlias
 

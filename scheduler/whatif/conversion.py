@@ -5,8 +5,6 @@ configurations through `kind: Policy` and other plugin names. Pure: plain data i
 What is already today's comes back as it is, and so does everything of other kinds.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from copy import deepcopy

@@ -1,7 +1,5 @@
 """What `capacity` counts: one pod, or one group with the objects that describe it, and copies of it. Pure."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from itertools import count, islice
 from typing import Any, Final

@@ -1,7 +1,5 @@
 """What placements cost on the network, measured alike whatever the profiles run."""
 
-from __future__ import annotations
-
 from scheduler.engine.engine import Engine
 from scheduler.engine.handle import EngineHandle
 from scheduler.plugins.network import Bill

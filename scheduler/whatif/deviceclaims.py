@@ -6,8 +6,6 @@ before it is queued, and every condition that an allocated device waits for come
 before anything is scheduled, and by `Rest` after each write of a claim.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, TypeVar
 

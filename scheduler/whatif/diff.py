@@ -1,7 +1,5 @@
 """Two simulations of the same snapshot, compared pod by pod."""
 
-from __future__ import annotations
-
 import msgspec
 
 from scheduler.whatif.records import API_VERSION, PodName, PodResult, Result, Simulation, Summary

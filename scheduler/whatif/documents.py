@@ -4,8 +4,6 @@ Lists are opened, JSON stays undecoded until it is known what it is. Reads no fi
 in bytes. Called by `snapshot`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator
 from typing import Any, Final, NamedTuple
 

@@ -5,8 +5,6 @@ cluster of today. Each filter is also asked alone, so that a node shows all that
 not just the first word.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 
 import msgspec

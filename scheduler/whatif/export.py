@@ -5,8 +5,6 @@ no plugin reads are left out, and so is what would keep `kubectl apply` from cre
 anew. Works on plain data; called by `trellis snapshot`.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 from typing import Any, Final

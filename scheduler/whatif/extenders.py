@@ -4,8 +4,6 @@ Placing a pod where an extender might forbid it is no answer, so a pod that one 
 whole question, unless the extender may be ignored. One that only binds has no say in where pods go.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 
 from scheduler.base.errors import ConfigError

@@ -1,7 +1,5 @@
 """Why a pod is not in the queue: what the plugin says that holds it there."""
 
-from __future__ import annotations
-
 from scheduler.engine.engine import Engine
 from scheduler.engine.queue.pod import QueuedPod
 from scheduler.framework.status import Status

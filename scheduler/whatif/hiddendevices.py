@@ -32,11 +32,9 @@ class Names(Protocol):
 
     def alias(self, text: str, word: str) -> str:
         """Return the other word for a name."""
-        ...
 
     def generic(self, value: Any, field: str, kind: str = "") -> Any:
         """Return a part that is no device's as other kinds' are hidden."""
-        ...
 
 
 class DeviceWords:

@@ -4,8 +4,6 @@ Fed step by step while the log is run again (`whatif.replay`). Changes are kept 
 that were there every `CHECKPOINT` changes makes any moment quick to reach. Does no I/O.
 """
 
-from __future__ import annotations
-
 from bisect import bisect_right
 from typing import Any
 

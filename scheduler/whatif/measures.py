@@ -4,8 +4,6 @@ For the page's colours. Amounts are CPU in milli and whole units of everything e
 epoch. Nothing is judged: an old report is shown with its time.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

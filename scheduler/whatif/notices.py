@@ -4,8 +4,6 @@ Pure text: each function takes what was found and returns sentences for people, 
 names.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 from scheduler.objects.node import Node

@@ -5,8 +5,6 @@ what it listed and the predicates that kube-scheduler never went without; a list
 the usual ones. So does the profile that comes out.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from typing import Any, Final, NamedTuple
 

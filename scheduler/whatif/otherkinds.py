@@ -4,8 +4,6 @@ A manifest brings Services and ConfigMaps along with its pods; they are passed o
 other kind that nobody reads is refused by `snapshot`, as it might make pods or rules for them.
 """
 
-from __future__ import annotations
-
 from typing import Final
 
 _NO_BEARING: Final[dict[str, frozenset[str]]] = {

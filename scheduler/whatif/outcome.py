@@ -4,8 +4,6 @@ Called for reports that compare two simulations of one snapshot. Amounts are CPU
 everything else; shares lie between 0 and 1.
 """
 
-from __future__ import annotations
-
 import math
 from collections import Counter
 from collections.abc import Iterable, Mapping

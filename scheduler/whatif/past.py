@@ -4,16 +4,13 @@ The daemon keeps the numbers of many decisions and the verdict on each node of s
 answers on `/debug/decisions`. Called by `explain --past`.
 """
 
-from __future__ import annotations
-
 import msgspec
 
 from scheduler.base.errors import InputError
 from scheduler.engine.attempt.choose import Ties
 from scheduler.whatif.explain import Explanation, explained_nodes
-from scheduler.whatif.records import PodName, Result
+from scheduler.whatif.records import Result, Verdict
 from scheduler.whatif.report import Table
-from scheduler.whatif.verdicts import NodeVerdict
 
 
 class PastDecision(Explanation, frozen=True, rename="camel", kw_only=True):
@@ -31,24 +28,7 @@ class PastDecision(Explanation, frozen=True, rename="camel", kw_only=True):
     rejected: dict[str, dict[str, int]]
 
 
-class _Told(msgspec.Struct, frozen=True, rename="camel"):
-    namespace: str
-    name: str
-    uid: str
-    at: str
-    profile: str
-    node: str
-    message: str
-    attempts: int
-    feasible_nodes: int
-    all_nodes: int
-    rejected: dict[str, dict[str, int]]
-    nominated_node: str | None = None
-    victims: tuple[PodName, ...] = ()
-    nodes: tuple[NodeVerdict, ...] | None = None
-
-
-_told = msgspec.json.Decoder(_Told)
+_told = msgspec.json.Decoder(Verdict)
 
 
 def past_decision(answer: bytes, *, node: str = "") -> tuple[PastDecision, tuple[str, ...]]:

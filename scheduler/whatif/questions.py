@@ -4,8 +4,6 @@ Called by `trellis ui` in a thread and, for the daemon's page, in a process of i
 snapshot that it is given and writes nothing; what may be asked of whom is decided by who makes the snapshot.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from typing import Literal
 

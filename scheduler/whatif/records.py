@@ -3,8 +3,6 @@
 Plain data without behaviour; field order is the order in the JSON.
 """
 
-from __future__ import annotations
-
 from enum import StrEnum
 from typing import Any
 
@@ -97,3 +95,27 @@ class Simulation(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
     def is_proven(self) -> bool:
         """Whether no group that was placed now could be placed better."""
         return all(group.optimal for group in self.groups if group.objective)
+
+
+class Verdict(msgspec.Struct, frozen=True, rename="camel"):
+    """What the last attempt at a pod came to, as the daemon answers it.
+
+    `rejected` counts nodes by plugin and reason; `scores` are those of the chosen node. `nodes` is
+    the verdict on each node, best first, None where it is not kept.
+    """
+
+    namespace: str
+    name: str
+    uid: str
+    at: str
+    profile: str
+    node: str
+    message: str
+    nominated_node: str | None
+    victims: tuple[PodName, ...]
+    attempts: int
+    feasible_nodes: int
+    all_nodes: int
+    rejected: dict[str, dict[str, int]]
+    scores: dict[str, dict[str, int]]
+    nodes: tuple[NodeVerdict, ...] | None = None

@@ -4,8 +4,6 @@ Called by `trellis replay` and by tests. It stops at the first turn whose effect
 both sides; a log that ends in the middle of a line (the process was killed) is replayed up to there.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable
 
 import msgspec

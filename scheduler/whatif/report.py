@@ -1,7 +1,5 @@
 """Records as tables for people: titles and rows of text. Whoever prints them aligns them."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 

@@ -4,8 +4,6 @@ Knows the kinds of `objects.kinds` by their URLs. What a request changes, and wh
 of it, comes back as events for the engine. Called by `World`.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping
 from typing import Any, Final

@@ -4,8 +4,6 @@ Reading a configuration costs as much as ten small simulations, and many cases s
 file; the caller hands in text.
 """
 
-from __future__ import annotations
-
 from typing import Final
 
 from scheduler.config import default_config, load

@@ -5,8 +5,6 @@ help the clock jumps to the engine's next deadline. It ends when nothing can cha
 keeps coming back without anything having changed is given up after a bounded number of attempts.
 """
 
-from __future__ import annotations
-
 import msgspec
 
 from scheduler.base import reasons

@@ -6,8 +6,6 @@ nobody knows that it cannot matter is refused. Called by the command line and by
 of profiles.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from itertools import count
 from typing import Any, Final

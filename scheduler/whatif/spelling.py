@@ -4,8 +4,6 @@ Decoding skips them, so a pod with `nodeSelektor` would be placed as if it asked
 `snapshot` for pods that never were in an API server, which would have refused or dropped such a field.
 """
 
-from __future__ import annotations
-
 from functools import cache
 from typing import Any, Final
 

@@ -5,8 +5,6 @@ those that no node carries are left out, or those of a tree that has a name. Amo
 units of everything else.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
@@ -51,7 +49,7 @@ class Unit(msgspec.Struct, frozen=True, rename="camel"):
     pods: int
     room: dict[str, Room]
     groups: dict[str, int]
-    children: tuple[Unit, ...] = ()
+    children: "tuple[Unit, ...]" = ()
 
 
 class Way(msgspec.Struct, frozen=True, rename="camel"):

@@ -4,8 +4,6 @@ Reads a `Decision` while its columns are still true: whoever wants a verdict ask
 decision. Nodes come in the order of their names.
 """
 
-from __future__ import annotations
-
 import msgspec
 
 from scheduler.engine.decision import Decision

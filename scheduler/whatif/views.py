@@ -6,8 +6,6 @@ CPU in milli and whole units of everything else; times are seconds since the epo
 user wants to try into a snapshot.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 from typing import Any

@@ -5,8 +5,6 @@ Here is what happens next in a cluster where storage works: the claim is bound t
 volume is made for it that can be reached from the node. Called by `Rest` after each write.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 from msgspec.structs import replace

@@ -4,8 +4,6 @@
 them back into equal structs.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from itertools import groupby, islice
 from typing import Any

@@ -6,8 +6,6 @@ plain objects, as a controller would write them; reading, defaulting and checkin
 snapshot's business, as is what to do with a kind that is not in `KINDS`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Mapping
 from copy import deepcopy
 from typing import Any, Final, TypeAlias

@@ -5,8 +5,6 @@ succeeds, an evicted pod is gone at once, and its disruption budgets have one di
 Holds no rules of scheduling.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any

@@ -5,8 +5,6 @@ Scalars mean what they mean in configuration files. Called by `documents`; knows
 but that a list keeps its objects in `items`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any, Final, NamedTuple
 

@@ -3,8 +3,6 @@
 Both ends use it, the daemon on asyncio streams, the process on blocking files.
 """
 
-from __future__ import annotations
-
 import struct
 from typing import BinaryIO
 

@@ -4,8 +4,6 @@
 InputError for a payload that makes no sense; everything else is a fault of ours.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import msgspec

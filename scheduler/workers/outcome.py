@@ -1,7 +1,5 @@
 """What became of a job: a value, never an exception, because time-outs and deaths are ordinary."""
 
-from __future__ import annotations
-
 from typing import Literal
 
 import msgspec

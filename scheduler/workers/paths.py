@@ -5,8 +5,6 @@ changes. A thousand nodes with ten thousand links take a fraction of a second; l
 Floyd's program, whose time does not depend on the shape.
 """
 
-from __future__ import annotations
-
 import itertools
 
 import msgspec

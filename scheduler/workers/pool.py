@@ -5,8 +5,6 @@ process died goes to the next one, the job that ran ends as `died`. Owns the pro
 what the jobs mean.
 """
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import os

@@ -5,8 +5,6 @@ the table of kinds. It is niced, works on one job at a time and ends when its in
 never outlives the daemon. What a library prints goes to standard error.
 """
 
-from __future__ import annotations
-
 import importlib
 import os
 import queue

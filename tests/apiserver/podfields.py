@@ -15,8 +15,9 @@ WIDTH = 96
 HEAD = '''"""The names of a pod's fields, type by type, as the Kubernetes API has them.
 
 Made by `python -m tests.apiserver.podfields` from the field table of the sandbox; do not edit. Used to find
-fields that a person misspelled, which an API server would refuse and a decoder skips. A line is a type and
-its fields; `name=Type` leads to another type, whether one value or a list of them.
+fields that a person misspelled, which an API server would refuse and a decoder skips; the status, which no
+person writes, has none here. A line is a type and its fields; `name=Type` leads to another type, whether
+one value or a list of them.
 """
 
 from typing import Final
@@ -36,7 +37,8 @@ def reachable(start="core.v1.Pod"):
         fields = {}
         for field, code in sorted(raw[name].items()):
             inner = re.sub(r"^\[\]", "", code.rstrip("!").split(" ")[0])
-            fields[field] = inner if inner in raw else ""
+            is_written = (name, field) != (start, "status")  # by people, who may misspell it
+            fields[field] = inner if inner in raw and is_written else ""
         found[name] = fields
         todo += [inner for inner in fields.values() if inner]
     return found

@@ -5,8 +5,6 @@ not know); writes only what differs. Whatever cannot be read changes nothing: wh
 stays, and the log says why.
 """
 
-from __future__ import annotations
-
 import asyncio
 from pathlib import Path
 from typing import Any

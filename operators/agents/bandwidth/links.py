@@ -4,8 +4,6 @@ A link that is down, that tells no speed, or behind which there is no hardware h
 reason is told. A VLAN or a bridge is as fast as the hardware below it, a bond as fast as the kernel says.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 

@@ -5,8 +5,6 @@ follows the policy in it and overwrites its status. A write that fails is not re
 report: by then its figures would be old.
 """
 
-from __future__ import annotations
-
 import asyncio
 from pathlib import Path
 

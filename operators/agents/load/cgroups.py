@@ -5,8 +5,6 @@ the uid's dashes as underscores, and `kubepods/burstable/pod<uid>`. A pod that g
 read is left out.
 """
 
-from __future__ import annotations
-
 import os
 import re
 from collections.abc import Iterator

@@ -4,8 +4,6 @@ Reads of small files in memory; nothing here waits. A file that is not as the ke
 `ReadingError`: the agent then skips the sample rather than report a guess.
 """
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 from typing import Final

@@ -1,7 +1,5 @@
 """`Sampler`: looks at the node at intervals and knows what to report at any moment."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any

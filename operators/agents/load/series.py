@@ -4,8 +4,6 @@ CPU comes as seconds used up so far, memory as bytes held. The average CPU over 
 was used up between its ends); percentiles are of the rates between samples.
 """
 
-from __future__ import annotations
-
 from collections import deque
 from itertools import pairwise
 

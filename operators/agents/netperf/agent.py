@@ -4,8 +4,6 @@ Three loops beside the responder: who is there (every few minutes), whose turn i
 time), and, if wanted, the push. A peer that does not answer costs its turn and nothing else.
 """
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 

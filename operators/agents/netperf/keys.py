@@ -4,8 +4,6 @@ The file has one key per line. The first one makes proofs, every one is accepted
 replaced without a gap: add the new one below, then put it first, then drop the old one.
 """
 
-from __future__ import annotations
-
 import hmac
 from pathlib import Path
 

@@ -5,8 +5,6 @@ longer measured ends: at once when its node is no longer among the agents, after
 that found nobody, and at the latest when the last measurement is older than `keep_s`.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Collection, Iterator
 from typing import NamedTuple

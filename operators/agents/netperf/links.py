@@ -9,8 +9,6 @@ share of the jitter, evenly spread: its median is delay + jitter/2, its p90 dela
 A changed file holds from the next probe on. For trying out and for tests; never in a real cluster.
 """
 
-from __future__ import annotations
-
 import time
 from pathlib import Path
 from random import Random

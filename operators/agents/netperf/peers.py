@@ -5,8 +5,6 @@ and lie in the agents' own namespace: no right to read nodes or pods is needed. 
 is about 1.5 MB, served from the API server's cache.
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Protocol
 
@@ -38,7 +36,6 @@ class Peers(Protocol):
 
     async def find(self) -> tuple[Peer, ...]:
         """Return all agents that are ready; ApiError or PeersError when there is no answer."""
-        ...
 
 
 class PeersOfService:

@@ -10,8 +10,6 @@ good answer both go over to what was asked for: `MESSAGE_BYTES` there and back, 
 Every length is bounded before anything is read.
 """
 
-from __future__ import annotations
-
 import struct
 from enum import IntEnum
 

@@ -5,34 +5,18 @@ else the loop does. Who cannot prove the key costs one entry of a bounded list f
 most. At most eight sessions at a time, one of them a stream; who comes later hears BUSY.
 """
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import secrets
 import socket
 from concurrent.futures import ThreadPoolExecutor
-from types import TracebackType
 from typing import Self
 
 import structlog
 
+from operators.agents.netperf import protocol
 from operators.agents.netperf.keys import Keys
 from operators.agents.netperf.links import Links
-from operators.agents.netperf.protocol import (
-    CHALLENGE_BYTES,
-    HANDSHAKE_S,
-    HEAD_BYTES,
-    MESSAGE_BYTES,
-    RECEIPT,
-    Hello,
-    Mode,
-    ProtocolError,
-    Verdict,
-    answer,
-    read_hello,
-    rest_of,
-)
 from scheduler.base.clock import perf_s
 
 SESSIONS = 8
@@ -79,12 +63,7 @@ class Responder:
     async def __aenter__(self) -> Self:
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         tasks = [task for task in (self._accepting, *self._strangers) if task is not None]
         for task in tasks:
             task.cancel()
@@ -118,63 +97,71 @@ class Responder:
         try:
             connection.setblocking(False)
             connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            async with asyncio.timeout(HANDSHAKE_S):
+            async with asyncio.timeout(protocol.HANDSHAKE_S):
                 verdict, hello = await self._shake_hands(connection)
-        except (ProtocolError, OSError, TimeoutError, EOFError):
+        except (protocol.ProtocolError, OSError, TimeoutError, EOFError):
             self.refused += 1
             connection.close()
             return
         except asyncio.CancelledError:
             connection.close()
             raise
-        if verdict is not Verdict.YES:
+        if verdict is not protocol.Verdict.YES:
             connection.close()
             return
         self._sessions.add(connection)
-        self._streams += hello.mode is Mode.THROUGHPUT
+        self._streams += hello.mode is protocol.Mode.THROUGHPUT
         serving = asyncio.get_running_loop().run_in_executor(
             self._threads, self._serve, connection, hello
         )
         serving.add_done_callback(lambda _: self._end(connection, hello))
 
-    async def _shake_hands(self, connection: socket.socket) -> tuple[Verdict, Hello]:
+    async def _shake_hands(
+        self, connection: socket.socket
+    ) -> tuple[protocol.Verdict, protocol.Hello]:
         loop = asyncio.get_running_loop()
-        challenge = secrets.token_bytes(CHALLENGE_BYTES)
+        challenge = secrets.token_bytes(protocol.CHALLENGE_BYTES)
         await loop.sock_sendall(connection, challenge)
-        head = await _exactly(connection, HEAD_BYTES)
-        rest = await _exactly(connection, rest_of(head))
+        head = await _exactly(connection, protocol.HEAD_BYTES)
+        rest = await _exactly(connection, protocol.rest_of(head))
         await asyncio.to_thread(self._keys.refresh)
-        hello, key = read_hello(head + rest, challenge, self._keys)
+        hello, key = protocol.read_hello(head + rest, challenge, self._keys)
         verdict = self._judge(hello)
-        await loop.sock_sendall(connection, answer(verdict, hello, challenge, self._keys, key))
+        await loop.sock_sendall(
+            connection, protocol.answer(verdict, hello, challenge, self._keys, key)
+        )
         return verdict, hello
 
-    def _judge(self, hello: Hello) -> Verdict:
+    def _judge(self, hello: protocol.Hello) -> protocol.Verdict:
         if hello.destination not in ("", self._node):
-            return Verdict.OTHER_NODE
+            return protocol.Verdict.OTHER_NODE
         if hello.is_too_much:
-            return Verdict.TOO_MUCH
-        is_second_stream = hello.mode is Mode.THROUGHPUT and self._streams > 0
-        return Verdict.BUSY if is_second_stream or len(self._sessions) >= SESSIONS else Verdict.YES
+            return protocol.Verdict.TOO_MUCH
+        is_second_stream = hello.mode is protocol.Mode.THROUGHPUT and self._streams > 0
+        return (
+            protocol.Verdict.BUSY
+            if is_second_stream or len(self._sessions) >= SESSIONS
+            else protocol.Verdict.YES
+        )
 
-    def _serve(self, connection: socket.socket, hello: Hello) -> None:
+    def _serve(self, connection: socket.socket, hello: protocol.Hello) -> None:
         connection.settimeout(SILENCE_S)
         with contextlib.suppress(OSError):
-            if hello.mode is Mode.LATENCY:
+            if hello.mode is protocol.Mode.LATENCY:
                 self._return_messages(connection, hello)
             else:
                 _take_stream(connection, hello)
 
-    def _return_messages(self, connection: socket.socket, hello: Hello) -> None:
+    def _return_messages(self, connection: socket.socket, hello: protocol.Hello) -> None:
         link = self._links.between(hello.origin, self._node) if self._links is not None else None
-        message = bytearray(MESSAGE_BYTES)
+        message = bytearray(protocol.MESSAGE_BYTES)
         until = perf_s() + SESSION_S
         for _ in range(hello.amount):
             got = connection.recv_into(message)
             arrived = perf_s()
             if arrived > until:
                 return
-            while 0 < got < MESSAGE_BYTES:
+            while 0 < got < protocol.MESSAGE_BYTES:
                 more = connection.recv_into(memoryview(message)[got:])
                 got = got + more if more else 0
             if not got:
@@ -183,13 +170,13 @@ class Responder:
                 self._links.wait(link, arrived)
             connection.sendall(message)
 
-    def _end(self, connection: socket.socket, hello: Hello) -> None:
+    def _end(self, connection: socket.socket, hello: protocol.Hello) -> None:
         self._sessions.discard(connection)
-        self._streams -= hello.mode is Mode.THROUGHPUT
+        self._streams -= hello.mode is protocol.Mode.THROUGHPUT
         connection.close()
 
 
-def _take_stream(connection: socket.socket, hello: Hello) -> None:
+def _take_stream(connection: socket.socket, hello: protocol.Hello) -> None:
     """Swallow at most what was agreed on, and say how much it was in which time."""
     buffer = bytearray(CHUNK_BYTES)
     total, began = 0, perf_s()
@@ -201,7 +188,7 @@ def _take_stream(connection: socket.socket, hello: Hello) -> None:
         if not got:
             break
         total, ended = total + got, perf_s()
-    connection.sendall(RECEIPT.pack(total, int((ended - began) * 1e9)))
+    connection.sendall(protocol.RECEIPT.pack(total, int((ended - began) * 1e9)))
 
 
 async def _exactly(connection: socket.socket, count: int) -> bytes:

@@ -7,8 +7,6 @@ here hands them to the library as its own families, one at a time, so that a dae
 between. Importing this module imports the library; nothing here changes a value.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator
 from functools import lru_cache
 from typing import TypeAlias

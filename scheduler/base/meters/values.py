@@ -6,8 +6,6 @@ of these rows is `table.py`; `exposition.py` hands them out. Durations arrive in
 is no clock and no I/O here.
 """
 
-from __future__ import annotations
-
 from bisect import bisect_left
 from collections.abc import Callable, Mapping
 from typing import Any, Generic, Literal, NamedTuple, TypeAlias, TypeVar, overload
@@ -55,10 +53,6 @@ class Gauge:
     def inc(self, amount: float = 1) -> None:
         """Add `amount`, which may be negative."""
         self._value += amount
-
-    def dec(self, amount: float = 1) -> None:
-        """Take `amount` away."""
-        self._value -= amount
 
     def read_from(self, read: Callable[[], float]) -> None:
         """Ask `read` at each scrape instead of keeping a number here."""
@@ -150,7 +144,7 @@ class Family(Generic[V]):
             values = (OVERFLOW,) * len(values)
         return self._children.setdefault(values, self._make(self.spec.buckets))
 
-    def read_from(self: Family[Gauge], read: Callable[[], ByLabels]) -> None:
+    def read_from(self: "Family[Gauge]", read: Callable[[], ByLabels]) -> None:
         """Ask `read` at each scrape for {label value, or tuple of them: number}."""
         self._read = read
 
@@ -180,10 +174,10 @@ class Row(Generic[T]):
         self.attribute = attribute
 
     @overload
-    def __get__(self, instance: None, owner: type) -> Row[T]: ...
+    def __get__(self, instance: None, owner: type) -> "Row[T]": ...
     @overload
     def __get__(self, instance: object, owner: type) -> T: ...
-    def __get__(self, instance: object | None, owner: type) -> T | Row[T]:
+    def __get__(self, instance: object | None, owner: type) -> "T | Row[T]":
         # Only the class gets here: an instance's own attribute hides this one.
         return self
 
@@ -196,27 +190,31 @@ def exp(start: float, factor: float, count: int) -> tuple[float, ...]:
     return tuple(bounds)
 
 
+def _spec(name: str, kind: Kind, text: str, bounds: tuple[float, ...] = ()) -> Spec:
+    """Return the row of a name with its labels in braces, as Prometheus writes them."""
+    name, _, labels = name.removesuffix("}").partition("{")
+    return Spec(name, kind, tuple(labels.split(",")) if labels else (), bounds, text)
+
+
 def counter(name: str, text: str) -> Row[Counter]:
-    return Row(Spec(name, "counter", (), (), text), Counter)
+    return Row(_spec(name, "counter", text), Counter)
 
 
-def counters(name: str, labels: str, text: str) -> Row[Family[Counter]]:
-    return Row(Spec(name, "counter", tuple(labels.split()), (), text), Counter)
+def counters(name: str, text: str) -> Row[Family[Counter]]:
+    return Row(_spec(name, "counter", text), Counter)
 
 
 def gauge(name: str, text: str) -> Row[Gauge]:
-    return Row(Spec(name, "gauge", (), (), text), Gauge)
+    return Row(_spec(name, "gauge", text), Gauge)
 
 
-def gauges(name: str, labels: str, text: str) -> Row[Family[Gauge]]:
-    return Row(Spec(name, "gauge", tuple(labels.split()), (), text), Gauge)
+def gauges(name: str, text: str) -> Row[Family[Gauge]]:
+    return Row(_spec(name, "gauge", text), Gauge)
 
 
 def histogram(name: str, bounds: tuple[float, ...], text: str) -> Row[Histogram]:
-    return Row(Spec(name, "histogram", (), bounds, text), Histogram)
+    return Row(_spec(name, "histogram", text, bounds), Histogram)
 
 
-def histograms(
-    name: str, labels: str, bounds: tuple[float, ...], text: str
-) -> Row[Family[Histogram]]:
-    return Row(Spec(name, "histogram", tuple(labels.split()), bounds, text), Histogram)
+def histograms(name: str, bounds: tuple[float, ...], text: str) -> Row[Family[Histogram]]:
+    return Row(_spec(name, "histogram", text, bounds), Histogram)

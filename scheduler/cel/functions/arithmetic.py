@@ -317,13 +317,11 @@ ARITHMETIC = Library(
         size map_size map<A, B>.() -> int
         size size_string (string) -> int
         size string_size string.() -> int
-        cel.@mapInsert @mapInsert_map_key_value (map<K, V>, K, V) -> map<K, V>
-        cel.@mapInsert @mapInsert_map_map (map<K, V>, map<K, V>) -> map<K, V>
     """
     + _relations(),
-    single={
-        "@mapInsert_map_key_value": _insert,
-        "@mapInsert_map_map": _insert_all,
+    functions={
+        "cel.@mapInsert @mapInsert_map_key_value (map<K, V>, K, V) -> map<K, V>": _insert,
+        "cel.@mapInsert @mapInsert_map_map (map<K, V>, map<K, V>) -> map<K, V>": _insert_all,
     },
     whole={
         "_+_": _added,

@@ -1,7 +1,5 @@
 """Conversions between types: `int("3")`, `string(1.5)`, `type(x)`, `dyn(x)`."""
 
-from __future__ import annotations
-
 import math
 import re
 from typing import Any
@@ -126,75 +124,45 @@ def string_of(value: Any) -> str:
 CONVERSIONS = Library(
     declared="""
         type type (A) -> type<A>
-        bool bool_to_bool (bool) -> bool
-        bool string_to_bool (string) -> bool
-        bytes bytes_to_bytes (bytes) -> bytes
-        bytes string_to_bytes (string) -> bytes
-        double double_to_double (double) -> double
-        double int64_to_double (int) -> double
-        double string_to_double (string) -> double
-        double uint64_to_double (uint) -> double
-        duration duration_to_duration (duration) -> duration
-        duration int64_to_duration (int) -> duration
-        duration string_to_duration (string) -> duration
         dyn to_dyn (A) -> dyn
-        int int64_to_int64 (int) -> int
-        int double_to_int64 (double) -> int
-        int duration_to_int64 (duration) -> int
-        int string_to_int64 (string) -> int
-        int timestamp_to_int64 (timestamp) -> int
-        int uint64_to_int64 (uint) -> int
-        string string_to_string (string) -> string
-        string bool_to_string (bool) -> string
-        string bytes_to_string (bytes) -> string
-        string double_to_string (double) -> string
-        string duration_to_string (duration) -> string
-        string int64_to_string (int) -> string
-        string timestamp_to_string (timestamp) -> string
-        string uint64_to_string (uint) -> string
-        timestamp timestamp_to_timestamp (timestamp) -> timestamp
-        timestamp int64_to_timestamp (int) -> timestamp
-        timestamp string_to_timestamp (string) -> timestamp
-        uint uint64_to_uint64 (uint) -> uint
-        uint double_to_uint64 (double) -> uint
-        uint int64_to_uint64 (int) -> uint
-        uint string_to_uint64 (string) -> uint
     """,
-    single={
-        "bool_to_bool": _same,
-        "string_to_bool": _bool,
-        "bytes_to_bytes": _same,
-        "string_to_bytes": lambda text: text.encode("utf-8", "surrogatepass"),
-        "double_to_double": _same,
-        "int64_to_double": float,
-        "string_to_double": _double,
-        "uint64_to_double": float,
-        "duration_to_duration": _same,
-        "int64_to_duration": lambda _value: Fault(
+    functions={
+        "bool bool_to_bool (bool) -> bool": _same,
+        "bool string_to_bool (string) -> bool": _bool,
+        "bytes bytes_to_bytes (bytes) -> bytes": _same,
+        "bytes string_to_bytes (string) -> bytes": lambda text: text.encode(
+            "utf-8", "surrogatepass"
+        ),
+        "double double_to_double (double) -> double": _same,
+        "double int64_to_double (int) -> double": float,
+        "double string_to_double (string) -> double": _double,
+        "double uint64_to_double (uint) -> double": float,
+        "duration duration_to_duration (duration) -> duration": _same,
+        "duration int64_to_duration (int) -> duration": lambda _value: Fault(
             "type conversion error from 'int' to 'google.protobuf.Duration'"
         ),
-        "string_to_duration": _string_to_duration,
-        "int64_to_int64": _same,
-        "double_to_int64": _double_to_int,
-        "duration_to_int64": lambda value: value.nanos,
-        "string_to_int64": _int,
-        "timestamp_to_int64": lambda value: value.nanos // 10**9,
-        "uint64_to_int64": _uint_to_int,
-        "string_to_string": _same,
-        "bool_to_string": string_of,
-        "bytes_to_string": _bytes_to_string,
-        "double_to_string": string_of,
-        "duration_to_string": string_of,
-        "int64_to_string": string_of,
-        "timestamp_to_string": string_of,
-        "uint64_to_string": string_of,
-        "timestamp_to_timestamp": _same,
-        "int64_to_timestamp": lambda value: timestamp(value * 10**9),
-        "string_to_timestamp": _string_to_timestamp,
-        "uint64_to_uint64": _same,
-        "double_to_uint64": _double_to_uint,
-        "int64_to_uint64": _int_to_uint,
-        "string_to_uint64": _uint,
+        "duration string_to_duration (string) -> duration": _string_to_duration,
+        "int int64_to_int64 (int) -> int": _same,
+        "int double_to_int64 (double) -> int": _double_to_int,
+        "int duration_to_int64 (duration) -> int": lambda value: value.nanos,
+        "int string_to_int64 (string) -> int": _int,
+        "int timestamp_to_int64 (timestamp) -> int": lambda value: value.nanos // 10**9,
+        "int uint64_to_int64 (uint) -> int": _uint_to_int,
+        "string string_to_string (string) -> string": _same,
+        "string bool_to_string (bool) -> string": string_of,
+        "string bytes_to_string (bytes) -> string": _bytes_to_string,
+        "string double_to_string (double) -> string": string_of,
+        "string duration_to_string (duration) -> string": string_of,
+        "string int64_to_string (int) -> string": string_of,
+        "string timestamp_to_string (timestamp) -> string": string_of,
+        "string uint64_to_string (uint) -> string": string_of,
+        "timestamp timestamp_to_timestamp (timestamp) -> timestamp": _same,
+        "timestamp int64_to_timestamp (int) -> timestamp": lambda value: timestamp(value * 10**9),
+        "timestamp string_to_timestamp (string) -> timestamp": _string_to_timestamp,
+        "uint uint64_to_uint64 (uint) -> uint": _same,
+        "uint double_to_uint64 (double) -> uint": _double_to_uint,
+        "uint int64_to_uint64 (int) -> uint": _int_to_uint,
+        "uint string_to_uint64 (string) -> uint": _uint,
     },
     whole={"type": type_of, "dyn": _same},
 )

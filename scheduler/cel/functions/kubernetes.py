@@ -56,55 +56,40 @@ def _signed(number: int) -> int:
 
 
 KUBERNETES = Library(
-    declared="""
-        quantity string_to_quantity (string) -> quantity
-        isQuantity is_quantity_string (string) -> bool
-        sign quantity_sign (quantity) -> int
-        isGreaterThan quantity_is_greater_than quantity.(quantity) -> bool
-        isLessThan quantity_is_less_than quantity.(quantity) -> bool
-        compareTo quantity_compare_to quantity.(quantity) -> int
-        asApproximateFloat quantity_get_float quantity.() -> double
-        asInteger quantity_get_int quantity.() -> int
-        isInteger quantity_is_integer quantity.() -> bool
-        add quantity_add quantity.(quantity) -> quantity
-        add quantity_add_int quantity.(int) -> quantity
-        sub quantity_sub quantity.(quantity) -> quantity
-        sub quantity_sub_int quantity.(int) -> quantity
-        semver string_to_semver (string) -> semver
-        semver string_bool_to_semver (string, bool) -> semver
-        isSemver is_semver_string (string) -> bool
-        isSemver is_semver_string_bool (string, bool) -> bool
-        isGreaterThan semver_is_greater_than semver.(semver) -> bool
-        isLessThan semver_is_less_than semver.(semver) -> bool
-        compareTo semver_compare_to semver.(semver) -> int
-        major semver_major semver.() -> int
-        minor semver_minor semver.() -> int
-        patch semver_patch semver.() -> int
-    """,
-    single={
-        "string_to_quantity": _read(Quantity.parse),
-        "is_quantity_string": _readable(Quantity.parse),
-        "quantity_sign": lambda value: (value.nanos > 0) - (value.nanos < 0),
-        "quantity_is_greater_than": lambda a, b: a.compare(b) > 0,
-        "quantity_is_less_than": lambda a, b: a.compare(b) < 0,
-        "quantity_compare_to": lambda a, b: a.compare(b),
-        "quantity_get_float": lambda value: value.approximate(),
-        "quantity_get_int": _integer,
-        "quantity_is_integer": lambda value: value.integer is not None,
-        "quantity_add": lambda a, b: a.plus(b),
-        "quantity_add_int": lambda a, b: a.plus(Quantity(b)),
-        "quantity_sub": lambda a, b: a.minus(b),
-        "quantity_sub_int": lambda a, b: a.minus(Quantity(b)),
-        "string_to_semver": _read(Version.parse),
-        "string_bool_to_semver": _semver,
-        "is_semver_string": _readable(Version.parse),
-        "is_semver_string_bool": _is_semver,
-        "semver_is_greater_than": lambda a, b: a.compare(b) > 0,
-        "semver_is_less_than": lambda a, b: a.compare(b) < 0,
-        "semver_compare_to": lambda a, b: a.compare(b),
-        "semver_major": lambda value: _signed(value.major),
-        "semver_minor": lambda value: _signed(value.minor),
-        "semver_patch": lambda value: _signed(value.patch),
+    functions={
+        "quantity string_to_quantity (string) -> quantity": _read(Quantity.parse),
+        "isQuantity is_quantity_string (string) -> bool": _readable(Quantity.parse),
+        "sign quantity_sign (quantity) -> int": lambda value: (value.nanos > 0) - (value.nanos < 0),
+        "isGreaterThan quantity_is_greater_than quantity.(quantity) -> bool": lambda a, b: (
+            a.compare(b) > 0
+        ),
+        "isLessThan quantity_is_less_than quantity.(quantity) -> bool": lambda a, b: (
+            a.compare(b) < 0
+        ),
+        "compareTo quantity_compare_to quantity.(quantity) -> int": lambda a, b: a.compare(b),
+        "asApproximateFloat quantity_get_float quantity.() -> double": lambda value: (
+            value.approximate()
+        ),
+        "asInteger quantity_get_int quantity.() -> int": _integer,
+        "isInteger quantity_is_integer quantity.() -> bool": lambda value: (
+            value.integer is not None
+        ),
+        "add quantity_add quantity.(quantity) -> quantity": lambda a, b: a.plus(b),
+        "add quantity_add_int quantity.(int) -> quantity": lambda a, b: a.plus(Quantity(b)),
+        "sub quantity_sub quantity.(quantity) -> quantity": lambda a, b: a.minus(b),
+        "sub quantity_sub_int quantity.(int) -> quantity": lambda a, b: a.minus(Quantity(b)),
+        "semver string_to_semver (string) -> semver": _read(Version.parse),
+        "semver string_bool_to_semver (string, bool) -> semver": _semver,
+        "isSemver is_semver_string (string) -> bool": _readable(Version.parse),
+        "isSemver is_semver_string_bool (string, bool) -> bool": _is_semver,
+        "isGreaterThan semver_is_greater_than semver.(semver) -> bool": lambda a, b: (
+            a.compare(b) > 0
+        ),
+        "isLessThan semver_is_less_than semver.(semver) -> bool": lambda a, b: a.compare(b) < 0,
+        "compareTo semver_compare_to semver.(semver) -> int": lambda a, b: a.compare(b),
+        "major semver_major semver.() -> int": lambda value: _signed(value.major),
+        "minor semver_minor semver.() -> int": lambda value: _signed(value.minor),
+        "patch semver_patch semver.() -> int": lambda value: _signed(value.patch),
     },
 )
 

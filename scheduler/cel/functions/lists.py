@@ -165,25 +165,18 @@ def _intersects(first: list[Any], second: list[Any]) -> bool:
     return any(equal(a, b) is True for a in first for b in second)
 
 
-def _kubernetes() -> tuple[str, dict[str, Callable[..., Any]]]:
-    lines: list[str] = []
-    single: dict[str, Callable[..., Any]] = {}
+def _kubernetes() -> dict[str, Callable[..., Any]]:
+    found: dict[str, Callable[..., Any]] = {}
     for kind in _COMPARABLE:
-        lines.append(f"isSorted list_{kind}_is_sorted_bool list<{kind}>.() -> bool")
-        single[f"list_{kind}_is_sorted_bool"] = _is_sorted
+        found[f"isSorted list_{kind}_is_sorted_bool list<{kind}>.() -> bool"] = _is_sorted
         for name, preferred in (("max", 1), ("min", -1)):
-            lines.append(f"{name} list_{kind}_{name}_{kind} list<{kind}>.() -> {kind}")
-            single[f"list_{kind}_{name}_{kind}"] = _extreme(name, preferred)
+            line = f"{name} list_{kind}_{name}_{kind} list<{kind}>.() -> {kind}"
+            found[line] = _extreme(name, preferred)
     for kind in _SUMMABLE:
-        lines.append(f"sum list_{kind}_sum_{kind} list<{kind}>.() -> {kind}")
-        single[f"list_{kind}_sum_{kind}"] = _sum_from(_ZEROS[kind])
-    lines += [
-        "indexOf list_a_index_of_int list<A>.(A) -> int",
-        "lastIndexOf list_a_last_index_of_int list<A>.(A) -> int",
-    ]
-    single["list_a_index_of_int"] = _index_of
-    single["list_a_last_index_of_int"] = _last_index_of
-    return "\n".join(lines), single
+        found[f"sum list_{kind}_sum_{kind} list<{kind}>.() -> {kind}"] = _sum_from(_ZEROS[kind])
+    found["indexOf list_a_index_of_int list<A>.(A) -> int"] = _index_of
+    found["lastIndexOf list_a_last_index_of_int list<A>.(A) -> int"] = _last_index_of
+    return found
 
 
 def _sorts() -> str:
@@ -195,32 +188,20 @@ def _sorts() -> str:
     )
 
 
-_LINES, _SINGLE = _kubernetes()
-KUBERNETES_LISTS = Library(declared=_LINES, single=_SINGLE)
+KUBERNETES_LISTS = Library(_kubernetes())
 
 EXTENDED_LISTS = Library(
-    declared="""
-        slice list_slice list<T>.(int, int) -> list<T>
-        flatten list_flatten list<list<T>>.() -> list<T>
-        flatten list_flatten_int list<dyn>.(int) -> list<dyn>
-        lists.range lists_range (int) -> list<int>
-        reverse list_reverse list<T>.() -> list<T>
-        distinct list_distinct list<T>.() -> list<T>
-        sets.contains list_sets_contains_list (list<T>, list<T>) -> bool
-        sets.equivalent list_sets_equivalent_list (list<T>, list<T>) -> bool
-        sets.intersects list_sets_intersects_list (list<T>, list<T>) -> bool
-    """
-    + _sorts(),
-    single={
-        "list_slice": _slice,
-        "list_flatten": _flatten_any,
-        "list_flatten_int": _flatten_any,
-        "lists_range": _range,
-        "list_reverse": lambda values: values[::-1],
-        "list_distinct": _distinct,
-        "list_sets_contains_list": _contains,
-        "list_sets_equivalent_list": _equivalent,
-        "list_sets_intersects_list": _intersects,
+    declared=_sorts(),
+    functions={
+        "slice list_slice list<T>.(int, int) -> list<T>": _slice,
+        "flatten list_flatten list<list<T>>.() -> list<T>": _flatten_any,
+        "flatten list_flatten_int list<dyn>.(int) -> list<dyn>": _flatten_any,
+        "lists.range lists_range (int) -> list<int>": _range,
+        "reverse list_reverse list<T>.() -> list<T>": lambda values: values[::-1],
+        "distinct list_distinct list<T>.() -> list<T>": _distinct,
+        "sets.contains list_sets_contains_list (list<T>, list<T>) -> bool": _contains,
+        "sets.equivalent list_sets_equivalent_list (list<T>, list<T>) -> bool": _equivalent,
+        "sets.intersects list_sets_intersects_list (list<T>, list<T>) -> bool": _intersects,
     },
     whole={"sort": _sort, "@sortByAssociatedKeys": _sort_associated},
     unguarded=frozenset({"flatten"}),

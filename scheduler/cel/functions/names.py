@@ -174,14 +174,12 @@ def _giving(value: Any) -> Callable[[], Any]:
 
 
 NAMED_FORMATS = Library(
-    declared="""
-        validate format-validate format.(string) -> optional<list<string>>
-        format.named format-named (string) -> optional<format>
-    """
-    + "\n".join(f"format.{name} format.{name} () -> format" for name in FORMATS),
-    single={
-        "format-validate": _validate,
-        "format-named": _by_name,
-        **{f"format.{name}": _giving(value) for name, value in _VALUES.items()},
+    functions={
+        "validate format-validate format.(string) -> optional<list<string>>": _validate,
+        "format.named format-named (string) -> optional<format>": _by_name,
+        **{
+            f"format.{name} format.{name} () -> format": _giving(value)
+            for name, value in _VALUES.items()
+        },
     },
 )

@@ -276,64 +276,42 @@ def _query(value: Opaque) -> dict[str, list[str]]:
 
 
 NETWORK = Library(
-    declared="""
-        ip string_to_ip (string) -> ip
-        family ip_family ip.() -> int
-        ip.isCanonical ip_is_canonical (string) -> bool
-        isUnspecified ip_is_unspecified ip.() -> bool
-        isLoopback ip_is_loopback ip.() -> bool
-        isLinkLocalMulticast ip_is_link_local_multicast ip.() -> bool
-        isLinkLocalUnicast ip_is_link_local_unicast ip.() -> bool
-        isGlobalUnicast ip_is_global_unicast ip.() -> bool
-        isIP is_ip (string) -> bool
-        string ip_to_string (ip) -> string
-        cidr string_to_cidr (string) -> cidr
-        containsIP cidr_contains_ip_string cidr.(string) -> bool
-        containsIP cidr_contains_ip_ip cidr.(ip) -> bool
-        containsCIDR cidr_contains_cidr_string cidr.(string) -> bool
-        containsCIDR cidr_contains_cidr cidr.(cidr) -> bool
-        ip cidr_ip cidr.() -> ip
-        prefixLength cidr_prefix_length cidr.() -> int
-        masked cidr_masked cidr.() -> cidr
-        isCIDR is_cidr (string) -> bool
-        string cidr_to_string (cidr) -> string
-        url string_to_url (string) -> url
-        getScheme url_get_scheme url.() -> string
-        getHost url_get_host url.() -> string
-        getHostname url_get_hostname url.() -> string
-        getPort url_get_port url.() -> string
-        getEscapedPath url_get_escaped_path url.() -> string
-        getQuery url_get_query url.() -> map<string, list<string>>
-        isURL is_url_string (string) -> bool
-    """,
-    single={
-        "string_to_ip": _ip,
-        "ip_family": lambda value: value.value.version,
-        "ip_is_canonical": _is_canonical,
-        "ip_is_unspecified": _of_address(lambda address: address.is_unspecified),
-        "ip_is_loopback": _of_address(lambda address: address.is_loopback),
-        "ip_is_link_local_multicast": _of_address(_is_local_multicast),
-        "ip_is_link_local_unicast": _of_address(lambda address: address.is_link_local),
-        "ip_is_global_unicast": _of_address(_is_global),
-        "is_ip": _is(_address),
-        "ip_to_string": lambda value: str(value.value),
-        "string_to_cidr": _cidr,
-        "cidr_contains_ip_string": _contains_ip,
-        "cidr_contains_ip_ip": _contains_ip,
-        "cidr_contains_cidr_string": _contains_cidr,
-        "cidr_contains_cidr": _contains_cidr,
-        "cidr_ip": lambda value: _ip_value(value.value[0]),
-        "cidr_prefix_length": lambda value: value.value[1],
-        "cidr_masked": _masked,
-        "is_cidr": _is(_network),
-        "cidr_to_string": lambda value: f"{value.value[0]}/{value.value[1]}",
-        "string_to_url": _url,
-        "url_get_scheme": lambda value: value.value.scheme,
-        "url_get_host": lambda value: value.value.host,
-        "url_get_hostname": lambda value: value.value.hostname,
-        "url_get_port": lambda value: value.value.port,
-        "url_get_escaped_path": lambda value: value.value.path,
-        "url_get_query": _query,
-        "is_url_string": _is(read_url),
+    functions={
+        "ip string_to_ip (string) -> ip": _ip,
+        "family ip_family ip.() -> int": lambda value: value.value.version,
+        "ip.isCanonical ip_is_canonical (string) -> bool": _is_canonical,
+        "isUnspecified ip_is_unspecified ip.() -> bool": _of_address(
+            lambda address: address.is_unspecified
+        ),
+        "isLoopback ip_is_loopback ip.() -> bool": _of_address(lambda address: address.is_loopback),
+        "isLinkLocalMulticast ip_is_link_local_multicast ip.() -> bool": _of_address(
+            _is_local_multicast
+        ),
+        "isLinkLocalUnicast ip_is_link_local_unicast ip.() -> bool": _of_address(
+            lambda address: address.is_link_local
+        ),
+        "isGlobalUnicast ip_is_global_unicast ip.() -> bool": _of_address(_is_global),
+        "isIP is_ip (string) -> bool": _is(_address),
+        "string ip_to_string (ip) -> string": lambda value: str(value.value),
+        "cidr string_to_cidr (string) -> cidr": _cidr,
+        "containsIP cidr_contains_ip_string cidr.(string) -> bool": _contains_ip,
+        "containsIP cidr_contains_ip_ip cidr.(ip) -> bool": _contains_ip,
+        "containsCIDR cidr_contains_cidr_string cidr.(string) -> bool": _contains_cidr,
+        "containsCIDR cidr_contains_cidr cidr.(cidr) -> bool": _contains_cidr,
+        "ip cidr_ip cidr.() -> ip": lambda value: _ip_value(value.value[0]),
+        "prefixLength cidr_prefix_length cidr.() -> int": lambda value: value.value[1],
+        "masked cidr_masked cidr.() -> cidr": _masked,
+        "isCIDR is_cidr (string) -> bool": _is(_network),
+        "string cidr_to_string (cidr) -> string": lambda value: (
+            f"{value.value[0]}/{value.value[1]}"
+        ),
+        "url string_to_url (string) -> url": _url,
+        "getScheme url_get_scheme url.() -> string": lambda value: value.value.scheme,
+        "getHost url_get_host url.() -> string": lambda value: value.value.host,
+        "getHostname url_get_hostname url.() -> string": lambda value: value.value.hostname,
+        "getPort url_get_port url.() -> string": lambda value: value.value.port,
+        "getEscapedPath url_get_escaped_path url.() -> string": lambda value: value.value.path,
+        "getQuery url_get_query url.() -> map<string, list<string>>": _query,
+        "isURL is_url_string (string) -> bool": _is(read_url),
     },
 )

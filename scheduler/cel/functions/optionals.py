@@ -1,7 +1,5 @@
 """Optional values; `or` and `orValue` choose lazily and are compiled by the planner."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from scheduler.cel.library import Library
@@ -43,11 +41,6 @@ def _unwrapped(values: list[Any]) -> Any:
 
 OPTIONALS = Library(
     declared="""
-        optional.of optional_of (V) -> optional<V>
-        optional.ofNonZeroValue optional_ofNonZeroValue (V) -> optional<V>
-        optional.none optional_none () -> optional<V>
-        value optional_value optional<V>.() -> V
-        hasValue optional_hasValue optional<V>.() -> bool
         or optional_or_optional optional<V>.(optional<V>) -> optional<V>
         orValue optional_orValue_value optional<V>.(V) -> V
         _[?_] list_optindex_optional_int (list<V>, int) -> optional<V>
@@ -56,20 +49,16 @@ OPTIONALS = Library(
         _[?_] optional_map_optindex_optional_value (optional<map<K, V>>, K) -> optional<V>
         _[_] optional_list_index_int (optional<list<V>>, int) -> optional<V>
         _[_] optional_map_index_value (optional<map<K, V>>, K) -> optional<V>
-        last list_last list<V>.() -> optional<V>
-        first list_first list<V>.() -> optional<V>
-        optional.unwrap optional_unwrap (list<optional<V>>) -> list<V>
-        unwrapOpt optional_unwrapOpt list<optional<V>>.() -> list<V>
     """,
-    single={
-        "optional_of": Optional,
-        "optional_ofNonZeroValue": _non_zero,
-        "optional_none": lambda: NONE,
-        "optional_value": _value,
-        "optional_hasValue": lambda value: value.present,
-        "list_last": _last,
-        "list_first": _first,
-        "optional_unwrap": _unwrapped,
-        "optional_unwrapOpt": _unwrapped,
+    functions={
+        "optional.of optional_of (V) -> optional<V>": Optional,
+        "optional.ofNonZeroValue optional_ofNonZeroValue (V) -> optional<V>": _non_zero,
+        "optional.none optional_none () -> optional<V>": lambda: NONE,
+        "value optional_value optional<V>.() -> V": _value,
+        "hasValue optional_hasValue optional<V>.() -> bool": lambda value: value.present,
+        "last list_last list<V>.() -> optional<V>": _last,
+        "first list_first list<V>.() -> optional<V>": _first,
+        "optional.unwrap optional_unwrap (list<optional<V>>) -> list<V>": _unwrapped,
+        "unwrapOpt optional_unwrapOpt list<optional<V>>.() -> list<V>": _unwrapped,
     },
 )

@@ -1,7 +1,5 @@
 """All functions by name, from the libraries in the order in which upstream's environment has them."""
 
-from __future__ import annotations
-
 from scheduler.cel.functions.arithmetic import ARITHMETIC
 from scheduler.cel.functions.conversions import CONVERSIONS
 from scheduler.cel.functions.kubernetes import AUTHORIZATION, KUBERNETES

@@ -1,7 +1,5 @@
 """Strings: the standard functions, the extension library (version 2) and Kubernetes' `find`."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from scheduler.cel.formatting import formatted
@@ -141,66 +139,42 @@ def _find_all(text: str, pattern: str, count: int = -1) -> Any:
 
 TEXTS = Library(
     declared="""
-        contains contains_string string.(string) -> bool
-        endsWith ends_with_string string.(string) -> bool
-        startsWith starts_with_string string.(string) -> bool
         matches matches (string, string) -> bool
         matches matches_string string.(string) -> bool
-        charAt string_char_at_int string.(int) -> string
-        indexOf string_index_of_string string.(string) -> int
-        indexOf string_index_of_string_int string.(string, int) -> int
-        lastIndexOf string_last_index_of_string string.(string) -> int
-        lastIndexOf string_last_index_of_string_int string.(string, int) -> int
-        lowerAscii string_lower_ascii string.() -> string
-        replace string_replace_string_string string.(string, string) -> string
-        replace string_replace_string_string_int string.(string, string, int) -> string
-        split string_split_string string.(string) -> list<string>
-        split string_split_string_int string.(string, int) -> list<string>
-        substring string_substring_int string.(int) -> string
-        substring string_substring_int_int string.(int, int) -> string
-        trim string_trim string.() -> string
-        upperAscii string_upper_ascii string.() -> string
-        format string_format string.(list<dyn>) -> string
-        strings.quote strings_quote (string) -> string
-        join list_join list<string>.() -> string
-        join list_join_string list<string>.(string) -> string
     """,
-    single={
-        "contains_string": _contains,
-        "ends_with_string": _ends_with,
-        "starts_with_string": _starts_with,
-        "string_char_at_int": _char_at,
-        "string_index_of_string": _index_of,
-        "string_index_of_string_int": _index_of,
-        "string_last_index_of_string": _last_index_of,
-        "string_last_index_of_string_int": _last_index_of_from,
-        "string_lower_ascii": lambda text: text.translate(_LOWER),
-        "string_replace_string_string": _replace,
-        "string_replace_string_string_int": _replace,
-        "string_split_string": _split,
-        "string_split_string_int": _split,
-        "string_substring_int": _substring,
-        "string_substring_int_int": _substring_between,
-        "string_trim": lambda text: text.strip(_SPACE),
-        "string_upper_ascii": lambda text: text.translate(_UPPER),
-        "string_format": formatted,
-        "strings_quote": lambda text: f'"{text.translate(_ESCAPES)}"',
-        "list_join": _join,
-        "list_join_string": _join,
+    functions={
+        "contains contains_string string.(string) -> bool": _contains,
+        "endsWith ends_with_string string.(string) -> bool": _ends_with,
+        "startsWith starts_with_string string.(string) -> bool": _starts_with,
+        "charAt string_char_at_int string.(int) -> string": _char_at,
+        "indexOf string_index_of_string string.(string) -> int": _index_of,
+        "indexOf string_index_of_string_int string.(string, int) -> int": _index_of,
+        "lastIndexOf string_last_index_of_string string.(string) -> int": _last_index_of,
+        "lastIndexOf string_last_index_of_string_int string.(string, int) -> int": _last_index_of_from,
+        "lowerAscii string_lower_ascii string.() -> string": lambda text: text.translate(_LOWER),
+        "replace string_replace_string_string string.(string, string) -> string": _replace,
+        "replace string_replace_string_string_int string.(string, string, int) -> string": _replace,
+        "split string_split_string string.(string) -> list<string>": _split,
+        "split string_split_string_int string.(string, int) -> list<string>": _split,
+        "substring string_substring_int string.(int) -> string": _substring,
+        "substring string_substring_int_int string.(int, int) -> string": _substring_between,
+        "trim string_trim string.() -> string": lambda text: text.strip(_SPACE),
+        "upperAscii string_upper_ascii string.() -> string": lambda text: text.translate(_UPPER),
+        "format string_format string.(list<dyn>) -> string": formatted,
+        "strings.quote strings_quote (string) -> string": lambda text: (
+            f'"{text.translate(_ESCAPES)}"'
+        ),
+        "join list_join list<string>.() -> string": _join,
+        "join list_join_string list<string>.(string) -> string": _join,
     },
     whole={"matches": _matches},
     unguarded=frozenset({"contains", "startsWith", "endsWith"}),
 )
 
 KUBERNETES_REGEX = Library(
-    declared="""
-        find string_find_string string.(string) -> string
-        findAll string_find_all_string string.(string) -> list<string>
-        findAll string_find_all_string_int string.(string, int) -> list<string>
-    """,
-    single={
-        "string_find_string": _find,
-        "string_find_all_string": _find_all,
-        "string_find_all_string_int": _find_all,
+    functions={
+        "find string_find_string string.(string) -> string": _find,
+        "findAll string_find_all_string string.(string) -> list<string>": _find_all,
+        "findAll string_find_all_string_int string.(string, int) -> list<string>": _find_all,
     },
 )

@@ -65,27 +65,19 @@ def _milliseconds(value: Timestamp, zone: str = "") -> Any:
     return value.nanos % 10**9 // 10**6
 
 
-def _declared() -> tuple[str, dict[str, Callable[..., Any]]]:
-    lines: list[str] = []
-    single: dict[str, Callable[..., Any]] = {}
+def _functions() -> dict[str, Callable[..., Any]]:
+    found: dict[str, Callable[..., Any]] = {}
     for name, (word, part) in _PARTS.items():
         for zone, argument in (("", ""), ("_with_tz", "string")):
-            ident = f"timestamp_to_{word}{zone}"
-            lines.append(f"{name} {ident} timestamp.({argument}) -> int")
-            single[ident] = _of_timestamp(part)
+            line = f"{name} timestamp_to_{word}{zone} timestamp.({argument}) -> int"
+            found[line] = _of_timestamp(part)
         if name in _UNITS:
-            lines.append(f"{name} duration_to_{word} duration.() -> int")
-            single[f"duration_to_{word}"] = _of_duration(_UNITS[name])
-    lines += [
-        "getMilliseconds timestamp_to_milliseconds timestamp.() -> int",
-        "getMilliseconds timestamp_to_milliseconds_with_tz timestamp.(string) -> int",
-        "getMilliseconds duration_to_milliseconds duration.() -> int",
-    ]
-    single["timestamp_to_milliseconds"] = _milliseconds
-    single["timestamp_to_milliseconds_with_tz"] = _milliseconds
-    single["duration_to_milliseconds"] = _of_duration(10**6)
-    return "\n".join(lines), single
+            found[f"{name} duration_to_{word} duration.() -> int"] = _of_duration(_UNITS[name])
+    name = "getMilliseconds"
+    found[f"{name} timestamp_to_milliseconds timestamp.() -> int"] = _milliseconds
+    found[f"{name} timestamp_to_milliseconds_with_tz timestamp.(string) -> int"] = _milliseconds
+    found[f"{name} duration_to_milliseconds duration.() -> int"] = _of_duration(10**6)
+    return found
 
 
-_LINES, _SINGLE = _declared()
-TIMES = Library(declared=_LINES, single=_SINGLE)
+TIMES = Library(_functions())

@@ -1,7 +1,5 @@
 """The table of agents."""
 
-from __future__ import annotations
-
 import typer
 
 from scheduler.cli.agent import bandwidth, load, netperf

@@ -1,7 +1,5 @@
 """What all agents share on the command line: flags, the connection to the API server, the way to end."""
 
-from __future__ import annotations
-
 import asyncio
 import signal
 from collections.abc import AsyncIterator, Callable, Coroutine
@@ -27,9 +25,9 @@ PROC = Path("/proc")
 class Cluster(NamedTuple):
     """An open connection, the namespace that it names, and the clock."""
 
-    api: Api
+    api: "Api"
     namespace: str
-    clock: Clock
+    clock: "Clock"
 
 
 @asynccontextmanager

@@ -1,25 +1,18 @@
 """`trellis capacity`: its flags; what it does is in `scheduler.cli.capacity`."""
 
-from __future__ import annotations
-
-from typing import Annotated
+from typing import Annotated, NamedTuple
 
 import typer
 
+from scheduler.cli.command import command
 from scheduler.cli.flags import (
-    AddNodesFlag,
+    ClusterFlags,
     ConfigFlag,
-    ContextFlag,
-    DrainFlag,
-    KubeconfigFlag,
+    NodeFlags,
     NowFlag,
-    OfferFlag,
     Output,
     OutputFlag,
-    RemoveNodeFlag,
-    RemoveRackFlag,
     SnapshotFlag,
-    TimeoutFlag,
 )
 
 ShapeFlag = Annotated[
@@ -38,29 +31,18 @@ WantFlag = Annotated[
 ]
 
 
-def capacity(
-    snapshot: SnapshotFlag = None,
-    filename: ShapeFlag = None,
-    limit: LimitFlag = None,
-    want: WantFlag = None,
-    config: ConfigFlag = "",
-    add_nodes: AddNodesFlag = None,
-    remove_node: RemoveNodeFlag = None,
-    remove_rack: RemoveRackFlag = None,
-    drain: DrainFlag = None,
-    offer_nodes: OfferFlag = None,
-    now: NowFlag = "",
-    kubeconfig: KubeconfigFlag = "",
-    context: ContextFlag = "",
-    request_timeout: TimeoutFlag = "30s",
-    output: OutputFlag = Output.TABLE,
-) -> int:
+class CapacityFlags(NamedTuple):
     """Count how many more pods or groups of a shape fit, without preemption."""
-    from scheduler.cli.asking import NodeOptions
-    from scheduler.cli.capacity import capacity as answer
-    from scheduler.cli.live import Access, seconds
 
-    given = (add_nodes, remove_node, remove_rack, drain, offer_nodes)
-    nodes = NodeOptions(*(one or () for one in given))
-    access = Access(kubeconfig, context, seconds(request_timeout))
-    return answer(snapshot, filename, limit, want, config, nodes, now, access, output)
+    snapshot: SnapshotFlag = None
+    filename: ShapeFlag = None
+    limit: LimitFlag = None
+    want: WantFlag = None
+    config: ConfigFlag = ""
+    nodes: NodeFlags = NodeFlags()
+    now: NowFlag = ""
+    cluster: ClusterFlags = ClusterFlags()
+    output: OutputFlag = Output.TABLE
+
+
+capacity = command(CapacityFlags, "scheduler.cli.capacity.capacity")

@@ -1,7 +1,5 @@
 """`trellis config check|print|defaults`: their flags; what they do is in `scheduler.cli.config`."""
 
-from __future__ import annotations
-
 from typing import Annotated
 
 import typer

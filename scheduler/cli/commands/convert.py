@@ -1,7 +1,5 @@
 """`trellis convert`: its flags; what it does is in `scheduler.cli.convert`."""
 
-from __future__ import annotations
-
 from typing import Annotated
 
 import typer

@@ -1,7 +1,5 @@
 """`trellis demo`: its flags; what it does is in `scheduler.cli.demo`."""
 
-from __future__ import annotations
-
 from typing import Annotated
 
 import typer

@@ -1,38 +1,26 @@
 """`trellis groups`: its flags; what it does is in `scheduler.cli.groups`."""
 
-from __future__ import annotations
-
-from typing import Annotated
+from typing import Annotated, NamedTuple
 
 import typer
 
-from scheduler.cli.flags import (
-    ConfigFlag,
-    ContextFlag,
-    KubeconfigFlag,
-    NowFlag,
-    Output,
-    OutputFlag,
-    SnapshotFlag,
-    TimeoutFlag,
-)
+from scheduler.cli.command import command
+from scheduler.cli.flags import ClusterFlags, ConfigFlag, NowFlag, Output, OutputFlag, SnapshotFlag
 
 WatchFlag = Annotated[
     bool, typer.Option("--watch", "-w", help="Print the table again when it changes.")
 ]
 
 
-def groups(
-    config: ConfigFlag = "",
-    watch: WatchFlag = False,
-    snapshot: SnapshotFlag = None,
-    now: NowFlag = "",
-    kubeconfig: KubeconfigFlag = "",
-    context: ContextFlag = "",
-    request_timeout: TimeoutFlag = "30s",
-    output: OutputFlag = Output.TABLE,
-) -> int:
+class GroupsFlags(NamedTuple):
     """List the groups with members, placement, proof or conflict."""
-    from scheduler.cli.groups import groups as answer
 
-    return answer(config, watch, snapshot, now, kubeconfig, context, request_timeout, output)
+    config: ConfigFlag = ""
+    watch: WatchFlag = False
+    snapshot: SnapshotFlag = None
+    now: NowFlag = ""
+    cluster: ClusterFlags = ClusterFlags()
+    output: OutputFlag = Output.TABLE
+
+
+groups = command(GroupsFlags, "scheduler.cli.groups.groups")

@@ -1,40 +1,28 @@
 """`trellis history`: its flags; what it does is in `scheduler.cli.history`."""
 
-from __future__ import annotations
+from typing import NamedTuple
 
-from typing import Annotated
-
-import typer
-
+from scheduler.cli.command import command
 from scheduler.cli.flags import (
-    AuthorityFlag,
-    ContextFlag,
-    DaemonFlag,
+    ClusterFlags,
+    DaemonFlags,
     DecisionLogFlag,
-    KubeconfigFlag,
     Output,
     OutputFlag,
-    TimeoutFlag,
-    TokenFlag,
+    PodArgument,
+    PodNamespaceFlag,
 )
 
 
-def history(
-    pod: Annotated[str, typer.Argument(metavar="POD", help="NAME or NAMESPACE/NAME.")],
-    namespace: Annotated[str, typer.Option("--namespace", "-n", help="The pod's namespace.")] = "",
-    decision_log: DecisionLogFlag = "",
-    kubeconfig: KubeconfigFlag = "",
-    context: ContextFlag = "",
-    request_timeout: TimeoutFlag = "30s",
-    daemon: DaemonFlag = "",
-    token: TokenFlag = "",
-    authority: AuthorityFlag = "",
-    output: OutputFlag = Output.TABLE,
-) -> int:
+class HistoryFlags(NamedTuple):
     """Tell how the attempts at a pod ended, in order: from the running daemon, or from a decision log."""
-    from scheduler.cli.history import history as answer
-    from scheduler.cli.live import Access, seconds
-    from scheduler.cli.past import Daemon
 
-    access = Access(kubeconfig, context, seconds(request_timeout), namespace)
-    return answer(pod, decision_log, access, Daemon(daemon, token, authority), output)
+    pod: PodArgument
+    namespace: PodNamespaceFlag = ""
+    decision_log: DecisionLogFlag = ""
+    cluster: ClusterFlags = ClusterFlags()
+    where: DaemonFlags = DaemonFlags()
+    output: OutputFlag = Output.TABLE
+
+
+history = command(HistoryFlags, "scheduler.cli.history.history")

@@ -1,7 +1,5 @@
 """`trellis plugins`: its flags; what it does is in `scheduler.cli.plugins`."""
 
-from __future__ import annotations
-
 from typing import Annotated
 
 import typer

@@ -1,7 +1,5 @@
 """`trellis replay`: its flags; what it does is in `scheduler.cli.replay`."""
 
-from __future__ import annotations
-
 from typing import Annotated
 
 import typer

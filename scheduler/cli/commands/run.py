@@ -1,11 +1,10 @@
 """`trellis run`: its flags; what it does is in `scheduler.cli.run`."""
 
-from __future__ import annotations
-
-from typing import Annotated
+from typing import Annotated, NamedTuple
 
 import typer
 
+from scheduler.cli.command import command
 from scheduler.cli.flags import ConfigFlag, ContextFlag, KubeconfigFlag, LogFormatFlag, LogLevelFlag
 
 BindAddress = Annotated[str, typer.Option("--bind-address", help="Where the endpoints listen.")]
@@ -30,36 +29,22 @@ DecisionLog = Annotated[
 ]
 
 
-def run(
-    config: ConfigFlag = "",
-    kubeconfig: KubeconfigFlag = "",
-    context: ContextFlag = "",
-    bind_address: BindAddress = "0.0.0.0",  # noqa: S104 - scrapers and probes come from other nodes
-    secure_port: SecurePort = 10259,
-    tls_cert_file: CertFile = "",
-    tls_private_key_file: KeyFile = "",
-    client_ca_file: ClientCaFile = "",
-    leader_elect: LeaderElect = None,
-    feature_gates: FeatureGates = "",
-    decision_log: DecisionLog = "",
-    log_level: LogLevelFlag = "info",
-    log_format: LogFormatFlag = "auto",
-) -> int:
+class RunFlags(NamedTuple):
     """Run the scheduler: the daemon and its endpoints."""
-    from scheduler.cli.run import run as answer
 
-    return answer(
-        config,
-        kubeconfig,
-        context,
-        bind_address,
-        secure_port,
-        tls_cert_file,
-        tls_private_key_file,
-        client_ca_file,
-        leader_elect,
-        feature_gates,
-        decision_log,
-        log_level,
-        log_format,
-    )
+    config: ConfigFlag = ""
+    kubeconfig: KubeconfigFlag = ""
+    context: ContextFlag = ""
+    bind_address: BindAddress = "0.0.0.0"  # noqa: S104 - scrapers and probes come from other nodes
+    secure_port: SecurePort = 10259
+    tls_cert_file: CertFile = ""
+    tls_private_key_file: KeyFile = ""
+    client_ca_file: ClientCaFile = ""
+    leader_elect: LeaderElect = None
+    feature_gates: FeatureGates = ""
+    decision_log: DecisionLog = ""
+    log_level: LogLevelFlag = "info"
+    log_format: LogFormatFlag = "auto"
+
+
+run = command(RunFlags, "scheduler.cli.run.run")

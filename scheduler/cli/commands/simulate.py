@@ -1,23 +1,12 @@
 """`trellis simulate`: its flags; what it does is in `scheduler.cli.simulate`."""
 
-from __future__ import annotations
-
 from enum import StrEnum
-from typing import Annotated
+from typing import Annotated, NamedTuple
 
 import typer
 
-from scheduler.cli.flags import (
-    AddNodesFlag,
-    ConfigFlag,
-    DrainFlag,
-    NowFlag,
-    OfferFlag,
-    PodsFlag,
-    RemoveNodeFlag,
-    RemoveRackFlag,
-    SnapshotFlag,
-)
+from scheduler.cli.command import command
+from scheduler.cli.flags import ConfigFlag, NodeFlags, NowFlag, PodsFlag, SnapshotFlag
 
 
 class TiesChoice(StrEnum):
@@ -46,39 +35,30 @@ FormFlag = Annotated[
 ]
 
 
-def simulate(
-    snapshot: SnapshotFlag = None,
-    filename: PodsFlag = None,
-    config: ConfigFlag = "",
+class SimulateFlags(NamedTuple):
+    """Place the pending pods of a snapshot, without a cluster."""
+
+    snapshot: SnapshotFlag = None
+    filename: PodsFlag = None
+    config: ConfigFlag = ""
     against: Annotated[
         str, typer.Option("--against", metavar="F", help="Another configuration to compare with.")
-    ] = "",
+    ] = ""
     batch: Annotated[
         str, typer.Option("--batch", metavar="F", help="One case per line, JSON; - is stdin.")
-    ] = "",
+    ] = ""
     details: Annotated[
         bool, typer.Option("--details", help="Every node's verdict and scores, for every pod.")
-    ] = False,
+    ] = False
     ties: Annotated[
         TiesChoice, typer.Option("--ties", help="Equal nodes: lowest name, or as the daemon.")
-    ] = TiesChoice.NAME,
+    ] = TiesChoice.NAME
     seed: Annotated[
         int | None, typer.Option("--seed", metavar="N", help="Equal nodes: at random, repeatable.")
-    ] = None,
-    add_nodes: AddNodesFlag = None,
-    remove_node: RemoveNodeFlag = None,
-    remove_rack: RemoveRackFlag = None,
-    drain: DrainFlag = None,
-    offer_nodes: OfferFlag = None,
-    now: NowFlag = "",
-    output: FormFlag = Form.TABLE,
-) -> int:
-    """Place the pending pods of a snapshot, without a cluster."""
-    from scheduler.cli.asking import NodeOptions
-    from scheduler.cli.simulate import simulate as answer
+    ] = None
+    nodes: NodeFlags = NodeFlags()
+    now: NowFlag = ""
+    output: FormFlag = Form.TABLE
 
-    given = (add_nodes, remove_node, remove_rack, drain, offer_nodes)
-    nodes = NodeOptions(*(one or () for one in given))
-    return answer(
-        snapshot, filename, config, against, batch, details, ties, seed, nodes, now, output
-    )
+
+simulate = command(SimulateFlags, "scheduler.cli.simulate.simulate")

@@ -1,20 +1,11 @@
 """`trellis topology`: its flags; what it does is in `scheduler.cli.topology`."""
 
-from __future__ import annotations
-
-from typing import Annotated
+from typing import Annotated, NamedTuple
 
 import typer
 
-from scheduler.cli.flags import (
-    ContextFlag,
-    KubeconfigFlag,
-    NowFlag,
-    Output,
-    OutputFlag,
-    SnapshotFlag,
-    TimeoutFlag,
-)
+from scheduler.cli.command import command
+from scheduler.cli.flags import ClusterFlags, NowFlag, Output, OutputFlag, SnapshotFlag
 
 NumaFlag = Annotated[bool, typer.Option("--numa", help="NUMA zones instead, node by node.")]
 LevelsFlag = Annotated[
@@ -36,32 +27,18 @@ ProfilesFlag = Annotated[
 ]
 
 
-def topology(
-    numa: NumaFlag = False,
-    levels: LevelsFlag = None,
-    name: TreeFlag = "",
-    nodes: NodesFlag = False,
-    scheduler_name: ProfilesFlag = None,
-    snapshot: SnapshotFlag = None,
-    now: NowFlag = "",
-    kubeconfig: KubeconfigFlag = "",
-    context: ContextFlag = "",
-    request_timeout: TimeoutFlag = "30s",
-    output: OutputFlag = Output.TABLE,
-) -> int:
+class TopologyFlags(NamedTuple):
     """Show the tree of the cluster with room, pods and groups, or its NUMA zones."""
-    from scheduler.cli.topology import topology as answer
 
-    return answer(
-        numa,
-        levels,
-        name,
-        nodes,
-        scheduler_name,
-        snapshot,
-        now,
-        kubeconfig,
-        context,
-        request_timeout,
-        output,
-    )
+    numa: NumaFlag = False
+    levels: LevelsFlag = None
+    name: TreeFlag = ""
+    nodes: NodesFlag = False
+    scheduler_name: ProfilesFlag = None
+    snapshot: SnapshotFlag = None
+    now: NowFlag = ""
+    cluster: ClusterFlags = ClusterFlags()
+    output: OutputFlag = Output.TABLE
+
+
+topology = command(TopologyFlags, "scheduler.cli.topology.topology")

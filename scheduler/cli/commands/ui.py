@@ -1,20 +1,11 @@
 """`trellis ui`: its flags; what it does is in `scheduler.cli.ui`."""
 
-from __future__ import annotations
-
-from typing import Annotated
+from typing import Annotated, NamedTuple
 
 import typer
 
-from scheduler.cli.flags import (
-    ConfigFlag,
-    ContextFlag,
-    DecisionLogFlag,
-    KubeconfigFlag,
-    NowFlag,
-    SnapshotFlag,
-    TimeoutFlag,
-)
+from scheduler.cli.command import command
+from scheduler.cli.flags import ClusterFlags, ConfigFlag, DecisionLogFlag, NowFlag, SnapshotFlag
 
 NamespaceFlag = Annotated[
     str,
@@ -27,29 +18,16 @@ PortFlag = Annotated[
 ]
 
 
-def ui(
-    snapshot: SnapshotFlag = None,
-    decision_log: DecisionLogFlag = "",
-    config: ConfigFlag = "",
-    now: NowFlag = "",
-    namespace: NamespaceFlag = "",
-    kubeconfig: KubeconfigFlag = "",
-    context: ContextFlag = "",
-    request_timeout: TimeoutFlag = "30s",
-    port: PortFlag = 0,
-) -> int:
+class UiFlags(NamedTuple):
     """Serve the page of a cluster, a snapshot or a decision log to this machine's browser."""
-    from scheduler.cli.live import seconds
-    from scheduler.cli.ui import ui as answer
 
-    return answer(
-        snapshot,
-        decision_log,
-        config,
-        now,
-        namespace,
-        kubeconfig,
-        context,
-        seconds(request_timeout),
-        port,
-    )
+    snapshot: SnapshotFlag = None
+    decision_log: DecisionLogFlag = ""
+    config: ConfigFlag = ""
+    now: NowFlag = ""
+    namespace: NamespaceFlag = ""
+    cluster: ClusterFlags = ClusterFlags()
+    port: PortFlag = 0
+
+
+ui = command(UiFlags, "scheduler.cli.ui.ui")

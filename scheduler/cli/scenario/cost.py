@@ -3,8 +3,6 @@
 The first is the state of the cluster; the second is `simulate` on the same nodes with the same pods.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 

@@ -6,8 +6,6 @@ applications cost on the network (`cost`), or that a group stands in the best wa
 docs/examples/demo/scenario.yaml is the one that `trellis demo` plays.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 

@@ -3,8 +3,6 @@
 What is to be seen goes through `Show`; whether it went well is the `Outcome`.
 """
 
-from __future__ import annotations
-
 import asyncio
 from collections import Counter
 from collections.abc import Sequence

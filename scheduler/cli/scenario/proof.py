@@ -4,8 +4,6 @@ The daemon proved its answer when it placed the group and the objects keep no pr
 everybody else where they are, gives it anew.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any, Final
 

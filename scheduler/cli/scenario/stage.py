@@ -3,8 +3,6 @@
 Steps go the way a person would go: through the API server, with a kubeconfig.
 """
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import AsyncIterator, Collection, Mapping
 from contextlib import asynccontextmanager

@@ -1,7 +1,5 @@
 """The arguments of InterPodAffinity, with kube-scheduler's rules and texts."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from scheduler.framework import Args

@@ -4,8 +4,6 @@ Everything is kept per domain, not per row: a hypothetical pod changes a few num
 few rows is answered from the same numbers.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from typing import TypeAlias
 
@@ -92,7 +90,7 @@ class AffinityState:
             term.matches(self.pod, self.scope) for term in anti_affinity
         )
 
-    def copy(self) -> AffinityState:
+    def copy(self) -> "AffinityState":
         """Return an independent copy."""
         twin = AffinityState(self.pod, self.scope, self.nodes)
         twin.own, twin.is_first, twin.avoided = self.own, self.is_first, self.avoided

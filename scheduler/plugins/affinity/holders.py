@@ -4,8 +4,6 @@ An incoming pod meets only the terms that one of its labels leads to. A term tha
 replicas of a workload) is looked at once.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from typing import Any
 

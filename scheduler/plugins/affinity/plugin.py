@@ -1,7 +1,5 @@
 """InterPodAffinity: put pods near to, or far from, other pods, as both sides ask."""
 
-from __future__ import annotations
-
 from collections.abc import Hashable, Mapping, Sequence
 from functools import reduce
 from typing import ClassVar

@@ -4,8 +4,6 @@ The pod's own preferred terms count placed pods, and terms of placed pods count 
 pod: both directions are summed per topology key and domain, over all nodes.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from functools import lru_cache
 from typing import TypeAlias

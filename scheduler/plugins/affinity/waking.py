@@ -1,7 +1,5 @@
 """Which changes may let a pod pass that InterPodAffinity rejected."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 
 import msgspec

@@ -4,8 +4,6 @@ An `Amount` is a number of 10**-9 together with the form it was written in, whic
 a rounded amount is shown (`3Gi`, `3k`, `3e3`). (Format: Kubernetes API reference, "Quantity".)
 """
 
-from __future__ import annotations
-
 from functools import lru_cache
 from typing import NamedTuple
 

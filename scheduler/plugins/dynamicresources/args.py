@@ -1,7 +1,5 @@
 """Arguments of DynamicResources, as kube-scheduler's."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from scheduler.framework.args import Args

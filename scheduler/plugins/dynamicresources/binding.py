@@ -4,8 +4,6 @@ An allocation names the conditions of each device; its driver reports them in th
 is only how these reports are read; who waits for them is `writing`.
 """
 
-from __future__ import annotations
-
 from scheduler.base.clock import parse_rfc3339
 from scheduler.objects.claims import (
     AllocatedDeviceStatus,

@@ -5,8 +5,6 @@ which kube-scheduler asks them, and only about devices that it would ask about),
 that a share would take. Nothing here knows what the search has chosen so far.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from scheduler.objects.claims import EXACT_COUNT

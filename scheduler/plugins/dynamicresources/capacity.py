@@ -4,8 +4,6 @@ Pure arithmetic on one device and one request; whether the rest of the device is
 search's question. Rules: kube-scheduler 1.36, DRAConsumableCapacity.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 from scheduler.objects.devices import AmountText, CapacityPolicy, DeviceCapacity

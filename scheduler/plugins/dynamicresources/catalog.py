@@ -6,8 +6,6 @@ one situation, a number: what was found out for one of them holds for all. Pendi
 derived from the cluster: a copy, or a rebuilt catalog, has none.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -70,7 +68,7 @@ class DeviceCatalog:
         # several nodes share has changed.
         self.epoch = 0
 
-    def rebuild(self, cluster: Cluster) -> None:
+    def rebuild(self, cluster: "Cluster") -> None:
         """Start afresh from what `cluster` holds; nothing is pending any more."""
         epoch = self.epoch
         self._clear()
@@ -105,7 +103,7 @@ class DeviceCatalog:
             },
         }
 
-    def copy(self) -> DeviceCatalog:
+    def copy(self) -> "DeviceCatalog":
         """Return a catalog of the same cluster without pending allocations; as dear as `rebuild`."""
         twin = DeviceCatalog()
         if self._cluster is not None:

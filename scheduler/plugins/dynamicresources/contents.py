@@ -5,8 +5,6 @@ has another value of (a serial number) does not count as content until a selecto
 it; then contents are numbered anew, and `version` moves.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 

@@ -5,8 +5,6 @@ become one claim, so what the claim asks for differs from node to node. Names of
 mapping of containers to them are kube-scheduler's (1.36, DRAExtendedResource). Pure.
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
 import msgspec
@@ -17,10 +15,9 @@ from scheduler.objects.claims import (
     DeviceRequest,
     ResourceClaimSpec,
 )
-from scheduler.objects.devices import IMPLICIT_PREFIX, DeviceClass
+from scheduler.objects.devices import DeviceClass
 from scheduler.objects.pod import Container, Pod
 from scheduler.objects.quantity import quantity
-from scheduler.state.resources import is_extended
 
 IN_MEMORY_NAME = "<extended-resources>"
 
@@ -49,11 +46,6 @@ def class_of(classes: Mapping[str, DeviceClass]) -> dict[str, DeviceClass]:
         for name in one.resources:
             found.setdefault(name, one)
     return found
-
-
-def may_be_served(resource: str) -> bool:
-    """Whether device classes can serve a resource of that name at all."""
-    return is_extended(resource) or resource.startswith(IMPLICIT_PREFIX)
 
 
 def extended_claim(

@@ -4,8 +4,6 @@ Nodes that serve different extended resources themselves need different claims f
 a group the question is one about columns (see `outcomes`). Messages are kube-scheduler's.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from functools import reduce
 from operator import or_

@@ -6,8 +6,6 @@ allocated ends the wait for its being allocated, and a claim that goes away take
 with it, or makes room for the new one that a pod with extended resources needs.
 """
 
-from __future__ import annotations
-
 from scheduler.objects.claims import ResourceClaim
 from scheduler.objects.pod import Pod
 from scheduler.objects.podgroup import WorkloadGroup

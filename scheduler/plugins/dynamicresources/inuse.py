@@ -4,8 +4,6 @@
 with a share id takes its amounts, any other takes the whole device. Pure bookkeeping.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 

@@ -3,8 +3,6 @@
 Both are asked about one more device and told of devices taken and given back, by the search alone.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 from scheduler.plugins.dynamicresources.inuse import InUse

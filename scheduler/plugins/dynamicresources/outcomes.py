@@ -5,8 +5,6 @@ Pods of one kind have claims of equal specs. For each kind there is a column ove
 the order of use and bounded; what they know is dropped when the catalog's epoch or a class moves.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from typing import Final
 

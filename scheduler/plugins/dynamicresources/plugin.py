@@ -5,8 +5,6 @@ What is found for the chosen node is set aside at reserve and written at pre-bin
 that a DeviceClass serves become a claim of their own where a node does not offer them itself.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Generator, Hashable, Iterable, Mapping, Sequence
 from itertools import count
 from typing import ClassVar

@@ -4,8 +4,6 @@ A claim that a PodGroup of scheduling.k8s.io names is used by all pods of it tha
 the group: one entry for thousands of pods. The words are kube-scheduler's. Reads objects in memory only.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
@@ -102,14 +100,6 @@ def is_for(owner: Pod | WorkloadGroup, claim: ResourceClaim) -> bool:
     meta = owner.metadata
     return claim.metadata.namespace == meta.namespace and any(
         owner.controller and owner.uid == meta.uid for owner in claim.metadata.owner_references
-    )
-
-
-def is_extended_claim_of(pod: Pod, claim: ResourceClaim) -> bool:
-    """Whether a claim was made for a pod's extended resources."""
-    return claim.metadata.annotations.get(EXTENDED_RESOURCE_CLAIM) == "true" and any(
-        owner.controller and owner.uid == pod.metadata.uid and owner.name == pod.metadata.name
-        for owner in claim.metadata.owner_references
     )
 
 

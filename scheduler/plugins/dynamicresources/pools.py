@@ -5,8 +5,6 @@ drivers rely on: pools by driver and name, those with binding conditions last, s
 as written. What is found out about a device does not change until its slice does. Pure.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any, TypeAlias
 

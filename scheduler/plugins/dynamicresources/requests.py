@@ -4,8 +4,6 @@ A `Plan` is made once for claims of equal specs and holds nothing of nodes, devi
 so all pods whose claims ask for the same share one.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 
 import msgspec

@@ -5,8 +5,6 @@ configuration of classes before that of the claim, and the nodes from which the 
 Pure; the share ids come from the caller, the timestamp when it is written.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 
 from msgspec.structs import replace

@@ -7,8 +7,6 @@ for which too few devices are left. It ends with an error where kube-scheduler's
 number of steps. Pure: reads what is in use, changes nothing.
 """
 
-from __future__ import annotations
-
 from bisect import bisect_left
 from collections.abc import Sequence
 from typing import Final, TypeAlias
@@ -133,7 +131,7 @@ class Search:
         wanted = self._wanted[ask.number]
         return ask.spec.count if wanted is None else len(wanted)
 
-    def _enter(self, claim: int, request: int) -> _Frame | None:
+    def _enter(self, claim: int, request: int) -> "_Frame | None":
         """Return where the search goes on at a request; None behind the last one."""
         claims = self._plan.claims
         while claim < len(claims) and request >= len(claims[claim].requests):
@@ -143,7 +141,7 @@ class Search:
         asks = claims[claim].requests[request]
         return _Alternatives(asks) if asks[0].is_alternative else _Device(asks[0], 0, 0)
 
-    def _advance(self, frame: _Frame) -> _Frame | bool:
+    def _advance(self, frame: "_Frame") -> "_Frame | bool":
         """Try the next choice of a frame: what follows, True for a solution, False without one."""
         if isinstance(frame, _Alternatives):
             if frame.tried == len(frame.asks):
@@ -169,7 +167,7 @@ class Search:
         after = self._least_after[ask.claim][ask.request]
         return 0 < number <= MOST_RESULTS - after - len(self.results[ask.claim])
 
-    def _all_next(self, frame: _Device) -> int:
+    def _all_next(self, frame: "_Device") -> int:
         """Take the one device that an ask for all has next; -1 if it cannot be had."""
         wanted = self._wanted[frame.ask.number] or []
         if frame.cursor < 0:
@@ -181,7 +179,7 @@ class Search:
             return -1
         return place if self._place(frame, place, must=True) else -1
 
-    def _next(self, frame: _Device, number: int) -> int:
+    def _next(self, frame: "_Device", number: int) -> int:
         """Take the next device that can be had; -1 if there is none."""
         ask, devices = frame.ask, self._devices
         missing = number - frame.index
@@ -230,7 +228,7 @@ class Search:
                 if devices.is_selectable(ask, place) and devices.fits(ask, place)
             ]
 
-    def _place(self, frame: _Device, place: int, *, must: bool) -> bool:
+    def _place(self, frame: "_Device", place: int, *, must: bool) -> bool:
         """Take a device if counters, constraints and what is left of it allow that.
 
         SearchError if a device that the claim `must` have violates a constraint of the claim.
@@ -274,7 +272,7 @@ class Search:
         frame.placed, frame.counters = place, counters
         return True
 
-    def _undo(self, frame: _Device) -> None:
+    def _undo(self, frame: "_Device") -> None:
         """Take back the device of a frame: what followed from it failed."""
         place, ask = frame.placed, frame.ask
         slot = self._devices.slots[place]

@@ -4,8 +4,6 @@ Devices repeat by the thousand, so an expression is asked once about each distin
 is bounded: expressions by number, the oldest goes first; verdicts by the number of contents.
 """
 
-from __future__ import annotations
-
 import re
 
 from scheduler.base.errors import ObjectError

@@ -5,8 +5,6 @@ several nodes ("wide") for all nodes, and what nodes see of it alike is one obje
 every node: where those of a pool elsewhere are faulty, that is kept aside. Used by the catalog only.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterator
 from typing import Any

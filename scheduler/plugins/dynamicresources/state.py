@@ -1,7 +1,5 @@
 """What DynamicResources knows of one pod in one attempt: from pre-filter to pre-bind."""
 
-from __future__ import annotations
-
 import msgspec
 
 from scheduler.framework.nodes import Nodes

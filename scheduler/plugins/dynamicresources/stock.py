@@ -4,8 +4,6 @@ For the text of a refusal. A device counts once, however many of the nodes can u
 of the claims could take it were it free; what constraints and counters say of several devices is left out.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterable, Sequence
 

@@ -6,8 +6,6 @@ claim is read again. A write whose answer is lost is looked up, never guessed: a
 been given away stays given away.
 """
 
-from __future__ import annotations
-
 from base64 import b64decode
 from collections.abc import Callable, Generator
 from typing import Any, Final

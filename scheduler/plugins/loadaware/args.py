@@ -4,8 +4,6 @@ Field names and defaults are Koordinator's (config API v1); `estimateInFilter`, 
 `thresholds` are ours. `effective` gives the values that count, `range_faults` judges values as given.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from typing import Annotated
 

@@ -4,8 +4,6 @@ The larger of request and limit times a factor, never above the limit; a small d
 ask for nothing. Class and annotations of the pod decide under which names its requests are looked up.
 """
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

@@ -1,7 +1,5 @@
 """`LoadColumns`: the columns of a tracker as a few arrays that grow, so that a row is written at one stroke."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

@@ -4,8 +4,6 @@ Both come from the node and its annotations. A threshold becomes the smallest us
 that deciding needs no division.
 """
 
-from __future__ import annotations
-
 import msgspec
 
 from scheduler.base.errors import ObjectError

@@ -5,8 +5,6 @@ report, a node or a pod changes, one row at a time; the plugin only compares col
 the plugin's to judge.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Self
 from weakref import WeakKeyDictionary
@@ -155,7 +153,7 @@ class LoadTracker:
 
     # The tracker.
 
-    def rebuild(self, cluster: Cluster) -> None:
+    def rebuild(self, cluster: "Cluster") -> None:
         """Start afresh from what `cluster` holds."""
         self._clear()
         self._cluster = cluster

@@ -5,8 +5,6 @@ assigned within the interval that the report covers, or for as long as its owner
 compared with the report's, never with the clock, so that the sums change with events alone.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 
 import msgspec

@@ -4,8 +4,6 @@ Filter and score compare columns of a `LoadTracker`, which follows every report 
 pod counts at once, so reserve has nothing to do. The plugin judges only how old figures are.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import msgspec

@@ -4,8 +4,6 @@ A figure that cannot be read counts as not reported; an unreadable usage of the 
 whole report one without measurements, never one of an idle node.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from functools import lru_cache
 

@@ -3,8 +3,6 @@
 Called by the plugin with the columns of a tracker; knows neither reports nor pods.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Any, TypeAlias
 

@@ -4,8 +4,6 @@ Profiles that agree on it share one tracker. A vector of amounts has one entry p
 in that order: cpu in milli, everything else in whole units.
 """
 
-from __future__ import annotations
-
 import msgspec
 
 from scheduler.framework import seconds

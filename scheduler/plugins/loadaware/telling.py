@@ -3,8 +3,6 @@
 For `explain`; decides nothing.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
@@ -21,7 +19,11 @@ SOURCE_ANNOTATION = "trellis.dev/load-source"
 
 
 def tell(
-    settings: Settings, account: NodeLoad | None, limits: NodeLimits | None, now: float, source: str
+    settings: "Settings",
+    account: "NodeLoad | None",
+    limits: "NodeLimits | None",
+    now: float,
+    source: str,
 ) -> Iterator[str]:
     """Yield what is known of a node, most important first."""
     if account is None or limits is None or account.report is None:
@@ -58,7 +60,7 @@ def _age(updated: float, now: float, source: str) -> str:
     return f"figures {go_duration(age_s)} old{by}"
 
 
-def _amounts(settings: Settings, amounts: Vector | list[int], offered: Vector) -> str:
+def _amounts(settings: "Settings", amounts: Vector | list[int], offered: Vector) -> str:
     parts = []
     for name, amount, offer in zip(settings.resources, amounts, offered, strict=True):
         if not offer:

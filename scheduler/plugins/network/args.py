@@ -1,7 +1,5 @@
 """The arguments of the network plugins that look at dependencies."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from enum import StrEnum
 

@@ -5,8 +5,6 @@ network plugins is measured by the same table. Costs are those of NetworkOverhea
 1 inside a zone, the listed cost beyond, 100 where it is not known; every pair of pods counts.
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection, Mapping
 from typing import Any
 

@@ -4,8 +4,6 @@ Made once per version of the object; how a table is read stands in `objects.netw
 the candidate's place to the other one's.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 
 import numpy as np

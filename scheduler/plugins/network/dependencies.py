@@ -4,8 +4,6 @@ Made once per version of an AppGroup. Names are resolved as the operators do: by
 name of a workload.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from weakref import WeakValueDictionary
 

@@ -4,8 +4,6 @@ Written by `NetworkTracker`; a hypothetical is a copy. Cells lie in arrays, so t
 all pods of a group is a few operations on columns. Where a row stands is not kept here.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 
@@ -35,7 +33,7 @@ class Wanted:
 
     __slots__ = ("limits", "needs", "numbers", "weights")
 
-    def __init__(self, needs: Sequence[Need], pods: GroupPods) -> None:
+    def __init__(self, needs: Sequence[Need], pods: "GroupPods") -> None:
         self.needs = needs
         width = len(pods.numbers)
         ties = [0.0] * width
@@ -54,7 +52,7 @@ class Wanted:
         rows = [row for both in by_limit.values() for row in both]
         self.weights: FloatMatrix = np.array([*rows, ties])
 
-    def by_cell(self, pods: GroupPods) -> FloatMatrix:
+    def by_cell(self, pods: "GroupPods") -> FloatMatrix:
         """Return the numbers of ties to each cell's pods, in the rows of `weights`."""
         ties: FloatMatrix = self.weights.take(pods.works, axis=1)
         ties *= pods.counts
@@ -201,7 +199,7 @@ class GroupPods:
         for number, row, count in zip(*columns, strict=True):
             yield names[number], row, int(count)
 
-    def copy(self) -> GroupPods:
+    def copy(self) -> "GroupPods":
         """Return an independent copy."""
         twin = GroupPods(self._numbering)
         self._is_own = False  # two use the numbering now: whoever needs a number more copies it
@@ -210,7 +208,7 @@ class GroupPods:
         twin._cells, twin._counts = self._cells.copy(), self._counts.copy()
         return twin
 
-    def renumbered(self, numbering: Numbering) -> GroupPods:
+    def renumbered(self, numbering: Numbering) -> "GroupPods":
         """Return the same pods in other numbers."""
         twin = GroupPods(numbering)
         for workload, row, count in self.cells():

@@ -1,7 +1,5 @@
 """Words that several of the network plugins share; what a link is stands in `objects.networkways`."""
 
-from __future__ import annotations
-
 import numpy as np
 from numpy.typing import NDArray
 

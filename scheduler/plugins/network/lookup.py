@@ -5,8 +5,6 @@ NetworkTopology in those of the arguments. A missing object changes no decision:
 alike, an event on the pod says what is missing and where it was looked for, a metric counts it.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import NamedTuple
 

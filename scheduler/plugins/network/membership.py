@@ -5,8 +5,6 @@ or else the first that has that name in the namespaces of the plugin's arguments
 `Membership` per list of namespaces. `NetworkTracker` makes them and tells them of every change; the plugins ask.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 

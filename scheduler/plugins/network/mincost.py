@@ -1,7 +1,5 @@
 """NetworkMinCost: score nodes by the shortest paths to all placed pods that a pod is tied to."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from scheduler.framework import SKIP, Cycle, Handle, IntColumn, Nodes, Plugin, Rows, Status

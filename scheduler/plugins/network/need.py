@@ -1,7 +1,5 @@
 """`Need`: what ties a pod to the pods of another workload of its AppGroup."""
 
-from __future__ import annotations
-
 import msgspec
 
 

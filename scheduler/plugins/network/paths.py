@@ -5,8 +5,6 @@ node is worked out when a pod stands there, for all other nodes at once, and kep
 measurements are the same. What cannot be reached is unknown, which counts as the dearest of all.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
@@ -106,7 +104,7 @@ class Slices:
         self._numbers: dict[str, int] = {}
         self._parts: dict[int, _Part] = {}
 
-    def read(self, slices: Iterable[NetworkTopologySlice]) -> tuple[list[str], _Directed]:
+    def read(self, slices: Iterable[NetworkTopologySlice]) -> "tuple[list[str], _Directed]":
         """Return names by number, and all ways: of what is listed twice the first."""
         held = sum(len(part.origins) for part in self._parts.values())
         if len(self._numbers) > held + _MOST_GONE:

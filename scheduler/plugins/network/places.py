@@ -4,8 +4,6 @@ A missing label counts as an empty name. Place 0 is that of nodes with neither l
 given as pairs appear and stay; nothing that leaves this package depends on them.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 import numpy as np

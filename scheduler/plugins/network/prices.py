@@ -6,8 +6,6 @@ number where the way is not known. `cost` is what a score adds. Numbers are whol
 many pods are several times faster and still exact.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from typing import NamedTuple, Protocol
 
@@ -45,11 +43,9 @@ class Prices(Protocol):
 
     def columns(self, columns: Rows) -> tuple[FloatMatrix, FloatMatrix]:
         """Return price and cost, [place, column], of some columns."""
-        ...
 
     def judge(self, tied: Iterable[Tied]) -> Verdicts:
         """Judge numbers of pods by limit and column."""
-        ...
 
 
 class PlaceCosts:

@@ -6,8 +6,6 @@ Plain arithmetic over columns, in the order in which the peer computes, so that 
 last bit.
 """
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import numpy as np

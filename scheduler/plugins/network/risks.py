@@ -1,7 +1,5 @@
 """CheckRiskNodeBandwidth and LoadVariationRiskBalancing: the risk model as a filter and as a score."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import numpy as np

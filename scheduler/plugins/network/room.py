@@ -7,8 +7,6 @@ where its bookings would go beyond the capacity, and nowhere else. Everything is
 links between zones) or regions, from the candidate's end to the other.
 """
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple

@@ -1,7 +1,5 @@
 """TopologicalSort: the pods of an application in the order of its dependencies."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from enum import StrEnum
 

@@ -4,8 +4,6 @@ What pre-filter returns. Hypothetical pods are counted in a copy of their group;
 worked out for places at once, and from there for rows.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import numpy as np
@@ -52,7 +50,7 @@ class TiesState:
         self._is_any_nowhere: bool | None = None
 
     @classmethod
-    def on(cls, nodes: Nodes, ties: Ties, lookup: Lookup) -> TiesState | None:
+    def on(cls, nodes: Nodes, ties: Ties, lookup: Lookup) -> "TiesState | None":
         """Return the state for a view; None when nobody that the pod is tied to is or was placed."""
         state = cls(ties, lookup.tracker, lookup.membership)
         was_tied = state._is_tied()
@@ -90,7 +88,7 @@ class TiesState:
         self._wanted = self._verdicts = self._cell_places = None
         self._by_cell = self._is_any_nowhere = None
 
-    def copy(self) -> TiesState:
+    def copy(self) -> "TiesState":
         """Return an independent copy."""
         twin = TiesState(self.ties, self.tracker, self.membership)
         if self.pods is not twin.pods:

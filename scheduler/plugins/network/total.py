@@ -4,8 +4,6 @@ Costs are those of NetworkOverhead: nothing on one node, 1 inside a zone, the li
 where it is not known; every pair of pods that talk to each other counts once.
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 from scheduler.plugins.network.dependencies import GroupNeeds

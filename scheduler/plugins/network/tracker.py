@@ -5,8 +5,6 @@ known count from the moment their node appears. What links carry is worked out f
 `bookings`, never added up from events, so it cannot drift.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -83,7 +81,7 @@ class NetworkTracker(RowTracker):
         else:
             raw -= self.spread(nodes, rows, amounts)
 
-    def rebuild(self, cluster: Cluster) -> None:
+    def rebuild(self, cluster: "Cluster") -> None:
         """Start afresh from what `cluster` holds."""
         self.places = Places()
         for row in cluster.table.rows.values():
@@ -140,7 +138,7 @@ class NetworkTracker(RowTracker):
         for membership in self._memberships.values():
             membership.moved(named, workload, row, number)
 
-    def _follow_node(self, change: Change, cluster: Cluster) -> None:
+    def _follow_node(self, change: Change, cluster: "Cluster") -> None:
         name = change.node.metadata.name
         if change.verb in ("add", "delete"):
             self.nodes_version += 1

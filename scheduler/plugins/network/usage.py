@@ -4,8 +4,6 @@ One `WatcherMetrics` object holds one answer for all nodes, so a decision sees o
 Columns are worked out when somebody asks after a change of figures or nodes; NaN is "not known".
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -33,7 +31,7 @@ class UsageTracker:
         self._cluster: Cluster | None = None
         self._columns: dict[Figure, FloatColumn] | None = None
 
-    def rebuild(self, cluster: Cluster) -> None:
+    def rebuild(self, cluster: "Cluster") -> None:
         """Start afresh from what `cluster` holds."""
         self._cluster, self._columns = cluster, None
 
@@ -44,7 +42,7 @@ class UsageTracker:
         ):
             self._columns = None
 
-    def copy(self) -> UsageTracker:
+    def copy(self) -> "UsageTracker":
         """Return an independent copy."""
         twin = UsageTracker()
         if self._cluster is not None:

@@ -9,8 +9,6 @@ The slots of a row lie side by side, 2, 4, 8 or a multiple of 8 of them: eight f
 word, and whether any of them is set is one comparison.
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection, Mapping, Sequence
 from functools import lru_cache
 from math import frexp

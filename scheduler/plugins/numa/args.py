@@ -3,8 +3,6 @@
 `policies` and `alignment` are ours. Everything is checked here; nothing else reads the raw texts.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Final
 

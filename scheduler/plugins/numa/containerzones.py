@@ -3,8 +3,6 @@
 Known only where the agent publishes it, and for the pods that its last accepted report accounts for.
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 

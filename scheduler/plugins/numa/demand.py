@@ -5,8 +5,6 @@ Worked out from the spec alone and kept per shape. All amounts are thousandths o
 within an int64.
 """
 
-from __future__ import annotations
-
 from collections.abc import Container as Names
 from collections.abc import Iterable, Iterator, Mapping
 from functools import lru_cache

@@ -9,8 +9,6 @@ for the crowd, and a step adds up what is gone. It begins with all of them gone,
 a node hold is known before: only where that makes room each pod matters.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Mapping
 from weakref import WeakKeyDictionary
 
@@ -76,7 +74,7 @@ class Evictions:
         refused = {} if given is None else _give_back(sight, matrices, given)
         return Rehearsed(sight.over(matrices), refused)
 
-    def _given(self, sight: ZoneView, nodes: Nodes) -> _Given | None:
+    def _given(self, sight: ZoneView, nodes: Nodes) -> "_Given | None":
         """Return what the pods that are gone give back; None if there are none."""
         found = nodes.leaving()
         if found is not None:
@@ -100,7 +98,7 @@ class Evictions:
         held = self._holdings(sight, enumerate(placed for placed, _ in here), index)
         return held.given(np.ones(len(here), dtype=np.bool_))
 
-    def _by_everybody(self, sight: ZoneView, nodes: Nodes, crowd: RowPods) -> _Given | None:
+    def _by_everybody(self, sight: ZoneView, nodes: Nodes, crowd: RowPods) -> "_Given | None":
         """Return what a crowd gives back that has all pods of its rows which hold anything.
 
         None for any other. So nobody looks at the pods of rows where the preemptor does not fit without
@@ -125,7 +123,7 @@ class Evictions:
 
     def _holdings(
         self, sight: ZoneView, pods: Iterable[tuple[int, Placed]], index: Rows
-    ) -> _Holdings:
+    ) -> "_Holdings":
         """Look the pods up, each with its number; `index` has the row of a number.
 
         Those of a row follow one another. Several pods may have one number: they leave together.

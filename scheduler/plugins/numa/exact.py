@@ -5,8 +5,6 @@ it misses is of no use to a scheduler. It is of use to whoever wonders why a pod
 order of the containers, or pod scope, would let it in.
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 from scheduler.framework import Reason, Rejected, is_any

@@ -4,8 +4,6 @@ Column arithmetic over a `ZoneView`, the zones as one view sees them. The kubele
 take the zone with the lowest number of those that fit, as it does.
 """
 
-from __future__ import annotations
-
 import msgspec
 import numpy as np
 

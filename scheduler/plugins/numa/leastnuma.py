@@ -6,8 +6,6 @@ two, three, … zones are tried on many rows in one product of matrices; sizes t
 row are never tried on it.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from typing import TypeVar

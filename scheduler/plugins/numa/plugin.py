@@ -4,8 +4,6 @@ The kubelet chooses the zones; this plugin keeps pods off nodes whose kubelet wo
 prefers nodes that serve them well. Nothing is written on pods or nodes.
 """
 
-from __future__ import annotations
-
 from collections.abc import Hashable
 
 import numpy as np

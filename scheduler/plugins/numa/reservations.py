@@ -6,8 +6,6 @@ from every zone until a later report accounts for it, or the pod goes. Reports a
 arrive, so besides the pods as they are now the sets of the recent past are compared as well.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Iterator, Mapping
 
 import msgspec

@@ -4,8 +4,6 @@ Each resource would like the smallest number of zones that could hold it if they
 admitted only if all resources agree on one set of zones of that size which also has the room now.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import numpy as np

@@ -9,8 +9,6 @@ below 128 that is not whole is at least 2**-47 away from the next whole number, 
 lies between two floats there, so that it is never rounded up to it.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from functools import reduce
 

@@ -4,8 +4,6 @@ Pure functions from the object; spellings are the kubelet's and case-sensitive, 
 understood is passed over, as agents of many versions write these fields.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from typing import Final
 

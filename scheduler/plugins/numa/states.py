@@ -6,8 +6,6 @@ behind    a newer report waits, because it names pods that nobody here knows
 stale     a foreign pod took a zone that no report tells: no aligned pod goes there
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
@@ -45,7 +43,7 @@ class NodeState(msgspec.Struct, frozen=True, rename="camel"):
     why: str = ""
 
 
-def state_of(topologies: Topologies, name: str) -> str:
+def state_of(topologies: "Topologies", name: str) -> str:
     """Return the state of a node."""
     if topologies.topology(name) is None:
         return WITHOUT
@@ -58,7 +56,7 @@ def state_of(topologies: Topologies, name: str) -> str:
     return BEHIND if book is not None and book.waiting is not None else USED
 
 
-def node_states(topologies: Topologies, now: float) -> Iterator[NodeState]:
+def node_states(topologies: "Topologies", now: float) -> Iterator[NodeState]:
     """Yield the state of every node in the order of the table; `now` in seconds since the epoch."""
     for name in topologies.names():
         topology = topologies.topology(name)
@@ -69,7 +67,7 @@ def node_states(topologies: Topologies, now: float) -> Iterator[NodeState]:
         yield _reported(topologies, topology, name, book, now)
 
 
-def figures(topologies: Topologies, name: str, now: float) -> tuple[str, ...]:
+def figures(topologies: "Topologies", name: str, now: float) -> tuple[str, ...]:
     """Return in words what is known of a node's zones, one line for each."""
     topology = topologies.topology(name)
     if topology is None:
@@ -125,7 +123,7 @@ def why_behind(book: Reservations) -> str:
 
 
 def _reported(
-    topologies: Topologies,
+    topologies: "Topologies",
     topology: NodeResourceTopology,
     name: str,
     book: Reservations | None,

@@ -6,8 +6,6 @@ as soon as they are assumed, other schedulers' too. The plugin reads; it writes 
 marks of nodes that pods are on their way to.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
@@ -56,7 +54,7 @@ class Topologies:
 
     # What a tracker does.
 
-    def rebuild(self, cluster: Cluster) -> None:
+    def rebuild(self, cluster: "Cluster") -> None:
         """Start afresh from what `cluster` holds."""
         board = ZoneColumns()
         board.version = self.latest.version + 1
@@ -88,7 +86,7 @@ class Topologies:
         """Return what agents published, as columns by name."""
         return dict(self.latest.columns("published"))
 
-    def copy(self) -> Topologies:
+    def copy(self) -> "Topologies":
         """Return an independent copy; as dear as `rebuild`."""
         twin = Topologies()
         if self._cluster is not None:

@@ -3,8 +3,6 @@
 Only the tracker writes here; readers get views that they must not write to.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np

@@ -4,10 +4,8 @@ A zone counts when its type is `Node` and its name is `node-` with a number from
 the same number the first counts. A quantity that is none counts as 0.
 """
 
-from __future__ import annotations
-
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from itertools import combinations
 from math import comb
@@ -98,12 +96,6 @@ def sets_of(slots: Sequence[int], number: int) -> Iterable[tuple[int, ...]]:
     if comb(len(slots), number) <= _MOST_SETS:
         return combinations(slots, number)
     return (tuple(slots[at : at + number]) for at in range(len(slots) - number + 1))
-
-
-def zone_names(topology: NodeResourceTopology) -> Mapping[int, str]:
-    """Return the names of the zones that count by their numbers."""
-    numbered = ((zone_id(zone), zone.name) for zone in reversed(topology.zones))
-    return {number: name for number, name in numbered if number is not None}
 
 
 @lru_cache(maxsize=1024)

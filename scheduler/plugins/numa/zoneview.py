@@ -4,8 +4,6 @@ The plugin makes one per call. Views of a few rows and hypothetical ones get the
 that is theirs; the full view gets them without a copy.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import TypeVar
 
@@ -43,12 +41,12 @@ class ZoneView:
         self.size = nodes.size
         self.is_whole = nodes.is_live
 
-    def over(self, changed: Mapping[str, IntMatrix]) -> ZoneView:
+    def over(self, changed: Mapping[str, IntMatrix]) -> "ZoneView":
         """Return the same rows with other amounts of some resources."""
         both = {**self._changed, **changed}
         return ZoneView(self._board, self._topologies, self._nodes, both)
 
-    def only(self, rows: Rows) -> ZoneView:
+    def only(self, rows: Rows) -> "ZoneView":
         """Return just these rows, in this order."""
         return ZoneView(self._board, self._topologies, self._nodes.only(rows))
 

@@ -3,8 +3,6 @@
 A violated budget forbids nothing: preemption spares such pods first, and prefers nodes without any.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -40,7 +38,7 @@ class BudgetIndex:
         # Another number whenever something has changed that may make an eviction a violation.
         self.generation = 0
 
-    def rebuild(self, cluster: Cluster) -> None:
+    def rebuild(self, cluster: "Cluster") -> None:
         """Start afresh from what `cluster` holds."""
         self._budgets = {_key(budget): budget for budget in cluster.store.of(_KIND).values()}
         self._lookup = None
@@ -65,7 +63,7 @@ class BudgetIndex:
         """Return the budgets by `namespace/name`."""
         return {"/".join(key): budget for key, budget in sorted(self._budgets.items())}
 
-    def copy(self) -> BudgetIndex:
+    def copy(self) -> "BudgetIndex":
         """Return an independent copy."""
         twin = BudgetIndex()
         twin._budgets = dict(self._budgets)

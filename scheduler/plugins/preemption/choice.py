@@ -1,7 +1,5 @@
 """Which candidate is the least harm: kube-scheduler's criteria, one after the other, and groups."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 
 import numpy as np

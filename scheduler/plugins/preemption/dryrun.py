@@ -5,8 +5,6 @@ important first, as long as it still does. All nodes of a block take each step t
 nobody.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import msgspec

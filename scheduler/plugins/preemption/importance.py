@@ -5,8 +5,6 @@ A row is put in order when preemption first asks about it, and again when a pod 
 More important is who has the higher priority, then who started earlier.
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection, Mapping
 from typing import Any
 

@@ -4,8 +4,6 @@ The criteria are those of `choice`, one by one instead of in columns: an extende
 has to leave, and which budgets that violates.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Callable, Sequence
 

@@ -6,8 +6,6 @@ and the budgets; only rows where one of them changed are examined again. A prope
 dry runs made anew.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable
 
 import numpy as np

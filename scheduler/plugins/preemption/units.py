@@ -5,8 +5,6 @@ Only groups that changed are looked at again, and `touched` is the log of the ro
 change what a dry run says.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Mapping, Sequence
 

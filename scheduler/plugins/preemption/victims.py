@@ -6,8 +6,6 @@ it needs the least important ones of a row are units of their own, as many as it
 before the rest of it does, and have to if it does.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 
 import numpy as np

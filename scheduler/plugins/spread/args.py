@@ -1,7 +1,5 @@
 """The arguments of PodTopologySpread, with kube-scheduler's rules and texts."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 

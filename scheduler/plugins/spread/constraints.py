@@ -3,8 +3,6 @@
 Nothing here depends on nodes or on other pods, so it is worked out once per shape of pods.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 
 import msgspec

@@ -4,8 +4,6 @@ They follow from the services of the pod's namespace and from its controller; wh
 a shape holds until one of these selectors changes. Pods without either pay a look-up.
 """
 
-from __future__ import annotations
-
 from weakref import WeakKeyDictionary
 
 import msgspec

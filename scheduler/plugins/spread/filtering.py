@@ -4,8 +4,6 @@ Everything is kept per domain, not per row: a hypothetical pod changes one numbe
 rows is answered from the same numbers.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import numpy as np
@@ -52,7 +50,7 @@ class Counted:
         over[0] = False
         return over
 
-    def copy(self) -> Counted:
+    def copy(self) -> "Counted":
         """Return an independent copy."""
         twin = Counted.__new__(Counted)
         twin.constraint, twin.domains = self.constraint, self.domains
@@ -82,7 +80,7 @@ class SpreadState:
         for counted in self.counted:
             counted.move(pod, row, sign)
 
-    def copy(self) -> SpreadState:
+    def copy(self) -> "SpreadState":
         """Return an independent copy."""
         return SpreadState([counted.copy() for counted in self.counted], self.labelled)
 

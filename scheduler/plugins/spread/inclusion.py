@@ -3,8 +3,6 @@
 `None` stands for "all of them", the usual answer, which spares every later operation a mask.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 
 import numpy as np

@@ -4,8 +4,6 @@ The constraints of a profile have no selector of their own; they count the pods 
 services and its controlling ReplicaSet, ReplicationController or StatefulSet select together.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -57,7 +55,7 @@ class Services:
                 merged.update(selector)
         return merged
 
-    def rebuild(self, cluster: Cluster) -> None:
+    def rebuild(self, cluster: "Cluster") -> None:
         """Start afresh from what `cluster` holds."""
         self.version += 1
         self._selectors = {}
@@ -86,7 +84,7 @@ class Services:
             for name, selector in selectors.items()
         }
 
-    def copy(self) -> Services:
+    def copy(self) -> "Services":
         """Return an independent copy."""
         twin = Services()
         twin._selectors = {name: dict(by_name) for name, by_name in self._selectors.items()}

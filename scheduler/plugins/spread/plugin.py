@@ -1,7 +1,5 @@
 """PodTopologySpread: keep pods of a kind evenly spread over zones, hosts or any other label."""
 
-from __future__ import annotations
-
 from collections.abc import Hashable, Mapping
 from typing import ClassVar
 

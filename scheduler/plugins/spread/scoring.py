@@ -5,8 +5,6 @@ logarithm of the number of domains among the nodes that are left, so that a topo
 domains is not drowned by one of few large ones. For host names each node is its own domain.
 """
 
-from __future__ import annotations
-
 from math import log
 
 import numpy as np

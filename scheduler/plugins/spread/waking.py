@@ -4,8 +4,6 @@ Pods of its kind that come, go or change their labels move the counts; a node ma
 it belongs to and by whether the pod's policies include it.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 from scheduler.framework import Change, Node, Pod

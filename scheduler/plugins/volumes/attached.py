@@ -5,8 +5,6 @@ and whether it is attached already. Which volume a claim stands for follows from
 class, so pods are counted anew when one of those changes.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -74,7 +72,7 @@ class AttachedVolumes:
         self._used: dict[str, Column[np.int64]] = {}
         self._limits: dict[str, Column[np.int64]] = {}
 
-    def rebuild(self, cluster: Cluster) -> None:
+    def rebuild(self, cluster: "Cluster") -> None:
         """Start afresh from what `cluster` holds."""
         self._clear()
         self._cluster = cluster
@@ -115,7 +113,7 @@ class AttachedVolumes:
                 found[f"limit {driver}"] = self.limit(driver).copy()
         return found
 
-    def copy(self) -> AttachedVolumes:
+    def copy(self) -> "AttachedVolumes":
         """Return an independent copy; as dear as `rebuild`."""
         twin = AttachedVolumes()
         if self._cluster is not None:

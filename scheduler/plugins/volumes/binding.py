@@ -5,8 +5,6 @@ volumes that match, or be one for which they can be made. What is chosen with th
 reserve and written at pre-bind; the pod is bound when its claims are.
 """
 
-from __future__ import annotations
-
 from collections.abc import Generator, Hashable, Iterator, Mapping
 from typing import ClassVar
 

@@ -4,8 +4,6 @@ Narrower than kube-scheduler's hints where a change speaks of other classes, cla
 pod's, and wider where its hint overlooks one that can help.
 """
 
-from __future__ import annotations
-
 from scheduler.framework import Change, Pod
 from scheduler.objects.quantity import quantity
 from scheduler.objects.storage import (

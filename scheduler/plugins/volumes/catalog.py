@@ -5,8 +5,6 @@ assumption stands for the object it was made from and ends as soon as the API se
 version. It is not derived from the cluster: a copy, or a rebuilt catalog, has none.
 """
 
-from __future__ import annotations
-
 from bisect import bisect_left, insort
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
@@ -41,7 +39,7 @@ class VolumeCatalog:
         self._assumed_for: dict[str, dict[str, None]] = {}  # claim → names of assumed volumes
         self._assumed_claims: dict[str, tuple[PersistentVolumeClaim, PersistentVolumeClaim]] = {}
 
-    def rebuild(self, cluster: Cluster) -> None:
+    def rebuild(self, cluster: "Cluster") -> None:
         """Start afresh from what `cluster` holds; nothing is assumed any more."""
         self._clear()
         self._cluster = cluster
@@ -74,7 +72,7 @@ class VolumeCatalog:
         found.update({f"for {claim}": list(names) for claim, names in self._reserved.items()})
         return found
 
-    def copy(self) -> VolumeCatalog:
+    def copy(self) -> "VolumeCatalog":
         """Return a catalog of the same volumes without assumptions; as dear as `rebuild`."""
         twin = VolumeCatalog()
         if self._cluster is not None:

@@ -3,8 +3,6 @@
 Looks objects up and compares fields; decides nothing about nodes and keeps nothing.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 
 import msgspec

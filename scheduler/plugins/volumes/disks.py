@@ -4,8 +4,6 @@ Fed by every change of a placed pod; VolumeRestrictions asks it. Keeps names of 
 and single-pod claims are on few nodes, and pods may name a node before it is there.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -69,7 +67,7 @@ class DisksInUse:
         self._disks: dict[Disk, dict[str, tuple[int, int]]] = {}
         self._claims: dict[str, dict[str, int]] = {}
 
-    def rebuild(self, cluster: Cluster) -> None:
+    def rebuild(self, cluster: "Cluster") -> None:
         """Start afresh from what `cluster` holds."""
         self._cluster = cluster
         self._disks, self._claims = {}, {}
@@ -101,7 +99,7 @@ class DisksInUse:
             found.update({f"{claim} on {node}": number for node, number in users.items()})
         return found
 
-    def copy(self) -> DisksInUse:
+    def copy(self) -> "DisksInUse":
         """Return an independent copy; as dear as `rebuild`."""
         twin = DisksInUse()
         if self._cluster is not None:

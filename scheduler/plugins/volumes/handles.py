@@ -1,7 +1,5 @@
 """Which volume of which CSI driver a pod's volumes and claims stand for."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from typing import Any
 

@@ -1,7 +1,5 @@
 """NodeVolumeLimits: a node takes only so many volumes of each CSI driver."""
 
-from __future__ import annotations
-
 from collections.abc import Hashable, Sequence
 
 import msgspec

@@ -5,8 +5,6 @@ can be reached from a node the smallest is taken, one set aside for the claim co
 serves one claim; where none is left, the claim's class must be able to make one. Reads only.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from typing import Any
 

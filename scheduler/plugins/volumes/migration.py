@@ -5,8 +5,6 @@ NodeVolumeLimits, which counts volumes by driver and handle, and by VolumeBindin
 volume is reached by the labels of its driver.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 
 import msgspec

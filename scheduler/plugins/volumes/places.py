@@ -4,8 +4,6 @@ A cluster with local disks has as many selectors as volumes, each for one host, 
 the values of a label once and then looked up; any other selector is worked out as a mask.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import TypeAlias
 

@@ -1,7 +1,5 @@
 """VolumeRestrictions: in-tree disks that one node can mount once, and claims for one pod alone."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Hashable, Mapping
 from typing import ClassVar
@@ -62,7 +60,7 @@ class Wanted:
         """Whether some pod uses a claim that allows no other."""
         return any(number > 0 for number in self.uses.values())
 
-    def copy(self) -> Wanted:
+    def copy(self) -> "Wanted":
         """Return an independent copy."""
         return Wanted(self.disks, self.uses, self.moved)
 

@@ -5,8 +5,6 @@ puts it back with the version that the decision was made on, so the API server r
 else was faster. The volume controller and provisioners do the rest; we watch them.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Generator, Mapping
 from typing import Any
 

@@ -1,7 +1,5 @@
 """VolumeZone: a pod goes where the zone and region labels of its volumes say."""
 
-from __future__ import annotations
-
 from collections.abc import Hashable, Iterator
 
 import numpy as np

@@ -23,8 +23,6 @@ from scheduler.sandbox.store.store import Store
 MASTERS: Final = "system:masters"
 AUTHENTICATED: Final = "system:authenticated"
 _ALL: Final = "*"
-_READ: Final = ("get", "list", "watch")
-_WRITE: Final = ("patch", "update")
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,81 +44,58 @@ class _Grant:
     rule: Object
 
 
-def _rule(verbs: Sequence[str], group: str, *resources: str, names: Sequence[str] = ()) -> Object:
-    found: Object = {"verbs": list(verbs), "apiGroups": [group], "resources": list(resources)}
-    if names:
-        found["resourceNames"] = list(names)
+def _rules(text: str) -> list[Object]:
+    """Rules, one a line: verbs, API group (`core` for the one without a name), resources, names if any."""
+    found: list[Object] = []
+    for line in text.strip().splitlines():
+        verbs, group, resources, *names = line.split()
+        rule: Object = {
+            "verbs": verbs.split(","),
+            "apiGroups": ["" if group == "core" else group],
+            "resources": resources.split(","),
+        }
+        found.append({**rule, "resourceNames": names} if names else rule)
     return found
 
 
-_EVERYTHING: Final[list[Object]] = [_rule((_ALL,), _ALL, _ALL)]
+_EVERYTHING: Final = _rules("* * *")
 # As kube-apiserver 1.36 holds them.
 _BROUGHT_ALONG: Final[Mapping[str, list[Object]]] = {
     "cluster-admin": _EVERYTHING,
-    "system:basic-user": [
-        _rule(
-            ("create",),
-            "authorization.k8s.io",
-            "selfsubjectaccessreviews",
-            "selfsubjectrulesreviews",
-        ),
-        _rule(("create",), "authentication.k8s.io", "selfsubjectreviews"),
-    ],
-    "system:auth-delegator": [
-        _rule(("create",), "authentication.k8s.io", "tokenreviews"),
-        _rule(("create",), "authorization.k8s.io", "subjectaccessreviews"),
-    ],
-    "system:volume-scheduler": [
-        _rule((*_READ, *_WRITE), "", "persistentvolumes", "persistentvolumeclaims"),
-        _rule(_READ, "storage.k8s.io", "storageclasses"),
-    ],
-    "system:kube-scheduler": [
-        _rule(("create", *_WRITE), "", "events"),
-        _rule(("create", *_WRITE), "events.k8s.io", "events"),
-        _rule(("create",), "coordination.k8s.io", "leases"),
-        _rule((*_READ, "update"), "coordination.k8s.io", "leases", names=["kube-scheduler"]),
-        _rule(
-            (*_READ, *_WRITE, "create", "delete", "deletecollection"),
-            "coordination.k8s.io",
-            "leasecandidates",
-        ),
-        _rule(
-            _READ,
-            "",
-            "nodes",
-            "pods",
-            "replicationcontrollers",
-            "services",
-            "persistentvolumeclaims",
-            "persistentvolumes",
-            "namespaces",
-        ),
-        _rule(("delete",), "", "pods"),
-        _rule(("create",), "", "bindings", "pods/binding"),
-        _rule(_WRITE, "", "pods/status"),
-        _rule(("update",), "", "pods/finalizers"),
-        _rule(_READ, "apps", "replicasets", "statefulsets"),
-        _rule(_READ, "extensions", "replicasets"),
-        _rule(_READ, "policy", "poddisruptionbudgets"),
-        _rule(("create",), "authentication.k8s.io", "tokenreviews"),
-        _rule(("create",), "authorization.k8s.io", "subjectaccessreviews"),
-        _rule(
-            _READ,
-            "storage.k8s.io",
-            "csinodes",
-            "volumeattachments",
-            "csidrivers",
-            "csistoragecapacities",
-        ),
-        _rule(_READ, "resource.k8s.io", "deviceclasses", "resourceslices"),
-        _rule(
-            (*_READ, *_WRITE, "create", "delete"),
-            "resource.k8s.io",
-            "resourceclaims",
-        ),
-        _rule((*_READ, *_WRITE), "resource.k8s.io", "resourceclaims/status"),
-        _rule(_WRITE, "resource.k8s.io", "resourceclaims/binding"),
-    ],
+    "system:basic-user": _rules("""
+        create authorization.k8s.io selfsubjectaccessreviews,selfsubjectrulesreviews
+        create authentication.k8s.io selfsubjectreviews
+    """),
+    "system:auth-delegator": _rules("""
+        create authentication.k8s.io tokenreviews
+        create authorization.k8s.io subjectaccessreviews
+    """),
+    "system:volume-scheduler": _rules("""
+        get,list,watch,patch,update core persistentvolumes,persistentvolumeclaims
+        get,list,watch storage.k8s.io storageclasses
+    """),
+    "system:kube-scheduler": _rules("""
+        create,patch,update core events
+        create,patch,update events.k8s.io events
+        create coordination.k8s.io leases
+        get,list,watch,update coordination.k8s.io leases kube-scheduler
+        get,list,watch,patch,update,create,delete,deletecollection coordination.k8s.io leasecandidates
+        get,list,watch core nodes,pods,replicationcontrollers,services,persistentvolumeclaims,persistentvolumes,namespaces
+        delete core pods
+        create core bindings,pods/binding
+        patch,update core pods/status
+        update core pods/finalizers
+        get,list,watch apps replicasets,statefulsets
+        get,list,watch extensions replicasets
+        get,list,watch policy poddisruptionbudgets
+        create authentication.k8s.io tokenreviews
+        create authorization.k8s.io subjectaccessreviews
+        get,list,watch storage.k8s.io csinodes,volumeattachments,csidrivers,csistoragecapacities
+        get,list,watch resource.k8s.io deviceclasses,resourceslices
+        get,list,watch,patch,update,create,delete resource.k8s.io resourceclaims
+        get,list,watch,patch,update resource.k8s.io resourceclaims/status
+        patch,update resource.k8s.io resourceclaims/binding
+    """),
 }
 
 

@@ -10,6 +10,7 @@ from typing import Any, Final
 
 import msgspec
 
+from scheduler.base.protobuf import content
 from scheduler.sandbox.api.status import Object
 
 MEDIA_TYPE: Final = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf"
@@ -19,7 +20,6 @@ ASKED_FOR: Final = (MEDIA_TYPE, "application/com.github.proto-openapi.spec.v2@v1
 _SWAGGER, _INFO, _DEFINITIONS = 1, 2, 9
 _TEXTS: Final = {"$ref": 1, "format": 2, "title": 3, "description": 4, "pattern": 13}
 _REQUIRED, _ADDITIONAL, _TYPE, _ITEMS, _PROPERTIES, _EXTENSION = 19, 21, 22, 23, 25, 31
-_LENGTH_DELIMITED: Final = 2
 _as_text = msgspec.json.Encoder(order="sorted").encode
 
 
@@ -30,15 +30,15 @@ def as_protobuf(document: Object) -> bytes:
     )
     return (
         _text(_SWAGGER, document["swagger"])
-        + _bytes(_INFO, info)
-        + _bytes(_DEFINITIONS, _named(document["definitions"]))
+        + content(_INFO, info)
+        + content(_DEFINITIONS, _named(document["definitions"]))
     )
 
 
 def _named(schemas: Object) -> bytes:
     """Definitions and Properties look alike: pairs of name and schema."""
     return b"".join(
-        _bytes(1, _text(1, name) + _bytes(2, b"".join(_schema(schema))))
+        content(1, _text(1, name) + content(2, b"".join(_schema(schema))))
         for name, schema in sorted(schemas.items())
     )
 
@@ -51,31 +51,18 @@ def _schema(schema: Object) -> Iterator[bytes]:
         yield _text(_REQUIRED, name)
     additional = schema.get("additionalProperties")
     if isinstance(additional, dict):
-        yield _bytes(_ADDITIONAL, _bytes(1, b"".join(_schema(additional))))
+        yield content(_ADDITIONAL, content(1, b"".join(_schema(additional))))
     if "type" in schema:
-        yield _bytes(_TYPE, _text(1, schema["type"]))
+        yield content(_TYPE, _text(1, schema["type"]))
     if isinstance(schema.get("items"), dict):
-        yield _bytes(_ITEMS, _bytes(1, b"".join(_schema(schema["items"]))))
+        yield content(_ITEMS, content(1, b"".join(_schema(schema["items"]))))
     if schema.get("properties"):
-        yield _bytes(_PROPERTIES, _named(schema["properties"]))
+        yield content(_PROPERTIES, _named(schema["properties"]))
     for name, value in schema.items():
         if name.startswith("x-"):
             # An extension's value is text in YAML, of which JSON is a part.
-            yield _bytes(_EXTENSION, _text(1, name) + _bytes(2, _bytes(2, _as_text(value))))
+            yield content(_EXTENSION, _text(1, name) + content(2, content(2, _as_text(value))))
 
 
 def _text(number: int, value: Any) -> bytes:
-    return _bytes(number, str(value).encode())
-
-
-def _bytes(number: int, value: bytes) -> bytes:
-    return _varint(number << 3 | _LENGTH_DELIMITED) + _varint(len(value)) + value
-
-
-def _varint(value: int) -> bytes:
-    found = bytearray()
-    while value > 0x7F:
-        found.append(value & 0x7F | 0x80)
-        value >>= 7
-    found.append(value)
-    return bytes(found)
+    return content(number, str(value).encode())

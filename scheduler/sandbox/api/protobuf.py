@@ -12,6 +12,7 @@ from typing import Any, Final
 
 import msgspec
 
+from scheduler.base.protobuf import fields
 from scheduler.sandbox.api.status import Object, StatusError, bad_request
 from scheduler.sandbox.kinds.typetable import Shape, WireField, type_table
 
@@ -31,7 +32,7 @@ def read_protobuf(body: bytes) -> Object:
         if shape is None:
             raise bad_request(f'no kind "{kind}" is registered for version "{api_version}"')
         obj = _message(raw, shape)
-    except (IndexError, ValueError, UnicodeDecodeError, struct.error) as fault:
+    except (ValueError, UnicodeDecodeError, struct.error) as fault:
         raise _unreadable(fault) from fault
     obj["apiVersion"], obj["kind"] = api_version, kind
     return obj
@@ -124,38 +125,7 @@ def _time(value: bytes, *, micro: bool) -> str | None:
 
 def _fields(data: bytes) -> Iterator[tuple[int, Any]]:
     """Number and raw value of each field: an int, or bytes."""
-    position, end = 0, len(data)
-    while position < end:
-        tag, position = _varint(data, position)
-        number, kind = tag >> 3, tag & 7
-        if kind == 0:
-            value, position = _varint(data, position)
-            yield number, value
-        elif kind in (1, 5):
-            size = 8 if kind == 1 else 4
-            yield number, data[position : position + size]
-            position += size
-        elif kind == 2:
-            size, position = _varint(data, position)
-            if position + size > end:
-                raise ValueError("unexpected end of message")
-            yield number, data[position : position + size]
-            position += size
-        else:
-            raise ValueError(f"unsupported wire type {kind}")
-
-
-def _varint(data: bytes, position: int) -> tuple[int, int]:
-    result = shift = 0
-    while True:
-        byte = data[position]
-        position += 1
-        result |= (byte & 0x7F) << shift
-        if not byte & 0x80:
-            return result, position
-        shift += 7
-        if shift > 63:
-            raise ValueError("varint is too long")
+    return ((field.number, field.value) for field in fields(data))
 
 
 _INT: Final = Shape("int64")

@@ -35,7 +35,6 @@ from scheduler.sandbox.api.strategic import strategic_merge
 from scheduler.sandbox.kinds.kinds import EVENTS_V1, NAMESPACES, Resource
 from scheduler.sandbox.kinds.objectchecks import check_event
 from scheduler.sandbox.kinds.typetable import type_table
-from scheduler.sandbox.store.collection import Stored
 from scheduler.sandbox.store.metadata import check_unrenamed
 from scheduler.sandbox.store.store import Deletion, Store
 
@@ -64,14 +63,7 @@ def create(store: Store, call: Call) -> Answer:
         raise failure(500, "", "resourceVersion should not be set on objects to be created")
     if call.resource is EVENTS_V1 and (causes := check_event(obj)):
         raise invalid(call.resource, (obj.get("metadata") or {}).get("name", ""), causes)
-    stored = store.create(
-        call.resource,
-        to_storage(call.resource, obj),
-        call.namespace,
-        dry_run=call.dry_run,
-        owned=True,
-    )
-    return Answer(201, _shown(call, stored), warnings)
+    return _created(store, call, obj, warnings, owned=True)
 
 
 def update(store: Store, call: Call) -> Answer:
@@ -82,14 +74,33 @@ def update(store: Store, call: Call) -> Answer:
     _check_binding(store, call, obj)
     if call.resource.custom and not obj["metadata"].get("resourceVersion"):
         raise _version_missing(call)
+    return _updated(store, call, obj, warnings, owned=True)
+
+
+def _created(
+    store: Store, call: Call, obj: Object, warnings: list[str], *, owned: bool = False
+) -> Answer:
+    stored = store.create(
+        call.resource,
+        to_storage(call.resource, obj),
+        call.namespace,
+        dry_run=call.dry_run,
+        owned=owned,
+    )
+    return Answer(201, reading.body_of(call.resource, stored), warnings)
+
+
+def _updated(
+    store: Store, call: Call, obj: Object, warnings: list[str], *, owned: bool = False
+) -> Answer:
     stored = store.update(
         call.resource,
         to_storage(call.resource, obj),
         subresource=call.subresource,
         dry_run=call.dry_run,
-        owned=True,
+        owned=owned,
     )
-    return Answer(200, _shown(call, stored), warnings)
+    return Answer(200, reading.body_of(call.resource, stored), warnings)
 
 
 def _version_missing(call: Call) -> StatusError:
@@ -116,13 +127,7 @@ def patch(store: Store, call: Call) -> Answer:
     _check_name(call, obj)
     check_unrenamed(call.resource, obj, before)
     _check_binding(store, call, obj)
-    stored = store.update(
-        call.resource,
-        to_storage(call.resource, obj),
-        subresource=call.subresource,
-        dry_run=call.dry_run,
-    )
-    return Answer(200, _shown(call, stored), warnings)
+    return _updated(store, call, obj, warnings)
 
 
 def _patched(resource: Resource, before: Object, media: str, body: bytes) -> Object:
@@ -179,20 +184,8 @@ def _apply(store: Store, call: Call) -> Answer:
     if old is None:
         if call.subresource:
             raise not_found(call.resource, call.name)
-        stored = store.create(
-            call.resource,
-            to_storage(call.resource, merged),
-            call.namespace,
-            dry_run=call.dry_run,
-        )
-        return Answer(201, _shown(call, stored), warnings)
-    stored = store.update(
-        call.resource,
-        to_storage(call.resource, merged),
-        subresource=call.subresource,
-        dry_run=call.dry_run,
-    )
-    return Answer(200, _shown(call, stored), warnings)
+        return _created(store, call, merged, warnings)
+    return _updated(store, call, merged, warnings)
 
 
 def delete(store: Store, call: Call) -> Answer:
@@ -306,10 +299,6 @@ def _check_version(meta: Object) -> None:
 def _answers_with_object(resource: Resource) -> bool:
     """kube-apiserver: these kinds answer a completed deletion with the object, the others with a Status."""
     return resource.storage in _OBJECT_AFTER_DELETE
-
-
-def _shown(call: Call, stored: Stored) -> bytes:
-    return reading.body_of(call.resource, stored)
 
 
 _OBJECT_AFTER_DELETE: Final = frozenset(

@@ -114,11 +114,9 @@ class Controller(Protocol):
 
     def interests(self) -> Iterable[Interest]:
         """Which kinds it wants to hear of, and how."""
-        ...
 
     def act(self, key: str, now: float) -> None:
         """Bring what `key` names closer to what it should be."""
-        ...
 
 
 class Turns:

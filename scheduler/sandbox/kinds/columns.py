@@ -9,34 +9,8 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from scheduler.sandbox.api.status import Object
+from scheduler.sandbox.kinds import cells
 from scheduler.sandbox.kinds.ages import age
-from scheduler.sandbox.kinds.cells import (
-    NONE,
-    address,
-    bound_modes,
-    budget_field,
-    claim_of,
-    event_count,
-    event_first,
-    event_object,
-    event_seen,
-    event_source,
-    external,
-    job_completions,
-    job_duration,
-    job_status,
-    kernel,
-    modes,
-    node_roles,
-    node_status,
-    pairs,
-    ports,
-    ratio,
-    selector,
-    size,
-    template,
-)
-from scheduler.sandbox.kinds.podcells import pod_phase, pod_ready, pod_restarts
 from scheduler.sandbox.store.collection import field
 
 Cell = Callable[[Object, float], Any]
@@ -93,31 +67,31 @@ _CREATED: Final = Column(
     "Created At", "date", lambda obj, _now: obj["metadata"].get("creationTimestamp")
 )
 _TEMPLATE_WIDE: Final = (
-    _made("Containers", template("name"), wide=True),
-    _made("Images", template("image"), wide=True),
-    _made("Selector", selector, wide=True),
+    _made("Containers", cells.template("name"), wide=True),
+    _made("Images", cells.template("image"), wide=True),
+    _made("Selector", cells.selector, wide=True),
 )
 
 COLUMNS: Final[dict[str, tuple[Column, ...]]] = {
     "pods": (
-        _made("Ready", pod_ready),
-        _made("Status", pod_phase),
-        Column("Restarts", "string", pod_restarts),
+        _made("Ready", cells.pod_ready),
+        _made("Status", cells.pod_phase),
+        Column("Restarts", "string", cells.pod_restarts),
         _AGE,
-        _text("IP", "status", "podIP", empty=NONE, wide=True),
-        _text("Node", "spec", "nodeName", empty=NONE, wide=True),
-        _text("Nominated Node", "status", "nominatedNodeName", empty=NONE, wide=True),
-        _made("Readiness Gates", lambda _obj: NONE, wide=True),
+        _text("IP", "status", "podIP", empty=cells.NONE, wide=True),
+        _text("Node", "spec", "nodeName", empty=cells.NONE, wide=True),
+        _text("Nominated Node", "status", "nominatedNodeName", empty=cells.NONE, wide=True),
+        _made("Readiness Gates", lambda _obj: cells.NONE, wide=True),
     ),
     "nodes": (
-        _made("Status", node_status),
-        _made("Roles", node_roles),
+        _made("Status", cells.node_status),
+        _made("Roles", cells.node_roles),
         _AGE,
         _text("Version", "status", "nodeInfo", "kubeletVersion"),
-        _made("Internal-IP", address("InternalIP"), wide=True),
-        _made("External-IP", address("ExternalIP"), wide=True),
+        _made("Internal-IP", cells.address("InternalIP"), wide=True),
+        _made("External-IP", cells.address("ExternalIP"), wide=True),
         _text("OS-Image", "status", "nodeInfo", "osImage", empty="<unknown>", wide=True),
-        _made("Kernel-Version", kernel, wide=True),
+        _made("Kernel-Version", cells.kernel, wide=True),
         _text(
             "Container-Runtime",
             "status",
@@ -130,14 +104,14 @@ COLUMNS: Final[dict[str, tuple[Column, ...]]] = {
     "namespaces": (_text("Status", "status", "phase"), _AGE),
     "services": (
         _text("Type", "spec", "type"),
-        _text("Cluster-IP", "spec", "clusterIP", empty=NONE),
-        _made("External-IP", external),
-        _made("Port(s)", ports),
+        _text("Cluster-IP", "spec", "clusterIP", empty=cells.NONE),
+        _made("External-IP", cells.external),
+        _made("Port(s)", cells.ports),
         _AGE,
-        _made("Selector", pairs("spec", "selector"), wide=True),
+        _made("Selector", cells.pairs("spec", "selector"), wide=True),
     ),
     "deployments.apps": (
-        _made("Ready", ratio(("status", "readyReplicas"), ("spec", "replicas"))),
+        _made("Ready", cells.ratio(("status", "readyReplicas"), ("spec", "replicas"))),
         _count("Up-to-date", "status", "updatedReplicas", kind="string"),
         _count("Available", "status", "availableReplicas", kind="string"),
         _AGE,
@@ -151,7 +125,7 @@ COLUMNS: Final[dict[str, tuple[Column, ...]]] = {
         *_TEMPLATE_WIDE,
     ),
     "statefulsets.apps": (
-        _made("Ready", ratio(("status", "readyReplicas"), ("spec", "replicas"))),
+        _made("Ready", cells.ratio(("status", "readyReplicas"), ("spec", "replicas"))),
         _AGE,
         *_TEMPLATE_WIDE[:2],
     ),
@@ -161,36 +135,36 @@ COLUMNS: Final[dict[str, tuple[Column, ...]]] = {
         _count("Ready", "status", "numberReady"),
         _count("Up-to-date", "status", "updatedNumberScheduled"),
         _count("Available", "status", "numberAvailable"),
-        _made("Node Selector", pairs("spec", "template", "spec", "nodeSelector")),
+        _made("Node Selector", cells.pairs("spec", "template", "spec", "nodeSelector")),
         _AGE,
         *_TEMPLATE_WIDE,
     ),
     "jobs.batch": (
-        _made("Status", job_status),
-        _made("Completions", job_completions),
-        Column("Duration", "string", job_duration),
+        _made("Status", cells.job_status),
+        _made("Completions", cells.job_completions),
+        Column("Duration", "string", cells.job_duration),
         _AGE,
         *_TEMPLATE_WIDE,
     ),
     "cronjobs.batch": (
         _text("Schedule", "spec", "schedule"),
-        _text("Timezone", "spec", "timeZone", empty=NONE),
+        _text("Timezone", "spec", "timeZone", empty=cells.NONE),
         _made("Suspend", lambda obj: "True" if field(obj, "spec", "suspend") else "False"),
         _made("Active", lambda obj: len(field(obj, "status", "active") or ()), "integer"),
         Column(
             "Last Schedule",
             "string",
             lambda obj, now: (
-                age(t, now) if (t := field(obj, "status", "lastScheduleTime")) else NONE
+                age(t, now) if (t := field(obj, "status", "lastScheduleTime")) else cells.NONE
             ),
         ),
         _AGE,
     ),
-    "configmaps": (_made("Data", size("data", "binaryData"), "string"), _AGE),
-    "secrets": (_text("Type", "type"), _made("Data", size("data"), "string"), _AGE),
+    "configmaps": (_made("Data", cells.size("data", "binaryData"), "string"), _AGE),
+    "secrets": (_text("Type", "type"), _made("Data", cells.size("data"), "string"), _AGE),
     "poddisruptionbudgets.policy": (
-        _made("Min Available", budget_field("minAvailable")),
-        _made("Max Unavailable", budget_field("maxUnavailable")),
+        _made("Min Available", cells.budget_field("minAvailable")),
+        _made("Max Unavailable", cells.budget_field("maxUnavailable")),
         _count("Allowed Disruptions", "status", "disruptionsAllowed"),
         _AGE,
     ),
@@ -202,22 +176,22 @@ COLUMNS: Final[dict[str, tuple[Column, ...]]] = {
     ),
     "leases.coordination.k8s.io": (_text("Holder", "spec", "holderIdentity"), _AGE),
     "events": (
-        Column("Last Seen", "string", event_seen),
+        Column("Last Seen", "string", cells.event_seen),
         _text("Type", "type"),
         _text("Reason", "reason"),
-        _made("Object", event_object),
+        _made("Object", cells.event_object),
         _text("Subobject", "involvedObject", "fieldPath", wide=True),
-        _made("Source", event_source, wide=True),
+        _made("Source", cells.event_source, wide=True),
         _text("Message", "message"),
-        Column("First Seen", "string", event_first, priority=1),
-        _made("Count", event_count, wide=True),
+        Column("First Seen", "string", cells.event_first, priority=1),
+        _made("Count", cells.event_count, wide=True),
         Column("Name", "string", lambda obj, _now: obj["metadata"]["name"], "name", 1),
     ),
     "persistentvolumeclaims": (
         _text("Status", "status", "phase"),
         _text("Volume", "spec", "volumeName"),
         _text("Capacity", "status", "capacity", "storage"),
-        _made("Access Modes", bound_modes),
+        _made("Access Modes", cells.bound_modes),
         _text("StorageClass", "spec", "storageClassName"),
         _text("VolumeAttributesClass", "spec", "volumeAttributesClassName", empty="<unset>"),
         _AGE,
@@ -225,10 +199,10 @@ COLUMNS: Final[dict[str, tuple[Column, ...]]] = {
     ),
     "persistentvolumes": (
         _text("Capacity", "spec", "capacity", "storage"),
-        _made("Access Modes", modes),
+        _made("Access Modes", cells.modes),
         _text("Reclaim Policy", "spec", "persistentVolumeReclaimPolicy"),
         _text("Status", "status", "phase"),
-        _made("Claim", claim_of),
+        _made("Claim", cells.claim_of),
         _text("StorageClass", "spec", "storageClassName"),
         _AGE,
     ),

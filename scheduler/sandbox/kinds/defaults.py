@@ -106,7 +106,8 @@ class ApiRules:
         elif resource.storage == PODGROUPS.storage:
             held = obj["metadata"].get("finalizers") or []
             obj["metadata"]["finalizers"] = [*held, POD_GROUP_PROTECTION]
-            podadmission.apply_group_priority(store, resource, obj)
+            has_policy = resource.version != PODGROUPS.version
+            podadmission.apply_priority(store, resource, obj, with_policy=has_policy)
             obj["status"] = {}
         self._check(resource, obj, None, "")
 

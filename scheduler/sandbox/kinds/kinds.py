@@ -9,6 +9,7 @@ This module holds names only: no objects, no rules.
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from functools import partial
 
 ALL_VERBS = (
     "create",
@@ -68,9 +69,9 @@ class Resource:
 def _row(
     api_version: str,
     kind: str,
-    plural: str,
     short: str = "",
     *,
+    plural: str = "",
     cluster: bool = False,
     sub: str = "",
     categories: str = "",
@@ -83,7 +84,7 @@ def _row(
         group=group,
         version=version,
         kind=kind,
-        plural=plural,
+        plural=plural or _plural(kind.lower()),
         singular=kind.lower(),
         namespaced=not cluster,
         short_names=tuple(short.split()),
@@ -95,179 +96,98 @@ def _row(
     )
 
 
+def _plural(singular: str) -> str:
+    """Pods, classes, policies."""
+    if singular.endswith("y"):
+        return singular[:-1] + "ies"
+    return singular + ("es" if singular.endswith("s") else "s")
+
+
 _CREATE = ("create",)
+_review = partial(_row, cluster=True, verbs=_CREATE)
+_admission = partial(
+    _row, "admissionregistration.k8s.io/v1", cluster=True, categories="api-extensions"
+)
 _NO_COLLECTION = tuple(verb for verb in ALL_VERBS if verb != "deletecollection")
 
 PODS = _row(
     "v1",
     "Pod",
-    "pods",
     "po",
     sub="status binding eviction ephemeralcontainers log resize",
     categories="all",
 )
-NODES = _row("v1", "Node", "nodes", "no", cluster=True, sub="status")
+NODES = _row("v1", "Node", "no", cluster=True, sub="status")
 NAMESPACES = _row(
-    "v1",
-    "Namespace",
-    "namespaces",
-    "ns",
-    cluster=True,
-    sub="status finalize",
-    verbs=_NO_COLLECTION,
+    "v1", "Namespace", "ns", cluster=True, sub="status finalize", verbs=_NO_COLLECTION
 )
-SERVICES = _row("v1", "Service", "services", "svc", sub="status", categories="all")
-ENDPOINTS = _row("v1", "Endpoints", "endpoints", "ep")
-CONFIGMAPS = _row("v1", "ConfigMap", "configmaps", "cm")
-SECRETS = _row("v1", "Secret", "secrets")
-SERVICEACCOUNTS = _row("v1", "ServiceAccount", "serviceaccounts", "sa", sub="token")
-EVENTS = _row("v1", "Event", "events", "ev")
-PERSISTENTVOLUMES = _row(
-    "v1", "PersistentVolume", "persistentvolumes", "pv", cluster=True, sub="status"
-)
-PERSISTENTVOLUMECLAIMS = _row(
-    "v1", "PersistentVolumeClaim", "persistentvolumeclaims", "pvc", sub="status"
-)
+SERVICES = _row("v1", "Service", "svc", sub="status", categories="all")
+ENDPOINTS = _row("v1", "Endpoints", "ep", plural="endpoints")
+CONFIGMAPS = _row("v1", "ConfigMap", "cm")
+SECRETS = _row("v1", "Secret")
+SERVICEACCOUNTS = _row("v1", "ServiceAccount", "sa", sub="token")
+EVENTS = _row("v1", "Event", "ev")
+PERSISTENTVOLUMES = _row("v1", "PersistentVolume", "pv", cluster=True, sub="status")
+PERSISTENTVOLUMECLAIMS = _row("v1", "PersistentVolumeClaim", "pvc", sub="status")
 REPLICATIONCONTROLLERS = _row(
-    "v1",
-    "ReplicationController",
-    "replicationcontrollers",
-    "rc",
-    sub="status scale",
-    categories="all",
+    "v1", "ReplicationController", "rc", sub="status scale", categories="all"
 )
-LIMITRANGES = _row("v1", "LimitRange", "limitranges", "limits")
-RESOURCEQUOTAS = _row("v1", "ResourceQuota", "resourcequotas", "quota", sub="status")
-BINDINGS = _row("v1", "Binding", "bindings", verbs=_CREATE)
-DEPLOYMENTS = _row(
-    "apps/v1", "Deployment", "deployments", "deploy", sub="status scale", categories="all"
-)
-REPLICASETS = _row(
-    "apps/v1", "ReplicaSet", "replicasets", "rs", sub="status scale", categories="all"
-)
-STATEFULSETS = _row(
-    "apps/v1", "StatefulSet", "statefulsets", "sts", sub="status scale", categories="all"
-)
-DAEMONSETS = _row("apps/v1", "DaemonSet", "daemonsets", "ds", sub="status", categories="all")
-CONTROLLERREVISIONS = _row("apps/v1", "ControllerRevision", "controllerrevisions")
-JOBS = _row("batch/v1", "Job", "jobs", sub="status", categories="all")
-CRONJOBS = _row("batch/v1", "CronJob", "cronjobs", "cj", sub="status", categories="all")
-PODDISRUPTIONBUDGETS = _row(
-    "policy/v1", "PodDisruptionBudget", "poddisruptionbudgets", "pdb", sub="status"
-)
-STORAGECLASSES = _row("storage.k8s.io/v1", "StorageClass", "storageclasses", "sc", cluster=True)
-CSINODES = _row("storage.k8s.io/v1", "CSINode", "csinodes", cluster=True)
-CSIDRIVERS = _row("storage.k8s.io/v1", "CSIDriver", "csidrivers", cluster=True)
-CSISTORAGECAPACITIES = _row("storage.k8s.io/v1", "CSIStorageCapacity", "csistoragecapacities")
-VOLUMEATTACHMENTS = _row(
-    "storage.k8s.io/v1", "VolumeAttachment", "volumeattachments", cluster=True, sub="status"
-)
-PRIORITYCLASSES = _row(
-    "scheduling.k8s.io/v1", "PriorityClass", "priorityclasses", "pc", cluster=True
-)
-PODGROUPS = _row("scheduling.k8s.io/v1alpha2", "PodGroup", "podgroups", sub="status")
-LEASES = _row("coordination.k8s.io/v1", "Lease", "leases")
-EVENTS_V1 = _row("events.k8s.io/v1", "Event", "events", "ev", storage=EVENTS.storage)
-ENDPOINTSLICES = _row("discovery.k8s.io/v1", "EndpointSlice", "endpointslices")
-ROLES = _row("rbac.authorization.k8s.io/v1", "Role", "roles")
-ROLEBINDINGS = _row("rbac.authorization.k8s.io/v1", "RoleBinding", "rolebindings")
-CLUSTERROLES = _row("rbac.authorization.k8s.io/v1", "ClusterRole", "clusterroles", cluster=True)
-CLUSTERROLEBINDINGS = _row(
-    "rbac.authorization.k8s.io/v1", "ClusterRoleBinding", "clusterrolebindings", cluster=True
-)
-TOKENREVIEWS = _row(
-    "authentication.k8s.io/v1", "TokenReview", "tokenreviews", cluster=True, verbs=_CREATE
-)
-SELFSUBJECTREVIEWS = _row(
-    "authentication.k8s.io/v1",
-    "SelfSubjectReview",
-    "selfsubjectreviews",
-    cluster=True,
-    verbs=_CREATE,
-)
-SUBJECTACCESSREVIEWS = _row(
-    "authorization.k8s.io/v1",
-    "SubjectAccessReview",
-    "subjectaccessreviews",
-    cluster=True,
-    verbs=_CREATE,
-)
+LIMITRANGES = _row("v1", "LimitRange", "limits")
+RESOURCEQUOTAS = _row("v1", "ResourceQuota", "quota", sub="status")
+BINDINGS = _row("v1", "Binding", verbs=_CREATE)
+DEPLOYMENTS = _row("apps/v1", "Deployment", "deploy", sub="status scale", categories="all")
+REPLICASETS = _row("apps/v1", "ReplicaSet", "rs", sub="status scale", categories="all")
+STATEFULSETS = _row("apps/v1", "StatefulSet", "sts", sub="status scale", categories="all")
+DAEMONSETS = _row("apps/v1", "DaemonSet", "ds", sub="status", categories="all")
+CONTROLLERREVISIONS = _row("apps/v1", "ControllerRevision")
+JOBS = _row("batch/v1", "Job", sub="status", categories="all")
+CRONJOBS = _row("batch/v1", "CronJob", "cj", sub="status", categories="all")
+PODDISRUPTIONBUDGETS = _row("policy/v1", "PodDisruptionBudget", "pdb", sub="status")
+STORAGECLASSES = _row("storage.k8s.io/v1", "StorageClass", "sc", cluster=True)
+CSINODES = _row("storage.k8s.io/v1", "CSINode", cluster=True)
+CSIDRIVERS = _row("storage.k8s.io/v1", "CSIDriver", cluster=True)
+CSISTORAGECAPACITIES = _row("storage.k8s.io/v1", "CSIStorageCapacity")
+VOLUMEATTACHMENTS = _row("storage.k8s.io/v1", "VolumeAttachment", cluster=True, sub="status")
+PRIORITYCLASSES = _row("scheduling.k8s.io/v1", "PriorityClass", "pc", cluster=True)
+PODGROUPS = _row("scheduling.k8s.io/v1alpha2", "PodGroup", sub="status")
+LEASES = _row("coordination.k8s.io/v1", "Lease")
+EVENTS_V1 = _row("events.k8s.io/v1", "Event", "ev", storage=EVENTS.storage)
+ENDPOINTSLICES = _row("discovery.k8s.io/v1", "EndpointSlice")
+ROLES = _row("rbac.authorization.k8s.io/v1", "Role")
+ROLEBINDINGS = _row("rbac.authorization.k8s.io/v1", "RoleBinding")
+CLUSTERROLES = _row("rbac.authorization.k8s.io/v1", "ClusterRole", cluster=True)
+CLUSTERROLEBINDINGS = _row("rbac.authorization.k8s.io/v1", "ClusterRoleBinding", cluster=True)
+TOKENREVIEWS = _review("authentication.k8s.io/v1", "TokenReview")
+SELFSUBJECTREVIEWS = _review("authentication.k8s.io/v1", "SelfSubjectReview")
+SUBJECTACCESSREVIEWS = _review("authorization.k8s.io/v1", "SubjectAccessReview")
 LOCALSUBJECTACCESSREVIEWS = _row(
-    "authorization.k8s.io/v1",
-    "LocalSubjectAccessReview",
-    "localsubjectaccessreviews",
-    verbs=_CREATE,
+    "authorization.k8s.io/v1", "LocalSubjectAccessReview", verbs=_CREATE
 )
-SELFSUBJECTACCESSREVIEWS = _row(
-    "authorization.k8s.io/v1",
-    "SelfSubjectAccessReview",
-    "selfsubjectaccessreviews",
-    cluster=True,
-    verbs=_CREATE,
-)
-SELFSUBJECTRULESREVIEWS = _row(
-    "authorization.k8s.io/v1",
-    "SelfSubjectRulesReview",
-    "selfsubjectrulesreviews",
-    cluster=True,
-    verbs=_CREATE,
-)
+SELFSUBJECTACCESSREVIEWS = _review("authorization.k8s.io/v1", "SelfSubjectAccessReview")
+SELFSUBJECTRULESREVIEWS = _review("authorization.k8s.io/v1", "SelfSubjectRulesReview")
 CUSTOMRESOURCEDEFINITIONS = _row(
     "apiextensions.k8s.io/v1",
     "CustomResourceDefinition",
-    "customresourcedefinitions",
     "crd crds",
     cluster=True,
     sub="status",
     categories="api-extensions",
 )
-DEVICECLASSES = _row("resource.k8s.io/v1", "DeviceClass", "deviceclasses", cluster=True)
-RESOURCESLICES = _row("resource.k8s.io/v1", "ResourceSlice", "resourceslices", cluster=True)
-RESOURCECLAIMS = _row("resource.k8s.io/v1", "ResourceClaim", "resourceclaims", sub="status")
-RESOURCECLAIMTEMPLATES = _row(
-    "resource.k8s.io/v1", "ResourceClaimTemplate", "resourceclaimtemplates"
-)
-MUTATINGWEBHOOKCONFIGURATIONS = _row(
-    "admissionregistration.k8s.io/v1",
-    "MutatingWebhookConfiguration",
-    "mutatingwebhookconfigurations",
-    cluster=True,
-    categories="api-extensions",
-)
-VALIDATINGWEBHOOKCONFIGURATIONS = _row(
-    "admissionregistration.k8s.io/v1",
-    "ValidatingWebhookConfiguration",
-    "validatingwebhookconfigurations",
-    cluster=True,
-    categories="api-extensions",
-)
-VALIDATINGADMISSIONPOLICIES = _row(
-    "admissionregistration.k8s.io/v1",
-    "ValidatingAdmissionPolicy",
-    "validatingadmissionpolicies",
-    cluster=True,
-    sub="status",
-    categories="api-extensions",
-)
-VALIDATINGADMISSIONPOLICYBINDINGS = _row(
-    "admissionregistration.k8s.io/v1",
-    "ValidatingAdmissionPolicyBinding",
-    "validatingadmissionpolicybindings",
-    cluster=True,
-    categories="api-extensions",
-)
+DEVICECLASSES = _row("resource.k8s.io/v1", "DeviceClass", cluster=True)
+RESOURCESLICES = _row("resource.k8s.io/v1", "ResourceSlice", cluster=True)
+RESOURCECLAIMS = _row("resource.k8s.io/v1", "ResourceClaim", sub="status")
+RESOURCECLAIMTEMPLATES = _row("resource.k8s.io/v1", "ResourceClaimTemplate")
+MUTATINGWEBHOOKCONFIGURATIONS = _admission("MutatingWebhookConfiguration")
+VALIDATINGWEBHOOKCONFIGURATIONS = _admission("ValidatingWebhookConfiguration")
+VALIDATINGADMISSIONPOLICIES = _admission("ValidatingAdmissionPolicy", sub="status")
+VALIDATINGADMISSIONPOLICYBINDINGS = _admission("ValidatingAdmissionPolicyBinding")
 HORIZONTALPODAUTOSCALERS = _row(
-    "autoscaling/v2",
-    "HorizontalPodAutoscaler",
-    "horizontalpodautoscalers",
-    "hpa",
-    sub="status",
-    categories="all",
+    "autoscaling/v2", "HorizontalPodAutoscaler", "hpa", sub="status", categories="all"
 )
-INGRESSES = _row("networking.k8s.io/v1", "Ingress", "ingresses", "ing", sub="status")
-INGRESSCLASSES = _row("networking.k8s.io/v1", "IngressClass", "ingressclasses", cluster=True)
-NETWORKPOLICIES = _row("networking.k8s.io/v1", "NetworkPolicy", "networkpolicies", "netpol")
-RUNTIMECLASSES = _row("node.k8s.io/v1", "RuntimeClass", "runtimeclasses", cluster=True)
+INGRESSES = _row("networking.k8s.io/v1", "Ingress", "ing", sub="status")
+INGRESSCLASSES = _row("networking.k8s.io/v1", "IngressClass", cluster=True)
+NETWORKPOLICIES = _row("networking.k8s.io/v1", "NetworkPolicy", "netpol")
+RUNTIMECLASSES = _row("node.k8s.io/v1", "RuntimeClass", cluster=True)
 
 BUILT_IN: tuple[Resource, ...] = tuple(
     value for value in list(globals().values()) if isinstance(value, Resource)
@@ -277,15 +197,15 @@ BUILT_IN: tuple[Resource, ...] = tuple(
 # Releases of Kubernetes that differ in what they serve; the first is meant where none is named.
 RELEASES = ("1.36", "1.37")
 POD_GROUPS_1_37, WORKLOADS = (
-    _row("scheduling.k8s.io/v1beta1", "PodGroup", "podgroups", sub="status"),
-    _row("scheduling.k8s.io/v1beta1", "Workload", "workloads"),
+    _row("scheduling.k8s.io/v1beta1", "PodGroup", sub="status"),
+    _row("scheduling.k8s.io/v1beta1", "Workload"),
 )
 _SINCE_1_37 = (
     POD_GROUPS_1_37,
     WORKLOADS,
-    _row("scheduling.k8s.io/v1alpha3", "PodGroup", "podgroups", sub="status"),
-    _row("scheduling.k8s.io/v1alpha3", "Workload", "workloads"),
-    _row("batch/v1", "Job", "jobs", sub="status", categories="all", typed_as="batch/v1/Job~1.37"),
+    _row("scheduling.k8s.io/v1alpha3", "PodGroup", sub="status"),
+    _row("scheduling.k8s.io/v1alpha3", "Workload"),
+    _row("batch/v1", "Job", sub="status", categories="all", typed_as="batch/v1/Job~1.37"),
 )
 
 

@@ -13,7 +13,6 @@ from scheduler.sandbox.kinds.amounts import value
 from scheduler.sandbox.kinds.kinds import (
     LIMITRANGES,
     NODES,
-    PODGROUPS,
     PODS,
     PRIORITYCLASSES,
     RUNTIMECLASSES,
@@ -36,7 +35,7 @@ def admit(store: "Store", pod: Object) -> None:
     _apply_limit_ranges(store, pod)
     _add_tolerations(spec)
     _apply_runtime_class(store, pod)
-    _apply_priority(store, pod)
+    apply_priority(store, PODS, pod)
     merge_match_label_keys(pod)
     if spec.get("nodeName"):
         labels = topology_labels(store, spec["nodeName"])
@@ -121,81 +120,41 @@ def containers(spec: Object) -> Iterator[Object]:
     yield from spec.get("containers") or ()
 
 
-def _apply_priority(store: "Store", pod: Object) -> None:
-    spec = pod["spec"]
-    name = spec.get("priorityClassName")
-    wanted, policy = 0, "PreemptLowerPriority"
-    found: Object | None = None
+def apply_priority(
+    store: "Store", resource: Resource, obj: Object, *, with_policy: bool = True
+) -> None:
+    """Resolve the priority class of a pod or PodGroup; what differs from its class is refused.
+
+    Of groups the class says since Kubernetes 1.37 as well whether they may evict others.
+    """
+    spec, name = obj["spec"], obj["spec"].get("priorityClassName")
+    found: Object = {}
     if name:
         stored = store.find(PRIORITYCLASSES, "", name)
         if stored is None:
-            raise forbidden(PODS, _pod_name(pod), f"no PriorityClass with name {name} was found")
+            text = f"no PriorityClass with name {name} was found"
+            raise forbidden(resource, _name_of(obj), text)
         found = stored.obj
-    else:
-        found = _default_class(store)
-        if found is not None:
-            spec["priorityClassName"] = found["metadata"]["name"]
-    if found is not None:
-        wanted = found.get("value", 0)
-        policy = found.get("preemptionPolicy") or policy
-    sent = spec.get("priority")
+    elif default := _default_class(store):
+        found = default
+        spec["priorityClassName"] = found["metadata"]["name"]
+    _impose(resource, obj, "priority", "integer value of priority", found.get("value", 0))
+    if with_policy:
+        policy = found.get("preemptionPolicy") or "PreemptLowerPriority"
+        _impose(resource, obj, "preemptionPolicy", "string value of PreemptionPolicy", policy)
+
+
+def _impose(resource: Resource, obj: Object, field: str, what: str, wanted: Any) -> None:
+    """Set a field to what the priority class says; who sent something else is refused."""
+    sent = obj["spec"].get(field)
     if sent is not None and sent != wanted:
-        raise forbidden(
-            PODS,
-            _pod_name(pod),
-            f"the integer value of priority ({sent}) must not be provided in pod spec; "
-            f"priority admission controller computed {wanted} from the given PriorityClass name",
-        )
-    spec["priority"] = wanted
-    if spec.get("preemptionPolicy") not in (None, policy):
-        raise forbidden(
-            PODS,
-            _pod_name(pod),
-            f"the string value of PreemptionPolicy ({spec['preemptionPolicy']}) must not be provided "
-            f"in pod spec; priority admission controller computed {policy} from the given "
-            "PriorityClass name",
-        )
-    spec["preemptionPolicy"] = policy
-
-
-def apply_group_priority(store: "Store", resource: Resource, group: Object) -> None:
-    """Resolve the priority class of a PodGroup; a number that differs from its class is refused.
-
-    Since Kubernetes 1.37 the class says as well whether the group may evict others.
-    """
-    spec, name = group["spec"], group["metadata"].get("name", "")
-    wanted, chosen = 0, spec.get("priorityClassName")
-    found: Object | None = None
-    if chosen:
-        stored = store.find(PRIORITYCLASSES, "", chosen)
-        if stored is None:
-            raise forbidden(PODGROUPS, name, f"no PriorityClass with name {chosen} was found")
-        found = stored.obj
-    else:
-        found = _default_class(store)
-        if found is not None:
-            spec["priorityClassName"] = found["metadata"]["name"]
-    if found is not None:
-        wanted = found.get("value", 0)
-    sent = spec.get("priority")
-    if sent is not None and sent != wanted:
+        kind = "pod" if resource is PODS else "pod group"
         text = (
-            f"the integer value of priority ({sent}) must not be provided in pod group spec; "
-            f"priority admission controller computed {wanted} from the given PriorityClass name"
+            f"the {what} ({sent}) must not be provided in {kind} spec; priority admission controller "
+            f"computed {wanted} from the given PriorityClass name"
         )
-        raise forbidden(PODGROUPS, name, text)
-    spec["priority"] = wanted
-    if resource.version == PODGROUPS.version:
-        return
-    policy = (found or {}).get("preemptionPolicy") or "PreemptLowerPriority"
-    named = spec.get("preemptionPolicy")
-    if named is not None and named != policy:
-        text = (
-            f"the string value of PreemptionPolicy ({named}) must not be provided in pod group spec; "
-            f"priority admission controller computed {policy} from the given PriorityClass name"
-        )
-        raise forbidden(resource, name, text)
-    spec["preemptionPolicy"] = policy
+        raise forbidden(resource, _name_of(obj), text)
+    obj["spec"][field] = wanted
 
 
 def _default_class(store: "Store") -> Object | None:
@@ -233,13 +192,13 @@ def _apply_runtime_class(store: "Store", pod: Object) -> None:
         if spec.get("overhead"):
             raise forbidden(
                 PODS,
-                _pod_name(pod),
+                _name_of(pod),
                 "pod rejected: Pod Overhead set without corresponding RuntimeClass defined Overhead",
             )
         return
     stored = store.find(RUNTIMECLASSES, "", name)
     if stored is None:
-        raise forbidden(PODS, _pod_name(pod), f'pod rejected: RuntimeClass "{name}" not found')
+        raise forbidden(PODS, _name_of(pod), f'pod rejected: RuntimeClass "{name}" not found')
     overhead = (stored.obj.get("overhead") or {}).get("podFixed")
     if overhead:
         spec["overhead"] = dict(overhead)
@@ -250,7 +209,7 @@ def _apply_runtime_class(store: "Store", pod: Object) -> None:
             if merged[key] != wanted:
                 raise forbidden(
                     PODS,
-                    _pod_name(pod),
+                    _name_of(pod),
                     f"conflict: runtimeClass.scheduling.nodeSelector[{key}] = {merged[key]}; "
                     f"pod.spec.nodeSelector[{key}] = {wanted}",
                 )
@@ -319,6 +278,6 @@ def _merge(term: Object, labels: Object, keys: list[str] | None, operator: str) 
         term["labelSelector"] = {**selector, "matchExpressions": expressions}
 
 
-def _pod_name(pod: Object) -> str:
-    meta = pod["metadata"]
+def _name_of(obj: Object) -> str:
+    meta = obj["metadata"]
     return str(meta.get("name") or meta.get("generateName") or "")

@@ -28,18 +28,15 @@ class Rules(Protocol):
 
     def grace_period_s(self, resource: Resource, obj: Object, asked: int | None, /) -> int | None:
         """Seconds until a deletion completes by itself; 0 deletes at once, None knows no grace."""
-        ...
 
     def mark_deleted(self, resource: Resource, obj: Object) -> None:
         """Change a fresh copy of an object whose deletion has begun."""
 
     def prune(self, resource: Resource, obj: Object, /) -> Sequence[str]:
         """Remove fields that a custom resource does not have; returns their paths."""
-        ...
 
     def printer_columns(self, resource: Resource, /) -> Sequence[Object]:
         """The columns that a custom resource's definition adds to tables."""
-        ...
 
     def scale_paths(self, resource: Resource, /) -> Object | None:
         """Where a custom resource keeps its replicas, None for built-in kinds."""

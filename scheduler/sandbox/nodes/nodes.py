@@ -37,15 +37,12 @@ class Alignment(Protocol):
 
     def admit(self, pod: Object) -> bool:
         """Take a pod in, or refuse it."""
-        ...
 
     def release(self, uid: str) -> None:
         """Let go of a pod that ended or went."""
-        ...
 
     def report(self, name: str, resource: Resource) -> Object:
         """Return what an agent on the node would write now."""
-        ...
 
 
 class Machine:

@@ -21,7 +21,6 @@ RACK_LABEL: Final = "topology.trellis.dev/rack"
 ZONE_LABEL: Final = "topology.kubernetes.io/zone"
 REGION_LABEL: Final = "topology.kubernetes.io/region"
 KUBELET_VERSION: Final = "v1.36.3"
-_GIB: Final = 1024**3
 
 
 class Image(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=True):

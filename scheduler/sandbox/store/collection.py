@@ -97,9 +97,6 @@ class Change:
         return self.stored.version
 
 
-Predicate = Callable[[Stored], bool]
-
-
 class Watch:
     """A position in a collection's history; `wake` is called once each time something arrives.
 

@@ -19,8 +19,6 @@ from scheduler.objects.pod import (
     Pod,
     ResourceRequirements,
     Toleration,
-    TopologySpreadConstraint,
-    Volume,
 )
 from scheduler.objects.quantity import resource_text
 from scheduler.plugins.nodeunschedulable import CORDON
@@ -141,22 +139,12 @@ def _without_node_affinity(pod: Pod) -> Pod:
 def _tolerations(taints: Sequence[Taint]) -> Iterator[Ask]:
     """Yield one ask per taint, and one for the rest where there are many."""
     for taint in taints[:MOST_TAINTS]:
-        if taint == CORDON:
-            yield Ask(
-                f"spec.tolerations[{taint_text(taint)}]",
-                "is not cordoned",
-                "if the node were not cordoned",
-                _tolerating((taint,)),
-                tolerates=(taint,),
-            )
-            continue
         text = taint_text(taint)
+        says, less = f"is free of the taint {text}", f"with a toleration of {text}"
+        if taint == CORDON:
+            says, less = "is not cordoned", "if the node were not cordoned"
         yield Ask(
-            f"spec.tolerations[{text}]",
-            f"is free of the taint {text}",
-            f"with a toleration of {text}",
-            _tolerating((taint,)),
-            tolerates=(taint,),
+            f"spec.tolerations[{text}]", says, less, _tolerating((taint,)), tolerates=(taint,)
         )
     rest = tuple(taints[MOST_TAINTS:])
     if rest:
@@ -207,7 +195,7 @@ def _without_term(kind: str, term: object) -> Edit:
         own = getattr(affinity, kind)
         if own is None:
             return pod
-        left = replace(own, required=tuple(one for one in own.required if one is not term))
+        left = replace(own, required=_all_but(term, own.required))
         return _with(pod, affinity=replace(affinity, **{kind: left}))
 
     return edit
@@ -218,16 +206,20 @@ def _spreading(pod: Pod) -> Iterator[Ask]:
         if one.when_unsatisfiable == "DoNotSchedule":
             field = f"spec.topologySpreadConstraints[{number}]"
             text = f"spread over {one.topology_key} (skew of {one.max_skew} at most)"
-            yield _satisfied(field, text, _without_spread(one))
+            yield _satisfied(field, text, _without("topology_spread_constraints", one))
 
 
-def _without_spread(constraint: TopologySpreadConstraint) -> Edit:
+def _without(field: str, entry: object) -> Edit:
+    """Return what leaves one entry out of a list of the spec."""
+
     def edit(pod: Pod) -> Pod:
-        all_of = pod.spec.topology_spread_constraints
-        left = tuple(one for one in all_of if one is not constraint)
-        return _with(pod, topology_spread_constraints=left)
+        return _with(pod, **{field: _all_but(entry, getattr(pod.spec, field))})
 
     return edit
+
+
+def _all_but(entry: object, entries: Iterable[object]) -> tuple[object, ...]:
+    return tuple(one for one in entries if one is not entry)
 
 
 def _ports(pod: Pod) -> Iterator[Ask]:
@@ -269,28 +261,14 @@ def _volumes(pod: Pod) -> Iterator[Ask]:
         claim = volume.persistent_volume_claim
         text = f"volume {volume.name}"
         text += f" (claim {claim.claim_name})" if claim is not None else ""
-        yield _satisfied(f"spec.volumes[{volume.name}]", text, _without_volume(volume))
-
-
-def _without_volume(volume: Volume) -> Edit:
-    def edit(pod: Pod) -> Pod:
-        return _with(pod, volumes=tuple(one for one in pod.spec.volumes if one is not volume))
-
-    return edit
+        yield _satisfied(f"spec.volumes[{volume.name}]", text, _without("volumes", volume))
 
 
 def _claims(pod: Pod) -> Iterator[Ask]:
     for claim in pod.spec.resource_claims:
         field = f"spec.resourceClaims[{claim.name}]"
-        yield _satisfied(field, f"resource claim {claim.name}", _without_claim(claim.name))
-
-
-def _without_claim(name: str) -> Edit:
-    def edit(pod: Pod) -> Pod:
-        claims = pod.spec.resource_claims
-        return _with(pod, resource_claims=tuple(one for one in claims if one.name != name))
-
-    return edit
+        edit = _without("resource_claims", claim)
+        yield _satisfied(field, f"resource claim {claim.name}", edit)
 
 
 def _with(pod: Pod, **fields: object) -> Pod:

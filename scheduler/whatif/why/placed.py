@@ -1,7 +1,5 @@
 """Why a node was chosen: the next best one, and which plugins made the difference. Pure."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 
 from scheduler.whatif.verdicts import NodeVerdict

@@ -1,7 +1,5 @@
 """Where a pod stands among those that wait, as its profile's sort plugin has it. Pure."""
 
-from __future__ import annotations
-
 from scheduler.base.clock import parse_rfc3339
 from scheduler.engine.engine import Engine
 from scheduler.engine.queue.pod import Where

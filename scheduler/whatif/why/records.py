@@ -1,7 +1,5 @@
 """The records of a why: plain data, whose JSON is part of that of `Explanation`."""
 
-from __future__ import annotations
-
 import msgspec
 
 

@@ -5,8 +5,6 @@ Asks are numbers; `fits(removed)` says whether the pod fits without these, None 
 returned was tried. Pure; called by `scheduler.whatif.why.pending`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import combinations
 

@@ -5,8 +5,6 @@ become the pods to leave. What cannot be said of a node is said of the pod. Noth
 the engine did not place.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 
 import numpy as np

@@ -3,8 +3,6 @@
 `scheduler.state.facts` has the vocabulary, `scheduler.engine.queue.hints` the rule.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from scheduler.engine.queue.hints import BY_ANYTHING, NO_NODES

@@ -1,0 +1,48 @@
+"""A verb's flags as one record, and the command that typer makes of it.
+
+The record says each flag once: its name, type, default and help. What the verb does stands in a module of
+its own, which is imported when the verb is called and not for its help; it gets the record as a whole.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterator
+from importlib import import_module
+from typing import Any, get_type_hints
+
+
+def command(flags: type[Any], work: str) -> Callable[..., Any]:
+    """Return the command of a NamedTuple of flags, whose docstring is its help.
+
+    `work` names the function that gets the record. A field that is such a record itself stands for its
+    fields: flags that several verbs have in common.
+    """
+    shared = {name: kind for name, kind in get_type_hints(flags).items() if _is_record(kind)}
+
+    def call(**given: Any) -> Any:
+        for name, kind in shared.items():
+            given[name] = kind(**{field: given.pop(field) for field in kind._fields})
+        module, _, function = work.rpartition(".")
+        return getattr(import_module(module), function)(flags(**given))
+
+    parameters = list(_parameters(flags))
+    call.__doc__ = flags.__doc__
+    call.__annotations__ = {one.name: one.annotation for one in parameters}
+    call.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    return call
+
+
+def _is_record(kind: Any) -> bool:
+    return hasattr(kind, "_fields")
+
+
+def _parameters(flags: type[Any]) -> Iterator[inspect.Parameter]:
+    for name, kind in get_type_hints(flags, include_extras=True).items():
+        if _is_record(kind):
+            yield from _parameters(kind)
+        else:
+            default = flags._field_defaults.get(name, inspect.Parameter.empty)
+            yield inspect.Parameter(
+                name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=kind
+            )
