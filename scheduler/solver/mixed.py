@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Sequence
-from typing import Literal
+from typing import Literal, TypeAlias
 
 import msgspec
 import numpy as np
@@ -24,9 +24,12 @@ from scheduler.solver.answer import NOTHING, Stage
 from scheduler.solver.instance import Limits, Rule
 from scheduler.solver.kinds import Mixed, MixedAnswer, MixedPreemption
 from scheduler.solver.mixedbounds import bounds
+from scheduler.solver.parts import Piece
+from scheduler.solver.pieces import split
 from scheduler.solver.tree import Ints
 
 MEANINGFUL_S = 0.02
+Rows: TypeAlias = tuple[tuple[int, ...], ...]
 
 
 def solve(group: Mixed, limits: Limits) -> MixedAnswer:
@@ -36,13 +39,10 @@ def solve(group: Mixed, limits: Limits) -> MixedAnswer:
     if found.counts is None:
         outcome: Literal["infeasible", "unknown"] = "infeasible" if found.is_proven else "unknown"
         return MixedAnswer(outcome, optimal=found.is_proven, seconds=_since(started))
-    wrong = checkkinds.problems(group, found.counts.tolist())
-    if wrong:
-        raise StateError(f"a wrong answer for unlike members: {'; '.join(wrong[:3])}")
+    counts, pieces = _checked(group, found.counts)
     is_proven = all(stage.proven for stage in found.stages)
-    counts = tuple(tuple(row) for row in found.counts.tolist())
     return MixedAnswer(
-        "placed", counts, optimal=is_proven, seconds=_since(started), stages=found.stages
+        "placed", counts, {}, is_proven, _since(started), stages=found.stages, pieces=pieces
     )
 
 
@@ -70,7 +70,18 @@ def evict(problem: MixedPreemption, limits: Limits) -> MixedAnswer:
             "infeasible" if is_proven else "unknown", optimal=is_proven, seconds=_since(started)
         )
     rows = tuple(tuple(row) for row in best[1].tolist())
-    return MixedAnswer("placed", rows, best[2], is_proven, _since(started))
+    pieces = tuple(split(group, rows) or ()) if group.parts else ()
+    return MixedAnswer("placed", rows, best[2], is_proven, _since(started), pieces=pieces)
+
+
+def _checked(group: Mixed, found: Ints) -> tuple[Rows, tuple[Piece, ...]]:
+    """Return the rows of a placement, and its pieces; StateError when it is none."""
+    rows = tuple(tuple(row) for row in found.tolist())
+    pieces = split(group, rows) if group.parts else []
+    wrong = checkkinds.problems(group, rows, pieces)
+    if wrong or pieces is None:
+        raise StateError(f"a wrong answer for unlike members: {'; '.join(wrong[:3])}")
+    return rows, tuple(pieces)
 
 
 class _Clock:
@@ -196,7 +207,7 @@ def objective_of(group: Mixed, counts: Ints) -> list[tuple[str, str, int]]:
 def _is_hopeless(group: Mixed) -> bool:
     """Whether these leaves have too little of something, all together."""
     room = group.room()
-    least = max(1, group.minimum)
+    least = group.least
     if int(room.sum()) < least:
         return True
     if least < group.wanted:
@@ -248,7 +259,8 @@ def _better(one: Found, other: Found) -> Found:
 def _guess(group: Mixed, *, is_filling: bool) -> Found:
     """Return what a descent finds, with no bound; nothing if it breaks a rule of a level."""
     counts = _descent(group, is_filling=is_filling)
-    if checkkinds.problems(group, counts.tolist()):
+    rows = counts.tolist()
+    if checkkinds.problems(group, rows, split(group, rows) if group.parts else ()):
         return Found(None)
     return _told(group, counts, [NOTHING] * len(objective_of(group, counts)))
 
