@@ -13,12 +13,12 @@ from scheduler.solver import check, checkparts
 from scheduler.solver.check import Path
 from scheduler.solver.classes import Between, Traffic
 from scheduler.solver.kinds import Mixed
-from scheduler.solver.parts import Piece
+from scheduler.solver.parts import PlacedPart
 
 Rows = Sequence[Sequence[int]]
 
 
-def problems(group: Mixed, counts: Rows, pieces: Sequence[Piece] | None = ()) -> list[str]:
+def problems(group: Mixed, counts: Rows, pieces: Sequence[PlacedPart] | None = ()) -> list[str]:
     """Return what is wrong with the counts by kind and leaf of a group of unlike members.
 
     `pieces` are those of a group with parts, None where no parts could have these pods.

@@ -10,11 +10,11 @@ from collections import Counter
 from collections.abc import Sequence
 
 from scheduler.solver.kinds import Mixed
-from scheduler.solver.parts import ROOT, Piece
+from scheduler.solver.parts import ROOT, PlacedPart
 
 
 def problems(
-    group: Mixed, counts: Sequence[Sequence[int]], pieces: Sequence[Piece] | None
+    group: Mixed, counts: Sequence[Sequence[int]], pieces: Sequence[PlacedPart] | None
 ) -> list[str]:
     """Return what is wrong with the parts of counts by kind and leaf, in words."""
     if pieces is None:
@@ -37,7 +37,7 @@ def problems(
     return found
 
 
-def _numbers(group: Mixed, pieces: Sequence[Piece]) -> list[str]:
+def _numbers(group: Mixed, pieces: Sequence[PlacedPart]) -> list[str]:
     """Return what is wrong with how many there are of each part, and in what they are."""
     found = []
     roots = [piece for piece in pieces if piece.parent == ROOT]
@@ -60,7 +60,7 @@ def _numbers(group: Mixed, pieces: Sequence[Piece]) -> list[str]:
     return found
 
 
-def _of_piece(group: Mixed, pieces: Sequence[Piece], at: int) -> list[str]:
+def _of_piece(group: Mixed, pieces: Sequence[PlacedPart], at: int) -> list[str]:
     piece, found = pieces[at], []
     one = group.parts[piece.part]
     own = [other for other in pieces if other.parent == at]
@@ -86,7 +86,7 @@ def _of_piece(group: Mixed, pieces: Sequence[Piece], at: int) -> list[str]:
     return found
 
 
-def _inside(pieces: Sequence[Piece], at: int) -> list[int]:
+def _inside(pieces: Sequence[PlacedPart], at: int) -> list[int]:
     """Return a piece and all that are in it."""
     found = {at: None}
     for number in range(at + 1, len(pieces)):
@@ -96,7 +96,7 @@ def _inside(pieces: Sequence[Piece], at: int) -> list[int]:
 
 
 def _units(
-    group: Mixed, pieces: Sequence[Piece], those: Sequence[int], level: int
+    group: Mixed, pieces: Sequence[PlacedPart], those: Sequence[int], level: int
 ) -> set[tuple[str, ...]]:
     leaves = {leaf for each in those for _, leaf, _ in pieces[each].pods}
     for each in those:

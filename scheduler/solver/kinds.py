@@ -16,7 +16,7 @@ from scheduler.solver import parts
 from scheduler.solver.answer import Stage
 from scheduler.solver.classes import Between, Costs, PodClass, Traffic
 from scheduler.solver.instance import Budget, Candidate, ElasticGroup, Instance, Leaf, Level, Record
-from scheduler.solver.parts import Part, Piece
+from scheduler.solver.parts import Part, PlacedPart
 from scheduler.solver.tree import Ints
 
 
@@ -169,7 +169,7 @@ class MixedAnswer(Record, frozen=True):
     optimal: bool = False
     seconds: float = 0.0
     stages: tuple[Stage, ...] = ()
-    pieces: tuple[Piece, ...] = ()
+    pieces: tuple[PlacedPart, ...] = ()
 
     @property
     def pods(self) -> int:

@@ -24,7 +24,7 @@ from scheduler.solver.answer import NOTHING, Stage
 from scheduler.solver.instance import Limits, Rule
 from scheduler.solver.kinds import Mixed, MixedAnswer, MixedPreemption
 from scheduler.solver.mixedbounds import bounds
-from scheduler.solver.parts import Piece
+from scheduler.solver.parts import PlacedPart
 from scheduler.solver.pieces import split
 from scheduler.solver.tree import Ints
 
@@ -74,7 +74,7 @@ def evict(problem: MixedPreemption, limits: Limits) -> MixedAnswer:
     return MixedAnswer("placed", rows, best[2], is_proven, _since(started), pieces=pieces)
 
 
-def _checked(group: Mixed, found: Ints) -> tuple[Rows, tuple[Piece, ...]]:
+def _checked(group: Mixed, found: Ints) -> tuple[Rows, tuple[PlacedPart, ...]]:
     """Return the rows of a placement, and its pieces; StateError when it is none."""
     rows = tuple(tuple(row) for row in found.tolist())
     pieces = split(group, rows) if group.parts else []

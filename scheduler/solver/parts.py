@@ -42,7 +42,7 @@ class Part(Record, frozen=True):
         return msgspec.structs.replace(self, held=tuple(self.held[leaf] for leaf in leaves))
 
 
-class Piece(Record, frozen=True):
+class PlacedPart(Record, frozen=True):
     """One part that is not left out, in the piece `parent`; its new pods as (kind, leaf, how many)."""
 
     part: int

@@ -14,7 +14,7 @@ from typing import TypeAlias
 
 from scheduler.solver import parts, tree
 from scheduler.solver.kinds import Mixed
-from scheduler.solver.parts import Piece
+from scheduler.solver.parts import PlacedPart
 
 Unit: TypeAlias = tuple[str, ...]
 # The fewest and the most like parts that the pods of a unit could be those of.
@@ -22,7 +22,7 @@ Range: TypeAlias = tuple[int, int]
 Rows: TypeAlias = Sequence[Sequence[int]]
 
 
-def split(group: Mixed, counts: Rows) -> list[Piece] | None:
+def split(group: Mixed, counts: Rows) -> list[PlacedPart] | None:
     """Return the parts with their pods, the root first and each behind the one it is in; None if there are none."""
     ranges = _Ranges(group, counts)
     roots = ranges.of(0)
@@ -31,7 +31,7 @@ def split(group: Mixed, counts: Rows) -> list[Piece] | None:
     ((unit, (fewest, _)),) = roots.items()
     if fewest > 1:
         return None
-    pieces: list[Piece] = [Piece(0)]
+    pieces: list[PlacedPart] = [PlacedPart(0)]
     _Dealer(group, counts, ranges, pieces).deal(0, unit, [0])
     return pieces
 
@@ -122,7 +122,9 @@ class _Ranges:
 class _Dealer:
     """Hands pods and parts to the parts they are in, from the root down."""
 
-    def __init__(self, group: Mixed, counts: Rows, ranges: _Ranges, pieces: list[Piece]) -> None:
+    def __init__(
+        self, group: Mixed, counts: Rows, ranges: _Ranges, pieces: list[PlacedPart]
+    ) -> None:
         self._parts = group.parts
         self._counts = counts
         self._ranges = ranges
@@ -140,7 +142,7 @@ class _Dealer:
             for own, many in _spread(units, wanted[at]):
                 first = len(self._pieces)
                 for _ in range(many):
-                    self._pieces.append(Piece(at, those[turn % len(those)]))
+                    self._pieces.append(PlacedPart(at, those[turn % len(those)]))
                     turn += 1
                 self.deal(at, own, range(first, first + many))
 
@@ -184,7 +186,7 @@ class _Dealer:
                     at += not there[at][1]
         for piece, found in pods.items():
             before = self._pieces[piece]
-            self._pieces[piece] = Piece(before.part, before.parent, tuple(found))
+            self._pieces[piece] = PlacedPart(before.part, before.parent, tuple(found))
 
 
 def _spread(units: dict[Unit, Range], wanted: int) -> Iterator[tuple[Unit, int]]:

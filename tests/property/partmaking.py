@@ -81,7 +81,8 @@ def _own(rng: Random, depth: int, around: int, above: int, kinds: list[Kind], le
 
 
 def _level(rng: Random, depth: int, above: int) -> int:
-    return rng.choice([-1, -1, *range(max(above, 0), depth - 1)])
+    found: int = rng.choice([-1, -1, *range(max(above, 0), depth - 1)])
+    return found
 
 
 def _counted(kinds: Sequence[Kind], parts: Sequence[Part]) -> Iterator[Kind]:

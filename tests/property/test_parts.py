@@ -11,7 +11,7 @@ import pytest
 
 from scheduler.solver import checkparts, mixed, mixedconflict
 from scheduler.solver.instance import Limits
-from scheduler.solver.parts import Piece
+from scheduler.solver.parts import PlacedPart
 from tests.property import partmaking, unlike
 from tests.property.test_certificates import batches
 from tests.property.test_unlike_members import harm
@@ -53,7 +53,7 @@ def test_a_part_that_is_not_whole_is_found_out(batch):
 
         assert not checkparts.problems(group, found.counts, pieces)
         assert checkparts.problems(group, found.counts, [*pieces[:at], without, *pieces[at + 1 :]])
-        assert checkparts.problems(group, found.counts, [*pieces, Piece(0)])
+        assert checkparts.problems(group, found.counts, [*pieces, PlacedPart(0)])
         broken += 1
     assert broken
 
