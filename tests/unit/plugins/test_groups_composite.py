@@ -298,3 +298,57 @@ def test_many_unlike_members_are_refused_by_name():
 
     (message,) = {one.message for one in done.pods}
     assert "its members are of 13 kinds" in message
+
+
+def victims(simulation):
+    """Return whom the pods and groups of a simulation evict."""
+    return {one.name for found in simulation.pods for one in found.victims}
+
+
+def important(objects):
+    """Return objects with a priority above that of others."""
+    for one in objects:
+        one["spec"]["priority"] = 9
+    return objects
+
+
+def test_a_composite_group_evicts_the_fewest_that_let_enough_of_it_in():
+    """Two of three replicas are needed: the two racks with one victim each, not the one with three."""
+    busy = [
+        *pods("one", 1, 2, on="a-0"),
+        *pods("two", 1, 2, on="b-0"),
+        *pods("more", 3, 1, on="c-0"),
+    ]
+    for one in busy:
+        del one["spec"]["schedulingGroup"]
+    replicas = [one for at in range(3) for one in replica(f"r{at}", "app", 3)]
+    nodes = [one for name in "abc" for one in rack(name, [5])]
+    done = place(*nodes, *busy, *important([composite("app", 2), *replicas]))
+
+    assert {"one-0", "two-0"} == victims(done)
+
+
+ONE, OTHER = {"r0-0", "r0-1"}, {"r1-0", "r1-1"}
+
+
+@pytest.mark.parametrize(
+    ("mode", "inner", "ways"),
+    [
+        ("all", "all", [ONE | OTHER]),
+        ("single", "all", [ONE, OTHER]),
+        ("single", "single", [{name} for name in sorted(ONE | OTHER)]),
+    ],
+)
+@pytest.mark.parametrize("is_group", [True, False])
+def test_what_goes_whole_is_evicted_whole(mode, inner, ways, is_group):
+    """The topmost group whose mode is `all`, for a group as for a pod on its own; else single pods."""
+    standing = [composite("app", 1, mode=mode)]
+    for at, name in enumerate(("r0", "r1")):
+        standing += [leaf(name, 2, "app", mode=inner), *pods(name, 2, on=f"a-{at}")]
+    asking = pods("vip", 1)
+    if is_group:
+        asking.append(leaf("vip", 1))
+    else:
+        del asking[0]["spec"]["schedulingGroup"]
+
+    assert victims(place(*rack("a", [2, 2]), *standing, *important(asking))) in ways
