@@ -19,7 +19,7 @@ import numpy as np
 
 from scheduler.base.clock import perf_s
 from scheduler.base.errors import StateError
-from scheduler.solver import checkkinds, tree
+from scheduler.solver import checkkinds, mixedalike, mixedstages, tree
 from scheduler.solver.answer import NOTHING, Stage
 from scheduler.solver.instance import Limits, Rule
 from scheduler.solver.kinds import Mixed, MixedAnswer, MixedPreemption
@@ -139,7 +139,16 @@ def _best(group: Mixed, limits: Limits, left_s: _Clock) -> Found:
         return _told(group, guess.counts, known)
     if left_s() < MEANINGFUL_S:
         return guess
-    return left_s.improved()(group, guess, known, limits, left_s)
+    made = tree.build(group.alike(), with_full=True)
+    alike = mixedalike.best(group, mixedstages.stages(group, made), limits, left_s())
+    if alike.is_none:
+        return Found(None, is_proven=True)
+    if alike.counts is not None:
+        own = _valid(group, alike.counts)
+        guess = _better(guess, own)
+        if own.counts is not None and tuple(own.values) == alike.values:
+            return _told(group, own.counts, alike.values)
+    return left_s.improved()(group, guess, known, alike.values, limits, left_s)
 
 
 def _in_one_unit(group: Mixed, level: int, limits: Limits, left_s: _Clock) -> Found:
@@ -258,7 +267,11 @@ def _better(one: Found, other: Found) -> Found:
 
 def _guess(group: Mixed, *, is_filling: bool) -> Found:
     """Return what a descent finds, with no bound; nothing if it breaks a rule of a level."""
-    counts = _descent(group, is_filling=is_filling)
+    return _valid(group, _descent(group, is_filling=is_filling))
+
+
+def _valid(group: Mixed, counts: Ints) -> Found:
+    """Return a placement with no bound; nothing if it breaks a rule."""
     rows = counts.tolist()
     if checkkinds.problems(group, rows, split(group, rows) if group.parts else ()):
         return Found(None)

@@ -14,10 +14,11 @@ from scheduler.solver.kinds import Kind, Mixed
 from scheduler.solver.mixed import objective_of
 from scheduler.solver.parts import Part
 from tests.property.groups import levels, paths
+from tests.property.unlike import rows_of
 
 Counts = tuple[tuple[int, ...], ...]
-# With more ways than this to fill one part, another group is made: each is looked at.
-MOST_WAYS = 300
+# With more ways than this to fill one part, or to place all pods, another group is made: each is looked at.
+MOST_WAYS, MOST_PLACEMENTS = 300, 30_000
 
 
 def parted(rng: Random) -> Mixed:
@@ -101,9 +102,11 @@ def _with_minimum(rng: Random, parts: Sequence[Part]) -> Iterator[Part]:
 
 
 def _is_small(group: Mixed) -> bool:
-    """Whether few ways fill each part, and not all parts together are many."""
+    """Whether few ways fill each part, and few all of them, whatever they need."""
+    if rows_of([kind.count for kind in group.kinds], len(group.paths)) > MOST_PLACEMENTS:
+        return False
     ways = [len(_ways(group, one, range(len(group.paths)))) for one in group.parts if one.kinds]
-    return max(ways) <= MOST_WAYS and sum(kind.count for kind in group.kinds) <= 9
+    return max(ways) <= MOST_WAYS
 
 
 def best(group: Mixed) -> list[int] | None:

@@ -202,8 +202,11 @@ def test_groups_are_counted_whole(ask, described, shape):
 
 def test_a_group_of_a_composite_group_is_no_shape(ask):
     """It says so; how often the whole tree fits is not counted."""
-    child = {**WORKLOAD_GROUP, "apiVersion": "scheduling.k8s.io/v1alpha3"}
-    child["spec"] = child["spec"] | {"parentCompositePodGroupName": "app"}
+    spec = {
+        "schedulingPolicy": {"gang": {"minCount": 2}},
+        "parentCompositePodGroupName": "app",
+    }
+    child = {**WORKLOAD_GROUP, "apiVersion": "scheduling.k8s.io/v1alpha3", "spec": spec}
     shape = [pod(f"g-{n}", spec={"schedulingGroup": {"podGroupName": "g"}}) for n in range(2)]
     code, _, said = ask(CLUSTER, [child, *shape])
 
