@@ -121,7 +121,7 @@ class Engine:
             incoming=observation.incoming,
             grouping=grouping(profiles),
             pods=queued,
-            group_of=handle.group_of,
+            is_member=handle.is_member,
         )
         self.bindings = bindings = Bindings(
             outbox, observation, queues, waiting, Room(cluster), settings.extenders, changes
@@ -163,7 +163,9 @@ class Engine:
         steps = GroupSteps(
             bindings, nominations, self.preemptions, outbox, observation, intake, attempts
         )
-        self.groups = Groups(handle.planners, attempts, members, queues, self.suspended, steps)
+        self.groups = Groups(
+            handle.planners, attempts, members, queues, self.suspended, steps, handle.group_of
+        )
         self.extender_attempts = ExtenderAttempts(
             settings.extenders, self.suspended, queues, attempts, observation, outbox
         )
@@ -276,7 +278,7 @@ class Engine:
         """Try one pod, on its own or with its group."""
         started_s = self.observation.now_s()
         if not queued.pod.is_terminating:
-            if queued.group:
+            if queued.is_member:
                 self.groups.begin(queued, now)
                 return
             if self.extender_attempts.is_needed and self.extender_attempts.begin(

@@ -74,6 +74,10 @@ class EngineHandle:
                 self._shared.observation.fault(planner.name, "GroupOf", error)
             return ""
 
+    def is_member(self, pod: Pod) -> bool:
+        """Whether a pod is decided with others; of which group it is may change, this does not."""
+        return bool(self.group_of(pod))
+
     def group_priority(self, key: str, pods: Sequence[Pod]) -> int:
         """Return the priority that counts for waiting members of a group."""
         return self.planners[pods[0].spec.scheduler_name].group_priority(key, pods)

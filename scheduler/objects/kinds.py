@@ -19,7 +19,7 @@ from scheduler.objects.node import Node
 from scheduler.objects.nodemetric import NodeMetric
 from scheduler.objects.numa import NodeResourceTopology
 from scheduler.objects.pod import Pod
-from scheduler.objects.podgroup import PodGroup, WorkloadGroup
+from scheduler.objects.podgroup import CompositePodGroup, PodGroup, WorkloadGroup
 from scheduler.objects.policy import PodDisruptionBudget
 from scheduler.objects.storage import (
     CSIDriver,
@@ -120,6 +120,7 @@ def _versions(
 WORKLOAD_GROUPS = _versions(
     WORKLOAD_GROUP_API, ("v1beta1", "v1alpha3", "v1alpha2"), "podgroups", WorkloadGroup, "PodGroup"
 )
+COMPOSITE_GROUP = _optional(WORKLOAD_GROUP_API, "v1alpha3", "compositepodgroups", CompositePodGroup)
 KUEUE_TOPOLOGIES = _versions(
     "kueue.x-k8s.io", ("v1beta2", "v1beta1", "v1alpha1"), "topologies", KueueTopology, "Topology",
     name="KueueTopology", namespaced=False,
@@ -163,6 +164,7 @@ WATCHED: tuple[Kind, ...] = (
     TOPOLOGY_CONFIG_MAP,
     _optional("scheduling.x-k8s.io", "v1alpha1", "podgroups", PodGroup),
     *WORKLOAD_GROUPS,
+    COMPOSITE_GROUP,
     *KUEUE_TOPOLOGIES,
     _optional("appgroup.diktyo.x-k8s.io", "v1alpha1", "appgroups", AppGroup),
     _optional("networktopology.diktyo.x-k8s.io", "v1alpha1", "networktopologies", NetworkTopology),

@@ -1,5 +1,7 @@
 """PodGroups: that of scheduling.x-k8s.io (coscheduling) and those of scheduling.k8s.io, all versions.
 
+CompositePodGroups (1.37) put PodGroups, and one another, into trees.
+
 Kubernetes' own PodGroup has been served as v1alpha2 (1.36), v1alpha3 and v1beta1 (1.37). One struct reads
 all of them: where their spellings differ (`disruptionMode`), the field takes either. Plain fields and
 look-ups; what they ask for is worked out in scheduler.plugins.groups.sources.
@@ -81,6 +83,13 @@ class PodResourceClaimStatus(Object, frozen=True):
     resource_claim_name: str | None = None
 
 
+class WorkloadReference(Object, frozen=True):
+    """The template in a Workload that a group was made from."""
+
+    workload_name: str = ""
+    template_name: str = ""
+
+
 class WorkloadGroupSpec(Object, frozen=True):
     """What a PodGroup of scheduling.k8s.io asks for.
 
@@ -94,6 +103,8 @@ class WorkloadGroupSpec(Object, frozen=True):
     priority: Int32 | None = None
     preemption_policy: str = ""
     resource_claims: tuple[PodResourceClaim, ...] = ()
+    parent_composite_pod_group_name: str = ""
+    workload_ref: WorkloadReference | None = None
 
 
 class WorkloadGroupStatus(Object, frozen=True):
@@ -108,6 +119,43 @@ class WorkloadGroup(Object, frozen=True):
 
     metadata: AnnotatedMeta = AnnotatedMeta()
     spec: WorkloadGroupSpec = WorkloadGroupSpec()
+    status: WorkloadGroupStatus = WorkloadGroupStatus()
+
+    def condition(self, kind: str) -> Condition | None:
+        """Return the condition of type `kind`, or None."""
+        return next((one for one in self.status.conditions if one.type == kind), None)
+
+
+class CompositeGangPolicy(Object, frozen=True):
+    """At least `min_group_count` of the groups in it are placed at the same time, or none."""
+
+    min_group_count: Int32 = 0
+
+
+class CompositePolicy(Object, frozen=True):
+    """One of the two is set."""
+
+    basic: BasicPolicy | None = None
+    gang: CompositeGangPolicy | None = None
+
+
+class CompositeGroupSpec(Object, frozen=True):
+    """What a CompositePodGroup asks for; the groups in it name it as their parent."""
+
+    parent_composite_pod_group_name: str = ""
+    workload_ref: WorkloadReference | None = None
+    scheduling_policy: CompositePolicy = CompositePolicy()
+    scheduling_constraints: SchedulingConstraints = SchedulingConstraints()
+    disruption_mode: Any = None
+    priority: Int32 | None = None
+    preemption_policy: str = ""
+
+
+class CompositePodGroup(Object, frozen=True):
+    """A CompositePodGroup of scheduling.k8s.io: a group of groups."""
+
+    metadata: AnnotatedMeta = AnnotatedMeta()
+    spec: CompositeGroupSpec = CompositeGroupSpec()
     status: WorkloadGroupStatus = WorkloadGroupStatus()
 
     def condition(self, kind: str) -> Condition | None:

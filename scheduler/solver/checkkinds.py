@@ -9,17 +9,21 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Sequence
 
-from scheduler.solver import check
+from scheduler.solver import check, checkparts
 from scheduler.solver.check import Path
 from scheduler.solver.classes import Between, Traffic
 from scheduler.solver.kinds import Mixed
+from scheduler.solver.parts import PlacedPart
 
 Rows = Sequence[Sequence[int]]
 
 
-def problems(group: Mixed, counts: Rows) -> list[str]:
-    """Return what is wrong with the counts by kind and leaf of a group of unlike members."""
-    found = []
+def problems(group: Mixed, counts: Rows, pieces: Sequence[PlacedPart] | None = ()) -> list[str]:
+    """Return what is wrong with the counts by kind and leaf of a group of unlike members.
+
+    `pieces` are those of a group with parts, None where no parts could have these pods.
+    """
+    found = checkparts.problems(group, counts, pieces) if group.parts else []
     for number, (kind, row) in enumerate(zip(group.kinds, counts, strict=True)):
         if sum(row) > kind.count:
             found.append(f"{sum(row)} pods of kind {number}, there are {kind.count}")

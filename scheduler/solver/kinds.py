@@ -12,9 +12,11 @@ from typing import Literal
 import msgspec
 import numpy as np
 
+from scheduler.solver import parts
 from scheduler.solver.answer import Stage
 from scheduler.solver.classes import Between, Costs, PodClass, Traffic
 from scheduler.solver.instance import Budget, Candidate, ElasticGroup, Instance, Leaf, Level, Record
+from scheduler.solver.parts import Part, PlacedPart
 from scheduler.solver.tree import Ints
 
 
@@ -48,6 +50,7 @@ class Mixed(Record, frozen=True):
     on a leaf already (empty: none). At least `minimum` pods are to be placed beside those.
     Classes have rules of their own and `between` them; `traffic` makes them cost what `costs` says.
     Nothing is wished for on levels in `unwished` (from 0); numbers and hard rules bind there as elsewhere.
+    A group of groups has `parts`, in each of its kinds one, and no classes.
     """
 
     kinds: tuple[Kind, ...]
@@ -63,6 +66,13 @@ class Mixed(Record, frozen=True):
     traffic: tuple[Traffic, ...] = ()
     costs: Costs = Costs()
     unwished: tuple[int, ...] = ()
+    parts: tuple[Part, ...] = ()
+
+    @property
+    def least(self) -> int:
+        """Return how many pods are placed at least: the minimum, and what its parts need."""
+        needed = parts.least(self.parts) if self.parts else 1
+        return max(1, self.minimum, needed)
 
     @property
     def wanted(self) -> int:
@@ -82,7 +92,7 @@ class Mixed(Record, frozen=True):
             for path, there, most in zip(self.paths, held, room.tolist(), strict=True)
         )
         size = self.wanted + sum(held)
-        least = sum(held) + max(1, self.minimum)
+        least = sum(held) + self.least
         return Instance(self.levels, leaves, size, minimum=least if 0 < least < size else 0)
 
     def room(self, *, is_emptied: bool = False) -> Ints:
@@ -133,6 +143,7 @@ class Mixed(Record, frozen=True):
             self.traffic,
             self.costs.part(leaves),
             self.unwished,
+            tuple(one.among(leaves) for one in self.parts),
         )
 
 
@@ -147,7 +158,10 @@ class MixedPreemption(Record, frozen=True):
 
 
 class MixedAnswer(Record, frozen=True):
-    """How many pods of each kind go to each leaf, whom that evicts, and whether better is out of reach."""
+    """How many pods of each kind go to each leaf, whom that evicts, and whether better is out of reach.
+
+    `pieces` say of a group with parts which of the pods are whose.
+    """
 
     outcome: Literal["placed", "infeasible", "unknown"]
     counts: tuple[tuple[int, ...], ...] = ()
@@ -155,6 +169,7 @@ class MixedAnswer(Record, frozen=True):
     optimal: bool = False
     seconds: float = 0.0
     stages: tuple[Stage, ...] = ()
+    pieces: tuple[PlacedPart, ...] = ()
 
     @property
     def pods(self) -> int:

@@ -12,21 +12,24 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Sequence
-from typing import Literal
+from typing import Literal, TypeAlias
 
 import msgspec
 import numpy as np
 
 from scheduler.base.clock import perf_s
 from scheduler.base.errors import StateError
-from scheduler.solver import checkkinds, tree
+from scheduler.solver import checkkinds, mixedalike, mixedstages, tree
 from scheduler.solver.answer import NOTHING, Stage
 from scheduler.solver.instance import Limits, Rule
 from scheduler.solver.kinds import Mixed, MixedAnswer, MixedPreemption
 from scheduler.solver.mixedbounds import bounds
+from scheduler.solver.parts import PlacedPart
+from scheduler.solver.pieces import split
 from scheduler.solver.tree import Ints
 
 MEANINGFUL_S = 0.02
+Rows: TypeAlias = tuple[tuple[int, ...], ...]
 
 
 def solve(group: Mixed, limits: Limits) -> MixedAnswer:
@@ -36,13 +39,10 @@ def solve(group: Mixed, limits: Limits) -> MixedAnswer:
     if found.counts is None:
         outcome: Literal["infeasible", "unknown"] = "infeasible" if found.is_proven else "unknown"
         return MixedAnswer(outcome, optimal=found.is_proven, seconds=_since(started))
-    wrong = checkkinds.problems(group, found.counts.tolist())
-    if wrong:
-        raise StateError(f"a wrong answer for unlike members: {'; '.join(wrong[:3])}")
+    counts, pieces = _checked(group, found.counts)
     is_proven = all(stage.proven for stage in found.stages)
-    counts = tuple(tuple(row) for row in found.counts.tolist())
     return MixedAnswer(
-        "placed", counts, optimal=is_proven, seconds=_since(started), stages=found.stages
+        "placed", counts, {}, is_proven, _since(started), stages=found.stages, pieces=pieces
     )
 
 
@@ -70,7 +70,18 @@ def evict(problem: MixedPreemption, limits: Limits) -> MixedAnswer:
             "infeasible" if is_proven else "unknown", optimal=is_proven, seconds=_since(started)
         )
     rows = tuple(tuple(row) for row in best[1].tolist())
-    return MixedAnswer("placed", rows, best[2], is_proven, _since(started))
+    pieces = tuple(split(group, rows) or ()) if group.parts else ()
+    return MixedAnswer("placed", rows, best[2], is_proven, _since(started), pieces=pieces)
+
+
+def _checked(group: Mixed, found: Ints) -> tuple[Rows, tuple[PlacedPart, ...]]:
+    """Return the rows of a placement, and its pieces; StateError when it is none."""
+    rows = tuple(tuple(row) for row in found.tolist())
+    pieces = split(group, rows) if group.parts else []
+    wrong = checkkinds.problems(group, rows, pieces)
+    if wrong or pieces is None:
+        raise StateError(f"a wrong answer for unlike members: {'; '.join(wrong[:3])}")
+    return rows, tuple(pieces)
 
 
 class _Clock:
@@ -128,7 +139,16 @@ def _best(group: Mixed, limits: Limits, left_s: _Clock) -> Found:
         return _told(group, guess.counts, known)
     if left_s() < MEANINGFUL_S:
         return guess
-    return left_s.improved()(group, guess, known, limits, left_s)
+    made = tree.build(group.alike(), with_full=True)
+    alike = mixedalike.best(group, mixedstages.stages(group, made), limits, left_s())
+    if alike.is_none:
+        return Found(None, is_proven=True)
+    if alike.counts is not None:
+        own = _valid(group, alike.counts)
+        guess = _better(guess, own)
+        if own.counts is not None and tuple(own.values) == alike.values:
+            return _told(group, own.counts, alike.values)
+    return left_s.improved()(group, guess, known, alike.values, limits, left_s)
 
 
 def _in_one_unit(group: Mixed, level: int, limits: Limits, left_s: _Clock) -> Found:
@@ -196,7 +216,7 @@ def objective_of(group: Mixed, counts: Ints) -> list[tuple[str, str, int]]:
 def _is_hopeless(group: Mixed) -> bool:
     """Whether these leaves have too little of something, all together."""
     room = group.room()
-    least = max(1, group.minimum)
+    least = group.least
     if int(room.sum()) < least:
         return True
     if least < group.wanted:
@@ -247,8 +267,13 @@ def _better(one: Found, other: Found) -> Found:
 
 def _guess(group: Mixed, *, is_filling: bool) -> Found:
     """Return what a descent finds, with no bound; nothing if it breaks a rule of a level."""
-    counts = _descent(group, is_filling=is_filling)
-    if checkkinds.problems(group, counts.tolist()):
+    return _valid(group, _descent(group, is_filling=is_filling))
+
+
+def _valid(group: Mixed, counts: Ints) -> Found:
+    """Return a placement with no bound; nothing if it breaks a rule."""
+    rows = counts.tolist()
+    if checkkinds.problems(group, rows, split(group, rows) if group.parts else ()):
         return Found(None)
     return _told(group, counts, [NOTHING] * len(objective_of(group, counts)))
 

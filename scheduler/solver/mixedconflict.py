@@ -15,6 +15,7 @@ from scheduler.solver.answer import Advice, Conflict
 from scheduler.solver.classes import Between, ClassRule, PodClass
 from scheduler.solver.instance import Instance, Level, Limits
 from scheduler.solver.kinds import Mixed
+from scheduler.solver.parts import Part
 
 MEMBERS = Conflict("", "the members' own rules", "")
 
@@ -44,7 +45,7 @@ def explain(group: Mixed, limits: Limits | None = None) -> Advice:
     if fits(rules):
         return Advice(())
     if not fits(frozenset()):
-        return Advice((Conflict("", "size", str(max(1, group.minimum))),))
+        return Advice((Conflict("", "size", str(with_rules(group, frozenset()).least)),))
     return conflict.smallest(rules_of(group), fits, late)
 
 
@@ -64,6 +65,8 @@ def rules_of(group: Mixed) -> list[Conflict]:
     for one in group.classes:
         numbers = {"minimum": one.minimum, "maximum": one.maximum}
         found += [Conflict(one.name, key, str(n)) for key, n in numbers.items() if n > 0]
+    for part in group.parts:
+        found += _of_part(group, part)
     return [*dict.fromkeys(found), *([MEMBERS] if group.apart else [])]
 
 
@@ -93,7 +96,27 @@ def with_rules(group: Mixed, kept: frozenset[Conflict]) -> Mixed:
         apart=group.apart if MEMBERS in kept else (),
         traffic=(),
         unwished=tuple(range(len(group.levels))),
+        parts=tuple(
+            msgspec.structs.replace(
+                one,
+                minimum=one.minimum
+                if Conflict(one.name, "minimum", str(one.minimum)) in kept
+                else 1,
+                level=one.level if _unit_of(group, one) in kept else -1,
+            )
+            for one in group.parts
+        ),
     )
+
+
+def _of_part(group: Mixed, part: Part) -> list[Conflict]:
+    """Return what a part asks for that could be given up."""
+    found = [_unit_of(group, part)] if part.level >= 0 else []
+    return found + [Conflict(part.name, "minimum", str(part.minimum))] * (part.minimum > 1)
+
+
+def _unit_of(group: Mixed, part: Part) -> Conflict:
+    return Conflict(part.name, "in one", group.levels[part.level].name)
 
 
 def _of_level(level: Level) -> list[Conflict]:

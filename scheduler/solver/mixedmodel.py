@@ -17,6 +17,7 @@ from ortools.sat.python import cp_model
 from scheduler.solver import mixedstages
 from scheduler.solver.kinds import Mixed
 from scheduler.solver.mixedclasses import ClassModel
+from scheduler.solver.mixedparts import PartModel
 from scheduler.solver.tree import Ints, Tree, allowed, build
 from scheduler.solver.variables import domain
 
@@ -47,6 +48,7 @@ class MixedModel:
         self._keep_apart()
         self._thin_excluded()
         self.classes = ClassModel(self.cp, group, self.tree, self.x)
+        self.parts = PartModel(self.cp, group, self.tree, self.x)
         if freeing is None and not is_summed:
             self._order_like_leaves()
 

@@ -269,4 +269,8 @@ def _summed(group: Mixed, found: Sequence[Cell]) -> Mixed:
         classes=tuple(classes),
         between=tuple(rule for rule in group.between if rule.level != last),
         costs=msgspec.structs.replace(part.costs, steps=part.costs.steps[:last]),
+        parts=tuple(
+            msgspec.structs.replace(one, held=summed(one.held)) if one.held else one
+            for one in group.parts
+        ),
     )

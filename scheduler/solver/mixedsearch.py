@@ -25,19 +25,25 @@ def improved(
     group: Mixed,
     guess: Found,
     bounds: Sequence[int],
+    alike: Sequence[int],
     limits: Limits,
     left_s: Callable[[], float],
 ) -> Found:
-    """Return the best placement stage by stage, from what is known; `bounds` follow from the room."""
+    """Return the best placement stage by stage, from what is known.
+
+    `bounds` follow from the room. `alike` are those of the first stages for pods that are alike: each
+    holds while all before it are met.
+    """
     found = mixedpatterns.cells(group)
     model = MixedModel(group) if found is None else mixedpatterns.PatternModel(group, found)
     best = guess.counts
     if best is not None:
         model.hint(best)
     told: list[Stage] = []
-    for at, (stage, known) in enumerate(
-        zip(mixedstages.stages(group, model.tree), bounds, strict=True)
-    ):
+    for at, stage in enumerate(mixedstages.stages(group, model.tree)):
+        known = bounds[at]
+        if at < len(alike) and all(one.value == alike[before] for before, one in enumerate(told)):
+            known = max(known, alike[at])
         value = None if best is None else objective_of(group, best)[at][2]
         lower = known
         expression = None if value == known else model.expression(stage)

@@ -69,6 +69,10 @@ def _group(snapshot: Snapshot, key: str, members: Sequence[Pod]) -> Shape:
     spec = sources.read(*described[0])
     if isinstance(spec, ObjectError):
         raise InputError(spec.message, where=where)
+    if sources.parent(*described[0]):
+        raise InputError(
+            f"the group {spec.key} is in another group: it is placed with that alone", where=where
+        )
     if len(members) < spec.size:
         raise InputError(
             f"the group {spec.key} needs {spec.size} members, {len(members)} are given", where=where

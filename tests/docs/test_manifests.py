@@ -4,6 +4,7 @@ import pytest
 
 from scheduler.base.clock import RealClock
 from scheduler.sandbox import manifests
+from scheduler.sandbox.kinds.kinds import RELEASES
 from scheduler.sandbox.start import new_store
 from tests.docs.pages import ROOT, blocks
 
@@ -25,7 +26,8 @@ SHOWN = [
 )
 def test_a_manifest_is_applied(page: str, text: str):
     """Fields of the server's kinds, spelled as it spells them, and a name."""
-    store = new_store(RealClock())
+    is_later = "scheduling.k8s.io/v1alpha3" in text
+    store = new_store(RealClock(), release=RELEASES[is_later])
     done = [manifests.apply(store, one) for one in manifests.parse(text, page)]
 
     assert done

@@ -43,3 +43,27 @@ def test_the_page_shows_the_example(name):
     shown = [next(yaml.safe_load_all(block.text)) for block in blocks(PAGE, "yaml")]
 
     assert unlike.group(name) in shown
+
+
+def test_groups_in_a_group_stand_as_the_page_says():
+    """Each of the three replicas in one rack; with room for two, the third stays out whole."""
+    (root, *_), members = unlike.objects("composite"), unlike.pods("composite")
+    groups = [one for one in unlike.objects("composite") if one["kind"].endswith("PodGroup")]
+    done = place(*NODES, *groups, *members)
+    where = {pod: int(at[1:]) % 3 for pod, at in results(done).items()}
+
+    assert "CompositePodGroup" == root["kind"]
+    for at in range(3):
+        assert 4 == sum(pod.split("-")[1] == str(at) for pod in where)
+        assert 1 == len({rack for pod, rack in where.items() if pod.split("-")[1] == str(at)})
+
+    few = results(place(*NODES[:5], *groups, *members))
+    assert 4 == sum(at == "Unschedulable" for at in few.values())
+
+
+def test_the_page_shows_the_groups_in_a_group():
+    """The root and the first PodGroup are those of the file."""
+    shown = [one for block in blocks(PAGE, "yaml") for one in yaml.safe_load_all(block.text)]
+
+    for one in unlike.objects("composite")[:2]:
+        assert one in shown

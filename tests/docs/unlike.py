@@ -14,23 +14,27 @@ Json = dict[str, Any]
 Places = Mapping[str, tuple[str, str]]
 
 
+def objects(name: str) -> list[Json]:
+    """Return all objects of an example."""
+    return list(yaml.safe_load_all((EXAMPLES / f"{name}.yaml").read_text()))
+
+
 def group(name: str) -> Json:
     """Return the PodGroup of an example."""
-    found: Json = next(yaml.safe_load_all((EXAMPLES / f"{name}.yaml").read_text()))
-    return found
+    return objects(name)[0]
 
 
 def pods(name: str) -> list[Json]:
     """Return the pods of an example; a Job's as its controller would make them, but for the names."""
     made = []
-    for one in yaml.safe_load_all((EXAMPLES / f"{name}.yaml").read_text()):
+    for one in objects(name):
         meta = one["metadata"]
         if one["kind"] == "Pod":
             made.append(one)
         elif one["kind"] == "Job":
             template = one["spec"]["template"]
             for number in range(one["spec"].get("parallelism", 1)):
-                mine = template["metadata"] | {"name": f"{meta['name']}-{number}"}
+                mine = template.get("metadata", {}) | {"name": f"{meta['name']}-{number}"}
                 made.append({"kind": "Pod", "apiVersion": "v1", **template, "metadata": mine})
     return made
 

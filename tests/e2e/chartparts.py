@@ -14,6 +14,7 @@ from scheduler.base.clock import RealClock, rfc3339
 from tests.apiserver.processes import free_ports
 from tests.chart.test_chart import render
 from tests.e2e.chartworld import EXAMPLES, PODS, RELEASE, Json, Server
+from tests.unit.plugins.compositeworld import composite, leaf
 
 NETWORK = "/apis/networktopology.diktyo.x-k8s.io/v1alpha1/namespaces/default/networktopologies"
 SLICES = "/apis/trellis.dev/v1alpha1/namespaces/default/networktopologyslices"
@@ -92,6 +93,28 @@ async def measured_by_prometheus(server: Server) -> None:
 
 def _origins(slices: Json) -> list[Any]:
     return [one["origins"] for one in slices["items"]]
+
+
+async def composite_groups(server: Server) -> None:
+    """A composite group of two gangs of one, as Kubernetes 1.37 serves them; all three are told that they are placed."""
+    root = "/apis/scheduling.k8s.io/v1alpha3/namespaces/default"
+    named = ("podgroups/one", "podgroups/two", "compositepodgroups/app")
+    for one in (composite("app", 2), leaf("one", 1, "app"), leaf("two", 1, "app")):
+        meta = {"name": one["metadata"]["name"]}
+        await server.post(f"{root}/{one['kind'].lower()}s", {**one, "metadata": meta})
+    container = {"name": "c", "image": "pause:3", "resources": {"requests": {"cpu": "10m"}}}
+    for name in ("one", "two"):
+        group = {"schedulingGroup": {"podGroupName": name}}
+        spec = {"schedulerName": "trellis", "containers": [container], **group}
+        pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name}, "spec": spec}
+        await server.post(PODS, pod)
+
+    def is_placed(found: Json) -> bool:
+        told = found.get("status", {}).get("conditions", ())
+        return any(one["status"] == "True" for one in told)
+
+    for path in named:
+        await server.until(f"{root}/{path}", is_placed)
 
 
 async def kueue(server: Server) -> None:

@@ -20,6 +20,7 @@ from scheduler.kube.client import ApiClient
 from scheduler.kube.credentials import Credentials
 from scheduler.objects.node import Node, NodeMeta
 from scheduler.sandbox.api.server import ApiServer
+from scheduler.sandbox.kinds.kinds import RELEASES
 from scheduler.sandbox.start import new_store
 from scheduler.state.cluster import Cluster
 from scheduler.state.view import LiveView
@@ -212,8 +213,8 @@ def count_is(count: int) -> Callable[[Json], bool]:
 
 
 @asynccontextmanager
-async def sandbox(tmp_path: Path) -> AsyncIterator[Path]:
-    store = new_store(RealClock(), with_crds=False)
+async def sandbox(tmp_path: Path, release: str = RELEASES[0]) -> AsyncIterator[Path]:
+    store = new_store(RealClock(), with_crds=False, release=release)
     async with ApiServer(store) as server:
         yield server.kubeconfig(tmp_path / "kubeconfig")
 

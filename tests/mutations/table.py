@@ -76,6 +76,27 @@ MUTATIONS: Final = (
         (ALONE, "-k", "promised"),
     ),
     Mutation(
+        "a part of a group starts with fewer pods than it needs",
+        WHOLE, "scheduler/solver/mixedparts.py",
+        "cp.add(sum(pods) >= needed * many)",
+        "cp.add(sum(pods) >= many)",
+        ("tests/property/test_parts.py",),
+    ),
+    Mutation(
+        "a group in a group goes on without those above it",
+        WHOLE, f"{_GROUPS}members.py",
+        "return key if key not in self._around else self.above(key)[-1]",
+        "return key",
+        ("tests/unit/plugins/test_groups_composite.py",),
+    ),
+    Mutation(
+        "a group that goes whole is not looked for above",
+        WHOLE, f"{_GROUPS}describing.py",
+        "if isinstance(spec, ObjectError) or spec.goes_whole:",
+        "if isinstance(spec, ObjectError):",
+        ("tests/unit/plugins/test_groups_composite.py", "-k", "evicted_whole"),
+    ),
+    Mutation(
         "what is set aside for a claim is forgotten when another's use of it is shown",
         OBJECTS, "scheduler/plugins/dynamicresources/catalog.py",
         "            self._put(identity(new), self._pending[identity(new)])\n"
@@ -86,7 +107,7 @@ MUTATIONS: Final = (
     Mutation(
         "a member that another gate holds keeps its group waiting",
         OBJECTS, "scheduler/engine/group/groups.py",
-        "self._members.drop(queued.group, queued.uid)",
+        "self._members.drop(key, queued.uid)",
         "pass",
         (CLAIMED,),
     ),

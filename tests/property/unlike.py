@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from math import comb, prod
 from random import Random
 
@@ -199,7 +199,14 @@ def preemption(rng: Random, asked: Mixed) -> MixedPreemption:
     return MixedPreemption(asked, tuple(candidates), elastic=elastic)
 
 
-def least_harm(problem: MixedPreemption) -> tuple[int, ...] | None:
+def fits(group: Mixed) -> bool:
+    """Return whether there is any placement."""
+    return next(placements(group), None) is not None
+
+
+def least_harm(
+    problem: MixedPreemption, fits: Callable[[Mixed], bool] = fits
+) -> tuple[int, ...] | None:
     """Return the least harm of all ways to make room: pods by priority, then evictions; None without one."""
     best = None
     counts = [range(one.count + 1) for one in problem.candidates]
@@ -222,6 +229,6 @@ def least_harm(problem: MixedPreemption) -> tuple[int, ...] | None:
                     have + n * more for have, more in zip(free[leaf], amounts, strict=True)
                 ]
         emptied = msgspec.structs.replace(problem.group, free=tuple(map(tuple, free)))
-        if next(placements(emptied), None) is not None:
+        if fits(emptied):
             best = harm
     return best

@@ -35,7 +35,9 @@ class Nominations:
         self._pods: dict[str, dict[str, Pod]] = {}
         self._changed: set[str] = set()
         # Nominated members by the key of their group and by uid, and what has been found to count for them.
+        # Their group may become one of another: they are kept by the key that was theirs.
         self._members: dict[str, dict[str, Pod]] = {}
+        self._key_of: dict[str, str] = {}
         self._priorities: dict[str, int] = {}
 
     def __len__(self) -> int:
@@ -63,13 +65,15 @@ class Nominations:
             if key := self._group_of(pod):
                 self.regrouped((key,))
                 self._members.setdefault(key, {})[pod.metadata.uid] = pod
+                self._key_of[pod.metadata.uid] = key
 
     def drop(self, uid: str) -> str:
         """Take a nomination away; return the node it was for, or an empty text."""
         node = self._node_of.pop(uid, "")
         if node:
             self._changed.add(node)
-            if key := self._group_of(self._pods[node].pop(uid)):
+            del self._pods[node][uid]
+            if key := self._key_of.pop(uid, ""):
                 del self._members[key][uid]
                 self.regrouped((key,))
                 if not self._members[key]:
@@ -80,8 +84,8 @@ class Nominations:
 
     def priority_of(self, pod: Pod) -> int:
         """Return the priority with which a pod keeps what it is promised, or asks for room."""
-        key = self._group_of(pod)
-        if not key or pod.metadata.uid not in self._node_of:
+        key = self._key_of.get(pod.metadata.uid, "")
+        if not key:
             return self.priority_among((pod,))
         found = self._priorities.get(key)
         if found is None:

@@ -13,7 +13,7 @@ written about groups is `writing`'s.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -41,6 +41,7 @@ from scheduler.framework.groups import (
     UndecidedStatus,
 )
 from scheduler.framework.status import Code, Status, unschedulable
+from scheduler.objects.pod import Pod
 
 
 class Groups:
@@ -54,8 +55,11 @@ class Groups:
         queues: Queues,
         suspended: SuspendedCycles,
         steps: GroupSteps,
+        group_of: Callable[[Pod], str],
     ) -> None:
         self._planners = planners
+        # Asked anew where it counts: a group may become one of another meanwhile.
+        self._group_of = group_of
         self._attempts = attempts
         self._members = members
         self._queues = queues
@@ -117,13 +121,14 @@ class Groups:
         """Note for whom gates have opened, and whom they hold; its siblings may be free as well."""
         answers = self._members.answers
         for queued, status in answers:
+            key = self._group_of(queued.pod)
             if status is None:
-                self._opened.add(queued.group)
+                self._opened.add(key)
             elif status.plugin == self._planners[queued.profile].name:
-                self._held_back[queued.uid] = (queued.group, status.message)
+                self._held_back[queued.uid] = (key, status.message)
             else:
                 # No member that its group can be decided with: the others would wait for it.
-                self._members.drop(queued.group, queued.uid)
+                self._members.drop(key, queued.uid)
         answers.clear()
 
     def settle(self, now: float) -> None:
@@ -207,7 +212,7 @@ class Groups:
 
     def begin(self, queued: QueuedPod, now: float) -> None:
         """Plan the group of a popped member."""
-        planner, key = self._planners[queued.profile], queued.group
+        planner, key = self._planners[queued.profile], self._group_of(queued.pod)
         if self._refused.has(key):
             # Its siblings are still being told; the last of them hears of what has woken this one.
             self._queues.rejected(queued, (planner.name,), now)
@@ -386,7 +391,7 @@ class Groups:
         """Whether a member is still to be placed, in the same group, and not leaving."""
         if not self._refused.is_waiting(member) or member.pod.is_terminating:
             return False
-        return member.group == run.key
+        return self._group_of(member.pod) == run.key
 
 
 def _by(planner: GroupPlanner, status: Status) -> Status:

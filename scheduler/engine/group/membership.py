@@ -18,6 +18,7 @@ class GroupMembers:
     def __init__(self, queued: QueuedPods) -> None:
         self._queued = queued
         self._groups: dict[str, _Members] = {}
+        self._key_of: dict[str, str] = {}
         self.answers: list[tuple[QueuedPod, Status | None]] = []
 
     def present(self, key: str, pod: Pod) -> Sequence[Pod]:
@@ -25,11 +26,15 @@ class GroupMembers:
         members = self._groups.get(key)
         if members is None:
             members = self._groups[key] = _Members()
+        if (before := self._key_of.get(pod.metadata.uid, key)) != key:
+            self.drop(before, pod.metadata.uid)  # its group has become one of another
+        self._key_of[pod.metadata.uid] = key
         if members.removals != self._queued.removals:
             members.removals = self._queued.removals
             own = pod.metadata.uid
             for uid in [uid for uid in members.pods if uid != own and uid not in self._queued]:
                 members.drop(uid)
+                self._key_of.pop(uid, None)
         if members.is_new_version(pod):
             # The others were told the same, mostly: taken in now, they change nothing later.
             known = (self._queued.get(uid) for uid in members.pods)
@@ -38,6 +43,7 @@ class GroupMembers:
 
     def drop(self, key: str, uid: str) -> None:
         """Forget a member that is decided."""
+        self._key_of.pop(uid, None)
         if key in self._groups:
             self._groups[key].drop(uid)
 

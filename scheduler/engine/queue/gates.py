@@ -32,7 +32,7 @@ class Gates:
         started_s = self._observation.now_s()
         status = self._first_closed(queued.pod)
         self._observation.let_in(queued.profile, started_s)
-        if queued.group:
+        if queued.is_member:
             self._answers.append((queued, status))
         return status
 

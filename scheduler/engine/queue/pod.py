@@ -29,7 +29,7 @@ class QueuedPod:
         "errors",
         "first_active_at",
         "gated_by",
-        "group",
+        "is_member",
         "is_pending",
         "last_attempt",
         "nominated",
@@ -49,10 +49,10 @@ class QueuedPod:
         "woken_by",
     )
 
-    def __init__(self, pod: Pod, sequence: int, now: float, group: str = "") -> None:
+    def __init__(self, pod: Pod, sequence: int, now: float, *, is_member: bool = False) -> None:
         self.pod = pod
         self.uid = pod.metadata.uid
-        self.group = group  # the key of the group that it is decided with, empty on its own
+        self.is_member = is_member  # of a group that it is decided with
         self.profile = pod.spec.scheduler_name
         self.sequence = sequence
         self.queued_at = now

@@ -40,8 +40,8 @@ Gate = Callable[[QueuedPod], Status | None]
 Incoming = Callable[[str, str], None]
 
 
-def _alone(_pod: Pod) -> str:
-    return ""
+def _alone(_pod: Pod) -> bool:
+    return False
 
 
 class Queues:
@@ -57,11 +57,11 @@ class Queues:
         incoming: Incoming,
         grouping: Grouping | None = None,
         pods: QueuedPods | None = None,
-        group_of: Callable[[Pod], str] = _alone,
+        is_member: Callable[[Pod], bool] = _alone,
     ) -> None:
         self._sort_key = sort_key
         self._gate = gate
-        self._group_of = group_of
+        self._is_member = is_member
         self._unschedulable_pods = unschedulable_pods
         self._may_help = unschedulable_pods.may_help
         self._backoff = backoff
@@ -96,7 +96,7 @@ class Queues:
 
     def add(self, pod: Pod, now: float) -> QueuedPod:
         """Take in a new pod; it becomes active unless a gate holds it."""
-        queued = QueuedPod(pod, next(self._sequences), now, self._group_of(pod))
+        queued = QueuedPod(pod, next(self._sequences), now, is_member=self._is_member(pod))
         self._pods[pod.metadata.uid] = queued
         self._enter(queued, "UnschedulablePodAdd", now)
         return queued
@@ -106,7 +106,7 @@ class Queues:
         queued = self._pods[change.pod.metadata.uid]
         old, labels = self._sort_key(queued), queued.pod.metadata.labels
         queued.renew(change.pod)
-        queued.group = self._group_of(change.pod)
+        queued.is_member = self._is_member(change.pod)
         # Who keeps the key keeps the place among equals; one that is no tuple cannot tell what it was.
         stays = isinstance(old, tuple) and self._sort_key(queued) == old
         if queued.where is Where.ACTIVE and not stays and labels != change.pod.metadata.labels:

@@ -18,7 +18,7 @@ from scheduler.framework.groups import GroupEvent, Stage, Told
 from scheduler.objects.meta import Condition
 from scheduler.plugins.groups.life import LONGEST_MESSAGE, Record
 from scheduler.plugins.groups.sources import coscheduling, workload
-from scheduler.plugins.groups.sources.registry import BY_KIND
+from scheduler.plugins.groups.sources.registry import BY_KIND, NESTED
 from scheduler.state.podindex import Placed
 
 SEEN_BY_THEN_S = 5.0  # what was sent and is not seen after this was lost, and is sent again
@@ -60,7 +60,7 @@ def announce(kind: str, obj: Any, news: News) -> list[Told]:
     if kind == coscheduling.KIND:
         calls += _phase(obj, news)
     else:
-        calls += _condition(workload.BY_KIND[kind], obj, news)
+        calls += _condition(NESTED[kind], obj, news)
     if calls and _is_under_way(kind, obj, news):
         if news.is_bound:
             return []
@@ -120,13 +120,19 @@ def _condition(source: workload.WorkloadGroups, obj: Any, news: News) -> list[To
     if news.is_bound:
         status, reason, message = "True", reasons.SCHEDULED, ""
     elif news.stage in WAITS or (news.stage is Stage.HELD and news.record.message):
-        status, message = "False", news.record.message[:LONGEST_MESSAGE]
+        status, message = "False", news.record.message
         reason = reasons.SCHEDULER_ERROR if news.record.is_error else reasons.UNSCHEDULABLE
     else:
         return []
+    return said_of(source.kind, obj, status, reason, message, news.now)
+
+
+def said_of(kind: str, obj: Any, status: str, reason: str, message: str, now: float) -> list[Told]:
+    """Return the request that writes the condition of a group of scheduling.k8s.io, if it is news."""
+    source = NESTED[kind]
     said = Condition(
-        source.condition, status, last_transition_time=rfc3339(news.now), reason=reason,
-        message=message,
+        source.condition, status, last_transition_time=rfc3339(now), reason=reason,
+        message=message[:LONGEST_MESSAGE],
     )  # fmt: skip
     return [*source.conditions(obj, said)]
 

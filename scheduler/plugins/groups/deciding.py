@@ -6,7 +6,7 @@ what that teaches. Changes nothing but the group's record; the engine carries ou
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
@@ -30,6 +30,7 @@ from scheduler.plugins.groups import (
     mixing,
     past,
     planning,
+    shapes,
     shortage,
     topology,
 )
@@ -64,6 +65,7 @@ from scheduler.solver.answer import Advice
 from scheduler.solver.kinds import MixedAnswer
 from scheduler.solver.questions import Place, Solution
 from scheduler.state.podindex import Placed
+from scheduler.state.resources import Amounts
 
 RELEASE_AGAIN_S = 60.0
 
@@ -119,7 +121,12 @@ class Decider:
         except ObjectError as error:
             self.hold(key, error.message)
             return unresolvable(f"the group {name} is held: {error.message}")
-        members = mixing.members(room, spec, requests)
+        standing = staying(self._handle, self._members.standing(key))
+        try:
+            members, parts = self._kinds(room, spec, requests, standing)
+        except ObjectError as error:
+            self.hold(key, error.message)
+            return unresolvable(f"the group {name} is held: {error.message}")
         unlike = "" if spec.has_classes else planning.unlike(room.members, requests)
         if unlike:
             self.hold(key, unlike)
@@ -127,8 +134,9 @@ class Decider:
         self._planned_in[key] = tree
         record.retries += 1
         record.conflict = ()
-        standing = staying(self._handle, self._members.standing(key))
-        if len(standing) + len(room.members) < spec.size:  # some went while it stood in the line
+        if (
+            spec.tree is None and len(standing) + len(room.members) < spec.size
+        ):  # some went while it stood in the line
             return undecided(incomplete(spec))
         task = Task(
             key,
@@ -140,6 +148,7 @@ class Decider:
             members,
             described=described,
             deadline=deadline,
+            shapes=parts,
         )
         record.is_partial = bool(task.standing)
         plan = yield from self._decided(task, record)
@@ -161,12 +170,24 @@ class Decider:
             record.awaited = frozenset(victim.pod.metadata.uid for victim in plan.victims)
         return plan
 
+    def _kinds(
+        self,
+        room: GroupRoom,
+        spec: GroupSpec,
+        requests: Mapping[str, Amounts],
+        standing: Sequence[Placed],
+    ) -> tuple[list[mixing.Alike], tuple[shapes.Shape, ...]]:
+        """Return the members by kind, none where all are alike, and of a group of groups whose they are."""
+        if spec.tree is None:
+            return mixing.members(room, spec, requests), ()
+        return shapes.members(spec.tree, room, requests, standing)
+
     def _decided(self, task: Task, record: Record) -> Steps:
         """Place the members, or evict others for them, or say why neither can be."""
         outside = self._outside(task)
         if outside is not None:
             return outside
-        is_mixed = len(task.kinds) > 1 or task.spec.classes is not None
+        is_mixed = len(task.kinds) > 1 or task.spec.classes is not None or bool(task.shapes)
         plan: Outcome = unschedulable()
         everywhere = lastresort.passes(task, self._args)
         for part in everywhere:
@@ -195,6 +216,9 @@ class Decider:
                 places = ", ".join(sorted(one or "nodes without it" for one in found))
                 text = f"its bound members are in several places by {spec.key_label}: {places}"
                 return Status(Code.ERROR, (f"the group {task.name} is held: {text}",))
+        misplaced = "" if spec.tree is None else shapes.torn(spec.tree, tree, task.standing)
+        if misplaced:
+            return Status(Code.ERROR, (f"the group {task.name} is held: {misplaced}",))
         lacking = planning.lacking(spec, task.room.nodes, task.standing)
         if lacking:
             return unschedulable(f"the group {task.name} does not fit: {lacking}")

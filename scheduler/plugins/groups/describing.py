@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from scheduler.base.errors import ObjectError
 from scheduler.framework.handle import Handle
+from scheduler.objects.pod import Pod
 from scheduler.plugins.groups.group import GroupSpec
 from scheduler.plugins.groups.members import GroupMembers
-from scheduler.plugins.groups.sources import configmap
+from scheduler.plugins.groups.sources import composite, configmap
 from scheduler.plugins.groups.sources import registry as sources
 from scheduler.state.podindex import Placed
 
@@ -21,10 +22,21 @@ class Descriptions:
         self._handle = handle
         self._members = members
         self._read: dict[str, tuple[Any, GroupSpec | ObjectError]] = {}
+        # Of groups of groups the specs of all in them, and what these make.
+        self._trees: dict[str, tuple[list[GroupSpec | ObjectError], GroupSpec | ObjectError]] = {}
 
     def group(self, key: str) -> GroupSpec | None:
-        """Return what a group asks for, None without an object; ObjectError says what is wrong."""
+        """Return what a group asks for, None without an object; ObjectError says what is wrong.
+
+        A group of groups asks for what all in it do.
+        """
         found = self._members.described_by(key)
+        if found and found[0][0] == composite.KIND:
+            return self._tree(key)
+        self._trees.pop(key, None)
+        return self._alone(key, found)
+
+    def _alone(self, key: str, found: Sequence[tuple[str, Any]]) -> GroupSpec | None:
         if not found:
             self._read.pop(key, None)
             return None
@@ -39,6 +51,60 @@ class Descriptions:
         if isinstance(known[1], ObjectError):
             raise known[1]
         return known[1]
+
+    def _tree(self, key: str) -> GroupSpec:
+        """Return what a group of groups asks for; it is put together anew when any of them changed."""
+        keys = self._members.every(key, composite.MOST_GROUPS)
+        specs = {each: self._own(each) for each in keys}
+        known = self._trees.get(key)
+        own = list(specs.values())
+        if known is None or not _are_same(known[0], own):
+            known = self._trees[key] = (own, self._made(key, specs))
+        if isinstance(known[1], ObjectError):
+            raise known[1]
+        return known[1]
+
+    def _made(
+        self, key: str, specs: Mapping[str, GroupSpec | ObjectError]
+    ) -> GroupSpec | ObjectError:
+        good: dict[str, GroupSpec] = {}
+        for each, spec in specs.items():
+            if isinstance(spec, ObjectError):
+                return spec
+            good[each] = spec
+        inside = {each: self._members.inside(each) for each in specs}
+        try:
+            return composite.tree(key, good, inside)
+        except ObjectError as error:
+            return ObjectError(f"{good[key].source}: {error.message}")
+
+    def _own(self, key: str) -> GroupSpec | ObjectError:
+        """Return what a group says itself, without those in it."""
+        try:
+            spec = self._alone(key, self._members.described_by(key))
+        except ObjectError as error:
+            return error
+        return ObjectError(sources.missing(key)) if spec is None else spec
+
+    def unit_key(self, pod: Pod) -> str:
+        """Return the key of what a member is evicted with: its group, or the topmost that goes whole."""
+        return self.unit_above(sources.group_of(pod))
+
+    def is_in(self, key: str, root: str) -> bool:
+        """Whether a group is `root`, or in it."""
+        return self._members.root(key) == root
+
+    def unit_above(self, key: str) -> str:
+        """Return the topmost group that goes whole of a group and those it is in, else the group."""
+        if self._members.root(key) == key:
+            return key
+        for each in reversed(self._members.above(key)):
+            if not self._members.described_by(each):
+                continue
+            spec = self._own(each)
+            if isinstance(spec, ObjectError) or spec.goes_whole:
+                return each
+        return key
 
     def size_of(self, key: str) -> int:
         """Return the size of a group, 0 when nobody knows it."""
@@ -85,3 +151,7 @@ class Descriptions:
             return self.group(key)
         except ObjectError:
             return None
+
+
+def _are_same(one: Sequence[object], other: Sequence[object]) -> bool:
+    return len(one) == len(other) and all(a is b for a, b in zip(one, other, strict=True))

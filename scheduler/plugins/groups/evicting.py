@@ -178,10 +178,7 @@ class Evictor:
     def _lower(self, task: Task) -> list[eviction.Unit]:
         """Return who may be evicted for a group."""
         priority = task.room.priority
-        described = self._described
-        return eviction.lower(
-            self._handle.pods, priority, described.unit_of, described.spare_of, own=task.key
-        )
+        return eviction.lower(self._handle.pods, priority, self._described, own=task.key)
 
     def _is_placed(self, victim: Placed) -> bool:
         now = self._handle.pods.get(victim.pod.metadata.uid)

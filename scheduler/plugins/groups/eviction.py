@@ -7,7 +7,7 @@ The order of badness is D26: violated budgets, then pods by priority from the hi
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TypeAlias
 
 import msgspec
@@ -16,7 +16,7 @@ from scheduler.base.arrays import IntColumn
 from scheduler.objects.policy import PodDisruptionBudget
 from scheduler.objects.selectors import selector_matches
 from scheduler.plugins.groups.conflicts import Conflicts
-from scheduler.plugins.groups.members import group_of
+from scheduler.plugins.groups.describing import Descriptions
 from scheduler.plugins.groups.mixing import port_name
 from scheduler.solver.instance import Budget, Candidate, ElasticGroup, Instance, Leaf, Preemption
 from scheduler.state.podindex import Placed
@@ -103,35 +103,28 @@ def lineup(
     return VictimProblem(asked, tuple(pods))
 
 
-def lower(
-    placed: Iterable[Placed],
-    priority: int,
-    unit_of: Callable[[str, Sequence[Placed]], tuple[bool, int]],
-    spare_of: Callable[[str, Sequence[Placed]], int],
-    own: str,
-) -> list[Unit]:
+def lower(placed: Iterable[Placed], priority: int, described: Descriptions, own: str) -> list[Unit]:
     """Return who may be evicted for the group `own` of this priority: whole groups, and single pods.
 
-    `unit_of` says whether a group goes only as a whole, and with what priority, `spare_of` how many of
-    its pods may go alone all the same. Pods that are leaving
-    already make room by themselves.
+    Of a group that goes only as a whole some pods may go alone all the same; of a tree of groups the
+    topmost that goes whole is one. Pods that are leaving already make room by themselves.
     """
     gangs: dict[str, list[Placed]] = {}
     found: list[Unit] = []
     for one in placed:
         if one.pod.is_terminating:
             continue
-        key = group_of(one.pod)
+        key = described.unit_key(one.pod)
         if key:
             gangs.setdefault(key, []).append(one)
         elif one.pod.priority < priority:
             found.append(Unit("", one.pod.priority, (one,)))
     for key, pods in gangs.items():
-        if key == own:
+        if described.is_in(key, own):
             continue
-        is_whole, effective = unit_of(key, pods)
+        is_whole, effective = described.unit_of(key, pods)
         if is_whole and effective < priority:
-            found.append(Unit(key, effective, tuple(pods), spare_of(key, pods)))
+            found.append(Unit(key, effective, tuple(pods), described.spare_of(key, pods)))
         elif not is_whole:
             singles = (one for one in pods if one.pod.priority < priority)
             found += [Unit("", one.pod.priority, (one,)) for one in singles]

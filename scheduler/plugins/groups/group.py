@@ -5,7 +5,7 @@ Made by scheduler.plugins.groups.sources, read by whoever plans, tells and evict
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 import msgspec
 
@@ -15,6 +15,47 @@ from scheduler.plugins.groups.inputs import known
 from scheduler.plugins.groups.rules import Constraint
 
 LARGEST_GROUP = 10_000
+
+
+class TreeMembership(msgspec.Struct, frozen=True):
+    """What a group says of the tree of groups that it is in: `parent` is a key, empty at the root.
+
+    All groups of a tree are made from one `workload`. `alone` names what it says that only a group on its
+    own, or the root, may say.
+    """
+
+    parent: str = ""
+    workload: str = ""
+    is_basic: bool = False
+    alone: str = ""
+
+
+class Node(msgspec.Struct, frozen=True):
+    """A group in a tree of groups: one of pods, or a composite one of `groups`.
+
+    It is placed whole or stays out: at least `least` of its pods, or of its groups, all of them on nodes with one
+    value of the label `key_label`, if it has one.
+    """
+
+    key: str
+    name: str
+    least: int
+    key_label: str = ""
+    is_composite: bool = False
+    groups: tuple[Node, ...] = ()
+
+    def leaves(self) -> Iterator[Node]:
+        """Yield the groups of pods in it, itself if it is one."""
+        if not self.is_composite:
+            yield self
+        for one in self.groups:
+            yield from one.leaves()
+
+    def every(self) -> Iterator[Node]:
+        """Yield it and all groups in it, each behind the one that it is in."""
+        yield self
+        for one in self.groups:
+            yield from one.every()
 
 
 class GroupSpec(msgspec.Struct, frozen=True):
@@ -28,7 +69,8 @@ class GroupSpec(msgspec.Struct, frozen=True):
     are the units of a tree of its own.
     `is_ours` says that its members may be let go while it has never been whole. `goes_whole`: evicted
     together or not at all; with `may_shrink` those beyond the minimum may go alone. `classes` is what it
-    says of its members by what they do in it.
+    says of its members by what they do in it. `tree` are the groups in it, if it is a group of groups; `within` says
+    in which it is itself.
     """
 
     namespace: str
@@ -49,6 +91,8 @@ class GroupSpec(msgspec.Struct, frozen=True):
     needs: Mapping[str, int] = {}
     hold_s: float = 0.0
     classes: ClassesSpec | None = None
+    tree: Node | None = None
+    within: TreeMembership | None = None
 
     @property
     def key(self) -> str:

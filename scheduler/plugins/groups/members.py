@@ -1,7 +1,8 @@
 """`GroupMembers`: which pods of which group sit on which node, and which object describes a group.
 
 A tracker: fed by every change, bound pods, assumed ones and foreign ones alike. What a group is and
-who is there follows from API objects alone, so a restart changes nothing.
+who is there follows from API objects alone, so a restart changes nothing. Groups that are in others are
+decided together: the group of a pod is the root of the tree that its own is in, as far as objects say.
 """
 
 from __future__ import annotations
@@ -9,8 +10,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
+from scheduler.objects.pod import Pod
 from scheduler.plugins.groups import trees
-from scheduler.plugins.groups.sources import configmap
+from scheduler.plugins.groups.sources import composite, configmap
 from scheduler.plugins.groups.sources import registry as sources
 from scheduler.state.change import Change
 from scheduler.state.podindex import Placed
@@ -18,9 +20,9 @@ from scheduler.state.podindex import Placed
 if TYPE_CHECKING:
     from scheduler.state.cluster import Cluster
 
-group_of = sources.group_of
-
 _LEAST_KEPT = 1024
+# Whoever climbs so far from a group does not come to a root that can be planned.
+_MOST_ABOVE = 16
 
 
 class GroupMembers:
@@ -33,6 +35,9 @@ class GroupMembers:
         self._placed: dict[str, dict[str, Placed]] = {}
         # By group, then by kind and name.
         self._objects: dict[str, dict[tuple[str, str], Any]] = {}
+        # Of groups that are in others the key of that one, and the other way round.
+        self._around: dict[str, str] = {}
+        self._inside: dict[str, dict[str, None]] = {}
         # By what stands for a preemptor in ConfigMaps: the groups that it evicted.
         self._victims: dict[str, set[str]] = {}
         # What nobody has looked at since it changed; not part of what is tracked.
@@ -47,6 +52,7 @@ class GroupMembers:
         """Start afresh from what the cluster holds."""
         self._forget()
         self._placed, self._objects, self._victims = {}, {}, {}
+        self._around, self._inside = {}, {}
         for placed in cluster.pods:
             self._add(placed)
         for kind in sources.KINDS:
@@ -77,24 +83,62 @@ class GroupMembers:
         other._placed = {key: dict(pods) for key, pods in self._placed.items()}
         other._objects = {key: dict(found) for key, found in self._objects.items()}
         other._victims = {name: set(keys) for name, keys in self._victims.items()}
+        other._around = dict(self._around)
+        other._inside = {key: dict(found) for key, found in self._inside.items()}
         return other
+
+    def group_of(self, pod: Pod) -> str:
+        """Return the key of the group that a pod is decided with, or an empty text."""
+        return self.root(sources.group_of(pod))
+
+    def root(self, key: str) -> str:
+        """Return the root of the tree that a group is in, mostly itself."""
+        return key if key not in self._around else self.above(key)[-1]
+
+    def above(self, key: str) -> list[str]:
+        """Return a group and those that it is in, the root last; not all of those of a circle."""
+        found = [key]
+        while (key := self._around.get(key, "")) and len(found) < _MOST_ABOVE and key not in found:
+            found.append(key)
+        return found
+
+    def inside(self, key: str) -> list[str]:
+        """Return the groups that name a group as their parent, in order of their keys."""
+        return sorted(self._inside.get(key, ()))
+
+    def every(self, key: str, most: int) -> list[str]:
+        """Return a group and all groups in it, each behind the one it is in; not many more than `most`."""
+        found = {key: None}
+        at = [key]
+        while at and len(found) <= most:
+            below = [each for each in self.inside(at.pop(0)) if each not in found]
+            found |= dict.fromkeys(below)
+            at += below
+        return list(found)
 
     def placed(self, key: str) -> list[Placed]:
         """Return the members that sit on a node, assumed ones and those that leave included."""
-        return list(self._placed.get(key, {}).values())
+        if key not in self._inside:
+            return list(self._placed.get(key, {}).values())
+        every = self.every(key, composite.MOST_GROUPS)
+        return [one for each in every for one in self._placed.get(each, {}).values()]
 
     def standing(self, key: str) -> list[Placed]:
         """Return the members that sit on a node to stay."""
         return [placed for placed in self.placed(key) if not placed.pod.is_terminating]
 
     def keys(self) -> Iterable[str]:
-        """Return the groups that have a member on a node or an object that describes them."""
-        return dict.fromkeys((*self._objects, *self._placed))
+        """Return the groups that have a member on a node or an object that describes them, roots alone."""
+        return dict.fromkeys(self.above(key)[-1] for key in (*self._objects, *self._placed))
 
     def changed_since(self, mark: int) -> tuple[int, list[str], bool]:
-        """Return the mark of now, the groups that changed after `mark`, and whether these are all."""
+        """Return the mark of now, the groups that changed after `mark`, and whether these are all.
+
+        Those that are in others come with those.
+        """
         if mark <= self._forgotten:
-            return self._clock, list(self.keys()), True
+            every = (above for key in (*self._objects, *self._placed) for above in self.above(key))
+            return self._clock, list(dict.fromkeys(every)), True
         found = []
         for key in reversed(self._touched):
             if self._touched[key] <= mark:
@@ -119,26 +163,33 @@ class GroupMembers:
         return [one for one in maps if (one.data or {}).get("preemptor") == name]
 
     def _touch(self, key: str) -> None:
-        self.changed.add(key)
+        above = self.above(key)
+        self.changed.add(above[-1])
         self._clock += 1
-        self._touched.pop(key, None)
-        self._touched[key] = self._clock
+        for each in above:
+            self._touched.pop(each, None)
+            self._touched[each] = self._clock
         if len(self._touched) > 2 * len(self._placed) + _LEAST_KEPT:
             # Groups that are gone need not be known for ever: whoever asks late starts afresh.
             self._forget()
+
+    def _touch_all(self, key: str) -> None:
+        """Touch a group and those in it: how these go may depend on it."""
+        for each in self.every(key, composite.MOST_GROUPS):
+            self._touch(each)
 
     def _forget(self) -> None:
         self._touched, self._forgotten = {}, self._clock
         self._clock += 1
 
     def _add(self, placed: Placed) -> None:
-        key = group_of(placed.pod)
+        key = sources.group_of(placed.pod)
         if key:
             self._placed.setdefault(key, {})[placed.pod.metadata.uid] = placed
             self._touch(key)
 
     def _drop(self, placed: Placed) -> None:
-        key = group_of(placed.pod)
+        key = sources.group_of(placed.pod)
         pods = self._placed.get(key)
         if pods is not None:
             pods.pop(placed.pod.metadata.uid, None)
@@ -152,15 +203,32 @@ class GroupMembers:
             if obj is None:
                 continue
             key, name = source.key(obj), obj.metadata.name
-            self._touch(key)
+            self._touch_all(key)
             found = self._objects.setdefault(key, {})
             found.pop((kind, name), None)
             if put:
                 found[kind, name] = obj
             if not found:
                 del self._objects[key]
+            parents = (sources.parent(kind, one) for (kind, _), one in found.items())
+            self._nest(key, next(filter(None, parents), ""))
             if kind == configmap.KIND and (preemptor := (obj.data or {}).get("preemptor")):
                 self._note_victim(preemptor, key)
+
+    def _nest(self, key: str, parent: str) -> None:
+        """Note which group a group is in, none for an empty text; whoever is in it goes with it."""
+        before = self._around.get(key, "")
+        if before == parent:
+            return
+        if before:
+            self._inside[before].pop(key)
+            if not self._inside[before]:
+                del self._inside[before]
+            del self._around[key]
+        if parent:
+            self._around[key] = parent
+            self._inside.setdefault(parent, {})[key] = None
+        self._touch_all(key)
 
     def _note_victim(self, preemptor: str, key: str) -> None:
         """Note or forget that a group was evicted for another, as its ConfigMaps say now."""

@@ -12,7 +12,7 @@ from scheduler.framework.calls import CallResult, SolverCall
 from scheduler.framework.groups import Outcome
 from scheduler.framework.status import Status, unschedulable
 from scheduler.objects.policy import PodDisruptionBudget
-from scheduler.plugins.groups import eviction, mixing
+from scheduler.plugins.groups import eviction, mixing, shapes
 from scheduler.plugins.groups.task import Task, unanswered, undecided
 from scheduler.solver.instance import Budget, Limits
 from scheduler.solver.kinds import MixedAnswer, MixedPreemption
@@ -61,7 +61,7 @@ class MixedPlanner:
             self._remember(task.key, solution)
             if mixed.outcome != "placed":
                 return self._refusal(task, mixed, why, solution.says)
-            nodes = mixing.assign(found, task.kinds, mixed.counts)
+            nodes = self._assigned(found, task, mixed)
             misfit = task.room.hold(nodes)
             if misfit is None:
                 return task.plan(nodes, mixed.stages)
@@ -91,6 +91,7 @@ class MixedPlanner:
             task.spec, task.tree, task.room, task.kinds, task.standing,
             task.least or len(task.room.members), evicting=True, learnt=learnt,
         )  # fmt: skip
+        found = shapes.with_parts(found, task.shapes, task.standing)
         if not found.names:
             return None
         where = {name: leaf for leaf, name in enumerate(found.names)}
@@ -110,13 +111,19 @@ class MixedPlanner:
         if mixed.outcome != "placed" or not mixed.evicted:
             return None
         chosen = eviction.chosen(problem.candidates, pods, mixed.evicted)
-        return chosen, mixing.assign(found, task.kinds, mixed.counts)
+        return chosen, self._assigned(found, task, mixed)
 
     def _site(self, task: Task, learnt: Sequence[mixing.KindConflict]) -> mixing.MixedSite:
         least = task.least or len(task.room.members)
-        return mixing.site(
+        found = mixing.site(
             task.spec, task.tree, task.room, task.kinds, task.standing, least, learnt=learnt
         )
+        return shapes.with_parts(found, task.shapes, task.standing)
+
+    def _assigned(self, found: mixing.MixedSite, task: Task, answer: MixedAnswer) -> dict[str, str]:
+        if task.shapes:
+            return shapes.assign(task.shapes, task.kinds, found.names, answer.pieces)
+        return mixing.assign(found, task.kinds, answer.counts)
 
     def _mixed(self, answer: CallResult) -> MixedAnswer | None:
         solution = self._read(answer)
@@ -130,6 +137,8 @@ class MixedPlanner:
         least = task.least or len(task.room.members)
         text = f"the group {task.name} does not fit: no {least} of its {len(task.room.members)}"
         text += " unlike members fit together"
+        if task.shapes:
+            text = f"the group {task.name} does not fit: not enough of its groups fit together"
         if rules:
             text += f": {rules}"
         if why:

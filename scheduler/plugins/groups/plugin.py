@@ -30,15 +30,16 @@ from scheduler.framework.status import SKIP, Status, unresolvable, unschedulable
 from scheduler.objects.claims import ResourceClaim
 from scheduler.objects.pod import Pod
 from scheduler.plugins.deviceattributes import SLICE
-from scheduler.plugins.groups import past, trees
+from scheduler.plugins.groups import past, quorum, trees
 from scheduler.plugins.groups.args import ClusterTopologyPlacementGroupArgs
 from scheduler.plugins.groups.deciding import Decider
 from scheduler.plugins.groups.describing import Descriptions
-from scheduler.plugins.groups.group import LARGEST_GROUP
+from scheduler.plugins.groups.group import LARGEST_GROUP, GroupSpec, Node
 from scheduler.plugins.groups.life import Record
-from scheduler.plugins.groups.members import GroupMembers, group_of
+from scheduler.plugins.groups.members import GroupMembers
 from scheduler.plugins.groups.placement import oldest
 from scheduler.plugins.groups.sources import registry as sources
+from scheduler.plugins.groups.sources.workload import COMPOSITE_PREFIX
 from scheduler.plugins.groups.statuswriter import GroupStatusWriter
 from scheduler.plugins.groups.task import Steps, incomplete, staying
 from scheduler.plugins.groups.topology import Topology
@@ -70,6 +71,26 @@ def _is_used(claim: ResourceClaim | None, pod: Pod) -> bool:
             for owner in claim.metadata.owner_references
         )
     )
+
+
+def _in_quorum(
+    spec: GroupSpec, tree: Node, able: Sequence[Pod], standing: Sequence[Placed]
+) -> tuple[str, ...] | Status:
+    """Return the members of groups that can take part in a placement of a tree, or who lacks whom."""
+    begun = Counter(sources.group_of(one.pod) for one in standing)
+    by_group: dict[str, list[str]] = {}
+    for pod in able:
+        by_group.setdefault(sources.group_of(pod), []).append(pod.metadata.uid)
+    there = begun + Counter({key: len(uids) for key, uids in by_group.items()})
+    taken: list[str] = []
+    for key in quorum.taking_part(tree, there, begun):
+        own = by_group.get(key, ())
+        if len(taken) + len(own) <= LARGEST_GROUP:
+            taken += own
+    if taken:
+        return tuple(taken)
+    text = f"the group {spec.key} is not complete: {quorum.lacking(tree, there)}"
+    return unschedulable(text)
 
 
 class _Answer:
@@ -132,7 +153,7 @@ class ClusterTopologyPlacementGroup(GroupSort[ClusterTopologyPlacementGroupArgs]
 
     def entity(self, queued: Queued) -> str:
         """Return the pod's group: its members stand in the queue as one."""
-        return group_of(queued.pod)
+        return self._members.group_of(queued.pod)
 
     def urgency(self, queued: Queued) -> Key:
         """Return what a pod contributes to its group's key: its priority, never above the group's.
@@ -140,7 +161,7 @@ class ClusterTopologyPlacementGroup(GroupSort[ClusterTopologyPlacementGroupArgs]
         Of a group whose priority the API server has admitted it is that one.
         """
         own, qos, since = super().urgency(queued)
-        key = group_of(queued.pod)
+        key = self._members.group_of(queued.pod)
         spec = self._described.spec_of(key) if key else None
         return own if spec is None else -spec.effective_priority(-own), qos, since
 
@@ -156,13 +177,14 @@ class ClusterTopologyPlacementGroup(GroupSort[ClusterTopologyPlacementGroupArgs]
         if source is None:
             return None
         keys = {source.key(obj) for obj in (change.old, change.new) if obj is not None}
-        return lambda pod: group_of(pod) in keys
+        roots = {self._members.root(key) for key in keys}
+        return lambda pod: sources.group_of(pod) in keys or self._members.group_of(pod) in roots
 
     # At the gate
 
     def pre_enqueue(self, pod: Pod) -> Status | None:
         """Hold a member until its group can be decided."""
-        key = group_of(pod)
+        key = self._members.group_of(pod)
         if not key:
             return None
         claims = sources.dispute(pod)
@@ -190,10 +212,10 @@ class ClusterTopologyPlacementGroup(GroupSort[ClusterTopologyPlacementGroupArgs]
 
     def hint(self, change: Change, pod: Pod) -> bool:
         """Say whether a change can help this member's group."""
-        key = group_of(pod)
+        key = self._members.group_of(pod)
         if change.kind in sources.BY_KIND:
             return sources.is_news(change.kind, change.old, change.new, pod.metadata.namespace)
-        if change.kind == "Pod" and change.old is not None and group_of(change.old) == key:
+        if change.kind == "Pod" and change.old is not None and self.group_of(change.old) == key:
             return True
         if WAITING_DELETED in change.facts:
             return False  # it took no room
@@ -207,7 +229,7 @@ class ClusterTopologyPlacementGroup(GroupSort[ClusterTopologyPlacementGroupArgs]
 
     def group_of(self, pod: Pod) -> str:
         """Return the key of the pod's group, or an empty text."""
-        return group_of(pod)
+        return self._members.group_of(pod)
 
     def group_wanted(self, key: str, pods: Sequence[Pod]) -> tuple[str, ...] | Status:
         """Return whom to decide now, or why the group has to wait."""
@@ -221,6 +243,8 @@ class ClusterTopologyPlacementGroup(GroupSort[ClusterTopologyPlacementGroupArgs]
             return unresolvable(sources.missing(key))
         standing = staying(self.handle, self._members.standing(key))
         missing = spec.size - len(standing)
+        if spec.tree is not None:
+            missing = 0  # how many of which group, is looked at below
         if len(pods) < missing:
             # Members come one by one: to look at all of them each time takes a second for 1,200.
             return unschedulable(incomplete(spec))
@@ -237,6 +261,8 @@ class ClusterTopologyPlacementGroup(GroupSort[ClusterTopologyPlacementGroupArgs]
         if missing <= 0:
             return unschedulable(f"the group {name} has all its {spec.size} members")
         able = [pod for pod in waiting if not pod.is_terminating and not sources.dispute(pod)]
+        if spec.tree is not None:
+            return _in_quorum(spec, spec.tree, able, standing)
         if len(able) < missing:
             return unschedulable(incomplete(spec))
         taken = able
@@ -271,9 +297,12 @@ class ClusterTopologyPlacementGroup(GroupSort[ClusterTopologyPlacementGroupArgs]
     def _unit(self, key: str) -> Unit:
         """Return a group as a unit of disruption, as its description says."""
         members = tuple(self._members.standing(key))
-        if not members:
-            return Unit(key, Mode.SINGLE, 0, ())
         is_whole, priority = self._described.unit_of(key, members)
+        is_of_pods = not key.startswith(COMPOSITE_PREFIX)
+        # Of a tree the groups of pods are units, or the topmost groups that go whole.
+        is_one = (is_whole or is_of_pods) and self._described.unit_above(key) == key
+        if not members or not is_one:
+            return Unit(key, Mode.SINGLE, 0, ())
         spare = self._described.beyond_need(key, len(members))
         return Unit(key, Mode.ALL if is_whole else Mode.SINGLE, priority, members, spare)
 
@@ -309,7 +338,7 @@ class ClusterTopologyPlacementGroup(GroupSort[ClusterTopologyPlacementGroupArgs]
 
     def group_reports(self) -> Sequence[GroupReport]:
         """Return what is to be said of every group that is described or was tried."""
-        keys = dict.fromkeys((*self._members.keys(), *self._records))
+        keys = dict.fromkeys(map(self._members.root, (*self._members.keys(), *self._records)))
         return [self._writer.report(key, self._described.size_of(key)) for key in keys]
 
     # Points that old configurations enable: a group is decided in one step, before them.

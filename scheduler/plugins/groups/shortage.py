@@ -13,8 +13,8 @@ import numpy as np
 from scheduler.framework.groups import Fits, title
 from scheduler.framework.nodes import Nodes
 from scheduler.framework.together import Stock
-from scheduler.plugins.groups.members import group_of
 from scheduler.plugins.groups.planning import Site
+from scheduler.plugins.groups.sources.registry import group_of
 from scheduler.plugins.groups.topology import Topology
 from scheduler.solver.answer import Advice
 from scheduler.solver.instance import Instance

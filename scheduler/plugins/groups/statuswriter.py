@@ -9,6 +9,7 @@ from scheduler.framework.groups import GroupEvent, GroupReport, Stage, Told, tit
 from scheduler.plugins.groups import past
 from scheduler.plugins.groups.announcing import News, announce, bound, event, given_up
 from scheduler.plugins.groups.group import GroupSpec
+from scheduler.plugins.groups.innergroups import InnerGroupWriter
 from scheduler.plugins.groups.life import (
     FAILED,
     LONGEST_MESSAGE,
@@ -24,10 +25,11 @@ from scheduler.plugins.groups.life import (
     results,
     status_patch,
 )
-from scheduler.plugins.groups.members import GroupMembers, group_of
+from scheduler.plugins.groups.members import GroupMembers
 from scheduler.plugins.groups.placement import Seat, tree_of
 from scheduler.plugins.groups.planning import seats
 from scheduler.plugins.groups.sources import configmap
+from scheduler.plugins.groups.sources import registry as sources
 from scheduler.plugins.groups.sources.configmap import BOUND
 from scheduler.plugins.groups.sources.registry import BY_KIND
 from scheduler.plugins.groups.topology import Topology
@@ -48,6 +50,7 @@ class GroupStatusWriter:
         self._specs = specs
         self._records = records
         self._trees = trees
+        self._inner_groups = InnerGroupWriter(members)
 
     def told(self, key: str, stage: Stage, now: float) -> list[Told]:
         """Follow a stage; return what is to be written, and what is told of it."""
@@ -62,7 +65,14 @@ class GroupStatusWriter:
                 said += announce(kind, obj, news)
             elif stage is Stage.BOUND:
                 said.append(bound(kind, obj, news))
-        return said
+        return said + self._inside(key, record, stage, now)
+
+    def _inside(self, key: str, record: Record, stage: Stage, now: float) -> list[Told]:
+        """Return what the groups in a group of groups are told."""
+        spec = self._specs(key)
+        if spec is None or spec.tree is None:
+            return []
+        return self._inner_groups.told(spec.tree, stage, record, self._members.standing(key), now)
 
     def _said(self, key: str, record: Record, stage: Stage, now: float) -> list[Told]:
         """Return what a stage means for the ConfigMap of the group, and for its victims."""
@@ -114,7 +124,8 @@ class GroupStatusWriter:
             if not all(past.bound_at(one.pod) for one in standing):
                 return []
             record.status = BOUND
-            return announce(*found[0], self._news(key, record, Stage.CHANGED, now))
+            said = announce(*found[0], self._news(key, record, Stage.CHANGED, now))
+            return said + self._inside(key, record, Stage.CHANGED, now)
         if data.get("status") != BOUND:
             return self._bound(key, record, now)
         tree = self._trees.get(key)
@@ -208,7 +219,7 @@ class GroupStatusWriter:
 
     def spared(self, victims: Sequence[Placed]) -> None:
         """Let groups say again that they are bound whose eviction has failed."""
-        for key in dict.fromkeys(group_of(one.pod) for one in victims):
+        for key in dict.fromkeys(self._members.group_of(one.pod) for one in victims):
             record = self._records.get(key)
             if record is not None and record.status == PREEMPTED:
                 record.status = WAITING
@@ -231,9 +242,9 @@ class GroupStatusWriter:
         gone: dict[str, list[str]] = {}
         uids = {one.pod.metadata.uid for one in victims}
         for one in victims:
-            gone.setdefault(group_of(one.pod), []).append(one.pod.metadata.name)
+            gone.setdefault(self._members.group_of(one.pod), []).append(one.pod.metadata.name)
         gone.pop("", None)
-        told = []
+        told = self._parts_evicted(victims, whom, reporter)
         for key, pods in gone.items():
             standing = self._members.standing(key)
             kept = sum(one.pod.metadata.uid not in uids for one in standing)
@@ -245,6 +256,25 @@ class GroupStatusWriter:
                 record = self._records.setdefault(key, Record())
                 record.status, record.preemptor = PREEMPTED, group
                 self._members.changed.add(key)
+        return told
+
+    def _parts_evicted(
+        self, victims: Sequence[Placed], whom: str, reporter: str
+    ) -> list[GroupEvent]:
+        """Tell the groups of victims that are in others; the roots are told besides."""
+        gone: dict[str, list[str]] = {}
+        for one in victims:
+            key = sources.group_of(one.pod)
+            if key != self._members.root(key):
+                gone.setdefault(key, []).append(one.pod.metadata.name)
+        uids = {one.pod.metadata.uid for one in victims}
+        told = []
+        for key, pods in gone.items():
+            standing = self._members.standing(key)
+            kept = sum(one.pod.metadata.uid not in uids for one in standing)
+            note = given_up(whom, pods, kept)
+            for kind, obj in self._members.described_by(key)[:1]:
+                told.append(event(kind, obj, reporter, reasons.GROUP_PREEMPTED, "Preempting", note))
         return told
 
     def _write(self, key: str, values: Mapping[str, str | None]) -> list[Told]:

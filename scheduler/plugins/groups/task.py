@@ -20,6 +20,7 @@ from scheduler.plugins.groups.deadlines import Deadline
 from scheduler.plugins.groups.group import GroupSpec
 from scheduler.plugins.groups.mixing import Alike
 from scheduler.plugins.groups.placement import in_order
+from scheduler.plugins.groups.shapes import Shape
 from scheduler.plugins.groups.topology import Topology
 from scheduler.solver.answer import Stage
 from scheduler.solver.instance import Limits
@@ -66,7 +67,8 @@ class Task(msgspec.Struct, frozen=True):
     """What is decided in one attempt: the group, its tree, who is to be placed and who stands.
 
     Nobody is put on nodes with one of the labels in `forbidden`. `described` is the group as its object says,
-    `spec` as it is now: at the `deadline` a hard rule becomes a wish.
+    `spec` as it is now: at the `deadline` a hard rule becomes a wish. A group of groups has `shapes`, which have
+    the members of `kinds`.
     """
 
     key: str
@@ -79,6 +81,7 @@ class Task(msgspec.Struct, frozen=True):
     forbidden: tuple[str, ...] = ()
     described: GroupSpec | None = None
     deadline: Deadline | None = None
+    shapes: tuple[Shape, ...] = ()
 
     def allowed(self, slots: IntColumn) -> IntColumn:
         """Return how many members each row takes, none where that is forbidden.
@@ -101,7 +104,12 @@ class Task(msgspec.Struct, frozen=True):
 
     @property
     def least(self) -> int:
-        """Return how many of the members have to be placed; 0 stands for all."""
+        """Return how many of the members have to be placed; 0 stands for all.
+
+        Of a group of groups any one will do: how many its groups need, they say themselves.
+        """
+        if self.shapes:
+            return 1
         return max(1, self.missing) if self.spec.is_minimum else 0
 
     @property

@@ -21,7 +21,7 @@ from scheduler.framework.nodes import Nodes
 from scheduler.objects.kinds import KUEUE_TOPOLOGIES
 from scheduler.plugins import deviceattributes
 from scheduler.plugins.deviceattributes import SLICE
-from scheduler.plugins.groups import topology
+from scheduler.plugins.groups import nesting, topology
 from scheduler.plugins.groups.group import GroupSpec
 from scheduler.plugins.groups.topology import Topology
 
@@ -61,6 +61,10 @@ class Trees:
         if spec.key_label:
             key = spec.key_label
             return self._by_labels(nodes, (key,), (key, "node"), f"label {key}")
+        keys = () if spec.tree is None else nesting.keys_of(spec.tree)
+        if spec.tree is not None and keys:
+            columns = {key: self._values(nodes, key) for key in keys}
+            return nesting.tree(spec.tree, columns, [name for _, name in _named(nodes)])
         name = spec.topology or self._name
         if name:
             return self._named(name, nodes)

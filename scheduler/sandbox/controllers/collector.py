@@ -9,7 +9,14 @@ from typing import TYPE_CHECKING, Final
 
 from scheduler.sandbox.api.status import Object, StatusError
 from scheduler.sandbox.kinds.crd import CLEANUP
-from scheduler.sandbox.kinds.kinds import CUSTOMRESOURCEDEFINITIONS, NAMESPACES, PODS, Resource
+from scheduler.sandbox.kinds.kinds import (
+    COMPOSITE_POD_GROUPS,
+    CUSTOMRESOURCEDEFINITIONS,
+    NAMESPACES,
+    POD_GROUPS_1_37,
+    PODS,
+    Resource,
+)
 from scheduler.sandbox.store.collection import DELETED, Change, Stored
 from scheduler.sandbox.store.store import FOREGROUND, ORPHAN, Deletion
 
@@ -164,11 +171,17 @@ class Collector:
             self._drop_finalizer(resource, owner, _CLAIM_PROTECTION)
         elif _VOLUME_PROTECTION in held and owner.obj.get("status", {}).get("phase") != "Bound":
             self._drop_finalizer(resource, owner, _VOLUME_PROTECTION)
-        elif _GROUP_PROTECTION in held and not self._has_pods(owner):
+        elif _GROUP_PROTECTION in held and not self._has_members(resource, owner):
             self._drop_finalizer(resource, owner, _GROUP_PROTECTION)
 
-    def _has_pods(self, group: Stored) -> bool:
-        """Whether a pod that has not ended names the PodGroup."""
+    def _has_members(self, resource: Resource, group: Stored) -> bool:
+        """Whether a pod that has not ended names the PodGroup, or a group names the composite one."""
+        if resource.storage == COMPOSITE_POD_GROUPS.storage:
+            return any(
+                stored.obj["spec"].get("parentCompositePodGroupName") == group.name
+                for kind in (POD_GROUPS_1_37, COMPOSITE_POD_GROUPS)
+                for stored in self._store.list(kind, group.namespace)
+            )
         return any(
             (stored.obj["spec"].get("schedulingGroup") or {}).get("podGroupName") == group.name
             for stored in self._store.list(PODS, group.namespace)

@@ -19,6 +19,7 @@ from scheduler.sandbox.kinds import (
     services,
 )
 from scheduler.sandbox.kinds.kinds import (
+    COMPOSITE_POD_GROUPS,
     CUSTOMRESOURCEDEFINITIONS,
     JOBS,
     NAMESPACES,
@@ -68,6 +69,7 @@ _PROTECTED: Final = {
     "persistentvolumeclaims": "kubernetes.io/pvc-protection",
 }
 POD_GROUP_PROTECTION: Final = "scheduling.k8s.io/podgroup-protection"
+_GROUPS: Final = (PODGROUPS.storage, COMPOSITE_POD_GROUPS.storage)
 _KEPT_NAMESPACES: Final = frozenset({"default", "kube-system", "kube-public"})
 
 
@@ -103,7 +105,7 @@ class ApiRules:
         elif resource.storage == SERVICES.storage:
             self._addresses.assign(store, obj)
             obj["status"] = {"loadBalancer": {}}
-        elif resource.storage == PODGROUPS.storage:
+        elif resource.storage in _GROUPS:
             held = obj["metadata"].get("finalizers") or []
             obj["metadata"]["finalizers"] = [*held, POD_GROUP_PROTECTION]
             has_policy = resource.version != PODGROUPS.version
@@ -192,7 +194,7 @@ class ApiRules:
         if resource is PODS:
             poddefaults.fill_spec(obj.setdefault("spec", {}))
             return
-        if resource.storage == PODGROUPS.storage:
+        if resource.storage in _GROUPS:
             podgroups.fill(obj, resource.version)
             return
         fill_shown(resource.storage, obj)

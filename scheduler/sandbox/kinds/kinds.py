@@ -200,8 +200,12 @@ POD_GROUPS_1_37, WORKLOADS = (
     _row("scheduling.k8s.io/v1beta1", "PodGroup", sub="status"),
     _row("scheduling.k8s.io/v1beta1", "Workload"),
 )
+COMPOSITE_POD_GROUPS = _row(
+    "scheduling.k8s.io/v1alpha3", "CompositePodGroup", "compositepodgroups", sub="status"
+)
 _SINCE_1_37 = (
     POD_GROUPS_1_37,
+    COMPOSITE_POD_GROUPS,
     WORKLOADS,
     _row("scheduling.k8s.io/v1alpha3", "PodGroup", sub="status"),
     _row("scheduling.k8s.io/v1alpha3", "Workload"),

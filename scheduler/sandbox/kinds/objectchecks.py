@@ -17,7 +17,7 @@ from scheduler.sandbox.api.status import (
     required,
 )
 from scheduler.sandbox.kinds import deviceclaims, deviceslices, podchecks, podgroups
-from scheduler.sandbox.kinds.kinds import PODGROUPS, Resource
+from scheduler.sandbox.kinds.kinds import COMPOSITE_POD_GROUPS, PODGROUPS, Resource
 from scheduler.sandbox.store.collection import field
 
 Check = Callable[[Object, Object | None], Iterator[Cause]]
@@ -29,6 +29,8 @@ def check(resource: Resource, obj: Object, old: Object | None) -> list[Cause]:
     """All faults of a defaulted object; `old` is the version it replaces, if any."""
     if resource.storage == PODGROUPS.storage:
         return list(podgroups.check(obj, old, resource.version))
+    if resource.storage == COMPOSITE_POD_GROUPS.storage:
+        return list(podgroups.check_composite(obj, old))
     found = _CHECKS.get(resource.storage)
     return list(found(obj, old)) if found else []
 

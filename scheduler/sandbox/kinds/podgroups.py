@@ -1,7 +1,7 @@
 """What a PodGroup of scheduling.k8s.io may say, as kube-apiserver 1.36 (v1alpha2) and 1.37 check it.
 
 Since 1.37 (v1beta1, v1alpha3) the disruption mode is a union, a gang may ask for another number of pods later,
-and a group has a preemption policy.
+and a group has a preemption policy. A CompositePodGroup (v1alpha3) asks for a number of groups and changes nothing.
 """
 
 from collections.abc import Iterable, Iterator
@@ -34,6 +34,12 @@ _FIXED_SINCE_1_37: Final = (
     "priority",
     "preemptionPolicy",
     "resourceClaims",
+)
+
+
+_FIXED_OF_COMPOSITES: Final = (
+    *(name for name in _FIXED_SINCE_1_37 if name != "resourceClaims"),
+    "schedulingPolicy",
 )
 
 
@@ -86,13 +92,7 @@ def check(obj: Object, old: Object | None, version: str = _FIRST) -> Iterator[Ca
         elif least < 0:
             text = "must be greater than or equal to 1"
             yield invalid_value("spec.schedulingPolicy.gang.minCount", least, text)
-    keys = (spec.get("schedulingConstraints") or {}).get("topology") or ()
-    if len(keys) > 1:
-        path = "spec.schedulingConstraints.topology"
-        yield Cause("FieldValueTooMany", path, f"Too many: {len(keys)}: must have at most 1 item")
-    for index, one in enumerate(keys):
-        if not one.get("key"):
-            yield required(f"spec.schedulingConstraints.topology[{index}].key")
+    yield from _keys(spec)
     yield from _claims(spec.get("resourceClaims") or ())
     if version != _FIRST:
         yield from _one_of(spec.get("disruptionMode") or {}, _UNION, "spec.disruptionMode")
@@ -105,6 +105,38 @@ def check(obj: Object, old: Object | None, version: str = _FIRST) -> Iterator[Ca
                 yield invalid_value(f"spec.{name}", None, "field is immutable")
         if version != _FIRST:
             yield from _variant(policy, before.get("schedulingPolicy") or {})
+
+
+def check_composite(obj: Object, old: Object | None) -> Iterator[Cause]:
+    """Yield what is wrong with a defaulted CompositePodGroup; `old` is the version it replaces, if any."""
+    spec = obj.get("spec") or {}
+    if not spec.get("workloadRef"):
+        yield required("spec.workloadRef")
+    policy = spec.get("schedulingPolicy") or {}
+    yield from _one_of(policy, _POLICIES, "spec.schedulingPolicy")
+    if policy.get("gang") is not None:
+        least = policy["gang"].get("minGroupCount", 0)
+        if not least:
+            yield required("spec.schedulingPolicy.gang.minGroupCount")
+        elif least < 0:
+            text = "must be greater than or equal to 1"
+            yield invalid_value("spec.schedulingPolicy.gang.minGroupCount", least, text)
+    yield from _keys(spec)
+    yield from _one_of(spec.get("disruptionMode") or {}, _UNION, "spec.disruptionMode")
+    before = {} if old is None else old.get("spec") or {}
+    for name in _FIXED_OF_COMPOSITES if old is not None else ():
+        if spec.get(name) != before.get(name):
+            yield invalid_value(f"spec.{name}", None, "field is immutable")
+
+
+def _keys(spec: Object) -> Iterator[Cause]:
+    keys = (spec.get("schedulingConstraints") or {}).get("topology") or ()
+    if len(keys) > 1:
+        path = "spec.schedulingConstraints.topology"
+        yield Cause("FieldValueTooMany", path, f"Too many: {len(keys)}: must have at most 1 item")
+    for index, one in enumerate(keys):
+        if not one.get("key"):
+            yield required(f"spec.schedulingConstraints.topology[{index}].key")
 
 
 def _variant(policy: Object, before: Object) -> Iterator[Cause]:

@@ -200,6 +200,20 @@ def test_groups_are_counted_whole(ask, described, shape):
     )
 
 
+def test_a_group_of_a_composite_group_is_no_shape(ask):
+    """It says so; how often the whole tree fits is not counted."""
+    spec = {
+        "schedulingPolicy": {"gang": {"minCount": 2}},
+        "parentCompositePodGroupName": "app",
+    }
+    child = {**WORKLOAD_GROUP, "apiVersion": "scheduling.k8s.io/v1alpha3", "spec": spec}
+    shape = [pod(f"g-{n}", spec={"schedulingGroup": {"podGroupName": "g"}}) for n in range(2)]
+    code, _, said = ask(CLUSTER, [child, *shape])
+
+    assert code
+    assert "the group default/g is in another group" in said
+
+
 def test_a_group_that_runs_is_a_shape_like_any_other(ask):
     """What is told of it, that it is bound and where, is not true of its copies."""
     there = group("g", 2)

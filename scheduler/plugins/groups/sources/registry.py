@@ -15,11 +15,20 @@ from scheduler.base.errors import ObjectError
 from scheduler.framework.groups import title
 from scheduler.objects.pod import Pod
 from scheduler.plugins.groups.group import GroupSpec
-from scheduler.plugins.groups.sources import configmap, coscheduling, workload
+from scheduler.plugins.groups.sources import composite, configmap, coscheduling, workload
 from scheduler.plugins.groups.sources.source import Source
 
 # Of a group that several describe, the first counts.
-SOURCES: tuple[Source, ...] = (configmap.SOURCE, coscheduling.SOURCE, *workload.SOURCES)
+SOURCES: tuple[Source, ...] = (
+    configmap.SOURCE,
+    coscheduling.SOURCE,
+    *workload.SOURCES,
+    composite.SOURCE,
+)
+# Kubernetes' own, of which one may be in another.
+NESTED: dict[str, workload.WorkloadGroups] = {
+    one.kind: one for one in (*workload.SOURCES, composite.SOURCE)
+}
 BY_KIND = {source.kind: source for source in SOURCES}
 KINDS = tuple(BY_KIND)
 _RANK = {source.kind: rank for rank, source in enumerate(SOURCES)}
@@ -87,6 +96,11 @@ def read(kind: str, obj: Any) -> GroupSpec | ObjectError:
         return ObjectError(f"{source.served_as} {meta.namespace}/{meta.name}: {error.message}")
 
 
+def parent(kind: str, obj: Any) -> str:
+    """Return the key of the group of groups that the group of an object is in, or an empty text."""
+    return NESTED[kind].parent(obj) if kind in NESTED else ""
+
+
 def is_news(kind: str, old: Any, new: Any, namespace: str) -> bool:
     """Whether a change of an object says anything new of a group in `namespace`.
 
@@ -102,6 +116,8 @@ def is_news(kind: str, old: Any, new: Any, namespace: str) -> bool:
 
 def missing(key: str) -> str:
     """Return what to say of a group that no object describes."""
+    if key.startswith(workload.COMPOSITE_PREFIX):
+        return f"no CompositePodGroup describes the group {title(key)}, which others are in"
     if key.startswith(workload.PREFIX):
         return f"no PodGroup of scheduling.k8s.io describes the group {title(key)}"
     return f"no ConfigMap or PodGroup describes the group {title(key)}"

@@ -4,7 +4,7 @@ Served as v1alpha2 (1.36), v1alpha3 and v1beta1 (1.37); all are read into one st
 is the spelling of `disruptionMode` and the type of the condition that tells of them. A gang needs `minCount` pods
 at a time, a basic group none; both take whatever else fits. A topology key keeps all pods of the group
 in one value of a node label, whichever it is: a tree of one level that nobody has to declare. Without one,
-annotations may say rules for the levels of a tree.
+annotations may say rules for the levels of a tree. A PodGroup may be in a CompositePodGroup (`composite`).
 """
 
 from __future__ import annotations
@@ -17,18 +17,27 @@ from scheduler.base.errors import ObjectError
 from scheduler.framework.calls import ApiCall
 from scheduler.objects.kinds import WORKLOAD_GROUPS, Kind
 from scheduler.objects.meta import Condition
-from scheduler.objects.podgroup import WorkloadGroup, WorkloadGroupStatus
+from scheduler.objects.podgroup import (
+    CompositePodGroup,
+    WorkloadGroup,
+    WorkloadGroupStatus,
+    WorkloadReference,
+)
 from scheduler.plugins.groups import classes
-from scheduler.plugins.groups.group import LARGEST_GROUP, GroupSpec
+from scheduler.plugins.groups.group import LARGEST_GROUP, GroupSpec, TreeMembership
 from scheduler.plugins.groups.rules import Constraint
 from scheduler.plugins.groups.sources import annotated
 
 PREFIX = "podgroup:"
+COMPOSITE_PREFIX = "compositepodgroup:"
 CONDITION_1_36, CONDITION = "PodGroupScheduled", "PodGroupInitiallyScheduled"
 STRATEGIC_PATCH = "application/strategic-merge-patch+json"
 # A topology key is a tree of its own.
 _OF_TREES = (annotated.CONSTRAINTS_ANNOTATION, annotated.TOPOLOGY_ANNOTATION)
+# What is said in annotations, and claims of the group, are a single group's alone.
+_ALONE = (*_OF_TREES, *(f"{classes.PREFIX}{key}" for key in classes.KEYS))
 SINGLE, ALL = ("Pod", "single"), ("PodGroup", "all")
+Group = WorkloadGroup | CompositePodGroup
 
 
 class WorkloadGroups:
@@ -36,14 +45,16 @@ class WorkloadGroups:
 
     served_as = "PodGroup"
     label = "PodGroup.scheduling.k8s.io"
+    prefix = PREFIX
 
     def __init__(self, kind: Kind) -> None:
         self.kind = kind.kind
         self.api_version = kind.api_version
         self.path = kind.path
+        self.plural = kind.plural
         self.condition = CONDITION_1_36 if kind.version == "v1alpha2" else CONDITION
 
-    def conditions(self, obj: WorkloadGroup, news: Condition) -> list[ApiCall]:
+    def conditions(self, obj: Group, news: Condition) -> list[ApiCall]:
         """Return the request that writes a condition, if it says anything new.
 
         True is final, in either version's word: what becomes of members later is theirs to tell.
@@ -65,24 +76,29 @@ class WorkloadGroups:
             "lastTransitionTime": since,
         }
         meta = obj.metadata
-        collection = self.path.removesuffix("/podgroups")
-        path = f"{collection}/namespaces/{meta.namespace}/podgroups/{meta.name}/status"
+        collection = self.path.removesuffix(f"/{self.plural}")
+        path = f"{collection}/namespaces/{meta.namespace}/{self.plural}/{meta.name}/status"
         body = {"metadata": {"uid": meta.uid}, "status": {"conditions": [condition]}}
         return [ApiCall("PATCH", path, body, STRATEGIC_PATCH)]
 
-    def was_placed(self, obj: WorkloadGroup) -> bool:
+    def was_placed(self, obj: Group) -> bool:
         """Whether its condition, in either version's word, is true."""
-        told = map(obj.condition, (CONDITION_1_36, CONDITION))
+        told = map(obj.condition, (CONDITION_1_36, CONDITION, self.condition))
         return any(one is not None and one.status == "True" for one in told)
 
-    def renamed(self, obj: WorkloadGroup, name: str) -> WorkloadGroup:
-        """Return a PodGroup of this name that asks for the same."""
+    def renamed(self, obj: Group, name: str) -> Group:
+        """Return a group of this name that asks for the same."""
         meta = replace(obj.metadata, name=name, uid=f"{obj.metadata.uid}-{name}")
         return replace(obj, metadata=meta, status=WorkloadGroupStatus())
 
-    def key(self, obj: WorkloadGroup) -> str:
+    def key(self, obj: Group) -> str:
         """Return `namespace/name` behind the word that sets these groups apart."""
-        return f"{PREFIX}{obj.metadata.namespace}/{obj.metadata.name}"
+        return f"{self.prefix}{obj.metadata.namespace}/{obj.metadata.name}"
+
+    def parent(self, obj: Group) -> str:
+        """Return the key of the CompositePodGroup that it is in, or an empty text."""
+        name = obj.spec.parent_composite_pod_group_name
+        return f"{COMPOSITE_PREFIX}{obj.metadata.namespace}/{name}" if name else ""
 
     def read(self, obj: WorkloadGroup) -> GroupSpec:
         """Return what it asks for; ObjectError names the field that is wrong."""
@@ -96,7 +112,7 @@ class WorkloadGroups:
                 f"spec.schedulingPolicy.gang.minCount: {least} is not between 1 and {LARGEST_GROUP}"
             )
             raise ObjectError(text)
-        key = _key_label(spec.scheduling_constraints.topology)
+        key = key_label(spec.scheduling_constraints.topology)
         beside = next((one for one in _OF_TREES if one in meta.annotations), "")
         if key and beside:
             text = f"spec.schedulingConstraints.topology and the annotation {beside} exclude each other"
@@ -113,17 +129,33 @@ class WorkloadGroups:
             key_label=key,
             topology=annotated.topology(meta.annotations),
             may_evict=spec.preemption_policy != "Never",
-            goes_whole=_mode(spec.disruption_mode) in ALL,
+            goes_whole=mode(spec.disruption_mode) in ALL,
             has_classes=True,
             classes=classes.read_annotations(meta.annotations, LARGEST_GROUP),
+            within=TreeMembership(
+                self.parent(obj), workload(spec.workload_ref), policy.gang is None, _alone(obj)
+            ),
         )
+
+
+def workload(reference: WorkloadReference | None) -> str:
+    """Return the name of the Workload that a group is made from, or an empty text."""
+    return "" if reference is None else reference.workload_name
+
+
+def _alone(obj: WorkloadGroup) -> str:
+    if obj.spec.resource_claims:
+        return "spec.resourceClaims"
+    named = next((one for one in _ALONE if one in obj.metadata.annotations), "")
+    return f"the annotation {named}" if named else ""
 
 
 def _words(one: Condition) -> tuple[str, str, str]:
     return one.status, one.reason, one.message
 
 
-def _key_label(topology: tuple[Any, ...]) -> str:
+def key_label(topology: tuple[Any, ...]) -> str:
+    """Return the label that a topology constraint names, "" without one; ObjectError on any other."""
     if len(topology) > 1:
         raise ObjectError(
             "spec.schedulingConstraints.topology: one entry is the most that is known"
@@ -133,7 +165,7 @@ def _key_label(topology: tuple[Any, ...]) -> str:
     return topology[0].key if topology else ""
 
 
-def _mode(found: Any) -> str:
+def mode(found: Any) -> str:
     """Return the disruption mode in either spelling; ObjectError on any other."""
     if found is None or found == {}:
         return SINGLE[0]

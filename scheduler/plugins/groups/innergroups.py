@@ -1,0 +1,68 @@
+"""What the groups in a group of groups are told: each its own condition, as far as it says anything new.
+
+A group that is placed is told so; one that waits, why its root does; one that stays out when the root has its
+minimum, that. Called by `statuswriter`, which tells the root.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+
+from scheduler.base import reasons
+from scheduler.framework.groups import Stage, Told, title
+from scheduler.plugins.groups import quorum
+from scheduler.plugins.groups.announcing import SEEN_BY_THEN_S, WAITS, said_of
+from scheduler.plugins.groups.group import Node
+from scheduler.plugins.groups.life import Record
+from scheduler.plugins.groups.members import GroupMembers
+from scheduler.plugins.groups.sources import registry as sources
+from scheduler.state.podindex import Placed
+
+
+class InnerGroupWriter:
+    """Tells the groups that are in others."""
+
+    def __init__(self, members: GroupMembers) -> None:
+        self._members = members
+        # By group what was said of which version of it, and when: what was sent may not be seen yet.
+        self._said: dict[str, tuple[str, float]] = {}
+
+    def told(
+        self, root: Node, stage: Stage, record: Record, standing: Sequence[Placed], now: float
+    ) -> list[Told]:
+        """Return the requests that tell all groups in a root of a stage of it."""
+        there = Counter(sources.group_of(one.pod) for one in standing)
+        bound = Counter(sources.group_of(one.pod) for one in standing if not one.assumed)
+        found: list[Told] = []
+        for node in list(root.every())[1:]:
+            if quorum.is_in(node, bound):
+                if stage in (Stage.BOUND, Stage.CHANGED):
+                    found += self._say(node, "True", reasons.SCHEDULED, "", now)
+            elif not any(there[leaf.key] for leaf in node.leaves()):
+                found += self._waits(root, node, stage, record, now)
+        return found
+
+    def _waits(
+        self, root: Node, node: Node, stage: Stage, record: Record, now: float
+    ) -> list[Told]:
+        """Tell a group that has no place why."""
+        if stage in WAITS or (stage is Stage.HELD and record.message):
+            reason = reasons.SCHEDULER_ERROR if record.is_error else reasons.UNSCHEDULABLE
+            return self._say(node, "False", reason, record.message, now)
+        if stage is Stage.BOUND:
+            text = f"the group {title(root.key)} has its minimum without this one"
+            return self._say(node, "False", reasons.UNSCHEDULABLE, text, now)
+        return []
+
+    def _say(self, node: Node, status: str, reason: str, message: str, now: float) -> list[Told]:
+        for kind, obj in self._members.described_by(node.key)[:1]:
+            calls = said_of(kind, obj, status, reason, message, now)
+            words = f"{obj.metadata.resource_version} {status} {message}"
+            before, since = self._said.get(node.key, ("", 0.0))
+            if not calls or (before == words and now - since < SEEN_BY_THEN_S):
+                return []
+            self._said[node.key] = (words, now)
+            return calls
+        self._said.pop(node.key, None)
+        return []

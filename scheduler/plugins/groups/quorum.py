@@ -1,0 +1,43 @@
+"""Which groups of a tree can take part in a placement: those whose pods are there, in enough of them.
+
+A group of pods needs its minimum, a group of groups so many that can take part. One of which pods stand has
+begun: groups in it come one by one. Pure; called at the gate.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from scheduler.plugins.groups.group import Node
+
+
+def taking_part(node: Node, there: Mapping[str, int], standing: Mapping[str, int]) -> list[str]:
+    """Return the keys of the groups of pods that can take part; `there` counts those that stand as well."""
+    if not node.is_composite:
+        return [node.key] if there.get(node.key, 0) >= node.least else []
+    own = [(taking_part(one, there, standing), _has_begun(one, standing)) for one in node.groups]
+    many = sum(bool(keys) or begun for keys, begun in own)
+    if many < node.least and not any(begun for _, begun in own):
+        return []
+    return [key for keys, _ in own for key in keys]
+
+
+def lacking(node: Node, there: Mapping[str, int]) -> str:
+    """Return which group lacks whom, in one sentence: the first that is not complete, from the top down."""
+    if not node.is_composite:
+        return f"{node.name} has {there.get(node.key, 0)} of the {node.least} pods it needs"
+    good = [bool(taking_part(one, there, {})) for one in node.groups]
+    text = f"{node.name} has {sum(good)} of the {node.least} groups it needs"
+    first = next((one for one, is_good in zip(node.groups, good, strict=True) if not is_good), None)
+    return text if first is None else f"{text}: {lacking(first, there)}"
+
+
+def is_in(node: Node, standing: Mapping[str, int]) -> bool:
+    """Whether a group is placed as it asks for, with what stands of it."""
+    if not node.is_composite:
+        return standing.get(node.key, 0) >= node.least
+    return sum(is_in(one, standing) for one in node.groups) >= node.least
+
+
+def _has_begun(node: Node, standing: Mapping[str, int]) -> bool:
+    return any(standing.get(one.key) for one in node.leaves())

@@ -1,0 +1,101 @@
+"""Parts of a group in plain records: groups in a group, of which some may stay out, each with a unit of its own.
+
+Parts form a tree, the root first, each behind the one it is in. Like parts are one record that counts them:
+nothing is named that nothing tells apart. `scheduler.solver.pieces` says of a placement which pods are
+whose. Part of scheduler.solver.kinds.Mixed; levels are counted from 0 as in its `levels`, the last one is
+for no part.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import msgspec
+
+from scheduler.solver.instance import Record
+
+ROOT = -1  # what the first part is in
+
+
+class Part(Record, frozen=True):
+    """Like parts: `count` of them in each part `parent`, every one in one unit of `level` or left out.
+
+    With a level of -1 it is where the part is that it is in. One that is not left out has at least
+    `minimum` pods or, where others are in it, so many of those; of the group's `kinds` up to `sizes` pods each.
+    `held` counts its pods that stand on each leaf already (empty: none). Such a part is one alone and never
+    left out. Others in it come one by one then; pods of its own it gets until it has its minimum, or none.
+    """
+
+    name: str
+    parent: int = ROOT
+    count: int = 1
+    level: int = -1
+    minimum: int = 1
+    kinds: tuple[int, ...] = ()
+    sizes: tuple[int, ...] = ()
+    held: tuple[int, ...] = ()
+
+    def among(self, leaves: Sequence[int]) -> Part:
+        """Return the part with what it holds on these leaves alone."""
+        if not self.held:
+            return self
+        return msgspec.structs.replace(self, held=tuple(self.held[leaf] for leaf in leaves))
+
+
+class PlacedPart(Record, frozen=True):
+    """One part that is not left out, in the piece `parent`; its new pods as (kind, leaf, how many)."""
+
+    part: int
+    parent: int = ROOT
+    pods: tuple[tuple[int, int, int], ...] = ()
+
+
+def inside(parts: Sequence[Part]) -> list[list[int]]:
+    """Return for each part the numbers of those that are in it."""
+    found: list[list[int]] = [[] for _ in parts]
+    for number, one in enumerate(parts):
+        if one.parent != ROOT:
+            found[one.parent].append(number)
+    return found
+
+
+def depths(parts: Sequence[Part]) -> list[int]:
+    """Return for each part how many levels from the top its unit is named by, 0 for anywhere.
+
+    What is around a part binds it as well.
+    """
+    found: list[int] = []
+    for one in parts:
+        above = 0 if one.parent == ROOT else found[one.parent]
+        found.append(max(above, one.level + 1))
+    return found
+
+
+def totals(parts: Sequence[Part]) -> list[int]:
+    """Return for each part how many of it there are in the whole group."""
+    found: list[int] = []
+    for one in parts:
+        found.append(one.count * (1 if one.parent == ROOT else found[one.parent]))
+    return found
+
+
+def has_held(parts: Sequence[Part]) -> list[bool]:
+    """Return for each part whether pods stand already, its own or those of parts in it."""
+    found = [any(one.held) for one in parts]
+    for number in range(len(parts) - 1, 0, -1):
+        if found[number]:
+            found[parts[number].parent] = True
+    return found
+
+
+def least(parts: Sequence[Part]) -> int:
+    """Return how many pods are needed at least so that the root is not left out; 1 where some stand."""
+    if any(has_held(parts)):
+        return 1
+    below = inside(parts)
+    needed = [max(1, one.minimum) for one in parts]
+    for number in range(len(parts) - 1, -1, -1):
+        if below[number]:
+            each = sorted(needed[at] for at in below[number] for _ in range(parts[at].count))
+            needed[number] = sum(each[: max(1, parts[number].minimum)])
+    return needed[0]

@@ -1,0 +1,222 @@
+"""Random groups of groups in small trees, and the oracle that names every part and tries all they could have."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Sequence
+from random import Random
+
+import msgspec
+import numpy as np
+
+from scheduler.solver import checkkinds
+from scheduler.solver.kinds import Kind, Mixed
+from scheduler.solver.mixed import objective_of
+from scheduler.solver.parts import Part
+from tests.property.groups import levels, paths
+from tests.property.unlike import rows_of
+
+Counts = tuple[tuple[int, ...], ...]
+# With more ways than this to fill one part, or to place all pods, another group is made: each is looked at.
+MOST_WAYS, MOST_PLACEMENTS = 300, 30_000
+
+
+def parted(rng: Random) -> Mixed:
+    """Return a group of one to four sorts of parts, at times in parts again, some of which may stay out."""
+    while True:
+        found = _parted(rng)
+        if _is_small(found):
+            return found
+
+
+def _parted(rng: Random) -> Mixed:
+    depth = rng.choice([2, 2, 3])
+    found = paths(rng, depth, 2)[: rng.choice([3, 4])]
+    leaves = range(len(found))
+    root_level = rng.choice([-1, -1, -1, *range(depth - 1)])
+    parts = [Part("root", count=1, level=root_level)]
+    sorts = rng.choice([1, 1, 2, 2, 3])
+    is_nested = rng.random() < 0.4
+    if is_nested:
+        parts.append(_around(rng, depth, 0, root_level))
+    kinds: list[Kind] = []
+    for number in range(sorts):
+        around = 1 if is_nested and (not number or rng.random() < 0.5) else 0
+        parts.append(_own(rng, depth, around, parts[around].level, kinds, len(found)))
+    return Mixed(
+        tuple(_counted(kinds, parts)),
+        tuple((rng.randint(0, 9),) for _ in leaves),
+        levels(rng, depth, 0.1),
+        tuple(found),
+        1,
+        held=tuple(map(sum, zip(*(one.held for one in parts if one.held), strict=True))),
+        parts=tuple(_with_minimum(rng, parts)),
+    )
+
+
+def _around(rng: Random, depth: int, around: int, above: int) -> Part:
+    return Part("inner", around, rng.choice([1, 2, 2]), _level(rng, depth, above))
+
+
+def _own(rng: Random, depth: int, around: int, above: int, kinds: list[Kind], leaves: int) -> Part:
+    """Return a part with pods; what it asks for becomes new kinds."""
+    sizes = [rng.choice([1, 1, 2, 3]) for _ in range(rng.choice([1, 1, 2]))]
+    numbers = tuple(range(len(kinds), len(kinds) + len(sizes)))
+    for _ in sizes:
+        slots = tuple(rng.choice([0, 2, 9, 9]) for _ in range(leaves))
+        kinds.append(Kind(0, (rng.randint(1, 3),), slots))
+    is_held = around == 0 and rng.random() < 0.2
+    held = [0] * leaves
+    for _ in range(rng.choice([1, 1, 2]) if is_held else 0):
+        held[rng.randrange(leaves)] += 1
+    return Part(
+        f"part{numbers[0]}",
+        around,
+        1 if is_held else rng.choice([1, 1, 2, 3]),
+        _level(rng, depth, above),
+        rng.randint(1, sum(sizes) + sum(held)),
+        numbers,
+        tuple(sizes),
+        tuple(held) if is_held else (),
+    )
+
+
+def _level(rng: Random, depth: int, above: int) -> int:
+    found: int = rng.choice([-1, -1, *range(max(above, 0), depth - 1)])
+    return found
+
+
+def _counted(kinds: Sequence[Kind], parts: Sequence[Part]) -> Iterator[Kind]:
+    for number, kind in enumerate(kinds):
+        (one,) = (one for one in parts if number in one.kinds)
+        size = one.sizes[one.kinds.index(number)]
+        around = parts[one.parent]
+        yield msgspec.structs.replace(kind, count=size * one.count * around.count)
+
+
+def _with_minimum(rng: Random, parts: Sequence[Part]) -> Iterator[Part]:
+    """Yield the parts, those around others with how many of these they need."""
+    for number, one in enumerate(parts):
+        inside = sum(each.count for each in parts if each.parent == number)
+        yield msgspec.structs.replace(one, minimum=rng.randint(1, inside)) if inside else one
+
+
+def _is_small(group: Mixed) -> bool:
+    """Whether few ways fill each part, and few all of them, whatever they need."""
+    if rows_of([kind.count for kind in group.kinds], len(group.paths)) > MOST_PLACEMENTS:
+        return False
+    ways = [len(_ways(group, one, range(len(group.paths)))) for one in group.parts if one.kinds]
+    return max(ways) <= MOST_WAYS
+
+
+def best(group: Mixed) -> list[int] | None:
+    """Return the values of the best placement of all, term by term, None when there is none."""
+    bare = msgspec.structs.replace(group, parts=(), minimum=1)
+    values = [
+        [value for _, _, value in objective_of(group, np.array(counts))]
+        for counts in _filled(group, 0, range(len(group.paths)))
+        if any(map(any, counts)) and not checkkinds.problems(bare, counts)
+    ]
+    return min(values, default=None)
+
+
+def _filled(group: Mixed, number: int, leaves: Sequence[int]) -> set[Counts]:
+    """Return all that one part could have on these leaves when it is not left out."""
+    one, found = group.parts[number], set[Counts]()
+    below = [at for at, each in enumerate(group.parts) if each.parent == number]
+    is_held = any(_holds(group, at) for at in range(len(group.parts)) if _is_in(group, at, number))
+    for unit in _units(group, one.level, leaves):
+        if any(
+            any(one_of.held[leaf] for leaf in range(len(group.paths)) if leaf not in unit)
+            for at, one_of in enumerate(group.parts)
+            if one_of.held and _is_in(group, at, number)
+        ):
+            continue
+        if not below:
+            found |= _ways(group, one, unit)
+            continue
+        needed = 1 if is_held else max(1, one.minimum)
+        named = [at for at in below for _ in range(group.parts[at].count)]
+        found |= _together(group, named, unit, needed)
+    return found
+
+
+def _together(group: Mixed, named: Sequence[int], unit: Sequence[int], needed: int) -> set[Counts]:
+    """Return what parts, each of them named, could have together when so many are not left out."""
+    options = {at: _filled(group, at, unit) for at in set(named)}
+    reached: set[tuple[int, Counts]] = {(0, _nothing(group))}
+    for at in named:
+        more = {(many + 1, _sum(counts, each)) for many, counts in reached for each in options[at]}
+        must_be_in = any(
+            _holds(group, each) for each in range(len(group.parts)) if _is_in(group, each, at)
+        )
+        reached = {
+            one for one in (more if must_be_in else reached | more) if _is_possible(group, one[1])
+        }
+    return {counts for many, counts in reached if many >= needed}
+
+
+def _ways(group: Mixed, one: Part, unit: Sequence[int]) -> set[Counts]:
+    """Return all the pods that a part could have on the leaves of a unit."""
+    held = sum(one.held)
+    if any(one.held[leaf] for leaf in range(len(group.paths)) if leaf not in unit and one.held):
+        return set()
+    found = set()
+    each = [list(_rows(len(group.paths), size, unit)) for size in one.sizes]
+    for rows in itertools.product(*each):
+        new = sum(map(sum, rows))
+        if new + held < max(1, one.minimum) and not (held and not new):
+            continue
+        counts = list(_nothing(group))
+        for kind, row in zip(one.kinds, rows, strict=True):
+            counts[kind] = row
+        if _is_possible(group, tuple(counts)):
+            found.add(tuple(counts))
+    return found
+
+
+def _rows(leaves: int, size: int, unit: Sequence[int]) -> Iterator[tuple[int, ...]]:
+    each = (range(size + 1) if leaf in unit else range(1) for leaf in range(leaves))
+    return (row for row in itertools.product(*each) if sum(row) <= size)
+
+
+def _is_possible(group: Mixed, counts: Counts) -> bool:
+    """Whether leaves have what these pods take."""
+    for kind, row in zip(group.kinds, counts, strict=True):
+        if any(pods > slots for pods, slots in zip(row, kind.slots, strict=True)):
+            return False
+    requests = [kind.request[0] for kind in group.kinds]
+    return all(
+        sum(row[leaf] * need for row, need in zip(counts, requests, strict=True)) <= free
+        for leaf, (free,) in enumerate(group.free)
+    )
+
+
+def _units(group: Mixed, level: int, leaves: Sequence[int]) -> list[list[int]]:
+    """Return the leaves among these by unit of a level, all of them at -1."""
+    depth, found = len(group.levels), dict[tuple[str, ...], list[int]]()
+    for leaf in leaves:
+        path = group.paths[leaf]
+        whole = path + path[-1:] * (depth - len(path))
+        found.setdefault(whole[: level + 1], []).append(leaf)
+    return list(found.values())
+
+
+def _holds(group: Mixed, number: int) -> bool:
+    return any(group.parts[number].held)
+
+
+def _is_in(group: Mixed, number: int, around: int) -> bool:
+    while number not in (around, -1):
+        number = group.parts[number].parent
+    return number == around
+
+
+def _nothing(group: Mixed) -> Counts:
+    return ((0,) * len(group.paths),) * len(group.kinds)
+
+
+def _sum(one: Counts, other: Counts) -> Counts:
+    return tuple(
+        tuple(a + b for a, b in zip(*rows, strict=True)) for rows in zip(one, other, strict=True)
+    )

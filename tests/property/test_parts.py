@@ -1,0 +1,107 @@
+"""Groups of groups against enumeration: placed if and only if enough of their parts can be, as well as can be.
+
+The oracle (`partmaking`) names every part and tries all that each could have.
+"""
+
+import itertools
+from random import Random
+
+import msgspec
+import pytest
+
+from scheduler.solver import checkparts, mixed, mixedconflict
+from scheduler.solver.instance import Limits
+from scheduler.solver.parts import PlacedPart
+from tests.property import partmaking, unlike
+from tests.property.test_certificates import batches
+from tests.property.test_unlike_members import harm
+
+BATCH = 25
+LIMITS = Limits(stage_s=20.0, total_s=120.0)
+
+
+@pytest.mark.parametrize("batch", batches(200, 2_000))
+def test_placed_as_well_as_can_be_if_and_only_if_enough_parts_fit(batch):
+    """The outcome, every stage's value and every bound are those of the best of all placements."""
+    placed = 0
+    for number in range(BATCH):
+        group = partmaking.parted(Random(f"parts {batch}/{number}"))
+        found = mixed.solve(group, LIMITS)
+        best = partmaking.best(group)
+
+        assert found.optimal, group
+        assert ("infeasible" if best is None else "placed") == found.outcome, group
+        if best is not None:
+            assert best == [stage.value for stage in found.stages], group
+            assert best == [stage.bound for stage in found.stages], group
+            placed += 1
+    assert placed >= BATCH // 3
+
+
+@pytest.mark.parametrize("batch", batches(25, 500))
+def test_a_part_that_is_not_whole_is_found_out(batch):
+    """A pod that is handed to nobody, a part beyond its number, a part of too few: each is a wrong answer."""
+    broken = 0
+    for number in range(BATCH):
+        group = partmaking.parted(Random(f"broken {batch}/{number}"))
+        found = mixed.solve(group, LIMITS)
+        if found.outcome != "placed":
+            continue
+        pieces = list(found.pieces)
+        at = next(n for n, piece in enumerate(pieces) if piece.pods)
+        without = msgspec.structs.replace(pieces[at], pods=pieces[at].pods[1:])
+
+        assert not checkparts.problems(group, found.counts, pieces)
+        assert checkparts.problems(group, found.counts, [*pieces[:at], without, *pieces[at + 1 :]])
+        assert checkparts.problems(group, found.counts, [*pieces, PlacedPart(0)])
+        broken += 1
+    assert broken
+
+
+@pytest.mark.parametrize("batch", batches(25, 500))
+def test_what_is_in_the_way_is_smallest_and_true(batch):
+    """Of what parts ask for no less conflicts, and giving up what is named helps."""
+    refused = 0
+    for number in range(BATCH):
+        group = partmaking.parted(Random(f"refused parts {batch}/{number}"))
+        advice = mixedconflict.explain(group, LIMITS)
+        bare = [msgspec.structs.replace(one, fits_without=False) for one in advice.conflict]
+
+        assert fits(group) == (not bare), group
+        if not bare:
+            continue
+        if bare[0].rule == "size":
+            assert not fits(mixedconflict.with_rules(group, frozenset())), group
+            continue
+        refused += 1
+        rules = frozenset(mixedconflict.rules_of(group))
+        assert advice.smallest
+        assert not fits(mixedconflict.with_rules(group, frozenset(bare))), group
+        for some in itertools.combinations(sorted(rules, key=str), len(bare) - 1):
+            assert fits(mixedconflict.with_rules(group, frozenset(some))), (group, some)
+        without = rules - frozenset(advice.give_up)
+        assert fits(mixedconflict.with_rules(group, without)), group
+    assert refused
+
+
+def fits(group):
+    """Whether there is a placement, by enumeration."""
+    return partmaking.best(group) is not None
+
+
+@pytest.mark.parametrize("batch", batches(25, 500))
+def test_no_other_victims_do_less_harm(batch):
+    """Who goes is enough, least, and proven to be; nobody goes where nothing helps."""
+    made = 0
+    for number in range(BATCH):
+        rng = Random(f"victims of parts {batch}/{number}")
+        problem = unlike.preemption(rng, partmaking.parted(rng))
+        found = mixed.evict(problem, LIMITS)
+        best = unlike.least_harm(problem, fits)
+
+        assert ("infeasible" if best is None else "placed") == found.outcome, problem
+        assert found.optimal
+        if best is not None:
+            assert best == harm(problem, found.evicted), problem
+            made += 1
+    assert made

@@ -1,0 +1,100 @@
+"""The law of unlike members and the joint objective: a thousand random small groups against enumeration.
+
+Two to four classes in trees of two to four levels with unequal nodes, rules of classes and between them, costs,
+pods that stand; every fourth one is a group of groups. What is placed, every term of the objective by name,
+what is in the way, and who goes. The long form has all thousand, and 200 that need victims.
+"""
+
+import itertools
+from random import Random
+
+import msgspec
+import numpy as np
+import pytest
+
+from scheduler.solver import checkkinds, mixed, mixedconflict
+from scheduler.solver.instance import Limits
+from scheduler.solver.mixed import objective_of
+from tests.property import partmaking, unlike
+from tests.property.test_certificates import batches
+from tests.property.test_unlike_members import harm
+
+BATCH, NEEDED = 25, 10
+LIMITS = Limits(stage_s=20.0, total_s=120.0)
+
+
+def group_of(number, rng):
+    """Return a case."""
+    return unlike.classed(rng) if number % 4 else partmaking.parted(rng)
+
+
+def fits(group):
+    """Whether there is a placement, by enumeration."""
+    return partmaking.best(group) is not None if group.parts else unlike.fits(group)
+
+
+def best_of(group):
+    """Return the best values of all placements, None when there is none."""
+    return partmaking.best(group) if group.parts else unlike.best(group)
+
+
+@pytest.mark.parametrize("batch", batches(25, 1_000))
+def test_what_is_said_of_a_group_is_true(batch):
+    """Placed if and only if it fits, each term of the objective equal; else what is in the way is smallest and true."""
+    placed = refused = 0
+    for number in range(BATCH):
+        group = group_of(number, Random(f"law {batch}/{number}"))
+        found, best = mixed.solve(group, LIMITS), best_of(group)
+        assert found.optimal, group
+        assert ("infeasible" if best is None else "placed") == found.outcome, group
+        if best is None:
+            refused += refusal_is_true(group)
+            continue
+        placed += 1
+        assert not checkkinds.problems(group, found.counts, found.pieces), group
+        terms = objective_of(group, np.array(found.counts))
+        said = [(one.level, one.measure, one.value) for one in found.stages]
+        assert terms == said, group
+        assert best == [value for _, _, value in terms] == [one.bound for one in found.stages]
+    assert placed >= BATCH // 8
+    assert refused
+
+
+def refusal_is_true(group):
+    """Check what is said to be in the way of a group that fits nowhere; return whether it is any rule."""
+    advice = mixedconflict.explain(group, LIMITS)
+    bare = [msgspec.structs.replace(one, fits_without=False) for one in advice.conflict]
+    assert bare
+    if bare[0].rule == "size":
+        assert not fits(mixedconflict.with_rules(group, frozenset())), group
+        return False
+    rules = frozenset(mixedconflict.rules_of(group))
+    assert advice.smallest
+    assert not fits(mixedconflict.with_rules(group, frozenset(bare))), group
+    for some in itertools.combinations(sorted(rules, key=str), len(bare) - 1):
+        assert fits(mixedconflict.with_rules(group, frozenset(some))), (group, some)
+    for one, rule in zip(advice.conflict, bare, strict=True):
+        assert one.fits_without == fits(mixedconflict.with_rules(group, rules - {rule})), group
+    assert fits(mixedconflict.with_rules(group, rules - frozenset(advice.give_up))), group
+    return True
+
+
+@pytest.mark.parametrize("batch", batches(25, 200 // NEEDED * BATCH))
+def test_no_other_victims_do_less_harm_where_some_are_needed(batch):
+    """Of groups that do not fit and do when others go, each: who goes is enough, least, and proven to be."""
+    needed = 0
+    for number in itertools.count():
+        rng = Random(f"victims of the law {batch}/{number}")
+        problem = unlike.preemption(rng, group_of(number, rng))
+        if fits(problem.group):
+            continue
+        found, best = mixed.evict(problem, LIMITS), unlike.least_harm(problem, fits)
+        assert ("infeasible" if best is None else "placed") == found.outcome, problem
+        assert found.optimal
+        if best is None:
+            continue
+        assert found.evicted
+        assert best == harm(problem, found.evicted), problem
+        needed += 1
+        if needed == NEEDED:
+            break

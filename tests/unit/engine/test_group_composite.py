@@ -1,0 +1,85 @@
+"""Groups of groups in the engine: who comes before whose object, who goes with whom, and who is told."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from scheduler.engine.effects import Bind, Evict, Record, Solve, Watched
+from scheduler.objects.pod import Pod
+from scheduler.objects.podgroup import CompositePodGroup, WorkloadGroup
+from tests.property.making import make_node
+from tests.unit.engine.test_groups import Floor
+from tests.unit.plugins.compositeworld import composite, leaf, pods
+
+STRUCTS: dict[str, tuple[str, type[Any]]] = {
+    "Pod": ("Pod", Pod),
+    "PodGroup": ("PodGroup.v1alpha3", WorkloadGroup),
+    "CompositePodGroup": ("CompositePodGroup", CompositePodGroup),
+}
+
+
+def hear(floor: Floor, *objects: dict[str, Any], how: str = "ADDED") -> None:
+    """Let an engine hear of objects as a watch tells of them."""
+    for one in objects:
+        kind, struct = STRUCTS[one["kind"]]
+        one["metadata"].setdefault("uid", f"uid-{one['metadata']['name']}")
+        floor.hear(Watched(kind, how, msgspec.convert(one, struct)))
+
+
+def settle(floor: Floor) -> list[Any]:
+    """Let it work until nothing is left; return what it asked for."""
+    effects = floor.run()
+    found: list[Any] = list(effects)
+    while effects:
+        for solve in [one for one in effects if isinstance(one, Solve)]:
+            floor.solve(solve)
+        effects = floor.run()
+        found += effects
+    return found
+
+
+def bound(effects: list[Any]) -> set[str]:
+    return {one.name for one in effects if isinstance(one, Bind)}
+
+
+def test_objects_may_come_in_any_order():
+    """Pods first, then their groups, the root at last: one question, and all are bound."""
+    floor = Floor(nodes=2, size=0)
+    hear(floor, *pods("g", 2), *pods("h", 2))
+    assert not bound(settle(floor))
+    hear(floor, leaf("g", 2, "app"))
+    assert not bound(settle(floor))
+    hear(floor, leaf("h", 2, "app"))
+    assert not bound(settle(floor))
+    hear(floor, composite("app", 2))
+
+    assert {"g-0", "g-1", "h-0", "h-1"} == bound(settle(floor))
+    kept = floor.engine.groups._members
+    assert [] == kept.waiting("podgroup:default/g")
+
+
+def test_whoever_goes_is_told_with_its_group_and_the_root():
+    """The pods of one child make room: it and the root are told for whom; the other child is not."""
+    floor = Floor(nodes=0, size=0)
+    for name in ("n0", "n1"):
+        floor.hear(Watched("Node", "ADDED", make_node(name, cpu=2)))
+    hear(floor, composite("app", 1))
+    for name, node in (("g", "n0"), ("h", "n1")):
+        hear(floor, leaf(name, 2, "app", mode="all"), *pods(name, 2, on=node))
+    asking = [*pods("vip", 2), leaf("vip", 2)]
+    for one in asking:
+        one["spec"]["priority"] = 9
+    hear(floor, *asking)
+    found = settle(floor)
+    gone = {one.name for one in found if isinstance(one, Evict)}
+    told = {
+        (one.kind, one.name)
+        for one in found
+        if isinstance(one, Record) and one.reason == "GroupPreempted"
+    }
+
+    assert gone in ({"g-0", "g-1"}, {"h-0", "h-1"})
+    (name,) = {pod.partition("-")[0] for pod in gone}
+    assert {("CompositePodGroup", "app"), ("PodGroup", name)} == told
