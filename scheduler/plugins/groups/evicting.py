@@ -72,17 +72,15 @@ class Evictor:
     def evicting(self, task: Task) -> Generator[SolverCall, CallResult, GroupPlan | Status | None]:
         """Return the plan with the fewest victims, None when evicting does not help."""
         room, nodes, wanted = task.room, task.room.nodes, task.needed
-        lower = self._lower(task)
-        if not lower:
-            return None
         fits = room.fits([between.without_spread(member) for member in room.members])
         # Members that ask for a host port cannot stand beside one another.
         alone = 1 if host_ports(wanted[0]) else len(wanted)
         most = task.allowed(np.where(fits.evictable, alone, 0))
         blocked: set[str] = set()
         for _ in range(ROUNDS):
+            lower = self._lower(task)
             site = planning.site(task.spec, task.tree, nodes, most, task.standing, len(wanted))
-            if not site.instance.leaves:
+            if not lower or not site.instance.leaves:
                 return None
             offer = yield from self._offer(
                 with_rules(site, task, self._handle.pods), task, lower, blocked
@@ -90,6 +88,8 @@ class Evictor:
             if offer is None or isinstance(offer, Status):
                 return offer
             where, victims = offer
+            if not self._may_go(task, victims):
+                continue  # what moved while the solver worked, the next question has right
             misfit = room.would_hold(where, victims)
             if misfit is None:
                 return self._agreed(task, where, victims)
@@ -129,8 +129,6 @@ class Evictor:
         if found is None or found.outcome != "placed":
             return None
         victims = lineup.victims(found.evicted)
-        if not all(self._is_placed(victim) for victim in victims):
-            return None
         return planning.assign(site, found.placement.counts, task.needed), victims
 
     def _agreed(
@@ -164,7 +162,7 @@ class Evictor:
             if found is None or isinstance(found, Status):
                 return found
             victims, where = found
-            if not all(self._is_placed(victim) for victim in victims):
+            if not self._may_go(task, victims):
                 continue  # what moved while the solver worked, the next question has right
             misfit = task.room.would_hold(where, victims)
             if misfit is None:
@@ -183,6 +181,13 @@ class Evictor:
             self._handle.pods, priority, described.unit_of, described.spare_of, own=task.key
         )
 
-    def _is_placed(self, victim: Placed) -> bool:
-        now = self._handle.pods.get(victim.pod.metadata.uid)
-        return now is not None and now.node == victim.node
+    def _may_go(self, task: Task, victims: Collection[Placed]) -> bool:
+        """Whether these may go now: groups were edited and members joined since they were asked about."""
+        going = {victim.pod.metadata.uid: victim.node for victim in victims}
+        found = 0
+        for unit in self._lower(task):
+            here = sum(going.get(one.pod.metadata.uid) == one.node for one in unit.pods)
+            if unit.spare < here < len(unit.pods):
+                return False  # what is left of the group would be less than it needs
+            found += here
+        return found == len(going)
