@@ -14,7 +14,7 @@ events about the group's own object.
 
 from __future__ import annotations
 
-from collections.abc import Generator, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Collection, Generator, Hashable, Iterable, Mapping, Sequence
 from enum import StrEnum
 from typing import Any, Protocol, TypeAlias
 
@@ -239,6 +239,14 @@ class GroupPlanner(Protocol):
 
     def groups_begun(self) -> Sequence[str]:
         """Return the groups that are bound in part and, by all that objects say, were never whole."""
+        ...
+
+    def group_short(self, key: str, unbound: Collection[str]) -> str:
+        """Return that a group must not begin, as it needs more members by now than have a place.
+
+        Asked before each of its binds. The members `unbound` (by uid) are not known to be bound; a group of
+        which others are on nodes has begun, and the text is empty.
+        """
         ...
 
     def plan_group(self, key: str, room: GroupRoom) -> Generator[SolverCall, CallResult, Outcome]:

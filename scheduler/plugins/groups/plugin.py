@@ -8,7 +8,7 @@ single members at the other points.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 from scheduler.base.arrays import IntColumn
@@ -254,6 +254,14 @@ class ClusterTopologyPlacementGroup(GroupSort[ClusterTopologyPlacementGroupArgs]
         if not 0 < len(standing) < self._described.size_of(key):
             return False
         return not past.was_whole(standing, self._members.described_by(key))
+
+    def group_short(self, key: str, unbound: Collection[str]) -> str:
+        """Return that a group must not begin: it needs more members by now than have a place."""
+        size = self._described.size_of(key)
+        placed = staying(self.handle, self._members.standing(key))
+        if len(placed) >= size or any(one.pod.metadata.uid not in unbound for one in placed):
+            return ""
+        return f"the group {title(key)} needs {size} members by now, {len(placed)} have a place"
 
     # The plan
 
