@@ -89,6 +89,10 @@ class UndecidedStatus(Status, frozen=True):
     retry_at: float = 0.0
 
 
+class HeldStatus(Status, frozen=True):
+    """An error that no time heals: the group is tried again when something changes, and not before."""
+
+
 Told: TypeAlias = ApiCall | GroupEvent
 Outcome: TypeAlias = GroupPlan | GroupRelease | Status
 

@@ -43,6 +43,7 @@ from scheduler.engine.settings import EngineSettings
 from scheduler.framework.answers import PreFiltered, Rejection, States
 from scheduler.framework.calls import ApiCall
 from scheduler.framework.cycle import Cycle
+from scheduler.framework.groups import HeldStatus
 from scheduler.framework.nodes import Nodes
 from scheduler.framework.runner import Runner
 from scheduler.framework.status import SUCCESS, Code, Status
@@ -246,7 +247,7 @@ class Attempts:
         self._observation.not_scheduled(
             queued, rejected=rejected, message=message, started_s=started_s
         )
-        if rejected:
+        if rejected or isinstance(decision.status, HeldStatus):
             is_pending = decision.status.code is Code.PENDING
             self._queues.rejected(queued, decision.waits_for, now, is_pending=is_pending)
         else:

@@ -17,6 +17,7 @@ from scheduler.framework.groups import (
     GroupPlan,
     GroupRelease,
     GroupRoom,
+    HeldStatus,
     Outcome,
     UndecidedStatus,
     title,
@@ -194,7 +195,8 @@ class Decider:
             if len(found) > 1 or "" in found:
                 places = ", ".join(sorted(one or "nodes without it" for one in found))
                 text = f"its bound members are in several places by {spec.key_label}: {places}"
-                return Status(Code.ERROR, (f"the group {task.name} is held: {text}",))
+                # kube-scheduler: an error, which it tries again and again. A member that goes ends it, or a label.
+                return HeldStatus(Code.ERROR, (f"the group {task.name} is held: {text}",))
         lacking = planning.lacking(spec, task.room.nodes, task.standing)
         if lacking:
             return unschedulable(f"the group {task.name} does not fit: {lacking}")
