@@ -8,9 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import numpy as np
-
-from scheduler.base.arrays import IntColumn
+from scheduler.base.arrays import IntColumn, lower_of
 from scheduler.base.errors import ObjectError
 from scheduler.framework.calls import SolverCall
 from scheduler.framework.groups import (
@@ -217,7 +215,7 @@ class Decider:
         may_be_thin = between.is_free(room.members[0])
         for attempt in range(ROUNDS):
             fits = room.fits(asked)
-            slots = task.allowed(fits.slots if most is None else np.minimum(fits.slots, most))
+            slots = task.allowed(fits.slots if most is None else lower_of(fits.slots, most))
             site = self._site(task, slots, fits.reach, may_be_thin=may_be_thin)
             if not site.instance.leaves:
                 text = topology.nowhere(task.tree, room.nodes, fits.rows) or fits.message
@@ -245,7 +243,7 @@ class Decider:
             misfit = room.hold(nodes)
             if misfit is None:
                 return task.plan(nodes, solution.placed.stages)
-            most = misfit.most if most is None else np.minimum(most, misfit.most)
+            most = misfit.most if most is None else lower_of(most, misfit.most)
             why = f"{misfit.reason} on {misfit.node}"
         text = f"the rules between its members do not hold: {why}"
         return undecided(f"the group {task.name} does not fit: {text}")

@@ -12,6 +12,7 @@ from collections.abc import Collection, Generator
 import msgspec
 import numpy as np
 
+from scheduler.base.arrays import lower_of
 from scheduler.framework.calls import CallResult, SolverCall
 from scheduler.framework.groups import GroupPlan
 from scheduler.framework.handle import Handle
@@ -94,7 +95,7 @@ class Evictor:
             if misfit is None:
                 return self._agreed(task, where, victims)
             if misfit.node in blocked:
-                most = np.minimum(most, misfit.most)
+                most = lower_of(most, misfit.most)
             blocked.add(misfit.node)
         return None
 
