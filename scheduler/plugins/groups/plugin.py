@@ -304,7 +304,7 @@ class ClusterTopologyPlacementGroup(GroupSort[ClusterTopologyPlacementGroupArgs]
         self, victims: Sequence[Placed], whom: str, group: str, reporter: str
     ) -> Sequence[GroupEvent]:
         """Note the groups that go, or shrink, and return what they are told."""
-        return self._writer.evicted(victims, whom, group, reporter)
+        return self._writer.evicted(victims, whom, group, reporter, self.handle.evicted())
 
     def group_spared(self, victims: Sequence[Placed]) -> None:
         """Let groups say again that they are bound whose eviction has failed."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 
 from scheduler.base import reasons
 from scheduler.framework.groups import GroupEvent, GroupReport, Stage, Told, title
@@ -225,11 +225,19 @@ class GroupStatusWriter:
         return told + self._write(key, {"status": WAITING, "message": record.message})
 
     def evicted(
-        self, victims: Sequence[Placed], whom: str, group: str, reporter: str
+        self,
+        victims: Sequence[Placed],
+        whom: str,
+        group: str,
+        reporter: str,
+        before: Collection[str],
     ) -> list[GroupEvent]:
-        """Tell the groups of pods that are evicted for whom they go; those that end are marked so."""
+        """Tell the groups of pods that are evicted for whom they go; those that end are marked so.
+
+        `before` are the uids of pods that were evicted earlier and may still be seen.
+        """
         gone: dict[str, list[str]] = {}
-        uids = {one.pod.metadata.uid for one in victims}
+        uids = {*before, *(one.pod.metadata.uid for one in victims)}
         for one in victims:
             gone.setdefault(group_of(one.pod), []).append(one.pod.metadata.name)
         gone.pop("", None)
