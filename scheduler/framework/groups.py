@@ -169,6 +169,10 @@ class GroupRoom(Protocol):
         """Return the live nodes."""
         ...
 
+    def spare(self, *, promised: bool) -> bool:
+        """Leave the less important the room that they are promised, or not; return whether there is any."""
+        ...
+
     def free(self, resources: Iterable[str]) -> dict[str, IntColumn]:
         """Return what each row has left of these resources, less what it promises to others."""
         ...
@@ -235,6 +239,10 @@ class GroupPlanner(Protocol):
 
     def group_priority(self, key: str, pods: Sequence[Pod]) -> int:
         """Return the priority with which these waiting members ask for room, and keep it."""
+        ...
+
+    def group_may_evict(self, key: str, pods: Sequence[Pod]) -> bool:
+        """Whether others may be evicted for these waiting members, by all that objects say."""
         ...
 
     def group_wanted(self, key: str, pods: Sequence[Pod]) -> tuple[str, ...] | Status:

@@ -127,10 +127,13 @@ class Attempts:
         else:
             self.decided(queued, attempt, decision, started_s, now)
 
-    def prepare(self, pod: Pod, now: float, members: Sequence[Pod] = ()) -> Attempt:
+    def prepare(
+        self, pod: Pod, now: float, members: Sequence[Pod] = (), *, spares: bool = False
+    ) -> Attempt:
         """Return an attempt on the live view; `explain` and groups use it as well.
 
-        `members` are those with whom a pod of a group is to be placed, itself included.
+        `members` are those with whom a pod of a group is to be placed, itself included; with `spares` they
+        leave everybody the room that is promised, whatever their priority.
         """
         name = pod.spec.scheduler_name
         runner, settings = self._runners[name], self._settings
@@ -143,7 +146,7 @@ class Attempts:
             Nodes(cluster.table, cluster.pods),
             runner,
             States(),
-            nominated=self._nominated.for_pod(pod, members),
+            nominated=self._nominated.for_pod(pod, members, spares=spares),
             ties=settings.ties,
             percentage=percentage or 100,
             first_row=self._first_rows[name],

@@ -22,6 +22,7 @@ from scheduler.framework.groups import (
 )
 from scheduler.framework.handle import Handle
 from scheduler.framework.status import Code, Status, unresolvable, unschedulable
+from scheduler.objects.pod import Pod
 from scheduler.plugins.groups import (
     between,
     deadlines,
@@ -96,6 +97,10 @@ class Decider:
         record = self._records.get(key)
         return record is not None and bool(leaving(self._handle, record.awaited))
 
+    def may_ever_evict(self, spec: GroupSpec, pods: Sequence[Pod], standing: int) -> bool:
+        """Whether others may be evicted for waiting members of a group of which so many stand."""
+        return self._evictor.may_ever_evict(spec, pods, standing)
+
     def hold(self, key: str, message: str) -> None:
         """Keep why a group cannot be decided at all."""
         record = self._records.setdefault(key, Record())
@@ -141,9 +146,10 @@ class Decider:
             deadline=deadline,
         )
         record.is_partial = bool(task.standing)
+        awaited = awaits_room(room, self._handle)
         plan = yield from self._decided(task, record)
-        if isinstance(plan, Status) and awaits_room(room, self._handle):
-            # Whom it waits for makes room that nothing was planned with yet.
+        if isinstance(plan, Status) and (awaited or awaits_room(room, self._handle)):
+            # Whom it waits for makes room that nothing was planned with yet, or was not when the solver was asked.
             plan = undecided(plan.message) if plan.is_rejected else plan
         if deadline is not None and isinstance(plan, Status) and plan.is_rejected:
             plan = undecided(f"{plan.message}; {deadline.told(room.now)}", deadline.at)
@@ -166,12 +172,8 @@ class Decider:
         if outside is not None:
             return outside
         is_mixed = len(task.kinds) > 1 or task.spec.classes is not None
-        plan: Outcome = unschedulable()
         everywhere = lastresort.passes(task, self._args)
-        for part in everywhere:
-            plan = yield from (self._placed_mixed if is_mixed else self._placed)(part)
-            if not isinstance(plan, Status) or not plan.is_rejected:
-                break
+        plan = yield from self._first_placed(everywhere, is_mixed=is_mixed)
         if isinstance(plan, Status):
             plan = lastresort.told(plan, everywhere[-1])
         task = everywhere[0]  # nobody is evicted for a place on a node that is taken last
@@ -183,6 +185,23 @@ class Decider:
             self._evictor.evicting_mixed if is_mixed else self._evictor.evicting
         )(task)
         return plan if evicting is None else evicting
+
+    def _first_placed(self, everywhere: Sequence[Task], *, is_mixed: bool) -> Steps:
+        """Return the first plan that places members, or the last refusal.
+
+        Members beyond the minimum could not have made the room that somebody else is promised: it is left
+        to those as long as the group gets its minimum without it. (Unlike members are asked about once.)
+        """
+        task = everywhere[0]
+        plan: Outcome = unschedulable()
+        spares = task.has_more and not is_mixed and task.room.spare(promised=True)
+        for promised in (True, False) if spares else (False,):
+            task.room.spare(promised=promised)
+            for part in everywhere:
+                plan = yield from (self._placed_mixed if is_mixed else self._placed)(part)
+                if not isinstance(plan, Status) or not plan.is_rejected:
+                    return plan
+        return plan
 
     def _outside(self, task: Task) -> Status | None:
         """Return why nothing can be placed whatever the room: members in the wrong place, or needs."""

@@ -7,7 +7,7 @@ whom the group waits for.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Generator
+from collections.abc import Collection, Generator, Iterable
 
 import msgspec
 import numpy as np
@@ -17,10 +17,12 @@ from scheduler.framework.calls import CallResult, SolverCall
 from scheduler.framework.groups import GroupPlan
 from scheduler.framework.handle import Handle
 from scheduler.framework.status import Status
+from scheduler.objects.pod import Pod
 from scheduler.plugins.groups import between, eviction, mixing, planning
 from scheduler.plugins.groups.args import ClusterTopologyPlacementGroupArgs
 from scheduler.plugins.groups.conflicts import conflicts
 from scheduler.plugins.groups.describing import Descriptions
+from scheduler.plugins.groups.group import GroupSpec
 from scheduler.plugins.groups.life import Record
 from scheduler.plugins.groups.mixer import MixedPlanner
 from scheduler.plugins.groups.task import (
@@ -56,19 +58,22 @@ class Evictor:
         self._mixer = mixer
 
     def may_evict(self, task: Task, record: Record) -> bool:
-        """Whether members may evict: not while the last victims are leaving, not with policy Never.
+        """Whether members may evict now: not while the last victims are leaving."""
+        still = record.awaited = leaving(self._handle, record.awaited)
+        if still or awaits_room(task.room, self._handle):
+            return False
+        return self.may_ever_evict(task.spec, task.room.members, len(task.standing))
+
+    def may_ever_evict(self, spec: GroupSpec, members: Iterable[Pod], standing: int) -> bool:
+        """Whether these members may evict, of a group of which so many stand: not with policy Never.
 
         Members beyond the minimum never do: the group runs without them.
         """
-        still = record.awaited = leaving(self._handle, record.awaited)
-        spec, room = task.spec, task.room
-        if still or self._args.preemption == "Disabled" or not spec.may_evict:
+        if self._args.preemption == "Disabled" or not spec.may_evict:
             return False
-        if task.standing and (spec.is_ours or len(task.standing) >= spec.size):
+        if standing and (spec.is_ours or standing >= spec.size):
             return False
-        if awaits_room(room, self._handle):
-            return False
-        return all(pod.spec.preemption_policy != "Never" for pod in room.members)
+        return all(pod.spec.preemption_policy != "Never" for pod in members)
 
     def evicting(self, task: Task) -> Generator[SolverCall, CallResult, GroupPlan | Status | None]:
         """Return the plan with the fewest victims, None when evicting does not help."""

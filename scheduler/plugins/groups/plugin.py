@@ -150,6 +150,12 @@ class ClusterTopologyPlacementGroup(GroupSort[ClusterTopologyPlacementGroupArgs]
         lowest = min((*(pod.priority for pod in pods), *(one.pod.priority for one in standing)))
         return lowest if spec is None else spec.effective_priority(lowest)
 
+    def group_may_evict(self, key: str, pods: Sequence[Pod]) -> bool:
+        """Whether others may be evicted for these waiting members, by all that objects say."""
+        spec = self._described.spec_of(key)
+        standing = staying(self.handle, self._members.standing(key))
+        return spec is None or self._decider.may_ever_evict(spec, pods, len(standing))
+
     def resorted_by(self, change: Change) -> Callable[[Pod], bool] | None:
         """Return the members of a group whose description changed."""
         source = sources.BY_KIND.get(change.kind)
