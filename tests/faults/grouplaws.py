@@ -76,6 +76,7 @@ class Lives(Killer):
 
     def __init__(self, *, is_hot: bool, unlike: int) -> None:
         self.whole: set[str] = set()
+        self.final: set[str] = set()  # uids of PodGroups that were said to be scheduled
         self.replicas: dict[str, int] = {}
         self.evicted: set[str] = set()
         self._watched: Engine | None = None
@@ -99,7 +100,13 @@ class Lives(Killer):
         return None if obj is None else described(KIND_OF[group], obj)
 
     def note(self) -> None:
-        """Take note of who is bound in a whole group at this moment."""
+        """Take note of who is bound in a whole group at this moment; what is final on an object stays."""
+        for group in ("gc", "gd"):
+            obj = self.api.objects[KIND_OF[group]].get(f"default/{group}")
+            for one in () if obj is None else obj.status.conditions:
+                if one.status == "True":
+                    self.final.add(obj.metadata.uid)
+                assert one.status == "True" or obj.metadata.uid not in self.final, one
         for group in GROUPS:
             said = self.described(group)
             bound = {one.metadata.uid for one in self.members(group) if one.spec.node_name}

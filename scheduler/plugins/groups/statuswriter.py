@@ -107,7 +107,10 @@ class GroupStatusWriter:
                 return []
             return self._write(key, {"status": PREEMPTED, "preemptor": known.preemptor or None})
         if not size or len(standing) < size or any(placed.assumed for placed in standing):
-            return []
+            if known is None or not found or known.final != found[0][1].metadata.uid:
+                return []
+            # That it was scheduled is said and may be lost, though members have gone since.
+            return announce(*found[0], self._news(key, known, Stage.CHANGED, now))
         record = self._records.setdefault(key, Record())
         if found and found[0][0] != configmap.KIND:
             # Pods that came with a node were never scheduled: nothing is to be said of that.
