@@ -247,8 +247,13 @@ def judge(rig: Lives) -> None:
 
 
 def proves_torso(rig: Lives, group: str, size: int) -> bool:
-    """Whether all that wait were there before the first of the others was bound, and none is missing."""
-    bound, created = [], []
+    """Whether all that wait were there before the first of the others was bound, and none is missing.
+
+    So was the object that says how many there are to be: an older one may have said less.
+    """
+    described_by = rig.api.objects[KIND_OF[group]][f"default/{group}"]
+    bound, objects = [], [str(described_by.metadata.creation_timestamp)]
+    created = []
     for pod in rig.members(group, leaving=True):
         scheduled = pod.condition("PodScheduled")
         if not pod.spec.node_name:
@@ -257,7 +262,8 @@ def proves_torso(rig: Lives, group: str, size: int) -> bool:
             bound.append(str(scheduled.last_transition_time))
         else:
             return False
-    return len(bound) + len(created) == size and max(created) < min(bound)
+    is_torso = len(bound) + len(created) == size
+    return is_torso and max(created + objects) < min(bound)
 
 
 def live(seed: int, unlike: int = UNLIKE) -> Counter[str]:

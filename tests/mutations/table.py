@@ -59,7 +59,7 @@ MUTATIONS: Final = (
     Mutation(
         "members are let go without proof that the group was never whole",
         OBJECTS, "scheduler/plugins/groups/deciding.py",
-        "return past.never_whole(self._members.placed(key), waiting, spec.size)",
+        "return past.never_whole(self._members.placed(key), waiting, spec.size, objects)",
         "return True",
         (LIFE, "-k", "nobody_looked"),
     ),

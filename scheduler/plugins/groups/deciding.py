@@ -309,7 +309,8 @@ class Decider:
         if self._records[key].released_at > room.now - RELEASE_AGAIN_S:
             return False  # they were told already and are on their way
         waiting = self._handle.group_members(key, room.members[0])
-        return past.never_whole(self._members.placed(key), waiting, spec.size)
+        objects = [obj for _, obj in described_by]
+        return past.never_whole(self._members.placed(key), waiting, spec.size, objects)
 
     def _remember(self, key: str, solution: Solution) -> None:
         record, placed = self._records[key], solution.placed
