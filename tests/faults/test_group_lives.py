@@ -18,6 +18,8 @@ FOUND = {
     (720, 25): "unlike members evicted in another rack than where one stood",
     (239, 7): "an evicted member counted among those that a group goes on with",
     (385, 7): "a member's pod changed while the solver worked",
+    (3773, 25): "a group that was whole under an older object was let go",
+    (3846, 25): "members tried out together counted as beyond the minimum",
     (1482, 0): "a node joined while the solver worked",
 }
 

@@ -153,8 +153,12 @@ class ClusterTopologyPlacementGroup(GroupSort[ClusterTopologyPlacementGroupArgs]
     def group_may_evict(self, key: str, pods: Sequence[Pod]) -> bool:
         """Whether others may be evicted for these waiting members, by all that objects say."""
         spec = self._described.spec_of(key)
-        standing = staying(self.handle, self._members.standing(key))
-        return spec is None or self._decider.may_ever_evict(spec, pods, len(standing))
+        if spec is None:
+            return True
+        tried = {pod.metadata.uid for pod in pods}  # put on nodes to see whether all of them fit
+        there = staying(self.handle, self._members.standing(key))
+        standing = sum(one.pod.metadata.uid not in tried for one in there)
+        return self._decider.may_ever_evict(spec, pods, standing)
 
     def resorted_by(self, change: Change) -> Callable[[Pod], bool] | None:
         """Return the members of a group whose description changed."""
