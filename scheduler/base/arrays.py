@@ -1,4 +1,4 @@
-"""Names for the column types, so that a signature says what a column holds; `is_any` and `no_rows`.
+"""Names for the column types, so that a signature says what a column holds; `is_any`, `no_rows`, `lower_of`.
 
 A column has one entry per row of the node table. Rows are int32 indices into it.
 """
@@ -30,3 +30,12 @@ def no_rows(size: int) -> BoolColumn:
     column = np.zeros(size, dtype=np.bool_)
     column.flags.writeable = False
     return column
+
+
+def lower_of(one: IntColumn, other: IntColumn) -> IntColumn:
+    """Return the lower entry of each row of two columns.
+
+    They may be of different moments: a row that joined after the older one was made keeps the newer's entry.
+    """
+    short, long = sorted((one, other), key=len)
+    return np.concatenate((np.minimum(short, long[: len(short)]), long[len(short) :]))

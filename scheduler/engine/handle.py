@@ -82,6 +82,10 @@ class EngineHandle:
         """Return the priority that counts for waiting members of a group."""
         return self.planners[pods[0].spec.scheduler_name].group_priority(key, pods)
 
+    def group_may_evict(self, key: str, pods: Sequence[Pod]) -> bool:
+        """Whether others may be evicted for waiting members of a group."""
+        return self.planners[pods[0].spec.scheduler_name].group_may_evict(key, pods)
+
     def build(self, specs: Sequence[ProfileSpec], registry: Registry) -> dict[str, Profile]:
         """Return the profiles by name, their plugins made with this handle."""
         built = {spec.scheduler_name: build_profile(spec, registry, self) for spec in specs}

@@ -14,7 +14,7 @@ events about the group's own object.
 
 from __future__ import annotations
 
-from collections.abc import Generator, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Collection, Generator, Hashable, Iterable, Mapping, Sequence
 from enum import StrEnum
 from typing import Any, Protocol, TypeAlias
 
@@ -87,6 +87,10 @@ class UndecidedStatus(Status, frozen=True):
     """
 
     retry_at: float = 0.0
+
+
+class HeldStatus(Status, frozen=True):
+    """An error that no time heals: the group is tried again when something changes, and not before."""
 
 
 Told: TypeAlias = ApiCall | GroupEvent
@@ -165,6 +169,10 @@ class GroupRoom(Protocol):
         """Return the live nodes."""
         ...
 
+    def spare(self, *, promised: bool) -> bool:
+        """Leave the less important the room that they are promised, or not; return whether there is any."""
+        ...
+
     def free(self, resources: Iterable[str]) -> dict[str, IntColumn]:
         """Return what each row has left of these resources, less what it promises to others."""
         ...
@@ -233,12 +241,24 @@ class GroupPlanner(Protocol):
         """Return the priority with which these waiting members ask for room, and keep it."""
         ...
 
+    def group_may_evict(self, key: str, pods: Sequence[Pod]) -> bool:
+        """Whether others may be evicted for these waiting members, by all that objects say."""
+        ...
+
     def group_wanted(self, key: str, pods: Sequence[Pod]) -> tuple[str, ...] | Status:
         """Return the uids of the members to decide now, or why the group has to wait."""
         ...
 
     def groups_begun(self) -> Sequence[str]:
         """Return the groups that are bound in part and, by all that objects say, were never whole."""
+        ...
+
+    def group_short(self, key: str, unbound: Collection[str]) -> str:
+        """Return that a group must not begin, as it needs more members by now than have a place.
+
+        Asked before each of its binds. The members `unbound` (by uid) are not known to be bound; a group of
+        which others are on nodes has begun, and the text is empty.
+        """
         ...
 
     def plan_group(self, key: str, room: GroupRoom) -> Generator[SolverCall, CallResult, Outcome]:

@@ -55,6 +55,8 @@ def evict(problem: MixedPreemption, limits: Limits) -> MixedAnswer:
     best: tuple[tuple[int, ...], Ints, dict[int, int]] | None = None
     is_proven = True
     for leaves in _units(group, _levels_in_one_unit(group)):
+        if sum(group.part(leaves.tolist()).held) < sum(group.held):
+            continue  # others of the group stand in another unit
         left = limits.total_s - (perf_s() - started)
         if left < MEANINGFUL_S:
             is_proven = False

@@ -6,7 +6,7 @@ missing priority follows from the priority classes in any case.
 """
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 from msgspec.structs import replace
@@ -15,8 +15,10 @@ from scheduler.base.errors import ObjectError
 from scheduler.base.text import did_you_mean
 from scheduler.objects.meta import Int32, Object, ObjectMeta
 from scheduler.objects.pod import Container, Pod, PodSpec, ResourceList, ResourceRequirements
+from scheduler.objects.podgroup import WorkloadGroup
 
 PRIORITY_CLASS_GROUP = "scheduling.k8s.io"
+Prioritized = TypeVar("Prioritized", Pod, WorkloadGroup)
 
 
 class PriorityClass(Object, frozen=True):
@@ -82,12 +84,12 @@ def with_defaults(pod: Pod) -> Pod:
 
 
 def with_priority(
-    pod: Pod, name: str, classes: Mapping[str, PriorityClass], *, has_policy: bool
-) -> Pod:
-    """Return a pod without a priority with that of its class, or of the default class.
+    obj: Prioritized, name: str, classes: Mapping[str, PriorityClass], *, has_policy: bool
+) -> Prioritized:
+    """Return a pod or a PodGroup without a priority with that of its class, or of the default class.
 
-    `has_policy` says that the pod has a preemption policy of its own. ObjectError when the class
-    does not exist.
+    `has_policy` says that the class does not decide on its preemption policy. ObjectError when the
+    class does not exist.
     """
     found = classes.get(name)
     if found is None and name:
@@ -96,13 +98,13 @@ def with_priority(
     if found is None:
         defaults = [one for one in classes.values() if one.global_default]
         if not defaults:
-            return pod
+            return obj
         # As the API server does when several claim to be the default: the lowest.
         found = min(defaults, key=lambda one: (one.value, one.metadata.name))
-    policy = pod.spec.preemption_policy
+    policy = obj.spec.preemption_policy
     if found.preemption_policy and not has_policy:
         policy = found.preemption_policy
-    return replace(pod, spec=replace(pod.spec, priority=found.value, preemption_policy=policy))
+    return replace(obj, spec=replace(obj.spec, priority=found.value, preemption_policy=policy))
 
 
 def _container(container: Container, spec: PodSpec) -> Container:

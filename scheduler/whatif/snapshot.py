@@ -23,6 +23,7 @@ from scheduler.objects.kinds import (
     POD,
     TOPOLOGY_CONFIG_MAP,
     WATCHED,
+    WORKLOAD_GROUPS,
     Kind,
 )
 from scheduler.objects.node import Node
@@ -108,7 +109,7 @@ class SnapshotReader:
         self._found: dict[tuple[str, str], Any] = {}
         self._places: dict[tuple[str, str], str] = {}
         self._classes = {one.metadata.name: one for one in admission.SYSTEM_CLASSES}
-        # Pods whose priority is not written out, with their class.
+        # Pods and PodGroups whose priority is not written out, with their class.
         self._classless: dict[tuple[str, str], tuple[str, bool]] = {}
         self._uids: dict[str, str] = {}
         self._given: set[str] = set()
@@ -196,6 +197,13 @@ class SnapshotReader:
                 obj = self._pod(obj, item.raw, key, is_given=is_given)
             elif kind.kind == "Node":
                 obj = _node(obj, item.raw)
+            elif (
+                kind in WORKLOAD_GROUPS and meta.uid == "/".join(key) and obj.spec.priority is None
+            ):
+                # No API server has given it a uid, so none has looked for its class either. Since 1.37 that says
+                # as well whether the group may evict others.
+                name, has_policy = admission.class_of(item.raw)
+                self._classless[key] = name, has_policy or kind.version == "v1alpha2"
             elif kind is PRIORITY_CLASS:
                 self._classes[meta.name] = obj
         except ObjectError as error:

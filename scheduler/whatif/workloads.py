@@ -165,6 +165,8 @@ def _group_asked(workload: Workload) -> Plain | None:
         }
     alike = ("schedulingConstraints", "disruptionMode", "resourceClaims")
     asked = {key: said[key] for key in alike if said.get(key)}
+    if named := _part(_template(spec, "spec"), "spec", "template").get("priorityClassName"):
+        asked["priorityClassName"] = named
     return {
         "apiVersion": "scheduling.k8s.io/v1beta1",
         "kind": "PodGroup",

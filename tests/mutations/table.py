@@ -7,6 +7,8 @@ CERTIFICATES: Final = "tests/property/test_certificates.py"
 UNITS: Final = "tests/property/test_preemption_units.py"
 SIMULATED: Final = "tests/property/test_simulated_victims.py"
 LIFE: Final = "tests/faults/test_group_life.py"
+LIVES: Final = "tests/faults/test_group_lives.py"
+WORKLOADS: Final = "tests/property/test_workload_laws.py"
 ALONE: Final = "tests/property/test_objects_alone.py"
 CLAIMED: Final = "tests/property/test_claims_alone.py"
 DEFAULT: Final = "tests/property/test_default_profile.py"
@@ -27,6 +29,7 @@ PRIORITY = "nobody goes for one who is not more important"
 BUDGET = "no budget is broken without need"
 NEEDLESS = "what is written changes something"
 WHOLE = "no group starts in part"
+VAIN = "nobody is evicted in vain"
 ROOM = "no node is over capacity at any bind"
 LEASE = "no write of a process that does not lead is carried out"
 
@@ -56,7 +59,7 @@ MUTATIONS: Final = (
     Mutation(
         "members are let go without proof that the group was never whole",
         OBJECTS, "scheduler/plugins/groups/deciding.py",
-        "return past.never_whole(self._members.placed(key), waiting, spec.size)",
+        "return past.never_whole(self._members.placed(key), waiting, spec.size, objects)",
         "return True",
         (LIFE, "-k", "nobody_looked"),
     ),
@@ -342,6 +345,30 @@ MUTATIONS: Final = (
         WHOLE, "scheduler/engine/group/groups.py",
         "flight.is_begun = plan.is_rest", "flight.is_begun = True",
         (WORLD, "-k", "does_not_begin"),
+    ),
+    Mutation(
+        "a bind is sent again whatever the group needs by now",
+        WHOLE, "scheduler/engine/group/bindings.py",
+        "return flight.planner.group_short(flight.key, flight.uids)", 'return ""',
+        (LIVES, "-k", "stays_mended"),
+    ),
+    Mutation(
+        "whom to evict is not looked at again when the solver has answered",
+        WHOLE, f"{_GROUPS}evicting.py",
+        "if unit.spare < here < len(unit.pods):", "if False:",
+        (LIVES, "-k", "stays_mended"),
+    ),
+    Mutation(
+        "members who may not evict take room that others have made",
+        VAIN, "scheduler/engine/binding/nominated.py",
+        "if spares or (is_member and not may_evict):", "if spares:",
+        (WORKLOADS, "-k", "stays_right"),
+    ),
+    Mutation(
+        "a group gives its room up while others are leaving there",
+        VAIN, f"{_GROUPS}deciding.py",
+        "awaited = awaits_room(room, self._handle)", "awaited = False",
+        (WORKLOADS, "-k", "stays_right"),
     ),
     Mutation(
         "a right is missing: the status of pods",

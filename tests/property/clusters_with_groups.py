@@ -12,7 +12,7 @@ import json
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from random import Random
-from typing import Any
+from typing import Any, Self
 
 import msgspec
 
@@ -75,7 +75,7 @@ class Town(msgspec.Struct, frozen=True):
             *(self._member(f"g-{at}") for at in range(self.size)),
         ]
 
-    def changed(self, **fields: Any) -> Town:
+    def changed(self, **fields: Any) -> Self:
         """Return the town with other fields."""
         return msgspec.structs.replace(self, **fields)
 

@@ -105,7 +105,10 @@ class ModelApi:
             if not is_ours or (before is not None and pod_requests(before) != pod_requests(obj)):
                 self.disturbed.add(obj.spec.node_name)
         verb = "MODIFIED" if key in self.objects[kind] else "ADDED"
-        if kind == "Pod" and verb == "ADDED" and meta.creation_timestamp is None:
+        known = self.objects[kind].get(key)
+        if known is not None:
+            obj = with_meta(obj, creation_timestamp=known.metadata.creation_timestamp)
+        elif meta.creation_timestamp is None:
             obj = with_meta(obj, creation_timestamp=rfc3339(self._clock()))
         self.objects[kind][key] = obj
         self.log[kind].append(Watched(kind, verb, obj))

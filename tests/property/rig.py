@@ -340,7 +340,8 @@ class Rig:
             elif queued is None:
                 assert pod.is_terminating, f"{pod.key} is lost"
             elif queued.where is Where.GATED:
-                assert pod.spec.scheduling_gates or pod.metadata.labels, pod.key
+                is_held = pod.spec.scheduling_gates or pod.spec.scheduling_group
+                assert is_held or pod.metadata.labels, pod.key
             else:
                 assert queued.where in (Where.UNSCHEDULABLE, Where.ERROR_BACKOFF)
                 self._check_told(queued, pod)

@@ -2,8 +2,9 @@
 
 Random small clusters go through `simulate` and are held against enumeration: sizes from a minimum to as many as
 are there, members that stand already and stay where they are, rules between members, wished and required
-levels, and several trees at a time: that of the profile (a ConfigMap's, or of node labels), and those of
-the labels that PodGroups of Kubernetes name, which may cross one another.
+levels, and several trees at a time: that of the profile (a ConfigMap's, or of node labels), those that groups
+call by name (another ConfigMap's, a Topology of Kueue), and those of the labels that PodGroups of Kubernetes
+name. They may cross one another.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ import pytest
 
 from tests.property.clusters_with_groups import HOST, ZONE, Old, Town, Where, town
 from tests.property.test_certificates import FIT_AT, ROOM, given_up
-from tests.unit.plugins.groupsworld import group
+from tests.unit.plugins.groupsworld import config_map, group
 from tests.unit.whatif.asking import place, setup
 
 BATCH = 20
@@ -44,6 +45,7 @@ CONFIGURED = {
 # The label that makes the profile's level "rack", and one that is called as that level and crosses it.
 RACK, OWN_RACK = "topology.trellis.dev/rack", "rack"
 WITHOUT = re.compile(r"without (.+?) (?:(all) fit|at least (\d+) fits?)")
+MAP, KUEUE, TREE_LABEL = "another-tree", "fabric", "sakkara.topology"
 CONFIG, COSCHEDULING, WORKLOAD = "ConfigMap", "scheduling.x-k8s.io", "scheduling.k8s.io"
 
 
@@ -53,7 +55,8 @@ class Elastic(Town, frozen=True):
     `source` is the kind of object that describes it, `version` that of Kubernetes' own: a ConfigMap knows no
     minimum. With `key` it has to be
     in one value of that label, and the tree of the profile says nothing; `own_racks` are the nodes' values of
-    the label OWN_RACK. `by_labels` makes the profile's tree of node labels. `name` is the group's.
+    the label OWN_RACK. `by_labels` makes the profile's tree of node labels. `tree` is that which the group
+    calls by name, MAP or KUEUE: its racks are those of OWN_RACK. `name` is the group's.
     """
 
     name: str = "g"
@@ -66,6 +69,7 @@ class Elastic(Town, frozen=True):
     by_labels: bool = False
     avoided: Where = ()
     spare: Where = ()
+    tree: str = ""
 
     def objects(self) -> list[dict[str, Any]]:
         """Return the town as manifests."""
@@ -79,7 +83,32 @@ class Elastic(Town, frozen=True):
                 one["spec"]["schedulingGroup"] = {"podGroupName": self.name}
             if at < len(self.bound):
                 one["spec"]["nodeName"] = self.bound[at]
-        return [*found, self._described()]
+        return [*found, *self._trees(), self._described()]
+
+    def _trees(self) -> list[dict[str, Any]]:
+        """Return the trees that have a name, whether the group calls one of them or not."""
+        if not self.own_racks:
+            return []
+        units: dict[str, dict[str, Any]] = {}
+        for name, rack in zip(self.nodes, self.own_racks, strict=True):
+            units.setdefault(rack, {})[name] = {}
+        data = {"name": MAP, "tree": json.dumps(units), "level-names": '["rack", "node"]'}
+        levels = [{"nodeLabel": OWN_RACK}, {"nodeLabel": HOST}]
+        kueue = {
+            "apiVersion": "kueue.x-k8s.io/v1beta1",
+            "kind": "Topology",
+            "metadata": {"name": KUEUE},
+            "spec": {"levels": levels},
+        }
+        # The profile's is that of the first ConfigMap by name, if there is one.
+        named = [] if self.by_labels and self.tree != MAP else [config_map("z", TREE_LABEL, data)]
+        return [*named, kueue]
+
+    def _as_in_tree(self) -> Elastic:
+        """Return the town with the racks of the tree that the group calls by name."""
+        racks = dict(zip(self.nodes, self.own_racks, strict=True))
+        nodes = {name: (cpus, zone, racks[name]) for name, (cpus, zone, _) in self.nodes.items()}
+        return self.changed(nodes=nodes, tree="")
 
     def results(self, without: Where = ()) -> list[tuple[int, ...]]:
         """Return the objective of every result there is that puts nobody on some nodes."""
@@ -139,9 +168,13 @@ class Elastic(Town, frozen=True):
     def _levels_hold(self, pods: Counter[str]) -> bool:
         if self.key:
             return len({self._unit(self.key, name) for name in pods}) <= 1
+        if self.tree:
+            return self._as_in_tree()._levels_hold(pods)
         return super()._levels_hold(pods)
 
     def _objective(self, where: Where) -> list[int]:
+        if self.tree:
+            return self._as_in_tree()._objective(where)
         if not self.key:
             return super()._objective(where)
         pods = Counter(where)
@@ -157,14 +190,18 @@ class Elastic(Town, frozen=True):
         return "sakkara.group" in labels or (self.by_labels and "sakkara.topology" in labels)
 
     def _described(self) -> dict[str, Any]:
-        meta: dict[str, Any] = {"name": self.name, "namespace": "default"}
+        meta: dict[str, Any] = {"name": self.name, "namespace": "default", "annotations": {}}
+        if not self.key:
+            meta["annotations"] = {"sakkara.group/constraints": json.dumps(self.levels)}
+        if self.tree:
+            meta["annotations"] |= {"sakkara.group/topology": self.tree}
         if self.source == CONFIG:
             found: dict[str, Any] = group("g", self.size, self.levels, priority=self.priority)
+            found["data"] |= {"topology": self.tree} if self.tree else {}
             if self.bound:  # it was whole before it lost the others: nobody lets it go
                 found["data"]["status"] = "Bound"
             return found
         if self.source == COSCHEDULING:
-            meta["annotations"] = {"sakkara.group/constraints": json.dumps(self.levels)}
             version = "v1alpha1"
             spec: dict[str, Any] = {"minMember": self.minimum}
         else:
@@ -186,7 +223,8 @@ def elastic(rng: Random, *, lost: bool) -> Elastic:
     source = rng.choice((CONFIG, COSCHEDULING, COSCHEDULING, WORKLOAD, WORKLOAD))
     size = plain.size + rng.randint(0, 2) if source != CONFIG else plain.size + lost
     bound = tuple(_bound(rng, plain, size - 1)) if lost else ()
-    key = rng.choice((ZONE, ZONE, HOST, OWN_RACK, OWN_RACK)) if source == WORKLOAD else ""
+    keys = (ZONE, HOST, OWN_RACK, OWN_RACK, "", "")
+    key = rng.choice(keys) if source == WORKLOAD else ""
     return Elastic(
         **{name: getattr(plain, name) for name in Town.__struct_fields__}
         | {"size": size, "levels": {} if key else plain.levels},
@@ -197,6 +235,7 @@ def elastic(rng: Random, *, lost: bool) -> Elastic:
         own_racks=tuple(f"o{rng.randrange(2)}" for _ in plain.nodes),
         by_labels=rng.random() < 0.5,
         version=rng.choice(("v1alpha2", "v1alpha3", "v1beta1")),
+        tree="" if key else rng.choice(("", "", MAP, KUEUE)),
     )
 
 
@@ -247,6 +286,7 @@ def test_groups_in_one_cluster_have_trees_of_their_own(batch):
         other = first.changed(
             name="h", source=WORKLOAD, size=rng.randint(1, 3), minimum=1, priority=-1, old=(),
             key=rng.choice((ZONE, HOST, OWN_RACK)), levels={}, spread=(), anti="", has_port=False,
+            tree="",
         )  # fmt: skip
         apart = [one for one in other.objects() if one["kind"] in ("Pod", "PodGroup")]
         simulation = place(*first.objects(), *apart)

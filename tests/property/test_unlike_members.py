@@ -87,7 +87,8 @@ def test_no_other_victims_do_less_harm(batch):
     """Who goes is enough, least, and proven to be; nobody goes where nothing helps."""
     for number in range(BATCH):
         rng = Random(f"victims {batch}/{number}")
-        problem = unlike.preemption(rng, (unlike.group, unlike.classed)[number % 3 == 0](rng))
+        made = (unlike.classed, unlike.group, unlike.begun)[number % 3]
+        problem = unlike.preemption(rng, made(rng))
         found = mixed.evict(problem, LIMITS)
         best = unlike.least_harm(problem)
 

@@ -102,6 +102,7 @@ REMEMBERED: Mapping[str, str] = {
     "UnschedulablePods": QUEUE,
     "_Members": QUEUE,
     "GroupMembers._groups": QUEUE,
+    "GroupMembers._key_of": QUEUE,
     "GroupMembers._queued": QUEUE,
     "GroupMembers.answers": QUEUE,
     "Groups._late": QUEUE,

@@ -12,7 +12,7 @@ import numpy as np
 
 from scheduler.solver import checkkinds, eviction
 from scheduler.solver.classes import Between, ClassRule, Costs, PodClass, Relation, Traffic
-from scheduler.solver.instance import Candidate, ElasticGroup, Rule
+from scheduler.solver.instance import Candidate, ElasticGroup, Level, Rule
 from scheduler.solver.instance import Kind as Wish
 from scheduler.solver.kinds import Apart, Kind, Mixed, MixedPreemption
 from scheduler.solver.mixed import objective_of
@@ -50,6 +50,16 @@ def group(rng: Random) -> Mixed:
         _apart(rng, len(kinds), leaves),
         held,
     )
+
+
+def begun(rng: Random) -> Mixed:
+    """Return a group of which a pod stands already, and all have to be in one unit of the first level."""
+    made = group(rng)
+    top, *below = made.levels
+    held = [0] * len(made.paths)
+    held[rng.randrange(len(held))] = 1
+    levels = (Level(top.name, Rule("pack", hard=True)), *below)
+    return msgspec.structs.replace(made, levels=levels, held=tuple(held))
 
 
 def _apart(rng: Random, kinds: int, leaves: range) -> tuple[Apart, ...]:

@@ -160,7 +160,7 @@ BUGS: Final = (
     Bug("a group whose binds ended is not tried again", _GROUPS,
         '            self._queues.retry(flight.failed, "GroupBindingEnded", now)\n', ""),
     Bug("groups that were left half bound do not come first", _GROUPS,
-        "        self._first = {run.key for run in (*self._runs.values(), *self._line)}\n", ""),
+        "        self.first = {run.key for run in (*self._runs.values(), *self._line)}\n", ""),
     Bug("members of whole groups are evicted one by one", "scheduler/plugins/groups/plugin.py",
         "Mode.ALL if is_whole else Mode.SINGLE", "Mode.SINGLE"),
     Bug("a group is decided with whoever is there", "scheduler/plugins/groups/plugin.py",

@@ -43,6 +43,7 @@ from scheduler.engine.settings import EngineSettings
 from scheduler.framework.answers import PreFiltered, Rejection, States
 from scheduler.framework.calls import ApiCall
 from scheduler.framework.cycle import Cycle
+from scheduler.framework.groups import HeldStatus
 from scheduler.framework.nodes import Nodes
 from scheduler.framework.runner import Runner
 from scheduler.framework.status import SUCCESS, Code, Status
@@ -126,10 +127,13 @@ class Attempts:
         else:
             self.decided(queued, attempt, decision, started_s, now)
 
-    def prepare(self, pod: Pod, now: float, members: Sequence[Pod] = ()) -> Attempt:
+    def prepare(
+        self, pod: Pod, now: float, members: Sequence[Pod] = (), *, spares: bool = False
+    ) -> Attempt:
         """Return an attempt on the live view; `explain` and groups use it as well.
 
-        `members` are those with whom a pod of a group is to be placed, itself included.
+        `members` are those with whom a pod of a group is to be placed, itself included; with `spares` they
+        leave everybody the room that is promised, whatever their priority.
         """
         name = pod.spec.scheduler_name
         runner, settings = self._runners[name], self._settings
@@ -142,7 +146,7 @@ class Attempts:
             Nodes(cluster.table, cluster.pods),
             runner,
             States(),
-            nominated=self._nominated.for_pod(pod, members),
+            nominated=self._nominated.for_pod(pod, members, spares=spares),
             ties=settings.ties,
             percentage=percentage or 100,
             first_row=self._first_rows[name],
@@ -246,7 +250,7 @@ class Attempts:
         self._observation.not_scheduled(
             queued, rejected=rejected, message=message, started_s=started_s
         )
-        if rejected:
+        if rejected or isinstance(decision.status, HeldStatus):
             is_pending = decision.status.code is Code.PENDING
             self._queues.rejected(queued, decision.waits_for, now, is_pending=is_pending)
         else:

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from scheduler.base.arrays import IntColumn, Rows
+from scheduler.base.arrays import BoolColumn, IntColumn, Rows, no_rows
 from scheduler.engine.binding.nominations import Nominations
 from scheduler.framework.rowpods import NOBODY, Nominated, RowPods
 from scheduler.objects.pod import Pod
@@ -21,6 +21,7 @@ from scheduler.state.touched import Touched
 
 # The highest priority of a row without nominations.
 _NO_PRIORITY = np.iinfo(np.int64).min
+_LOWEST = _NO_PRIORITY + 1
 
 
 class NominatedPods:
@@ -32,23 +33,36 @@ class NominatedPods:
         self._lists = RowLists(self._nominated, priority=self._priority_of)
         # The highest priority of the pods nominated to each row.
         self._highest: IntColumn = np.zeros(0, dtype=np.int64)
+        # Whether a member of a group is nominated to it.
+        self._grouped: BoolColumn = no_rows(0)
         self._generation = -1
         self._touched = Touched()
 
-    def for_pod(self, pod: Pod, members: Sequence[Pod] = ()) -> Nominated:
+    def for_pod(self, pod: Pod, members: Sequence[Pod] = (), *, spares: bool = False) -> Nominated:
         """Return the nominated pods that `pod` must leave room for: none of lower priority.
 
-        One that is to be placed with other `members` of its group asks with the priority of them all.
+        One that is to be placed with other `members` of its group asks with the priority of them all, or, with `spares`,
+        with none.
+        Members who may not evict leave everybody their room whatever their priority, pods on their own that may not
+        leave it to groups (kube-scheduler: not to other pods). They wait already when somebody evicts, for they can make no
+        room, and would take what is made: the victims would have gone in vain.
         """
         self._catch_up()
         if not len(self._nominations):
             return Nominated(NOBODY.rows, NOBODY.on, self._touched)
-        priority = self._nominations.priority_among(members or (pod,))
-        rows = np.flatnonzero(self._highest >= priority)
+        asking = members or (pod,)
+        may_evict = self._nominations.may_evict(asking)
+        is_member = self._nominations.is_grouped(pod)
+        priority = self._nominations.priority_among(asking)
+        if spares or (is_member and not may_evict):
+            priority = _LOWEST
+        is_held = self._highest >= priority
+        spares_groups = not may_evict and not is_member
+        rows = np.flatnonzero(is_held | self._grouped if spares_groups else is_held)
         own = self._number_of(pod.metadata.uid)
 
         def on(rows: Rows) -> RowPods:
-            return self._on(rows, priority, own)
+            return self._on(rows, priority, own, spares_groups=spares_groups)
 
         if own < 0:
             return Nominated(rows, on, self._touched)
@@ -57,14 +71,19 @@ class NominatedPods:
         is_alone = not len(on(np.array([row], dtype=np.intp)))
         return Nominated(rows[rows != row] if is_alone else rows, on)
 
-    def _on(self, rows: Rows, priority: int, own: int) -> RowPods:
+    def _on(self, rows: Rows, priority: int, own: int, *, spares_groups: bool) -> RowPods:
         """Return the pods nominated to `rows` of at least a priority, but for the number `own`."""
         numbers, counts, fields = self._lists.on(rows)
-        kept = np.flatnonzero((fields[PRIORITY] >= priority) & (numbers != own))
+        pods = self._lists.pods
+        is_kept = fields[PRIORITY] >= priority
+        if spares_groups:
+            of_groups = [self._nominations.is_grouped(pods[n].pod) for n in numbers.tolist()]
+            is_kept |= np.array(of_groups, dtype=np.bool_)
+        kept = np.flatnonzero(is_kept & (numbers != own))
         if len(kept) < len(numbers):
             counts = np.diff(np.searchsorted(kept, counts.cumsum()), prepend=0)
             numbers, fields = numbers[kept], fields[:, kept]
-        pods, places = self._lists.pods, numbers.tolist()
+        places = numbers.tolist()
         known = {name: fields[FIRST_AMOUNT + place] for place, name in enumerate(AMOUNTS)}
         return RowPods(rows, counts, lambda pod: pods[places[pod]], known)
 
@@ -76,6 +95,7 @@ class NominatedPods:
             self._touched = Touched()
             self._lists.clear()
             self._highest = np.full(table.size, _NO_PRIORITY)
+            self._grouped = np.zeros(table.size, dtype=np.bool_)
             changed = set(self._nominations.nodes())
         for node in changed:
             row = table.rows.get(node)
@@ -85,6 +105,7 @@ class NominatedPods:
                 pods = self._nominations.on(node).values()
                 ranks = map(self._nominations.priority_of, pods)
                 self._highest[row] = max(ranks, default=_NO_PRIORITY)
+                self._grouped[row] = any(map(self._nominations.is_grouped, pods))
 
     def _number_of(self, uid: str) -> int:
         """Return the number of a pod's own nomination in the lists, -1 without one."""

@@ -25,6 +25,10 @@ class GroupPriority(Protocol):
         """Return the priority that counts for these waiting members of a group."""
         ...
 
+    def group_may_evict(self, key: str, pods: Sequence[Pod]) -> bool:
+        """Whether others may be evicted for these waiting members of a group."""
+        ...
+
 
 class Nominations:
     """Pending pods by the node they are promised."""
@@ -54,6 +58,11 @@ class Nominations:
     def nodes(self) -> Iterator[str]:
         """Yield the nodes that pods are nominated to."""
         return iter(self._pods)
+
+    def is_any_below(self, priority: int) -> bool:
+        """Whether somebody less important is promised room."""
+        pods = (pod for on_node in self._pods.values() for pod in on_node.values())
+        return any(self.priority_of(pod) < priority for pod in pods)
 
     def put(self, pod: Pod, node: str) -> None:
         """Nominate a pod to a node, or replace its nomination; an empty node takes it away."""
@@ -99,6 +108,17 @@ class Nominations:
         if self._groups is None or not key:
             return pods[0].priority
         return self._groups.group_priority(key, pods)
+
+    def is_grouped(self, pod: Pod) -> bool:
+        """Whether a pod is of a group."""
+        return bool(self._group_of(pod))
+
+    def may_evict(self, pods: Sequence[Pod]) -> bool:
+        """Whether others may be evicted for one pod, or for waiting members of one group."""
+        key = self._group_of(pods[0])
+        if self._groups is None or not key:
+            return pods[0].spec.preemption_policy != "Never"
+        return self._groups.group_may_evict(key, pods)
 
     def regrouped(self, keys: Iterable[str]) -> None:
         """Hear of groups whose members or description changed: their nominations may count otherwise."""

@@ -119,11 +119,14 @@ class GroupBindings:
         return flight
 
     def objection(self, uid: str) -> str:
-        """Return why a member must not be bound now, or an empty text: it would be the only one."""
+        """Return why a member must not be bound now, or an empty text: it would begin a group in part."""
         flight = self.flights.get(self.key_of(uid))
-        if flight is None or flight.is_begun or not flight.failed:
+        if flight is None:
             return ""
-        return f"another member of the group {title(flight.key)} failed, and none is bound"
+        if flight.failed and not flight.is_begun:
+            return f"another member of the group {title(flight.key)} failed, and none is bound"
+        # A bind may be sent long after it was decided: members go, whole groups, and descriptions change.
+        return flight.planner.group_short(flight.key, flight.uids)
 
     def next_deadline(self) -> float | None:
         """Return since when members wait for their next step, or None."""

@@ -65,6 +65,7 @@ class GroupContext:
         self._queued = tuple(members)
         self.attempts: dict[str, Attempt] = {}
         self._held: dict[str, None] = {}
+        self._spares = False
 
     @property
     def now(self) -> float:
@@ -84,8 +85,12 @@ class GroupContext:
     @property
     def nodes(self) -> Nodes:
         """Return the live nodes."""
-        cluster = self._cluster
-        return Nodes(cluster.table, cluster.pods)
+        return Nodes(self._cluster.table, self._cluster.pods)
+
+    def spare(self, *, promised: bool) -> bool:
+        """Leave the less important the room that they are promised, or not; return whether there is any."""
+        self._spares = promised
+        return self._nominations.is_any_below(self.priority)
 
     def free(self, resources: Iterable[str]) -> dict[str, IntColumn]:
         """Return what each row has left of these resources, less what it promises to others."""
@@ -123,17 +128,14 @@ class GroupContext:
         found = (cluster.pods.get(victim.pod.metadata.uid) for victim in victims)
         leaving = [one for one in found if one is not None]
         for one in leaving:
-            uid = one.pod.metadata.uid
-            follow(cluster.forget(uid) if one.assumed else cluster.drop_pod(uid))
+            follow((cluster.forget if one.assumed else cluster.drop_pod)(one.pod.metadata.uid))
         try:
             return self.hold(nodes)
         finally:
             self.release()
             for one in leaving:
-                if one.assumed:
-                    follow(cluster.assume(one.pod, one.node))
-                else:
-                    follow(cluster.put_pod(one.pod))
+                pod = one.pod
+                follow(cluster.assume(pod, one.node) if one.assumed else cluster.put_pod(pod))
 
     def release(self) -> None:
         """Take the members that are held off their nodes again."""
@@ -146,7 +148,7 @@ class GroupContext:
         self._held = {}
 
     def _attempt(self, pod: Pod) -> Attempt:
-        return self._prepare(pod, self.now, self.members)
+        return self._prepare(pod, self.now, self.members, spares=self._spares)
 
     def _fits(self, pod: Pod) -> Fits:
         nodes = self.nodes

@@ -117,8 +117,12 @@ def _many(count: int, noun: str) -> str:
 
 
 def _condition(source: workload.WorkloadGroups, obj: Any, news: News) -> list[Told]:
-    if news.is_bound:
+    is_said = news.record.final == obj.metadata.uid
+    if news.is_bound or (is_said and news.stage is Stage.CHANGED):
         status, reason, message = "True", reasons.SCHEDULED, ""
+        news.record.final = obj.metadata.uid
+    elif is_said:
+        return []  # True is final, and may be on its way
     elif news.stage in WAITS or (news.stage is Stage.HELD and news.record.message):
         status, message = "False", news.record.message
         reason = reasons.SCHEDULER_ERROR if news.record.is_error else reasons.UNSCHEDULABLE

@@ -8,21 +8,21 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-import numpy as np
-
-from scheduler.base.arrays import IntColumn
+from scheduler.base.arrays import IntColumn, lower_of
 from scheduler.base.errors import ObjectError
 from scheduler.framework.calls import SolverCall
 from scheduler.framework.groups import (
     GroupPlan,
     GroupRelease,
     GroupRoom,
+    HeldStatus,
     Outcome,
     UndecidedStatus,
     title,
 )
 from scheduler.framework.handle import Handle
 from scheduler.framework.status import Code, Status, unresolvable, unschedulable
+from scheduler.objects.pod import Pod
 from scheduler.plugins.groups import (
     between,
     deadlines,
@@ -99,6 +99,10 @@ class Decider:
         record = self._records.get(key)
         return record is not None and bool(leaving(self._handle, record.awaited))
 
+    def may_ever_evict(self, spec: GroupSpec, pods: Sequence[Pod], standing: int) -> bool:
+        """Whether others may be evicted for waiting members of a group of which so many stand."""
+        return self._evictor.may_ever_evict(spec, pods, standing)
+
     def hold(self, key: str, message: str) -> None:
         """Keep why a group cannot be decided at all."""
         record = self._records.setdefault(key, Record())
@@ -151,9 +155,10 @@ class Decider:
             shapes=parts,
         )
         record.is_partial = bool(task.standing)
+        awaited = awaits_room(room, self._handle)
         plan = yield from self._decided(task, record)
-        if isinstance(plan, Status) and awaits_room(room, self._handle):
-            # Whom it waits for makes room that nothing was planned with yet.
+        if isinstance(plan, Status) and (awaited or awaits_room(room, self._handle)):
+            # Whom it waits for makes room that nothing was planned with yet, or was not when the solver was asked.
             plan = undecided(plan.message) if plan.is_rejected else plan
         if deadline is not None and isinstance(plan, Status) and plan.is_rejected:
             plan = undecided(f"{plan.message}; {deadline.told(room.now)}", deadline.at)
@@ -188,12 +193,8 @@ class Decider:
         if outside is not None:
             return outside
         is_mixed = len(task.kinds) > 1 or task.spec.classes is not None or bool(task.shapes)
-        plan: Outcome = unschedulable()
         everywhere = lastresort.passes(task, self._args)
-        for part in everywhere:
-            plan = yield from (self._placed_mixed if is_mixed else self._placed)(part)
-            if not isinstance(plan, Status) or not plan.is_rejected:
-                break
+        plan = yield from self._first_placed(everywhere, is_mixed=is_mixed)
         if isinstance(plan, Status):
             plan = lastresort.told(plan, everywhere[-1])
         task = everywhere[0]  # nobody is evicted for a place on a node that is taken last
@@ -206,6 +207,23 @@ class Decider:
         )(task)
         return plan if evicting is None else evicting
 
+    def _first_placed(self, everywhere: Sequence[Task], *, is_mixed: bool) -> Steps:
+        """Return the first plan that places members, or the last refusal.
+
+        Members beyond the minimum could not have made the room that somebody else is promised: it is left
+        to those as long as the group gets its minimum without it. (Unlike members are asked about once.)
+        """
+        task = everywhere[0]
+        plan: Outcome = unschedulable()
+        spares = task.has_more and not is_mixed and task.room.spare(promised=True)
+        for promised in (True, False) if spares else (False,):
+            task.room.spare(promised=promised)
+            for part in everywhere:
+                plan = yield from (self._placed_mixed if is_mixed else self._placed)(part)
+                if not isinstance(plan, Status) or not plan.is_rejected:
+                    return plan
+        return plan
+
     def _outside(self, task: Task) -> Status | None:
         """Return why nothing can be placed whatever the room: members in the wrong place, or needs."""
         spec, tree = task.spec, task.tree
@@ -215,10 +233,11 @@ class Decider:
             if len(found) > 1 or "" in found:
                 places = ", ".join(sorted(one or "nodes without it" for one in found))
                 text = f"its bound members are in several places by {spec.key_label}: {places}"
-                return Status(Code.ERROR, (f"the group {task.name} is held: {text}",))
+                # kube-scheduler: an error, which it tries again and again. A member that goes ends it, or a label.
+                return HeldStatus(Code.ERROR, (f"the group {task.name} is held: {text}",))
         misplaced = "" if spec.tree is None else shapes.torn(spec.tree, tree, task.standing)
         if misplaced:
-            return Status(Code.ERROR, (f"the group {task.name} is held: {misplaced}",))
+            return HeldStatus(Code.ERROR, (f"the group {task.name} is held: {misplaced}",))
         lacking = planning.lacking(spec, task.room.nodes, task.standing)
         if lacking:
             return unschedulable(f"the group {task.name} does not fit: {lacking}")
@@ -239,7 +258,7 @@ class Decider:
         may_be_thin = between.is_free(room.members[0])
         for attempt in range(ROUNDS):
             fits = room.fits(asked)
-            slots = task.allowed(fits.slots if most is None else np.minimum(fits.slots, most))
+            slots = task.allowed(fits.slots if most is None else lower_of(fits.slots, most))
             site = self._site(task, slots, fits.reach, may_be_thin=may_be_thin)
             if not site.instance.leaves:
                 text = topology.nowhere(task.tree, room.nodes, fits.rows) or fits.message
@@ -267,7 +286,7 @@ class Decider:
             misfit = room.hold(nodes)
             if misfit is None:
                 return task.plan(nodes, solution.placed.stages)
-            most = misfit.most if most is None else np.minimum(most, misfit.most)
+            most = misfit.most if most is None else lower_of(most, misfit.most)
             why = f"{misfit.reason} on {misfit.node}"
         text = f"the rules between its members do not hold: {why}"
         return undecided(f"the group {task.name} does not fit: {text}")
@@ -314,7 +333,8 @@ class Decider:
         if self._records[key].released_at > room.now - RELEASE_AGAIN_S:
             return False  # they were told already and are on their way
         waiting = self._handle.group_members(key, room.members[0])
-        return past.never_whole(self._members.placed(key), waiting, spec.size)
+        objects = [obj for _, obj in described_by]
+        return past.never_whole(self._members.placed(key), waiting, spec.size, objects)
 
     def _remember(self, key: str, solution: Solution) -> None:
         record, placed = self._records[key], solution.placed

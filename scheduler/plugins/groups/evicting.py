@@ -7,19 +7,22 @@ whom the group waits for.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Generator
+from collections.abc import Collection, Generator, Iterable
 
 import msgspec
 import numpy as np
 
+from scheduler.base.arrays import lower_of
 from scheduler.framework.calls import CallResult, SolverCall
 from scheduler.framework.groups import GroupPlan
 from scheduler.framework.handle import Handle
 from scheduler.framework.status import Status
+from scheduler.objects.pod import Pod
 from scheduler.plugins.groups import between, eviction, mixing, planning
 from scheduler.plugins.groups.args import ClusterTopologyPlacementGroupArgs
 from scheduler.plugins.groups.conflicts import conflicts
 from scheduler.plugins.groups.describing import Descriptions
+from scheduler.plugins.groups.group import GroupSpec
 from scheduler.plugins.groups.life import Record
 from scheduler.plugins.groups.mixer import MixedPlanner
 from scheduler.plugins.groups.task import (
@@ -55,34 +58,35 @@ class Evictor:
         self._mixer = mixer
 
     def may_evict(self, task: Task, record: Record) -> bool:
-        """Whether members may evict: not while the last victims are leaving, not with policy Never.
+        """Whether members may evict now: not while the last victims are leaving."""
+        still = record.awaited = leaving(self._handle, record.awaited)
+        if still or awaits_room(task.room, self._handle):
+            return False
+        return self.may_ever_evict(task.spec, task.room.members, len(task.standing))
+
+    def may_ever_evict(self, spec: GroupSpec, members: Iterable[Pod], standing: int) -> bool:
+        """Whether these members may evict, of a group of which so many stand: not with policy Never.
 
         Members beyond the minimum never do: the group runs without them.
         """
-        still = record.awaited = leaving(self._handle, record.awaited)
-        spec, room = task.spec, task.room
-        if still or self._args.preemption == "Disabled" or not spec.may_evict:
+        if self._args.preemption == "Disabled" or not spec.may_evict:
             return False
-        if task.standing and (spec.is_ours or len(task.standing) >= spec.size):
+        if standing and (spec.is_ours or standing >= spec.size):
             return False
-        if awaits_room(room, self._handle):
-            return False
-        return all(pod.spec.preemption_policy != "Never" for pod in room.members)
+        return all(pod.spec.preemption_policy != "Never" for pod in members)
 
     def evicting(self, task: Task) -> Generator[SolverCall, CallResult, GroupPlan | Status | None]:
         """Return the plan with the fewest victims, None when evicting does not help."""
         room, nodes, wanted = task.room, task.room.nodes, task.needed
-        lower = self._lower(task)
-        if not lower:
-            return None
         fits = room.fits([between.without_spread(member) for member in room.members])
         # Members that ask for a host port cannot stand beside one another.
         alone = 1 if host_ports(wanted[0]) else len(wanted)
         most = task.allowed(np.where(fits.evictable, alone, 0))
         blocked: set[str] = set()
         for _ in range(ROUNDS):
+            lower = self._lower(task)
             site = planning.site(task.spec, task.tree, nodes, most, task.standing, len(wanted))
-            if not site.instance.leaves:
+            if not lower or not site.instance.leaves:
                 return None
             offer = yield from self._offer(
                 with_rules(site, task, self._handle.pods), task, lower, blocked
@@ -90,11 +94,13 @@ class Evictor:
             if offer is None or isinstance(offer, Status):
                 return offer
             where, victims = offer
+            if not self._may_go(task, victims):
+                continue  # what moved while the solver worked, the next question has right
             misfit = room.would_hold(where, victims)
             if misfit is None:
                 return self._agreed(task, where, victims)
             if misfit.node in blocked:
-                most = np.minimum(most, misfit.most)
+                most = lower_of(most, misfit.most)
             blocked.add(misfit.node)
         return None
 
@@ -129,8 +135,6 @@ class Evictor:
         if found is None or found.outcome != "placed":
             return None
         victims = lineup.victims(found.evicted)
-        if not all(self._is_placed(victim) for victim in victims):
-            return None
         return planning.assign(site, found.placement.counts, task.needed), victims
 
     def _agreed(
@@ -164,7 +168,7 @@ class Evictor:
             if found is None or isinstance(found, Status):
                 return found
             victims, where = found
-            if not all(self._is_placed(victim) for victim in victims):
+            if not self._may_go(task, victims):
                 continue  # what moved while the solver worked, the next question has right
             misfit = task.room.would_hold(where, victims)
             if misfit is None:
@@ -180,6 +184,13 @@ class Evictor:
         priority = task.room.priority
         return eviction.lower(self._handle.pods, priority, self._described, own=task.key)
 
-    def _is_placed(self, victim: Placed) -> bool:
-        now = self._handle.pods.get(victim.pod.metadata.uid)
-        return now is not None and now.node == victim.node
+    def _may_go(self, task: Task, victims: Collection[Placed]) -> bool:
+        """Whether these may go now: groups were edited and members joined since they were asked about."""
+        going = {victim.pod.metadata.uid: victim.node for victim in victims}
+        found = 0
+        for unit in self._lower(task):
+            here = sum(going.get(one.pod.metadata.uid) == one.node for one in unit.pods)
+            if unit.spare < here < len(unit.pods):
+                return False  # what is left of the group would be less than it needs
+            found += here
+        return found == len(going)

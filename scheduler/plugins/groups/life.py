@@ -46,7 +46,8 @@ class Record(msgspec.Struct):
 
     `is_partial`: the last solve placed members beside others that stood already, so what it proved is
     not about the group as a whole. `preemptor`: the group for which it was evicted, empty for a pod on its
-    own. `refused`: the uids of those for whom the last plans had no room.
+    own. `refused`: the uids of those for whom the last plans had no room. `final`: the uid of the PodGroup of
+    which it was said that it is scheduled: nothing else is said of that one.
     """
 
     status: str = WAITING
@@ -71,6 +72,7 @@ class Record(msgspec.Struct):
     told_of: str = ""
     told_at: float = 0.0
     preemptor: str = ""
+    final: str = ""
 
 
 class Proof(msgspec.Struct, frozen=True):

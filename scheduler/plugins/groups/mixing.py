@@ -159,9 +159,14 @@ def site(
     reach = None if any(one.reach is None for one in members) else members[0].reach
     columns = room.free(r for r in resources if PORT not in r)
     places = [one.evictable if evicting else one.slots for one in members]
+    known = min(map(len, places))  # a node that joined since takes nobody in this plan
     for path, name in tree.leaves:
         row = nodes.row(name)
-        if row is None or (name not in held and not any(one[row] > 0 for one in places)):
+        if (
+            row is None
+            or row >= known
+            or (name not in held and not any(one[row] > 0 for one in places))
+        ):
             continue
         # Who shares something goes where it can be used in common: a level above all others.
         above = () if reach is None else (f"{int(reach[row])}",)
@@ -228,9 +233,10 @@ def kind_conflict(members: Sequence[Alike], misfit: Misfit) -> KindConflict:
 
 def learn(members: Sequence[Alike], nodes: Mapping[str, str], live: Nodes, misfit: Misfit) -> None:
     """Lower what the row takes of the kind whose member did not fit where it was put."""
-    wrong = next(one for one in members if misfit.pod in one.pods)
+    uid = misfit.pod.metadata.uid  # the pod itself may have changed while the solver worked
+    wrong = next(one for one in members if any(pod.metadata.uid == uid for pod in one.pods))
     row = live.row(misfit.node)
-    if row is None:
+    if row is None or row >= len(wrong.slots):
         return
     there = sum(nodes.get(pod.metadata.uid) == misfit.node for pod in wrong.pods)
     most = np.full(len(wrong.slots), len(wrong.pods))

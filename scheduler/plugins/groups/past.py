@@ -29,19 +29,23 @@ def was_whole(standing: Iterable[Placed], described_by: Iterable[tuple[str, Any]
     return any(BY_KIND[kind].was_placed(obj) for kind, obj in described_by)
 
 
-def never_whole(placed: Sequence[Placed], waiting: Sequence[Pod], size: int) -> bool:
+def never_whole(
+    placed: Sequence[Placed], waiting: Sequence[Pod], size: int, described: Iterable[Any]
+) -> bool:
     """Whether it is certain that the group has never had all its members bound.
 
     So it is when those that wait are just the missing ones and were all there before the first of the
     others was bound: had one of them taken part in a whole group it would be bound still. A member that came
-    later may replace one that is gone, and of that one nothing is known. Members that leave count as
-    placed. Times are whole seconds, so
-    equal ones prove nothing; neither do missing ones.
+    later may replace one that is gone, and of that one nothing is known. The objects
+    that describe the group have to be as old: there may have been others before them, of another size.
+    Members that leave count as placed. Times are whole seconds, so equal ones prove nothing; neither do
+    missing ones.
     """
     if len(placed) + len(waiting) != size:
         return False
     bound = [bound_at(one.pod) for one in placed]
-    created = [parse_rfc3339(pod.metadata.creation_timestamp) for pod in waiting]
+    objects = (*waiting, *described)
+    created = [parse_rfc3339(one.metadata.creation_timestamp) for one in objects]
     first = min((time for time in bound if time is not None), default=None)
     if first is None or None in bound:
         return False

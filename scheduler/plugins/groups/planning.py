@@ -60,7 +60,8 @@ def site(
     for path, name in tree.leaves if among is None else map(tree.leaves.__getitem__, among):
         row = nodes.row(name)
         there = held.get(name, 0)
-        room = 0 if row is None else int(slots[row])
+        # A node that joined after its room was asked for takes nobody in this plan.
+        room = 0 if row is None or row >= len(slots) else int(slots[row])
         if row is None or room + there <= 0:
             continue
         inside += there

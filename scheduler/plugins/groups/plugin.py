@@ -8,7 +8,7 @@ single members at the other points.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 from scheduler.base.arrays import IntColumn
@@ -171,6 +171,16 @@ class ClusterTopologyPlacementGroup(GroupSort[ClusterTopologyPlacementGroupArgs]
         lowest = min((*(pod.priority for pod in pods), *(one.pod.priority for one in standing)))
         return lowest if spec is None else spec.effective_priority(lowest)
 
+    def group_may_evict(self, key: str, pods: Sequence[Pod]) -> bool:
+        """Whether others may be evicted for these waiting members, by all that objects say."""
+        spec = self._described.spec_of(key)
+        if spec is None:
+            return True
+        tried = {pod.metadata.uid for pod in pods}  # put on nodes to see whether all of them fit
+        there = staying(self.handle, self._members.standing(key))
+        standing = sum(one.pod.metadata.uid not in tried for one in there)
+        return self._decider.may_ever_evict(spec, pods, standing)
+
     def resorted_by(self, change: Change) -> Callable[[Pod], bool] | None:
         """Return the members of a group whose description changed."""
         source = sources.BY_KIND.get(change.kind)
@@ -281,6 +291,14 @@ class ClusterTopologyPlacementGroup(GroupSort[ClusterTopologyPlacementGroupArgs]
             return False
         return not past.was_whole(standing, self._members.described_by(key))
 
+    def group_short(self, key: str, unbound: Collection[str]) -> str:
+        """Return that a group must not begin: it needs more members by now than have a place."""
+        size = self._described.size_of(key)
+        placed = staying(self.handle, self._members.standing(key))
+        if len(placed) >= size or any(one.pod.metadata.uid not in unbound for one in placed):
+            return ""
+        return f"the group {title(key)} needs {size} members by now, {len(placed)} have a place"
+
     # The plan
 
     def plan_group(self, key: str, room: GroupRoom) -> Steps:
@@ -325,7 +343,7 @@ class ClusterTopologyPlacementGroup(GroupSort[ClusterTopologyPlacementGroupArgs]
         self, victims: Sequence[Placed], whom: str, group: str, reporter: str
     ) -> Sequence[GroupEvent]:
         """Note the groups that go, or shrink, and return what they are told."""
-        return self._writer.evicted(victims, whom, group, reporter)
+        return self._writer.evicted(victims, whom, group, reporter, self.handle.evicted())
 
     def group_spared(self, victims: Sequence[Placed]) -> None:
         """Let groups say again that they are bound whose eviction has failed."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 
 from scheduler.base import reasons
 from scheduler.framework.groups import GroupEvent, GroupReport, Stage, Told, title
@@ -117,7 +117,10 @@ class GroupStatusWriter:
                 return []
             return self._write(key, {"status": PREEMPTED, "preemptor": known.preemptor or None})
         if not size or len(standing) < size or any(placed.assumed for placed in standing):
-            return []
+            if known is None or not found or known.final != found[0][1].metadata.uid:
+                return []
+            # That it was scheduled is said and may be lost, though members have gone since.
+            return announce(*found[0], self._news(key, known, Stage.CHANGED, now))
         record = self._records.setdefault(key, Record())
         if found and found[0][0] != configmap.KIND:
             # Pods that came with a node were never scheduled: nothing is to be said of that.
@@ -236,11 +239,19 @@ class GroupStatusWriter:
         return told + self._write(key, {"status": WAITING, "message": record.message})
 
     def evicted(
-        self, victims: Sequence[Placed], whom: str, group: str, reporter: str
+        self,
+        victims: Sequence[Placed],
+        whom: str,
+        group: str,
+        reporter: str,
+        before: Collection[str],
     ) -> list[GroupEvent]:
-        """Tell the groups of pods that are evicted for whom they go; those that end are marked so."""
+        """Tell the groups of pods that are evicted for whom they go; those that end are marked so.
+
+        `before` are the uids of pods that were evicted earlier and may still be seen.
+        """
         gone: dict[str, list[str]] = {}
-        uids = {one.pod.metadata.uid for one in victims}
+        uids = {*before, *(one.pod.metadata.uid for one in victims)}
         for one in victims:
             gone.setdefault(self._members.group_of(one.pod), []).append(one.pod.metadata.name)
         gone.pop("", None)

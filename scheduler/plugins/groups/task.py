@@ -113,6 +113,11 @@ class Task(msgspec.Struct, frozen=True):
         return max(1, self.missing) if self.spec.is_minimum else 0
 
     @property
+    def has_more(self) -> bool:
+        """Whether there are more members than the group has to have placed."""
+        return 0 < self.least < len(self.room.members)
+
+    @property
     def needed(self) -> Sequence[Pod]:
         """Return the members for whom others may be evicted: those up to the minimum."""
         members = self.room.members
@@ -165,8 +170,10 @@ def incomplete(spec: GroupSpec) -> str:
 def awaits_room(room: GroupRoom, handle: Handle) -> bool:
     """Whether somebody still has to leave a node on which members were promised room."""
     promised = {pod.status.nominated_node_name for pod in room.members} - {""}
-    on_them = (placed for node in sorted(promised) for placed in handle.pods.on(node).values())
-    return any(placed.pod.is_terminating for placed in on_them)
+    on_them = [placed for node in sorted(promised) for placed in handle.pods.on(node).values()]
+    # Others may have evicted somebody there as well: what they are promised counts already, what leaves not.
+    evicted = handle.evicted() if on_them else ()
+    return any(one.pod.is_terminating or one.pod.metadata.uid in evicted for one in on_them)
 
 
 def solution_of(answer: CallResult) -> Solution | None:

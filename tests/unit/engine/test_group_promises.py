@@ -1,8 +1,10 @@
 """What members of groups are promised, and who takes it back."""
 
+import pytest
+
 from scheduler.objects.meta import AnnotatedMeta
 from scheduler.objects.podgroup import PodGroup, PodGroupSpec
-from tests.property.making import make_node, make_pod
+from tests.property.making import make_node, make_pod, with_spec
 from tests.property.rig import Rig
 from tests.property.test_objects_alone import build
 
@@ -26,3 +28,42 @@ def test_all_members_of_a_less_important_group_give_way():
 
     rig.run()
     assert {"boss"} == set(rig.engine.nominations.on("n0"))
+
+
+@pytest.mark.parametrize("policy", ["Never", "PreemptLowerPriority"])
+def test_room_for_a_group_is_left_by_more_important_pods_that_may_not_evict(policy: str):
+    """One that may evict takes it, as it could have made it; the other waits, and is placed when the group is not there."""
+    rig = Rig(build)
+    rig.api.put("Node", make_node("n0", cpu=2))
+    rig.api.put("Pod", make_pod("old", uid="old", cpu=2, node="n0"))
+    meta = AnnotatedMeta(name="g", namespace="default", uid="g")
+    rig.api.put("PodGroup", PodGroup(meta, PodGroupSpec(2)))
+    for name in ("a", "b"):
+        rig.api.put("Pod", make_pod(name, uid=name, priority=1, labels=LABELS))
+    turns(rig, 10)
+    assert {"a", "b"} == set(rig.engine.nominations.on("n0"))
+
+    keen = make_pod("keen", uid="keen", priority=9)
+    rig.api.put("Pod", with_spec(keen, preemption_policy=policy))
+    rig.api.remove("Pod", "default/old")
+    rig.calm()
+
+    bound = {pod.metadata.name for pod in rig.api.pods.values() if pod.spec.node_name}
+    assert ({"a", "b"} if policy == "Never" else {"keen"}) == bound
+    if policy == "Never":
+        rig.api.remove("Pod", "default/b")
+        rig.api.remove("Pod", "default/a")
+        rig.calm()
+        assert "n0" == rig.api.pods["default/keen"].spec.node_name
+
+
+def turns(rig: Rig, number: int) -> None:
+    """Let so many turns of the engine happen, with all that they ask for."""
+    for _ in range(number):
+        rig.run()
+        while rig.wire:
+            rig.perform(0)
+        while rig.answers:
+            rig.deliver(0)
+        for kind in rig.kinds:
+            rig.watch(kind)

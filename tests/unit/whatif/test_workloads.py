@@ -222,3 +222,51 @@ def test_pods_that_a_job_makes_anew_join_the_group_of_those_it_has():
 
     found = snapshot(gang_job(schedulingPolicy={}))
     assert {None} == {one.spec.scheduling_group for one in found.unbound}
+
+
+def priority_class(name, value, **more):
+    """Return a PriorityClass."""
+    meta = {"metadata": {"name": name}, "value": value}
+    return {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", **meta, **more}
+
+
+def pod_group(version, **spec):
+    """Return a gang that was never in an API server."""
+    meta = {"metadata": {"name": "g", "namespace": "default"}}
+    policy = {"schedulingPolicy": {"gang": {"minCount": 2}}}
+    kind = {"apiVersion": f"scheduling.k8s.io/{version}", "kind": "PodGroup"}
+    return kind | meta | {"spec": policy | spec}
+
+
+def test_a_group_has_the_priority_of_its_class():
+    """A Job's that of its pods; one without a class that of the default, if there is one."""
+    urgent = priority_class("urgent", 50, preemptionPolicy="Never")
+    common = priority_class("common", 7, globalDefault=True)
+    job = gang_job()
+    job["spec"]["template"] = template(priorityClassName="urgent")
+    for group, classes, wanted in (
+        (job, (urgent, common), (50, "Never")),
+        (gang_job(), (urgent, common), (7, "")),
+        (pod_group("v1beta1", priorityClassName="urgent"), (urgent,), (50, "Never")),
+        (pod_group("v1alpha2", priorityClassName="urgent"), (urgent,), (50, "")),
+        (pod_group("v1alpha2", priority=3), (common,), (3, "")),
+        (pod_group("v1alpha2"), (urgent,), (None, "")),
+    ):
+        found = snapshot(group, *classes)
+        (spec,) = (obj.spec for kind, obj in found.objects if kind.startswith("PodGroup"))
+        assert wanted == (spec.priority, spec.preemption_policy)
+        assert {wanted[0] or 0} >= {one.spec.priority for one in found.unbound}
+
+
+def test_a_group_whose_class_is_not_there_is_named():
+    """As the API server would refuse it."""
+    with pytest.raises(ObjectError, match='no PriorityClass "urgnt" is given'):
+        snapshot(pod_group("v1beta1", priorityClassName="urgnt"), priority_class("urgent", 50))
+
+
+def test_a_group_of_a_live_cluster_stays_as_it_is():
+    """Without the admission plugin nothing resolves its class there, and it has priority 0."""
+    group = pod_group("v1beta1", priorityClassName="urgent")
+    group["metadata"]["uid"] = "g"
+    ((_, found),) = snapshot(group, priority_class("urgent", 50)).objects
+    assert found.spec.priority is None

@@ -1,0 +1,296 @@
+"""`Lives`: a rig that holds what is decided about groups to the laws, as it is decided and as it arrives.
+
+The laws are read off what the engine does and off the server's history, and share no code with the plugin.
+What happens to groups is chosen in `grouplives`.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from typing import Any, NamedTuple
+
+from scheduler.engine.effects import Bind, Effects, Event, Evict, Record
+from scheduler.engine.engine import Engine
+from scheduler.objects.pod import Pod
+from scheduler.objects.podgroup import (
+    SchedulingGroup,
+)
+from tests.faults.test_group_life import Killer
+from tests.property.making import make_pod, with_spec
+from tests.property.receipts import RECEIPTS
+
+CONSTRAINTS = "sakkara.group/constraints"
+CONFIG_MAP, COSCHEDULING = "GroupConfigMap", "PodGroup"
+V1_36, V1_37 = "PodGroup.v1alpha2", "PodGroup.v1beta1"
+KIND_OF = {"ga": CONFIG_MAP, "gb": COSCHEDULING, "gc": V1_36, "gd": V1_37, "ge": COSCHEDULING}
+GROUPS = tuple(KIND_OF)
+UNREADABLE = "{"
+
+
+class Described(NamedTuple):
+    """What an object says of a group: how many it needs, whether it goes whole, may shrink, how important."""
+
+    least: int
+    goes_whole: bool
+    may_shrink: bool
+    priority: int | None  # None: that of its pods
+    counts_alone: bool = False
+
+    def rank(self, pods: Iterable[Pod]) -> int:
+        """Return the priority that counts for these members."""
+        lowest = min((pod.priority for pod in pods), default=0)
+        if self.priority is None:
+            return lowest
+        return self.priority if self.counts_alone else min(self.priority, lowest)
+
+
+def described(kind: str, obj: Any) -> Described | None:
+    """Read an object; None when it says nothing that could be read."""
+    if kind == CONFIG_MAP:
+        if obj.data["constraints"] == UNREADABLE:
+            return None
+        return Described(int(obj.data["size"]), True, False, int(obj.data["priority"]))
+    if kind == COSCHEDULING:
+        if obj.metadata.annotations.get(CONSTRAINTS) == UNREADABLE:
+            return None
+        return Described(obj.spec.min_member, True, True, None)
+    gang = obj.spec.scheduling_policy.gang
+    whole = obj.spec.disruption_mode in ("PodGroup", {"all": {}})
+    return Described(
+        1 if gang is None else gang.min_count, whole, False, obj.spec.priority or 0, True
+    )
+
+
+def group_of(pod: Pod) -> str:
+    """Return the name of the pod's group, or an empty text."""
+    labels, field = pod.metadata.labels, pod.spec.scheduling_group
+    named = labels.get("sakkara.group.name") or labels.get("scheduling.x-k8s.io/pod-group", "")
+    return named or ("" if field is None else field.pod_group_name)
+
+
+class Lives(Killer):
+    """A rig that judges what is decided about groups, as it is decided and as it arrives.
+
+    `whole` are the uids of members that were once bound beside enough others; `replicas` how many members each
+    group's controller wants, of which one in `unlike` asks for more than the others, none if that is 0.
+    """
+
+    def __init__(self, *, is_hot: bool, unlike: int) -> None:
+        self.whole: set[str] = set()
+        self.final: set[str] = set()  # uids of PodGroups that were said to be scheduled
+        self.replicas: dict[str, int] = {}
+        self.evicted: set[str] = set()
+        self._watched: Engine | None = None
+        self._evictions: dict[str, list[Pod]] = {}
+        self._notes: list[Record] = []
+        self.seen: Counter[str] = Counter()
+        self.made = 0
+        self.unlike = unlike
+        super().__init__(is_hot=is_hot)
+
+    # What is there, by the server
+
+    def members(self, group: str, *, leaving: bool = False) -> list[Pod]:
+        """Return the pods of a group, those that leave only when asked for."""
+        pods = (pod for pod in self.api.pods.values() if group_of(pod) == group)
+        return [pod for pod in pods if leaving or not pod.is_terminating]
+
+    def described(self, group: str) -> Described | None:
+        """Return what the server's object says of a group."""
+        obj = self.api.objects[KIND_OF[group]].get(f"default/{group}")
+        return None if obj is None else described(KIND_OF[group], obj)
+
+    def note(self) -> None:
+        """Take note of who is bound in a whole group at this moment; what is final on an object stays."""
+        for group in ("gc", "gd"):
+            obj = self.api.objects[KIND_OF[group]].get(f"default/{group}")
+            if obj is None:
+                continue
+            for one in obj.status.conditions:
+                if one.status == "True":
+                    self.final.add(obj.metadata.uid)
+                assert one.status == "True" or obj.metadata.uid not in self.final, one
+        for group in GROUPS:
+            said = self.described(group)
+            bound = {one.metadata.uid for one in self.members(group) if one.spec.node_name}
+            if said is not None and len(bound) >= said.least:
+                self.seen["whole"] += bool(bound - self.whole)
+                self.whole |= bound
+
+    # What the engine decides: judged when it is decided, for more may be told before it is handed out
+
+    def hear(self, event: Event) -> None:
+        """Deliver one event, and judge what comes of it."""
+        self._watch_outbox()
+        super().hear(event)
+        self._judge()
+
+    def run(self, cycles: int = 4) -> tuple[Effects, ...]:
+        """Let the engine decide, and judge what it decides."""
+        self._watch_outbox()
+        effects = super().run(cycles)
+        self._judge()
+        return effects
+
+    def _watch_outbox(self) -> None:
+        if self._watched is self.engine:
+            return
+        self._watched, self._evictions, self._notes = self.engine, {}, []
+        put = self.engine._outbox.put
+
+        def watched(effect: Effects | None) -> None:
+            put(effect)
+            if isinstance(effect, Evict):
+                self._note_eviction(effect)
+            elif isinstance(effect, Record):
+                self._notes.append(effect)
+
+        self.engine._outbox.put = watched  # type: ignore[method-assign]
+
+    def _known(self, group: str) -> Described | None:
+        obj = self.engine.cluster.store.of(KIND_OF[group]).get(f"default/{group}")
+        return None if obj is None else described(KIND_OF[group], obj)
+
+    def _on_nodes(self, group: str) -> list[Pod]:
+        """Return the members that the engine counts on a node, or will put on one."""
+        pods = (one.pod for one in self.engine.cluster.pods if group_of(one.pod) == group)
+        return [pod for pod in pods if not pod.is_terminating]
+
+    def _standing(self, group: str) -> list[Pod]:
+        """Return those of them that it does not let go."""
+        return [pod for pod in self._on_nodes(group) if pod.metadata.uid not in self.evicted]
+
+    def _placed(self, effect: Bind | Evict) -> Pod:
+        placed = self.engine.cluster.pods.get(effect.uid)
+        assert placed is not None, f"{effect} is about a pod that is nowhere"
+        return placed.pod
+
+    def _note_eviction(self, effect: Evict) -> None:
+        pod = self._placed(effect)
+        told = next(r for r in self._notes if r.uid == effect.uid and r.reason in RECEIPTS)
+        self._check_rank(pod, told)
+        self.evicted.add(effect.uid)
+        self._evictions.setdefault(group_of(pod), []).append(pod)
+
+    def _judge(self) -> None:
+        """A group that goes whole loses all its members, or shrinks if it may, and is told to how many."""
+        evictions, self._evictions = self._evictions, {}
+        notes, self._notes = self._notes, []
+        evictions.pop("", None)
+        for group, pods in evictions.items():
+            said, kept = self._known(group), len(self._standing(group))
+            if said is None or not said.goes_whole:
+                continue
+            text = f"{group} loses {len(pods)} and is left with {kept} of {said.least}"
+            assert kept == 0 or (said.may_shrink and kept >= said.least), text
+            self.seen["shrunk" if kept else "ended"] += 1
+            if kept:
+                told = (r.note for r in notes if r.reason == "GroupPreempted" and r.name == group)
+                assert any(f"goes on with {kept}:" in note for note in told), text
+
+    def _check_rank(self, victim: Pod, receipt: Record) -> None:
+        """Nobody goes for one who is not more important."""
+        if receipt.reason != "Preempted":
+            assert victim.metadata.uid not in self.whole, f"{victim.key} goes; its group was whole"
+            return
+        assert receipt.related is not None
+        queued = self.engine.queues.get(receipt.related[2])
+        assert queued is not None, receipt.note
+        mine, theirs = self._rank(victim), self._rank(queued.pod)
+        assert mine < theirs, f"{victim.key} of priority {mine} goes for {theirs}: {receipt.note}"
+
+    def _rank(self, pod: Pod) -> int:
+        group = group_of(pod)
+        said = self._known(group) if group else None
+        if said is None or (pod.spec.node_name and not said.goes_whole):
+            return pod.priority
+        return said.rank([pod, *self._standing(group)])
+
+    # What arrives
+
+    def ready(self) -> list[int]:
+        """Return the places on the wire that may be performed: nobody goes before the word of it."""
+        told = {
+            one.uid: at
+            for at, one in enumerate(self.wire)
+            if isinstance(one, Record) and one.reason in RECEIPTS
+        }
+        return [
+            at
+            for at in super().ready()
+            if not isinstance(one := self.wire[at], Evict) or one.uid not in told
+        ]
+
+    def perform(self, place: int, *, times: int = 1, deliver: bool = True) -> None:
+        """Carry an effect out, and take note of what it made of a group."""
+        one = self.wire[place]
+        if isinstance(one, Bind) and not self.engine.objection(one):
+            self._check_start(one)
+        if isinstance(one, Evict):
+            told = any(r.uid == one.uid and r.reason in RECEIPTS for r in self.api.records)
+            assert told, f"{one.name} goes before anybody was told"
+            self.seen["evicted"] += 1
+        super().perform(place, times=times, deliver=deliver)
+        self.note()
+
+    def _check_start(self, effect: Bind) -> None:
+        """Nobody of a group is bound first unless those that have a place are as many as it needs."""
+        group = group_of(self._placed(effect))
+        said = self._known(group) if group else None
+        is_refused = self.api.placed.get(effect.uid, ("", True))[1]
+        if said is None or is_refused or any(one.spec.node_name for one in self.members(group)):
+            return
+        # Who is to be evicted is bound all the same when the two were decided at once: all go then.
+        there = len(self._on_nodes(group))
+        assert there >= said.least, f"{group} starts with {there} of {said.least}"
+
+    def arrive(self, place: int) -> None:
+        """Let a delayed effect arrive, and take note of what it made of a group."""
+        super().arrive(place)
+        self.note()
+
+    # The process
+
+    def end(self, arriving: int) -> None:
+        """Die when so many writes have arrived; a new process begins, or the standby takes over."""
+        for _ in range(min(arriving, len(self.wire))):
+            self.perform(0)
+        # Who takes over decides nothing before it knows what the server knew.
+        for kind in self.kinds:
+            self.watch(kind)
+        self.seen["taken over" if self.standby is not None else "begun anew"] += 1
+        self.evicted.clear()
+        self.succeed()
+
+    # The controllers
+
+    def fill(self, group: str, most: int) -> int:
+        """Create up to so many of the members that a group's controller misses; return how many."""
+        missing = min(most, self.replicas.get(group, 0) - len(self.members(group)))
+        for _ in range(missing):
+            self.made += 1
+            # Those of a ConfigMap's group are alike.
+            is_large = self.unlike and not self.made % self.unlike
+            cpu = 2 if is_large and KIND_OF[group] != CONFIG_MAP else 1
+            self.api.put("Pod", member(group, f"{group}-{self.made}", cpu))
+        return max(0, missing)
+
+    def collect(self) -> int:
+        """Remove the pods of nodes that are gone, as the garbage collector does; return how many."""
+        pods = [pod for pod in self.api.pods.values() if pod.spec.node_name]
+        lost = [pod.key for pod in pods if pod.spec.node_name not in self.api.nodes]
+        for key in lost:
+            self.api.remove("Pod", key)
+        return len(lost)
+
+
+def member(group: str, name: str, cpu: int) -> Pod:
+    """Return a member that waits; groups of one name have one priority, as workload controllers give it."""
+    labels: Mapping[str, str] = {}
+    if KIND_OF[group] == CONFIG_MAP:
+        labels = {"sakkara.group.name": group}
+    elif KIND_OF[group] == COSCHEDULING:
+        labels = {"scheduling.x-k8s.io/pod-group": group}
+    rank = GROUPS.index(group)
+    pod = make_pod(name, uid=f"uid-{name}", cpu=cpu, priority=rank, labels=labels)
+    field = SchedulingGroup(group) if group in ("gc", "gd") else None
+    return with_spec(pod, scheduling_group=field)

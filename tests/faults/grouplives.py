@@ -1,0 +1,273 @@
+"""Lives of groups from every source, chosen by a seed: what happens to them, and what must hold all the while.
+
+Groups of all four kinds, elastic ones among them, share a small cluster with pods on their own and with one
+another. Users create, edit, resize and delete them, nodes are lost with all that runs there, somebody else
+evicts members, controllers replace what is missing; the process dies at any write, and starts anew or hands over to a
+standby that has watched; answers are lost, refused, late. The laws stand in `grouplaws`.
+"""
+
+from collections import Counter
+from functools import partial
+from random import Random
+from typing import Any
+
+import msgspec
+
+from scheduler.objects.configmap import GROUP_KEY, ConfigMap
+from scheduler.objects.meta import AnnotatedMeta, ObjectMeta
+from scheduler.objects.podgroup import (
+    BasicPolicy,
+    GangPolicy,
+    PodGroup,
+    PodGroupSpec,
+    SchedulingConstraints,
+    SchedulingPolicy,
+    TopologyConstraint,
+    WorkloadGroup,
+    WorkloadGroupSpec,
+)
+from tests.faults.grouplaws import (
+    CONFIG_MAP,
+    CONSTRAINTS,
+    COSCHEDULING,
+    GROUPS,
+    KIND_OF,
+    UNREADABLE,
+    V1_36,
+    V1_37,
+    Lives,
+    described,
+)
+from tests.property import moves
+from tests.property.making import make_node, make_pod
+from tests.property.moves import NODES, Move, Pick
+
+RACK = "topology.trellis.dev/rack"
+RULES = (
+    "{}",
+    "{}",
+    '{"rack": {"type": "pack"}}',
+    '{"rack": {"type": "pack", "hard": true}}',
+    '{"node": {"type": "spread", "hard": true}}',
+    '{"node": {"factor": 2}}',
+    UNREADABLE,
+)
+# How long it may take, in virtual time, until nothing moves any more.
+LONGEST_REST_S = 900.0
+# One member in so many asks for more than the others of its group.
+UNLIKE = 25
+
+# What users do
+
+
+def describe(rig: Lives, group: str, least: int, rules: str, pick: Pick) -> None:
+    """Write a group's object, or edit it: what is immutable in Kubernetes stays as it is."""
+    kind, rank = KIND_OF[group], GROUPS.index(group)
+    known = rig.api.objects[kind].get(f"default/{group}")
+    if kind == CONFIG_MAP:
+        data = {**(known.data if known is not None else {}), "name": group, "size": str(least)}
+        data |= {"constraints": rules, "priority": str(rank if pick(4) else 3)}
+        meta = ObjectMeta(
+            name=group, namespace="default", uid=uid_of(rig, known), labels={GROUP_KEY: ""}
+        )
+        rig.api.put(kind, ConfigMap(meta, data))
+        return
+    note = {CONSTRAINTS: rules} if kind == COSCHEDULING else {}
+    about = AnnotatedMeta(name=group, namespace="default", uid=uid_of(rig, known), annotations=note)
+    made: Any
+    if kind == COSCHEDULING:
+        made = PodGroup(about, PodGroupSpec(least))
+    elif known is not None:
+        # minCount may change in 1.37, and nothing else may.
+        gang = known.spec.scheduling_policy.gang
+        spec = known.spec
+        if kind == V1_37 and gang is not None:
+            policy = SchedulingPolicy(gang=GangPolicy(least))
+            spec = msgspec.structs.replace(spec, scheduling_policy=policy)
+        made = WorkloadGroup(known.metadata, spec)
+    else:
+        made = WorkloadGroup(about, _spec(kind, least, rank, pick))
+    if known is not None:
+        made = msgspec.structs.replace(made, status=known.status)
+    rig.api.put(kind, made)
+
+
+def uid_of(rig: Lives, known: Any) -> str:
+    """Return the uid of an object that is edited, or a new one."""
+    rig.made += known is None
+    return known.metadata.uid if known is not None else f"object-{rig.made}"
+
+
+def _spec(kind: str, least: int, rank: int, pick: Pick) -> WorkloadGroupSpec:
+    policy = SchedulingPolicy(gang=GangPolicy(least))
+    if pick(6) == 0:
+        policy = SchedulingPolicy(basic=BasicPolicy())
+    one, every = ("Pod", "PodGroup") if kind == V1_36 else ({"single": {}}, {"all": {}})
+    places = SchedulingConstraints((TopologyConstraint(RACK),) if pick(4) == 0 else ())
+    return WorkloadGroupSpec(policy, places, one if pick(3) == 0 else every, rank)
+
+
+def write(rig: Lives, pick: Pick) -> None:
+    """Somebody writes a group, edits it, resizes it, or deletes its object."""
+    group = GROUPS[pick(len(GROUPS))]
+    if pick(8) == 0:
+        rig.api.remove(KIND_OF[group], f"default/{group}")
+        return
+    least = 1 + pick(4)
+    describe(rig, group, least, RULES[pick(len(RULES))], pick)
+    rig.replicas[group] = least + (0 if KIND_OF[group] == CONFIG_MAP else pick(3))
+    rig.note()
+
+
+def scale(rig: Lives, pick: Pick) -> None:
+    """A workload gets another number of members; its controller deletes those that are too many."""
+    group = GROUPS[pick(len(GROUPS))]
+    rig.replicas[group] = pick(6)
+    there = rig.members(group)
+    for pod in there[rig.replicas[group] :]:
+        rig.api.remove("Pod", pod.key)
+
+
+def create(rig: Lives, pick: Pick) -> None:
+    """A controller creates some of the members that it misses."""
+    rig.fill(GROUPS[pick(len(GROUPS))], 1 + pick(5))
+
+
+def lose_node(rig: Lives, pick: Pick) -> None:
+    """A node goes with all that runs there."""
+    rig.api.remove("Node", NODES[pick(len(NODES))])
+    rig.seen["lost"] += rig.collect()
+
+
+def put_node(rig: Lives, pick: Pick) -> None:
+    """A node joins, is cordoned or freed, or changes in size; its rack stays."""
+    number = pick(len(NODES))
+    labels = {RACK: f"r{number % 2}", "kubernetes.io/hostname": NODES[number]}
+    is_closed = pick(8) == 0
+    node = make_node(NODES[number], cpu=1 + pick(4), labels=labels, unschedulable=is_closed)
+    rig.api.put("Node", node)
+
+
+def foreign_eviction(rig: Lives, pick: Pick) -> None:
+    """Somebody else evicts a pod that runs, or deletes one, or it ends."""
+    known = sorted(key for key, pod in rig.api.pods.items() if pod.spec.node_name or pick(3) == 0)
+    if known:
+        act = (rig.api.terminate, rig.api.finish, partial(rig.api.remove, "Pod"))[pick(3)]
+        act(known[pick(len(known))])
+
+
+def single(rig: Lives, pick: Pick) -> None:
+    """A pod on its own competes for room."""
+    name = moves.PODS[pick(len(moves.PODS))]
+    if f"default/{name}" not in rig.api.pods:
+        rig.made += 1
+        pod = make_pod(
+            name, uid=f"{name}-{rig.made}", cpu=1 + pick(2), priority=pick(len(GROUPS) + 1)
+        )
+        rig.api.put("Pod", pod)
+
+
+def kubelets(rig: Lives, pick: Pick) -> None:
+    """The kubelets end some of the pods that are to go."""
+    for key, pod in list(rig.api.pods.items()):
+        if pod.is_terminating and pick(2):
+            rig.api.remove("Pod", key)
+
+
+def die(rig: Lives, pick: Pick) -> None:
+    """The process dies between any two of its writes."""
+    rig.end(pick(len(rig.wire) + 1))
+
+
+WORLD: tuple[tuple[Any, int], ...] = (
+    (create, 14), (write, 5), (scale, 2), (single, 3), (foreign_eviction, 2), (lose_node, 1),
+    (put_node, 8), (kubelets, 4), (die, 2),
+)  # fmt: skip
+WIRE: tuple[tuple[Move, int], ...] = (
+    (moves.run, 16), (moves.watch, 18), (moves.perform, 22), (moves.deliver, 14),
+    (moves.time_passes, 6), (moves.bind_elsewhere, 1), (moves.perform_twice, 1),
+    (moves.lose_answer, 2), (moves.refuse, 3), (moves.delay, 1), (moves.swallow, 1),
+    (moves.arrive, 2), (moves.relist, 2), (moves.lead, 1),
+)  # fmt: skip
+WEIGHTED = tuple(move for move, weight in (*WORLD, *WIRE) for _ in range(weight))
+
+
+def noisy(seed: int, unlike: int) -> Lives:
+    """Return a life of 80 to 180 moves; it has not settled."""
+    random = Random(f"lives {seed}")
+    rig = Lives(is_hot=random.random() < 0.5, unlike=unlike)
+    for _ in range(3):
+        put_node(rig, random.randrange)
+    for _ in range(3):
+        write(rig, random.randrange)
+    for _ in range(80 + random.randrange(100)):
+        WEIGHTED[random.randrange(len(WEIGHTED))](rig, random.randrange)
+    return rig
+
+
+def ended(seed: int, unlike: int = UNLIKE) -> Lives:
+    """Return a life that came to rest: every group can be read, and controllers have nothing to do."""
+    rig = noisy(seed, unlike)
+    for group in GROUPS:
+        known = rig.api.objects[KIND_OF[group]].get(f"default/{group}")
+        if known is None or described(KIND_OF[group], known) is None:
+            describe(rig, group, 2, "{}", lambda _: 0)
+    for _ in range(20):
+        began = rig.now
+        rig.settle()
+        rig.note()
+        took = rig.now - began
+        assert took <= LONGEST_REST_S, f"it takes {took} s to come to rest"
+        rig.seen["longest"] = max(rig.seen["longest"], int(took))
+        if not rig.collect() + sum(rig.fill(group, 99) for group in GROUPS):
+            return rig
+    raise AssertionError("members come and go for ever")
+
+
+def judge(rig: Lives) -> None:
+    """Check what must hold at rest: no part of a group that objects prove was never whole, no more to do.
+
+    A process that begins anew binds nobody and takes nobody away.
+    """
+    assert [] == rig.faults
+    for group in GROUPS:
+        said, there = rig.described(group), rig.members(group)
+        bound = [pod for pod in there if pod.spec.node_name]
+        assert said is not None
+        rig.seen["at rest whole" if len(bound) >= said.least else "at rest waiting"] += bool(there)
+        if KIND_OF[group] == CONFIG_MAP and 0 < len(bound) < said.least:
+            rig.seen["at rest in part"] += 1
+            assert not proves_torso(rig, group, said.least), (
+                f"{group} is bound in part: {len(bound)}"
+            )
+    before = rig.api.placed
+    rig.end(0)
+    rig.calm()
+    assert before == rig.api.placed
+
+
+def proves_torso(rig: Lives, group: str, size: int) -> bool:
+    """Whether all that wait were there before the first of the others was bound, and none is missing.
+
+    So was the object that says how many there are to be: an older one may have said less.
+    """
+    described_by = rig.api.objects[KIND_OF[group]][f"default/{group}"]
+    bound, objects = [], [str(described_by.metadata.creation_timestamp)]
+    created = []
+    for pod in rig.members(group, leaving=True):
+        scheduled = pod.condition("PodScheduled")
+        if not pod.spec.node_name:
+            created.append(str(pod.metadata.creation_timestamp))
+        elif scheduled is not None and scheduled.status == "True":
+            bound.append(str(scheduled.last_transition_time))
+        else:
+            return False
+    is_torso = len(bound) + len(created) == size
+    return is_torso and max(created + objects) < min(bound)
+
+
+def live(seed: int, unlike: int = UNLIKE) -> Counter[str]:
+    """Play a life to its end and judge it; return what was seen in it."""
+    rig = ended(seed, unlike)
+    judge(rig)
+    return rig.seen

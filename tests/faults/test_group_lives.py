@@ -1,0 +1,54 @@
+"""Lives of groups: elastic ones, lost nodes, edits, deaths at any write, fail-over and foreign evictions in one.
+
+What happens and what must hold stands in `grouplives`; every life is chosen by its seed.
+"""
+
+from collections import Counter
+
+import pytest
+
+from tests.faults.grouplives import live
+
+# Lives that once broke a law: the seed, and of how many members one asks for more than the others.
+FOUND = {
+    (105, 25): "a bind was sent again after the minimum had been raised",
+    (859, 25): "a bind was sent again after the only one that was bound had gone",
+    (539, 25): "the minimum was raised while the solver chose victims",
+    (444, 25): "members in several racks were tried every ten seconds",
+    (720, 25): "unlike members evicted in another rack than where one stood",
+    (239, 7): "an evicted member counted among those that a group goes on with",
+    (385, 7): "a member's pod changed while the solver worked",
+    (3773, 25): "a group that was whole under an older object was let go",
+    (3846, 25): "members tried out together counted as beyond the minimum",
+    (1482, 0): "a node joined while the solver worked",
+}
+
+
+@pytest.mark.parametrize("first", range(0, 40, 10))
+def test_lives_of_groups(first: int):
+    """Nothing goes without a receipt, no group starts or stays in part by our hand, and all comes to rest."""
+    for seed in range(first, first + 10):
+        live(seed)
+
+
+@pytest.mark.parametrize(("seed", "unlike"), FOUND)
+def test_what_was_found_stays_mended(seed: int, unlike: int):
+    """The same in the lives that broke it."""
+    live(seed, unlike)
+
+
+def test_the_lives_are_worth_judging():
+    """Groups become whole, wait, shrink and end, members are lost, and processes die both ways."""
+    seen: Counter[str] = Counter()
+    for seed in range(40, 60):
+        seen += live(seed)
+    wanted = ("whole", "at rest whole", "at rest waiting", "evicted", "ended", "shrunk", "lost")
+    assert all(seen[what] for what in (*wanted, "begun anew", "taken over")), seen
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("first", range(1000, 4000, 50))
+def test_many_lives_of_groups(first: int):
+    """The same in three thousand lives."""
+    for seed in range(first, first + 50):
+        live(seed)
