@@ -19,7 +19,7 @@ import numpy as np
 
 from scheduler.base.clock import perf_s
 from scheduler.base.errors import StateError
-from scheduler.solver import checkkinds, mixedalike, mixedstages, tree
+from scheduler.solver import checkkinds, mixedalike, mixedguess, mixedstages, tree
 from scheduler.solver.answer import NOTHING, Stage
 from scheduler.solver.instance import Limits, Rule
 from scheduler.solver.kinds import Mixed, MixedAnswer, MixedPreemption
@@ -133,10 +133,16 @@ def _best(group: Mixed, limits: Limits, left_s: _Clock) -> Found:
         is_whole = best.counts is not None and int(best.counts.sum()) == group.wanted
         if rule.is_hard_pack or (is_whole and best.is_proven):
             return best
+    elif _is_free_together(group, level):
+        best = _in_one_unit(group, level, limits, left_s)
+        if best.counts is not None and best.is_proven and best.values[0] == 0:
+            return best  # whoever else pays nothing is in one unit, too
     known = bounds(group)
     guess = best
     if guess.counts is None:
         guess = _better(_guess(group, is_filling=True), _guess(group, is_filling=False))
+        if group.traffic:
+            guess = _better(guess, _valid(group, mixedguess.unit_by_unit(group)))
     if guess.counts is not None and guess.values == known:
         return _told(group, guess.counts, known)
     if left_s() < MEANINGFUL_S:
@@ -151,6 +157,29 @@ def _best(group: Mixed, limits: Limits, left_s: _Clock) -> Found:
         if own.counts is not None and tuple(own.values) == alike.values:
             return _told(group, own.counts, alike.values)
     return left_s.improved()(group, guess, known, alike.values, limits, left_s)
+
+
+def _is_free_together(group: Mixed, level: int) -> bool:
+    """Whether talk costs nothing in one unit of a level and something from one to another, and comes first.
+
+    Everybody has to be placed for that, and to talk to all others, over some at least.
+    """
+    steps, classes = group.costs.steps, group.classes
+    if not group.traffic or group.costs.areas or not 0 < level < len(group.levels):
+        return False
+    is_first = all(at in group.unwished for at in range(len(group.levels)))
+    is_first = is_first and not any(one.rules for one in classes) and group.least == group.wanted
+    if not is_first or not sum(steps[:level]) or any(steps[level:]):
+        return False
+    pods = [sum(group.kinds[kind].count for kind in one.kinds) + sum(one.held) for one in classes]
+    there = {number for number, count in enumerate(pods) if count}
+    reached, at = set[int](), [min(there, default=0)]
+    while at:
+        reached.add(one := at.pop())
+        pairs = ({each.first, each.second} for each in group.traffic if each.weight)
+        at += {other for pair in pairs if one in pair for other in pair & there} - reached
+    of_classes = sum(len(one.kinds) for one in classes)
+    return reached >= there and of_classes == len(group.kinds)
 
 
 def _in_one_unit(group: Mixed, level: int, limits: Limits, left_s: _Clock) -> Found:
@@ -269,7 +298,7 @@ def _better(one: Found, other: Found) -> Found:
 
 def _guess(group: Mixed, *, is_filling: bool) -> Found:
     """Return what a descent finds, with no bound; nothing if it breaks a rule of a level."""
-    return _valid(group, _descent(group, is_filling=is_filling))
+    return _valid(group, mixedguess.descent(group, is_filling=is_filling))
 
 
 def _valid(group: Mixed, counts: Ints) -> Found:
@@ -278,65 +307,6 @@ def _valid(group: Mixed, counts: Ints) -> Found:
     if checkkinds.problems(group, rows, split(group, rows) if group.parts else ()):
         return Found(None)
     return _told(group, counts, [NOTHING] * len(objective_of(group, counts)))
-
-
-def _descent(group: Mixed, *, is_filling: bool) -> Ints:
-    """Place large pods first, each on the fullest leaf that takes it: that leaves the most room.
-
-    Without `is_filling` on the emptiest, those in use before others: that takes the fewest leaves.
-    """
-    free = np.array(group.free, dtype=np.int64)
-    scale = np.maximum(free.max(axis=0, initial=1), 1)
-    counts = np.zeros((len(group.kinds), len(free)), dtype=np.int64)
-    banned = np.zeros((len(group.kinds), len(free)), dtype=np.bool_)
-    sets = [_set_of(rule.sets, len(free)) for rule in group.apart]
-    excluded = [(np.array(one.leaves), np.array(one.counts)) for one in group.excluded]
-    sizes = [float((np.array(kind.request) / scale).max(initial=0)) for kind in group.kinds]
-    for number in sorted(range(len(group.kinds)), key=lambda at: (-sizes[at], at)):
-        kind = group.kinds[number]
-        request = np.array(kind.request, dtype=np.int64)
-        slots = np.array(kind.slots, dtype=np.int64)
-        asked = np.flatnonzero(request)
-        rules = [
-            (rule.second if number == rule.first else rule.first, found)
-            for rule, found in zip(group.apart, sets, strict=True)
-            if number in (rule.first, rule.second)
-        ]
-        left = kind.count
-        while left:
-            fits = ~banned[number] & (slots > counts[number])
-            fits &= (free[:, asked] >= request[asked]).all(axis=1)
-            for those, limit in excluded:
-                after = counts[:, those]
-                after[number] += 1
-                fits[those] &= (after < limit[:, None]).any(axis=0)
-            open_ones = np.flatnonzero(fits)
-            if not len(open_ones):
-                break
-            room = (free[open_ones] / scale).sum(axis=1)
-            if not is_filling:
-                in_use = counts[:, open_ones].any(axis=0)
-                room = -room - in_use * (1 + room.max())
-            leaf = int(open_ones[int(room.argmin())])
-            # It stays the first, so it takes all that fit at once, unless a rule counts them.
-            most = min(left, int(slots[leaf] - counts[number, leaf]))
-            if len(asked):
-                most = min(most, int((free[leaf, asked] // request[asked]).min()))
-            most = 1 if excluded or any(other == number for other, _ in rules) else most
-            counts[number, leaf] += most
-            free[leaf] -= most * request
-            left -= most
-            for other, found in rules:
-                if found[leaf] >= 0:
-                    banned[other] |= found == found[leaf]
-    return counts
-
-
-def _set_of(sets: Sequence[Sequence[int]], leaves: int) -> Ints:
-    found = np.full(leaves, -1, dtype=np.int64)
-    for number, one in enumerate(sets):
-        found[list(one)] = number
-    return found
 
 
 def _since(started: float) -> float:

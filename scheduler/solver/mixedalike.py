@@ -9,15 +9,17 @@ and there is nothing to search for. Called by scheduler.solver.mixed before CP-S
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import lcm
 
 import msgspec
 import numpy as np
 
-from scheduler.solver import solve
-from scheduler.solver.instance import Limits
+from scheduler.solver import parts, solve
+from scheduler.solver.instance import Instance, Level, Limits
 from scheduler.solver.kinds import Mixed
 from scheduler.solver.mixedstages import ALL, Stage
-from scheduler.solver.tree import Ints
+from scheduler.solver.parts import Whole
+from scheduler.solver.tree import Ints, filled
 
 # It has this part of the time that is left.
 PART = 0.25
@@ -40,7 +42,9 @@ def best(group: Mixed, stages: Sequence[Stage], limits: Limits, left_s: float) -
     if group.unwished:
         return Alike()  # what is not wished for comes into it
     least = Limits(limits.stage_s, left_s * PART, limits.workers)
-    answer = solve.solve(group.alike(), least, "Exact")
+    whole = parts.whole(group.parts, len(group.kinds)) if group.parts else None
+    asked = group.alike() if whole is None else _by_the(sum(whole.sizes), whole.depth, group)
+    answer = solve.solve(asked, least, "Exact")
     if not answer.optimal:
         return Alike()
     if answer.outcome != "placed":
@@ -49,7 +53,39 @@ def best(group: Mixed, stages: Sequence[Stage], limits: Limits, left_s: float) -
     leading = of_all.index(False) if False in of_all else len(stages)
     values = tuple(stage.value for stage in answer.stages[:leading])
     held = np.array(group.held or (0,) * len(group.paths), dtype=np.int64)
-    return Alike(values, _own(group, np.array(answer.counts, dtype=np.int64) - held))
+    totals = np.array(answer.counts, dtype=np.int64) - held
+    own = _own(group, totals) if whole is None else _wholes(group, whole, totals)
+    return Alike(values, own)
+
+
+def _by_the(size: int, depth: int, group: Mixed) -> Instance:
+    """Return the group as if its pods were alike, with so many of them together in a unit or none."""
+    found = group.alike()
+    level = found.levels[depth - 1]
+    rule = msgspec.structs.replace(level.rule, factor=lcm(size, max(1, level.rule.factor)))
+    levels = (*found.levels[: depth - 1], Level(level.name, rule), *found.levels[depth:])
+    return msgspec.structs.replace(found, levels=levels)
+
+
+def _wholes(group: Mixed, whole: Whole, totals: Ints) -> Ints | None:
+    """Return pods of each kind so that each unit has those of its parts, None where that is not found."""
+    units: dict[tuple[str, ...], list[int]] = {}
+    for leaf, path in enumerate(group.paths):
+        if totals[leaf]:
+            units.setdefault(filled(path, len(group.levels))[: whole.depth], []).append(leaf)
+    counts = np.zeros((len(group.kinds), len(totals)), dtype=np.int64)
+    for leaves in units.values():
+        many = int(totals[leaves].sum()) // sum(whole.sizes)
+        part = group.part(leaves)
+        kinds = (
+            msgspec.structs.replace(kind, count=many * size)
+            for kind, size in zip(part.kinds, whole.sizes, strict=True)
+        )
+        own = _own(msgspec.structs.replace(part, kinds=tuple(kinds)), totals[leaves])
+        if own is None:
+            return None
+        counts[:, leaves] = own
+    return counts
 
 
 def _own(group: Mixed, totals: Ints) -> Ints | None:

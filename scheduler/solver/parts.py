@@ -99,3 +99,31 @@ def least(parts: Sequence[Part]) -> int:
             each = sorted(needed[at] for at in below[number] for _ in range(parts[at].count))
             needed[number] = sum(each[: max(1, parts[number].minimum)])
     return needed[0]
+
+
+class Whole(Record, frozen=True):
+    """Like parts of which each has all its pods or none, in one unit: `sizes` of these by kind."""
+
+    depth: int
+    sizes: tuple[int, ...]
+
+
+def whole(parts: Sequence[Part], kinds: int) -> Whole | None:
+    """Return what all pods of a group of so many kinds are in, where that is like parts in the root alone."""
+    below = inside(parts)
+    if any(has_held(parts)) or len(below[0]) != 1:
+        return None
+    sizes = [[0] * kinds for _ in parts]
+    for number in range(len(parts) - 1, 0, -1):
+        one = parts[number]
+        for kind, size in zip(one.kinds, one.sizes, strict=True):
+            sizes[number][kind] += size
+        many = sum(parts[at].count for at in below[number]) or sum(one.sizes)
+        if one.minimum < many:
+            return None
+        for at in below[number]:
+            for kind in range(kinds):
+                sizes[number][kind] += parts[at].count * sizes[at][kind]
+    (first,) = below[0]
+    depth = depths(parts)[first]
+    return Whole(depth, tuple(sizes[first])) if depth else None

@@ -4,11 +4,14 @@
     python -m tests.perf.unlike --runs 3 --row "8 + 64 + 256, costs by rack"
 
 Each run has another cluster: a quarter of the nodes full, an eighth idle, the rest 40 to 70 % used, 8 slots
-each; "idle" rows have all nodes idle. Seconds are CPU time of this process, model building included, with
-CP-SAT loaded before; a stage has 20 s of the wall clock. Nothing here judges.
+each; "idle" rows have all nodes idle, "full" ones six of seven full, so that no rack takes a group. Composite
+groups have replicas of a head and workers, each in one rack, all needed. Seconds are CPU time of this process, model building included, with
+CP-SAT loaded before; a stage has 20 s of the wall clock. Beside it is how often a descent (the larger pods
+first, onto the fullest or the emptiest node) finds something better. Nothing here judges.
 """
 
 import argparse
+from collections.abc import Iterator
 from random import Random
 from statistics import median
 from time import process_time
@@ -16,11 +19,13 @@ from time import process_time
 import msgspec
 from ortools.sat.python import cp_model  # noqa: F401 - loading it is not what is measured
 
-from scheduler.solver import mixed
+from scheduler.solver import checkkinds, mixed, mixedguess
 from scheduler.solver.answer import Stage
 from scheduler.solver.classes import Between, Costs, PodClass, Traffic
 from scheduler.solver.instance import Level, Limits
 from scheduler.solver.kinds import Kind, Mixed
+from scheduler.solver.parts import Part
+from scheduler.solver.pieces import split
 
 RACKS, NODES, SLOTS = 50, 100, 8
 LIMITS = Limits(stage_s=20.0, total_s=60.0)
@@ -35,6 +40,8 @@ class Row(msgspec.Struct, frozen=True):
     costs: tuple[int, ...] = ()
     between: tuple[Between, ...] = ()
     is_idle: bool = False
+    replicas: int = 0
+    is_full: bool = False
 
 
 WITH_FIRST = (Between("with", 0, 1, 0),)
@@ -46,6 +53,9 @@ ROWS = (
     Row("8 + 64 + 256, costs by rack, idle", (8, 64, 256), (10,), is_idle=True),
     Row("8 + 64 + 256, costs by rack and node", (8, 64, 256), (10, 1)),
     Row("8 + 64 + 256, costs by rack and node, idle", (8, 64, 256), (10, 1), is_idle=True),
+    Row("composite 16 x (1 + 7)", (1, 7), replicas=16),
+    Row("composite 16 x (1 + 7), idle", (1, 7), replicas=16, is_idle=True),
+    Row("composite 16 x (1 + 7), full", (1, 7), replicas=16, is_full=True),
 )
 
 
@@ -57,12 +67,18 @@ def group(row: Row, rng: Random) -> Mixed:
             chance = rng.random()
             slots = 0 if chance < 0.25 else SLOTS if chance < 0.375 else rng.randint(2, 4)
             slots = SLOTS if row.is_idle else slots
+            slots = slots if not row.is_full or rng.random() < 1 / 7 else 0
             paths.append((f"r{rack:02}", f"n{rack:02}-{number:03}"))
             free.append((slots, 4 * slots))
     kinds = tuple(
-        Kind(count, (1, 1 if at else 8), (SLOTS,) * len(paths))
+        Kind(count * max(1, row.replicas), (1, 1 if at else 8), (SLOTS,) * len(paths))
         for at, count in enumerate(row.sizes)
     )
+    if row.replicas:
+        root = Part("root", minimum=row.replicas)
+        replica = Part("replica", 0, row.replicas, 0, sum(row.sizes), (0, 1), row.sizes)
+        parts = (root, replica)
+        return Mixed(kinds, tuple(free), LEVELS, tuple(paths), 1, parts=parts)
     neighbours = range(len(row.sizes) - 1) if row.costs else ()
     return Mixed(
         kinds,
@@ -78,12 +94,32 @@ def group(row: Row, rng: Random) -> Mixed:
     )
 
 
-def measured(row: Row, run: int) -> tuple[float, tuple[Stage, ...]]:
-    """Return the CPU seconds of one run, and its stages."""
+class Run(msgspec.Struct, frozen=True):
+    """The CPU seconds of one run, its stages, and whether a descent finds something better."""
+
+    seconds: float
+    stages: tuple[Stage, ...]
+    is_beaten: bool
+
+
+def measured(row: Row, run: int) -> Run:
+    """Return one run of a row."""
     asked = group(row, Random(f"{row.name} {run}"))
     started = process_time()
     found = mixed.solve(asked, LIMITS)
-    return process_time() - started, found.stages
+    seconds = process_time() - started
+    values = [one.value for one in found.stages]
+    return Run(seconds, found.stages, any(each < values for each in greedy(asked)))
+
+
+def greedy(asked: Mixed) -> Iterator[list[int]]:
+    """Yield what descents come to that break no rule."""
+    for is_filling in (True, False):
+        counts = mixedguess.descent(asked, is_filling=is_filling)
+        rows = counts.tolist()
+        pieces = split(asked, rows) if asked.parts else ()
+        if not checkkinds.problems(asked, rows, pieces):
+            yield [value for _, _, value in mixed.objective_of(asked, counts)]
 
 
 def main() -> None:
@@ -96,17 +132,19 @@ def main() -> None:
         if given.row and row.name not in given.row:
             continue
         runs = [measured(row, run) for run in range(given.runs)]
-        seconds = sorted(one for one, _ in runs)
-        proven = sum(bool(stages) and all(one.proven for one in stages) for _, stages in runs)
+        seconds = sorted(run.seconds for run in runs)
+        proven = sum(bool(run.stages) and all(one.proven for one in run.stages) for run in runs)
+        beaten = sum(run.is_beaten for run in runs)
         gaps = {
             f"{one.level} {one.measure}".strip(): (one.value, one.bound)
-            for _, stages in runs
-            for one in stages
+            for run in runs
+            for one in run.stages
             if not one.proven
         }
         print(
             f"{row.name}: CPU {median(seconds):.2f} s, worst {seconds[-1]:.2f} s, "
-            f"proven {proven} of {len(runs)}{f', (value, bound) {gaps}' if gaps else ''}"
+            f"proven {proven} of {len(runs)}, a descent better in {beaten}"
+            f"{f', (value, bound) {gaps}' if gaps else ''}"
         )
 
 
