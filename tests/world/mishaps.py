@@ -12,7 +12,8 @@ import pytest
 
 from scheduler.sandbox.kinds.kinds import CUSTOMRESOURCEDEFINITIONS, NODES
 from tests.world.audit import POD_GROUP
-from tests.world.world import POD_GROUPS, Object, Replica, World
+from tests.world.replica import Replica
+from tests.world.world import POD_GROUPS, Object, World
 
 # Whoever uses this module runs on a loop whose time jumps: its delays cost nothing.
 pytestmark = pytest.mark.looptime
@@ -175,6 +176,11 @@ class Mishaps:
             and not pod["spec"].get("schedulingGates")
         ]
         return self.dice.choice(found) if found else None
+
+    def _bound(self, most: int) -> list[Object]:
+        """Return some pods that are bound."""
+        pods = [pod for pod in self.world.pods().values() if pod["spec"].get("nodeName")]
+        return self.dice.sample(pods, min(len(pods), most))
 
     def _some_node(self) -> str:
         nodes = [stored.obj["metadata"]["name"] for stored in self.world.store.list(NODES)]
