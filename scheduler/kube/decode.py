@@ -88,14 +88,14 @@ _anything = msgspec.json.Decoder(Any)
 
 
 @cache
-def _decoders(struct: Hashable) -> tuple[msgspec.json.Decoder[Any], ...]:
+def _decoders(struct: Any) -> tuple[msgspec.json.Decoder[Any], ...]:
     """Return what reads one object of a kind, a line of its watch, and a page of its list.
 
     They hold no state: all that read a kind share them.
     """
     line = msgspec.defstruct("Line", [("type", str), ("object", struct)], frozen=True)
     page = msgspec.defstruct(
-        "Page", [("metadata", _ListMeta), ("items", list[struct])], frozen=True  # type: ignore[valid-type]
+        "Page", [("metadata", _ListMeta), ("items", list[struct])], frozen=True
     )
     return tuple(msgspec.json.Decoder(one) for one in (struct, line, page))
 
