@@ -78,13 +78,13 @@ class Audit:
     holder: int | None = None
     needless: list[str] = field(default_factory=list)
     checked: Counter[str] = field(default_factory=Counter)
-    # Groups that lost a member while nothing described them, as far as who evicted it could know, or of which
-    # one could not be evicted because the server refused it.
+    # Groups that lost a member while nothing described them, as far as who evicted it could know.
     torn: set[str] = field(default_factory=set)
     # Pods of which some status was refused: it is not written again until there is something else to say.
     untold: set[str] = field(default_factory=set)
     _described: dict[str, float] = field(default_factory=dict)
     _told: dict[str, Told] = field(default_factory=dict)
+    _reasons: dict[str, list[str]] = field(default_factory=dict)
     _failed: set[tuple[int, str]] = field(default_factory=set)
     _priorities: dict[str, int] = field(default_factory=dict)
     _changed: dict[str, float] = field(default_factory=dict)
@@ -116,19 +116,19 @@ class Audit:
             # The store keeps events in the shape of v1, whatever they were written in.
             uid = obj.get("involvedObject", {}).get("uid", "")
             note = obj.get("message", "")
+            if verb == "ADDED":
+                key = obj.get("involvedObject", {}).get("name", "")
+                self._reasons.setdefault(key, []).append(obj["reason"])
             self._told[uid] = Told(obj["reason"], obj.get("related", {}).get("uid", ""), note)
 
-    def failed(self, process: int, path: str, body: bytes, response: Response) -> None:
+    def failed(self, process: int, path: str, body: bytes) -> None:
         """Take note of a request of a process and that it heard nothing good of it.
 
-        Of an event nobody knows whether it is there; and who was told to go, and could not be made to, stays
-        behind when its group goes.
+        Of an event nobody knows whether it is there.
         """
         pod = self._pod(path.removesuffix("/status"))
         if pod is not None and path.endswith("/status"):
             self.untold.add(pod["metadata"]["uid"])
-        if pod is not None and pod["metadata"]["uid"] in self._told and not response.is_transient:
-            self.torn.add((pod["metadata"].get("labels") or {}).get(POD_GROUP, ""))
         if path.endswith(EVENTS) and body:
             about = msgspec.json.decode(body).get("regarding", {}).get("uid", "")
             self._failed.add((process, about))
@@ -152,6 +152,10 @@ class Audit:
                 self._renewed[process] = sent_at
             else:
                 self._renewed.pop(process, None)
+
+    def reasons(self, name: str) -> list[str]:
+        """Return the reasons of receipts that a pod of this name was given, in order."""
+        return self._reasons.get(name, [])
 
     def served(
         self, sent: Sent, method: str, path: str, body: bytes, serve: Callable[[], Response]

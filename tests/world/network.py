@@ -69,7 +69,7 @@ class Wiring(MemoryApi):
         sent_at = self.clock.now()
         response = await self._request(method, path, body, content_type, timeout_s, guard)
         if self.audit is not None and not response.ok:
-            self.audit.failed(self.process, path, body, response)
+            self.audit.failed(self.process, path, body)
         elif self.audit is not None and method != "GET":
             self.audit.heard(self.process, path, body, sent_at)
         return response
