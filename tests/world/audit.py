@@ -41,6 +41,8 @@ class Sent:
     told_until: float
     # Up to when the sender had been told of all pods: by a list, or by a watch that was alive.
     pods_until: float = inf
+    # Since when it has been trying to list a kind without which nothing may be decided.
+    blind_since: float = inf
 
     @property
     def is_told(self) -> bool:
@@ -55,11 +57,12 @@ class Sent:
 
 @dataclass
 class Told:
-    """What an event said of a pod that is to go: for whom, as a uid."""
+    """What an event said of a pod that is to go: for whom, as a uid, and when."""
 
     reason: str
     preemptor: str
     note: str
+    at: float
 
 
 @dataclass
@@ -78,6 +81,8 @@ class Audit:
     holder: int | None = None
     needless: list[str] = field(default_factory=list)
     checked: Counter[str] = field(default_factory=Counter)
+    # Where a pod of this name was last to be bound to.
+    targets: dict[str, str] = field(default_factory=dict)
     # Groups that lost a member while nothing described them, as far as who evicted it could know.
     torn: set[str] = field(default_factory=set)
     # Pods of which some status was refused: it is not written again until there is something else to say.
@@ -112,6 +117,8 @@ class Audit:
                 self._described.setdefault(name, now)
         elif kind == "Node":
             self._changed[obj["metadata"]["name"]] = now
+        elif kind == "Event" and obj.get("reason") == "Scheduled":
+            self._check_truth(obj, now)
         elif kind == "Event" and obj.get("reason") in ("Preempted", "GroupReleased"):
             # The store keeps events in the shape of v1, whatever they were written in.
             uid = obj.get("involvedObject", {}).get("uid", "")
@@ -119,7 +126,7 @@ class Audit:
             if verb == "ADDED":
                 key = obj.get("involvedObject", {}).get("name", "")
                 self._reasons.setdefault(key, []).append(obj["reason"])
-            self._told[uid] = Told(obj["reason"], obj.get("related", {}).get("uid", ""), note)
+            self._told[uid] = Told(obj["reason"], obj.get("related", {}).get("uid", ""), note, now)
 
     def failed(self, process: int, path: str, body: bytes) -> None:
         """Take note of a request of a process and that it heard nothing good of it.
@@ -133,13 +140,16 @@ class Audit:
             about = msgspec.json.decode(body).get("regarding", {}).get("uid", "")
             self._failed.add((process, about))
 
-    def sends(self, process: int, method: str, path: str, now: float) -> None:
+    def sends(self, process: int, method: str, path: str, body: bytes, now: float) -> None:
         """Judge whether a process may send a request: when it leaves, not when it arrives.
 
         What it says of the election itself it may say at any time.
         """
         if method == "GET" or path.startswith(LEASES) or path.endswith(OWN_EVENTS):
             return
+        if path.endswith("/binding"):
+            target = msgspec.json.decode(body)["target"]["name"]
+            self.targets[path.split("/")[-2]] = target
         self.checked["fence"] += 1
         since = now - self._renewed.get(process, -inf)
         if since > self.renew_deadline_s + ROUNDED_S:
@@ -169,6 +179,8 @@ class Audit:
         version = self.store.version
         self.history.known_until = sent.known_until
         response = serve()
+        if found is not None and path.endswith("/binding") and response.code == 409:
+            self._check_again(sent, path, found)
         if not response.ok:
             return response
         if path.startswith(LEASES):
@@ -179,6 +191,8 @@ class Audit:
             self._check_lease(process, method, path)
         if found is not None:
             self._check_identity(sent, method, path, found)
+        if found is not None and path.endswith("/binding"):
+            self._check_bind(sent, path, found)
         if pod is not None:
             self._check_eviction(sent, pod)
         if self.store.version == version:
@@ -199,6 +213,28 @@ class Audit:
         if born > known_until + ROUNDED_S:
             late = f"it is {born - known_until:.3f} s younger than what {sent.process} can know"
             self._broken(Law.IDENTITY, f"{method} {path} reaches a namesake: {late}")
+
+    def _check_bind(self, sent: Sent, path: str, pod: Object) -> None:
+        """A pod that came while nodes, or pods, could not be listed was decided blindly."""
+        self.checked["known"] += 1
+        born = self._born.get(pod["metadata"]["uid"], -inf)
+        if born > sent.blind_since + UNDER_WAY_S:
+            since = sent.at - sent.blind_since
+            self._broken(Law.KNOWN, f"{path}: {sent.process} has been listing for {since:.1f} s")
+
+    def _check_again(self, sent: Sent, path: str, pod: Object) -> None:
+        """Nobody is to be bound of whom the sender knew for long that he is."""
+        uid = pod["metadata"]["uid"]
+        known_until = sent.known_until
+        if self.history.bound_at.get(uid, inf) < known_until and uid in self.history.held:
+            self._broken(Law.ONCE, f"{path} is sent again by {sent.process}, who knows better")
+
+    def _check_truth(self, obj: Object, now: float) -> None:
+        """An event that says that a pod is bound is about one that is, or was."""
+        about = obj.get("involvedObject", {})
+        if about.get("kind") == "Pod" and about.get("uid") not in self.history.bound_to:
+            what = f"{about.get('name')} ({about.get('uid')}) was never bound"
+            self.history.broken.append(Breach(Law.TRUTH, now, what))
 
     def _check_eviction(self, sent: Sent, pod: Object) -> None:
         self.checked["receipts"] += 1
@@ -226,7 +262,9 @@ class Audit:
         if mine >= theirs:
             self._broken(Law.PRIORITY, f"{key} of priority {mine} goes for one of {theirs}")
         if _is_protected(pod) and sent.is_told and not self._is_member(told.preemptor):
-            self._check_budget(key, told.preemptor, sent.known_until)
+            # What is tried again was decided when it was told.
+            decided_at = min(sent.known_until, told.at - UNDER_WAY_S)
+            self._check_budget(key, told.preemptor, decided_at)
 
     def _is_member(self, uid: str) -> bool:
         """Whether a pod belongs to a group: then room for it alone would help nobody."""

@@ -20,6 +20,8 @@ class Law(StrEnum):
     LEASE = "nothing is carried out for who does not lead"
     FENCE = "who could not renew sends nothing"
     IDENTITY = "nothing reaches a pod that its sender cannot know"
+    KNOWN = "nothing is decided on what is not known"
+    TRUTH = "what is said to be bound is"
     LIVENESS = "who can be bound is bound in time"
     TOLD = "who waits is told why"
     BOOKS = "the leader's books are the server's"

@@ -11,7 +11,7 @@ from scheduler.kube.api import Response
 from scheduler.sandbox.kinds.kinds import NODES
 from tests.unit.kube.memoryapi import UNSENT, Accident
 from tests.world.audit import POD_GROUP, PROTECTED
-from tests.world.races import Races
+from tests.world.stages import Stages
 from tests.world.world import World
 
 # Whoever uses this module runs on a loop whose time jumps: its delays cost nothing.
@@ -39,7 +39,7 @@ PREFIXES = ("/api/v1/pods", "/api/v1/nodes", "/api/v1/namespaces/default/pods", 
 MOODS = 16
 
 
-class Play(Races):
+class Play(Stages):
     """The moves of one run; `dice` chooses them."""
 
     def __init__(self, world: World, dice: Random) -> None:
@@ -74,9 +74,14 @@ class Play(Races):
             (self.rename, 2), (self.crash, 1), (self.drop_kind, 1), (self.put_off, 2),
             (self.namesakes, 2), (self.namesake_of_a_victim, 1), (self.lose_lease, 1),
             (self.urgent_gang, 2), (self.piecemeal, 1), (self.rival, 1), (self.just_then, 2),
-            (self.blind, 2), (self.complete, 1), (self.calm, 1),
+            (self.blind, 2), (self.complete, 1), (self.calm, 1), (self.usurp, 2), (self.ghost, 2),
+            (self.shrink, 1), (self.half_bound, 2), (self.succeed, 1), (self.retire, 1),
+            (self.lose_list, 1), (self.stand_still, 2), (self.mute, 1), (self.look_alike, 1),
+            (self.late_receipts, 1),
         )  # fmt: skip
         weights = [w * self.mood[crc32(m.__name__.encode()) % len(self.mood)] for m, w in moves]
+        if not any(weights):
+            weights = [w for _, w in moves]
         chosen = self.dice.choices([m for m, _ in moves], weights)[0]
         self.made[chosen.__name__] += 1
         await chosen()

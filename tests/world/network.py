@@ -7,7 +7,7 @@ network: it may be carried out long after its sender gave it up, or died. `Wirin
 import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from contextvars import ContextVar
+from contextvars import ContextVar, copy_context
 from math import inf
 from random import Random
 from types import SimpleNamespace
@@ -19,11 +19,14 @@ from scheduler.kube.api import JSON, REQUEST_TIMEOUT_S, Response
 from scheduler.sandbox.store.store import Store
 from tests.unit.kube.memoryapi import LOST, UNSENT, Accident, MemoryApi
 from tests.world.audit import Audit, Sent
+from tests.world.turns import PROCESS
 
 # Whoever uses this module runs on a loop whose time jumps: its delays cost nothing.
 pytestmark = pytest.mark.looptime
 
 ALL_PODS = "/api/v1/pods"
+# Without these nothing may be decided.
+REQUIRED = (ALL_PODS, "/api/v1/nodes")
 Guard = Callable[[], None]
 # The request that is being served: when it was sent, and up to when its sender had been told of everything
 # at that moment, both in seconds since the epoch.
@@ -54,6 +57,7 @@ class Wiring(MemoryApi):
         # After so many more writes nothing comes through any more; 0 is no limit.
         self.writes_left = 0
         self._pods_listed_at = -inf
+        self._listing_since: dict[str, float] = {}
 
     async def request(
         self,
@@ -67,7 +71,11 @@ class Wiring(MemoryApi):
     ) -> Response:
         """Send a request; with bad luck it is never sent, or its answer never comes."""
         sent_at = self.clock.now()
+        if method == "GET":
+            self._note_list(path, None)
         response = await self._request(method, path, body, content_type, timeout_s, guard)
+        if method == "GET":
+            self._note_list(path, response)
         if self.audit is not None and not response.ok:
             self.audit.failed(self.process, path, body)
         elif self.audit is not None and method != "GET":
@@ -92,8 +100,11 @@ class Wiring(MemoryApi):
         if guard is not None:
             guard()
         if self.audit is not None:
-            self.audit.sends(self.process, method, path, self.clock.now())
-        sent = asyncio.create_task(self._travel(method, path, body, content_type))
+            self.audit.sends(self.process, method, path, body, self.clock.now())
+        network = copy_context()
+        network.run(PROCESS.set, 0)  # it goes on when the sender stands still
+        travel = self._travel(method, path, body, content_type)
+        sent = asyncio.create_task(travel, context=network)
         self.under_way.add(sent)
         sent.add_done_callback(self.under_way.discard)
         if self.writes_left and method != "GET":
@@ -117,7 +128,10 @@ class Wiring(MemoryApi):
     async def _travel(self, method: str, path: str, body: bytes, content_type: str) -> Response:
         if self.audit is not None:
             told_until = self.audit.told_until(self.process)
-            SENT.set(Sent(self.process, self.clock.now(), told_until, self._pods_until()))
+            blind_since = min(self._listing_since.values(), default=inf)
+            pods_until = self._pods_until()
+            now = self.clock.now()
+            SENT.set(Sent(self.process, now, told_until, pods_until, blind_since))
         late = next((s for end, s in self.late.items() if f"{method} {path}".endswith(end)), 0.0)
         late = max(late, self.late.get(method, 0.0))
         slow = self.trouble and self._random.random() < self.trouble
@@ -131,6 +145,16 @@ class Wiring(MemoryApi):
         self.seen.clear()
         await asyncio.sleep(self._random.random() * 0.004)
         return response
+
+    def _note_list(self, path: str, response: Response | None) -> None:
+        """Take note that a kind is being listed, or has been: what was known before does not count any more."""
+        kind, _, query = path.partition("?")
+        if kind not in REQUIRED or query.startswith("limit=1&") or query == "limit=1":
+            return
+        if response is None:
+            self._listing_since.setdefault(kind, self.clock.now())
+        elif response.ok:
+            self._listing_since.pop(kind, None)
 
     def _pods_until(self) -> float:
         """Return up to when this process has been told of all pods."""

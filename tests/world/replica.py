@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+from contextvars import copy_context
+from math import inf
 from random import Random
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +20,7 @@ from scheduler.workers.outcome import Outcome
 from tests.unit.kube.memoryapi import LoopClock
 from tests.world.laws import Breach, BrokenError, Law
 from tests.world.network import Wiring
+from tests.world.turns import PROCESS, Turns
 
 if TYPE_CHECKING:
     from tests.world.world import World
@@ -78,7 +81,9 @@ class Replica:
         self.wiring.audit, self.wiring.process = world.audit, number
         self.number = number
         # When it was last known to be told of everything, and how many watches that takes.
-        self.told_at = float("-inf")
+        self.told_at = -inf
+        # Since when nothing has kept it from that, as far as anybody looked.
+        self.whole_since = inf
         self.most_flows = 0
         self.meters = Meters()
         self.daemon = Daemon(
@@ -101,10 +106,25 @@ class Replica:
 
     def start(self) -> None:
         """Begin to live."""
-        self.task = asyncio.create_task(self.daemon.run())
+        own = copy_context()
+        own.run(PROCESS.set, self.number)
+        self.task = asyncio.create_task(self.daemon.run(), context=own)
+
+    def stop(self) -> None:
+        """Stand still, as with SIGSTOP, on a loop that can do that."""
+        loop = asyncio.get_running_loop()
+        if isinstance(loop, Turns):
+            loop.freeze(self.number)
+
+    def go_on(self) -> None:
+        """Go on, as with SIGCONT."""
+        loop = asyncio.get_running_loop()
+        if isinstance(loop, Turns):
+            loop.thaw(self.number)
 
     async def kill(self) -> None:
         """Die at once: what has been sent arrives, and nothing more leaves."""
+        self.go_on()
         self.wiring.cut_off()
         await self._ended()
 

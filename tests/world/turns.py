@@ -8,9 +8,12 @@ and not by the machine's clock.
 import asyncio
 import heapq
 from collections.abc import Callable
+from contextvars import ContextVar
 from typing import Any, TypeVar
 
 T = TypeVar("T")
+# In whose name something runs; 0 is the world itself, its network and its users.
+PROCESS: ContextVar[int] = ContextVar("PROCESS", default=0)
 # So many turns at one moment are no work any more. The busiest honest moment takes some hundreds.
 MOST_TURNS = 20_000
 # Timers that are so close are due together.
@@ -30,7 +33,16 @@ class Turns(asyncio.BaseEventLoop):
         super().__init__()
         self._now_s = 0.0
         self._moved_at = 0
+        self._frozen: dict[int, list[Any]] = {}
         self.turns = 0
+
+    def freeze(self, process: int) -> None:
+        """Let nothing of a process run any more, as SIGSTOP does: what is due is kept."""
+        self._frozen.setdefault(process, [])
+
+    def thaw(self, process: int) -> None:
+        """Let a process go on: what has become due meanwhile runs now, in its order."""
+        self._ready.extend(self._frozen.pop(process, ()))  # type: ignore[attr-defined]
 
     def time(self) -> float:
         """Return virtual seconds since the beginning."""
@@ -71,7 +83,11 @@ class Turns(asyncio.BaseEventLoop):
             raise SpinningError(f"{MOST_TURNS} turns of the loop and no time passes")
         for _ in range(len(ready)):
             handle = ready.popleft()
-            if not handle._cancelled:
+            if handle._cancelled:
+                continue
+            if self._frozen and (process := handle._context.get(PROCESS, 0)) in self._frozen:
+                self._frozen[process].append(handle)
+            else:
                 handle._run()
 
     def _pop(self) -> Any:

@@ -8,6 +8,7 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from hashlib import sha256
+from math import inf
 from random import Random
 from typing import Any
 
@@ -19,7 +20,7 @@ from scheduler.config import Loaded, default_config
 from scheduler.sandbox.kinds.kinds import PODS
 from scheduler.sandbox.start import new_store
 from tests.unit.kube.memoryapi import LoopClock
-from tests.world.audit import POD_GROUP, PROTECTED, Audit
+from tests.world.audit import POD_GROUP, PROTECTED, UNDER_WAY_S, Audit
 from tests.world.history import History
 from tests.world.laws import Breach, BrokenError, Law
 from tests.world.network import Wiring
@@ -112,12 +113,19 @@ class World:
         return replica.told_at
 
     def _ask(self, replica: Replica) -> None:
-        """Take note of whether a process is told of everything at this moment."""
-        flows = replica.wiring.flows
+        """Take note of whether a process is told of everything at this moment.
+
+        Who was not, and is again, gets what it missed in one go, and is given a moment to take it in.
+        """
+        flows, now = replica.wiring.flows, self.clock.now()
         replica.most_flows = max(replica.most_flows, len(flows))
         is_whole = len(flows) == replica.most_flows and not any(flow.is_dead for flow in flows)
-        if is_whole and not self.refusals and not replica.wiring.is_cut_off:
-            replica.told_at = self.clock.now()
+        if not is_whole or self.refusals or replica.wiring.is_cut_off:
+            replica.whole_since = inf
+            return
+        replica.whole_since = min(replica.whole_since, now)
+        if now - replica.whole_since >= UNDER_WAY_S:
+            replica.told_at = now
 
     def refusal(self, method: str, path: str) -> Any:
         """Return what befalls a request: of what is planned for the beginning of its path, or its end, one.
