@@ -91,6 +91,8 @@ class Audit:
     _told: dict[str, Told] = field(default_factory=dict)
     _reasons: dict[str, list[str]] = field(default_factory=dict)
     _failed: set[tuple[int, str]] = field(default_factory=set)
+    # Who has gone and was refused a receipt: by whom, and its name.
+    _owed: dict[str, tuple[int, str]] = field(default_factory=dict)
     _priorities: dict[str, int] = field(default_factory=dict)
     _changed: dict[str, float] = field(default_factory=dict)
     _rooms: dict[str, tuple[str, dict[str, int], bool]] = field(default_factory=dict)
@@ -247,6 +249,7 @@ class Audit:
         if told is None:
             if (sent.process, uid) not in self._failed:
                 self._broken(Law.RECEIPT, f"{key} goes without a receipt")
+            self._owed[uid] = (sent.process, key)
             return
         if told.reason == "GroupReleased":
             return
@@ -270,6 +273,12 @@ class Audit:
         """Whether a pod belongs to a group: then room for it alone would help nobody."""
         found = next((pod for pod in self._pods() if pod["metadata"]["uid"] == uid), None)
         return found is not None and POD_GROUP in (found["metadata"].get("labels") or {})
+
+    def owing(self, alive: set[int]) -> list[Breach]:
+        """Return whose receipt was refused and is not written yet though who owes it lives, and nothing refuses it."""
+        now, owed = self.store.clock.now(), self._owed.items()
+        keys = (key for uid, (who, key) in owed if who in alive and uid not in self._told)
+        return [Breach(Law.RECEIPT, now, f"{key} has gone, and has no receipt") for key in keys]
 
     def _check_budget(self, key: str, preemptor: str, known_until: float) -> None:
         """Where some node has victims enough that no budget holds, a held one stays."""

@@ -48,7 +48,7 @@ async def come_to_rest(one: Play) -> None:
     await settle(one, SETTLED_S)
     # Until what was only held in doubt is let go of, and events have said how often.
     await world.pass_time(90)
-    judge(world, world.unlike())
+    judge(world, [*world.unlike(), *world.audit.owing({one.number for one in world.replicas})])
     await one.finish()
     await settle(one, TAKEN_S)
     await world.pass_time(30)
