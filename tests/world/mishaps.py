@@ -113,8 +113,6 @@ class Mishaps:
         for flow in flows:
             flow.die()
         self._end(pod)
-        if name in self._gated:
-            self._gated.remove(name)
         self.world.pod(name, self.dice.choice(("500m", "2")))
         await self.world.pass_time(self.dice.choice((0.0, 1.0, 6.0)))
         for flow in flows:
@@ -162,6 +160,7 @@ class Mishaps:
             mine = one["metadata"].get("labels", {}).get(POD_GROUP)
             if one["metadata"]["uid"] == pod["metadata"]["uid"] or (group and mine == group):
                 self.world.remove_pod(one["metadata"]["name"])
+                self._gated = [name for name in self._gated if name != one["metadata"]["name"]]
 
     def _some_replica(self) -> Replica:
         return self.dice.choice(self.world.replicas)

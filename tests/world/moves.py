@@ -3,7 +3,6 @@
 from collections import Counter
 from collections.abc import Awaitable, Callable
 from random import Random
-from zlib import crc32
 
 import pytest
 
@@ -11,6 +10,7 @@ from scheduler.kube.api import Response
 from scheduler.sandbox.kinds.kinds import NODES
 from tests.unit.kube.memoryapi import UNSENT, Accident
 from tests.world.audit import POD_GROUP, PROTECTED
+from tests.world.mishaps import PODS_PATH
 from tests.world.stages import Stages
 from tests.world.world import World
 
@@ -35,8 +35,13 @@ PUT_OFF = ((BUSY,), (DOWN,), (BUSY, DOWN), (FORBIDDEN, FORBIDDEN, FORBIDDEN, DOW
 PREFIXES = ("/api/v1/pods", "/api/v1/nodes", "/api/v1/namespaces/default/pods", "/apis/", "/api")
 
 
-# Into so many parts moves fall, each of which may be left out of a world.
-MOODS = 16
+# The share of worlds that are nearly all stages, and up to where those in which everything happens.
+STAGED, EVEN = 0.4, 0.6
+STAGES = frozenset(name for name in vars(Stages) if not name.startswith("_")) | {
+    "put_off", "namesakes", "namesake_of_a_victim", "lose_lease", "urgent_gang", "rival", "just_then",
+}  # fmt: skip
+# More pods that wait do not make a world say more.
+MOST_WAITING = 64
 
 
 class Play(Stages):
@@ -53,18 +58,25 @@ class Play(Stages):
         self.mood = self._some_mood()
         self._number = 0
 
-    def _some_mood(self) -> tuple[float, ...]:
-        """Return by what the weights of moves are multiplied: in most worlds some never happen.
+    def _some_mood(self) -> dict[str, float]:
+        """Return by what the weights of moves are multiplied: in most worlds some hardly happen.
 
         Where all happens at once each undoes what others need; a world of few kinds of moves goes further.
         """
-        if self.dice.random() < 0.3:
-            return (1,)
-        return (*(self.dice.choice((0, 0, 1, 1, 4)) for _ in range(MOODS)), 1)
+        kind = self.dice.random()
+        mood: dict[str, float] = {}
+        for move, _ in self.moves():
+            name = move.__name__
+            if kind < STAGED:
+                mood[name] = 1.0 if name in STAGES else 0.1
+            else:
+                mood[name] = 1.0 if kind < EVEN else self.dice.choice((0.0, 0.0, 1.0, 1.0, 4.0))
+        mood["heal"] = mood["finish"] = 1.0
+        return mood
 
-    async def move(self) -> None:
-        """Let one thing happen."""
-        moves: tuple[tuple[Callable[[], Awaitable[None]], int], ...] = (
+    def moves(self) -> tuple[tuple[Callable[[], Awaitable[None]], int], ...]:
+        """Return the moves, and how often each happens beside the others."""
+        return (
             (self.burst, 6), (self.plain, 4), (self.urgent, 2), (self.finish, 5),
             (self.touch_node, 3), (self.resize_node, 2), (self.resize_pod, 2), (self.steal, 2),
             (self.cut, 2), (self.silence, 1), (self.lag, 2), (self.refuse, 2), (self.heal, 3),
@@ -79,15 +91,25 @@ class Play(Stages):
             (self.lose_list, 1), (self.stand_still, 2), (self.mute, 1), (self.look_alike, 1),
             (self.late_receipts, 1),
         )  # fmt: skip
-        weights = [w * self.mood[crc32(m.__name__.encode()) % len(self.mood)] for m, w in moves]
-        if not any(weights):
-            weights = [w for _, w in moves]
-        chosen = self.dice.choices([m for m, _ in moves], weights)[0]
+
+    async def move(self) -> None:
+        """Let one thing happen."""
+        moves = self.moves()
+        weights = [weight * self.mood[move.__name__] for move, weight in moves]
+        chosen = self.dice.choices([move for move, _ in moves], weights)[0]
         self.made[chosen.__name__] += 1
         await chosen()
         self.states.add(self.state())
+        self._give_up()
         await self.world.revive()
         await self.world.pass_time(self.dice.choice((0.0, 0.05, 0.3, 1.0, 5.0)))
+
+    def _give_up(self) -> None:
+        """Let users take away what has waited for longest when too much waits."""
+        waiting = [pod for pod in self.world.pods().values() if not pod["spec"].get("nodeName")]
+        for pod in waiting[: max(0, len(waiting) - MOST_WAITING)]:
+            if self.world.outside.get(f"{PODS_PATH}/{pod['metadata']['name']}") is not None:
+                self._end(pod)
 
     def state(self) -> tuple[object, ...]:
         """Return what tells states of a world apart, coarsely: queue, groups, leases, watches, answers."""
