@@ -46,8 +46,8 @@ async def come_to_rest(one: Play) -> None:
     one.hold_up()
     await one.amends()
     await settle(one, SETTLED_S)
-    # Until what was only held in doubt is let go of, and events have said how often.
-    await world.pass_time(90)
+    # Until what was only held in doubt is let go of, and a watch that brings nothing is given up.
+    await world.pass_time(170)
     judge(world, [*world.unlike(), *world.audit.owing({one.number for one in world.replicas})])
     await one.finish()
     await settle(one, TAKEN_S)
