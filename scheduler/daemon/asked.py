@@ -31,7 +31,7 @@ class Asked:
         loaded: Loaded,
         jobs: str,
     ) -> None:
-        helper = AnswerPool(clock, AnswerSettings(jobs, to_log(loaded, "")))
+        helper = AnswerPool(clock, AnswerSettings(jobs, to_log(loaded, "") if jobs else ""))
         self._helper = helper
         self.parts: list[DaemonPage | CapacityWatch] = []
         self.show: Callable[[User, str], Awaitable[PageView]] | None = None

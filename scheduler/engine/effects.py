@@ -140,13 +140,19 @@ class SetStatus(Effect, frozen=True, tag="SetStatus"):
 
 
 class Evict(Effect, frozen=True, tag="Evict"):
-    """Mark a victim of preemption as disrupted, then delete it with its own grace period."""
+    """Mark a victim of preemption as disrupted, then delete it with its own grace period.
+
+    Victims of one `unit` (0 is none) go together: none is deleted before all `unit_size` are marked, and
+    none at all when one cannot be.
+    """
 
     id: int
     namespace: str
     name: str
     uid: str
     message: str
+    unit: int = 0
+    unit_size: int = 0
 
 
 class Call(Effect, frozen=True, tag="Call"):

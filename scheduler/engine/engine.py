@@ -234,6 +234,7 @@ class Engine:
         self._settle(now)
         self.groups.go_on(now)
         self._settle(now)
+        self.groups.left.finish(now, may_decide=self._may_decide)
         if self._may_decide:
             self.groups.resume(now)
             self._settle(now)

@@ -294,6 +294,10 @@ class GroupPlanner(Protocol):
         """Hear that evictions have failed: those of the victims who are there still may stay."""
         ...
 
+    def group_left(self, key: str) -> Sequence[Placed]:
+        """Return the members that stand though their group was evicted: that did not come to its end."""
+        ...
+
     def group_statuses(self) -> Mapping[str, int]:
         """Return how many groups have each status; asked at every scrape of the metrics."""
         ...

@@ -38,7 +38,7 @@ class _Document(msgspec.Struct):
     groups: list[_Group] = []
 
 
-class _Discovered(NamedTuple):
+class Discovered(NamedTuple):
     """What discovery said: resources by their plural, or versions as `group/version`."""
 
     code: int
@@ -86,23 +86,14 @@ class Collection:
 
     async def is_offered(self) -> bool | None:
         """Whether the server's discovery names the kind; None when it cannot tell."""
-        resources = await self._discovered(self._root)
+        resources = await discovered(self._api, self._root)
         if resources is None or resources.code != 404:
             return None if resources is None else self._plural in resources.names
-        groups = await self._discovered("/apis")
+        groups = await discovered(self._api, "/apis")
         if groups is None or groups.code == 404:
             return None
         # A group that is named and whose resources are not found: one of the two answers is wrong.
         return None if self._root.removeprefix("/apis/") in groups.names else False
-
-    async def _discovered(self, path: str) -> _Discovered | None:
-        response = await self._api.request("GET", path)
-        if response.code == 404:
-            return _Discovered(404)
-        try:
-            return _Discovered(200, _names(response.body)) if response.ok else None
-        except msgspec.MsgspecError:
-            return None
 
     async def _get(self, path: str) -> Page | Response:
         response = await self._api.request("GET", path, timeout_s=LIST_TIMEOUT_S)
@@ -112,6 +103,17 @@ class Collection:
             return self._decoder.page(response.body)
         except GarbageError as error:
             return Response(0, reason="Garbage", message=str(error))
+
+
+async def discovered(api: Api, path: str) -> Discovered | None:
+    """Ask a discovery document; None when the server does not tell."""
+    response = await api.request("GET", path)
+    if response.code == 404:
+        return Discovered(404)
+    try:
+        return Discovered(200, _names(response.body)) if response.ok else None
+    except msgspec.MsgspecError:
+        return None
 
 
 def _names(body: bytes) -> frozenset[str]:

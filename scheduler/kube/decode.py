@@ -5,8 +5,9 @@ tried once more without its nulls, alone, and if that fails too it becomes a `Fa
 left out, everybody else is served. Only bytes that are no JSON at all raise. No I/O.
 """
 
-from collections.abc import Callable
-from typing import Any, TypeAlias
+from collections.abc import Callable, Hashable
+from functools import cache
+from typing import Any, TypeAlias, cast
 
 import msgspec
 
@@ -84,6 +85,19 @@ _named = msgspec.json.Decoder(_Named)
 _anything = msgspec.json.Decoder(Any)
 
 
+@cache
+def _decoders(struct: Any) -> tuple[msgspec.json.Decoder[Any], ...]:
+    """Return what reads one object of a kind, a line of its watch, and a page of its list.
+
+    They hold no state: all that read a kind share them.
+    """
+    line = msgspec.defstruct("Line", [("type", str), ("object", struct)], frozen=True)
+    page = msgspec.defstruct(
+        "Page", [("metadata", _ListMeta), ("items", list[struct])], frozen=True
+    )
+    return tuple(msgspec.json.Decoder(one) for one in (struct, line, page))
+
+
 class Decoder:
     """Reads list pages and watch lines of one kind; `report` is told of every fault.
 
@@ -99,14 +113,7 @@ class Decoder:
         self._kind = kind
         self._report = report
         self._keep = keep
-        struct: Any = kind.struct
-        line = msgspec.defstruct("Line", [("type", str), ("object", struct)], frozen=True)
-        page = msgspec.defstruct(
-            "Page", [("metadata", _ListMeta), ("items", list[struct])], frozen=True
-        )
-        self._object: msgspec.json.Decoder[Any] = msgspec.json.Decoder(struct)
-        self._line: msgspec.json.Decoder[Any] = msgspec.json.Decoder(line)
-        self._page: msgspec.json.Decoder[Any] = msgspec.json.Decoder(page)
+        self._object, self._line, self._page = _decoders(cast(Hashable, kind.struct))
 
     def page(self, data: bytes) -> Page:
         """Read one page of a list; raise GarbageError when it is none."""

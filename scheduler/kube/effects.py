@@ -152,6 +152,7 @@ class Executor:
         self._fence.close()
         left = sum(lane.stop() for lane in self._lanes.values())
         left += self._statuses.stop() + self._recorder.stop()
+        self._evictor.forget()
         if left:
             _log.warning("effects dropped: this process may not write any more", effects=left)
         return left

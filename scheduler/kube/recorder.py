@@ -26,10 +26,12 @@ NAME_BYTES = 253
 # A broken webhook must not stop scheduling; a server that is away for minutes is waited for.
 TRIES = 30
 TRIES_REFUSED = 5
-# What a pod is told before it goes is tried again for some seconds even where it is refused for good: roles and
-# namespaces have been wrong for a moment. Then it goes with the mark on it alone.
+# What a pod is told before it goes is waited for some seconds even where it is refused for good: roles and
+# namespaces have been wrong for a moment. Then the pod goes with the mark on it, and the event is tried on for
+# ten minutes: a pod that has gone needs its receipt all the more.
 RECEIPTS = frozenset((reasons.PREEMPTED, reasons.GROUP_RELEASED))
 TRIES_RECEIPT = 9
+TRIES_LATE = 70
 MAX_SERIES = 16_384
 _log = structlog.get_logger()
 Key: TypeAlias = tuple[object, ...]
@@ -48,7 +50,17 @@ class RecorderStatistics(NamedTuple):
 class _Entry:
     """One event on the server, and what has been observed since it was written."""
 
-    __slots__ = ("count", "is_busy", "is_created", "is_due", "last_s", "name", "record", "written")
+    __slots__ = (
+        "count",
+        "is_awaited",
+        "is_busy",
+        "is_created",
+        "is_due",
+        "last_s",
+        "name",
+        "record",
+        "written",
+    )
 
     def __init__(self, record: Record, name: str) -> None:
         self.record = record
@@ -59,6 +71,7 @@ class _Entry:
         self.is_created = False
         self.is_busy = False
         self.is_due = True
+        self.is_awaited = False
 
 
 class _UnderWay:
@@ -114,7 +127,7 @@ class Recorder:
             self._counted += 1
 
     async def settle(self, uid: str) -> None:
-        """Return when everything that was said of an object is written, or refused for good."""
+        """Return when everything that was said of an object is written, or was refused for long enough."""
         under_way = self._under_way.get(uid)
         if under_way is not None:
             await under_way.is_over.wait()
@@ -177,11 +190,14 @@ class Recorder:
     def _begin(self, entry: _Entry) -> None:
         """Have an event written, and let `settle` know of it."""
         if self.lane.put(entry):
+            entry.is_awaited = True
             self._under_way.setdefault(entry.record.uid, _UnderWay()).number += 1
 
-    def _ended(self, uid: str) -> None:
+    def _ended(self, entry: _Entry) -> None:
+        """Let nobody wait for an event any more."""
+        uid, is_awaited, entry.is_awaited = entry.record.uid, entry.is_awaited, False
         under_way = self._under_way.get(uid)
-        if under_way is not None:
+        if under_way is not None and is_awaited:
             under_way.number -= 1
             if not under_way.number:
                 del self._under_way[uid]
@@ -197,8 +213,7 @@ class Recorder:
                     entry.written = count
         finally:
             entry.is_busy = False
-            if entry.record.reason != reasons.SCHEDULED:
-                self._ended(entry.record.uid)
+            self._ended(entry)
 
     async def _send(self, entry: _Entry) -> bool:
         result = "created"
@@ -231,24 +246,29 @@ class Recorder:
     async def _create(self, entry: _Entry) -> Response:
         path = event_path(entry.record.namespace)
         body = self._bodies.event(entry.record, entry.name, entry.count, entry.last_s)
-        is_receipt = entry.record.reason in RECEIPTS
-        response = await self._deliver("POST", path, body, is_receipt=is_receipt)
+        receipt = entry if entry.record.reason in RECEIPTS else None
+        response = await self._deliver("POST", path, body, receipt)
         if response.code == 409 and response.reason == "AlreadyExists":
             # The name is ours alone: an earlier try arrived, only its answer did not.
             return Response(200)
         return response
 
     async def _deliver(
-        self, method: str, path: str, body: bytes, *, is_receipt: bool = False
+        self, method: str, path: str, body: bytes, receipt: _Entry | None = None
     ) -> Response:
         content_type = STRATEGIC if method == "PATCH" else JSON
         request = Request("Record", method, path, body, content_type)
         response = await self._sender.once(request)
-        backoff = self._sender.backoff()
-        while not _is_final(response, backoff.failures + 1, is_receipt=is_receipt):
+        backoff, is_receipt = self._sender.backoff(), receipt is not None
+        while True:
+            tries = backoff.failures + 1
+            if receipt is not None and tries >= _most(response, is_receipt=True):
+                self._ended(receipt)
+                is_receipt = is_receipt and tries < TRIES_LATE
+            if _is_final(response, tries, is_receipt=is_receipt):
+                return response
             await self._sender.pause("Record", response, backoff)
             response = await self._sender.once(request)
-        return response
 
 
 def _key(record: Record) -> Key:
@@ -266,14 +286,20 @@ def _key(record: Record) -> Key:
     )
 
 
+def _most(response: Response, *, is_receipt: bool) -> int:
+    """Return how often what was answered so is tried while somebody waits for it."""
+    if response.is_transient and response.code in (0, 401, 429, 503):
+        return TRIES
+    return TRIES_RECEIPT if is_receipt else TRIES_REFUSED
+
+
 def _is_final(response: Response, tries: int, *, is_receipt: bool) -> bool:
-    """Whether the answer to so many tries stands."""
+    """Whether the answer to so many tries stands; a receipt is tried whatever the answer."""
     if response.ok or (response.code == 409 and response.reason == "AlreadyExists"):
         return True
-    if is_receipt and not response.is_transient:
-        return tries >= TRIES_RECEIPT
-    most = TRIES if response.code in (0, 401, 429, 503) else TRIES_REFUSED
-    return not response.is_transient or tries >= most
+    if is_receipt:
+        return False
+    return not response.is_transient or tries >= _most(response, is_receipt=False)
 
 
 def _is_namespace_ending(response: Response) -> bool:

@@ -124,6 +124,11 @@ class Reflector:
         """Whether the engine has been told all objects, or that the server has not this kind."""
         return self._lists > 0 or self._is_offered is False
 
+    @property
+    def is_missing(self) -> bool:
+        """Whether the server does not offer the kind, as far as it was asked."""
+        return self._is_offered is False
+
     def look_again(self) -> None:
         """Ask at once for a kind that the server did not offer: it may have learnt it."""
         self._wanted.set()

@@ -11,9 +11,15 @@ from random import Random
 from scheduler.base.meters import Meters
 from scheduler.engine.effects import Event
 from scheduler.kube.api import Api
+from scheduler.kube.collection import discovered
 from scheduler.kube.originals import Originals, noting
 from scheduler.kube.watch import Reflector, ReflectorStatistics, WatchSettings
 from scheduler.objects.kinds import Kind
+
+# Groups that come with the definition of their kind are not to wait for long.
+LOOK_S = 5.0
+# A group is told of before all of its kinds are served.
+TRIES = 3
 
 
 class Watches:
@@ -46,6 +52,8 @@ class Watches:
             for kind in kinds
         )
 
+        self._api = api
+        self._random = random
         self._group: asyncio.TaskGroup | None = None
         self._tasks: dict[str, asyncio.Task[None]] = {}
 
@@ -54,6 +62,28 @@ class Watches:
         async with asyncio.TaskGroup() as self._group:
             for reflector in self._reflectors:
                 self._start(self._group, reflector)
+            self._group.create_task(self._look_for_kinds(), name="look for kinds")
+
+    async def _look_for_kinds(self) -> None:
+        """While kinds are not offered, notice by one small request when the server learns new groups.
+
+        A kind that comes to a group that is there already is found when its reflector asks by itself.
+        """
+        known: frozenset[str] | None = None
+        tries = 0
+        while True:
+            await asyncio.sleep(LOOK_S * (0.9 + self._random.random() / 5))
+            if not any(reflector.is_missing for reflector in self._reflectors):
+                continue
+            found = await discovered(self._api, "/apis")
+            if found is None or found.code == 404:
+                continue
+            if known is not None and found.names - known:
+                tries = TRIES
+            known = found.names
+            if tries:
+                tries -= 1
+                self.look_again()
 
     def catch_up(self) -> None:
         """Have nothing decided before the engine knows what the server knows at this moment.

@@ -118,7 +118,9 @@ class Judge:
         return {
             "nobody is lost": sorted(made - self.pods.keys() - self.gone.keys()),
             "nobody is bound twice": twice,
-            "no node is over capacity, and nobody is bound elsewhere": self.history.broken,
+            "no node is over capacity, and nobody is bound elsewhere": [
+                str(breach) for breach in self.history.broken
+            ],
             "nobody goes without a receipt": [
                 self.gone[uid] for uid in sorted(unasked - self.receipts)
             ],

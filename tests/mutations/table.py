@@ -15,6 +15,7 @@ DEFAULT: Final = "tests/property/test_default_profile.py"
 WHY: Final = "tests/property/test_why.py"
 CLAIMS: Final = "tests/docs/test_claims.py"
 WORLD: Final = "tests/world/test_laws.py"
+EVICTIONS: Final = "tests/world/test_evictions.py"
 TAKEOVER: Final = "tests/world/test_takeover.py"
 RIGHTS: Final = "tests/e2e/test_rights.py"
 
@@ -30,6 +31,7 @@ BUDGET = "no budget is broken without need"
 NEEDLESS = "what is written changes something"
 WHOLE = "no group starts in part"
 VAIN = "nobody is evicted in vain"
+TORN = "a group goes as a whole or stays"
 ROOM = "no node is over capacity at any bind"
 LEASE = "no write of a process that does not lead is carried out"
 
@@ -56,6 +58,20 @@ _BOUNDS = (f"{SOLVER}::test_a_bound_is_true_whoever_gave_the_answer",)
 _KEPT = (SOLVER, "-k", "never_thrown_away or every_program")
 
 MUTATIONS: Final = (
+    Mutation(
+        "victims go before all of their unit are marked",
+        TORN, "scheduler/kube/eviction.py",
+        "            refusal = await self._decided(unit)\n",
+        "            refusal = None\n",
+        (EVICTIONS, "-k", "cannot_be_marked"),
+    ),
+    Mutation(
+        "who was left of a group that was evicted stays",
+        TORN, "scheduler/engine/group/left.py",
+        "            for placed in left if may_decide else ():\n",
+        "            for placed in ():\n",
+        (EVICTIONS, "-k", "goes_later or finishes"),
+    ),
     Mutation(
         "members are let go without proof that the group was never whole",
         OBJECTS, "scheduler/plugins/groups/deciding.py",

@@ -1,205 +1,269 @@
-"""What one tenant's flood costs the others: from creation to binding, with and without it, in one run.
+"""How long other tenants' pods wait for their nodes while one tenant floods the scheduler, and while nobody does.
 
-    python -m tests.perf.overload
-    python -m tests.perf.overload --pods 20000 --groups 2000 --pace 400 --contestant kube-scheduler
+    python -m tests.perf.overload --nodes 500 --flood 100000 --groups 10000
 
-A real API server with 500 nodes, and one scheduler. A quiet tenant creates a pod twenty times a second and deletes
-it two seconds after it is bound. Meanwhile another tenant creates pods that can never run (too large for any node,
-for nodes that are not there, each unlike the last), groups with absurd numbers, and relabels its pods without end. Told is
-how long the quiet tenant's pods waited before the flood, while it comes, and while it stands.
+One embedded API server and one daemon. Four tenants create pods at a steady rate and take them away again a moment
+after they are bound; each wait from creation to binding is taken at the server. Phases follow one another in one
+run: `quiet`, then `arriving` while the flood is made (pods that can never run, groups of absurd size, and changes of
+nodes and of waiting pods without end), `standing` while it is there and the changes go on, and `after`, when it has
+been taken away. Then pods are churned through, and the daemon's resident memory is read at equal steps. Prints and
+writes JSON: p50, p99 and the longest wait in milliseconds for each phase, memory in MiB.
 """
+
+from __future__ import annotations
 
 import argparse
 import asyncio
+import gc
 import json
-import sys
-from collections.abc import AsyncIterator, Iterator, Sequence
-from contextlib import asynccontextmanager
-from functools import partial
-from itertools import islice
+import os
+import statistics
+import tempfile
+from contextlib import ExitStack
+from pathlib import Path
 from time import monotonic
 from typing import Any
 
-from tests.apiserver.patience import pause
-from tests.apiserver.realcluster import RealCluster, start_cluster
-from tests.perf.bench import find_assets
-from tests.perf.contestants import contestant
-from tests.perf.observer import Observer
-from tests.perf.usage import cpu_seconds
-from tests.perf.workload import CreateNodes, encoded
-from tests.real.api import Api
-from tests.real.schedulers import Scheduler
+import msgspec
 
-NODES = CreateNodes(500)
-QUIET, FLOOD = "quiet", "flood"
-EVERY_S, STAYS_S = 0.05, 2.0
-BURSTS_PER_S = 20
-ABSURD = ("0", "-1", "999999999999999999999", "1e9", "NaN", "8" * 4000)
+from scheduler.sandbox.api.request import parse
+from scheduler.sandbox.kinds.kinds import NAMESPACES, NODES, PODS, Resource
+from scheduler.sandbox.nodes.shape import plain_shape
+from scheduler.sandbox.sandbox import Options, Sandbox
+from scheduler.sandbox.store.collection import DELETED, Change
+from scheduler.sandbox.store.store import Deletion, Store
+from tests.apiserver.patience import until
+from tests.perf.pageload import RESULTS, SCHEDULER, daemon
 
-
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Measure and print the figures as JSON; return the exit code."""
-    parser = argparse.ArgumentParser(prog="overload", description=__doc__)
-    parser.add_argument("--contestant", default="trellis", choices=("trellis", "kube-scheduler"))
-    parser.add_argument("--pods", type=int, default=100_000)
-    parser.add_argument("--groups", type=int, default=10_000)
-    parser.add_argument("--pace", type=int, default=500, help="flooding pods a second, at most")
-    parser.add_argument("--seconds", type=float, default=60.0, help="before the flood, and after")
-    options = parser.parse_args(arguments)
-    if not find_assets():
-        print("needs a real kube-apiserver: run `make tools`", file=sys.stderr)
-        return 2
-    found = asyncio.run(measured(contestant(options.contestant, gangs=False), options))
-    print(json.dumps({"contestant": options.contestant, **found}, indent=1))
-    return 0
+AT_ONCE = Deletion(grace_period_s=0)
+TENANTS = ("red", "green", "blue", "grey")
+FLOODED = "flood"
+POD_GROUP = "scheduling.x-k8s.io/pod-group"
+GROUPS = f"/apis/scheduling.x-k8s.io/v1alpha1/namespaces/{FLOODED}/podgroups"
+# No node has so much; no API server takes a larger group.
+ABSURD_CPU, ABSURD_SIZE = "100000", 10_000
+CHANGES_EACH_S = 100
+STEP = 1000
 
 
-async def measured(scheduler: Scheduler, options: argparse.Namespace) -> dict[str, Any]:
-    """Return the waits of the quiet tenant's pods, phase by phase."""
-    with start_cluster(name=f"overload-{scheduler.name}") as cluster:
-        async with Api(cluster) as api:
-            for name in (QUIET, FLOOD):
-                await api.expect("POST", "/api/v1/namespaces", {"metadata": {"name": name}})
-            await api.create_all("/api/v1/nodes", encoded(NODES.manifests()))
-            with scheduler.start(cluster) as running:
-                await running.wait_ready()
-                tenant = Tenant(cluster, scheduler)
-                async with tenant.at_work():
-                    figures: dict[str, Any] = {}
-                    for phase, work in (
-                        ("before", partial(pause, options.seconds)),
-                        ("comes", partial(flood, api, scheduler, options)),
-                        ("stands", partial(relabel, api, options.seconds)),
-                    ):
-                        first, since, cpu = tenant.created, monotonic(), cpu_seconds(running.pid)
-                        await work()
-                        seconds = monotonic() - since
-                        await pause(STAYS_S)
-                        figures[phase] = {
-                            **tenant.waits(first),
-                            "seconds": seconds,
-                            "schedulerCpuShare": (cpu_seconds(running.pid) - cpu) / seconds,
-                        }
-        return figures
-
-
-class Tenant:
-    """Creates a pod now and then, sees it bound, and deletes it."""
-
-    def __init__(self, cluster: RealCluster, scheduler: Scheduler) -> None:
-        self._cluster = cluster
-        self._scheduler = scheduler
-        self._observer = Observer(cluster, scheduler.encoding)
-        self._asked: dict[str, float] = {}
-
-    @property
-    def created(self) -> int:
-        """How many pods it has created."""
-        return len(self._asked)
-
-    @asynccontextmanager
-    async def at_work(self) -> AsyncIterator[None]:
-        """Create pods while the block runs."""
-        async with Api(self._cluster) as api:
-            _, version = await api.list(f"/api/v1/namespaces/{QUIET}/pods")
-            tasks = [
-                asyncio.create_task(self._observer.watch(version)),
-                asyncio.create_task(self._create(api)),
-            ]
-            try:
-                yield
-            finally:
-                for task in tasks:
-                    task.cancel()
-                await asyncio.gather(*tasks, return_exceptions=True)
-
-    async def _create(self, api: Api) -> None:
-        path = f"/api/v1/namespaces/{QUIET}/pods"
-        began = monotonic()
-        async with asyncio.TaskGroup() as each:
-            while True:
-                key = f"q-{self.created:06d}"
-                self._asked[key] = monotonic()
-                spec = pod_spec(self._scheduler, {"cpu": "10m"})
-                await api.expect("POST", path, {"metadata": {"name": key}, "spec": spec})
-                each.create_task(self._end(api, f"{path}/{key}"))
-                await pause(max(began + EVERY_S * self.created - monotonic(), 0.0))
-
-    async def _end(self, api: Api, path: str) -> None:
-        await pause(STAYS_S)
-        await api.expect("DELETE", path, {"gracePeriodSeconds": 0})
-
-    def waits(self, first: int) -> dict[str, Any]:
-        """Return percentiles of the waits, in milliseconds, of the pods from number `first` on."""
-        asked = list(self._asked.items())[first:]
-        bound = self._observer.bound
-        waits = sorted(
-            1000 * (bound[f"{QUIET}/{key}"] - at) for key, at in asked if f"{QUIET}/{key}" in bound
-        )
-        if not waits:
-            raise AssertionError("no pod of the quiet tenant was bound")
-        at = {share: waits[min(int(len(waits) * share), len(waits) - 1)] for share in (0.5, 0.99)}
-        return {
-            "pods": len(asked),
-            "bound": len(waits),
-            "p50Ms": at[0.5],
-            "p99Ms": at[0.99],
-            "worstMs": waits[-1],
-        }
-
-
-async def flood(api: Api, scheduler: Scheduler, options: argparse.Namespace) -> None:
-    """Create groups and pods at a bounded pace."""
-    groups = (group(number) for number in range(options.groups))
-    await api.create_all(f"/api/v1/namespaces/{FLOOD}/configmaps", encoded(groups))
-    pods = never(scheduler, options.pods, options.groups)
-    began, made = monotonic(), 0
-    while made < options.pods:
-        some = encoded(islice(pods, max(options.pace // BURSTS_PER_S, 1)))
-        await api.create_all(f"/api/v1/namespaces/{FLOOD}/pods", some)
-        made += len(some)
-        await pause(max(began + made / options.pace - monotonic(), 0.0))
-
-
-async def relabel(api: Api, seconds: float) -> None:
-    """Change labels of flooding pods, one after the other."""
-    until, number = monotonic() + seconds, 0
-    while monotonic() < until:
-        path = f"/api/v1/namespaces/{FLOOD}/pods/f-{number % 1000:06d}"
-        await api.patch(path, {"metadata": {"labels": {"turn": str(number)}}})
-        number += 1
-
-
-def group(number: int) -> dict[str, Any]:
-    """Return a group of which no number makes sense."""
-    size, priority = ABSURD[number % len(ABSURD)], ABSURD[(number + 2) % len(ABSURD)]
-    rules = '{"node": {"type": "pack", "min": 999999999999, "factor": -7}}'
+def manifest(name: str, namespace: str, cpu: str, **labels: str) -> dict[str, Any]:
+    """Return a pod."""
+    resources = {"requests": {"cpu": cpu, "memory": "16Mi"}}
     return {
-        "metadata": {"name": f"g-{number}", "labels": {"sakkara.group": ""}},
-        "data": {"name": f"g-{number}", "size": size, "priority": priority, "constraints": rules},
+        "metadata": {"name": name, "namespace": namespace, "labels": labels},
+        "spec": {
+            "schedulerName": SCHEDULER,
+            "containers": [{"name": "c", "image": "i", "resources": resources}],
+        },
     }
 
 
-def never(scheduler: Scheduler, count: int, groups: int) -> Iterator[dict[str, Any]]:
-    """Yield pods that no node takes: a tenth each unlike all others, a tenth members of groups."""
-    for number in range(count):
-        labels: dict[str, str] = {}
-        spec = pod_spec(scheduler, {"cpu": "100000"})
-        match number % 10:
-            case 0:
-                spec = pod_spec(scheduler, {"cpu": str(100_000 + number)})
-            case 1 | 2 | 3:
-                spec = pod_spec(scheduler, {"cpu": "1m"}) | {"nodeSelector": {"no": "where"}}
-            case 4 if groups:
-                labels = {"sakkara.group.name": f"g-{number % groups}"}
-        yield {"metadata": {"name": f"f-{number:06d}", "labels": labels}, "spec": spec}
+class Waits:
+    """How long the pods of the others waited, by phase, in seconds; told by the server's store."""
+
+    def __init__(self, store: Store) -> None:
+        self.phase = "warm"
+        self.of: dict[str, list[float]] = {}
+        self.bound: asyncio.Queue[tuple[str, str]] = asyncio.Queue()
+        self._since: dict[tuple[str, str], tuple[str, float]] = {}
+        store.listen(self._changed)
+
+    @property
+    def open(self) -> int:
+        """How many wait now."""
+        return len(self._since)
+
+    def _changed(self, resource: Resource, change: Change) -> None:
+        meta = change.stored.obj["metadata"]
+        if resource.kind != "Pod" or meta["namespace"] == FLOODED:
+            return
+        key, is_bound = (meta["namespace"], meta["name"]), change.stored.obj["spec"].get("nodeName")
+        if not is_bound and change.type != DELETED:
+            self._since.setdefault(key, (self.phase, monotonic()))
+        elif is_bound and key in self._since:
+            phase, since = self._since.pop(key)
+            self.of.setdefault(phase, []).append(monotonic() - since)
+            self.bound.put_nowait(key)
 
 
-def pod_spec(scheduler: Scheduler, requests: dict[str, str]) -> dict[str, Any]:
-    """Return the spec of a pod."""
-    part = {"name": "main", "image": "pause", "resources": {"requests": requests}}
-    return {"schedulerName": scheduler.scheduler_name, "containers": [part]}
+class Load:
+    """What the tenants do, and what the flood does, to the server's store."""
+
+    def __init__(self, store: Store, waits: Waits, rate: float) -> None:
+        self._store = store
+        self._waits = waits
+        self._rate = rate
+        self._number = 0
+        self.flooded = 0
+
+    async def tenants(self) -> None:
+        """Create pods at a steady rate until cancelled."""
+        due = monotonic()
+        while True:
+            self._number += 1
+            tenant = TENANTS[self._number % len(TENANTS)]
+            one = manifest(f"p{self._number}", tenant, "100m")
+            self._store.create(PODS, one, tenant, owned=True)
+            due += 1 / self._rate
+            await asyncio.sleep(max(0.0, due - monotonic()))
+
+    async def clean(self) -> None:
+        """Take pods away a moment after they are bound, until cancelled."""
+        while True:
+            namespace, name = await self._waits.bound.get()
+            await asyncio.sleep(0)
+            self._store.delete(PODS, namespace, name, AT_ONCE)
+
+    async def flood(self, pods: int, groups: int) -> None:
+        """Make pods that can never run, and groups of absurd size with one member each."""
+        kind = parse(self._store.kinds, "POST", GROUPS, "").resource
+        for number in range(groups):
+            spec = {"metadata": {"name": f"g{number}"}, "spec": {"minMember": ABSURD_SIZE}}
+            self._store.create(kind, spec, FLOODED, owned=True)
+            one = manifest(f"m{number}", FLOODED, "1", **{POD_GROUP: f"g{number}"})
+            self._store.create(PODS, one, FLOODED, owned=True)
+            await asyncio.sleep(0)
+        for number in range(pods):
+            one = manifest(f"f{number}", FLOODED, ABSURD_CPU)
+            self._store.create(PODS, one, FLOODED, owned=True)
+            self.flooded += 1
+            await asyncio.sleep(0)
+
+    async def changes(self) -> None:
+        """Let a node and a waiting pod of the flood change, over and over, until cancelled."""
+        nodes = [stored.obj["metadata"]["name"] for stored in self._store.list(NODES)]
+        number = 0
+        while True:
+            number += 1
+            for _ in range(CHANGES_EACH_S // 20):
+                self._touch(NODES, "", nodes[number % len(nodes)], number)
+                if self.flooded:
+                    self._touch(PODS, FLOODED, f"f{number % self.flooded}", number)
+                number += 1
+            await asyncio.sleep(0.1)
+
+    def _touch(self, kind: Resource, namespace: str, name: str, number: int) -> None:
+        def edit(obj: dict[str, Any]) -> dict[str, Any]:
+            notes = {**obj["metadata"].get("annotations", {}), "touched": str(number)}
+            return {**obj, "metadata": {**obj["metadata"], "annotations": notes}}
+
+        self._store.change(kind, namespace, name, edit)
+
+    async def ebb(self) -> None:
+        """Take the flood away."""
+        for stored in list(self._store.list(PODS, FLOODED)):
+            self._store.delete(PODS, FLOODED, stored.obj["metadata"]["name"], AT_ONCE)
+            await asyncio.sleep(0)
+
+    async def churn(self, pods: int) -> None:
+        """Let so many pods come, be bound and go, as fast as that goes."""
+        for _ in range(pods // 100):
+            for _ in range(100):
+                self._number += 1
+                one = manifest(f"p{self._number}", TENANTS[0], "100m")
+                self._store.create(PODS, one, TENANTS[0], owned=True)
+            await until(lambda: not self._waits.open, "binds", 300.0)
+
+
+def resident_mib(pid: int) -> float:
+    """Return what a process holds in memory, without its children."""
+    lines = Path(f"/proc/{pid}/status").read_text().splitlines()
+    found = next(line for line in lines if line.startswith("VmRSS"))
+    return round(int(found.split()[1]) / 1024, 1)
+
+
+def told(waits: list[float]) -> dict[str, float]:
+    """Return what is told of a phase, times in milliseconds."""
+    cut = statistics.quantiles(waits, n=100) if len(waits) > 1 else [waits[0]] * 99
+    return {
+        "pods": len(waits),
+        "p50": round(cut[49] * 1e3, 1),
+        "p99": round(cut[98] * 1e3, 1),
+        "longest": round(max(waits) * 1e3, 1),
+    }
+
+
+async def measure(given: argparse.Namespace) -> dict[str, Any]:
+    """Return the figures of all phases."""
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as place, ExitStack() as stack:
+        folder = Path(place)
+        kubeconfig = folder / "kubeconfig"
+        shape = plain_shape(given.nodes)
+        async with Sandbox(Options(shape=shape, kubeconfig=kubeconfig)) as sandbox:
+            store = sandbox.store
+            for name in (*TENANTS, FLOODED):
+                store.create(NAMESPACES, {"metadata": {"name": name}})
+            one = stack.enter_context(daemon(folder, kubeconfig, SCHEDULER))
+            await one.wait_ready()
+            pid = one.program.process.pid
+            waits, memory = Waits(store), dict[str, float]()
+            load = Load(store, waits, given.rate)
+            cleaning = asyncio.create_task(load.clean())
+            tenants = asyncio.create_task(load.tenants())
+            running = {cleaning, tenants}
+
+            async def phase(name: str, seconds: float) -> None:
+                gc.collect()
+                waits.phase = name
+                await asyncio.sleep(seconds)
+                memory[name] = resident_mib(pid)
+
+            await phase("warm", 5)
+            await phase("quiet", given.seconds)
+            waits.phase = "arriving"
+            running.add(asyncio.create_task(load.changes()))
+            await load.flood(given.flood, given.groups)
+            memory["arriving"] = resident_mib(pid)
+            await phase("standing", given.seconds)
+            for task in running - {cleaning, tenants}:
+                task.cancel()
+            waits.phase = "ebbing"
+            await load.ebb()
+            await phase("ebbing", 5)
+            await phase("after", given.seconds)
+            tenants.cancel()
+            await until(lambda: not waits.open, "the last binds", 300.0)
+            waits.phase = "churn"
+            held = []
+            for _ in range(given.churn // STEP):
+                await load.churn(STEP)
+                held.append(resident_mib(pid))
+            for task in running:
+                task.cancel()
+            await asyncio.gather(*running, return_exceptions=True)
+    return {
+        "nodes": given.nodes,
+        "flood": given.flood,
+        "groups": given.groups,
+        "podsPerSecond": given.rate,
+        "waits": {name: told(of) for name, of in waits.of.items() if name != "churn"},
+        "memoryMiB": memory,
+        "churned": given.churn,
+        "memoryOverChurnMiB": held,
+        "load": [round(value, 1) for value in os.getloadavg()],
+    }
+
+
+def main(words: list[str] | None = None) -> dict[str, Any]:
+    """Measure once, print and write the result."""
+    options = argparse.ArgumentParser()
+    options.add_argument("--nodes", type=int, default=500)
+    options.add_argument("--flood", type=int, default=100_000, help="pods that can never run")
+    options.add_argument("--groups", type=int, default=10_000, help="groups of absurd size")
+    options.add_argument("--rate", type=float, default=20.0, help="pods of the others, each second")
+    options.add_argument("--seconds", type=float, default=60.0, help="of each phase")
+    options.add_argument(
+        "--churn", type=int, default=20_000, help="pods that come and go at the end"
+    )
+    given = options.parse_args(words)
+    gc.disable()
+    figures = asyncio.run(measure(given))
+    RESULTS.mkdir(exist_ok=True)
+    name = f"overload-{given.nodes}-{given.flood}.json"
+    (RESULTS / name).write_text(msgspec.json.format(msgspec.json.encode(figures)).decode())
+    print(json.dumps(figures, indent=1))
+    return figures
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

@@ -140,14 +140,15 @@ def test_nobody_takes_the_room_that_victims_leave():
 
 @pytest.mark.parametrize("code", [403, 409, 429, 500])
 def test_a_failed_eviction_is_tried_again(code: int):
-    """The preemption is given up, and the pod that is tried again begins another."""
+    """The preemption is given up, and the pod that is tried again after its back-off begins another."""
     rig = rig_with(low("a"), low("b"), boss())
     for effect in [one for one in rig.wire if isinstance(one, Evict)]:
         rig.refuse(rig.wire.index(effect), code)
     while rig.answers:
         rig.deliver(0)
-    assert Where.ACTIVE is rig.where("boss")
+    assert Where.ERROR_BACKOFF is rig.where("boss")
     carry_out(rig)
+    rig.pass_time(1)
     rig.run()
 
     assert ["a", "b"] == evictions(rig)

@@ -16,13 +16,18 @@ from scheduler.kube.api import Response
 from scheduler.sandbox.kinds.kinds import PODS
 from scheduler.sandbox.store.store import Store
 from tests.world.history import History, Object, requests_of
+from tests.world.laws import Breach, Law
 
 LEASES = "/apis/coordination.k8s.io/"
 EVENTS = "/events"
+# Where an election tells of itself; all other events go to another group.
+OWN_EVENTS = "/default/events"
 PROTECTED = {"budget": "none-may-go"}
 # So long a change may be under way to a leader whose watches are alive.
 UNDER_WAY_S = 2.0
 POD_GROUP = "scheduling.x-k8s.io/pod-group"
+# The loop's time is rounded.
+ROUNDED_S = 1e-3
 # A kind that was not offered is asked for again so often at least.
 LOOK_AGAIN_S = 35.0
 
@@ -34,6 +39,10 @@ class Sent:
     process: int
     at: float
     told_until: float
+    # Up to when the sender had been told of all pods: by a list, or by a watch that was alive.
+    pods_until: float = inf
+    # Since when it has been trying to list a kind without which nothing may be decided.
+    blind_since: float = inf
 
     @property
     def is_told(self) -> bool:
@@ -48,16 +57,17 @@ class Sent:
 
 @dataclass
 class Told:
-    """What an event said of a pod that is to go: for whom, as a uid."""
+    """What an event said of a pod that is to go: for whom, as a uid, and when."""
 
     reason: str
     preemptor: str
     note: str
+    at: float
 
 
 @dataclass
 class Audit:
-    """The laws: receipts, priorities, budgets, leases, no needless writes.
+    """The laws: receipts, priorities, budgets, leases, the fence, identity, no needless writes.
 
     `told_until` answers up to when a process has been told of everything. Who is behind is excused from
     the choice of victims, and for room that others took since; never from receipts, priorities, or the lease.
@@ -66,25 +76,35 @@ class Audit:
     store: Store
     history: History
     told_until: Callable[[int], float]
+    # How long after a renewal was sent its sender may write.
+    renew_deadline_s: float = inf
     holder: int | None = None
     needless: list[str] = field(default_factory=list)
     checked: Counter[str] = field(default_factory=Counter)
-    # Groups that lost a member while nothing described them, as far as who evicted it could know, or of which
-    # one could not be evicted because the server refused it.
+    # Where a pod of this name was last to be bound to.
+    targets: dict[str, str] = field(default_factory=dict)
+    # Groups that lost a member while nothing described them, as far as who evicted it could know.
     torn: set[str] = field(default_factory=set)
     # Pods of which some status was refused: it is not written again until there is something else to say.
     untold: set[str] = field(default_factory=set)
     _described: dict[str, float] = field(default_factory=dict)
     _told: dict[str, Told] = field(default_factory=dict)
+    _reasons: dict[str, list[str]] = field(default_factory=dict)
     _failed: set[tuple[int, str]] = field(default_factory=set)
+    # Who has gone and was refused a receipt: by whom, and its name.
+    _owed: dict[str, tuple[int, str]] = field(default_factory=dict)
     _priorities: dict[str, int] = field(default_factory=dict)
     _changed: dict[str, float] = field(default_factory=dict)
     _rooms: dict[str, tuple[str, dict[str, int], bool]] = field(default_factory=dict)
+    _born: dict[str, float] = field(default_factory=dict)
+    # By process, when the last renewal was sent of which it was told that it is carried out.
+    _renewed: dict[int, float] = field(default_factory=dict)
 
     def take(self, kind: str, verb: str, obj: Object, now: float) -> None:
         """Take in one change of the store."""
         if kind == "Pod":
             uid = obj["metadata"]["uid"]
+            self._born.setdefault(uid, now)
             self._priorities[uid] = obj["spec"].get("priority", 0)
             deleted = verb == "DELETED" or "deletionTimestamp" in obj["metadata"]
             room = (obj["spec"].get("nodeName", ""), requests_of(obj["spec"]), deleted)
@@ -99,26 +119,55 @@ class Audit:
                 self._described.setdefault(name, now)
         elif kind == "Node":
             self._changed[obj["metadata"]["name"]] = now
+        elif kind == "Event" and obj.get("reason") == "Scheduled":
+            self._check_truth(obj, now)
         elif kind == "Event" and obj.get("reason") in ("Preempted", "GroupReleased"):
             # The store keeps events in the shape of v1, whatever they were written in.
             uid = obj.get("involvedObject", {}).get("uid", "")
             note = obj.get("message", "")
-            self._told[uid] = Told(obj["reason"], obj.get("related", {}).get("uid", ""), note)
+            if verb == "ADDED":
+                key = obj.get("involvedObject", {}).get("name", "")
+                self._reasons.setdefault(key, []).append(obj["reason"])
+            self._told[uid] = Told(obj["reason"], obj.get("related", {}).get("uid", ""), note, now)
 
-    def failed(self, process: int, path: str, body: bytes, response: Response) -> None:
+    def failed(self, process: int, path: str, body: bytes) -> None:
         """Take note of a request of a process and that it heard nothing good of it.
 
-        Of an event nobody knows whether it is there; and who was told to go, and could not be made to, stays
-        behind when its group goes.
+        Of an event nobody knows whether it is there.
         """
         pod = self._pod(path.removesuffix("/status"))
         if pod is not None and path.endswith("/status"):
             self.untold.add(pod["metadata"]["uid"])
-        if pod is not None and pod["metadata"]["uid"] in self._told and not response.is_transient:
-            self.torn.add((pod["metadata"].get("labels") or {}).get(POD_GROUP, ""))
         if path.endswith(EVENTS) and body:
             about = msgspec.json.decode(body).get("regarding", {}).get("uid", "")
             self._failed.add((process, about))
+
+    def sends(self, process: int, method: str, path: str, body: bytes, now: float) -> None:
+        """Judge whether a process may send a request: when it leaves, not when it arrives.
+
+        What it says of the election itself it may say at any time.
+        """
+        if method == "GET" or path.startswith(LEASES) or path.endswith(OWN_EVENTS):
+            return
+        if path.endswith("/binding"):
+            target = msgspec.json.decode(body)["target"]["name"]
+            self.targets[path.split("/")[-2]] = target
+        self.checked["fence"] += 1
+        since = now - self._renewed.get(process, -inf)
+        if since > self.renew_deadline_s + ROUNDED_S:
+            self._broken(Law.FENCE, f"{method} {path} of {process}, {since:.1f} s after a renewal")
+
+    def heard(self, process: int, path: str, body: bytes, sent_at: float) -> None:
+        """Take note that a process was told of a write of its lease that it is carried out."""
+        if path.startswith(LEASES) and body:
+            if msgspec.json.decode(body).get("spec", {}).get("holderIdentity"):
+                self._renewed[process] = sent_at
+            else:
+                self._renewed.pop(process, None)
+
+    def reasons(self, name: str) -> list[str]:
+        """Return the reasons of receipts that a pod of this name was given, in order."""
+        return self._reasons.get(name, [])
 
     def served(
         self, sent: Sent, method: str, path: str, body: bytes, serve: Callable[[], Response]
@@ -127,10 +176,13 @@ class Audit:
         process = sent.process
         if method == "GET":
             return serve()
-        pod = self._pod(path) if method == "DELETE" else None
+        found = self._pod(path)
+        pod = found if method == "DELETE" else None
         version = self.store.version
         self.history.known_until = sent.known_until
         response = serve()
+        if found is not None and path.endswith("/binding") and response.code == 409:
+            self._check_again(sent, path, found)
         if not response.ok:
             return response
         if path.startswith(LEASES):
@@ -139,6 +191,10 @@ class Audit:
             return response
         if EVENTS not in path:
             self._check_lease(process, method, path)
+        if found is not None:
+            self._check_identity(sent, method, path, found)
+        if found is not None and path.endswith("/binding"):
+            self._check_bind(sent, path, found)
         if pod is not None:
             self._check_eviction(sent, pod)
         if self.store.version == version:
@@ -148,7 +204,39 @@ class Audit:
     def _check_lease(self, process: int, method: str, path: str) -> None:
         self.checked["leases"] += 1
         if self.holder is not None and self.holder != process:
-            self._broken(f"{method} {path} of {process} is carried out while {self.holder} leads")
+            what = f"{method} {path} of {process} is carried out while {self.holder} leads"
+            self._broken(Law.LEASE, what)
+
+    def _check_identity(self, sent: Sent, method: str, path: str, pod: Object) -> None:
+        """A write is for the pod that its sender knew, not for another that has its name by now."""
+        self.checked["identity"] += 1
+        born = self._born.get(pod["metadata"]["uid"], -inf)
+        known_until = min(sent.at, sent.pods_until)
+        if born > known_until + ROUNDED_S:
+            late = f"it is {born - known_until:.3f} s younger than what {sent.process} can know"
+            self._broken(Law.IDENTITY, f"{method} {path} reaches a namesake: {late}")
+
+    def _check_bind(self, sent: Sent, path: str, pod: Object) -> None:
+        """A pod that came while nodes, or pods, could not be listed was decided blindly."""
+        self.checked["known"] += 1
+        born = self._born.get(pod["metadata"]["uid"], -inf)
+        if born > sent.blind_since + UNDER_WAY_S:
+            since = sent.at - sent.blind_since
+            self._broken(Law.KNOWN, f"{path}: {sent.process} has been listing for {since:.1f} s")
+
+    def _check_again(self, sent: Sent, path: str, pod: Object) -> None:
+        """Nobody is to be bound of whom the sender knew for long that he is."""
+        uid = pod["metadata"]["uid"]
+        known_until = sent.known_until
+        if self.history.bound_at.get(uid, inf) < known_until and uid in self.history.held:
+            self._broken(Law.ONCE, f"{path} is sent again by {sent.process}, who knows better")
+
+    def _check_truth(self, obj: Object, now: float) -> None:
+        """An event that says that a pod is bound is about one that is, or was."""
+        about = obj.get("involvedObject", {})
+        if about.get("kind") == "Pod" and about.get("uid") not in self.history.bound_to:
+            what = f"{about.get('name')} ({about.get('uid')}) was never bound"
+            self.history.broken.append(Breach(Law.TRUTH, now, what))
 
     def _check_eviction(self, sent: Sent, pod: Object) -> None:
         self.checked["receipts"] += 1
@@ -156,11 +244,12 @@ class Audit:
         uid, key = meta["uid"], f"{meta['namespace']}/{meta['name']}"
         marks = (c for c in pod["status"].get("conditions", ()) if c["type"] == "DisruptionTarget")
         if not next((mark.get("message") for mark in marks), ""):
-            self._broken(f"{key} goes without a mark that says why")
+            self._broken(Law.RECEIPT, f"{key} goes without a mark that says why")
         told = self._told.get(uid)
         if told is None:
             if (sent.process, uid) not in self._failed:
-                self._broken(f"{key} goes without a receipt")
+                self._broken(Law.RECEIPT, f"{key} goes without a receipt")
+            self._owed[uid] = (sent.process, key)
             return
         if told.reason == "GroupReleased":
             return
@@ -168,14 +257,28 @@ class Audit:
         if group and self._described.get(group, inf) > sent.known_until - LOOK_AGAIN_S:
             self.torn.add(group)
         if not told.preemptor or told.preemptor not in told.note:
-            self._broken(f"{key}: the receipt does not say for whom: {told.note}")
+            what = f"{key}: the receipt does not say for whom: {told.note}"
+            self._broken(Law.RECEIPT, what)
             return
         self.checked["priorities"] += 1
         mine, theirs = self._priorities[uid], self._priorities.get(told.preemptor, 0)
         if mine >= theirs:
-            self._broken(f"{key} of priority {mine} goes for one of {theirs}")
-        if _is_protected(pod) and sent.is_told:
-            self._check_budget(key, told.preemptor, sent.known_until)
+            self._broken(Law.PRIORITY, f"{key} of priority {mine} goes for one of {theirs}")
+        if _is_protected(pod) and sent.is_told and not self._is_member(told.preemptor):
+            # What is tried again was decided when it was told.
+            decided_at = min(sent.known_until, told.at - UNDER_WAY_S)
+            self._check_budget(key, told.preemptor, decided_at)
+
+    def _is_member(self, uid: str) -> bool:
+        """Whether a pod belongs to a group: then room for it alone would help nobody."""
+        found = next((pod for pod in self._pods() if pod["metadata"]["uid"] == uid), None)
+        return found is not None and POD_GROUP in (found["metadata"].get("labels") or {})
+
+    def owing(self, alive: set[int]) -> list[Breach]:
+        """Return whose receipt was refused and is not written yet though who owes it lives, and nothing refuses it."""
+        now, owed = self.store.clock.now(), self._owed.items()
+        keys = (key for uid, (who, key) in owed if who in alive and uid not in self._told)
+        return [Breach(Law.RECEIPT, now, f"{key} has gone, and has no receipt") for key in keys]
 
     def _check_budget(self, key: str, preemptor: str, known_until: float) -> None:
         """Where some node has victims enough that no budget holds, a held one stays."""
@@ -184,7 +287,8 @@ class Audit:
         if found is None or found["spec"].get("nodeName"):
             return
         for node in self.without_budgets(found, known_until):
-            self._broken(f"{key} is held by a budget, and {node} has victims that are not")
+            what = f"{key} is held by a budget, and {node} has victims that are not"
+            self._broken(Law.BUDGET, what)
             return
 
     def without_budgets(self, pod: Object, known_until: float = inf) -> Iterator[str]:
@@ -213,13 +317,13 @@ class Audit:
 
     def _pod(self, path: str) -> Object | None:
         parts = path.partition("?")[0].split("/")
-        if len(parts) != 7 or parts[5] != "pods":
+        if len(parts) not in (7, 8) or parts[5] != "pods":
             return None
         found = self.store.find(PODS, parts[4], parts[6])
         return found.obj if found is not None else None
 
-    def _broken(self, what: str) -> None:
-        self.history.broken.append(f"{self.store.clock.now():.3f}: {what}")
+    def _broken(self, law: Law, what: str) -> None:
+        self.history.broken.append(Breach(law, self.store.clock.now(), what))
 
 
 def _is_protected(pod: Object) -> bool:

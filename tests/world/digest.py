@@ -1,22 +1,17 @@
 """Run one world and tell the digest of its history: `python -m tests.world.digest SEED MOVES`."""
 
-import logging
 import sys
 
-import looptime
-import structlog
-
-from tests.world.moves import play
+from tests.world.alone import alone
 
 
 def main(seed: int, moves: int) -> str:
     """Return the digest of a run on a loop of its own."""
-    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))
-    loop = looptime.new_event_loop(start=0, noop_cycles=0)
-    try:
-        return loop.run_until_complete(play(seed, moves)).world.digest
-    finally:
-        loop.close()
+    run = alone(seed, moves)
+    if run.broken is not None:
+        raise run.broken
+    assert run.played is not None
+    return run.played.world.digest
 
 
 if __name__ == "__main__":

@@ -9,6 +9,7 @@ from typing import Any
 
 from scheduler.objects.quantity import resource_amount
 from scheduler.state.resources import LARGEST
+from tests.world.laws import Breach, Law
 
 Object = dict[str, Any]
 
@@ -53,7 +54,7 @@ class History:
     waited: set[str] = field(default_factory=set)
     bound_at: dict[str, float] = field(default_factory=dict)
     bound_to: dict[str, str] = field(default_factory=dict)
-    broken: list[str] = field(default_factory=list)
+    broken: list[Breach] = field(default_factory=list)
     binds: int = 0
     excused: int = 0
 
@@ -121,7 +122,8 @@ class History:
         before = self.held.get(uid)
         self.held[uid] = Held(key, node, requests_of(spec))
         if uid in self.bound_to and self.bound_to[uid] != node:
-            self.broken.append(f"{key} was bound to {self.bound_to[uid]} and to {node}")
+            what = f"{key} was bound to {self.bound_to[uid]} and to {node}"
+            self.broken.append(Breach(Law.ONCE, now, what))
         self.bound_to[uid] = node
         if before is None:
             self.bound_at[uid] = now
@@ -137,14 +139,12 @@ class History:
         offer = self.nodes.get(node)
         if offer is None:
             if self.gone_at.get(node, float("-inf")) < self.known_until:
-                self.broken.append(
-                    f"{now:.3f}: {self.held[uid].key} is bound to {node}, which is gone"
-                )
+                what = f"{self.held[uid].key} is bound to {node}, which is gone"
+                self.broken.append(Breach(Law.OPEN, now, what))
             return  # else the node went away while the bind was under way
         if offer.is_closed and offer.closed_at < self.known_until:
-            self.broken.append(
-                f"{now:.3f}: {self.held[uid].key} is bound to {node}, which is closed"
-            )
+            what = f"{self.held[uid].key} is bound to {node}, which is closed"
+            self.broken.append(Breach(Law.OPEN, now, what))
         over = {
             resource: f"{used} of {offer.allocatable.get(resource, 0)}"
             for resource, used in self.used(node).items()
@@ -154,7 +154,8 @@ class History:
         if over and offer.since >= self.known_until:
             self.excused += 1
         elif over:
-            self.broken.append(f"{now:.3f}: {self.held[uid].key} overcommits {node}: {over}")
+            what = f"{self.held[uid].key} overcommits {node}: {over}"
+            self.broken.append(Breach(Law.ROOM, now, what))
 
     def _took(self, node: str, now: float) -> None:
         if node in self.nodes:

@@ -12,7 +12,8 @@ import pytest
 
 from scheduler.sandbox.kinds.kinds import CUSTOMRESOURCEDEFINITIONS, NODES
 from tests.world.audit import POD_GROUP
-from tests.world.world import POD_GROUPS, Object, Replica, World
+from tests.world.replica import Replica
+from tests.world.world import POD_GROUPS, Object, World
 
 # Whoever uses this module runs on a loop whose time jumps: its delays cost nothing.
 pytestmark = pytest.mark.looptime
@@ -112,8 +113,6 @@ class Mishaps:
         for flow in flows:
             flow.die()
         self._end(pod)
-        if name in self._gated:
-            self._gated.remove(name)
         self.world.pod(name, self.dice.choice(("500m", "2")))
         await self.world.pass_time(self.dice.choice((0.0, 1.0, 6.0)))
         for flow in flows:
@@ -161,6 +160,7 @@ class Mishaps:
             mine = one["metadata"].get("labels", {}).get(POD_GROUP)
             if one["metadata"]["uid"] == pod["metadata"]["uid"] or (group and mine == group):
                 self.world.remove_pod(one["metadata"]["name"])
+                self._gated = [name for name in self._gated if name != one["metadata"]["name"]]
 
     def _some_replica(self) -> Replica:
         return self.dice.choice(self.world.replicas)
@@ -175,6 +175,11 @@ class Mishaps:
             and not pod["spec"].get("schedulingGates")
         ]
         return self.dice.choice(found) if found else None
+
+    def _bound(self, most: int) -> list[Object]:
+        """Return some pods that are bound."""
+        pods = [pod for pod in self.world.pods().values() if pod["spec"].get("nodeName")]
+        return self.dice.sample(pods, min(len(pods), most))
 
     def _some_node(self) -> str:
         nodes = [stored.obj["metadata"]["name"] for stored in self.world.store.list(NODES)]

@@ -1,6 +1,7 @@
 """The moves of a run by seed: what users, controllers, machines and the network do to a world."""
 
 from collections import Counter
+from collections.abc import Awaitable, Callable
 from random import Random
 
 import pytest
@@ -9,7 +10,8 @@ from scheduler.kube.api import Response
 from scheduler.sandbox.kinds.kinds import NODES
 from tests.unit.kube.memoryapi import UNSENT, Accident
 from tests.world.audit import POD_GROUP, PROTECTED
-from tests.world.mishaps import Mishaps
+from tests.world.mishaps import PODS_PATH
+from tests.world.stages import Stages
 from tests.world.world import World
 
 # Whoever uses this module runs on a loop whose time jumps: its delays cost nothing.
@@ -29,13 +31,20 @@ REFUSALS = (
 BINDINGS = "*/binding"
 FORBIDDEN, BUSY, DOWN = REFUSALS[1], REFUSALS[3], REFUSALS[4]
 PUT_OFF = ((BUSY,), (DOWN,), (BUSY, DOWN), (FORBIDDEN, FORBIDDEN, FORBIDDEN, DOWN))
-# What is written though nothing happens: who leads, and how often what was said has been said since.
-AT_REST = ("Lease", "Event")
 # What may fail: all of a kind, or one act on pods.
 PREFIXES = ("/api/v1/pods", "/api/v1/nodes", "/api/v1/namespaces/default/pods", "/apis/", "/api")
 
 
-class Play(Mishaps):
+# The share of worlds that are nearly all stages, and up to where those in which everything happens.
+STAGED, EVEN = 0.4, 0.6
+STAGES = frozenset(name for name in vars(Stages) if not name.startswith("_")) | {
+    "put_off", "namesakes", "namesake_of_a_victim", "lose_lease", "urgent_gang", "rival", "just_then",
+}  # fmt: skip
+# More pods that wait do not make a world say more.
+MOST_WAITING = 64
+
+
+class Play(Stages):
     """The moves of one run; `dice` chooses them."""
 
     def __init__(self, world: World, dice: Random) -> None:
@@ -45,12 +54,29 @@ class Play(Mishaps):
         self.groups: dict[str, int] = {}
         self.made: Counter[str] = Counter()
         self.states: set[tuple[object, ...]] = set()
-        self.at_rest: list[str] = []
+        self.settled_s = 0.0
+        self.mood = self._some_mood()
         self._number = 0
 
-    async def move(self) -> None:
-        """Let one thing happen."""
-        moves = (
+    def _some_mood(self) -> dict[str, float]:
+        """Return by what the weights of moves are multiplied: in most worlds some hardly happen.
+
+        Where all happens at once each undoes what others need; a world of few kinds of moves goes further.
+        """
+        kind = self.dice.random()
+        mood: dict[str, float] = {}
+        for move, _ in self.moves():
+            name = move.__name__
+            if kind < STAGED:
+                mood[name] = 1.0 if name in STAGES else 0.1
+            else:
+                mood[name] = 1.0 if kind < EVEN else self.dice.choice((0.0, 0.0, 1.0, 1.0, 4.0))
+        mood["heal"] = mood["finish"] = 1.0
+        return mood
+
+    def moves(self) -> tuple[tuple[Callable[[], Awaitable[None]], int], ...]:
+        """Return the moves, and how often each happens beside the others."""
+        return (
             (self.burst, 6), (self.plain, 4), (self.urgent, 2), (self.finish, 5),
             (self.touch_node, 3), (self.resize_node, 2), (self.resize_pod, 2), (self.steal, 2),
             (self.cut, 2), (self.silence, 1), (self.lag, 2), (self.refuse, 2), (self.heal, 3),
@@ -58,13 +84,32 @@ class Play(Mishaps):
             (self.partition, 1), (self.flap, 1), (self.lose_node, 1), (self.refuse_pod, 1),
             (self.gate, 1), (self.lift_gate, 1), (self.nonsense, 1), (self.forget_group, 1),
             (self.rename, 2), (self.crash, 1), (self.drop_kind, 1), (self.put_off, 2),
+            (self.namesakes, 2), (self.namesake_of_a_victim, 1), (self.lose_lease, 1),
+            (self.urgent_gang, 2), (self.piecemeal, 1), (self.rival, 1), (self.just_then, 2),
+            (self.blind, 2), (self.complete, 1), (self.calm, 1), (self.usurp, 2), (self.ghost, 2),
+            (self.shrink, 1), (self.half_bound, 2), (self.succeed, 1), (self.retire, 1),
+            (self.lose_list, 1), (self.stand_still, 2), (self.mute, 1), (self.look_alike, 1),
+            (self.late_receipts, 1),
         )  # fmt: skip
-        chosen = self.dice.choices([m for m, _ in moves], [w for _, w in moves])[0]
+
+    async def move(self) -> None:
+        """Let one thing happen."""
+        moves = self.moves()
+        weights = [weight * self.mood[move.__name__] for move, weight in moves]
+        chosen = self.dice.choices([move for move, _ in moves], weights)[0]
         self.made[chosen.__name__] += 1
         await chosen()
         self.states.add(self.state())
+        self._give_up()
         await self.world.revive()
         await self.world.pass_time(self.dice.choice((0.0, 0.05, 0.3, 1.0, 5.0)))
+
+    def _give_up(self) -> None:
+        """Let users take away what has waited for longest when too much waits."""
+        waiting = [pod for pod in self.world.pods().values() if not pod["spec"].get("nodeName")]
+        for pod in waiting[: max(0, len(waiting) - MOST_WAITING)]:
+            if self.world.outside.get(f"{PODS_PATH}/{pod['metadata']['name']}") is not None:
+                self._end(pod)
 
     def state(self) -> tuple[object, ...]:
         """Return what tells states of a world apart, coarsely: queue, groups, leases, watches, answers."""
@@ -109,8 +154,7 @@ class Play(Mishaps):
 
     async def finish(self) -> None:
         """Some bound pods, or whole groups, end."""
-        pods = [pod for pod in self.world.pods().values() if pod["spec"].get("nodeName")]
-        for pod in self.dice.sample(pods, min(len(pods), 3)):
+        for pod in self._bound(3):
             self._end(pod)
 
     async def touch_node(self) -> None:
@@ -236,40 +280,3 @@ class Play(Mishaps):
     async def partition(self) -> None:
         """A replica is cut off."""
         self._some_replica().wiring.cut_off()
-
-
-async def play(seed: int, moves: int) -> Play:
-    """Run a world of a few nodes through so many moves, then let all go well, and judge it.
-
-    Raises AssertionError with the laws that were broken.
-    """
-    world = World(seed)
-    dice = Random(seed)
-    for number in range(dice.choice((4, 8, 12))):
-        world.node(f"n{number:02}", cpu="8")
-    world.protect()
-    one = Play(world, dice)
-    async with world.running():
-        for _ in range(moves):
-            await one.move()
-            assert not world.history.broken, world.history.broken[:5]
-        world.refusals.clear()
-        for replica in world.replicas:
-            replica.wiring.join()
-            replica.wiring.trouble = replica.wiring.twice = 0.0
-        await one.amends()
-        for _ in range(7):
-            await world.pass_time(60)
-            await world.revive()
-        await one.finish()
-        await world.until(lambda: world.is_settled(one.groups), 400)
-        await world.pass_time(30)
-        before = dict(world.writes)
-        await world.pass_time(60)
-        one.at_rest = world.unlike()
-        noise = {k: n - before.get(k, 0) for k, n in world.writes.items() if k not in AT_REST}
-        one.at_rest += [f"{n} writes of {kind} at rest" for kind, n in noise.items() if n]
-    assert [] == one.at_rest, one.at_rest
-    assert not world.history.broken, world.history.broken[:5]
-    assert [] == world.partial(one.groups)
-    return one

@@ -5,8 +5,6 @@ again: `python -m tests.world.run --seed SEED --seeds 1`. The exit code is 1 whe
 """
 
 import argparse
-import gc
-import logging
 import secrets
 import sys
 import time
@@ -15,10 +13,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from math import inf
 
-import looptime
-import structlog
-
-from tests.world.moves import Play, play
+from tests.world.alone import alone
+from tests.world.laws import Law
+from tests.world.moves import Play
 
 
 @dataclass
@@ -32,7 +29,7 @@ class Sum:
     moves: Counter[str] = field(default_factory=Counter)
     checked: Counter[str] = field(default_factory=Counter)
     states: set[tuple[object, ...]] = field(default_factory=set)
-    broken: list[tuple[int, str]] = field(default_factory=list)
+    broken: list[tuple[int, Law]] = field(default_factory=list)
 
     def add(self, played: Play) -> None:
         """Add one run."""
@@ -60,20 +57,16 @@ class Sum:
 
 
 def one(seed: int, moves: int, total: Sum) -> None:
-    """Run one seed on a loop of its own and add it up."""
-    loop = looptime.new_event_loop(start=0, noop_cycles=0)
-    try:
-        total.add(loop.run_until_complete(play(seed, moves)))
-    except Exception as broken:  # noqa: BLE001 - what a world cannot go on after breaks a law as well
-        total.broken.append((seed, str(broken)))
-        minutes = (total.virtual_s + loop.time()) / 60
-        said = f"{type(broken).__name__}: {broken}".removeprefix("AssertionError: ")
-        print(f"seed {seed} after {minutes:.1f} virtual minutes: {said[:1000]}", flush=True)
-    finally:
-        total.seeds += 1
-        total.virtual_s += loop.time()
-        loop.close()
-        gc.collect()
+    """Run one seed and add it up."""
+    run = alone(seed, moves)
+    total.seeds += 1
+    total.virtual_s += run.virtual_s
+    if run.played is not None:
+        total.add(run.played)
+    if run.broken is not None:
+        total.broken.append((seed, run.broken.law))
+        minutes = total.virtual_s / 60
+        print(f"seed {seed} after {minutes:.1f} virtual minutes: {run.broken}", flush=True)
 
 
 def main(arguments: list[str]) -> int:
@@ -85,20 +78,23 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--seed", type=int, help="the first seed; a fresh one without")
     parser.add_argument("--moves", type=int, default=100, help="moves in each world")
     parser.add_argument("--until-broken", action="store_true", help="end with the first broken law")
+    parser.add_argument("--skip", default="", help="seeds to leave out, with commas between")
     asked = parser.parse_args(arguments)
+    skipped = {int(text) for text in asked.skip.split(",") if text}
     if min(asked.minutes, asked.cpu_seconds, asked.seeds) == inf:
         parser.error("say how long: --minutes, --cpu-seconds or --seeds")
-    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))
     first = asked.seed if asked.seed is not None else secrets.randbelow(10**9)
     print(f"worlds of {asked.moves} moves, from seed {first} on", flush=True)
-    total, began = Sum(), time.process_time()
+    total, began, next_seed = Sum(), time.process_time(), first
     while (
         total.virtual_s < asked.minutes * 60
         and time.process_time() - began < asked.cpu_seconds
         and total.seeds < asked.seeds
         and not (total.broken and asked.until_broken)
     ):
-        one(first + total.seeds, asked.moves, total)
+        if (seed := next_seed) not in skipped:
+            one(seed, asked.moves, total)
+        next_seed += 1
     print("\n".join(total.lines(first, time.process_time() - began)), flush=True)
     return 1 if total.broken else 0
 

@@ -8,123 +8,33 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from hashlib import sha256
+from math import inf
 from random import Random
 from typing import Any
 
 import msgspec
 import pytest
 
-from scheduler.base.meters import Meters
 from scheduler.cli.installed import registry
 from scheduler.config import Loaded, default_config
-from scheduler.daemon import Daemon, DaemonOptions
-from scheduler.daemon.loop import TURN_S
 from scheduler.sandbox.kinds.kinds import PODS
 from scheduler.sandbox.start import new_store
-from scheduler.serve.app import Address
-from scheduler.workers.jobs import KINDS
-from scheduler.workers.outcome import Outcome
 from tests.unit.kube.memoryapi import LoopClock
-from tests.world.audit import POD_GROUP, PROTECTED, Audit
+from tests.world.audit import POD_GROUP, PROTECTED, UNDER_WAY_S, Audit
 from tests.world.history import History
+from tests.world.laws import Breach, BrokenError, Law
 from tests.world.network import Wiring
+from tests.world.replica import Replica
 
 # Whoever uses this module runs on a loop whose time jumps: its delays cost nothing.
 pytestmark = pytest.mark.looptime
 
 POD_GROUPS = "/apis/scheduling.x-k8s.io/v1alpha1/namespaces/default/podgroups"
-# How far the clocks of processes are from the server's.
-SKEWS_S = (0.0, 0.0, -300.0, 300.0)
 Object = dict[str, Any]
 # Files are read here and not while a loop runs: the definitions of kinds, the plugins.
 REGISTRY = registry()
 LOADED = default_config(REGISTRY)
 new_store(LoopClock())
-
-
-class Inline:
-    """The helper process without a process."""
-
-    async def start(self) -> None:
-        """Be there."""
-
-    async def close(self) -> None:
-        """Be gone."""
-
-    async def run(self, kind: str, payload: Any, limit_s: float) -> Outcome:
-        """Do the job at once."""
-        del limit_s
-        data = payload if isinstance(payload, bytes) else msgspec.json.encode(payload)
-        body, blob = KINDS[kind](data)
-        await asyncio.sleep(0.01)
-        return Outcome("done", body, blob)
-
-
-class Strides:
-    """A stopwatch on which each reading comes a little later than the last, now and then much later.
-
-    The machine's own would make runs of one seed differ: how long a turn has lasted decides how much
-    more it does.
-    """
-
-    def __init__(self, seed: int) -> None:
-        self._random = Random(seed)
-        self._now_s = 0.0
-
-    def __call__(self) -> float:
-        """Return seconds since some moment."""
-        self._now_s += self._random.choice((1e-6, 1e-5, 1e-4, TURN_S))
-        return self._now_s
-
-
-class Replica:
-    """One process; `kill` leaves it no time to give anything back."""
-
-    def __init__(self, world: "World", number: int) -> None:
-        self.wiring = Wiring(world.store, Random(world.random.getrandbits(32)))
-        self.wiring.accident = world.refusal
-        self.wiring.audit, self.wiring.process = world.audit, number
-        self.number = number
-        # When it was last known to be told of everything, and how many watches that takes.
-        self.told_at = float("-inf")
-        self.most_flows = 0
-        self.meters = Meters()
-        self.daemon = Daemon(
-            world.loaded,
-            world.registry,
-            self.wiring,  # type: ignore[arg-type]
-            clock=LoopClock(world.random.choice(SKEWS_S)),
-            random=Random(world.random.getrandbits(32)),
-            meters=self.meters,
-            options=DaemonOptions(
-                "world",
-                Address(port=0),
-                seed=number,
-                stopwatch=Strides(world.random.getrandbits(32)),
-            ),
-        )
-        self.daemon._solving._pool = Inline()  # type: ignore[assignment]
-        self.task: asyncio.Task[int] | None = None
-
-    def start(self) -> None:
-        """Begin to live."""
-        self.task = asyncio.create_task(self.daemon.run())
-
-    async def kill(self) -> None:
-        """Die at once: what has been sent arrives, and nothing more leaves."""
-        self.wiring.cut_off()
-        await self._ended()
-
-    async def leave(self) -> None:
-        """End as SIGTERM ends it."""
-        self.daemon.stop()
-        assert self.task is not None
-        await self.task
-
-    async def _ended(self) -> None:
-        assert self.task is not None
-        self.task.cancel()
-        await asyncio.gather(self.task, return_exceptions=True)
 
 
 class World:
@@ -137,11 +47,14 @@ class World:
         self.registry = REGISTRY
         self.loaded = loaded or LOADED
         self.history = History()
-        self.audit = Audit(self.store, self.history, self.told_until)
+        deadline_s = self.loaded.scheduler.leader_election.renew_deadline_s
+        self.audit = Audit(self.store, self.history, self.told_until, deadline_s)
         # By the beginning of paths, or their end after a `*`.
         self.refusals: dict[str, tuple[Any, ...]] = {}
         self.writes: dict[str, int] = {}
         self._digest = sha256()
+        # Pods that are deleted and have not ended yet, by namespace and name.
+        self._ending: set[tuple[str, str]] = set()
         self.store.listen(self._changed)
         # What users, controllers and kubelets do goes by a wire of their own, without accidents.
         self.outside = Wiring(self.store, Random(seed))
@@ -170,9 +83,8 @@ class World:
             await asyncio.sleep(1)
             for replica in self.replicas:
                 self._ask(replica)
-            for pod in self.pods().values():
-                if "deletionTimestamp" in pod["metadata"]:
-                    self.remove_pod(pod["metadata"]["name"], pod["metadata"]["namespace"])
+            for namespace, name in sorted(self._ending):
+                self.remove_pod(name, namespace)
 
     def add(self) -> Replica:
         """Start another replica."""
@@ -186,6 +98,8 @@ class World:
         """Start anew whoever has ended, as a Deployment would."""
         for replica in list(self.replicas):
             if replica.task is not None and replica.task.done():
+                if fault := replica.fault():
+                    self.history.broken.append(Breach(Law.ENDS, self.clock.now(), fault))
                 self.replicas.remove(replica)
                 await asyncio.gather(*replica.wiring.under_way, return_exceptions=True)
                 self.add()
@@ -199,18 +113,31 @@ class World:
         return replica.told_at
 
     def _ask(self, replica: Replica) -> None:
-        """Take note of whether a process is told of everything at this moment."""
-        flows = replica.wiring.flows
+        """Take note of whether a process is told of everything at this moment.
+
+        Who was not, and is again, gets what it missed in one go, and is given a moment to take it in.
+        """
+        flows, now = replica.wiring.flows, self.clock.now()
         replica.most_flows = max(replica.most_flows, len(flows))
         is_whole = len(flows) == replica.most_flows and not any(flow.is_dead for flow in flows)
-        if is_whole and not self.refusals and not replica.wiring.is_cut_off:
-            replica.told_at = self.clock.now()
+        if not is_whole or self.refusals or replica.wiring.is_cut_off:
+            replica.whole_since = inf
+            return
+        replica.whole_since = min(replica.whole_since, now)
+        if now - replica.whole_since >= UNDER_WAY_S:
+            replica.told_at = now
 
     def refusal(self, method: str, path: str) -> Any:
-        """Return what befalls a request: of what is planned for the beginning of its path, or its end, one."""
-        del method
+        """Return what befalls a request: of what is planned for the beginning of its path, or its end, one.
+
+        Where a method stands before the path it is for that method alone.
+        """
         for part, accidents in self.refusals.items():
-            if path.endswith(part[1:]) if part.startswith("*") else path.startswith(part):
+            if part.startswith("*"):
+                is_meant = path.endswith(part[1:])
+            else:
+                is_meant = path.startswith(part) or f"{method} {path}".startswith(part)
+            if is_meant:
                 return self.random.choice(accidents)
         return None
 
@@ -314,12 +241,18 @@ class World:
         urgent = (pod for pod in waiting if pod["spec"].get("priority", 0) > 0)
         return not any(next(self.audit.without_budgets(pod), "") for pod in urgent)
 
-    def unlike(self) -> list[str]:
+    def unlike(self) -> list[Breach]:
         """Return what is not as it must be at rest: words on waiting pods, books of who leads, work left over."""
+        now, found = self.clock.now(), list[Breach]()
+
+        def is_unlike(law: Law, what: str) -> None:
+            found.append(Breach(law, now, what))
+
         pods = self.pods()
         alive = [one for one in self.replicas if one.task is not None and not one.task.done()]
         leaders = [one for one in alive if one.daemon.engine.is_leading]
-        found = [] if len(leaders) == 1 else [f"{len(leaders)} lead"]
+        if len(leaders) != 1:
+            is_unlike(Law.ONE, f"{len(leaders)} lead")
         waiting = {uid: pod for uid, pod in pods.items() if not pod["spec"].get("nodeName")}
         for uid, pod in waiting.items():
             if uid in self.audit.untold:
@@ -328,25 +261,25 @@ class World:
                 one for one in pod["status"].get("conditions", ()) if one["type"] == "PodScheduled"
             )
             if not any(one["status"] == "False" and one.get("message") for one in told):
-                found.append(f"{pod['metadata']['name']} waits and is not told why")
+                is_unlike(Law.TOLD, f"{pod['metadata']['name']} waits and is not told why")
         for one in leaders:
             engine = one.daemon.engine
             held = {placed.pod.metadata.uid: placed.node for placed in engine.cluster.pods}
             if held != {uid: there.node for uid, there in self.history.held.items()}:
-                found.append(f"{one.number} counts other pods on nodes than the server has")
+                is_unlike(Law.BOOKS, f"{one.number} counts other pods on nodes")
             for name, row in engine.cluster.table.rows.items():
                 used = self.history.used(name)
                 for resource in ("cpu", "memory", "pods"):
                     if engine.cluster.table.requested(resource)[row] != used.get(resource, 0):
-                        found.append(f"{one.number} counts another {resource} on {name}")
+                        is_unlike(Law.BOOKS, f"{one.number} counts another {resource} on {name}")
             if set(engine.cluster.table.rows) != set(self.history.nodes):
-                found.append(f"{one.number} knows other nodes")
+                is_unlike(Law.BOOKS, f"{one.number} knows other nodes")
             if {queued.uid for queued in engine.queues} != set(waiting):
-                found.append(f"{one.number} has other pods in its queues than those that wait")
+                is_unlike(Law.BOOKS, f"{one.number} has other pods in its queues than wait")
             statistics = one.daemon._executor.statistics()
             left = sum(statistics.queued.values()) + sum(statistics.in_flight.values())
             if left or len(engine.bindings) or len(engine.preemptions):
-                found.append(f"{one.number} has work left over")
+                is_unlike(Law.LEFT, f"{one.number} has work left over")
         return found
 
     def partial(self, groups: dict[str, int]) -> list[str]:
@@ -358,7 +291,9 @@ class World:
         """Let time pass until something holds; return how long it took, in virtual seconds."""
         began = self.clock.now()
         while not holds():
-            assert self.clock.now() - began < timeout_s, "it does not come true"
+            if self.clock.now() - began >= timeout_s:
+                what = f"in {timeout_s:.0f} s it does not come true; unbound: {self.unbound()[:20]}"
+                raise BrokenError([*self.history.broken, Breach(Law.LIVENESS, began, what)])
             await asyncio.sleep(0.25)
         return self.clock.now() - began
 
@@ -374,6 +309,12 @@ class World:
     def _changed(self, resource: Any, change: Any) -> None:
         seen = (self.clock.now(), resource.kind, change.type, change.stored.obj)
         self._digest.update(msgspec.json.encode(seen, order="sorted"))
+        if resource.kind == "Pod":
+            meta = change.stored.obj["metadata"]
+            is_ending = change.type != "DELETED" and "deletionTimestamp" in meta
+            (self._ending.add if is_ending else self._ending.discard)(
+                (meta["namespace"], meta["name"])
+            )
         self.writes[resource.kind] = self.writes.get(resource.kind, 0) + 1
         self.history.take(resource.kind, change.type, change.stored.obj, self.clock.now())
         self.audit.take(resource.kind, change.type, change.stored.obj, self.clock.now())

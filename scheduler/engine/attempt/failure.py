@@ -170,6 +170,15 @@ def released_event(member: Pod, group: str, why: str, now: float) -> Record:
     return _record(member, "Warning", reasons.GROUP_RELEASED, "Releasing", note, now)
 
 
+def left_event(member: Pod, group: str, now: float) -> Record:
+    """Return the event that tells a member that it goes as the last of a group that was evicted."""
+    note = (
+        f"The group {group} was evicted for another, as an event on each of its pods says; "
+        "this one could not be evicted then and goes now, for no part of a group stays alone"
+    )
+    return _record(member, "Warning", reasons.GROUP_RELEASED, "Evicting", note, now)
+
+
 class Preemption(msgspec.Struct, frozen=True):
     """Who evicts, for the receipts: `plugin` chose the victims for `pod`, nominated to `node`.
 

@@ -2,7 +2,7 @@
 
 The decision who has to go was made by a post-filter plugin; here its consequences become effects. The
 preemptor stays out of the queue while evictions are under way (`is_running` is what the plugin's
-pre-enqueue asks). An eviction that fails ends the preemption; the pod is then simply tried again.
+pre-enqueue asks). An eviction that fails ends the preemption; the pod is tried again after its back-off.
 """
 
 from __future__ import annotations
@@ -77,10 +77,16 @@ class Preemptions:
         """End them all: who may not write does not know which evictions were sent."""
         for uid in list(self.running):
             self._end(uid, now, is_done=False)
+            self._queues.activate([uid], now)
 
     def is_running(self, uid: str) -> bool:
         """Whether evictions for this pod are under way."""
         return uid in self.running
+
+    def is_evicting(self, uid: str) -> bool:
+        """Whether an eviction of this pod is under way, or was carried out and is not seen yet."""
+        under_way = (one.effects.values() for one in self.running.values())
+        return uid in self._leaving or any(uid in uids for uids in under_way)
 
     def begin(self, by: Preemption, victims: tuple[Placed, ...], now: float) -> None:
         """Evict `victims` for a pod that is nominated to its node already.
@@ -93,14 +99,12 @@ class Preemptions:
         if not leaving:
             # kube-scheduler: with nobody to evict it returns before it takes promises back.
             return
-        effects = {}
         self._outbox.put(preempting_event(by, leaving, now))
         self._tell_groups(by, leaving, now)
         for victim in leaving:
             self._outbox.put(preempted_event(victim, by, now))
-            uid = victim.pod.metadata.uid
-            if not self._bindings.preempt(uid, now):
-                effects[self._evict(victim.pod, pod)] = uid
+        bound = [one for one in leaving if not self._bindings.preempt(one.pod.metadata.uid, now)]
+        effects = self._evict(bound, pod)
         if effects:
             self.running[pod.metadata.uid] = Evictions(effects, now, by, leaving)
         self._take_promises_back(pod, by.node, now)
@@ -152,14 +156,20 @@ class Preemptions:
         own = self._planners.get(by.pod.spec.scheduler_name)
         return own or next(iter(self._planners.values()), None)
 
-    def _evict(self, victim: Pod, preemptor: Pod) -> int:
-        meta = victim.metadata
-        effect = self._outbox.new_id()
+    def _evict(self, victims: Sequence[Placed], preemptor: Pod) -> dict[int, str]:
+        """Put out the evictions of victims that go together; return their uids by effect."""
         message = (
             f"{preemptor.spec.scheduler_name}: preempting to accommodate a higher priority pod"
         )
-        self._outbox.put(Evict(effect, meta.namespace, meta.name, meta.uid, message))
-        return effect
+        effects: dict[int, str] = {}
+        unit = 0
+        for victim in victims:
+            meta, effect = victim.pod.metadata, self._outbox.new_id()
+            unit = unit or (effect if len(victims) > 1 else 0)
+            who = (meta.namespace, meta.name, meta.uid)
+            self._outbox.put(Evict(effect, *who, message, unit, len(victims) if unit else 0))
+            effects[effect] = meta.uid
+        return effects
 
     def _take_promises_back(self, pod: Pod, node: str, now: float) -> None:
         """Lower pods nominated to the same node look for another place at once."""
@@ -181,6 +191,9 @@ class Preemptions:
         if planner is not None:
             planner.group_spared(running.victims)
         queued = self._queues.get(uid)
-        # Held at the gate, the pod may have missed the word that its victims are gone.
-        if queued is not None and (not is_done or queued.where is Where.GATED):
+        if not is_done:
+            # kube-scheduler: it tries again at once. Who is refused would ask hundreds of times a second.
+            self._queues.hold_off(uid, "PreemptionFailed")
+        elif queued is not None and queued.where is Where.GATED:
+            # Held at the gate, the pod may have missed the word that its victims are gone.
             self._queues.activate([uid], now)

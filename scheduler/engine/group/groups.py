@@ -22,9 +22,9 @@ from scheduler.base.errors import PluginError
 from scheduler.engine.attempt.attempt import Attempts
 from scheduler.engine.attempt.suspended import CycleSteps, SuspendedCycles
 from scheduler.engine.binding.inflight import InFlight
-from scheduler.engine.effects import Answer
 from scheduler.engine.group.bindings import GroupBinding, GroupBindings
 from scheduler.engine.group.context import GroupContext, GroupRun
+from scheduler.engine.group.left import LeftMembers
 from scheduler.engine.group.membership import GroupMembers
 from scheduler.engine.group.refusals import Refusals
 from scheduler.engine.group.steps import GroupSteps
@@ -79,8 +79,10 @@ class Groups:
         self._counts = steps.observation.groups
         self._counts.watch(self.planners)
         self._writing = Writing(steps)
+        self.left = LeftMembers(self.planners, steps)
         self._bindings = GroupBindings(steps, self._writing)
         self.objection = self._bindings.objection
+        self.answer = self._writing.answer
 
     @property
     def planners(self) -> tuple[GroupPlanner, ...]:
@@ -112,6 +114,7 @@ class Groups:
             or self._refused.told
             or self._refused.due
             or self._writing.by_time
+            or self.left.due
             or self._is_new
         )
 
@@ -139,6 +142,7 @@ class Groups:
         self._writing.look_after(changed, self._bindings.flights, now)
         self._opened.update(changed)
         self._engine.nominations.regrouped(changed)
+        self.left.note(changed, now)
         while self._opened:
             opened, self._opened = self._opened, set()
             for key in sorted(opened):
@@ -171,15 +175,12 @@ class Groups:
             self._put_back(self._line.popleft(), now)
         self._writing.leads(now)
 
-    def answer(self, answer: Answer, now: float) -> bool:
-        """Take in the answer to a request that writes about a group; False for any other."""
-        return self._writing.answer(answer, now)
-
     def next_deadline(self) -> float | None:
         """Return when there is next something to write or to do, or None."""
         if self._refused.told or self._may_start:
             return self._engine.outbox.now
-        times = (one.next_deadline() for one in (self._bindings, self._writing, self._refused))
+        owners = (self._bindings, self._writing, self._refused, self.left)
+        times = (one.next_deadline() for one in owners)
         return min((time for time in times if time is not None), default=None)
 
     def has_work(self) -> bool:

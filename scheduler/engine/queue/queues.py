@@ -234,6 +234,17 @@ class Queues:
             if queued is not None and queued.where is Where.UNSCHEDULABLE:
                 self._requeue(queued, event, now)
 
+    def hold_off(self, uid: str, event: str) -> None:
+        """Let a waiting pod wait out its back-off, also where nobody else is to be tried meanwhile."""
+        queued = self._pods.get(uid)
+        if queued is not None and queued.where in (
+            Where.UNSCHEDULABLE,
+            Where.BACKOFF,
+            Where.GATED,
+        ):
+            queued.errors = max(queued.errors + 1, queued.rejections)
+            self._wait(queued, Where.ERROR_BACKOFF, event)
+
     def flush(self, now: float) -> None:
         """Activate whose back-off is over, and now and then whoever waited for too long."""
         for where, heap in self._waiting.items():

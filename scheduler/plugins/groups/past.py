@@ -11,6 +11,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from scheduler.base.clock import parse_rfc3339
+from scheduler.base.reasons import PREEMPTION_BY_SCHEDULER
 from scheduler.objects.pod import Pod
 from scheduler.plugins.groups.life import MEMBER_STATUS
 from scheduler.plugins.groups.sources.configmap import BOUND
@@ -50,6 +51,15 @@ def never_whole(
     if first is None or None in bound:
         return False
     return all(time is not None and time < first for time in created)
+
+
+def is_marked(pod: Pod) -> bool:
+    """Whether an eviction of this pod was begun for one of higher priority, and nothing has undone it.
+
+    Kubernetes takes a mark back after two minutes when the pod is still there.
+    """
+    mark = pod.condition("DisruptionTarget")
+    return mark is not None and (mark.status, mark.reason) == ("True", PREEMPTION_BY_SCHEDULER)
 
 
 def bound_at(pod: Pod) -> float | None:

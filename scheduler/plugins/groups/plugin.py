@@ -349,6 +349,15 @@ class ClusterTopologyPlacementGroup(GroupSort[ClusterTopologyPlacementGroupArgs]
         """Let groups say again that they are bound whose eviction has failed."""
         self._writer.spared(victims)
 
+    def group_left(self, key: str) -> Sequence[Placed]:
+        """Return the members that are marked to go, of a group that goes whole and stands in part."""
+        standing = self._members.standing(key)
+        if not 0 < len(standing) < self._described.size_of(key):
+            return ()
+        if not self._described.unit_of(key, standing)[0]:
+            return ()
+        return [one for one in standing if past.is_marked(one.pod)]
+
     def group_statuses(self) -> Mapping[str, int]:
         """Return how many groups that are described or have placed members have each status."""
         keys = self._members.keys()

@@ -74,13 +74,22 @@ def test_the_preemptor_stays_out_while_evictions_run():
 
 
 def test_a_failed_eviction_lets_the_preemptor_try_again():
-    """Not found is as good as done; anything else makes the pod active at once."""
+    """Not found is as good as done; after anything else the pod waits out its back-off, longer each time."""
     rig = rig_with(low(), boss())
-    rig.refuse(rig.wire.index(effects(rig, Evict)[0]), 403)
-    rig.deliver(0)
+    waited = []
+    for _ in range(5):
+        rig.refuse(rig.wire.index(effects(rig, Evict)[0]), 403)
+        rig.wire.clear()
+        rig.deliver(0)
+        assert Where.ERROR_BACKOFF is rig.where("boss")
+        assert not rig.engine.preemptions.is_running("uid-boss")
+        since = rig.now
+        while Where.ERROR_BACKOFF is rig.where("boss"):
+            rig.pass_time(0.25)
+            rig.run()
+        waited.append(rig.now - since)
 
-    assert Where.ACTIVE is rig.where("boss")
-    assert not rig.engine.preemptions.is_running("uid-boss")
+    assert [1, 2, 4, 8, 10] == waited
 
 
 def test_an_unanswered_eviction_ends_after_a_minute():

@@ -75,6 +75,8 @@ class Flow:
     is_dead: bool = False
     extra: bytes = b""
     woken: asyncio.Event = field(default_factory=asyncio.Event)
+    path: str = ""
+    died_at: float = inf
 
     def cut(self) -> None:
         """Break the connection."""
@@ -83,6 +85,8 @@ class Flow:
 
     def die(self) -> None:
         """Bring no more bytes, without breaking: a peer that is gone."""
+        if not self.is_dead:
+            self.died_at = LoopClock().now()
         self.is_dead = True
         self.woken.set()
 
@@ -173,7 +177,7 @@ class MemoryApi:
             await asyncio.sleep(accident.delay_s)
             yield _Stream(accident.response)
             return
-        flow = Flow(silence_s, self.chunk_bytes)
+        flow = Flow(silence_s, self.chunk_bytes, path=path)
         try:
             call = self._call("GET", path)
             source = watching.Stream(self.store, call, flow.woken.set)

@@ -228,6 +228,36 @@ async def test_what_the_server_refuses_is_counted_and_left(code: int):
     assert 1 == run.meters.event_writes.labels("error").value
 
 
+@pytest.mark.parametrize("code", [403, 404, 500])
+async def test_a_receipt_that_is_refused_is_waited_for_seconds_and_written_later(code: int):
+    """The pod goes when its event was refused for some seconds; once the server takes it the event is there."""
+    loop = asyncio.get_running_loop()
+    async with running() as run:
+        run.api.accident = lambda _, __: Accident(Response(code, reason="Whatever"))
+        await run.put(replace(FAILED, reason="Preempted"), time_s=0)
+        began = loop.time()
+        await run.recorder.settle("uid-a")
+        waited_s = loop.time() - began
+        await asyncio.sleep(120)
+        assert [] == run.events()
+        run.api.accident = lambda _, __: None
+        await asyncio.sleep(15)
+
+    assert 5 < waited_s < 30
+    assert ["Preempted"] == [event["reason"] for event in run.events()]
+
+
+async def test_a_receipt_is_given_up_after_ten_minutes():
+    """A role that never may write events is not asked for ever."""
+    async with running() as run:
+        run.api.accident = lambda _, __: Accident(Response(403, reason="Forbidden"))
+        await run.put(replace(FAILED, reason="Preempted"), time_s=900)
+        statistics = run.recorder.statistics()
+
+    assert (0, 1) == (statistics.created, statistics.failed)
+    assert run.recorder.lane.is_idle
+
+
 async def test_a_namespace_that_ends_takes_its_last_events():
     """The sandbox, like the real server, still takes events while a namespace goes."""
     async with running() as run:

@@ -1,0 +1,71 @@
+"""One run on a loop of its own, and what it leaves behind: exceptions that were logged, or that nobody took."""
+
+import gc
+import logging
+import sys
+from collections.abc import Iterator, MutableMapping
+from contextlib import contextmanager
+from typing import Any, NamedTuple
+
+import structlog
+
+from tests.world.laws import Breach, BrokenError, Law
+from tests.world.moves import Play
+from tests.world.playing import play
+from tests.world.turns import SpinningError, Turns
+
+
+class Run(NamedTuple):
+    """How a run ended: what was played if it came to its end, else what was broken; its virtual seconds."""
+
+    played: Play | None
+    broken: BrokenError | None
+    virtual_s: float
+
+
+def alone(seed: int, moves: int) -> Run:
+    """Play a seed; what is no law's business but the world's own fault is raised."""
+    loop, faults = Turns(), list[str]()
+    loop.set_exception_handler(lambda _, context: faults.append(_said(context)))
+    played, broken = None, None
+    # A run leaves much behind that refers to itself; looking for it all the time costs more than it frees.
+    gc.disable()
+    try:
+        with listening(faults):
+            try:
+                played = loop.run_until_complete(play(seed, moves))
+            except BrokenError as error:
+                broken = error
+            except SpinningError as error:
+                broken = BrokenError([Breach(Law.PACE, loop.time(), str(error))])
+    finally:
+        loop.close()
+        gc.enable()
+        gc.collect()
+    if faults and broken is None:
+        broken = BrokenError([Breach(Law.FAULT, loop.time(), said) for said in faults])
+    return Run(None if broken else played, broken, loop.time())
+
+
+@contextmanager
+def listening(faults: list[str]) -> Iterator[None]:
+    """Write no log, but take note of the exceptions in it: of a bug there, the rest of a process goes on."""
+    before = structlog.get_config()
+
+    def take(_logger: Any, _name: str, entry: MutableMapping[str, Any]) -> Any:
+        if found := entry.get("exc_info"):
+            error = found if isinstance(found, BaseException) else sys.exc_info()[1]
+            faults.append(f"{entry.get('event')}: {error!r}")
+        raise structlog.DropEvent
+
+    structlog.configure(
+        processors=[take], wrapper_class=structlog.make_filtering_bound_logger(logging.ERROR)
+    )
+    try:
+        yield
+    finally:
+        structlog.configure(**before)
+
+
+def _said(context: dict[str, Any]) -> str:
+    return f"{context.get('message')}: {context.get('exception')!r}"

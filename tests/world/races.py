@@ -1,0 +1,183 @@
+"""Moves that are about moments: a write on its way while what it was meant for becomes another.
+
+Each sets its own stage, so that it comes to the point even in a world where little else happens.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from scheduler.kube.api import Response
+from tests.unit.kube.memoryapi import LOST, Accident, Flow
+from tests.world.audit import POD_GROUP, PROTECTED
+from tests.world.mishaps import PODS_PATH, Mishaps
+from tests.world.replica import Replica
+
+# Whoever uses this module runs on a loop whose time jumps: its delays cost nothing.
+pytestmark = pytest.mark.looptime
+
+URGENT = {"priorityClassName": "urgent"}
+NO_QUORUM = Accident(Response(500, reason="InternalError", message="no quorum"))
+FORBIDDEN = Accident(Response(403, reason="Forbidden", message="no"))
+BUSY = Accident(Response(429, reason="TooManyRequests", retry_after_s=3.0))
+DELETIONS = "DELETE /api/v1/namespaces/default/pods/"
+
+
+class Races(Mishaps):
+    """Moves; see the module."""
+
+    async def namesakes(self) -> None:
+        """Pods are replaced under their names while what was written for them is on its way."""
+        for replica in self.world.replicas:
+            late_s = self.dice.choice((0.5, 3.0, 6.0))
+            replica.wiring.late = {self.dice.choice(("/binding", "/status")): late_s}
+        names = []
+        for _ in range(self.dice.randint(2, 5)):
+            self._number += 1
+            names.append(f"n{self._number}")
+            self.world.pod(names[-1], self.dice.choice(("250m", "250m", "7", "9")))
+        await self.world.pass_time(self.dice.choice((0.05, 0.3, 1.0)))
+        blind = self._blinded("/api/v1/pods") if self.dice.random() < 0.5 else []
+        for name in names:
+            self.world.remove_pod(name)
+            self.world.pod(name, self.dice.choice(("250m", "1500m", "9")))
+        await self.world.pass_time(self.dice.choice((0.5, 4.0, 7.0)))
+        self._see_again(blind)
+        self._hurry()
+
+    async def namesake_of_a_victim(self) -> None:
+        """A pod that must go for another is replaced under its name before it is told to."""
+        for replica in self.world.replicas:
+            replica.wiring.late = {self.dice.choice(("DELETE", "/status", "GET")): 4.0}
+        self._number += 1
+        self.world.pod(f"u{self._number}", self.dice.choice(("2", "4")), spec=URGENT)
+        await self.world.pass_time(self.dice.choice((0.05, 2.0, 4.5)))
+        marked = [
+            pod
+            for pod in self.world.pods().values()
+            if any(c["type"] == "DisruptionTarget" for c in pod["status"].get("conditions", ()))
+            and not (pod["metadata"].get("labels") or {}).get(POD_GROUP)
+        ]
+        for pod in marked:
+            meta, node = pod["metadata"], pod["spec"].get("nodeName", "")
+            self.world.remove_pod(meta["name"])
+            if node and self.world.outside.get(f"/api/v1/nodes/{node}") is not None:
+                self.world.foreign(meta["name"], node, "250m")
+        await self.world.pass_time(5)
+        self._hurry()
+
+    async def lose_lease(self) -> None:
+        """Who leads cannot renew, for a while or for good, as pods arrive and connections are scarce."""
+        leader = self._leader()
+        if leader is None:
+            return
+        answer = self.dice.choice((NO_QUORUM, Accident(LOST), Accident(LOST, is_applied=True)))
+        leader.wiring.accident = lambda method, path: (
+            answer if "/leases" in path else self.world.refusal(method, path)
+        )
+        leader.wiring.late = {"/binding": self.dice.choice((0.0, 1.0, 2.5))}
+        leader.wiring.busy_s = self.dice.choice((0.0, 0.0, 3.0, 8.0))
+        for _ in range(self.dice.choice((8, 14, 22))):
+            self._number += 1
+            self.world.pod(f"l{self._number}", "100m")
+            await self.world.pass_time(self.dice.choice((0.4, 1.0, 1.6)))
+        leader.wiring.accident = self.world.refusal
+        leader.wiring.busy_s = 0.0
+        self._hurry()
+
+    async def urgent_gang(self) -> None:
+        """A group arrives for which others must make room, while it is not easy to make them go."""
+        self._number += 1
+        name = f"v{self._number}"
+        if self.dice.random() < 0.5:
+            self.world.refusals[DELETIONS] = (self.dice.choice((FORBIDDEN, BUSY)),)
+        self.groups[name] = size = self.dice.choice((2, 8))
+        self.world.group(name, size)
+        cpu = self.dice.choice(("1", "2"))
+        for number in range(size):
+            self.world.pod(f"{name}-{number}", cpu, labels={POD_GROUP: name}, spec=URGENT)
+        await self.world.pass_time(self.dice.choice((0.5, 3.0, 20.0)))
+        self.world.refusals.pop(DELETIONS, None)
+
+    async def piecemeal(self) -> None:
+        """A group's members come one after the other, and room with them."""
+        self._number += 1
+        name = f"s{self._number}"
+        self.groups[name] = 8
+        self.world.group(name, 8)
+        early = self.dice.randint(3, 7)
+        for number in range(8):
+            if number == early:
+                await self.world.pass_time(self.dice.choice((0.02, 2.0, 12.0)))
+            self.world.pod(f"{name}-{number}", "500m", labels={POD_GROUP: name})
+
+    async def rival(self) -> None:
+        """The urgent have taken all there is when another of them arrives."""
+        for _ in range(self.dice.randint(2, 10)):
+            self._number += 1
+            labels = self.dice.choice(({}, PROTECTED))
+            self.world.pod(f"u{self._number}", "2", spec=URGENT, labels=labels)
+        await self.world.pass_time(self.dice.choice((0.2, 5.0)))
+
+    async def just_then(self) -> None:
+        """Room comes while somebody is being decided who needs it."""
+        self._number += 1
+        name = f"t{self._number}"
+        self.groups[name] = 8
+        self.world.gang(name, 8, self.dice.choice(("1", "2")))
+        await self.world.pass_time(self.dice.choice((0.004, 0.012, 0.02, 1.0)))
+        for pod in self._bound(self.dice.randint(1, 8)):
+            self._end(pod)
+
+    async def blind(self) -> None:
+        """A replica is told of one kind late, and of all others at once."""
+        kind = self.dice.choice(("/api/v1/pods", "/api/v1/nodes", "/apis/scheduling.x-k8s.io/"))
+        blind = self._blinded(kind)
+        for _ in range(self.dice.randint(1, 3)):
+            self._number += 1
+            self.world.pod(f"b{self._number}", self.dice.choice(("500m", "2")))
+        for pod in self._bound(self.dice.randint(0, 2)):
+            self._end(pod)
+        await self.world.pass_time(self.dice.choice((0.5, 3.0, 12.0)))
+        self._see_again(blind)
+
+    async def complete(self) -> None:
+        """Running pods have done their work; they stay as objects."""
+        for pod in self._bound(3):
+            if not (pod["metadata"].get("labels") or {}).get(POD_GROUP):
+                path = f"{PODS_PATH}/{pod['metadata']['name']}/status"
+                self.world.outside.change(path, {"status": {"phase": "Succeeded"}})
+
+    async def calm(self) -> None:
+        """Nothing happens for minutes, so that what is rare by the clock happens as well."""
+        await self.world.pass_time(self.dice.choice((70.0, 330.0, 700.0)))
+
+    def hold_up(self) -> None:
+        """Let what a move left to the network be over: its delays, and what it refuses."""
+        self.world.refusals.clear()
+        for replica in self.world.replicas:
+            replica.wiring.join()
+            replica.wiring.accident = self.world.refusal
+            replica.wiring.trouble = replica.wiring.twice = replica.wiring.busy_s = 0.0
+        self._hurry()
+
+    def _hurry(self) -> None:
+        for replica in self.world.replicas:
+            replica.wiring.late = {}
+
+    def _leader(self) -> Replica | None:
+        holder = self.world.audit.holder
+        return next((one for one in self.world.replicas if one.number == holder), None)
+
+    def _blinded(self, kind: str) -> list[Flow]:
+        """Let some replica's watches of a kind stand still; return them."""
+        flows = self._some_replica().wiring.flows
+        blind = [flow for flow in flows if flow.path.startswith(kind) and not flow.is_dead]
+        for flow in blind:
+            flow.die()
+        return list(blind)
+
+    @staticmethod
+    def _see_again(flows: list[Flow]) -> None:
+        for flow in flows:
+            flow.recover()

@@ -1,0 +1,159 @@
+"""One process in a world: the real daemon on a client and a helper of its own, and how it ends."""
+
+from __future__ import annotations
+
+import asyncio
+from contextvars import copy_context
+from math import inf
+from random import Random
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+import pytest
+
+from scheduler.base.meters import Meters
+from scheduler.daemon import Daemon, DaemonOptions
+from scheduler.daemon.loop import TURN_S
+from scheduler.serve.app import Address
+from scheduler.workers.jobs import KINDS
+from scheduler.workers.outcome import Outcome
+from tests.unit.kube.memoryapi import LoopClock
+from tests.world.laws import Breach, BrokenError, Law
+from tests.world.network import Wiring
+from tests.world.turns import PROCESS, Turns
+
+if TYPE_CHECKING:
+    from tests.world.world import World
+
+# Whoever uses this module runs on a loop whose time jumps: its delays cost nothing.
+pytestmark = pytest.mark.looptime
+
+# How far the clocks of processes are from the server's.
+SKEWS_S = (0.0, 0.0, -300.0, 300.0)
+# A process that was asked to end drains for ten seconds, and gives the lease back within ten more.
+MOST_TO_END_S = 60.0
+
+
+class Inline:
+    """The helper process without a process; now and then a problem takes it a while."""
+
+    def __init__(self, random: Random) -> None:
+        self._random = random
+
+    async def start(self) -> None:
+        """Be there."""
+
+    async def close(self) -> None:
+        """Be gone."""
+
+    async def run(self, kind: str, payload: Any, limit_s: float) -> Outcome:
+        """Do the job at once."""
+        del limit_s
+        data = payload if isinstance(payload, bytes) else msgspec.json.encode(payload)
+        body, blob = KINDS[kind](data)
+        await asyncio.sleep(self._random.choice((0.01, 0.01, 0.01, 0.4, 2.0)))
+        return Outcome("done", body, blob)
+
+
+class Strides:
+    """A stopwatch on which each reading comes a little later than the last, now and then much later.
+
+    The machine's own would make runs of one seed differ: how long a turn has lasted decides how much
+    more it does.
+    """
+
+    def __init__(self, seed: int) -> None:
+        self._random = Random(seed)
+        self._now_s = 0.0
+
+    def __call__(self) -> float:
+        """Return seconds since some moment."""
+        self._now_s += self._random.choice((1e-6, 1e-5, 1e-4, TURN_S))
+        return self._now_s
+
+
+class Replica:
+    """One process; `kill` leaves it no time to give anything back."""
+
+    def __init__(self, world: World, number: int) -> None:
+        self.wiring = Wiring(world.store, Random(world.random.getrandbits(32)))
+        self.wiring.accident = world.refusal
+        self.wiring.audit, self.wiring.process = world.audit, number
+        self.number = number
+        # When it was last known to be told of everything, and how many watches that takes.
+        self.told_at = -inf
+        # Since when nothing has kept it from that, as far as anybody looked.
+        self.whole_since = inf
+        self.most_flows = 0
+        self.meters = Meters()
+        self.daemon = Daemon(
+            world.loaded,
+            world.registry,
+            self.wiring,  # type: ignore[arg-type]
+            clock=LoopClock(world.random.choice(SKEWS_S)),
+            random=Random(world.random.getrandbits(32)),
+            meters=self.meters,
+            options=DaemonOptions(
+                "world",
+                Address(port=0),
+                seed=number,
+                stopwatch=Strides(world.random.getrandbits(32)),
+            ),
+        )
+        self.daemon._solving._pool = Inline(Random(number))  # type: ignore[assignment]
+        self.task: asyncio.Task[int] | None = None
+        self.was_asked = False
+
+    def start(self) -> None:
+        """Begin to live."""
+        own = copy_context()
+        own.run(PROCESS.set, self.number)
+        self.task = asyncio.create_task(self.daemon.run(), context=own)
+
+    def stop(self) -> None:
+        """Stand still, as with SIGSTOP, on a loop that can do that."""
+        loop = asyncio.get_running_loop()
+        if isinstance(loop, Turns):
+            loop.freeze(self.number)
+
+    def go_on(self) -> None:
+        """Go on, as with SIGCONT."""
+        loop = asyncio.get_running_loop()
+        if isinstance(loop, Turns):
+            loop.thaw(self.number)
+
+    async def kill(self) -> None:
+        """Die at once: what has been sent arrives, and nothing more leaves."""
+        self.go_on()
+        self.wiring.cut_off()
+        await self._ended()
+
+    async def leave(self) -> None:
+        """End as SIGTERM ends it."""
+        self.was_asked = True
+        self.daemon.stop()
+        await self._over("it was asked to end")
+
+    async def _ended(self) -> None:
+        self.was_asked = True
+        assert self.task is not None
+        self.task.cancel()
+        await self._over("it was killed")
+
+    async def _over(self, why: str) -> None:
+        """Wait until it has ended; a process that does not is broken."""
+        assert self.task is not None
+        done, _ = await asyncio.wait({self.task}, timeout=MOST_TO_END_S)
+        if not done:
+            what = f"{self.number} lives {MOST_TO_END_S:.0f} s after {why}"
+            raise BrokenError([Breach(Law.ENDS, self.wiring.clock.now(), what)])
+
+    def fault(self) -> str:
+        """Return what is wrong with how it ended: by itself only a process ends that lost the lease, with 1."""
+        if self.task is None or not self.task.done() or self.task.cancelled():
+            return ""
+        if error := self.task.exception():
+            return f"{self.number} ended with {error!r}"
+        if self.was_asked or (self.task.result() == 1 and self.daemon._has_lost):
+            return ""
+        return f"{self.number} ended by itself with {self.task.result()}"

@@ -1,0 +1,276 @@
+"""Moves that set a whole stage: nodes that are full but for what is to be fought over, and then the fight.
+
+What is lost or sent twice shows only where there is no room to spare. Each move fills the nodes first, as others'
+pods would, and takes away again what it filled them with.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import pytest
+
+from scheduler.kube.api import Response
+from tests.unit.kube.memoryapi import LOST, Accident, Flow
+from tests.world.laws import Breach, Law
+from tests.world.mishaps import PODS_PATH
+from tests.world.races import BUSY, FORBIDDEN, NO_QUORUM, URGENT, Races
+from tests.world.replica import Replica
+
+# Whoever uses this module runs on a loop whose time jumps: its delays cost nothing.
+pytestmark = pytest.mark.looptime
+
+BINDINGS = "*/binding"
+DOWN = Accident(Response(503, reason="ServiceUnavailable", message="down"))
+GONE = Accident(Response(404, reason="NotFound", message="404 page not found"))
+TOLD_LATE = Accident(Response(504, reason="Timeout", message="told too late"), is_applied=True)
+# Within so long a pod is bound that nothing stands in the way of.
+PROMPT_S = 40.0
+
+
+class Stages(Races):
+    """Moves; see the module."""
+
+    @asynccontextmanager
+    async def crowded(self, free_milli: int) -> AsyncIterator[None]:
+        """Let somebody else's pods fill the nodes until so much CPU is free in all."""
+        self.hold_up()
+        for replica in self.world.replicas:
+            for flow in [flow for flow in replica.wiring.flows if flow.is_dead]:
+                flow.cut()
+        await self.world.pass_time(4)
+        names, history = [], self.world.history
+        for node, offer in sorted(history.nodes.items()):
+            free = offer.allocatable.get("cpu", 0) - history.used(node).get("cpu", 0)
+            kept = 0 if offer.is_closed else max(0, min(free, free_milli))
+            free_milli -= kept
+            if free > kept:
+                names.append(self._named("c"))
+                self.world.foreign(names[-1], node, f"{free - kept}m")
+        await self.world.pass_time(3)
+        yield
+        self.hold_up()
+        for name in names:
+            if self.world.outside.get(f"{PODS_PATH}/{name}") is not None:
+                self.world.remove_pod(name)
+
+    async def usurp(self) -> None:
+        """All members of a group but one are refused while urgent ones come for their room."""
+        async with self.crowded(8000):
+            self.world.refusals[BINDINGS] = self.dice.choice(
+                ((FORBIDDEN,) * 5 + (DOWN,), (FORBIDDEN,) * 4 + (TOLD_LATE, DOWN), (BUSY, DOWN))
+            )
+            self._gang("1")
+            await self.world.pass_time(self.dice.choice((0.5, 2.5)))
+            for _ in range(4):
+                self.world.pod(self._named("u"), "1", spec=URGENT)
+            await self.world.pass_time(self.dice.choice((0.5, 3.0, 12.0)))
+            self.world.refusals.clear()
+            await self.world.pass_time(15)
+
+    async def ghost(self) -> None:
+        """Binds are on their way for long after their senders were told nothing, and others come for the room."""
+        async with self.crowded(2000):
+            blind = self._blinded("/api/v1/pods")
+            if self.dice.random() < 0.3:
+                self.world.refusals[BINDINGS] = (TOLD_LATE,)
+            for replica in self.world.replicas:
+                replica.wiring.late = {"/binding": self.dice.choice((5.0, 12.0))}
+                replica.wiring.trouble = 0.9
+            names = [self._named("h") for _ in range(2)]
+            for name in names:
+                self.world.pod(name, "1")
+            await self.world.pass_time(self.dice.choice((0.5, 1.5)))
+            self.hold_up()
+            await self.world.pass_time(1)
+            for _ in range(2):
+                self.world.pod(self._named("r"), "1", spec=self.dice.choice(({}, URGENT)))
+            await self.world.pass_time(self.dice.choice((3.0, 11.0)))
+            self._see_again(blind)
+
+    async def shrink(self) -> None:
+        """Binds into the last room are put off while their nodes become smaller."""
+        async with self.crowded(2000):
+            self.world.refusals[BINDINGS] = (self.dice.choice((BUSY, DOWN)),)
+            for _ in range(2):
+                self.world.pod(self._named("k"), "1")
+            await self.world.pass_time(1)
+            nodes = sorted(self.world.history.nodes)
+            for node in nodes:
+                self.world.resize(node, "4")
+            await self.world.pass_time(5)
+            self.world.refusals.clear()
+            await self.world.pass_time(10)
+            for node in nodes:
+                self.world.resize(node, "8")
+
+    async def half_bound(self) -> None:
+        """Who binds a group dies in the midst of it, and others stand before it in the queue."""
+        async with self.crowded(8000):
+            leader = self._leader()
+            if leader is None:
+                return
+            if self.dice.random() < 0.5:
+                self.world.refusals[BINDINGS] = (FORBIDDEN, TOLD_LATE)
+            leader.wiring.writes_left = self.dice.randint(2, 20)
+            self._gang("1")
+            for _ in range(3):
+                self.world.pod(self._named("w"), "2")
+            await self.world.pass_time(3)
+            await leader.kill()
+            self.world.refusals.clear()
+            await self.world.revive()
+            await self.world.pass_time(40)
+
+    async def succeed(self) -> None:
+        """A standby that has been told nothing for a while leads all at once."""
+        async with self.crowded(4000):
+            leader = self._leader()
+            if leader is None:
+                return
+            for replica in self.world.replicas:
+                for flow in replica.wiring.flows if replica is not leader else ():
+                    flow.die()
+            for _ in range(4):
+                self.world.pod(self._named("i"), "1")
+            await self.world.pass_time(2)
+            await leader.kill()
+            await self.world.revive()
+            for _ in range(3):
+                self.world.pod(self._named("j"), "1")
+            await self.world.pass_time(30)
+
+    async def retire(self) -> None:
+        """Who leads is asked to end while binds of his are on their way for long."""
+        async with self.crowded(2000):
+            leader = self._leader()
+            if leader is None:
+                return
+            leader.wiring.late = {"/binding": self.dice.choice((3.0, 12.0, 18.0))}
+            for _ in range(4):
+                self.world.pod(self._named("e"), "1")
+            await self.world.pass_time(self.dice.choice((0.2, 2.0)))
+            await leader.leave()
+            await self.world.revive()
+            await self.world.pass_time(30)
+
+    async def lose_list(self) -> None:
+        """A kind without which nothing may be decided cannot be listed, and its watches break."""
+        kind = self.dice.choice(("/api/v1/pods", "/api/v1/nodes"))
+        async with self.crowded(self.dice.choice((0, 2000))):
+            self.world.refusals[f"GET {kind}?"] = (self.dice.choice((GONE, FORBIDDEN, DOWN)),)
+            for replica in self.world.replicas:
+                for flow in list(replica.wiring.flows):
+                    if flow.path.startswith(kind):
+                        flow.cut()
+            await self.world.pass_time(self.dice.choice((0.5, 4.0)))
+            for _ in range(4):
+                self.world.pod(self._named("o"), "1")
+            await self.world.pass_time(self.dice.choice((4.0, 12.0)))
+            self.world.refusals.clear()
+            await self.world.pass_time(20)
+
+    async def stand_still(self) -> None:
+        """Who leads is stopped, with requests that wait for a connection, and goes on when another leads."""
+        leader = self._leader()
+        if leader is None:
+            return
+        self.hold_up()
+        leader.wiring.busy_s = self.dice.choice((0.0, 2.0, 6.0))
+        if self.dice.random() < 0.3:
+            leader.wiring.accident = lambda method, path: (
+                NO_QUORUM if "/leases" in path else self.world.refusal(method, path)
+            )
+        await self._arrive(self.dice.choice((3, 12)))
+        leader.stop()
+        still_s = self.dice.choice((5.0, 11.0, 14.0, 20.0, 45.0))
+        await self.world.pass_time(still_s / 2)
+        await self._arrive(2)
+        await self.world.pass_time(still_s / 2)
+        leader.go_on()
+        await self.world.pass_time(5)
+        self.hold_up()
+
+    async def mute(self) -> None:
+        """No status can be written; whoever fits is bound in time all the same."""
+        async with self.crowded(0):
+            self.world.refusals["*/status"] = (DOWN,)
+            name = self._named("m")
+            self.world.pod(name, "500m")
+            await self.world.pass_time(self.dice.choice((2.0, 20.0)))
+        self.world.refusals["*/status"] = (DOWN,)
+        began = self.world.clock.now()
+        await self._bound_in_time(name, began)
+        self.world.refusals.clear()
+
+    async def look_alike(self) -> None:
+        """A pod whose bind was lost goes unseen, and somebody binds another of its name to the same node."""
+        async with self.crowded(4000):
+            self.world.refusals[BINDINGS] = (Accident(LOST),)
+            names = [self._named("y") for _ in range(3)]
+            for name in names:
+                self.world.pod(name, "1")
+            blind = [flow for one in self.world.replicas for flow in self._deaf(one)]
+            await self.world.pass_time(self.dice.choice((0.05, 0.2, 1.0)))
+            for name in names:
+                self.world.remove_pod(name)
+                target = self.world.audit.targets.get(name)
+                if target and self.world.outside.get(f"/api/v1/nodes/{target}") is not None:
+                    self.world.foreign(name, target, "500m")
+            await self.world.pass_time(5)
+            self._see_again(blind)
+
+    async def late_receipts(self) -> None:
+        """Events take seconds to arrive as pods have to go for others."""
+        async with self.crowded(2000):
+            for _ in range(2):
+                self.world.pod(self._named("z"), "1")
+            await self.world.pass_time(3)
+            for replica in self.world.replicas:
+                replica.wiring.late = {"/events": self.dice.choice((1.0, 3.0))}
+            self.world.pod(self._named("u"), "2", spec=URGENT)
+            await self.world.pass_time(8)
+
+    # What they are made of
+
+    def _named(self, letter: str) -> str:
+        self._number += 1
+        return f"{letter}{self._number}"
+
+    def _gang(self, cpu: str) -> None:
+        name = self._named("g")
+        self.groups[name] = 8
+        self.world.gang(name, 8, cpu)
+
+    async def _arrive(self, pods: int) -> None:
+        for _ in range(pods):
+            self.world.pod(self._named("q"), "50m")
+            await self.world.pass_time(self.dice.choice((0.05, 0.5)))
+
+    @staticmethod
+    def _deaf(replica: Replica) -> list[Flow]:
+        flows = [flow for flow in replica.wiring.flows if flow.path.startswith("/api/v1/pods")]
+        for flow in flows:
+            flow.die()
+        return flows
+
+    def _is_led(self) -> bool:
+        """Whether somebody leads who knows what there is to know."""
+        leader = self._leader()
+        return leader is not None and not any(flow.is_dead for flow in leader.wiring.flows)
+
+    async def _bound_in_time(self, name: str, began: float) -> None:
+        """Have it noted when a pod that fits is not bound in time."""
+        while (pod := self.world.outside.get(f"{PODS_PATH}/{name}")) is not None:
+            if pod["spec"].get("nodeName") or not self.world.history.fits(pod):
+                return
+            if not self._is_led():
+                began = self.world.clock.now()
+            if self.world.clock.now() - began > PROMPT_S:
+                what = f"{name} fits and is not bound in {PROMPT_S:.0f} s"
+                breach = Breach(Law.LIVENESS, self.world.clock.now(), what)
+                self.world.history.broken.append(breach)
+                return
+            await self.world.pass_time(1)
+            await self.world.revive()

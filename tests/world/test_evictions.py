@@ -1,0 +1,87 @@
+"""Evictions of whole groups that something stands in the way of: all go, or none."""
+
+import pytest
+
+from scheduler.kube.api import Response
+from tests.unit.kube.memoryapi import LOST, Accident
+from tests.world.audit import POD_GROUP
+from tests.world.mishaps import PODS_PATH
+from tests.world.races import URGENT
+from tests.world.world import World
+
+pytestmark = pytest.mark.looptime
+FORBIDDEN = Accident(Response(403, reason="Forbidden", message="a webhook says no"))
+POD = f"{PODS_PATH}/g-3"
+
+
+async def occupied(seed: int, replicas: int = 1) -> World:
+    """Return a world with one node that a group of eight fills, just bound."""
+    world = World(seed)
+    world.protect()
+    world.node("n0", cpu="8")
+    for _ in range(replicas):
+        world.add()
+    world.gang("g")
+    await world.until(lambda: not world.unbound())
+    await world.pass_time(10)
+    return world
+
+
+def standing(world: World, group: str) -> list[str]:
+    """Return the members of a group that are on a node."""
+    pods = world.pods().values()
+    mine = (pod for pod in pods if pod["metadata"].get("labels", {}).get(POD_GROUP) == group)
+    return sorted(pod["metadata"]["name"] for pod in mine if pod["spec"].get("nodeName"))
+
+
+async def test_who_could_not_be_deleted_with_its_group_goes_later():
+    """The server lets seven of eight be deleted; the last one follows once it may, and is told again."""
+    world = await occupied(1)
+    async with world.running(0):
+        world.refusals[f"DELETE {POD}"] = (FORBIDDEN,)
+        for number in range(4):
+            world.pod(f"urgent-{number}", spec=URGENT)
+        await world.pass_time(150)
+        assert ["g-3"] == standing(world, "g")
+        world.refusals.clear()
+        await world.until(lambda: not standing(world, "g"), 90)
+        await world.pass_time(90)
+
+    assert [] == world.history.broken
+    assert ["GroupReleased"] == world.audit.reasons("g-3")[-1:]
+    assert [] == world.unbound()
+
+
+async def test_nobody_of_a_group_goes_while_one_cannot_be_marked():
+    """One pod's status may not be written: the seven others keep their work, for it would help nobody."""
+    world = await occupied(2)
+    async with world.running(0):
+        world.refusals[f"PATCH {POD}/status"] = (FORBIDDEN,)
+        for number in range(4):
+            world.pod(f"urgent-{number}", spec=URGENT)
+        await world.pass_time(200)
+        assert 8 == len(standing(world, "g"))
+        assert 0 == world.audit.checked["receipts"]
+        world.refusals.clear()
+        await world.until(lambda: not world.unbound(), 330)
+
+    assert [] == world.history.broken
+    assert [] == standing(world, "g")
+
+
+async def test_who_leads_next_finishes_the_eviction_of_a_group():
+    """The leader dies when it has deleted some of eight: the next one, which saw no decision, lets go the rest."""
+    world = await occupied(3, replicas=2)
+    async with world.running(0):
+        (leader,) = (one for one in world.replicas if one.number == world.audit.holder)
+        for number in (5, 6, 7):
+            world.refusals[f"DELETE {PODS_PATH}/g-{number}"] = (Accident(LOST),)
+        world.pod("urgent", spec=URGENT)
+        await world.pass_time(2)
+        await leader.kill()
+        world.refusals.clear()
+        assert ["g-5", "g-6", "g-7"] == standing(world, "g")
+        await world.until(lambda: not standing(world, "g"), 90)
+
+    assert [] == world.history.broken
+    assert [] == world.unbound()

@@ -1,0 +1,28 @@
+"""Kinds whose definitions go and come back."""
+
+import pytest
+
+from tests.world.mishaps import Mishaps
+from tests.world.moves import Play
+from tests.world.world import World
+
+pytestmark = pytest.mark.looptime
+
+
+async def test_a_definition_that_comes_back_is_noticed_in_seconds():
+    """PodGroups are away for minutes; a group that comes with their definition does not wait for half a minute."""
+    world = World(1)
+    world.protect()
+    world.node("n0", cpu="8")
+    took: list[float] = []
+    async with world.running():
+        play = Play(world, world.random)
+        for number in range(4):
+            await Mishaps.drop_kind(play)
+            world.gang(f"g{number}")
+            took.append(await world.until(lambda: not world.unbound()))
+            for member in range(8):
+                world.remove_pod(f"g{number}-{member}")
+
+    assert max(took) < 10, took
+    assert [] == world.history.broken

@@ -1,0 +1,112 @@
+"""A loop without sockets whose time jumps to the next timer: what a world runs on.
+
+Nothing comes from outside, so each turn is the same in every run. A world that takes turn after turn while
+no time passes, or that waits for nothing any more, is at its end: that is said at once, by number of turns
+and not by the machine's clock.
+"""
+
+import asyncio
+import heapq
+from collections.abc import Callable
+from contextvars import ContextVar
+from typing import Any, TypeVar
+
+T = TypeVar("T")
+# In whose name something runs; 0 is the world itself, its network and its users.
+PROCESS: ContextVar[int] = ContextVar("PROCESS", default=0)
+# So many turns at one moment are no work any more. The busiest honest moment takes some hundreds.
+MOST_TURNS = 20_000
+# Timers that are so close are due together.
+RESOLUTION_S = 1e-6
+# So many cancelled timers are kept before they are swept away.
+FEW = 200
+
+
+class SpinningError(AssertionError):
+    """A world takes turns without end at one moment, or nobody in it will ever do anything again."""
+
+
+class Turns(asyncio.BaseEventLoop):
+    """The loop; `turns` are those it has taken."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._now_s = 0.0
+        self._moved_at = 0
+        self._frozen: dict[int, list[Any]] = {}
+        self.turns = 0
+
+    def freeze(self, process: int) -> None:
+        """Let nothing of a process run any more, as SIGSTOP does: what is due is kept."""
+        self._frozen.setdefault(process, [])
+
+    def thaw(self, process: int) -> None:
+        """Let a process go on: what has become due meanwhile runs now, in its order."""
+        self._ready.extend(self._frozen.pop(process, ()))  # type: ignore[attr-defined]
+
+    def time(self) -> float:
+        """Return virtual seconds since the beginning."""
+        return self._now_s
+
+    def run_in_executor(  # type: ignore[override]
+        self, executor: Any, func: Callable[..., T], *args: Any
+    ) -> asyncio.Future[T]:
+        """Do at once what would be a thread's, so that it is always done at the same moment."""
+        del executor
+        done: asyncio.Future[T] = self.create_future()
+        try:
+            done.set_result(func(*args))
+        except Exception as error:  # noqa: BLE001 - whoever waits gets it
+            done.set_exception(error)
+        return done
+
+    def _run_once(self) -> None:
+        ready, timers = self._ready, self._scheduled  # type: ignore[attr-defined]
+        if self._timer_cancelled_count > max(FEW, len(timers) // 2):
+            self._sweep()
+            timers = self._scheduled
+        if not ready and not self._stopping:  # type: ignore[attr-defined]
+            while timers and timers[0]._cancelled:
+                self._pop()
+            if not timers:
+                raise SpinningError("nobody waits for anything any more")
+            if timers[0]._when > self._now_s:
+                self._now_s = timers[0]._when
+                self._moved_at = self.turns
+        end = self._now_s + RESOLUTION_S
+        while timers and timers[0]._when < end:
+            handle = self._pop()
+            if not handle._cancelled:
+                ready.append(handle)
+        self.turns += 1
+        if self.turns - self._moved_at > MOST_TURNS:
+            raise SpinningError(f"{MOST_TURNS} turns of the loop and no time passes")
+        for _ in range(len(ready)):
+            handle = ready.popleft()
+            if handle._cancelled:
+                continue
+            if self._frozen and (process := handle._context.get(PROCESS, 0)) in self._frozen:
+                self._frozen[process].append(handle)
+            else:
+                handle._run()
+
+    def _pop(self) -> Any:
+        handle = heapq.heappop(self._scheduled)
+        handle._scheduled = False
+        if handle._cancelled:
+            self._timer_cancelled_count -= 1
+        return handle
+
+    def _sweep(self) -> None:
+        kept = []
+        for handle in self._scheduled:  # type: ignore[has-type]
+            if handle._cancelled:
+                handle._scheduled = False
+            else:
+                kept.append(handle)
+        heapq.heapify(kept)
+        self._scheduled = kept
+        self._timer_cancelled_count = 0
+
+    def _write_to_self(self) -> None:
+        """Nobody else's thread waits for this loop."""
