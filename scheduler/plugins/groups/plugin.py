@@ -257,7 +257,7 @@ class ClusterTopologyPlacementGroup(GroupSort[ClusterTopologyPlacementGroupArgs]
             missing = 0  # how many of which group, is looked at below
         if len(pods) < missing:
             # Members come one by one: to look at all of them each time takes a second for 1,200.
-            return unschedulable(incomplete(spec))
+            return unschedulable(incomplete(spec, pods))
         known = self.handle.pods.get
         waiting = [pod for pod in pods if known(pod.metadata.uid) is None]
         if any(self.handle.is_preempting(pod.metadata.uid) for pod in waiting):
@@ -274,7 +274,7 @@ class ClusterTopologyPlacementGroup(GroupSort[ClusterTopologyPlacementGroupArgs]
         if spec.tree is not None:
             return _in_quorum(spec, spec.tree, able, standing)
         if len(able) < missing:
-            return unschedulable(incomplete(spec))
+            return unschedulable(incomplete(spec, pods))
         taken = able
         if not spec.is_minimum and len(able) > missing:
             taken = oldest(able)[:missing]  # and not the first to be heard of: lists go by name
