@@ -271,6 +271,12 @@ class PodAnnotations(Object, frozen=True):
     load_seconds_after_initialized: str = msgspec.field(
         name="scheduling.koordinator.sh/load-estimated-seconds-after-initialized", default=""
     )
+    exclusive_job: str = msgspec.field(
+        name="alpha.jobset.sigs.k8s.io/exclusive-topology", default=""
+    )
+    exclusive_group: str = msgspec.field(
+        name="leaderworkerset.sigs.k8s.io/exclusive-topology", default=""
+    )
 
 
 class PodMeta(ObjectMeta, frozen=True):

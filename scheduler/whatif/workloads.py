@@ -17,6 +17,7 @@ from scheduler.objects.meta import LabelSelector
 from scheduler.objects.node import Node
 from scheduler.objects.pod import Pod
 from scheduler.objects.selectors import selector_matches
+from scheduler.whatif.exclusive import asked_of_groups, in_group, in_job
 
 Plain: TypeAlias = dict[str, Any]
 # A workload that asks for more pods is refused: the simulation would be about nothing else.
@@ -192,7 +193,12 @@ def _job_sets(workload: Workload, around: Surroundings) -> Iterator[Plain]:
                 f"{_JOBSET}/job-index": str(number),
             }
             name = f"{workload.name}-{group}-{number}"
-            yield from _job(workload, around, name, job, f"{field}.template.", labels, exclusive)
+            own = _part(_part(job, "metadata", field), "annotations", f"{field}.metadata")
+            asked = {k: v for k, v in own.items() if k.startswith("alpha.jobset.sigs.k8s.io/")}
+            asked = exclusive | asked
+            for made in _job(workload, around, name, job, f"{field}.template.", labels, asked):
+                in_job(made, name, asked)
+                yield made
 
 
 def _job(
@@ -233,6 +239,7 @@ def _leader_workers(workload: Workload, around: Surroundings) -> Iterator[Plain]
     workers = _template(inner, field, "workerTemplate")
     leader = _template(inner, field, "leaderTemplate") if inner.get("leaderTemplate") else workers
     annotations = _part(_part(workload.raw, "metadata", ""), "annotations", "metadata")
+    annotations = asked_of_groups(spec, annotations)
     exclusive = {k: v for k, v in annotations.items() if k.startswith(f"{_LWS}/")}
     taken = {pod.metadata.name for pod in around.pods.get(workload.namespace, ())}
     for group in range(_count(spec, "replicas", "spec", 1)):
@@ -247,6 +254,7 @@ def _leader_workers(workload: Workload, around: Surroundings) -> Iterator[Plain]
             }
             made = _pod(workload, name, workers if worker else leader, labels)
             made["metadata"]["annotations"] |= exclusive | {f"{_LWS}/size": str(size)}
+            in_group(made, f"{workload.name}-{group}", worker, size, inner, exclusive)
             yield made
 
 

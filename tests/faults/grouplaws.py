@@ -246,6 +246,7 @@ class Lives(Killer):
     def arrive(self, place: int) -> None:
         """Let a delayed effect arrive, and take note of what it made of a group."""
         super().arrive(place)
+        self.final.clear()  # what was given up, or its sender is gone, may say what held once
         self.note()
 
     # The process

@@ -57,6 +57,30 @@ def members(
     return tuple(found)
 
 
+def near(pods: Sequence[Pod], nodes: Nodes, rows: Iterable[int]) -> str:
+    """Return the topology key in one value of which members that differ have to be; an empty text for none.
+
+    So it is where all of them ask by the same term to be near pods like any of them, and none is there: the
+    first decides for all. The filters, asked with all in place, would let each two stand apart from the others.
+    """
+    affinity = pods[0].spec.affinity
+    terms = (
+        () if affinity is None or affinity.pod_affinity is None else affinity.pod_affinity.required
+    )
+    for term in terms:
+        if all(_asks(pod, term) and term_selects(term, pods[0], pod) for pod in pods):
+            there = (one for row in rows for one in nodes.pods_on(row).values())
+            if not any(term_selects(term, pods[0], one.pod) for one in there):
+                return term.topology_key
+    return ""
+
+
+def _asks(pod: Pod, term: PodAffinityTerm) -> bool:
+    affinity = pod.spec.affinity
+    found = None if affinity is None else affinity.pod_affinity
+    return found is not None and term in found.required
+
+
 def within(reach: IntColumn, rows: Sequence[int]) -> tuple[Domains, ...]:
     """Return the rule that all members are where something that they share can be used."""
     sets: dict[int, list[int]] = defaultdict(list)
@@ -234,12 +258,12 @@ def _with_own_labels(constraint: TopologySpreadConstraint, pod: Pod) -> LabelSel
 def term_selects(term: PodAffinityTerm, pod: Pod, other: Pod | None = None) -> bool:
     """Whether a term of `pod` selects `other`, by default one like itself.
 
-    A namespace selector is left to the filters.
+    An empty namespace selector stands for all namespaces; any other one is left to the filters.
     """
-    meta = (other or pod).metadata
-    if term.namespace_selector is not None:
+    meta, among = (other or pod).metadata, term.namespace_selector
+    if among is not None and (among.match_labels or among.match_expressions):
         return False
-    if meta.namespace not in (term.namespaces or (pod.metadata.namespace,)):
+    if among is None and meta.namespace not in (term.namespaces or (pod.metadata.namespace,)):
         return False
     if any(key in meta.labels for key in term.mismatch_label_keys):
         return False

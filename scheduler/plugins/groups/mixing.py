@@ -16,7 +16,7 @@ from scheduler.base.arrays import BoolColumn, IntColumn
 from scheduler.framework.groups import Fits, GroupRoom, Misfit
 from scheduler.framework.nodes import Nodes
 from scheduler.objects.pod import ContainerPort, Pod
-from scheduler.plugins.groups.between import sets_by_label, term_selects
+from scheduler.plugins.groups.between import near, sets_by_label, term_selects
 from scheduler.plugins.groups.classes import ClassesSpec
 from scheduler.plugins.groups.classsite import SHARED, beside, of_classes
 from scheduler.plugins.groups.group import GroupSpec
@@ -157,6 +157,9 @@ def site(
         held[placed.node] = held.get(placed.node, 0) + 1
     paths, free, rows, names = [], [], [], []
     reach = None if any(one.reach is None for one in members) else members[0].reach
+    inside = [row for _, name in tree.leaves if (row := nodes.row(name)) is not None]
+    key = near([pod for one in members for pod in one.pods], nodes, inside)
+    together = nodes.label_ids(key) if key else None
     columns = room.free(r for r in resources if PORT not in r)
     places = [one.evictable if evicting else one.slots for one in members]
     known = min(map(len, places))  # a node that joined since takes nobody in this plan
@@ -169,7 +172,7 @@ def site(
         ):
             continue
         # Who shares something goes where it can be used in common: a level above all others.
-        above = () if reach is None else (f"{int(reach[row])}",)
+        above = tuple(f"{int(ids[row])}" for ids in (together, reach) if ids is not None)
         paths.append((*above, *path, name))
         free.append(tuple(int(columns[r][row]) if r in columns else 1 for r in resources))
         rows.append(row)
@@ -191,6 +194,8 @@ def site(
     )
     if reach is not None:
         levels = (Level(SHARED, Rule("pack", hard=True)), *levels)
+    if together is not None:
+        levels = (Level(f"affinity by {key}", Rule("pack", hard=True)), *levels)
     classes = of_classes(spec, [one.of for one in members], levels, standing, names)
     mixed = Mixed(
         found,

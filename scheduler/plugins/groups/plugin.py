@@ -8,7 +8,7 @@ single members at the other points.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 from scheduler.base.arrays import IntColumn
@@ -177,9 +177,15 @@ class ClusterTopologyPlacementGroup(GroupSort[ClusterTopologyPlacementGroupArgs]
         if spec is None:
             return True
         tried = {pod.metadata.uid for pod in pods}  # put on nodes to see whether all of them fit
-        there = staying(self.handle, self._members.standing(key))
-        standing = sum(one.pod.metadata.uid not in tried for one in there)
+        standing = sum(map(self._stays, self._others(key, tried)))
         return self._decider.may_ever_evict(spec, pods, standing)
+
+    def _others(self, key: str, uids: Collection[str]) -> Iterator[Placed]:
+        """Yield the members on nodes that are not among these."""
+        return (one for one in self._members.placed(key) if one.pod.metadata.uid not in uids)
+
+    def _stays(self, one: Placed) -> bool:
+        return not one.pod.is_terminating and not self.handle.is_leaving(one.pod.metadata.uid)
 
     def resorted_by(self, change: Change) -> Callable[[Pod], bool] | None:
         """Return the members of a group whose description changed."""
@@ -257,7 +263,7 @@ class ClusterTopologyPlacementGroup(GroupSort[ClusterTopologyPlacementGroupArgs]
             missing = 0  # how many of which group, is looked at below
         if len(pods) < missing:
             # Members come one by one: to look at all of them each time takes a second for 1,200.
-            return unschedulable(incomplete(spec))
+            return unschedulable(incomplete(spec, pods))
         known = self.handle.pods.get
         waiting = [pod for pod in pods if known(pod.metadata.uid) is None]
         if any(self.handle.is_preempting(pod.metadata.uid) for pod in waiting):
@@ -274,7 +280,7 @@ class ClusterTopologyPlacementGroup(GroupSort[ClusterTopologyPlacementGroupArgs]
         if spec.tree is not None:
             return _in_quorum(spec, spec.tree, able, standing)
         if len(able) < missing:
-            return unschedulable(incomplete(spec))
+            return unschedulable(incomplete(spec, pods))
         taken = able
         if not spec.is_minimum and len(able) > missing:
             taken = oldest(able)[:missing]  # and not the first to be heard of: lists go by name
@@ -293,11 +299,16 @@ class ClusterTopologyPlacementGroup(GroupSort[ClusterTopologyPlacementGroupArgs]
 
     def group_short(self, key: str, unbound: Collection[str]) -> str:
         """Return that a group must not begin: it needs more members by now than have a place."""
-        size = self._described.size_of(key)
-        placed = staying(self.handle, self._members.standing(key))
-        if len(placed) >= size or any(one.pod.metadata.uid not in unbound for one in placed):
+        # Asked before each bind: of a group that has begun the first that stands says enough.
+        if any(map(self._stays, self._others(key, unbound))):
             return ""
-        return f"the group {title(key)} needs {size} members by now, {len(placed)} have a place"
+        size, there = self._described.size_of(key), self._members.placed(key)
+        stay = sum(map(self._stays, there))
+        return (
+            f"the group {title(key)} needs {size} members by now, {stay} have a place"
+            if stay < size
+            else ""
+        )
 
     # The plan
 

@@ -32,6 +32,8 @@ from scheduler.state.resources import Amounts
 Offer: TypeAlias = tuple[dict[str, str], tuple[Placed, ...]] | Status | None
 # How often the solver is asked anew with what the filters taught.
 ROUNDS = 8
+# JobSet's other way of exclusive placement: nodes are labelled beforehand, and all pods made at once.
+PREPARED = "alpha.jobset.sigs.k8s.io/namespaced-job"
 Steps: TypeAlias = Generator[SolverCall, CallResult, Outcome]
 
 
@@ -162,9 +164,21 @@ def staying(handle: Handle, standing: Iterable[Placed]) -> list[Placed]:
     return [one for one in standing if not handle.is_leaving(one.pod.metadata.uid)]
 
 
-def incomplete(spec: GroupSpec) -> str:
-    """Return what is said of a group that has not the members it needs."""
-    return f"the group {spec.key} is not complete: it needs {spec.size} members"
+def incomplete(spec: GroupSpec, present: Sequence[Pod] = ()) -> str:
+    """Return what is said of a group that has not the members it needs, and why some never come."""
+    text = f"the group {spec.key} is not complete: it needs {spec.size} members"
+    for pod in present[:1]:
+        asked, by = pod.metadata.annotations, ""
+        if asked.exclusive_job and PREPARED not in (pod.spec.node_selector or ()):
+            by = "JobSet by the annotation alpha.jobset.sigs.k8s.io/exclusive-topology"
+        elif asked.exclusive_group:
+            by = "LeaderWorkerSet by the annotation leaderworkerset.sigs.k8s.io/exclusive-topology"
+        if by:
+            text += (
+                f"; {by} makes the others only when the first has a node, so that a gang of them never "
+                "starts: take it away, and give the group a rule or a topology key instead"
+            )
+    return text
 
 
 def awaits_room(room: GroupRoom, handle: Handle) -> bool:

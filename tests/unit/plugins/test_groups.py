@@ -93,6 +93,23 @@ def test_a_group_waits_until_all_members_are_there():
     assert "Waiting" == report(done).status
 
 
+@pytest.mark.parametrize("by", ["alpha.jobset", "leaderworkerset"])
+def test_a_gang_whose_pods_are_made_one_after_the_other_is_told_so(by):
+    """For exclusive topology the first pod has to have a node before the others are made: they never come."""
+    note = f"{by}.sigs.k8s.io/exclusive-topology"
+    leader = member("g-0", "g")
+    leader["metadata"]["annotations"] = {note: "rack"}
+    (pod,) = place(*tree(TWO_RACKS), group("g", 4), leader).pods
+    assert (
+        f"by the annotation {note} makes the others only when the first has a node" in pod.message
+    )
+
+    prepared = {"nodeSelector": {"alpha.jobset.sigs.k8s.io/namespaced-job": "default_g"}}
+    leader["spec"] |= prepared
+    (pod,) = place(*tree(TWO_RACKS), group("g", 4), leader).pods
+    assert ("never starts" in pod.message) == (by == "leaderworkerset")
+
+
 def test_members_without_a_description_wait_and_pods_without_a_group_do_not():
     """The gate is for pods with a group's label alone."""
     done = place(*tree(TWO_RACKS), *members("g", 1), member("alone"))

@@ -270,3 +270,103 @@ def test_a_group_of_a_live_cluster_stays_as_it_is():
     group["metadata"]["uid"] = "g"
     ((_, found),) = snapshot(group, priority_class("urgent", 50)).objects
     assert found.spec.priority is None
+
+
+ZONE = "topology.kubernetes.io/zone"
+
+
+def exclusive(kind, key, size, *, notes, **spec):
+    """Return a JobSet of two Jobs, or a LeaderWorkerSet of two groups, of so many pods, with annotations."""
+    meta = {"name": "x", "namespace": "default", "annotations": notes}
+    if kind == "JobSet":
+        job = {"parallelism": size, "completions": size, "completionMode": "Indexed"}
+        jobs = [{"name": "w", "replicas": 2, "template": {"spec": job | {"template": template()}}}]
+        return {
+            "apiVersion": "jobset.x-k8s.io/v1alpha2",
+            "kind": kind,
+            "metadata": meta,
+            "spec": {"replicatedJobs": jobs},
+        }
+    return {
+        "apiVersion": "leaderworkerset.x-k8s.io/v1",
+        "kind": kind,
+        "metadata": meta,
+        "spec": {
+            "replicas": 2,
+            "leaderWorkerTemplate": {"size": size, "workerTemplate": template(), **key},
+            **spec,
+        },
+    }
+
+
+def zones(count, cpus):
+    """Return nodes of two CPUs each, so many CPUs in each zone."""
+    return [
+        node(f"n{zone}-{at}", cpu="2", labels={ZONE: f"z{zone}", "kubernetes.io/hostname": "h"})
+        for zone in range(count)
+        for at in range(cpus // 2)
+    ]
+
+
+JOBSET_NOTE = "alpha.jobset.sigs.k8s.io/exclusive-topology"
+LWS_NOTE = "leaderworkerset.sigs.k8s.io/exclusive-topology"
+
+
+@pytest.mark.parametrize(
+    "made",
+    [
+        exclusive("JobSet", {}, 3, notes={JOBSET_NOTE: ZONE}),
+        exclusive("LeaderWorkerSet", {}, 3, notes={LWS_NOTE: ZONE}),
+        exclusive(
+            "LeaderWorkerSet", {}, 3, notes={},
+            groupPlacementPolicy={"type": "Exclusive", "topologyKey": ZONE},
+        ),
+    ],
+)  # fmt: skip
+def test_exclusive_topology_gives_each_job_or_group_a_unit_of_its_own(made):
+    """As many are placed as there are units, each within one; others may share the unit."""
+    stranger = pod("stranger", requests={"cpu": "1"})
+    for count in (1, 2, 3):
+        simulation = place(*zones(count, 4), given=[made, stranger])
+        where: dict[str, set[str]] = {}
+        for one in simulation.pods:
+            if one.node and one.name != "stranger":
+                # x-w-0-1 is of x-w-0, x-0-1 and its leader x-0 are of x-0.
+                parts = one.name.split("-")
+                group = "-".join(parts[:3] if parts[1] == "w" else parts[:2])
+                where.setdefault(group, set()).add(one.node[:2])
+        assert all(len(units) == 1 for units in where.values()), where
+        assert min(count, 2) == len(where) == len(set.union(*where.values())), where
+
+
+def test_exclusive_topology_by_labels_of_nodes():
+    """With the other annotation a Job waits for nodes with its name, and bears their taint."""
+    notes = {JOBSET_NOTE: ZONE, "alpha.jobset.sigs.k8s.io/node-selector": "true"}
+    for one in snapshot(exclusive("JobSet", {}, 1, notes=notes)).unbound:
+        job = one.metadata.name.rsplit("-", 1)[0]
+        wanted = {"alpha.jobset.sigs.k8s.io/namespaced-job": f"default_{job}"}
+        assert wanted == one.spec.node_selector
+        assert ["alpha.jobset.sigs.k8s.io/no-schedule"] == [t.key for t in one.spec.tolerations]
+        assert one.spec.affinity is None
+
+
+@pytest.mark.parametrize(
+    ("size", "each", "kind", "numbers"),
+    [
+        (4, 2, "LeaderWorker", "0011"),
+        (5, 2, "LeaderWorker", "00011"),
+        (5, 2, "LeaderExcluded", " 0011"),
+    ],
+)
+def test_parts_of_a_group_have_units_of_their_own(size, each, kind, numbers):
+    """The leader belongs to the first part, or to none."""
+    policy = {"subGroupPolicy": {"subGroupSize": each, "subGroupPolicyType": kind}}
+    notes = {"leaderworkerset.sigs.k8s.io/subgroup-exclusive-topology": ZONE}
+    made = exclusive("LeaderWorkerSet", policy, size, notes=notes)
+    found = snapshot(made).unbound[:size]
+    label = "leaderworkerset.sigs.k8s.io/subgroup-index"
+    assert list(numbers) == [one.metadata.labels.get(label, " ") for one in found]
+    keys = {one.metadata.labels.get("leaderworkerset.sigs.k8s.io/subgroup-key") for one in found}
+    assert len({*numbers}) == len(keys)
+    held = [one.spec.affinity is not None for one in found]
+    assert [number != " " for number in numbers] == held

@@ -1,0 +1,125 @@
+"""Gangs that want a rack of their own, in the words that JobSet and LeaderWorkerSet write: placed exactly when one is there.
+
+Every pod of a Job has to be near those of its Job and away from those of all others, by the labels that say
+whose it is. Random small clusters go through `simulate` and are held against looking at every rack.
+"""
+
+from random import Random
+from typing import Any
+
+import pytest
+
+from scheduler.testing import node
+from tests.unit.whatif.asking import place, pod
+
+BATCH = 20
+RACK, JOB = "example.com/rack", "jobset.sigs.k8s.io/job-key"
+COSCHEDULING, WORKLOAD = "scheduling.x-k8s.io/v1alpha1", "scheduling.k8s.io/v1alpha2"
+
+
+def rules(job: str) -> dict[str, Any]:
+    """Return the affinity of a pod of this Job."""
+    required = "requiredDuringSchedulingIgnoredDuringExecution"
+    same = {"key": JOB, "operator": "In", "values": [job]}
+    others = [{"key": JOB, "operator": "Exists"}, same | {"operator": "NotIn"}]
+    return {
+        kind: {
+            required: [
+                {
+                    "topologyKey": RACK,
+                    "labelSelector": {"matchExpressions": expressions},
+                    "namespaceSelector": {},
+                }
+            ]
+        }
+        for kind, expressions in (("podAffinity", [same]), ("podAntiAffinity", others))
+    }
+
+
+def member(name: str, job: str, source: str, on: str = "", cpu: int = 1) -> dict[str, Any]:
+    """Return a pod of a Job, of a group of the same name, on a node or pending."""
+    spec: dict[str, Any] = {"affinity": rules(job)} | ({"nodeName": on} if on else {})
+    labels = {JOB: job}
+    if source == COSCHEDULING:
+        labels["scheduling.x-k8s.io/pod-group"] = job
+    elif source == WORKLOAD:
+        spec["schedulingGroup"] = {"podGroupName": job}
+    made: dict[str, Any] = pod(name, labels=labels, requests={"cpu": str(cpu)}, spec=spec)
+    return made
+
+
+def holds(room: list[int], large: int, small: int) -> bool:
+    """Whether so many pods of two CPUs, and so many of one, fit on nodes with so many CPUs each."""
+    return sum(cpus // 2 for cpus in room) >= large and sum(room) >= 2 * large + small
+
+
+def check(seed: int, *, unlike: bool = False) -> int:
+    """Judge one cluster; return how many gangs were placed. Where members are `unlike` the first asks for more."""
+    rng = Random(f"exclusive {seed}")
+    racks = [f"r{at}" for at in range(rng.randint(1, 3))]
+    room = {(rack, at): rng.randint(1, 3) for rack in racks for at in range(rng.randint(1, 2))}
+    objects = [
+        node(f"{rack}-{at}", cpu=str(cpus), labels={RACK: rack})
+        for (rack, at), cpus in room.items()
+    ]
+    taken: set[str] = set()
+    for number in range(rng.randint(0, 2)):
+        (rack, at), cpus = rng.choice(sorted(room.items()))
+        if cpus:
+            room[rack, at] -= 1
+            if rng.random() < 0.6 and rack not in taken:
+                taken.add(rack)
+                objects.append(member(f"old-{number}", f"old-{number}", "", f"{rack}-{at}"))
+            else:
+                spec = {"nodeName": f"{rack}-{at}"}
+                objects.append(pod(f"any-{number}", requests={"cpu": "1"}, spec=spec))
+    gangs = {f"job-{at}": rng.randint(1, 4) for at in range(rng.randint(1, 2))}
+    source = rng.choice((COSCHEDULING, WORKLOAD))
+    pending = []
+    for job, size in gangs.items():
+        policy = {"schedulingPolicy": {"gang": {"minCount": size}}}
+        said: dict[str, Any] = {"minMember": size} if source == COSCHEDULING else policy
+        meta = {"name": job, "namespace": "default"}
+        objects.append({"apiVersion": source, "kind": "PodGroup", "metadata": meta, "spec": said})
+        pending += [
+            member(f"{job}-{at}", job, source, cpu=1 + (unlike and not at)) for at in range(size)
+        ]
+    where: dict[str, list[str]] = {job: [] for job in gangs}
+    for one in place(*objects, given=pending).pods:
+        if one.node:
+            where[one.name.rpartition("-")[0]].append(one.node.partition("-")[0])
+    used: set[str] = set()
+    for job, nodes in where.items():
+        assert len(nodes) in (0, gangs[job]), (seed, where)
+        assert len({*nodes}) <= 1, (seed, where)
+        assert not {*nodes} & (taken | used), (seed, where)
+        used |= {*nodes}
+    for rack in racks:
+        if rack not in taken | used:
+            free = [cpus for (there, _), cpus in room.items() if there == rack]
+            for job, size in gangs.items():
+                fits = holds(free, unlike, size - unlike)
+                assert where[job] or not fits, (seed, job, where, room)
+    return len(used)
+
+
+def batches(default, full):
+    """Return parameters for numbered batches; those beyond the default ones are long."""
+    return [
+        pytest.param(n, marks=() if n < default // BATCH else pytest.mark.long)
+        for n in range(full // BATCH)
+    ]
+
+
+@pytest.mark.parametrize("unlike", [False, True])
+@pytest.mark.parametrize("batch", batches(60, 1000))
+def test_each_gang_has_a_rack_of_its_own_or_waits(batch, unlike):
+    """All of it in one rack without pods of others; it waits only if no such rack has room."""
+    for seed in range(batch * BATCH, (batch + 1) * BATCH):
+        check(seed, unlike=unlike)
+
+
+def test_the_clusters_are_worth_judging():
+    """In some of them a gang waits, in others two are placed."""
+    placed = [check(seed) for seed in range(20)]
+    assert {0, 1, 2} <= {*placed}
