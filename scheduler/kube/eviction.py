@@ -66,7 +66,8 @@ class Evictor:
         finally:
             unit.left -= 1
             if not unit.left:
-                del self._units[effect.unit]
+                # Who was fenced has forgotten all units, while some of their victims come to an end.
+                self._units.pop(effect.unit, None)
 
     def forget(self) -> None:
         """Forget the units of which some were dropped before their turn came."""

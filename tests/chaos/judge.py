@@ -14,7 +14,7 @@ import aiohttp
 from tests.apiserver.patience import pause
 from tests.real.api import Api, ApiError
 from tests.real.audit import Audit, binds_per_pod
-from tests.world.audit import POD_GROUP
+from tests.world.grouproom import POD_GROUP
 from tests.world.history import History
 
 Object = dict[str, Any]

@@ -16,7 +16,7 @@ from tests.apiserver.patience import pause, until
 from tests.real.api import Api
 from tests.real.background import background
 from tests.real.troubled import Replica, replica
-from tests.world.audit import POD_GROUP
+from tests.world.grouproom import POD_GROUP
 from tests.world.history import History
 
 pytestmark = [pytest.mark.real, pytest.mark.timeout(300)]

@@ -85,8 +85,9 @@ BUGS: Final = (
     # Watches
     Bug("decisions go on while a lost list is listed anew", _WATCH,
         "            self._emit(Behind(self.kind.kind))\n", "            pass\n"),
-    Bug("a kind that is required may be missing", _WATCH,
-        "if self.kind.required or why.code not in (403, 404):", "if why.code not in (403, 404):"),
+    Bug("one 404 proves that a kind is not offered", _WATCH,
+        "        if self.kind.required or why.code not in (403, 404):\n            return False\n",
+        "        if why.code != 403:\n            return why.code == 404\n"),
     Bug("one 403 proves that a kind may not be listed", _WATCH,
         "return self._lists == 0 and await self._is_denied()", "return self._lists == 0"),
     Bug("a watch that falls silent is never given up", _WATCH,

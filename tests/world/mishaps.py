@@ -11,7 +11,7 @@ from random import Random
 import pytest
 
 from scheduler.sandbox.kinds.kinds import CUSTOMRESOURCEDEFINITIONS, NODES
-from tests.world.audit import POD_GROUP
+from tests.world.grouproom import POD_GROUP
 from tests.world.replica import Replica
 from tests.world.world import POD_GROUPS, Object, World
 
@@ -80,7 +80,9 @@ class Mishaps:
         """A pod may be scheduled from now on."""
         if self._gated:
             name = self._gated.pop(self.dice.randrange(len(self._gated)))
-            self.world.outside.change(f"{PODS_PATH}/{name}", {"spec": {"schedulingGates": None}})
+            if self.world.outside.get(f"{PODS_PATH}/{name}") is not None:
+                patch = {"spec": {"schedulingGates": None}}
+                self.world.outside.change(f"{PODS_PATH}/{name}", patch)
 
     async def nonsense(self) -> None:
         """Somebody asks for what nobody can have, alone and as a group of absurd size."""

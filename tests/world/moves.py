@@ -9,7 +9,8 @@ import pytest
 from scheduler.kube.api import Response
 from scheduler.sandbox.kinds.kinds import NODES
 from tests.unit.kube.memoryapi import UNSENT, Accident
-from tests.world.audit import POD_GROUP, PROTECTED
+from tests.world.audit import PROTECTED
+from tests.world.grouproom import POD_GROUP
 from tests.world.mishaps import PODS_PATH
 from tests.world.stages import Stages
 from tests.world.world import World
@@ -87,9 +88,9 @@ class Play(Stages):
             (self.namesakes, 2), (self.namesake_of_a_victim, 1), (self.lose_lease, 1),
             (self.urgent_gang, 2), (self.piecemeal, 1), (self.rival, 1), (self.just_then, 2),
             (self.blind, 2), (self.complete, 1), (self.calm, 1), (self.usurp, 2), (self.ghost, 2),
-            (self.shrink, 1), (self.half_bound, 2), (self.succeed, 1), (self.retire, 1),
+            (self.shrink, 1), (self.half_bound, 2), (self.succeed, 1), (self.retire, 2),
             (self.lose_list, 1), (self.stand_still, 2), (self.mute, 1), (self.look_alike, 1),
-            (self.late_receipts, 1),
+            (self.late_receipts, 1), (self.missed, 1), (self.bully, 1), (self.just_in_time, 2),
         )  # fmt: skip
 
     async def move(self) -> None:

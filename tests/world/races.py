@@ -9,7 +9,8 @@ import pytest
 
 from scheduler.kube.api import Response
 from tests.unit.kube.memoryapi import LOST, Accident, Flow
-from tests.world.audit import POD_GROUP, PROTECTED
+from tests.world.audit import PROTECTED
+from tests.world.grouproom import POD_GROUP
 from tests.world.mishaps import PODS_PATH, Mishaps
 from tests.world.replica import Replica
 

@@ -13,6 +13,7 @@ import pytest
 
 from scheduler.kube.api import Response
 from tests.unit.kube.memoryapi import LOST, Accident, Flow
+from tests.world.grouproom import at_most, members
 from tests.world.laws import Breach, Law
 from tests.world.mishaps import PODS_PATH
 from tests.world.races import BUSY, FORBIDDEN, NO_QUORUM, URGENT, Races
@@ -61,13 +62,16 @@ class Stages(Races):
             self.world.refusals[BINDINGS] = self.dice.choice(
                 ((FORBIDDEN,) * 5 + (DOWN,), (FORBIDDEN,) * 4 + (TOLD_LATE, DOWN), (BUSY, DOWN))
             )
-            self._gang("1")
+            group = self._gang("1")
             await self.world.pass_time(self.dice.choice((0.5, 2.5)))
+            spec = self.dice.choice((URGENT, {}))
             for _ in range(4):
-                self.world.pod(self._named("u"), "1", spec=URGENT)
+                self.world.pod(self._named("u"), "1", spec=spec)
             await self.world.pass_time(self.dice.choice((0.5, 3.0, 12.0)))
             self.world.refusals.clear()
-            await self.world.pass_time(15)
+            await self.world.pass_time(25)
+            if not spec:
+                self._whole(group)
 
     async def ghost(self) -> None:
         """Binds are on their way for long after their senders were told nothing, and others come for the room."""
@@ -81,11 +85,14 @@ class Stages(Races):
             names = [self._named("h") for _ in range(2)]
             for name in names:
                 self.world.pod(name, "1")
-            await self.world.pass_time(self.dice.choice((0.5, 1.5)))
-            self.hold_up()
-            await self.world.pass_time(1)
+            await self.world.pass_time(self.dice.choice((0.1, 0.4, 0.8)))
+            for name in names if self.dice.random() < 0.5 else ():
+                patch = {"metadata": {"labels": {"seen": "twice"}}}
+                self.world.outside.change(f"{PODS_PATH}/{name}", patch)
             for _ in range(2):
-                self.world.pod(self._named("r"), "1", spec=self.dice.choice(({}, URGENT)))
+                self.world.pod(self._named("r"), "1", spec=self.dice.choice(({}, {}, URGENT)))
+            await self.world.pass_time(self.dice.choice((0.1, 0.8, 1.5)))
+            self.hold_up()
             await self.world.pass_time(self.dice.choice((3.0, 11.0)))
             self._see_again(blind)
 
@@ -114,7 +121,7 @@ class Stages(Races):
             if self.dice.random() < 0.5:
                 self.world.refusals[BINDINGS] = (FORBIDDEN, TOLD_LATE)
             leader.wiring.writes_left = self.dice.randint(2, 20)
-            self._gang("1")
+            group = self._gang("1")
             for _ in range(3):
                 self.world.pod(self._named("w"), "2")
             await self.world.pass_time(3)
@@ -122,6 +129,7 @@ class Stages(Races):
             self.world.refusals.clear()
             await self.world.revive()
             await self.world.pass_time(40)
+            self._whole(group)
 
     async def succeed(self) -> None:
         """A standby that has been told nothing for a while leads all at once."""
@@ -147,7 +155,7 @@ class Stages(Races):
             leader = self._leader()
             if leader is None:
                 return
-            leader.wiring.late = {"/binding": self.dice.choice((3.0, 12.0, 18.0))}
+            leader.wiring.late = {"/binding": self.dice.choice((3.0, 13.0, 18.0))}
             for _ in range(4):
                 self.world.pod(self._named("e"), "1")
             await self.world.pass_time(self.dice.choice((0.2, 2.0)))
@@ -232,16 +240,61 @@ class Stages(Races):
             self.world.pod(self._named("u"), "2", spec=URGENT)
             await self.world.pass_time(8)
 
+    async def missed(self) -> None:
+        """Pods go while nobody is told, and the server forgets that they were there."""
+        blind = self._blinded("/api/v1/pods")
+        for pod in self._bound(4):
+            self._end(pod)
+        await self.world.pass_time(0.2)
+        self.world.store.forget_history()
+        for flow in blind:
+            flow.cut()
+        await self.world.pass_time(5)
+
+    async def bully(self) -> None:
+        """An urgent pod needs the room of one member of a group that fills what there is."""
+        async with self.crowded(8000):
+            group = self._gang("1")
+            await self.world.pass_time(5)
+            self.world.pod(self._named("u"), "1", spec=URGENT)
+            await self.world.pass_time(self.dice.choice((5.0, 12.0)))
+            self._whole(group)
+
+    async def just_in_time(self) -> None:
+        """The room that a group lacks comes while it is being decided, and nothing happens after that."""
+        async with self.crowded(7000):
+            others = self._bound(1)
+            group = self._gang("1")
+            await self.world.pass_time(self.dice.choice((0.003, 0.008, 0.1, 0.5)))
+            for pod in others:
+                self._end(pod)
+            for _ in range(int(PROMPT_S)):
+                pods = self.world.pods()
+                is_bound = all(one["spec"].get("nodeName") for one in members(pods, group))
+                may_be = at_most(self.world.history, pods, group) >= 8
+                if is_bound or not may_be or not self._is_led():
+                    return
+                await self.world.pass_time(1)
+            what = f"{group} fits and is not bound in {PROMPT_S:.0f} s"
+            self.world.history.broken.append(Breach(Law.LIVENESS, self.world.clock.now(), what))
+
     # What they are made of
 
     def _named(self, letter: str) -> str:
         self._number += 1
         return f"{letter}{self._number}"
 
-    def _gang(self, cpu: str) -> None:
+    def _gang(self, cpu: str) -> str:
         name = self._named("g")
         self.groups[name] = 8
         self.world.gang(name, 8, cpu)
+        return name
+
+    def _whole(self, group: str) -> None:
+        """Have it noted when a group is in part though nothing has kept it from being whole for a while."""
+        if self._is_led() and self.world.partial({group: 8}):
+            what = f"{group} is in part, and its room is there"
+            self.world.history.broken.append(Breach(Law.WHOLE, self.world.clock.now(), what))
 
     async def _arrive(self, pods: int) -> None:
         for _ in range(pods):

@@ -1,10 +1,11 @@
 """Evictions of whole groups that something stands in the way of: all go, or none."""
 
 import pytest
+from structlog.testing import capture_logs
 
 from scheduler.kube.api import Response
 from tests.unit.kube.memoryapi import LOST, Accident
-from tests.world.audit import POD_GROUP
+from tests.world.grouproom import POD_GROUP
 from tests.world.mishaps import PODS_PATH
 from tests.world.races import URGENT
 from tests.world.world import World
@@ -85,3 +86,24 @@ async def test_who_leads_next_finishes_the_eviction_of_a_group():
 
     assert [] == world.history.broken
     assert [] == world.unbound()
+
+
+async def test_who_loses_the_lease_in_the_midst_of_an_eviction_ends_without_a_fault():
+    """The fence is shut while victims wait for one another: nothing is sent any more, and nothing fails."""
+    world = await occupied(4, replicas=2)
+    async with world.running(0):
+        (leader,) = (one for one in world.replicas if one.number == world.audit.holder)
+        refused = Accident(Response(500, reason="InternalError", message="no quorum"))
+        leader.wiring.late = {"/status": 3.0}
+        leader.wiring.accident = lambda _, path: refused if "/leases/" in path else None
+        await world.pass_time(5)
+        for number in range(6):
+            world.pod(f"urgent-{number}", spec=URGENT)
+            await world.pass_time(1)
+        with capture_logs() as entries:
+            await world.until(lambda: leader.task is not None and leader.task.done(), 60)
+        await world.revive()
+        await world.until(lambda: not world.unbound(), 120)
+
+    assert [] == world.history.broken
+    assert [] == [one for one in entries if one["event"] == "an effect failed"]

@@ -4,7 +4,8 @@ import pytest
 
 from scheduler.kube.api import Response
 from tests.unit.kube.memoryapi import Accident
-from tests.world.audit import POD_GROUP, PROTECTED
+from tests.world.audit import PROTECTED
+from tests.world.grouproom import POD_GROUP
 from tests.world.world import World
 
 pytestmark = pytest.mark.looptime

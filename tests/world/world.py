@@ -20,7 +20,8 @@ from scheduler.config import Loaded, default_config
 from scheduler.sandbox.kinds.kinds import PODS
 from scheduler.sandbox.start import new_store
 from tests.unit.kube.memoryapi import LoopClock
-from tests.world.audit import POD_GROUP, PROTECTED, UNDER_WAY_S, Audit
+from tests.world.audit import PROTECTED, UNDER_WAY_S, Audit
+from tests.world.grouproom import POD_GROUP, at_most, members
 from tests.world.history import History
 from tests.world.laws import Breach, BrokenError, Law
 from tests.world.network import Wiring
@@ -214,8 +215,10 @@ class World:
         return sorted(pod["metadata"]["name"] for pod in pods if not pod["spec"].get("nodeName"))
 
     def remove_pod(self, name: str, namespace: str = "default") -> None:
-        """Take a pod away at once."""
-        self.outside.remove(f"/api/v1/namespaces/{namespace}/pods/{name}")
+        """Take a pod away at once, if it is still there."""
+        path = f"/api/v1/namespaces/{namespace}/pods/{name}"
+        if self.outside.get(path) is not None:
+            self.outside.remove(path)
 
     def protect(self) -> None:
         """Add a budget that lets none of its pods go, and a class of pods that may take their place."""
@@ -230,6 +233,12 @@ class World:
         pods = self.pods()
         if self.partial(groups):
             return False
+        bound = {held for held in self.history.held if held in pods}
+        for name, size in groups.items():
+            mine = members(pods, name)
+            is_open = len(mine) >= size and not any(one["metadata"]["uid"] in bound for one in mine)
+            if is_open and at_most(self.history, pods, name) >= size:
+                return False
         waiting = [
             pod
             for pod in pods.values()
@@ -240,6 +249,17 @@ class World:
             return False
         urgent = (pod for pod in waiting if pod["spec"].get("priority", 0) > 0)
         return not any(next(self.audit.without_budgets(pod), "") for pod in urgent)
+
+    def idle(self) -> list[Breach]:
+        """Return which processes that have never led have something under way."""
+        found = []
+        for one in self.replicas:
+            engine = one.daemon.engine
+            has_led = self.audit.has_led(one.number) or engine.is_leading
+            if not has_led and (len(engine.bindings) or len(engine.preemptions)):
+                what = f"{one.number} has never led, and has binds or evictions under way"
+                found.append(Breach(Law.ONE, self.clock.now(), what))
+        return found
 
     def unlike(self) -> list[Breach]:
         """Return what is not as it must be at rest: words on waiting pods, books of who leads, work left over."""

@@ -1,0 +1,39 @@
+"""Whether a group can be whole where it is: the members that are bound, and those that there is room for."""
+
+from tests.world.history import History, Object, requests_of
+
+POD_GROUP = "scheduling.x-k8s.io/pod-group"
+
+
+def members(pods: dict[str, Object], group: str) -> list[Object]:
+    """Return the members of a group that are there to stay."""
+    return [
+        pod
+        for pod in pods.values()
+        if (pod["metadata"].get("labels") or {}).get(POD_GROUP) == group
+        and "deletionTimestamp" not in pod["metadata"]
+        and not pod["spec"].get("schedulingGates")
+    ]
+
+
+def at_most(history: History, pods: dict[str, Object], group: str) -> int:
+    """Return how many members stand, or could: the nodes are filled one after the other, largest members first.
+
+    Members are mostly alike; where they are not this is less than what an exact answer would be.
+    """
+    mine = members(pods, group)
+    bound = sum(bool(pod["spec"].get("nodeName")) for pod in mine)
+    wanted = [requests_of(pod["spec"]) for pod in mine if not pod["spec"].get("nodeName")]
+    wanted.sort(key=lambda one: one.get("cpu", 0), reverse=True)
+    for name, node in history.nodes.items():
+        if node.is_closed:
+            continue
+        used = history.used(name)
+        free = {r: offered - used.get(r, 0) for r, offered in node.allocatable.items()}
+        for one in list(wanted):
+            if all(free.get(resource, 0) >= amount for resource, amount in one.items()):
+                wanted.remove(one)
+                bound += 1
+                for resource, amount in one.items():
+                    free[resource] -= amount
+    return bound
