@@ -165,5 +165,5 @@ BUGS: Final = (
     Bug("members of whole groups are evicted one by one", "scheduler/plugins/groups/plugin.py",
         "Mode.ALL if is_whole else Mode.SINGLE", "Mode.SINGLE"),
     Bug("a group is decided with whoever is there", "scheduler/plugins/groups/plugin.py",
-        "        if len(able) < missing:\n            return unschedulable(incomplete(spec))\n", ""),
+        "        if len(able) < missing:\n            return unschedulable(incomplete(spec, pods))\n", ""),
 )  # fmt: skip

@@ -34,7 +34,7 @@ from scheduler.plugins.groups import past, quorum, trees
 from scheduler.plugins.groups.args import ClusterTopologyPlacementGroupArgs
 from scheduler.plugins.groups.deciding import Decider
 from scheduler.plugins.groups.describing import Descriptions
-from scheduler.plugins.groups.group import LARGEST_GROUP, GroupSpec, Node
+from scheduler.plugins.groups.group import LARGEST_GROUP
 from scheduler.plugins.groups.life import Record
 from scheduler.plugins.groups.members import GroupMembers
 from scheduler.plugins.groups.placement import oldest
@@ -71,26 +71,6 @@ def _is_used(claim: ResourceClaim | None, pod: Pod) -> bool:
             for owner in claim.metadata.owner_references
         )
     )
-
-
-def _in_quorum(
-    spec: GroupSpec, tree: Node, able: Sequence[Pod], standing: Sequence[Placed]
-) -> tuple[str, ...] | Status:
-    """Return the members of groups that can take part in a placement of a tree, or who lacks whom."""
-    begun = Counter(sources.group_of(one.pod) for one in standing)
-    by_group: dict[str, list[str]] = {}
-    for pod in able:
-        by_group.setdefault(sources.group_of(pod), []).append(pod.metadata.uid)
-    there = begun + Counter({key: len(uids) for key, uids in by_group.items()})
-    taken: list[str] = []
-    for key in quorum.taking_part(tree, there, begun):
-        own = by_group.get(key, ())
-        if len(taken) + len(own) <= LARGEST_GROUP:
-            taken += own
-    if taken:
-        return tuple(taken)
-    text = f"the group {spec.key} is not complete: {quorum.lacking(tree, there)}"
-    return unschedulable(text)
 
 
 class _Answer:
@@ -278,7 +258,7 @@ class ClusterTopologyPlacementGroup(GroupSort[ClusterTopologyPlacementGroupArgs]
             return unschedulable(f"the group {name} has all its {spec.size} members")
         able = [pod for pod in waiting if not pod.is_terminating and not sources.dispute(pod)]
         if spec.tree is not None:
-            return _in_quorum(spec, spec.tree, able, standing)
+            return quorum.wanted(spec, spec.tree, able, standing)
         if len(able) < missing:
             return unschedulable(incomplete(spec, pods))
         taken = able

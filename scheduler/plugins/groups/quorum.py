@@ -6,9 +6,34 @@ begun: groups in it come one by one. Pure; called at the gate.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Mapping, Sequence
 
-from scheduler.plugins.groups.group import Node
+from scheduler.framework.status import Status, unschedulable
+from scheduler.objects.pod import Pod
+from scheduler.plugins.groups.group import LARGEST_GROUP, GroupSpec, Node
+from scheduler.plugins.groups.sources import registry as sources
+from scheduler.state.podindex import Placed
+
+
+def wanted(
+    spec: GroupSpec, tree: Node, able: Sequence[Pod], standing: Sequence[Placed]
+) -> tuple[str, ...] | Status:
+    """Return the members of groups that can take part in a placement of a tree, or who lacks whom."""
+    begun = Counter(sources.group_of(one.pod) for one in standing)
+    by_group: dict[str, list[str]] = {}
+    for pod in able:
+        by_group.setdefault(sources.group_of(pod), []).append(pod.metadata.uid)
+    there = begun + Counter({key: len(uids) for key, uids in by_group.items()})
+    taken: list[str] = []
+    for key in taking_part(tree, there, begun):
+        own = by_group.get(key, ())
+        if len(taken) + len(own) <= LARGEST_GROUP:
+            taken += own
+    if taken:
+        return tuple(taken)
+    text = f"the group {spec.key} is not complete: {lacking(tree, there)}"
+    return unschedulable(text)
 
 
 def taking_part(node: Node, there: Mapping[str, int], standing: Mapping[str, int]) -> list[str]:
