@@ -173,11 +173,23 @@ class Attempts:
         self._intake.announce(self.cluster.assume(pod, decision.node), now)
         if promised not in ("", decision.node):
             self._intake.announce(room_freed(pod), now)
+        self.outrun(pod, decision.node, now)
 
         # and reserve, 7 permit; the binding follows as soon as nobody holds the pod
         in_flight = InFlight(queued, attempt.cycle, attempt.runner, attempt.states, decision.node)
         in_flight.started_s = started_s
         self._bindings.begin(in_flight, now)
+
+    def outrun(self, pod: Pod, node: str, now: float) -> None:
+        """Let those be tried again who are promised room on a node that a more important pod takes.
+
+        There may be none for them any more, and as long as they are promised it nobody gets it who may not evict.
+        """
+        promised = self._nominations.on(node)
+        if promised:
+            rank = self._nominations.priority_among((pod,))
+            lower = [u for u, one in promised.items() if self._nominations.priority_of(one) < rank]
+            self._queues.activate(lower, now)
 
     def _skipped(self, queued: QueuedPod, now: float) -> None:
         """Let a pod go that is being deleted."""

@@ -45,6 +45,7 @@ class GroupSteps(msgspec.Struct, frozen=True):
         promised = self.nominations.drop(member.uid)
         if promised not in ("", member.node):
             self.intake.announce(room_freed(member.queued.pod), now)
+        self.attempts.outrun(member.queued.pod, member.node, now)
         self.bindings.enter(member)
 
     def carry_out(self, member: InFlight, nodes: int, hold: tuple[str, float], now: float) -> None:
