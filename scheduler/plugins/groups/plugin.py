@@ -8,7 +8,7 @@ single members at the other points.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 from scheduler.base.arrays import IntColumn
@@ -41,7 +41,7 @@ from scheduler.plugins.groups.placement import oldest
 from scheduler.plugins.groups.sources import registry as sources
 from scheduler.plugins.groups.sources.workload import COMPOSITE_PREFIX
 from scheduler.plugins.groups.statuswriter import GroupStatusWriter
-from scheduler.plugins.groups.task import Steps, incomplete, staying
+from scheduler.plugins.groups.task import Steps, beside, incomplete, short, staying
 from scheduler.plugins.groups.topology import Topology
 from scheduler.plugins.groupsort import GroupSort, Key, Queued
 from scheduler.state.change import Change
@@ -157,15 +157,8 @@ class ClusterTopologyPlacementGroup(GroupSort[ClusterTopologyPlacementGroupArgs]
         if spec is None:
             return True
         tried = {pod.metadata.uid for pod in pods}  # put on nodes to see whether all of them fit
-        standing = sum(map(self._stays, self._others(key, tried)))
+        standing = sum(1 for _ in beside(self.handle, self._members.placed(key), tried))
         return self._decider.may_ever_evict(spec, pods, standing)
-
-    def _others(self, key: str, uids: Collection[str]) -> Iterator[Placed]:
-        """Yield the members on nodes that are not among these."""
-        return (one for one in self._members.placed(key) if one.pod.metadata.uid not in uids)
-
-    def _stays(self, one: Placed) -> bool:
-        return not one.pod.is_terminating and not self.handle.is_leaving(one.pod.metadata.uid)
 
     def resorted_by(self, change: Change) -> Callable[[Pod], bool] | None:
         """Return the members of a group whose description changed."""
@@ -279,16 +272,8 @@ class ClusterTopologyPlacementGroup(GroupSort[ClusterTopologyPlacementGroupArgs]
 
     def group_short(self, key: str, unbound: Collection[str]) -> str:
         """Return that a group must not begin: it needs more members by now than have a place."""
-        # Asked before each bind: of a group that has begun the first that stands says enough.
-        if any(map(self._stays, self._others(key, unbound))):
-            return ""
-        size, there = self._described.size_of(key), self._members.placed(key)
-        stay = sum(map(self._stays, there))
-        return (
-            f"the group {title(key)} needs {size} members by now, {stay} have a place"
-            if stay < size
-            else ""
-        )
+        size, placed = self._described.size_of(key), self._members.placed(key)
+        return short(self.handle, title(key), size, placed, unbound)
 
     # The plan
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterable, Mapping, Sequence
+from collections.abc import Collection, Generator, Iterable, Iterator, Mapping, Sequence
 from typing import TypeAlias
 
 import msgspec
@@ -162,6 +162,31 @@ def leaving(handle: Handle, uids: Iterable[str]) -> frozenset[str]:
 def staying(handle: Handle, standing: Iterable[Placed]) -> list[Placed]:
     """Return who of these stays: not those whose eviction is confirmed and who are still to be seen."""
     return [one for one in standing if not handle.is_leaving(one.pod.metadata.uid)]
+
+
+def beside(
+    handle: Handle, placed: Iterable[Placed], uids: Collection[str] = ()
+) -> Iterator[Placed]:
+    """Yield who stays of members on nodes, but for those with these uids."""
+    for one in placed:
+        uid = one.pod.metadata.uid
+        if uid not in uids and not one.pod.is_terminating and not handle.is_leaving(uid):
+            yield one
+
+
+def short(
+    handle: Handle, name: str, size: int, placed: Sequence[Placed], unbound: Collection[str]
+) -> str:
+    """Return that a group with these members on nodes must not begin, an empty text if it may or has begun.
+
+    Asked before each bind: of a group that has begun, the first that stands says enough.
+    """
+    if next(beside(handle, placed, unbound), None) is not None:
+        return ""
+    stay = sum(1 for _ in beside(handle, placed))
+    return (
+        f"the group {name} needs {size} members by now, {stay} have a place" if stay < size else ""
+    )
 
 
 def incomplete(spec: GroupSpec, present: Sequence[Pod] = ()) -> str:
