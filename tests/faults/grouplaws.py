@@ -237,7 +237,9 @@ class Lives(Killer):
         group = group_of(self._placed(effect))
         said = self._known(group) if group else None
         is_refused = self.api.placed.get(effect.uid, ("", True))[1]
-        if said is None or is_refused or any(one.spec.node_name for one in self.members(group)):
+        # One that has gone may still be known as bound: then it has begun, as far as anybody could know.
+        known = [*self.members(group), *self._on_nodes(group)]
+        if said is None or is_refused or any(one.spec.node_name for one in known):
             return
         # Who is to be evicted is bound all the same when the two were decided at once: all go then.
         there = len(self._on_nodes(group))
