@@ -79,7 +79,7 @@ world: $(DEV) ## the whole daemon in simulated worlds with faults (MINUTES=1000 
 	@$(BIN)/python -m tests.world.run $(if $(CPU_SECONDS),--cpu-seconds $(CPU_SECONDS),--minutes $(or $(MINUTES),1000)) \
 	  $(if $(SEED),--seed $(SEED)) $(ARGS)
 
-hunt: $(DEV) ## let the world find each hand-made bug by itself (ARGS="--only TEXT --cpu-seconds 60")
+hunt: $(DEV) ## let the world find each hand-made bug by itself (ARGS="--only TEXT --minutes 200")
 	@$(BIN)/python -m tests.world.hunt $(ARGS)
 
 chaos: $(DEV) ## faults on a real API server and real processes (FAULTS=1000 SEED=1; after `make tools`)

@@ -15,7 +15,7 @@ import msgspec
 from scheduler.kube.api import Response
 from scheduler.sandbox.kinds.kinds import PODS
 from scheduler.sandbox.store.store import Store
-from tests.world.grouproom import POD_GROUP, at_most
+from tests.world.grouproom import POD_GROUP
 from tests.world.history import History, Object, requests_of
 from tests.world.laws import Breach, Law
 
@@ -97,7 +97,6 @@ class Audit:
     _changed: dict[str, float] = field(default_factory=dict)
     _rooms: dict[str, tuple[str, dict[str, int], bool]] = field(default_factory=dict)
     _born: dict[str, float] = field(default_factory=dict)
-    _sizes: dict[str, int] = field(default_factory=dict)
     # By process, when the last renewal was sent of which it was told that it is carried out.
     _renewed: dict[int, float] = field(default_factory=dict)
     _leaders: set[int] = field(default_factory=set)
@@ -115,7 +114,6 @@ class Audit:
             self._rooms[uid] = room
         elif kind == "PodGroup":
             name = obj["metadata"]["name"]
-            self._sizes[name] = 0 if verb == "DELETED" else obj["spec"].get("minMember", 0)
             if verb == "DELETED":
                 self._described.pop(name, None)
             else:
@@ -231,24 +229,6 @@ class Audit:
         if born > sent.blind_since + UNDER_WAY_S:
             since = sent.at - sent.blind_since
             self._broken(Law.KNOWN, f"{path}: {sent.process} has been listing for {since:.1f} s")
-        group = (pod["metadata"].get("labels") or {}).get(POD_GROUP, "")
-        if group:
-            self._check_start(sent, group)
-
-    def _check_start(self, sent: Sent, group: str) -> None:
-        """A group's first member is bound only where there is room for as many as the group needs."""
-        pods = {stored.obj["metadata"]["uid"]: stored.obj for stored in self.store.list(PODS)}
-        size = self._sizes.get(group, 0)
-        labelled = (pod for pod in pods.values() if pod["spec"].get("nodeName"))
-        bound = sum(
-            (pod["metadata"].get("labels") or {}).get(POD_GROUP) == group for pod in labelled
-        )
-        if bound != 1 or max(self._changed.values(), default=-inf) > sent.known_until:
-            return
-        self.checked["starts"] += 1
-        room = at_most(self.history, pods, group)
-        if room < size:
-            self._broken(Law.WHOLE, f"{group} begins where {room} of {size} members have room")
 
     def _check_again(self, sent: Sent, path: str, pod: Object) -> None:
         """Nobody is to be bound of whom the sender knew for long that he is."""

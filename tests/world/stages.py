@@ -48,7 +48,9 @@ class Stages(Races):
             free_milli -= kept
             if free > kept:
                 names.append(self._named("c"))
-                self.world.foreign(names[-1], node, f"{free - kept}m")
+                # Nobody may take their place: what is fought over is the room that is left.
+                spec = {"nodeName": node, **URGENT}
+                self.world.pod(names[-1], f"{free - kept}m", spec=spec)
         await self.world.pass_time(3)
         yield
         self.hold_up()
