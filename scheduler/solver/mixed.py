@@ -19,7 +19,7 @@ import numpy as np
 
 from scheduler.base.clock import perf_s
 from scheduler.base.errors import StateError
-from scheduler.solver import checkkinds, mixedalike, mixedguess, mixedstages, tree
+from scheduler.solver import checkkinds, mixedalike, mixedguess, mixednear, mixedstages, tree
 from scheduler.solver.answer import NOTHING, Stage
 from scheduler.solver.instance import Limits, Rule
 from scheduler.solver.kinds import Mixed, MixedAnswer, MixedPreemption
@@ -141,8 +141,10 @@ def _best(group: Mixed, limits: Limits, left_s: _Clock) -> Found:
     guess = best
     if guess.counts is None:
         guess = _better(_guess(group, is_filling=True), _guess(group, is_filling=False))
-        if group.traffic:
-            guess = _better(guess, _valid(group, mixedguess.unit_by_unit(group)))
+        for near in mixednear.near_by(group) if group.traffic else ():
+            guess = _better(guess, _valid(group, near))
+            if guess.values == known:
+                break
     if guess.counts is not None and guess.values == known:
         return _told(group, guess.counts, known)
     if left_s() < MEANINGFUL_S:

@@ -18,7 +18,7 @@ from scheduler.solver import parts, solve
 from scheduler.solver.instance import Instance, Level, Limits
 from scheduler.solver.kinds import Mixed
 from scheduler.solver.mixedstages import ALL, Stage
-from scheduler.solver.parts import Whole
+from scheduler.solver.parts import WholePart
 from scheduler.solver.tree import Ints, filled
 
 # It has this part of the time that is left.
@@ -67,7 +67,7 @@ def _by_the(size: int, depth: int, group: Mixed) -> Instance:
     return msgspec.structs.replace(found, levels=levels)
 
 
-def _wholes(group: Mixed, whole: Whole, totals: Ints) -> Ints | None:
+def _wholes(group: Mixed, whole: WholePart, totals: Ints) -> Ints | None:
     """Return pods of each kind so that each unit has those of its parts, None where that is not found."""
     units: dict[tuple[str, ...], list[int]] = {}
     for leaf, path in enumerate(group.paths):

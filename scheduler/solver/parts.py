@@ -101,14 +101,14 @@ def least(parts: Sequence[Part]) -> int:
     return needed[0]
 
 
-class Whole(Record, frozen=True):
+class WholePart(Record, frozen=True):
     """Like parts of which each has all its pods or none, in one unit: `sizes` of these by kind."""
 
     depth: int
     sizes: tuple[int, ...]
 
 
-def whole(parts: Sequence[Part], kinds: int) -> Whole | None:
+def whole(parts: Sequence[Part], kinds: int) -> WholePart | None:
     """Return what all pods of a group of so many kinds are in, where that is like parts in the root alone."""
     below = inside(parts)
     if any(has_held(parts)) or len(below[0]) != 1:
@@ -126,4 +126,4 @@ def whole(parts: Sequence[Part], kinds: int) -> Whole | None:
                 sizes[number][kind] += parts[at].count * sizes[at][kind]
     (first,) = below[0]
     depth = depths(parts)[first]
-    return Whole(depth, tuple(sizes[first])) if depth else None
+    return WholePart(depth, tuple(sizes[first])) if depth else None

@@ -1,0 +1,75 @@
+"""Members that talk, placed near one another with no search: what a pod costs more, and what that comes to."""
+
+from random import Random
+
+import msgspec
+import numpy as np
+
+from scheduler.solver import checkkinds, mixed
+from scheduler.solver.classes import Costs, PodClass, Traffic
+from scheduler.solver.instance import Level, Limits
+from scheduler.solver.kinds import Kind, Mixed
+from scheduler.solver.mixednear import TalkCosts, near_by
+from tests.property import unlike
+
+CASES = 60
+
+
+def cost(group, counts):
+    """Return what a placement costs, by the plain count of the check."""
+    terms = checkkinds.objective(group, counts.tolist())
+    return next(value for _, measure, value in terms if measure == "cost")
+
+
+def test_what_one_pod_more_costs_is_the_difference():
+    """On every leaf, with costs by level and between areas, for classes that talk to themselves as well."""
+    looked_at = 0
+    for number in range(CASES):
+        rng = Random(f"near {number}")
+        group = unlike.classed(rng)
+        if not group.traffic:
+            continue
+        rows = [[rng.randint(0, 2) for _ in group.paths] for _ in group.kinds]
+        counts, costs = np.array(rows, dtype=np.int64), TalkCosts(group)
+        before = cost(group, counts)
+        for kind in range(len(group.kinds)):
+            more = costs.more(costs.class_of[kind], counts)
+            for leaf in range(len(group.paths)):
+                counts[kind, leaf] += 1
+                assert cost(group, counts) - before == more[leaf], group
+                counts[kind, leaf] -= 1
+                looked_at += 1
+    assert looked_at > CASES
+
+
+def pipeline(free):
+    """Return three classes that talk in a row, on leaves of two racks with so much room."""
+    kinds = tuple(Kind(count, (1,), (9,) * len(free)) for count in (1, 4, 4))
+    return Mixed(
+        kinds,
+        tuple((amount,) for amount in free),
+        (Level("rack"), Level("node")),
+        tuple((f"r{at % 2}", f"n{at}") for at in range(len(free))),
+        9,
+        classes=tuple(PodClass(f"c{at}", (at,)) for at in range(3)),
+        traffic=(Traffic(0, 1, 3), Traffic(1, 2, 1)),
+        costs=Costs((10, 1)),
+        unwished=(0, 1),
+    )
+
+
+def test_the_best_of_all_starts_needs_no_search_where_a_rack_has_room():
+    """All on the leaves of one rack, and no pod is where it would cost less elsewhere."""
+    group = pipeline([3, 5, 3, 5, 2, 0])
+    found = min(cost(group, counts) for counts in near_by(group) if counts.sum() == group.wanted)
+
+    assert found == mixed.solve(group, Limits(20.0, 60.0)).stages[0].bound
+
+
+def test_what_does_not_fit_is_left_out_and_nothing_is_overbooked():
+    """With room for seven of nine, seven are placed."""
+    group = pipeline([2, 2, 1, 1, 1, 0])
+    for counts in near_by(group):
+        assert 7 == counts.sum()
+        bare = msgspec.structs.replace(group, minimum=1)
+        assert not checkkinds.problems(bare, counts.tolist())
