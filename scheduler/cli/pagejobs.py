@@ -10,7 +10,7 @@ import msgspec
 from scheduler.base.errors import InputError, TrellisError
 from scheduler.cli.installed import registry
 from scheduler.config import default_config, load
-from scheduler.whatif.questions import Responder
+from scheduler.whatif.responder import Responder
 from scheduler.whatif.setups import Setups
 from scheduler.whatif.stage import Setup
 from scheduler.whatif.wire import unpacked

@@ -32,7 +32,8 @@ from scheduler.serve.pageroutes import Answers, Change
 from scheduler.serve.ui import Page
 from scheduler.whatif.attempts import Attempt, moments, undone
 from scheduler.whatif.documents import Source, items_of
-from scheduler.whatif.questions import Question, Responder
+from scheduler.whatif.questions import Question
+from scheduler.whatif.responder import Responder
 from scheduler.whatif.setups import Setups
 from scheduler.whatif.snapshot import READ, Snapshot, SnapshotReader
 from scheduler.whatif.stage import Options, Setup

@@ -11,7 +11,8 @@ from scheduler.config import default_config
 from scheduler.framework.registry import Registry
 from scheduler.plugins.intree import IN_TREE
 from scheduler.whatif.documents import Source, items_of
-from scheduler.whatif.questions import Question, Responder
+from scheduler.whatif.questions import Question
+from scheduler.whatif.responder import Responder
 from scheduler.whatif.setups import Setups
 from scheduler.whatif.snapshot import read_snapshot
 from scheduler.whatif.stage import Options, Setup
