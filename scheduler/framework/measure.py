@@ -1,10 +1,8 @@
 """Measuring the plugins of a profile: how often each is called, how long points and plugins take.
 
-The runner calls `Measure` around its steps; where the numbers go is the business of `Instruments`.
+The runner tells `Measure` of its points; where the numbers go is the business of `Instruments`.
 Nothing here reaches a decision.
 """
-
-from __future__ import annotations
 
 from collections.abc import Callable, Collection, Generator, Iterable
 from typing import Protocol
@@ -23,32 +21,27 @@ class Instruments(Protocol):
     @property
     def stopwatch(self) -> Stopwatch:
         """Return what reads the time, in seconds."""
-        ...
 
     def point(self, point: str, seconds: float, status: str) -> None:
         """Note how long all plugins of an extension point took."""
-        ...
 
     def plugin(self, point: str, plugin: str, seconds: float, status: str) -> None:
         """Note how long one plugin took; one attempt in `SAMPLED` is measured."""
-        ...
 
     def evaluations(self, point: str, plugin: str) -> Callable[[], None]:
         """Return what counts the calls of a plugin at a point."""
-        ...
-
-
-Step = Callable[[Bound], bool]
 
 
 class Measure:
-    """Measures the runner's steps with the instruments of a profile."""
+    """Measures the points of a profile with its instruments."""
 
     def __init__(self, profile: Profile, instruments: Instruments) -> None:
         self._instruments = instruments
         self.now_s = instruments.stopwatch
         self.point = instruments.point
         self._attempts = 0
+        # Whether the plugins of this attempt are timed one by one.
+        self.is_sampled = False
         self._counts = {
             point: {
                 bound.name: instruments.evaluations(point, bound.name)
@@ -57,41 +50,33 @@ class Measure:
             for point in ("pre_filter", "filter", "pre_score", "score")
         }
 
-    def around(self, point: str, step: Step) -> Step:
-        """Return `step` with its plugin timed in one attempt of `SAMPLED`."""
-        if point == "pre_filter":
-            self._attempts += 1
-        return self._timed(point, step) if self._attempts % SAMPLED == 0 else step
+    def begin(self) -> None:
+        """Begin an attempt."""
+        self._attempts += 1
+        self.is_sampled = self._attempts % SAMPLED == 0
 
-    def nothing_asked(self, point: str) -> None:
-        """Note a point at which nobody had to be asked."""
-        if point == "pre_filter":
-            self._attempts += 1
-        self.point(point, 0.0, "Success")
+    def plugin(self, point: str, bound: Bound, started_s: float, status: str) -> None:
+        """Note how long one plugin took."""
+        self._instruments.plugin(point, bound.name, self.now_s() - started_s, status)
 
-    def count(self, point: str, asked: Iterable[Bound], skipped: Collection[str]) -> None:
-        """Count the plugins that were asked.
+    def ended(
+        self,
+        point: str,
+        started_s: float,
+        status: str,
+        asked: Iterable[Bound],
+        skipped: Collection[str],
+    ) -> None:
+        """Note how long a point took, and count the plugins that were asked.
 
         kube-scheduler: one that says Skip, and so stands in `skipped`, does not count.
         """
+        self.point(point, self.now_s() - started_s, status)
         counts = self._counts.get(point)
         if counts is not None:
             for bound in asked:
                 if bound.name not in skipped:
                     counts[bound.name]()
-
-    def _timed(self, point: str, step: Step) -> Step:
-        def timed(bound: Bound) -> bool:
-            started_s = self.now_s()
-            status = "Error"
-            try:
-                answer = step(bound)
-                status = "Success"
-            finally:
-                self._instruments.plugin(point, bound.name, self.now_s() - started_s, status)
-            return answer
-
-        return timed
 
 
 def measured(

@@ -1,14 +1,13 @@
 """`Runner`: calls the plugins of a profile, point by point.
 
-One loop (`_each`) serves all points: order, timing, and an exception of a plugin named with plugin and
-point. What a point makes of the answers stands in the method of that point; the runner decides nothing
-about pods beyond that. What it keeps between attempts, in `Concerns` and their `Memo`, changes none.
+`PointRun` serves all points: order, timing, and an exception of a plugin named with plugin and point.
+What a point makes of the answers stands in the method of that point; the runner decides nothing about
+pods beyond that. What it keeps between attempts, in `Concerns` and their `Memo`, changes none.
 """
 
-from __future__ import annotations
-
-from collections.abc import Callable, Collection, Generator
-from typing import TYPE_CHECKING, Any
+from collections.abc import Collection, Generator, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, Self
 
 import msgspec
 
@@ -31,8 +30,6 @@ from scheduler.framework.steps import bind, pre_bind
 if TYPE_CHECKING:
     from scheduler.framework.postfilter import FitFailure, PostFiltered
 
-_NOTHING_SAID = PreFiltered()
-
 
 class Runner:
     """Runs the plugins of one profile.
@@ -52,45 +49,41 @@ class Runner:
 
     def pre_filter(self, cycle: Cycle, nodes: Nodes, states: States) -> PreFiltered:
         """Run pre-filter; see kube-scheduler's rules for U, UAU, Pending and Skip."""
+        if self._measure is not None:
+            self._measure.begin()
         concern = self._concerns.of(cycle, nodes)
         asked = states.asked = concern.asked
         states.kinds = concern.kinds
         states.skipped.update(asked.skip_filtering)
-        states.filters = asked.filter
-        if not asked.pre_filter:
-            self._nobody_asked("pre_filter")
-            return _NOTHING_SAID
         absent = len(states.skipped)
-        failed = SUCCESS
-        rows: BoolColumn | None = None
+        failed, rows = SUCCESS, None
         narrowed: list[str] = []
-
-        def step(bound: Bound) -> bool:
-            nonlocal failed, rows
-            answer = bound.call(cycle, nodes)
-            if isinstance(answer, Status):
-                if answer.code is Code.SKIP:
-                    states.skipped.add(bound.name)
-                elif not answer.is_success:
-                    failed = _attributed(answer, bound, "pre_filter")
-                    # Only a plain "unschedulable" lets the others run: they leave the state that
-                    # preemption needs.
-                    return answer.code is not Code.UNSCHEDULABLE
-                return False
-            if isinstance(answer, Narrow):
-                narrowed.append(bound.name)
-                rows = answer.rows if rows is None else rows & answer.rows
-                # kube-scheduler: one plugin's names may be unknown, two that exclude each other not.
-                if answer.is_empty or (len(narrowed) > 1 and not (rows & nodes.exists).any()):
-                    failed = none_left(narrowed)
-                    return True
-                answer = answer.state
-            states.by_plugin[bound.name] = answer
-            return False
-
-        stopped_by = self._each(
-            "pre_filter", asked.pre_filter, step, lambda: failed.code, skipped=states.skipped
-        )
+        stopped_by = ""
+        with self._run("pre_filter", asked.pre_filter, states.skipped) as run:
+            for bound in run:
+                answer = bound.call(cycle, nodes)
+                if isinstance(answer, Status):
+                    if answer.code is Code.SKIP:
+                        states.skipped.add(bound.name)
+                    elif not answer.is_success:
+                        failed = _attributed(answer, bound, "pre_filter")
+                        # Only a plain "unschedulable" lets the others run: they leave the state that
+                        # preemption needs.
+                        if answer.code is not Code.UNSCHEDULABLE:
+                            stopped_by = bound.name
+                            break
+                    continue
+                if isinstance(answer, Narrow):
+                    narrowed.append(bound.name)
+                    rows = answer.rows if rows is None else rows & answer.rows
+                    # kube-scheduler: one plugin's names may be unknown, two that exclude each other not.
+                    if answer.is_empty or (len(narrowed) > 1 and not (rows & nodes.exists).any()):
+                        failed, stopped_by = none_left(narrowed), bound.name
+                        break
+                    answer = answer.state
+                states.by_plugin[bound.name] = answer
+            run.outcome = failed.code
+        states.filters = asked.filter
         if len(states.skipped) != absent:
             states.filters = tuple([b for b in asked.filter if b.name not in states.skipped])
         return PreFiltered(failed, rows, tuple(narrowed), stopped_by)
@@ -106,21 +99,19 @@ class Runner:
         if bounds is None:
             bounds = tuple(b for b in self.profile.filter if b.name not in states.skipped)
         rejections: list[Rejection] = []
-
-        def step(bound: Bound) -> bool:
-            nonlocal feasible
-            is_kept = bound.name in states.kinds  # by its law it looks at no `feasible`
-            view = nodes if is_kept or feasible is nodes.feasible else nodes.among(feasible)
-            rejected = self._call_filter(bound, cycle, view, states)
-            if rejected is not None:
+        with self._run("filter", bounds) as run:
+            for bound in run:
+                is_kept = bound.name in states.kinds  # by its law it looks at no `feasible`
+                view = nodes if is_kept or feasible is nodes.feasible else nodes.among(feasible)
+                rejected = self._call_filter(bound, cycle, view, states)
+                if rejected is None:
+                    continue
                 fresh = rejected.rows & feasible
                 if is_any(fresh):
                     rejections.append(Rejection(bound.name, fresh, rejected))
                     feasible = feasible ^ fresh
-                    return not is_any(feasible)
-            return False
-
-        self._each("filter", bounds, step)
+                    if not is_any(feasible):
+                        break
         return feasible, rejections
 
     def prefiltered_by(self, pre: PreFiltered) -> frozenset[str]:
@@ -130,17 +121,19 @@ class Runner:
             del names[names.index(pre.stopped_by) + 1 :]
         return frozenset(names)
 
-    def post_filter(self, cycle: Cycle, nodes: Nodes, failure: FitFailure) -> list[PostFiltered]:
+    def post_filter(
+        self, cycle: Cycle, nodes: Nodes, failure: "FitFailure"
+    ) -> "list[PostFiltered]":
         """Ask the post-filter plugins in order until one says more than "unschedulable"."""
         answers: list[PostFiltered] = []
-
-        def step(bound: Bound) -> bool:
-            answer = post_filtered_of(bound.call(cycle, nodes, failure))
-            answers.append(msgspec.structs.replace(answer, plugin=bound.name))
-            # kube-scheduler: after an error or a final "no" the others are not asked either.
-            return answer.status.code is not Code.UNSCHEDULABLE
-
-        self._each("post_filter", self.profile.post_filter, step, lambda: answers[-1].status.code)
+        with self._run("post_filter", self.profile.post_filter) as run:
+            for bound in run:
+                answer = post_filtered_of(bound.call(cycle, nodes, failure))
+                answers.append(msgspec.structs.replace(answer, plugin=bound.name))
+                run.outcome = answer.status.code
+                # kube-scheduler: after an error or a final "no" the others are not asked either.
+                if answer.status.code is not Code.UNSCHEDULABLE:
+                    break
         return answers
 
     def score(self, cycle: Cycle, nodes: Nodes, states: States) -> tuple[IntColumn, list[Scored]]:
@@ -148,23 +141,26 @@ class Runner:
         bounds = self._pre_score(cycle, nodes, states)
         total = Total(nodes.size)
         scores: list[Scored] = []
-
-        def step(bound: Bound) -> bool:
-            raw, is_bounded = self._call_score(bound, cycle, nodes, states)
-            normalized = normalize(bound, cycle, nodes, raw)
-            if not (is_bounded and normalized is raw):
-                check_range(bound.name, normalized, nodes)
-            scores.append(Scored(bound.name, raw, normalized, bound.weight))
-            total.add(normalized, bound.weight)
-            return False
-
-        self._each("score", bounds, step)
+        with self._run("score", bounds) as run:
+            for bound in run:
+                raw, is_bounded = self._call_score(bound, cycle, nodes, states)
+                normalized = normalize(bound, cycle, nodes, raw)
+                if not (is_bounded and normalized is raw):
+                    check_range(bound.name, normalized, nodes)
+                scores.append(Scored(bound.name, raw, normalized, bound.weight))
+                total.add(normalized, bound.weight)
         return total.column(), scores
 
     def reserve(self, cycle: Cycle, node: str, states: States) -> Status:
         """Run reserve; the first plugin that does not succeed ends it."""
         bounds = self.profile.reserve if states.asked is None else states.asked.reserve
-        return self._until_rejected("reserve", bounds, cycle, node, states)
+        with self._run("reserve", bounds) as run:
+            for bound in run:
+                answer = bound.call(cycle, node, *_state(bound, states))
+                status = status_of(answer, "reserve") or SUCCESS
+                if not status.is_success:
+                    return _attributed(status, bound, "reserve")
+        return SUCCESS
 
     def unreserve(self, cycle: Cycle, node: str, states: States) -> tuple[ApiCall, ...]:
         """Take all reservations back in reverse order; return the calls that undo what is written.
@@ -172,34 +168,26 @@ class Runner:
         A plugin's exception is raised at the end.
         """
         calls: list[ApiCall] = []
-
-        def step(bound: Bound) -> bool:
-            if bound.plugin.serves("unreserve"):
-                calls.extend(bound.plugin.unreserve(cycle, node, *_state(bound, states)) or ())
-            return False
-
         bounds = self.profile.reserve if states.asked is None else states.asked.reserve
-        self._each("unreserve", bounds[::-1], step, to_the_end=True)
+        with self._run("unreserve", bounds[::-1]) as run:
+            for bound in run:
+                if bound.plugin.serves("unreserve"):
+                    with run.going_on():
+                        calls.extend(
+                            bound.plugin.unreserve(cycle, node, *_state(bound, states)) or ()
+                        )
         return tuple(calls)
 
     def permit(self, cycle: Cycle, node: str) -> tuple[Status, dict[str, float]]:
         """Run permit; return the status and, for each plugin that waits, its timeout in seconds."""
         waits: dict[str, float] = {}
-        rejected = SUCCESS
-
-        def step(bound: Bound) -> bool:
-            nonlocal rejected
-            status = status_of(bound.call(cycle, node), "permit") or SUCCESS
-            if status.code is Code.WAIT:
-                waits[bound.name] = min(status.timeout_s, 900.0)
-                return False
-            if not status.is_success:
-                rejected = _attributed(status, bound, "permit")
-            return not status.is_success
-
-        self._each("permit", self.profile.permit, step)
-        if not rejected.is_success:
-            return rejected, {}
+        with self._run("permit", self.profile.permit) as run:
+            for bound in run:
+                status = status_of(bound.call(cycle, node), "permit") or SUCCESS
+                if status.code is Code.WAIT:
+                    waits[bound.name] = min(status.timeout_s, 900.0)
+                elif not status.is_success:
+                    return _attributed(status, bound, "permit"), {}
         return (Status(Code.WAIT), waits) if waits else (SUCCESS, waits)
 
     def bind(
@@ -212,18 +200,22 @@ class Runner:
             status = yield from measured(self._measure, "pre_bind", pre_bind(asking, cycle, node))
             if status.code not in (Code.SUCCESS, Code.SKIP):
                 return status
-        else:
-            self._nobody_asked("pre_bind")
+        elif self._measure is not None and "pre_bind" in self._served:
+            self._measure.point("pre_bind", 0.0, "Success")
         return (yield from measured(self._measure, "bind", bind(self.profile.bind, cycle, node)))
 
     def post_bind(self, cycle: Cycle, node: str) -> None:
         """Tell all plugins that the pod is bound; a plugin's exception is raised at the end."""
+        with self._run("post_bind", self.profile.post_bind) as run:
+            for bound in run:
+                with run.going_on():
+                    bound.call(cycle, node)
 
-        def step(bound: Bound) -> bool:
-            bound.call(cycle, node)
-            return False
-
-        self._each("post_bind", self.profile.post_bind, step, to_the_end=True)
+    def _run(
+        self, point: str, bounds: tuple[Bound, ...], skipped: Collection[str] = ()
+    ) -> "PointRun":
+        measure = self._measure if point in self._served else None
+        return PointRun(point, bounds, skipped, measure)
 
     def _pre_score(self, cycle: Cycle, nodes: Nodes, states: States) -> tuple[Bound, ...]:
         """Ask the plugins for the states that scoring needs; return who scores."""
@@ -233,19 +225,16 @@ class Runner:
         if asked is not None:
             states.skipped_scoring.update(asked.skip_scoring)
         skipped = len(states.skipped_scoring)
-
-        def step(bound: Bound) -> bool:
-            answer = bound.call(cycle, nodes, *_state(bound, states))
-            if isinstance(answer, Status):
-                if answer.code is Code.SKIP:
-                    states.skipped_scoring.add(bound.name)
-                elif not answer.is_success:
-                    raise PluginError(bound.name, "PreScore", answer.message)
-            elif answer is not None:
-                states.scoring[bound.name] = answer
-            return False
-
-        self._each("pre_score", before, step, skipped=states.skipped_scoring)
+        with self._run("pre_score", before, states.skipped_scoring) as run:
+            for bound in run:
+                answer = bound.call(cycle, nodes, *_state(bound, states))
+                if isinstance(answer, Status):
+                    if answer.code is Code.SKIP:
+                        states.skipped_scoring.add(bound.name)
+                    elif not answer.is_success:
+                        raise PluginError(bound.name, "PreScore", answer.message)
+                elif answer is not None:
+                    states.scoring[bound.name] = answer
         if len(states.skipped_scoring) == skipped:
             return after
         return tuple([b for b in after if b.name not in states.skipped_scoring])
@@ -291,70 +280,88 @@ class Runner:
         kept = states.by_plugin if method == "pre_filter" else states.scoring
         kept[bound.name] = answer.state if isinstance(answer, Narrow) else answer
 
-    def _until_rejected(
-        self, point: str, bounds: tuple[Bound, ...], cycle: Cycle, node: str, states: States
-    ) -> Status:
-        outcome = SUCCESS
 
-        def step(bound: Bound) -> bool:
-            nonlocal outcome
-            status = status_of(bound.call(cycle, node, *_state(bound, states)), point) or SUCCESS
-            if not status.is_success:
-                outcome = _attributed(status, bound, point)
-            return not status.is_success
+class PointRun:
+    """The plugins of a point, one after the other: timed, counted, and named where one fails.
 
-        self._each(point, bounds, step)
-        return outcome
+    Whoever has heard enough leaves the loop. `outcome` is what the metrics say if nothing fails.
+    """
 
-    def _each(
+    __slots__ = (
+        "_asked",
+        "_bounds",
+        "_fault",
+        "_measure",
+        "_plugin_s",
+        "_point",
+        "_skipped",
+        "_started_s",
+        "outcome",
+    )
+
+    def __init__(
         self,
         point: str,
         bounds: tuple[Bound, ...],
-        step: Callable[[Bound], bool],
-        outcome: Callable[[], str] | None = None,
-        *,
-        skipped: Collection[str] = (),
-        to_the_end: bool = False,
-    ) -> str:
-        """Call `step` for each plugin in order until it returns True or, mostly, raises.
+        skipped: Collection[str],
+        measure: Measure | None,
+    ) -> None:
+        self._point = point
+        self._bounds = bounds
+        self._skipped = skipped
+        self._measure = measure
+        self._asked = 0
+        self._fault: PluginError | None = None
+        self._started_s = 0.0
+        self._plugin_s: float | None = None  # when the one that is being asked began
+        self.outcome: str = "Success"
 
-        Return the plugin that ended it, an empty text for none.
-        """
-        if not bounds:
-            self._nobody_asked(point)
-            return ""
-        measure, started_s = self._measure, 0.0
+    def __enter__(self) -> Self:
+        if self._measure is not None:
+            self._started_s = self._measure.now_s()
+        return self
+
+    def __iter__(self) -> Iterator[Bound]:
+        measure = self._measure
+        if measure is None or not measure.is_sampled:
+            for bound in self._bounds:
+                self._asked += 1
+                yield bound
+            return
+        for bound in self._bounds:
+            self._asked += 1
+            self._plugin_s = measure.now_s()
+            yield bound
+            measure.plugin(self._point, bound, self._plugin_s, "Success")
+            self._plugin_s = None
+
+    def __exit__(
+        self, _kind: type[BaseException] | None, error: BaseException | None, _trace: object
+    ) -> None:
+        failed = error or self._fault
+        measure = self._measure
         if measure is not None:
-            step = measure.around(point, step)
-            started_s = measure.now_s()
-        result, ended_by, asked = "Error", "", 0
-        faults: list[PluginError] = []
-        try:
-            for bound in bounds:
-                asked += 1
-                try:
-                    if step(bound):
-                        ended_by = bound.name
-                        break
-                except PluginError:
-                    raise
-                except Exception as error:  # the one place where a plugin's fault is caught
-                    fault = PluginError(bound.name, POINT_NAMES[point], str(error))
-                    if not to_the_end:
-                        raise fault from error
-                    faults.append(fault)
-            if faults:
-                raise faults[0]
-            result = "Success" if outcome is None else outcome()
-        finally:
-            if measure is not None:
-                measure.point(point, measure.now_s() - started_s, result)
-                measure.count(point, bounds[:asked], skipped)
-        return ended_by
+            if self._plugin_s is not None:
+                said = "Success" if error is None else "Error"
+                measure.plugin(self._point, self._bounds[self._asked - 1], self._plugin_s, said)
+            outcome = self.outcome if failed is None else "Error"
+            asked = self._bounds[: self._asked]
+            measure.ended(self._point, self._started_s, outcome, asked, self._skipped)
+        if isinstance(error, Exception) and not isinstance(error, PluginError):
+            raise self._named(error) from error  # the one place where a plugin's fault is caught
+        if error is None and self._fault is not None:
+            raise self._fault
 
-    def _nobody_asked(self, point: str) -> None:
-        if self._measure is not None and point in self._served:
-            self._measure.nothing_asked(point)
+    @contextmanager
+    def going_on(self) -> Iterator[None]:
+        """Raise what fails inside when all the others have been asked."""
+        try:
+            yield
+        except Exception as error:  # noqa: BLE001 - raised at the end
+            self._fault = self._fault or self._named(error)
+
+    def _named(self, error: Exception) -> PluginError:
+        return PluginError(self._bounds[self._asked - 1].name, POINT_NAMES[self._point], str(error))
 
 
 def _bounds(profile: Profile, point: str) -> tuple[Bound, ...]:
