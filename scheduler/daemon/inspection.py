@@ -72,7 +72,7 @@ def _queued(queued: QueuedPod) -> dict[str, Any]:
 def _amounts_of(engine: Engine, row: int, what: str) -> dict[str, int]:
     table = engine.cluster.table
     read = table.allocatable if what == "allocatable" else table.requested
-    found = {name: int(read(name)[row]) for name in table.resources.names()}
+    found = {name: int(read(name)[row]) for name in table.resources}
     return {name: amount for name, amount in found.items() if amount}
 
 

@@ -6,8 +6,6 @@ cluster, ours included, passes through `announce`: trackers follow it, waiting p
 binding ends first, the change is put into `changes` behind that end; the engine takes it from there.
 """
 
-from __future__ import annotations
-
 from collections import deque
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -100,13 +98,13 @@ class Intake:
             self.view.note(change)
 
     def _pod_followers(self, change: Change) -> tuple[Tracker, ...]:
-        """Return the trackers that may count such a pod; which they are is known by its spec."""
+        """Return the trackers that may count such a pod; which they are is known by its shape."""
         followers = self._followers("Pod")
         before, after = change.before, change.after
         placed = after if after is not None else before
-        if placed is None or (before is not None and before.shape.spec is not placed.shape.spec):
+        if placed is None or (before is not None and before.shape is not placed.shape):
             return followers
-        kept = placed.shape.spec.kept
+        kept = placed.shape.kept
         known: tuple[Any, tuple[Tracker, ...]] | None = kept.get(self._key)
         if known is None or known[0] is not followers:
             counting = tuple(one for one in followers if counts_such(one, placed))

@@ -6,8 +6,6 @@ the running, rows without a node are never feasible. Filters compute on full col
 masks; nothing here may be written to.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import TypeVar
@@ -26,7 +24,6 @@ from scheduler.state.domains import Domains
 from scheduler.state.podindex import Placed, PodIndex
 from scheduler.state.table import NodeTable
 from scheduler.state.taints import TaintSet
-from scheduler.state.touched import Touched
 
 ScalarT = TypeVar("ScalarT", bound=np.generic)
 
@@ -50,22 +47,21 @@ class Nodes:
         self._pods = pods
         self._rows = rows
         self._overlay = overlay
-        # Whether these are all nodes as they are.
-        self.is_live = rows is None and overlay is None
         if overlay is not None:
             self._offers: dict[tuple[str, ...], IntMatrix] = {}
+        # Whether these are all nodes as they are; then there are logs of the rows whose amounts, and whose
+        # nodes, changed (None for a part or a hypothetical).
+        self.is_live = rows is None and overlay is None
+        self.amounts_touched = table.amounts_touched if self.is_live else None
+        self.facts_touched = table.facts_touched if self.is_live else None
         self.size = table.size if rows is None else len(rows)
-        self.feasible = self._cut(table.exists) if feasible is None else feasible
+        self.exists = table.exists if rows is None else table.exists[rows]
+        self.feasible = self.exists if feasible is None else feasible
 
     @property
     def count(self) -> int:
         """Return the number of nodes in the cluster (rows without one not counted)."""
-        return len(self._table)
-
-    @property
-    def exists(self) -> BoolColumn:
-        """Return the rows that hold a node."""
-        return self._cut(self._table.exists)
+        return len(self._table.rows)
 
     def name(self, row: int) -> str:
         """Return the node name of a row."""
@@ -153,16 +149,6 @@ class Nodes:
     def requests(self, resources: Sequence[str]) -> IntMatrix:
         """Return `requested` of several resources, [resource, row]."""
         return np.array([self.requested(resource) for resource in resources], dtype=np.int64)
-
-    @property
-    def amounts_touched(self) -> Touched | None:
-        """Return the log of rows whose amounts changed; None for a part or a hypothetical."""
-        return self._table.amounts_touched if self.is_live else None
-
-    @property
-    def facts_touched(self) -> Touched | None:
-        """Return the log of rows whose node changed; None for a part or a hypothetical."""
-        return self._table.facts_touched if self.is_live else None
 
     @property
     def layout(self) -> tuple[int, int]:
@@ -287,11 +273,11 @@ class Nodes:
             return None
         return overlay.leaving, overlay.gone
 
-    def among(self, feasible: BoolColumn) -> Nodes:
+    def among(self, feasible: BoolColumn) -> "Nodes":
         """Return the same columns with another `feasible` mask."""
         return Nodes(self._table, self._pods, feasible, rows=self._rows, overlay=self._overlay)
 
-    def only(self, rows: Rows) -> Nodes:
+    def only(self, rows: Rows) -> "Nodes":
         """Return just these rows, in this order."""
         kept = rows if self._rows is None else self._rows[rows]
         return Nodes(self._table, self._pods, self.feasible[rows], rows=kept, overlay=self._overlay)
@@ -300,7 +286,7 @@ class Nodes:
         self,
         removed: Iterable[Placed] = (),
         added: Iterable[tuple[Placed, int]] = (),
-    ) -> Nodes:
+    ) -> "Nodes":
         """Return the nodes as if `removed` pods were gone and `added` ones sat on their rows.
 
         The changes of different rows are independent: one pass over the columns answers "each node
@@ -314,7 +300,7 @@ class Nodes:
         overlay = Overlay(row_pods(moved, gone), row_pods(moved, more))
         return Nodes(self._table, self._pods, self.feasible, rows=self._rows, overlay=overlay)
 
-    def over(self, overlay: Overlay) -> Nodes:
+    def over(self, overlay: Overlay) -> "Nodes":
         """Return the rows of an overlay of a view of all nodes, as they are with it."""
         self._must_be_real()
         rows = overlay.rows

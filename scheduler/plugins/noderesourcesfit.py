@@ -208,7 +208,7 @@ class NodeResourcesFit(Plugin[NodeResourcesFitArgs]):
 
     def _devices(self, wanted: Wanted) -> tuple[str, ...]:
         """Return which wanted resources device classes stand for."""
-        return tuple(class_backed(self._classes, (name for name, _ in wanted)))
+        return class_backed(self._classes, [name for name, _ in wanted]) if self._classes else ()
 
     def _strategy(self, scored: Scored) -> Strategy:
         specs = tuple(spec for spec, _ in scored)

@@ -175,23 +175,12 @@ def counted(requests: Mapping[str, int]) -> Amounts:
     }
 
 
-class ResourceIndex:
-    """Resource name → column; columns are never taken back."""
+class ResourceIndex(dict[str, int]):
+    """Resource name → column, in column order; columns are never taken back."""
 
     def __init__(self) -> None:
-        self._columns: dict[str, int] = {name: i for i, name in enumerate(FIRST_COLUMNS)}
-
-    def __len__(self) -> int:
-        return len(self._columns)
-
-    def get(self, name: str) -> int | None:
-        """Return the column of a resource, or None if nobody offers or asks for it."""
-        return self._columns.get(name)
+        super().__init__((name, i) for i, name in enumerate(FIRST_COLUMNS))
 
     def column(self, name: str) -> int:
         """Return the column of a resource, making one if it is new."""
-        return self._columns.setdefault(name, len(self._columns))
-
-    def names(self) -> tuple[str, ...]:
-        """Return the resource names in column order."""
-        return tuple(self._columns)
+        return self.setdefault(name, len(self))

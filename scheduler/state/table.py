@@ -125,19 +125,20 @@ class NodeTable:
     def overcommitted(self) -> int:
         """Return how many nodes have pods that request more than the node offers."""
         short = np.zeros(self.size, np.bool_)
-        for resource in self.resources.names():
+        for resource in self.resources:
             short |= self.requested(resource) > self.allocatable(resource)
         return int(np.count_nonzero(short))
 
     def short(self, row: int, requests: Mapping[str, int]) -> frozenset[str]:
         """Return of which of these resources, and of places for pods, a row has promised too much."""
-        indexes = ((name, self.resources.get(name)) for name in (*requests, PODS))
-        return frozenset(
-            name
-            for name, index in indexes
-            if index is not None
-            and self._requested[index].values[row] > self._allocatable[index].values[row]
-        )
+        short: set[str] = set()
+        for name in (*requests, PODS):
+            index = self.resources.get(name)
+            if index is not None:
+                given = self._allocatable[index].values[row]
+                if self._requested[index].values[row] > given:
+                    short.add(name)
+        return frozenset(short)
 
     def scored(self, resource: str) -> IntColumn:
         """Return the requests of cpu or memory with assumed amounts for containers without."""
@@ -170,7 +171,7 @@ class NodeTable:
         for resource in offers:
             self.resources.column(resource)
         self._widen()
-        for resource, column in zip(self.resources.names(), self._allocatable, strict=True):
+        for resource, column in zip(self.resources, self._allocatable, strict=True):
             if column.values[row] != offers.get(resource, 0):
                 column.set(row, offers.get(resource, 0))
                 self.amounts_touched.add(row)
@@ -218,7 +219,7 @@ class NodeTable:
         """Return an independent copy (about 1 ms at 15,000 nodes)."""
         twin = NodeTable()
         twin.rows, twin.nodes, twin._free = dict(self.rows), list(self.nodes), list(self._free)
-        for name in self.resources.names():
+        for name in self.resources:
             twin.resources.column(name)
         twin.labels, twin.taints = self.labels.copy(), self.taints.copy()
         twin.images, twin.ports = self.images.copy(), self.ports.copy()

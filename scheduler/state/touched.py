@@ -7,29 +7,27 @@ KEPT = 4096
 
 
 class Touched:
-    """A log of rows; a mark is a position in it. Two logs have nothing to do with each other."""
+    """A log of rows. Two logs have nothing to do with each other.
 
-    __slots__ = ("_dropped", "_rows")
+    `mark` is the present moment, for `since`: how many rows have been noted.
+    """
+
+    __slots__ = ("_rows", "mark")
 
     def __init__(self) -> None:
         self._rows: list[int] = []
-        self._dropped = 0
-
-    @property
-    def mark(self) -> int:
-        """Return the present moment, for `since`."""
-        return self._dropped + len(self._rows)
+        self.mark = 0
 
     def add(self, row: int) -> None:
         """Note that a row changed."""
+        self.mark += 1
         self._rows.append(row)
         if len(self._rows) > 2 * KEPT:
             del self._rows[:KEPT]
-            self._dropped += KEPT
 
     def since(self, mark: int) -> list[int] | None:
         """Return the rows that changed after `mark`, each once; None if that is not known any more."""
-        start = mark - self._dropped
+        start = len(self._rows) - (self.mark - mark)
         if start < 0:
             return None
         rows = self._rows[start:]

@@ -21,7 +21,7 @@ class Tracker(Protocol):
     """Long-lived state of a plugin family; `kinds` names further kinds it needs watched.
 
     One that has `follows` hears of changes of those kinds alone; one that has `passes_over(placed)`
-    does not hear of pods of which it is true, which must follow from the pod's spec. One that has
+    does not hear of pods of which it is true, which must follow from what pods of one shape share. One that has
     `measure(meters)` is asked once, so that gauges may read what it holds.
     """
 
@@ -65,6 +65,6 @@ def hears_of(tracker: Tracker, kind: str) -> bool:
 
 
 def counts_such(tracker: Tracker, placed: "Placed") -> bool:
-    """Whether a tracker may count a pod of such a spec."""
+    """Whether a tracker may count a pod of such a shape."""
     passes_over = getattr(tracker, "passes_over", None)
     return passes_over is None or not passes_over(placed)

@@ -235,7 +235,7 @@ def _snapshot(scene: Scene) -> dict[str, Any]:
         "scored cpu": table.scored("cpu"),
         "scored memory": table.scored("memory"),
     }
-    for resource in table.resources.names():
+    for resource in table.resources:
         columns[f"allocatable {resource}"] = table.allocatable(resource)
         columns[f"requested {resource}"] = table.requested(resource)
     for key in sorted({k for node in table.nodes if node for k in node.metadata.labels}):

@@ -28,7 +28,7 @@ PORTS = (
 
 def row_picture(table: NodeTable, row: int) -> dict[str, Any]:
     """Return all that the columns say of one row; amounts of 0 are left out."""
-    names = table.resources.names()
+    names = table.resources
     size = table.size
     labels = {key: table.labels.column(key) for key in LABEL_KEYS}
     held = {image: table.images.held(image, size) for image in IMAGES}

@@ -7,8 +7,6 @@ lost answer can neither lose a pod nor overcommit a node. How a pod ended is put
 the engine takes it to who puts the pod where it belongs.
 """
 
-from __future__ import annotations
-
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any

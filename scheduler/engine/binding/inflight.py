@@ -3,8 +3,6 @@
 `Bindings` alone changes it; whoever decides a pod makes it. It does nothing by itself.
 """
 
-from __future__ import annotations
-
 from collections.abc import Generator
 
 import msgspec

@@ -47,7 +47,8 @@ class NominatedPods:
         leave it to groups (kube-scheduler: not to other pods). They wait already when somebody evicts, for they can make no
         room, and would take what is made: the victims would have gone in vain.
         """
-        self._catch_up()
+        if self._nominations.changed or self._generation != self._cluster.table.generation:
+            self._catch_up()
         if not len(self._nominations):
             return Nominated(NOBODY.rows, NOBODY.on, self._touched)
         asking = members or (pod,)

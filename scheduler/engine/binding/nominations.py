@@ -6,8 +6,6 @@ with the priority of their group, by which it evicts and, once bound, is evicted
 would take the room made for it, or would learn only from a restart that they may have it.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Protocol
 
@@ -19,15 +17,12 @@ class GroupPriority(Protocol):
 
     def group_of(self, pod: Pod) -> str:
         """Return the key of a pod's group, or an empty text for a pod on its own."""
-        ...
 
     def group_priority(self, key: str, pods: Sequence[Pod]) -> int:
         """Return the priority that counts for these waiting members of a group."""
-        ...
 
     def group_may_evict(self, key: str, pods: Sequence[Pod]) -> bool:
         """Whether others may be evicted for these waiting members of a group."""
-        ...
 
 
 class Nominations:
@@ -37,7 +32,8 @@ class Nominations:
         self._groups = groups
         self._node_of: dict[str, str] = {}
         self._pods: dict[str, dict[str, Pod]] = {}
-        self._changed: set[str] = set()
+        # The nodes whose nominations changed, until somebody takes them.
+        self.changed: set[str] = set()
         # Nominated members by the key of their group and by uid, and what has been found to count for them.
         # Their group may become one of another: they are kept by the key that was theirs.
         self._members: dict[str, dict[str, Pod]] = {}
@@ -70,7 +66,7 @@ class Nominations:
         if node:
             self._node_of[pod.metadata.uid] = node
             self._pods.setdefault(node, {})[pod.metadata.uid] = pod
-            self._changed.add(node)
+            self.changed.add(node)
             if key := self._group_of(pod):
                 self.regrouped((key,))
                 self._members.setdefault(key, {})[pod.metadata.uid] = pod
@@ -80,7 +76,7 @@ class Nominations:
         """Take a nomination away; return the node it was for, or an empty text."""
         node = self._node_of.pop(uid, "")
         if node:
-            self._changed.add(node)
+            self.changed.add(node)
             del self._pods[node][uid]
             if key := self._key_of.pop(uid, ""):
                 del self._members[key][uid]
@@ -124,11 +120,11 @@ class Nominations:
         """Hear of groups whose members or description changed: their nominations may count otherwise."""
         for key in keys:
             if self._priorities.pop(key, None) is not None:
-                self._changed.update(self._node_of[uid] for uid in self._members[key])
+                self.changed.update(self._node_of[uid] for uid in self._members[key])
 
     def take_changed(self) -> set[str]:
         """Return the nodes whose nominations changed since this was last asked."""
-        changed, self._changed = self._changed, set()
+        changed, self.changed = self.changed, set()
         return changed
 
     def _group_of(self, pod: Pod) -> str:

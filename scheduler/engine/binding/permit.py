@@ -1,7 +1,5 @@
 """Pods that wait at permit: listed, allowed, rejected, timed out."""
 
-from __future__ import annotations
-
 import msgspec
 
 from scheduler.engine.queue.pod import QueuedPod

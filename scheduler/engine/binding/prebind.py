@@ -6,8 +6,6 @@ A pod that only writes something is through as soon as the API server answers, a
 `Bindings` asks it; it decides nothing else and owns no pod.
 """
 
-from __future__ import annotations
-
 from scheduler.engine.queue.queues import Queues
 
 PRE_BIND = "PreBind"

@@ -5,8 +5,6 @@ preemptor stays out of the queue while evictions are under way (`is_running` is 
 pre-enqueue asks). An eviction that fails ends the preemption; the pod is tried again after its back-off.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 
 import msgspec

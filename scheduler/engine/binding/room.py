@@ -4,8 +4,6 @@ Binds wait: for their turn, for an API server that is busy, for the answer to th
 gone or become smaller meanwhile, or others may have taken its room.
 """
 
-from __future__ import annotations
-
 from scheduler.engine.binding.inflight import InFlight
 from scheduler.state.cluster import Cluster
 

@@ -5,8 +5,6 @@ who is there follows from API objects alone, so a restart changes nothing. Group
 decided together: the group of a pod is the root of the tree that its own is in, as far as objects say.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -48,7 +46,7 @@ class GroupMembers:
         self._clock = 1
         self._forgotten = 0
 
-    def rebuild(self, cluster: Cluster) -> None:
+    def rebuild(self, cluster: "Cluster") -> None:
         """Start afresh from what the cluster holds."""
         self._forget()
         self._placed, self._objects, self._victims = {}, {}, {}
@@ -58,6 +56,10 @@ class GroupMembers:
         for kind in sources.KINDS:
             for obj in cluster.store.of(kind).values():
                 self._describe(kind, None, obj)
+
+    def passes_over(self, placed: Placed) -> bool:
+        """Whether a pod is of no group."""
+        return not sources.group_of(placed.pod)
 
     def apply(self, change: Change) -> None:
         """Follow one change."""
@@ -77,7 +79,7 @@ class GroupMembers:
             "objects": {key: sorted(found) for key, found in self._objects.items()},
         }
 
-    def copy(self) -> GroupMembers:
+    def copy(self) -> "GroupMembers":
         """Return an independent copy."""
         other = GroupMembers()
         other._placed = {key: dict(pods) for key, pods in self._placed.items()}

@@ -104,6 +104,10 @@ class NetworkTracker(RowTracker):
         else:
             super().apply(change)
 
+    def passes_over(self, placed: Placed) -> bool:
+        """Whether a pod is of no group."""
+        return GROUP_LABEL not in placed.pod.metadata.labels
+
     def is_same(self, before: Placed, after: Placed) -> bool:
         """Whether two records of a pod on one node count alike."""
         return _said(before) == _said(after)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from scheduler.base.meters import Meters
-from scheduler.framework import BoolColumn, Change, Node, PerShape
+from scheduler.framework import BoolColumn, Change, Node, PerShape, Placed
 from scheduler.objects.numa import NodeResourceTopology
 from scheduler.plugins.numa.demand import ALWAYS_OFFERED, demand_of
 from scheduler.plugins.numa.reserving import Following, Reserving
@@ -68,6 +68,10 @@ class Topologies:
         self.latest.grow(cluster.table.size)
         for name in cluster.table.rows:
             self._node_came(name)
+
+    def passes_over(self, _placed: Placed) -> bool:
+        """Whether nobody asks what pods take of zones, which the plugins say when they are made."""
+        return self.reserving is None
 
     def apply(self, change: Change) -> None:
         """Follow one change."""

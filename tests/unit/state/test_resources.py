@@ -198,7 +198,7 @@ class TestNames:
         """A resource keeps its column for good."""
         index = ResourceIndex()
 
-        assert ("cpu", "memory", "ephemeral-storage", "pods") == index.names()
+        assert ("cpu", "memory", "ephemeral-storage", "pods") == tuple(index)
         assert (4, 4, None) == (index.column("gpu"), index.column("gpu"), index.get("tpu"))
         assert 5 == len(index)
 
