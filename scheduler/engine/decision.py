@@ -1,7 +1,5 @@
 """`Decision`: the outcome of one scheduling attempt, with all that `explain` prints."""
 
-from __future__ import annotations
-
 import msgspec
 import numpy as np
 

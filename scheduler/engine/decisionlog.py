@@ -5,8 +5,6 @@ number of pods that were tried, the effects. The same turns on an engine made al
 effects, byte for byte; `whatif.replay` proves it. This module encodes and decodes, and does no I/O.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import msgspec

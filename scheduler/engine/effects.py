@@ -6,8 +6,6 @@ answer carries an `id` under which the answer comes back as an event. A decision
 these records in order.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import msgspec

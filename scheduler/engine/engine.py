@@ -12,8 +12,6 @@ calls nobody behind it: what concerns them it puts into one queue of changes (a 
 cycle came to its end, a plugin's word at permit), and `_settle` alone takes it from there to who acts on it.
 """
 
-from __future__ import annotations
-
 from collections import deque
 from collections.abc import Sequence
 from typing import Any

@@ -1,7 +1,5 @@
 """What is read from the engine's parts when metrics are scraped: how much of what there is now."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from functools import partial
 

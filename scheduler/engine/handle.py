@@ -4,8 +4,6 @@ It reads the few tables that are made before the plugins are (`Shared`). What a 
 as an effect, or into the engine's queue of changes.
 """
 
-from __future__ import annotations
-
 from collections import deque
 from collections.abc import Hashable, Mapping, Sequence
 from typing import Any

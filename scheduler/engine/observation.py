@@ -3,8 +3,6 @@
 Nothing here decides anything. Durations come from an injected stopwatch and never reach a decision.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 from scheduler.base.meters import Meters, Trace

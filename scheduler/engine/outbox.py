@@ -1,7 +1,5 @@
 """Where effects gather until the engine's caller takes them, with the time of the turn they belong to."""
 
-from __future__ import annotations
-
 from itertools import count
 
 from scheduler.engine.effects import Effects

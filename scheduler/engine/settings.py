@@ -4,8 +4,6 @@ The daemon, `simulate`, `explain` and `replay` start from `engine_settings`, so 
 one of them and miss another; what they want otherwise they say by name.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 import msgspec

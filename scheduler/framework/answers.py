@@ -1,7 +1,5 @@
 """What the runner makes of the plugins' answers in one attempt."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 

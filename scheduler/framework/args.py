@@ -4,8 +4,6 @@ The base is not frozen (mypy refuses unfrozen subclasses of a frozen one); argum
 nevertheless never assigned after decoding.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Self
 

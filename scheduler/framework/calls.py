@@ -6,8 +6,6 @@ answers come back in the same order. The engine turns a call into an effect and 
 with the answer, so the same code runs in the daemon, in `simulate` and in a replay.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any, TypeAlias
 

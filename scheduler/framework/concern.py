@@ -5,8 +5,6 @@ shape of pods, and again when something moved that the plugin looked at beside t
 (`key_follows`). The runner asks only those that remain. Law: asked or not, attempts end alike.
 """
 
-from __future__ import annotations
-
 from collections.abc import Hashable, Mapping
 from typing import Any
 

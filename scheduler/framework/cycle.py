@@ -1,7 +1,5 @@
 """`Cycle`: what one scheduling attempt is about; lives for that attempt."""
 
-from __future__ import annotations
-
 from random import Random
 
 import msgspec

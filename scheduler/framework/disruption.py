@@ -4,8 +4,6 @@ The plugin that decides groups says it (`GroupPlanner.disruption_units`); whoeve
 for it, before a node is chosen, so that all who go are counted when nodes are compared. Evicts nobody.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from enum import StrEnum
 

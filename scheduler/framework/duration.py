@@ -1,7 +1,5 @@
 """Durations as Go writes them (`15s`, `1h30m`, `500ms`): the type for structs and its reading."""
 
-from __future__ import annotations
-
 import re
 from typing import Annotated
 

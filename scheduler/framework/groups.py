@@ -12,8 +12,6 @@ which may ask the solver, in another process: other pods go on meanwhile, so wha
 events about the group's own object.
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection, Generator, Hashable, Iterable, Mapping, Sequence
 from enum import StrEnum
 from typing import Any, Protocol, TypeAlias
@@ -152,52 +150,42 @@ class GroupRoom(Protocol):
     @property
     def members(self) -> Sequence[Pod]:
         """Return the members that are to be placed, in the order that `group_wanted` gave."""
-        ...
 
     @property
     def now(self) -> float:
         """Return the time in seconds."""
-        ...
 
     @property
     def priority(self) -> int:
         """Return the priority with which the members ask for room."""
-        ...
 
     @property
     def nodes(self) -> Nodes:
         """Return the live nodes."""
-        ...
 
     def spare(self, *, promised: bool) -> bool:
         """Leave the less important the room that they are promised, or not; return whether there is any."""
-        ...
 
     def free(self, resources: Iterable[str]) -> dict[str, IntColumn]:
         """Return what each row has left of these resources, less what it promises to others."""
-        ...
 
     def fits(self, asked: Sequence[Pod] | None = None) -> Fits:
         """Ask the filters of the profile where any of the members could go; raises PluginError.
 
         `asked` stand for the members: the same pods without rules that the caller sees to itself.
         """
-        ...
 
     def fits_each(self, asked: Sequence[Pod] | None = None) -> Sequence[tuple[Sequence[Pod], Fits]]:
         """Ask the same for each of the specs that differ, with the pods of that spec."""
-        ...
 
     def hold(self, nodes: Mapping[str, str]) -> Misfit | None:
         """Put members (by uid) on their nodes, or say why not and leave everything as it was.
 
         All filters are asked with the other members that `nodes` names in place.
         """
-        ...
 
     def would_hold(self, nodes: Mapping[str, str], victims: Sequence[Placed]) -> Misfit | None:
         """Say why the members would not fit on their nodes if `victims` were gone; None: they would."""
-        ...
 
 
 class GroupReport(msgspec.Struct, frozen=True, rename="camel"):
@@ -235,23 +223,18 @@ class GroupPlanner(Protocol):
 
     def group_of(self, pod: Pod) -> str:
         """Return the key of the pod's group, or an empty text for a pod on its own."""
-        ...
 
     def group_priority(self, key: str, pods: Sequence[Pod]) -> int:
         """Return the priority with which these waiting members ask for room, and keep it."""
-        ...
 
     def group_may_evict(self, key: str, pods: Sequence[Pod]) -> bool:
         """Whether others may be evicted for these waiting members, by all that objects say."""
-        ...
 
     def group_wanted(self, key: str, pods: Sequence[Pod]) -> tuple[str, ...] | Status:
         """Return the uids of the members to decide now, or why the group has to wait."""
-        ...
 
     def groups_begun(self) -> Sequence[str]:
         """Return the groups that are bound in part and, by all that objects say, were never whole."""
-        ...
 
     def group_short(self, key: str, unbound: Collection[str]) -> str:
         """Return that a group must not begin, as it needs more members by now than have a place.
@@ -259,26 +242,21 @@ class GroupPlanner(Protocol):
         Asked before each of its binds. The members `unbound` (by uid) are not known to be bound; a group of
         which others are on nodes has begun, and the text is empty.
         """
-        ...
 
     def plan_group(self, key: str, room: GroupRoom) -> Generator[SolverCall, CallResult, Outcome]:
         """Decide where all members go."""
-        ...
 
     def disruption_units(self, since: int) -> Units:
         """Return the groups whose members, mode or priority may have changed after the mark `since`.
 
         A mark is a number above 0; 0 asks for all groups with members on nodes.
         """
-        ...
 
     def group_changed(self) -> set[str]:
         """Return the groups whose members or description changed since this was last asked."""
-        ...
 
     def group_told(self, key: str, stage: Stage, now: float) -> Sequence[Told]:
         """Hear what became of the group; return what writes it down, and what is told about it."""
-        ...
 
     def group_evicted(
         self, victims: Sequence[Placed], whom: str, group: str, reporter: str
@@ -288,20 +266,15 @@ class GroupPlanner(Protocol):
         They make room for `whom`, "pod NAMESPACE/NAME" or "group NAME"; `group` is the name alone, empty
         for a pod on its own. `reporter` is the preemptor's profile.
         """
-        ...
 
     def group_spared(self, victims: Sequence[Placed]) -> None:
         """Hear that evictions have failed: those of the victims who are there still may stay."""
-        ...
 
     def group_left(self, key: str) -> Sequence[Placed]:
         """Return the members that stand though their group was evicted: that did not come to its end."""
-        ...
 
     def group_statuses(self) -> Mapping[str, int]:
         """Return how many groups have each status; asked at every scrape of the metrics."""
-        ...
 
     def group_reports(self) -> Sequence[GroupReport]:
         """Return what is to be said of all groups that were decided or are held."""
-        ...

@@ -3,8 +3,6 @@
 Each member needs a reason; most plugins use none of them.
 """
 
-from __future__ import annotations
-
 from collections.abc import Hashable, Mapping, Sequence
 from typing import Protocol, TypeVar
 
@@ -24,44 +22,35 @@ class Handle(Protocol):
     @property
     def pods(self) -> PodIndex:
         """All pods that hold room, bound and assumed."""
-        ...
 
     @property
     def feature_gates(self) -> Mapping[str, bool]:
         """Feature gates that differ from their defaults."""
-        ...
 
     @property
     def profiles(self) -> frozenset[str]:
         """Names of all profiles of this process: pods of other schedulers are foreign."""
-        ...
 
     def node(self, name: str) -> Node | None:
         """Return a node as the API server shows it, None if it is not known; for hints."""
-        ...
 
     def objects(self, kind: str) -> Objects:
         """Return the known objects of a kind (`Service`) by `namespace/name` or `name`.
 
         Always the same mapping, not to be written to; its `version` moves when one of them changes.
         """
-        ...
 
     def now(self) -> float:
         """Return the time of this turn, in seconds since the epoch; for what is dated when written."""
-        ...
 
     def is_preempting(self, uid: str) -> bool:
         """Return whether evictions for this pod are under way; preemption's pre-enqueue asks."""
-        ...
 
     def is_leaving(self, uid: str) -> bool:
         """Return whether the eviction of a pod is confirmed that may still be seen on its node."""
-        ...
 
     def evicted(self) -> frozenset[str]:
         """Return the uids of pods whose eviction was asked for and not refused; some may be gone."""
-        ...
 
     def tracker(self, kind: type[TrackerT], *arguments: Hashable, name: str = "") -> TrackerT:
         """Return the one tracker of a class with these arguments, making it on first use.
@@ -69,14 +58,12 @@ class Handle(Protocol):
         Whoever gives a `name` shares the tracker with everybody who gives the same, in other packages
         too; ConfigError if that one is not of the class asked for.
         """
-        ...
 
     def group_members(self, key: str, pod: Pod) -> Sequence[Pod]:
         """Return the members of a group that are to be placed, oldest first.
 
         For a group's pre-enqueue: `pod` is a member that has just come and is among them.
         """
-        ...
 
     def disruption_units(self, since: int) -> Units:
         """Return the groups with pods on nodes that changed after the mark `since`, 0 for all.
@@ -84,30 +71,24 @@ class Handle(Protocol):
         For whoever evicts: pods of a unit with mode ALL go together. Empty where no profile of this
         process decides groups.
         """
-        ...
 
     def missing(self, pod: Pod, plugin: str, kind: str, text: str) -> None:
         """Say on a pod that an object it asks for is not there; `text` names it and where it was sought.
 
         Changes no decision: an event tells the pod's owner, a metric counts it.
         """
-        ...
 
     def node_warning(self, node: str, profile: str, reason: str, text: str) -> None:
         """Say something about a node, as an event on it; for what every pod would otherwise be told.
 
         Changes no decision. `reason` is one word in camel case, `profile` the one that speaks.
         """
-        ...
 
     def waiting_pods(self) -> Sequence[Pod]:
         """Return the pods that wait at permit."""
-        ...
 
     def allow(self, uid: str, plugin: str) -> None:
         """Let a waiting pod pass, as far as `plugin` is concerned."""
-        ...
 
     def reject(self, uid: str, plugin: str, reason: str) -> None:
         """Reject a waiting pod in the name of `plugin`."""
-        ...

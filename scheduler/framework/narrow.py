@@ -1,7 +1,5 @@
 """`Narrow`: a pre-filter's state together with the only rows worth looking at."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import msgspec

@@ -5,8 +5,6 @@ Hints are asked about waiting pods without a cycle and go by pod. Nothing that d
 other pods belongs in here.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any, Generic, Protocol, TypeVar
 

@@ -15,8 +15,6 @@ Where a plugin has `pre_filter`, the state it returns arrives as the last argume
 it for `score`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import (
     TYPE_CHECKING,
@@ -80,7 +78,6 @@ class Versioned(Protocol):
     @property
     def version(self) -> int:
         """Return a number that is another one after each change that matters to a key."""
-        ...
 
 
 class _EachPod:
@@ -124,33 +121,32 @@ class Plugin(Generic[ArgsT]):
     if TYPE_CHECKING:
         # Shapes only: subclasses define the points they serve, and mypy holds them to these. Where a
         # state may come last, there are two: `framework.points` ties it to what makes it.
-        pre_enqueue: Callable[[Pod], Status | None]
+        pre_enqueue: "Callable[[Pod], Status | None]"
         less: Callable[[Any, Any], bool]
-        hint: Callable[[Change, Pod], bool]
-        pre_filter: Callable[[Cycle, Nodes], Any]
-        filter: (
-            Callable[[Cycle, Nodes], Rejected | None]
-            | Callable[[Cycle, Nodes, Any], Rejected | None]
+        hint: "Callable[[Change, Pod], bool]"
+        pre_filter: "Callable[[Cycle, Nodes], Any]"
+        filter: "Callable[[Cycle, Nodes], Rejected | None]| Callable[[Cycle, Nodes, Any], Rejected | None]"
+        post_filter: "Callable[[Cycle, Nodes, FitFailure], PostFiltered]"
+        pre_score: "Callable[[Cycle, Nodes], Any] | Callable[[Cycle, Nodes, Any], Any]"
+        score: "Callable[[Cycle, Nodes], IntColumn] | Callable[[Cycle, Nodes, Any], IntColumn]"
+        reserve: (
+            "Callable[[Cycle, str], Status | None] | Callable[[Cycle, str, Any], Status | None]"
         )
-        post_filter: Callable[[Cycle, Nodes, FitFailure], PostFiltered]
-        pre_score: Callable[[Cycle, Nodes], Any] | Callable[[Cycle, Nodes, Any], Any]
-        score: Callable[[Cycle, Nodes], IntColumn] | Callable[[Cycle, Nodes, Any], IntColumn]
-        reserve: Callable[[Cycle, str], Status | None] | Callable[[Cycle, str, Any], Status | None]
-        unreserve: Callable[[Cycle, str], Any] | Callable[[Cycle, str, Any], Any]
-        permit: Callable[[Cycle, str], Status | None]
-        pre_bind: Callable[[Cycle, str], Steps] | Callable[[Cycle, str, Any], Steps]
-        bind: Callable[[Cycle, str], Steps]
-        post_bind: Callable[[Cycle, str], None]
-        add_pod: Callable[[Any, Placed, int], None]
-        remove_pod: Callable[[Any, Placed, int], None]
-        concerns: Callable[[Any, Placed], bool]
-        figures: Callable[[Cycle, str], tuple[str, ...]]
-        row_room: Callable[[Cycle, Nodes, Demand, Any], RowRoom]
-        seat_together: Callable[[Sequence[SeatedMember]], MemberConflict | None]
-        let_go: Callable[[Sequence[Pod]], tuple[ApiCall, ...]]
+        unreserve: "Callable[[Cycle, str], Any] | Callable[[Cycle, str, Any], Any]"
+        permit: "Callable[[Cycle, str], Status | None]"
+        pre_bind: "Callable[[Cycle, str], Steps] | Callable[[Cycle, str, Any], Steps]"
+        bind: "Callable[[Cycle, str], Steps]"
+        post_bind: "Callable[[Cycle, str], None]"
+        add_pod: "Callable[[Any, Placed, int], None]"
+        remove_pod: "Callable[[Any, Placed, int], None]"
+        concerns: "Callable[[Any, Placed], bool]"
+        figures: "Callable[[Cycle, str], tuple[str, ...]]"
+        row_room: "Callable[[Cycle, Nodes, Demand, Any], RowRoom]"
+        seat_together: "Callable[[Sequence[SeatedMember]], MemberConflict | None]"
+        let_go: "Callable[[Sequence[Pod]], tuple[ApiCall, ...]]"
         sort_key: Callable[[Any], Any]
 
-    def __init__(self, args: ArgsT, handle: Handle) -> None:
+    def __init__(self, args: ArgsT, handle: "Handle") -> None:
         self.args = args
         self.handle = handle
 
@@ -168,7 +164,7 @@ class Plugin(Generic[ArgsT]):
                     if isinstance(argument, type) and issubclass(argument, Args):
                         cls.args_type = argument
 
-    def key(self, pod: Pod) -> Hashable | None:
+    def key(self, pod: "Pod") -> Hashable | None:
         """Return equal keys for pods that `filter` and `score` treat alike; None for one not concerned.
 
         What these say of a row then depends on the key, the row (all rows, if not `local`) and the

@@ -7,8 +7,6 @@ shapes at run time (`framework.signatures`), for authors without a type checker.
 positional, so a plugin may name them as it likes.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Generator, Sequence
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeVar
 
@@ -50,7 +48,6 @@ class PreEnqueue(Protocol):
 
     def pre_enqueue(self, pod: Pod, /) -> Status | None:
         """Return why the pod may not enter the queue, or None."""
-        ...
 
 
 class QueueSort(Protocol):
@@ -58,7 +55,6 @@ class QueueSort(Protocol):
 
     def less(self, first: Queued, second: Queued, /) -> bool:
         """Whether `first` is tried before `second`; False for equals."""
-        ...
 
 
 class Hint(Protocol):
@@ -66,7 +62,6 @@ class Hint(Protocol):
 
     def hint(self, change: Change, pod: Pod, /) -> bool:
         """Whether the pod should be tried again."""
-        ...
 
 
 class PreFilter(Protocol[State_co]):
@@ -74,7 +69,6 @@ class PreFilter(Protocol[State_co]):
 
     def pre_filter(self, cycle: Cycle, nodes: Nodes, /) -> Status | Narrow | State_co:
         """Return the state for later points, a status that rejects or skips, or `Narrow`."""
-        ...
 
 
 class Filter(Protocol[State_contra]):
@@ -82,15 +76,13 @@ class Filter(Protocol[State_contra]):
 
     def filter(self, cycle: Cycle, nodes: Nodes, state: State_contra, /) -> Rejected | None:
         """Return the rows that are out and why, as columns of `nodes.size`; None for no row."""
-        ...
 
 
 class PostFilter(Protocol):
     """Looks for a way out when no node fits."""
 
-    def post_filter(self, cycle: Cycle, nodes: Nodes, failure: FitFailure, /) -> PostFiltered:
+    def post_filter(self, cycle: Cycle, nodes: Nodes, failure: "FitFailure", /) -> "PostFiltered":
         """Return a nomination with its victims, or why there is none."""
-        ...
 
 
 class PreScore(Protocol[State_contra, State_co]):
@@ -100,7 +92,6 @@ class PreScore(Protocol[State_contra, State_co]):
         self, cycle: Cycle, nodes: Nodes, state: State_contra, /
     ) -> Status | State_co | None:
         """Return another state for `score`, a status that skips or fails, or None."""
-        ...
 
 
 class Score(Protocol[State_contra]):
@@ -108,7 +99,6 @@ class Score(Protocol[State_contra]):
 
     def score(self, cycle: Cycle, nodes: Nodes, state: State_contra, /) -> IntColumn:
         """Return an int64 column of `nodes.size`; only feasible rows mean anything."""
-        ...
 
 
 class Reserve(Protocol[State_contra]):
@@ -116,11 +106,9 @@ class Reserve(Protocol[State_contra]):
 
     def reserve(self, cycle: Cycle, node: str, state: State_contra, /) -> Status | None:
         """Book on the node called `node`; a rejecting status ends the attempt."""
-        ...
 
     def unreserve(self, cycle: Cycle, node: str, state: State_contra, /) -> None:
         """Take the booking back, or do nothing if there is none; must not fail."""
-        ...
 
 
 class Permit(Protocol):
@@ -128,7 +116,6 @@ class Permit(Protocol):
 
     def permit(self, cycle: Cycle, node: str, /) -> Status | None:
         """Return None, a rejecting status, or `wait(seconds)`."""
-        ...
 
 
 class PreBind(Protocol[State_contra]):
@@ -136,7 +123,6 @@ class PreBind(Protocol[State_contra]):
 
     def pre_bind(self, cycle: Cycle, node: str, state: State_contra, /) -> Steps:
         """Yield calls, receive their answers, return None or a status."""
-        ...
 
 
 class Bind(Protocol):
@@ -144,7 +130,6 @@ class Bind(Protocol):
 
     def bind(self, cycle: Cycle, node: str, /) -> Steps:
         """Yield calls, receive their answers; a status `SKIP` leaves the pod to the next binder."""
-        ...
 
 
 class PostBind(Protocol):
@@ -152,7 +137,6 @@ class PostBind(Protocol):
 
     def post_bind(self, cycle: Cycle, node: str, /) -> None:
         """Take note."""
-        ...
 
 
 # Rare abilities.
@@ -167,11 +151,9 @@ class FollowsPods(Protocol[State_contra]):
 
     def add_pod(self, state: State_contra, placed: Placed, row: int, /) -> None:
         """Count a pod that comes to a row."""
-        ...
 
     def remove_pod(self, state: State_contra, placed: Placed, row: int, /) -> None:
         """Stop counting a pod on a row."""
-        ...
 
 
 class PassesOver(Protocol[State_contra]):
@@ -182,7 +164,6 @@ class PassesOver(Protocol[State_contra]):
 
     def concerns(self, state: State_contra, placed: Placed, /) -> bool:
         """Whether a placed pod makes a difference to the pod of `state`."""
-        ...
 
 
 class ScoreCells(Protocol[State_contra]):
@@ -196,7 +177,6 @@ class ScoreCells(Protocol[State_contra]):
         self, cycle: Cycle, nodes: Nodes, state: State_contra, /
     ) -> Callable[[int], int]:
         """Return a function from a row to its raw score; it reads the arrays of `nodes` as they become."""
-        ...
 
 
 class SortKey(Protocol):
@@ -204,7 +184,6 @@ class SortKey(Protocol):
 
     def sort_key(self, queued: Queued, /) -> Any:
         """Return what orders pods as `less` does."""
-        ...
 
 
 class KeepsGroups(Protocol):
@@ -212,15 +191,12 @@ class KeepsGroups(Protocol):
 
     def resorted_by(self, change: Change, /) -> Callable[[Pod], bool] | None:
         """Return which pods stand elsewhere after a change; None for none."""
-        ...
 
     def enter(self, queued: Queued, /) -> tuple[str, Any, Any]:
         """Take a pod that became active; return its group, and the keys of group and pod."""
-        ...
 
     def leave(self, queued: Queued, /) -> None:
         """Take note that a pod is not active any more."""
-        ...
 
 
 class SeatsTogether(Protocol[State_contra]):
@@ -230,21 +206,18 @@ class SeatsTogether(Protocol[State_contra]):
         self, cycle: Cycle, nodes: Nodes, demand: Demand, state: State_contra, /
     ) -> RowRoom:
         """Return how many pods like this one, a member of a group, fit on each row."""
-        ...
 
     def seat_together(self, seated: Sequence[SeatedMember], /) -> MemberConflict | None:
         """Choose for all these pods on their nodes, or return some that cannot be together.
 
         The choice is kept in their states for `reserve`; nothing is booked.
         """
-        ...
 
     def let_go(self, members: Sequence[Pod], /) -> tuple[ApiCall, ...]:
         """Return the calls that give up what an earlier try of a group got that fits nowhere now.
 
         `members` are all of its pods that wait.
         """
-        ...
 
 
 class Explains(Protocol):
@@ -252,4 +225,3 @@ class Explains(Protocol):
 
     def figures(self, cycle: Cycle, node: str, /) -> tuple[str, ...]:
         """Return what is known of a node, in words."""
-        ...

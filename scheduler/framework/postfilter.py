@@ -1,7 +1,5 @@
 """What post-filter plugins (preemption) get and give back."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import msgspec

@@ -5,8 +5,6 @@ into instances. Each plugin class is instantiated once per profile, whichever po
 bound where it has something to do.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from typing import Any
 

@@ -3,8 +3,6 @@
 Built once at start; a name is looked up case-sensitively, as kube-scheduler does.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator
 from importlib.metadata import entry_points
 from typing import Any

@@ -4,8 +4,6 @@ Checks run where the answer is looked at anyway and cost nothing for right ones;
 what came back and what should have.
 """
 
-from __future__ import annotations
-
 from collections.abc import Generator
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -29,7 +27,7 @@ def status_of(answer: Any, method: str) -> Status | None:
     return answer
 
 
-def post_filtered_of(answer: Any) -> PostFiltered:
+def post_filtered_of(answer: Any) -> "PostFiltered":
     """Return what `post_filter` found; TypeError for anything but `PostFiltered`."""
     from scheduler.framework.postfilter import PostFiltered
 
@@ -49,7 +47,7 @@ def rejection_of(answer: Any, size: int) -> Rejected | None:
     return answer
 
 
-def steps_of(answer: Any, method: str) -> Steps:
+def steps_of(answer: Any, method: str) -> "Steps":
     """Return the generator of `pre_bind` or `bind`; TypeError for anything else."""
     if not isinstance(answer, Generator):
         _refuse(method, answer, "a generator: it yields what it asks for")

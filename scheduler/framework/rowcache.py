@@ -7,8 +7,6 @@ other allocatable or requested amounts, or columns of a tracker's own with a log
 `filter` and `score` themselves are kept by the framework (`Plugin.key`).
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Hashable
 from typing import Any, Generic, Protocol, Self, TypeVar
 
@@ -33,16 +31,13 @@ class RowView(Protocol):
     @property
     def size(self) -> int:
         """Return the number of rows."""
-        ...
 
     @property
     def amounts_touched(self) -> Touched | None:
         """Return the log of changed rows; None for a hypothetical view or a part of the rows."""
-        ...
 
     def only(self, rows: Rows, /) -> Self:
         """Return just these rows, in this order."""
-        ...
 
 
 class _Entry(msgspec.Struct):

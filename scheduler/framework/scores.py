@@ -6,8 +6,6 @@ count for the highest score. These operations run for every plugin and pod: colu
 are left for when the plain one does not settle it.
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 from scheduler.base.arrays import BoolColumn, IntColumn

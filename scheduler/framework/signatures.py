@@ -4,8 +4,6 @@ Each method that a class defines is held to the protocol of its point (`framewor
 fact in `reads` to the vocabulary. Called by the registry once per class; raises nothing itself.
 """
 
-from __future__ import annotations
-
 import inspect
 from collections.abc import Iterator
 from functools import cache
@@ -28,7 +26,7 @@ _WITH_STATE = frozenset(("filter", "pre_score", "reserve", "unreserve", "pre_bin
 _WITH_SCORE_STATE = frozenset(("score", "score_cells"))
 
 
-def problems(cls: type[Plugin[Any]]) -> Iterator[str]:
+def problems(cls: "type[Plugin[Any]]") -> Iterator[str]:
     """Yield what is wrong with a class, each with what to do; the class's name goes in front."""
     for method in _shapes():
         if cls.serves(method):
@@ -44,7 +42,7 @@ def problems(cls: type[Plugin[Any]]) -> Iterator[str]:
             yield f'reads names the fact "{fact}", which does not exist{meant}'
 
 
-def arguments(cls: type[Plugin[Any]], method: str) -> tuple[str, ...]:
+def arguments(cls: "type[Plugin[Any]]", method: str) -> tuple[str, ...]:
     """Return the names of what the framework passes to a method of this class, in order."""
     names = _shapes()[method]
     if method in _WITH_STATE and not cls.takes_state:
@@ -54,7 +52,7 @@ def arguments(cls: type[Plugin[Any]], method: str) -> tuple[str, ...]:
     return names
 
 
-def _method_problems(cls: type[Plugin[Any]], method: str) -> Iterator[str]:
+def _method_problems(cls: "type[Plugin[Any]]", method: str) -> Iterator[str]:
     found = inspect.getattr_static(cls, method)
     given = arguments(cls, method)
     function: Any = getattr(cls, method)

@@ -4,8 +4,6 @@ Outcomes are values. The codes and their meaning are kube-scheduler's (framework
 people, vectors and messages speak one language.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from enum import StrEnum
 
@@ -92,7 +90,7 @@ class Rejected(msgspec.Struct, frozen=True):
     final: BoolColumn
     reasons: tuple[Reason, ...]
 
-    def __or__(self, other: Rejected | None) -> Rejected:
+    def __or__(self, other: "Rejected | None") -> "Rejected":
         """Unite two rejections: a row rejected by both keeps both reasons."""
         if other is None:
             return self
@@ -100,10 +98,10 @@ class Rejected(msgspec.Struct, frozen=True):
             self.rows | other.rows, self.final | other.final, self.reasons + other.reasons
         )
 
-    def __ror__(self, other: None) -> Rejected:
+    def __ror__(self, other: None) -> "Rejected":
         return self
 
-    def otherwise(self, other: Rejected | None) -> Rejected:
+    def otherwise(self, other: "Rejected | None") -> "Rejected":
         """Add `other` for the rows that this one leaves alone."""
         if other is None:
             return self
@@ -114,7 +112,7 @@ class Rejected(msgspec.Struct, frozen=True):
             self.reasons + tuple(Reason(r.rows & fresh, r.text) for r in other.reasons),
         )
 
-    def with_final(self, final: BoolColumn) -> Rejected:
+    def with_final(self, final: BoolColumn) -> "Rejected":
         """Return the same rejection with `final` deciding where evicting pods cannot help."""
         return Rejected(self.rows, self.rows & final, self.reasons)
 

@@ -4,8 +4,6 @@ Such a plugin is a generator; the engine drives it from question to question, so
 up outside the runner's loop and are named here.
 """
 
-from __future__ import annotations
-
 from collections.abc import Generator, Iterable
 from typing import Any
 

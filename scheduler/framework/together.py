@@ -5,8 +5,6 @@ chooses something for each pod at reserve (devices, for example) serves `SeatsTo
 for one pod may leave nothing for the next, although another choice would serve both.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import Any, TypeAlias
 

@@ -4,8 +4,6 @@ Plain records like those of scheduler.solver.instance. An answer is only believe
 scheduler.solver.check has looked at it.
 """
 
-from __future__ import annotations
-
 from typing import Literal
 
 import msgspec

@@ -4,8 +4,6 @@ The caller commits nothing that has not passed here. Plain counting over diction
 sharing neither tables nor columns with the code that found the answer.
 """
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 

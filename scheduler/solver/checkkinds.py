@@ -4,8 +4,6 @@ The counterpart of scheduler.solver.check; like it, it counts plainly and shares
 that found the answer.
 """
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Sequence
 

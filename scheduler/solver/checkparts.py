@@ -4,8 +4,6 @@ Part of scheduler.solver.checkkinds; it counts plainly, piece by piece, and shar
 that found them.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Sequence
 

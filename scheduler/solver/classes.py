@@ -4,8 +4,6 @@ A class is one or several kinds under a name ("workers"). Part of scheduler.solv
 counted from 0, the top one, as in its `levels`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Literal
 
@@ -73,7 +71,7 @@ class Costs(Record, frozen=True):
     areas: tuple[int, ...] = ()
     matrix: tuple[tuple[int, ...], ...] = ()
 
-    def part(self, leaves: Sequence[int]) -> Costs:
+    def part(self, leaves: Sequence[int]) -> "Costs":
         """Return the costs between these leaves alone."""
         if not self.areas:
             return self

@@ -4,8 +4,6 @@
 have adds nothing.
 """
 
-from __future__ import annotations
-
 from typing import Any, Protocol
 
 from scheduler.solver.instance import Domains
@@ -18,7 +16,6 @@ class Constraint(Protocol):
 
     def build(self, model: Variables) -> None:
         """Add the rows."""
-        ...
 
 
 class Sums:

@@ -6,8 +6,6 @@ is the same and the numbers are half as large. The stages of all levels in order
 cost; several of them share a word as long as they cannot run into one another. Used by the exact program.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 

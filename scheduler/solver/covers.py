@@ -4,8 +4,6 @@ Knapsacks of whole candidates, made for many sets of units at once. What a candi
 units of a set counts together, and its cost once. Plain arithmetic, used by scheduler.solver.victimmodel.
 """
 
-from __future__ import annotations
-
 import itertools
 import math
 from collections.abc import Mapping, Sequence

@@ -5,8 +5,6 @@ two runs differ. A stage that is not proven keeps its best answer with the bound
 on from it. Besides scheduler.solver.victimmodel the only module that runs CP-SAT.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

@@ -1,7 +1,5 @@
 """From how many leaves take k pods to which: the leaf whose name comes first takes the most it can."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 import numpy as np

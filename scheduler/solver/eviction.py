@@ -4,8 +4,6 @@ The view of a `Preemption` that scheduler.solver.victims and its model work on. 
 proof that a group fits after its evictions is made here.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Mapping
 from typing import Protocol

@@ -5,8 +5,6 @@ of leaves are levels of the tree to it (scheduler.solver.layers); it knows no pr
 first holds the most pods, from the top level down.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 
 import numpy as np

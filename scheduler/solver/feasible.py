@@ -4,8 +4,6 @@ Much faster than the cost tables because nothing is weighed. Used where only yes
 scheduler.solver.conflict for the rules in the way, and by scheduler.solver.victims.
 """
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Callable, Iterable
 

@@ -6,8 +6,6 @@ scheduler.solver.layers or CP-SAT. Every fold
 keeps the set of placements exactly as it was; called before solving, never before checking.
 """
 
-from __future__ import annotations
-
 import msgspec
 
 from scheduler.solver.instance import Domains, Instance, Leaf, Rule

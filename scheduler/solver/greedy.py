@@ -6,8 +6,6 @@ count like others. It fails where answers exist and is often worse; nothing of o
 to the name that comes first.
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 from scheduler.solver.instance import Rule

@@ -5,8 +5,6 @@ test. Knows pods, units and amounts, and nothing of Kubernetes. The records hold
 those are in scheduler.solver.tree.
 """
 
-from __future__ import annotations
-
 from typing import Literal
 
 import msgspec
@@ -121,7 +119,7 @@ class Instance(Record, frozen=True):
         """Whether fewer pods than `size` may be placed."""
         return self.least < self.size
 
-    def fixed(self, size: int) -> Instance:
+    def fixed(self, size: int) -> "Instance":
         """Return the same group with just so many pods."""
         return msgspec.structs.replace(self, size=size, minimum=0, levels_first=False)
 

@@ -4,8 +4,6 @@ The counterpart of scheduler.solver.instance for members that differ. Built by s
 sent as JSON to the process that solves.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Literal
 
@@ -108,7 +106,7 @@ class Mixed(Record, frozen=True):
             most = np.minimum(most, served(column, caps, request))
         return np.asarray(most)
 
-    def part(self, leaves: Sequence[int]) -> Mixed:
+    def part(self, leaves: Sequence[int]) -> "Mixed":
         """Return the group with these leaves alone."""
         place = {leaf: at for at, leaf in enumerate(leaves)}
         rules = []

@@ -7,8 +7,6 @@ objective, and what is counted per parent is counted through them. Pure; called 
 feasible and eviction, which ask CP-SAT where a rule does not lie so.
 """
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -44,11 +42,11 @@ class Layers:
     tree: Tree
     layers: tuple[Layer, ...] = ()
 
-    def with_slots(self, slots: Ints) -> Layers:
+    def with_slots(self, slots: Ints) -> "Layers":
         """Return the same with other slots, given per leaf of the instance."""
         return replace(self, tree=self.tree.with_slots(slots))
 
-    def with_rules(self, domains: Sequence[Domains]) -> Layers:
+    def with_rules(self, domains: Sequence[Domains]) -> "Layers":
         """Return the same with rules of the same names over the same sets, which may count others."""
         by_name = {one.name: one for one in domains}
         layers = (replace(one, domains=by_name[one.domains.name]) for one in self.layers)

@@ -6,8 +6,6 @@ tables; only as many leaves as a group can use take part, the largest ones, beca
 count alone.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

@@ -4,8 +4,6 @@ A table is int64 [words, pods + 1]; `NEVER` in its first word marks counts that 
 scheduler.solver.exact for every unit of the tree.
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 from scheduler.solver.costs import NEVER

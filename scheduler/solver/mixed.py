@@ -8,8 +8,6 @@ that make room for `minimum` pods. A descent (large pods first, the fullest leaf
 what is easy, scheduler.solver.mixedsearch improves and proves. Called by scheduler.solver.questions.
 """
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 from typing import Literal, TypeAlias
@@ -95,7 +93,7 @@ class _Clock:
     def __call__(self) -> float:
         return self._until - perf_s()
 
-    def improved(self) -> Callable[..., Found]:
+    def improved(self) -> "Callable[..., Found]":
         """Return the function of CP-SAT's model: to load it can take longer than the search, so it costs none of it."""
         loading = perf_s()
         from scheduler.solver import mixedsearch

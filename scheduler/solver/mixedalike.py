@@ -6,8 +6,6 @@ long as those before them are as good. Mostly the pods themselves can stand like
 and there is nothing to search for. Called by scheduler.solver.mixed before CP-SAT is.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from math import lcm
 

@@ -7,8 +7,6 @@ squares may be (majorization). Together with the bounds of scheduler.solver.obje
 ordinary cases, and a descent that meets them needs no proof.
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 from scheduler.solver import mixedstages, objective, tree
@@ -25,7 +23,7 @@ def bounds(group: Mixed) -> list[int]:
     return [_bound(group, made, most, stage) for stage in mixedstages.stages(group, made)]
 
 
-def _bound(group: Mixed, made: Tree, most: _Most, stage: Stage) -> int:
+def _bound(group: Mixed, made: Tree, most: "_Most", stage: Stage) -> int:
     if stage.measure == "cost":
         return 0
     if stage.of >= 0:

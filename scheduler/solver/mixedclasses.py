@@ -6,8 +6,6 @@ inside; between areas one for each area: its pods times what the others cost fro
 solving happens.
 """
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Mapping
 from typing import Any

@@ -3,8 +3,6 @@
 Called by scheduler.solver.mixed; whether what is found breaks a rule is looked at there.
 """
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Sequence
 

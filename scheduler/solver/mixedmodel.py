@@ -5,8 +5,6 @@ these sums only, as for like members. Leaves that nothing tells apart take pods 
 leaves out what would be the same placement again. Loaded only where solving happens.
 """
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Callable, Mapping
 from typing import Any, TypeAlias

@@ -4,8 +4,6 @@ Grown from several leaves and then put right pod by pod, the best of all counts:
 than what placing pods one by one comes to. Called by scheduler.solver.mixed, which looks at the rules.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from random import Random
 

@@ -5,8 +5,6 @@ parts, enough for each of them says nothing of who has which, and need not: sche
 deals them out. Loaded only where solving happens.
 """
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Mapping
 from typing import Any

@@ -4,8 +4,6 @@ Over patterns of like leaves where these are few (scheduler.solver.mixedpatterns
 Loaded only where solving happens.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 
 import numpy as np

@@ -4,8 +4,6 @@ In the order of scheduler.solver.checkkinds.objective: members left out, what ea
 down (for all pods, then for each class with a rule there), the cost of traffic, leaves in use.
 """
 
-from __future__ import annotations
-
 import msgspec
 
 from scheduler.solver import objective

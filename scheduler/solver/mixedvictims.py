@@ -4,8 +4,6 @@ Budgets that are violated come first, then evicted pods from the highest priorit
 are evicted at once. Loaded only where solving happens.
 """
 
-from __future__ import annotations
-
 from collections import defaultdict
 from typing import Any
 

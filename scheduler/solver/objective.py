@@ -4,8 +4,6 @@ Stages are minimised one after the other from the top level down; a finished one
 what can be said without solving; it lets a stage end as soon as it is reached.
 """
 
-from __future__ import annotations
-
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
@@ -34,9 +32,8 @@ class Objective(Protocol):
     level: int
     measure: str
 
-    def expression(self, model: Variables) -> Any | None:
+    def expression(self, model: "Variables") -> Any | None:
         """Return what is minimised, None when the stage is left to its bound."""
-        ...
 
 
 class Units:
@@ -47,7 +44,7 @@ class Units:
     def __init__(self, level: int) -> None:
         self.level = level
 
-    def expression(self, model: Variables) -> Any:
+    def expression(self, model: "Variables") -> Any:
         """Return the number of used units."""
         if self.level == model.tree.depth:
             return sum(one.used for one in model.classes)
@@ -62,7 +59,7 @@ class Large:
     def __init__(self, level: int) -> None:
         self.level = level
 
-    def expression(self, model: Variables) -> Any | None:
+    def expression(self, model: "Variables") -> Any | None:
         """Return minus the sum of squares, as products for inner units; None when they are too many."""
         tree = model.tree
         if self.level == tree.depth:
@@ -87,7 +84,7 @@ class Even:
         self.level = level
         self._squares: list[Any] = []
 
-    def expression(self, model: Variables) -> Any:
+    def expression(self, model: "Variables") -> Any:
         """Return the sum of squares, or what stands above its tangents."""
         tree, level = model.tree, self.level
         if level == tree.depth:
@@ -100,7 +97,7 @@ class Even:
                 self._tangent(model, unit, k)
         return sum(self._squares)
 
-    def refine(self, model: Variables, counts: Ints) -> bool:
+    def refine(self, model: "Variables", counts: Ints) -> bool:
         """Add the tangents on both sides of each count; False when the expression was exact."""
         if self.level == model.tree.depth or int(model.tree.room[self.level].sum()) <= MANY_ROWS:
             return False
@@ -109,13 +106,13 @@ class Even:
                 self._tangent(model, unit, k)
         return True
 
-    def _first(self, model: Variables, room: int) -> list[int]:
+    def _first(self, model: "Variables", room: int) -> list[int]:
         """Return where to touch at first: at 0 and around an even share."""
         units = max(1, int((model.tree.room[self.level] > 0).sum()))
         share = min(room - 1, model.tree.size // units)
         return sorted({0, *range(max(0, share - 2), min(room, share + 3))})
 
-    def _tangent(self, model: Variables, unit: int, k: int) -> None:
+    def _tangent(self, model: "Variables", unit: int, k: int) -> None:
         """Perspective form: the constant counts only for a used unit."""
         pods, used = model.pods[self.level][unit], model.used[self.level][unit]
         model.cp.add(self._squares[unit] >= (2 * k + 1) * pods - k * (k + 1) * used)
@@ -127,7 +124,7 @@ class LeftOut:
     measure = "leftOut"
     level = 0
 
-    def expression(self, model: Variables) -> Any:
+    def expression(self, model: "Variables") -> Any:
         """Return how many of the group's pods are not placed."""
         return model.tree.size - model.pods[0][0]
 
@@ -148,7 +145,7 @@ def stages(tree: Tree) -> list[Objective]:
     return found
 
 
-def narrow(model: Variables) -> None:
+def narrow(model: "Variables") -> None:
     """Limit the top level's counts to the water level, where nothing but room decides about them."""
     tree = model.tree
     if tree.least < tree.size:

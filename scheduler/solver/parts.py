@@ -6,8 +6,6 @@ whose. Part of scheduler.solver.kinds.Mixed; levels are counted from 0 as in its
 for no part.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import msgspec
@@ -35,7 +33,7 @@ class Part(Record, frozen=True):
     sizes: tuple[int, ...] = ()
     held: tuple[int, ...] = ()
 
-    def among(self, leaves: Sequence[int]) -> Part:
+    def among(self, leaves: Sequence[int]) -> "Part":
         """Return the part with what it holds on these leaves alone."""
         if not self.held:
             return self

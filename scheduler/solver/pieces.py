@@ -6,8 +6,6 @@ out in turn, so that the parts in it get the same up to one, which is enough for
 enough for all. Exact, and of no other placement: called by scheduler.solver.mixed with what was found.
 """
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from typing import TypeAlias

@@ -4,8 +4,6 @@ The engine sends them out as the instance of a `Solve` effect; whoever has the s
 process, or `simulate` in its own) turns one into a `Solution`.
 """
 
-from __future__ import annotations
-
 from typing import TypeAlias
 
 import msgspec

@@ -5,8 +5,6 @@ top, the last one the leaves; the units below one unit stand together, in the or
 Leaves that no pod can use are not in it.
 """
 
-from __future__ import annotations
-
 import itertools
 from dataclasses import dataclass, replace
 from typing import TypeAlias
@@ -47,7 +45,7 @@ class Tree:
         """Return the number of levels without the root."""
         return len(self.rules)
 
-    def with_slots(self, slots: Ints) -> Tree:
+    def with_slots(self, slots: Ints) -> "Tree":
         """Return the same tree with other slots, given per leaf of the instance; room is not kept."""
         return replace(self, slots=np.minimum(slots[self.leaf], self.size), room=())
 

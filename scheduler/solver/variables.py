@@ -5,8 +5,6 @@ thousand leaves need a few thousand numbers. Leaves that a rule tells apart (hel
 `Domains`) stand in classes of their own. Loaded only where solving happens.
 """
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field

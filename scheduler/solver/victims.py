@@ -10,8 +10,6 @@ All of it shares one deadline. When the search has used up its part, whoever can
 CP-SAT is spared, and what is known then counts, with the bounds that were proven.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
@@ -194,7 +192,7 @@ class Search:
         self._violations = value
         self._stages.append(Stage("", "violations", value, min(bound, value), by))
 
-    def _violated(self, found: Decision, others: tuple[int, ...]) -> int:
+    def _violated(self, found: "Decision", others: tuple[int, ...]) -> int:
         """Take over what the stage of violations found; return its value."""
         if found.chosen is not None:
             self._known = found.chosen | self._all_of(others)
@@ -301,7 +299,7 @@ class Search:
         weights: dict[int, int] | None,
         *,
         counts_ended: bool = False,
-    ) -> Decision:
+    ) -> "Decision":
         """Let CP-SAT run one stage within its time."""
         from scheduler.solver.victimmodel import Decision, Task
         from scheduler.solver.victimstage import minimise

@@ -5,8 +5,6 @@ groups on a leaf are written exactly, with terms for their going together; what 
 limit, and its leaves are known as inexact. Plain arithmetic, used by scheduler.solver.victimmodel.
 """
 
-from __future__ import annotations
-
 import itertools
 from collections import defaultdict
 from collections.abc import Sequence

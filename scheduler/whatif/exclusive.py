@@ -5,8 +5,6 @@ rules; the others are made when it has a node, with a node selector for its unit
 once, so all get the rules: each Job or group in one unit of the label, and no other one there.
 """
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Mapping
 from typing import Any, Final, TypeAlias

@@ -7,8 +7,6 @@ ends in `finished`. Every way out tells the same people the same things: the pod
 queues, whoever waits for room, and the metrics.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from random import Random
 

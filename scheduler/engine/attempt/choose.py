@@ -4,8 +4,6 @@ kube-scheduler's ties are arbitrary; ours are decided, so that a replay and a si
 daemon takes the smallest hash of (pod uid, node name), which keeps equal pods from piling up.
 """
 
-from __future__ import annotations
-
 from enum import StrEnum
 from random import Random
 

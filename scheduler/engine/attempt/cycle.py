@@ -5,8 +5,6 @@ the other; for pods about which extenders are asked `engine.extender.cycle` take
 questions in between.
 """
 
-from __future__ import annotations
-
 import msgspec
 import numpy as np
 from msgspec.structs import replace

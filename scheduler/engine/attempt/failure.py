@@ -1,7 +1,5 @@
 """How a failed attempt is told: the PodScheduled condition and the event, in kube-scheduler's words."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import msgspec

@@ -7,8 +7,6 @@ it asks for all profiles to wait. Who began a cycle says under which key it can 
 end is put into `changes`. Decides nothing.
 """
 
-from __future__ import annotations
-
 from collections import deque
 from collections.abc import Callable, Generator, Iterable
 from typing import Any, TypeAlias

@@ -4,8 +4,6 @@ The engine asks for each popped pod whether any extender wants to see it; for al
 changes. What happens in between is `engine.extender.cycle`; waiting is `engine.attempt.suspended`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

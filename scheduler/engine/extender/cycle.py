@@ -8,8 +8,6 @@ node that came meanwhile has not been shown to the extenders: it is left out, bu
 up they are asked once more.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Generator, Mapping, Sequence
 from typing import Any, TypeAlias
 

@@ -4,8 +4,6 @@ Built from the configuration, in the order in which they are asked. Reaching the
 `kube.extenders`' part; what their answers mean for a pod stands in `engine.extender.cycle`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Generator, Iterable, Sequence
 from typing import TypeAlias
 

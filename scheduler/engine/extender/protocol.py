@@ -4,8 +4,6 @@ Pure functions for `engine.extender.cycle`, which asks the questions. An answer 
 ExtenderFault; whether that is passed over is for the caller to say.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 
 import msgspec

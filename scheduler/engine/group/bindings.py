@@ -5,8 +5,6 @@ some in each turn of the engine: a thousand at once would hold everybody else up
 all stand at permit; when one fails, all that have not been let go yet are recalled with it.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from enum import StrEnum
 

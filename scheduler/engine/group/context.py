@@ -6,8 +6,6 @@ whether a whole assignment holds with all members in place. What it puts on node
 for each attempt of a group; between two questions to the solver nothing it said is kept.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any

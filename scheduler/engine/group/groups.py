@@ -10,8 +10,6 @@ Knows nothing of trees, rules or ConfigMaps: that is the plugin's business (fram
 written about groups is `writing`'s.
 """
 
-from __future__ import annotations
-
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any

@@ -6,8 +6,6 @@ die between two of them. What is left does no work and keeps its room. Who they 
 refused. Called by the engine once a turn; decides nothing else.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 
 from scheduler.engine.attempt.failure import left_event

@@ -3,8 +3,6 @@
 Plugins' gates read it through the handle, `Gates` leaves its answers here, and `groups` acts on them.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 
 from scheduler.engine.queue.pod import QueuedPod, QueuedPods, Where

@@ -3,8 +3,6 @@
 Who is told is `groups`' business; nobody's state changes before its turn comes.
 """
 
-from __future__ import annotations
-
 from collections import deque
 from collections.abc import Iterable, Sequence
 from typing import Any

@@ -3,8 +3,6 @@
 Keeps nothing itself. `groups` decides when, the owners of queue, promises and bindings decide how.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import msgspec

@@ -7,8 +7,6 @@ is a change, and 300 members were labelled 32 times each. So a look does not wri
 five seconds. Called by `groups`; decides nothing about pods.
 """
 
-from __future__ import annotations
-
 from collections.abc import Container, Mapping
 from heapq import heappop, heappush
 from typing import Any

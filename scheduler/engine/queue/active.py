@@ -4,8 +4,6 @@ Used by `engine.queue.queues` alone. Entries are not taken out when a pod goes e
 when their turn comes.
 """
 
-from __future__ import annotations
-
 import heapq
 from collections.abc import Iterator
 from typing import Any

@@ -4,8 +4,6 @@ The duration doubles with every failure up to a limit; the end is cut to whole s
 of one second come back together in the order of their priority.
 """
 
-from __future__ import annotations
-
 import math
 
 import msgspec

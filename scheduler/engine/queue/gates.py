@@ -1,7 +1,5 @@
 """What keeps a pod out of the queue: the pre-enqueue plugins of its profile, in order."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 import msgspec

@@ -5,8 +5,6 @@ comes and only worse when one goes, so what stands in the upper heap is never to
 right when it reaches the top. Like `ActiveQueue`, it keeps a line per profile, since profiles can be blocked.
 """
 
-from __future__ import annotations
-
 import heapq
 from collections.abc import Callable, Iterator
 from typing import Any, Protocol
@@ -72,7 +70,7 @@ class GroupedActiveQueue:
         """Whether `pop` would return a pod."""
         return self._first(blocked) is not None
 
-    def _first(self, blocked: frozenset[str]) -> _Line | None:
+    def _first(self, blocked: frozenset[str]) -> "_Line | None":
         found: _Line | None = None
         best: Key = ()
         for profile, line in self._lines.items():

@@ -6,8 +6,6 @@ A hint is asked once for all pods that its plugin treats alike: of a hundred tho
 thing, a change that does not help costs as much as of one.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from functools import cached_property
 from typing import Any

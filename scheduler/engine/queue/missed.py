@@ -3,8 +3,6 @@
 Used by `engine.queue.queues` alone, which asks the hints about them when the attempt has ended.
 """
 
-from __future__ import annotations
-
 import itertools
 from collections import Counter, deque
 

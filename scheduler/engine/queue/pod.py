@@ -1,7 +1,5 @@
 """`QueuedPod`: a pod that is to be placed, its place, and its history; owned by `engine.queue.queues`."""
 
-from __future__ import annotations
-
 from enum import StrEnum
 
 import msgspec

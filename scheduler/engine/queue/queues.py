@@ -10,8 +10,6 @@ rejecting plugins read, popping from backoff when nothing is active, a flush aft
 A pod stands in exactly one place. `now` is always an argument.
 """
 
-from __future__ import annotations
-
 import heapq
 from collections.abc import Callable, Iterable, Iterator
 from itertools import count, islice

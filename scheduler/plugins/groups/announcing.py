@@ -5,8 +5,6 @@ would write; nothing is written that stands there already. Every change of what 
 the group as well. Pure; called by `statuswriter`, which keeps what is said to ConfigMaps.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The arguments of the plugin; `topologyConfigMapNameSpace` is Sakkara's own, the rest is ours."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Literal, Self
 

@@ -4,8 +4,6 @@ Only those that speak of pods like the member itself. What they do not say (rule
 is asked of the filters when an answer is tried. Pure; called for each question to the solver.
 """
 
-from __future__ import annotations
-
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Iterator, Sequence
 

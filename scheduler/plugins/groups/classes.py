@@ -5,8 +5,6 @@ class), `between` (rules between classes), `traffic` with `costs` (who talks to 
 by level), `class-label`. A member's class is the value of a label. Pure; what cannot be read holds the group.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, get_args
 

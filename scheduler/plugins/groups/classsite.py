@@ -3,8 +3,6 @@
 Names become numbers: classes by their order, levels by their place in the tree. Pure.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import TypeAlias
 

@@ -5,8 +5,6 @@ can be found for them as well. What other filters object to is learnt from tryin
 who stand on the node are in the way together. Pure; called when a group may evict.
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from scheduler.framework.nodes import Nodes

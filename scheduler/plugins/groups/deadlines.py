@@ -4,8 +4,6 @@ Counted from the creation of the oldest member that waits, so a restart changes 
 is made anew waits as long for its place as the first ones did. Pure.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import msgspec

@@ -1,7 +1,5 @@
 """What is known of a group now: objects → `GroupSpec`, or what is wrong; objects are read once per version."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Any
 

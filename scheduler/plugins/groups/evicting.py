@@ -5,8 +5,6 @@ members in place. Called by `deciding` when a group cannot be placed; changes no
 whom the group waits for.
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection, Generator, Iterable
 
 import msgspec

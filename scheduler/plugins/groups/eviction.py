@@ -4,8 +4,6 @@ A group goes as a whole or not at all; single pods that are alike on one node ar
 The order of badness is D26: violated budgets, then pods by priority from the highest down, then groups.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TypeAlias

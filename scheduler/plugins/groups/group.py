@@ -3,8 +3,6 @@
 Made by scheduler.plugins.groups.sources, read by whoever plans, tells and evicts; pure.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 
 import msgspec
@@ -42,16 +40,16 @@ class Node(msgspec.Struct, frozen=True):
     least: int
     key_label: str = ""
     is_composite: bool = False
-    groups: tuple[Node, ...] = ()
+    groups: "tuple[Node, ...]" = ()
 
-    def leaves(self) -> Iterator[Node]:
+    def leaves(self) -> "Iterator[Node]":
         """Yield the groups of pods in it, itself if it is one."""
         if not self.is_composite:
             yield self
         for one in self.groups:
             yield from one.leaves()
 
-    def every(self) -> Iterator[Node]:
+    def every(self) -> "Iterator[Node]":
         """Yield it and all groups in it, each behind the one that it is in."""
         yield self
         for one in self.groups:

@@ -4,8 +4,6 @@ A group that is placed is told so; one that waits, why its root does; one that s
 minimum, that. Called by `statuswriter`, which tells the root.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Sequence
 

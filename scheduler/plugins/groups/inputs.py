@@ -4,8 +4,6 @@ Nothing is guessed (D24): an unknown key or level, bad JSON or a wrong type rais
 caller holds the group with that text. Pure; sizes are bounded, as anybody may write a ConfigMap.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from typing import Any
 

@@ -5,8 +5,6 @@ first, and with more of them only where that does not work: what is found then i
 asked for. Pure.
 """
 
-from __future__ import annotations
-
 import msgspec
 
 from scheduler.framework.nodes import Nodes

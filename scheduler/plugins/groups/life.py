@@ -4,8 +4,6 @@ Status names, keys and formats are Sakkara's; `message` and `proof` are ours. Wh
 Assigned, Permitted) is kept in memory and never written: nobody could read it in time.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from typing import Any
 

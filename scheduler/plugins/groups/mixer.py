@@ -4,8 +4,6 @@ The counterpart of what `deciding` does for like members. What filters refuse of
 lowering what a node takes of that kind of member, and asked again.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Generator, Sequence
 
 from scheduler.framework.calls import CallResult, SolverCall

@@ -5,8 +5,6 @@ count as a resource of which a node has one; required anti-affinity among member
 kinds. What these do not say is asked of the filters when an answer is tried. Reads, changes nothing.
 """
 
-from __future__ import annotations
-
 from collections.abc import Hashable, Mapping, Sequence
 
 import msgspec

@@ -5,8 +5,6 @@ another need not nest by what is said of them, and are placed exactly only where
 they do: else the groups are refused by name. A node without a label has no unit there, an empty name. Pure.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 
 from scheduler.base.errors import ObjectError

@@ -5,8 +5,6 @@ comes to the same answer. Whole members carry a label that we write once all are
 have been whole is never taken apart. Called by `deciding` before bound members are given up; pure.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from typing import Any
 

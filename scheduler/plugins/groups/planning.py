@@ -3,8 +3,6 @@
 The only place where Kubernetes' words meet the solver's. Reads columns, changes nothing.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 
 import msgspec

@@ -5,8 +5,6 @@ Its name and its points are Sakkara's, so existing configurations load. Only pre
 single members at the other points.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any

@@ -4,8 +4,6 @@ A group of pods needs its minimum, a group of groups so many that can take part.
 begun: groups in it come one by one. Pure; called at the gate.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Mapping, Sequence
 

@@ -4,8 +4,6 @@ Numeric keys always bind, `type` is a wish unless `hard` stands beside it alone.
 raises ObjectError with the key's name; pure.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any, Literal
 

@@ -4,8 +4,6 @@ Like groups (of the same needs, with as many members of each kind, none of which
 which of them a place is, is told after the answer. Reads, changes nothing.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Hashable, Mapping, Sequence
 

@@ -4,8 +4,6 @@ For the text of a refusal: what the solver proves says which rule cannot hold, n
 reads columns, and asks plugins what the nodes in question have.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 
 import numpy as np

@@ -1,7 +1,5 @@
 """What is kept of groups in memory, written to their objects, and reported by `simulate`."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Collection, Mapping, Sequence
 
 from scheduler.base import reasons

@@ -1,7 +1,5 @@
 """`Task`: what is decided in one attempt for a group, put together once and handed through it."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Generator, Iterable, Iterator, Mapping, Sequence
 from typing import TypeAlias
 

@@ -7,8 +7,6 @@ left with the same rooms. The best placement is the same, down to the choice amo
 columns; the arrays of one tree are kept until the tree or a node changes.
 """
 
-from __future__ import annotations
-
 import itertools
 from collections import Counter
 

@@ -4,8 +4,6 @@ Units are known by their path, so two racks may share a name. Pure; which tree c
 to `trees`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import Any

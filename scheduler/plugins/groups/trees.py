@@ -6,8 +6,6 @@ of node labels. Objects are read once per version. A ConfigMap that cannot be re
 place; `events` says so, and which of its keys choose nothing here (nothing is guessed).
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 

@@ -3,8 +3,6 @@
 The rules for levels of the tree, and the name of the tree.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 from scheduler.base.errors import ObjectError

@@ -4,8 +4,6 @@ They name no pods: the groups in them name them as their parent. `tree` puts wha
 together, and refuses by name what kube-scheduler calls an invalid layout, and what is not placed exactly here.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 
 import msgspec

@@ -3,8 +3,6 @@
 Keys, their meaning and their defaults are Sakkara's; nothing is guessed.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 from msgspec.structs import replace

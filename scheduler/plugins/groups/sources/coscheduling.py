@@ -4,8 +4,6 @@
 levels of the tree stand in an annotation. The members belong to their controller: none is ever let go.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import msgspec

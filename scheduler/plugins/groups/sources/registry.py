@@ -4,8 +4,6 @@ A source says which objects it reads, how a pod names its group, and what the ob
 pure. A pod that two of them claim for different groups is held: nobody can say which one counts.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from typing import Any
 

@@ -7,8 +7,6 @@ in one value of a node label, whichever it is: a tree of one level that nobody h
 annotations may say rules for the levels of a tree. A PodGroup may be in a CompositePodGroup (`composite`).
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 from msgspec.structs import replace
