@@ -11,6 +11,8 @@ import math
 from collections.abc import Callable
 from typing import Any
 
+import msgspec
+
 from scheduler.cel.run import Run, Step
 from scheduler.cel.values import (
     EMPTY,
@@ -28,23 +30,13 @@ from scheduler.cel.values import (
 KeyOf = Callable[[Run], Any]
 
 
-class Link:
+class Link(msgspec.Struct, eq=False):
     """A field or an index: a `key` that is known, or how to find it."""
 
-    __slots__ = ("find_key", "key", "optional", "test")
-
-    def __init__(
-        self,
-        key: Any,
-        find_key: KeyOf | None = None,
-        *,
-        optional: bool = False,
-        test: bool = False,
-    ) -> None:
-        self.key = key
-        self.find_key = find_key
-        self.optional = optional
-        self.test = test
+    key: Any
+    find_key: KeyOf | None = None
+    optional: bool = False
+    test: bool = False
 
 
 class Chain:

@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import msgspec
+
 from scheduler.cel import syntax
 from scheduler.cel.attributes import Chain, Choice, Link
 from scheduler.cel.calls import call_step, membership_step
@@ -35,24 +37,14 @@ _CONVERSIONS = frozenset(
 )
 
 
-class Planned:
+class Planned(msgspec.Struct, eq=False):
     """A node that is compiled: a constant, a chain that may still grow, or a step."""
 
-    __slots__ = ("_step", "chain", "constant", "tests", "value")
-
-    def __init__(
-        self,
-        step: Step | None = None,
-        *,
-        chain: Chain | None = None,
-        constant: bool = False,
-        value: Any = None,
-    ) -> None:
-        self._step = step
-        self.chain = chain
-        self.constant = constant
-        self.value = value
-        self.tests = False
+    _step: Step | None = None
+    chain: Chain | None = None
+    constant: bool = False
+    value: Any = None
+    tests: bool = False
 
     @property
     def step(self) -> Step:

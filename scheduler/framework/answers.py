@@ -14,31 +14,20 @@ if TYPE_CHECKING:
     from scheduler.framework.memo import Kind
 
 
-class States:
+class States(msgspec.Struct, eq=False):
     """What plugins returned from pre-filter and pre-score in one attempt, and who was skipped.
 
     `asked` are the plugins that have to do with the pod (None before pre-filter: all), `kinds` what was
     kept of its likes by plugin, and `filters` those that filter.
     """
 
-    __slots__ = (
-        "asked",
-        "by_plugin",
-        "filters",
-        "kinds",
-        "scoring",
-        "skipped",
-        "skipped_scoring",
-    )
-
-    def __init__(self) -> None:
-        self.by_plugin: dict[str, Any] = {}
-        self.scoring: dict[str, Any] = {}
-        self.skipped: set[str] = set()
-        self.skipped_scoring: set[str] = set()
-        self.asked: Asked | None = None
-        self.kinds: Mapping[str, Kind] = {}
-        self.filters: tuple[Bound, ...] | None = None
+    by_plugin: dict[str, Any] = {}
+    scoring: dict[str, Any] = {}
+    skipped: set[str] = set()
+    skipped_scoring: set[str] = set()
+    asked: "Asked | None" = None
+    kinds: "Mapping[str, Kind]" = {}
+    filters: tuple[Bound, ...] | None = None
 
     def for_score(self, plugin: str) -> Any:
         """Return the state that `score` of a plugin receives."""

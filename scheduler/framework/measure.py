@@ -8,6 +8,7 @@ from collections.abc import Callable, Collection, Generator, Iterable
 from typing import Protocol
 
 from scheduler.framework.calls import BindStep, CallResult
+from scheduler.framework.plugin import POINT_NAMES
 from scheduler.framework.profile import Bound, Profile
 from scheduler.framework.status import Status
 
@@ -38,7 +39,12 @@ class Measure:
     def __init__(self, profile: Profile, instruments: Instruments) -> None:
         self._instruments = instruments
         self.now_s = instruments.stopwatch
-        self.point = instruments.point
+        # A point that no plugin of the profile serves is not measured.
+        self._served = {
+            point
+            for point in POINT_NAMES
+            if getattr(profile, "reserve" if point == "unreserve" else point)
+        }
         self._attempts = 0
         # Whether the plugins of this attempt are timed one by one.
         self.is_sampled = False
@@ -59,22 +65,19 @@ class Measure:
         """Note how long one plugin took."""
         self._instruments.plugin(point, bound.name, self.now_s() - started_s, status)
 
-    def ended(
-        self,
-        point: str,
-        started_s: float,
-        status: str,
-        asked: Iterable[Bound],
-        skipped: Collection[str],
-    ) -> None:
-        """Note how long a point took, and count the plugins that were asked.
+    def point(self, point: str, started_s: float, status: str) -> None:
+        """Note how long all plugins of a point took."""
+        if point in self._served:
+            self._instruments.point(point, self.now_s() - started_s, status)
+
+    def asked(self, point: str, bounds: Iterable[Bound], skipped: Collection[str]) -> None:
+        """Count the plugins that were asked.
 
         kube-scheduler: one that says Skip, and so stands in `skipped`, does not count.
         """
-        self.point(point, self.now_s() - started_s, status)
         counts = self._counts.get(point)
         if counts is not None:
-            for bound in asked:
+            for bound in bounds:
                 if bound.name not in skipped:
                     counts[bound.name]()
 
@@ -87,5 +90,5 @@ def measured(
         return (yield from steps)
     started_s = measure.now_s()
     status = yield from steps
-    measure.point(point, measure.now_s() - started_s, status.code)
+    measure.point(point, started_s, status.code)
     return status

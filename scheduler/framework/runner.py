@@ -42,7 +42,6 @@ class Runner:
     ) -> None:
         self.profile = profile
         self._measure = Measure(profile, instruments) if instruments is not None else None
-        self._served = {point for point in POINT_NAMES if _bounds(profile, point)}
         self._filters_without_state = _plugins_without_state(profile, "filter", "pre_filter")
         self._scores_without_state = _plugins_without_state(profile, "score", "pre_score")
         self._concerns = Concerns(profile, keeps=keeps)
@@ -59,7 +58,7 @@ class Runner:
         failed, rows = SUCCESS, None
         narrowed: list[str] = []
         stopped_by = ""
-        with self._run("pre_filter", asked.pre_filter, states.skipped) as run:
+        with PointRun(self._measure, "pre_filter", asked.pre_filter, states.skipped) as run:
             for bound in run:
                 answer = bound.call(cycle, nodes)
                 if isinstance(answer, Status):
@@ -99,7 +98,7 @@ class Runner:
         if bounds is None:
             bounds = tuple(b for b in self.profile.filter if b.name not in states.skipped)
         rejections: list[Rejection] = []
-        with self._run("filter", bounds) as run:
+        with PointRun(self._measure, "filter", bounds) as run:
             for bound in run:
                 is_kept = bound.name in states.kinds  # by its law it looks at no `feasible`
                 view = nodes if is_kept or feasible is nodes.feasible else nodes.among(feasible)
@@ -126,7 +125,7 @@ class Runner:
     ) -> "list[PostFiltered]":
         """Ask the post-filter plugins in order until one says more than "unschedulable"."""
         answers: list[PostFiltered] = []
-        with self._run("post_filter", self.profile.post_filter) as run:
+        with PointRun(self._measure, "post_filter", self.profile.post_filter) as run:
             for bound in run:
                 answer = post_filtered_of(bound.call(cycle, nodes, failure))
                 answers.append(msgspec.structs.replace(answer, plugin=bound.name))
@@ -141,7 +140,7 @@ class Runner:
         bounds = self._pre_score(cycle, nodes, states)
         total = Total(nodes.size)
         scores: list[Scored] = []
-        with self._run("score", bounds) as run:
+        with PointRun(self._measure, "score", bounds) as run:
             for bound in run:
                 raw, is_bounded = self._call_score(bound, cycle, nodes, states)
                 normalized = normalize(bound, cycle, nodes, raw)
@@ -154,7 +153,7 @@ class Runner:
     def reserve(self, cycle: Cycle, node: str, states: States) -> Status:
         """Run reserve; the first plugin that does not succeed ends it."""
         bounds = self.profile.reserve if states.asked is None else states.asked.reserve
-        with self._run("reserve", bounds) as run:
+        with PointRun(self._measure, "reserve", bounds) as run:
             for bound in run:
                 answer = bound.call(cycle, node, *_state(bound, states))
                 status = status_of(answer, "reserve") or SUCCESS
@@ -169,7 +168,7 @@ class Runner:
         """
         calls: list[ApiCall] = []
         bounds = self.profile.reserve if states.asked is None else states.asked.reserve
-        with self._run("unreserve", bounds[::-1]) as run:
+        with PointRun(self._measure, "unreserve", bounds[::-1]) as run:
             for bound in run:
                 if bound.plugin.serves("unreserve"):
                     with run.going_on():
@@ -181,7 +180,7 @@ class Runner:
     def permit(self, cycle: Cycle, node: str) -> tuple[Status, dict[str, float]]:
         """Run permit; return the status and, for each plugin that waits, its timeout in seconds."""
         waits: dict[str, float] = {}
-        with self._run("permit", self.profile.permit) as run:
+        with PointRun(self._measure, "permit", self.profile.permit) as run:
             for bound in run:
                 status = status_of(bound.call(cycle, node), "permit") or SUCCESS
                 if status.code is Code.WAIT:
@@ -195,27 +194,18 @@ class Runner:
     ) -> Generator[BindStep, CallResult, Status]:
         """Run pre-bind, then the first binder that does not skip; yields what plugins ask for."""
         bounds = self.profile.pre_bind if states.asked is None else states.asked.pre_bind
-        if bounds:
-            asking = [(bound, _state(bound, states)) for bound in bounds]
-            status = yield from measured(self._measure, "pre_bind", pre_bind(asking, cycle, node))
-            if status.code not in (Code.SUCCESS, Code.SKIP):
-                return status
-        elif self._measure is not None and "pre_bind" in self._served:
-            self._measure.point("pre_bind", 0.0, "Success")
+        asking = [(bound, _state(bound, states)) for bound in bounds]
+        status = yield from measured(self._measure, "pre_bind", pre_bind(asking, cycle, node))
+        if status.code not in (Code.SUCCESS, Code.SKIP):
+            return status
         return (yield from measured(self._measure, "bind", bind(self.profile.bind, cycle, node)))
 
     def post_bind(self, cycle: Cycle, node: str) -> None:
         """Tell all plugins that the pod is bound; a plugin's exception is raised at the end."""
-        with self._run("post_bind", self.profile.post_bind) as run:
+        with PointRun(self._measure, "post_bind", self.profile.post_bind) as run:
             for bound in run:
                 with run.going_on():
                     bound.call(cycle, node)
-
-    def _run(
-        self, point: str, bounds: tuple[Bound, ...], skipped: Collection[str] = ()
-    ) -> "PointRun":
-        measure = self._measure if point in self._served else None
-        return PointRun(point, bounds, skipped, measure)
 
     def _pre_score(self, cycle: Cycle, nodes: Nodes, states: States) -> tuple[Bound, ...]:
         """Ask the plugins for the states that scoring needs; return who scores."""
@@ -225,7 +215,7 @@ class Runner:
         if asked is not None:
             states.skipped_scoring.update(asked.skip_scoring)
         skipped = len(states.skipped_scoring)
-        with self._run("pre_score", before, states.skipped_scoring) as run:
+        with PointRun(self._measure, "pre_score", before, states.skipped_scoring) as run:
             for bound in run:
                 answer = bound.call(cycle, nodes, *_state(bound, states))
                 if isinstance(answer, Status):
@@ -301,10 +291,10 @@ class PointRun:
 
     def __init__(
         self,
+        measure: Measure | None,
         point: str,
         bounds: tuple[Bound, ...],
-        skipped: Collection[str],
-        measure: Measure | None,
+        skipped: Collection[str] = (),
     ) -> None:
         self._point = point
         self._bounds = bounds
@@ -345,8 +335,8 @@ class PointRun:
                 said = "Success" if error is None else "Error"
                 measure.plugin(self._point, self._bounds[self._asked - 1], self._plugin_s, said)
             outcome = self.outcome if failed is None else "Error"
-            asked = self._bounds[: self._asked]
-            measure.ended(self._point, self._started_s, outcome, asked, self._skipped)
+            measure.point(self._point, self._started_s, outcome)
+            measure.asked(self._point, self._bounds[: self._asked], self._skipped)
         if isinstance(error, Exception) and not isinstance(error, PluginError):
             raise self._named(error) from error  # the one place where a plugin's fault is caught
         if error is None and self._fault is not None:
@@ -362,11 +352,6 @@ class PointRun:
 
     def _named(self, error: Exception) -> PluginError:
         return PluginError(self._bounds[self._asked - 1].name, POINT_NAMES[self._point], str(error))
-
-
-def _bounds(profile: Profile, point: str) -> tuple[Bound, ...]:
-    bounds: tuple[Bound, ...] = getattr(profile, "reserve" if point == "unreserve" else point)
-    return bounds
 
 
 def _plugins_without_state(profile: Profile, point: str, before: str) -> frozenset[str]:

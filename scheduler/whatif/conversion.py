@@ -10,6 +10,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from copy import deepcopy
 from typing import Any, Final, NamedTuple
 
+import msgspec
+
 from scheduler.base.errors import InputError
 from scheduler.config.names import OLD_ARGS, OLD_NAMES
 from scheduler.objects.network import NETPERF_COSTS, USER_DEFINED
@@ -79,14 +81,13 @@ def _costs(objects: Iterable[Json | None]) -> Costs:
     )
 
 
-class _Work:
+class _Work(msgspec.Struct, eq=False):
     """An object that is being rewritten, and what was changed so far."""
 
-    def __init__(self, obj: Json, where: str, costs: Costs) -> None:
-        self.obj = obj
-        self.where = where
-        self.costs = costs
-        self.changes: list[str] = []
+    obj: Json
+    where: str
+    costs: Costs
+    changes: list[str] = []
 
     def note(self, text: str) -> None:
         self.changes.append(text)

@@ -410,7 +410,7 @@ class Rig:
                 wanted = fresh.table.requested(resource)[row]
                 assert wanted == self.engine.cluster.table.requested(resource)[own], name
         assert set(fresh.table.rows) == set(self.engine.cluster.table.rows)
-        assert 0 == len([uid for uid in self.engine.nominations._node_of if not self._waits(uid)])
+        assert 0 == len([uid for uid in self.engine.nominations if not self._waits(uid)])
 
     def _waits(self, uid: str) -> bool:
         return self.engine.queues.get(uid) is not None

@@ -138,13 +138,15 @@ class Attempts:
         percentage = (
             runner.profile.percentage_of_nodes_to_score or settings.percentage_of_nodes_to_score
         )
-        cluster = self.cluster
+        cluster, nominated = self.cluster, self._nominated.nobody
+        if self._nominations or self._nominations.changed:
+            nominated = self._nominated.for_pod(pod, members, spares=spares)
         return Attempt(
             Cycle(pod, cluster.shapes.of(pod), now, self._random, name),
             Nodes(cluster.table, cluster.pods),
             runner,
             States(),
-            nominated=self._nominated.for_pod(pod, members, spares=spares),
+            nominated=nominated,
             ties=settings.ties,
             percentage=percentage or 100,
             first_row=self._first_rows[name],
@@ -167,11 +169,12 @@ class Attempts:
 
         # 6 assume: from here on the pod counts where it goes, no longer where it was promised room
         self._queues.track(queued)
-        promised = self._nominations.drop(queued.uid)
+        promised = self._nominations.drop(queued.uid) if self._nominations else ""
         self._intake.announce(self.cluster.assume(pod, decision.node), now)
         if promised not in ("", decision.node):
             self._intake.announce(room_freed(pod), now)
-        self.outrun(pod, decision.node, now)
+        if self._nominations:
+            self.outrun(pod, decision.node, now)
 
         # and reserve, 7 permit; the binding follows as soon as nobody holds the pod
         in_flight = InFlight(queued, attempt.cycle, attempt.runner, attempt.states, decision.node)

@@ -33,31 +33,18 @@ class CycleEnded(msgspec.Struct, frozen=True):
     outcome: Any
 
 
-class _Waiting:
+class _Waiting(msgspec.Struct, eq=False):
     """A suspended cycle: `results` has a place for each call of its last question."""
 
-    __slots__ = (
-        "deadline",
-        "holds",
-        "holds_all",
-        "key",
-        "profile",
-        "results",
-        "steps",
-        "subject",
-        "unanswered",
-    )
-
-    def __init__(self, key: str, profile: str, steps: CycleSteps, subject: Any) -> None:
-        self.key = key
-        self.profile = profile
-        self.steps = steps
-        self.subject = subject
-        self.holds = False
-        self.holds_all = False
-        self.deadline = 0.0
-        self.results: list[CallResult] = []
-        self.unanswered: dict[int, int] = {}
+    key: str
+    profile: str
+    steps: CycleSteps
+    subject: Any
+    holds: bool = False
+    holds_all: bool = False
+    deadline: float = 0.0
+    results: list[CallResult] = []
+    unanswered: dict[int, int] = {}
 
 
 class SuspendedCycles:

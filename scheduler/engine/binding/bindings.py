@@ -202,9 +202,9 @@ class Bindings:
         for uid, plugin, timeout_s in self.waiting.expired(now) if self.waiting else ():
             self.reject(uid, plugin, failure.waited_too_long(plugin, timeout_s), now)
             yield
-        for pod in [p for p in self._pods.values() if p.deadline is not None and p.deadline <= now]:
-            if pod.deadline is None or pod.deadline > now or self._pods.get(pod.uid) is not pod:
-                continue  # the end of an earlier one has moved it on, or ended it
+        for uid, pod in list(self._pods.items()):
+            if pod.deadline is None or pod.deadline > now or self._pods.get(uid) is not pod:
+                continue  # in time, or the end of an earlier one has ended it
             if isinstance(pod.asked, WaitUntil) and now < pod.ends_at:
                 self._tell_wait(pod, pod.asked, now)
                 continue

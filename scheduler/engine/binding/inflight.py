@@ -18,62 +18,37 @@ from scheduler.framework.status import Status
 UNKNOWN = frozenset(("Timeout", "Disconnected"))
 
 
-class InFlight:
+class InFlight(msgspec.Struct, eq=False):
     """A pod between decision and binding."""
 
-    __slots__ = (
-        "asked",
-        "binds",
-        "cycle",
-        "deadline",
-        "doubt_until",
-        "effect",
-        "ends_at",
-        "failure",
-        "has_place",
-        "is_looking",
-        "is_lost",
-        "is_member",
-        "is_outdated",
-        "node",
-        "queued",
-        "runner",
-        "seen_on",
-        "short",
-        "started_s",
-        "states",
-        "steps",
-        "tells_nomination",
-        "uid",
-    )
+    queued: QueuedPod
+    cycle: Cycle
+    runner: Runner
+    states: States
+    node: str
+    started_s: float = 0.0
+    steps: Generator[BindStep, CallResult, Status] | None = None
+    asked: BindStep | None = None
+    effect: int = 0
+    deadline: float | None = None
+    binds: int = 0
+    doubt_until: float = 0.0
+    failure: CallResult = CallResult(0)
+    has_place: bool = False  # among the pods that wait in pre-bind
+    is_looking: bool = False
+    is_lost: bool = False
+    is_member: bool = False
+    # What its node had promised too much of when it was chosen, and whether more came since.
+    short: frozenset[str] = frozenset()
+    is_outdated: bool = False
+    ends_at: float = 0.0
+    seen_on: str = ""
+    tells_nomination: bool = False
 
-    def __init__(
-        self, queued: QueuedPod, cycle: Cycle, runner: Runner, states: States, node: str
-    ) -> None:
-        self.queued = queued
-        self.uid = queued.uid
-        self.cycle = cycle
-        self.runner = runner
-        self.states = states
-        self.node = node
-        self.started_s = 0.0
-        self.steps: Generator[BindStep, CallResult, Status] | None = None
-        self.asked: BindStep | None = None
-        self.effect = 0
-        self.deadline: float | None = None
-        self.binds = 0
-        self.doubt_until = 0.0
-        self.failure = CallResult(0)
-        self.has_place = False  # among the pods that wait in pre-bind
-        self.is_looking = False
-        self.is_lost = False
-        self.is_member = False
-        # What its node had promised too much of when it was chosen, and whether more came since.
-        self.short: frozenset[str] = frozenset()
-        self.is_outdated = False
-        self.ends_at = 0.0
-        self.seen_on = ""
-        self.tells_nomination = False
+    @property
+    def uid(self) -> str:
+        """Return the pod's uid."""
+        return self.queued.uid
 
 
 class Ended(msgspec.Struct, frozen=True):

@@ -36,7 +36,7 @@ class NominatedPods:
         # Whether a member of a group is nominated to it.
         self._grouped: BoolColumn = no_rows(0)
         self._generation = -1
-        self._touched = Touched()
+        self._begin_log()
 
     def for_pod(self, pod: Pod, members: Sequence[Pod] = (), *, spares: bool = False) -> Nominated:
         """Return the nominated pods that `pod` must leave room for: none of lower priority.
@@ -47,10 +47,9 @@ class NominatedPods:
         leave it to groups (kube-scheduler: not to other pods). They wait already when somebody evicts, for they can make no
         room, and would take what is made: the victims would have gone in vain.
         """
-        if self._nominations.changed or self._generation != self._cluster.table.generation:
-            self._catch_up()
-        if not len(self._nominations):
-            return Nominated(NOBODY.rows, NOBODY.on, self._touched)
+        self._catch_up()
+        if not self._nominations:
+            return self.nobody
         asking = members or (pod,)
         may_evict = self._nominations.may_evict(asking)
         is_member = self._nominations.is_grouped(pod)
@@ -88,12 +87,17 @@ class NominatedPods:
         known = {name: fields[FIRST_AMOUNT + place] for place, name in enumerate(AMOUNTS)}
         return RowPods(rows, counts, lambda pod: pods[places[pod]], known)
 
+    def _begin_log(self) -> None:
+        self._touched = Touched()
+        # What an attempt must respect that has nobody to respect.
+        self.nobody = Nominated(NOBODY.rows, NOBODY.on, self._touched)
+
     def _catch_up(self) -> None:
         changed = self._nominations.take_changed()
         table = self._cluster.table
         if self._generation != table.generation:
             self._generation = table.generation
-            self._touched = Touched()
+            self._begin_log()
             self._lists.clear()
             self._highest = np.full(table.size, _NO_PRIORITY)
             self._grouped = np.zeros(table.size, dtype=np.bool_)

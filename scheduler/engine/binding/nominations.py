@@ -25,12 +25,12 @@ class GroupPriority(Protocol):
         """Whether others may be evicted for these waiting members of a group."""
 
 
-class Nominations:
-    """Pending pods by the node they are promised."""
+class Nominations(dict[str, str]):
+    """The node that pending pods are promised, by uid; `put` and `drop` alone change it."""
 
     def __init__(self, groups: GroupPriority | None = None) -> None:
+        super().__init__()
         self._groups = groups
-        self._node_of: dict[str, str] = {}
         self._pods: dict[str, dict[str, Pod]] = {}
         # The nodes whose nominations changed, until somebody takes them.
         self.changed: set[str] = set()
@@ -40,12 +40,9 @@ class Nominations:
         self._key_of: dict[str, str] = {}
         self._priorities: dict[str, int] = {}
 
-    def __len__(self) -> int:
-        return len(self._node_of)
-
     def node_of(self, uid: str) -> str:
         """Return the node a pod is nominated to, or an empty text."""
-        return self._node_of.get(uid, "")
+        return self.get(uid, "")
 
     def on(self, node: str) -> Mapping[str, Pod]:
         """Return the pods nominated to a node by uid."""
@@ -64,7 +61,7 @@ class Nominations:
         """Nominate a pod to a node, or replace its nomination; an empty node takes it away."""
         self.drop(pod.metadata.uid)
         if node:
-            self._node_of[pod.metadata.uid] = node
+            self[pod.metadata.uid] = node
             self._pods.setdefault(node, {})[pod.metadata.uid] = pod
             self.changed.add(node)
             if key := self._group_of(pod):
@@ -74,7 +71,7 @@ class Nominations:
 
     def drop(self, uid: str) -> str:
         """Take a nomination away; return the node it was for, or an empty text."""
-        node = self._node_of.pop(uid, "")
+        node = self.pop(uid, "")
         if node:
             self.changed.add(node)
             del self._pods[node][uid]
@@ -120,7 +117,7 @@ class Nominations:
         """Hear of groups whose members or description changed: their nominations may count otherwise."""
         for key in keys:
             if self._priorities.pop(key, None) is not None:
-                self.changed.update(self._node_of[uid] for uid in self._members[key])
+                self.changed.update(self[uid] for uid in self._members[key])
 
     def take_changed(self) -> set[str]:
         """Return the nodes whose nominations changed since this was last asked."""

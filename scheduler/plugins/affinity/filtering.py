@@ -7,6 +7,7 @@ few rows is answered from the same numbers.
 from collections.abc import Iterable, Sequence
 from typing import TypeAlias
 
+import msgspec
 import numpy as np
 
 from scheduler.framework import BoolColumn, IntColumn, Nodes, Pod, Rejected, reject
@@ -24,7 +25,7 @@ Sums: TypeAlias = dict[str, IntColumn]
 _NOBODY = RowCounts()
 
 
-class AffinityState:
+class AffinityState(msgspec.Struct, eq=False):
     """Numbers of pods per topology key and domain; slot 0 of each means nothing.
 
     `near` counts the pods that match all required terms of the incoming pod, `far` those that match
@@ -32,18 +33,15 @@ class AffinityState:
     `avoided` are the selections behind the first two.
     """
 
-    __slots__ = ("avoided", "far", "is_first", "near", "nodes", "own", "pod", "repelling", "scope")
-
-    def __init__(self, pod: Pod, namespace_labels: Labels, nodes: Nodes) -> None:
-        self.pod = pod
-        self.scope = namespace_labels
-        self.nodes = nodes
-        self.own: Selection | None = None
-        self.is_first = False
-        self.avoided: tuple[tuple[str, Selection], ...] = ()
-        self.near: Sums = {}
-        self.far: Sums = {}
-        self.repelling: Sums = {}
+    pod: Pod
+    scope: Labels
+    nodes: Nodes
+    own: Selection | None = None
+    is_first: bool = False
+    avoided: tuple[tuple[str, Selection], ...] = ()
+    near: Sums = {}
+    far: Sums = {}
+    repelling: Sums = {}
 
     def attract(self, terms: Sequence[Term], own: Selection | None, counts: PodCounts) -> None:
         """Take in the required affinity: `own` are the pods that match all terms at once."""

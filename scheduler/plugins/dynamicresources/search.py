@@ -11,6 +11,8 @@ from bisect import bisect_left
 from collections.abc import Sequence
 from typing import Final, TypeAlias
 
+import msgspec
+
 from scheduler.objects.claims import MOST_RESULTS
 from scheduler.plugins.dynamicresources.candidates import Candidates, SearchError
 from scheduler.plugins.dynamicresources.capacity import Taken
@@ -320,22 +322,19 @@ class _Alternatives:
         self.tried = 0
 
 
-class _Device:
+class _Device(msgspec.Struct, eq=False):
     """The device number `index` of an ask: what it is now, and where to look for the next one.
 
     `failed` are likenesses of devices that led nowhere.
     """
 
-    __slots__ = ("ask", "counters", "cursor", "failed", "index", "likeness", "placed")
-
-    def __init__(self, ask: Ask, index: int, cursor: int) -> None:
-        self.ask = ask
-        self.index = index
-        self.cursor = cursor
-        self.placed = -1
-        self.counters: PoolCounters | None = None
-        self.likeness: object = None
-        self.failed: set[object] = set()
+    ask: Ask
+    index: int
+    cursor: int
+    placed: int = -1
+    counters: PoolCounters | None = None
+    likeness: object = None
+    failed: set[object] = set()
 
 
 _Frame: TypeAlias = _Alternatives | _Device

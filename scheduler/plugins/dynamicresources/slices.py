@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
+import msgspec
 from msgspec.structs import replace
 
 from scheduler.objects.devices import ResourceSlice
@@ -27,18 +28,15 @@ from scheduler.plugins.dynamicresources.pools import (
 SLICE = "ResourceSlice"
 
 
-class Pool:
+class Pool(msgspec.Struct, eq=False):
     """All slices of one pool; `nodes` are those that its devices are on, `is_wide` says on others, too."""
 
-    __slots__ = ("id", "is_wide", "nodes", "slices", "views")
-
-    def __init__(self, id_: PoolId) -> None:
-        self.id = id_
-        self.slices: dict[str, ResourceSlice] = {}
-        self.nodes: frozenset[str] = frozenset()
-        self.is_wide = False
-        # What nodes see of a wide pool, by relevant slices and where each device is.
-        self.views: dict[Any, PoolView | None] = {}
+    id: PoolId
+    slices: dict[str, ResourceSlice] = {}
+    nodes: frozenset[str] = frozenset()
+    is_wide: bool = False
+    # What nodes see of a wide pool, by relevant slices and where each device is.
+    views: dict[Any, PoolView | None] = {}
 
 
 class NodePools:

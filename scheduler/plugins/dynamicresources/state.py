@@ -23,7 +23,7 @@ class Agreed(msgspec.Struct, frozen=True):
     allocated: tuple[Allocated, ...]
 
 
-class PodDevices:
+class PodDevices(msgspec.Struct, eq=False):
     """The claims of a pod, and what was decided about them.
 
     `claims` are those of its spec. `served` are its extended resources that device classes serve where
@@ -34,34 +34,15 @@ class PodDevices:
     knows.
     """
 
-    __slots__ = (
-        "agreed",
-        "allocated",
-        "claims",
-        "doubtful",
-        "leftover",
-        "nodes",
-        "served",
-        "unavailable",
-        "written",
-    )
-
-    def __init__(
-        self,
-        claims: tuple[ResourceClaim, ...],
-        served: dict[str, DeviceClass],
-        leftover: ResourceClaim | None,
-        nodes: Nodes,
-    ) -> None:
-        self.nodes = nodes
-        self.claims = claims
-        self.served = served
-        self.leftover = leftover
-        self.unavailable: set[int] = set()
-        self.agreed: Agreed | None = None
-        self.allocated: list[Allocated] = []
-        self.written: dict[str, ResourceClaim] = {}
-        self.doubtful: set[str] = set()
+    claims: tuple[ResourceClaim, ...]
+    served: dict[str, DeviceClass]
+    leftover: ResourceClaim | None
+    nodes: Nodes
+    unavailable: set[int] = set()
+    agreed: Agreed | None = None
+    allocated: list[Allocated] = []
+    written: dict[str, ResourceClaim] = {}
+    doubtful: set[str] = set()
 
     @property
     def unallocated(self) -> tuple[ResourceClaim, ...]:

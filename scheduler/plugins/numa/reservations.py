@@ -44,7 +44,7 @@ class Everybody(msgspec.Struct, frozen=True):
     held: dict[str, IntColumn]
 
 
-class Reservations:
+class Reservations(msgspec.Struct, eq=False):
     """One node's pods in the light of its topology.
 
     `taken` is the object that decisions rest on (its zones list `listed`), `waiting` a newer one whose pods we cannot name.
@@ -52,43 +52,25 @@ class Reservations:
     that had started when we learnt of them count as seen.
     """
 
-    __slots__ = (
-        "_log",
-        "_marks",
-        "everybody",
-        "frozen",
-        "is_told",
-        "listed",
-        "name",
-        "owed",
-        "placement",
-        "seen",
-        "shares",
-        "since",
-        "taken",
-        "waiting",
-    )
-
-    def __init__(self, name: str) -> None:
-        self.name = name
-        self.taken: NodeResourceTopology | None = None
-        self.listed: frozenset[str] = frozenset()
-        self.waiting: NodeResourceTopology | None = None
-        self.seen: frozenset[str] | None = None
-        self.owed: dict[str, Owed] = {}
-        self.since: float | None = None
-        self.is_told = False
-        # The pods that the figures account for, if the agent says where their containers run.
-        self.frozen: tuple[Placed, ...] = ()
-        # container → zone, as far as somebody asked; empty if the agent does not say
-        self.placement: dict[Name, int] | None = None
-        # uid → zones, and what a pod holds of its own there, as far as asked for
-        self.shares: dict[str, tuple[tuple[int, Needs], ...]] = {}
-        # What all pods on the node hold together; None if that is to be worked out.
-        self.everybody: Everybody | None = None
-        self._marks: dict[str, int] = {}
-        # A pod, and whether it came or went; the newest last.
-        self._log: list[tuple[Placed, bool]] = []
+    name: str
+    taken: NodeResourceTopology | None = None
+    listed: frozenset[str] = frozenset()
+    waiting: NodeResourceTopology | None = None
+    seen: frozenset[str] | None = None
+    owed: dict[str, Owed] = {}
+    since: float | None = None
+    is_told: bool = False
+    # The pods that the figures account for, if the agent says where their containers run.
+    frozen: tuple[Placed, ...] = ()
+    # container → zone, as far as somebody asked; empty if the agent does not say
+    placement: dict[Name, int] | None = None
+    # uid → zones, and what a pod holds of its own there, as far as asked for
+    shares: dict[str, tuple[tuple[int, Needs], ...]] = {}
+    # What all pods on the node hold together; None if that is to be worked out.
+    everybody: Everybody | None = None
+    _marks: dict[str, int] = {}
+    # A pod, and whether it came or went; the newest last.
+    _log: list[tuple[Placed, bool]] = []
 
     def remember(self, placed: Placed, *, came: bool) -> None:
         """Note that a pod came to the node, or left it."""

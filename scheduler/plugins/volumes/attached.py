@@ -8,6 +8,7 @@ class, so pods are counted anew when one of those changes.
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+import msgspec
 import numpy as np
 
 from scheduler.framework import Change, IntColumn, PerSpec, Placed, Pod
@@ -37,16 +38,13 @@ CSI_NODE, ATTACHMENT = "CSINode", "VolumeAttachment"
 NO_LIMIT = np.iinfo(np.int64).max
 
 
-class _Claim:
+class _Claim(msgspec.Struct, eq=False):
     """A claim that placed pods use: by whom, what it stands for, and what that follows from."""
 
-    __slots__ = ("class_name", "users", "volume", "volume_name")
-
-    def __init__(self) -> None:
-        self.users: dict[str, str] = {}  # pod uid → node
-        self.volume: Volume | None = None
-        self.volume_name = ""
-        self.class_name = ""
+    users: dict[str, str] = {}  # pod uid → node
+    volume: Volume | None = None
+    volume_name: str = ""
+    class_name: str = ""
 
 
 class AttachedVolumes:

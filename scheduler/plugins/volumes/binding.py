@@ -99,16 +99,13 @@ class VolumeBindingArgs(Args):
             yield "shape", f"Invalid value: {shown}: {text}"
 
 
-class PodClaims:
+class PodClaims(msgspec.Struct, eq=False):
     """The claims of a pod in one attempt; `steps` is what reserve decided about them."""
 
-    __slots__ = ("bound", "nodes", "steps", "unbound")
-
-    def __init__(self, nodes: Nodes) -> None:
-        self.nodes = nodes
-        self.bound: dict[str, PersistentVolumeClaim] = {}
-        self.unbound: dict[str, PersistentVolumeClaim] = {}
-        self.steps: list[writing.Step] = []
+    nodes: Nodes
+    bound: dict[str, PersistentVolumeClaim] = {}
+    unbound: dict[str, PersistentVolumeClaim] = {}
+    steps: list[writing.Step] = []
 
 
 class VolumeBinding(Plugin[VolumeBindingArgs]):

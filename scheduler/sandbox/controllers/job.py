@@ -6,6 +6,8 @@ pods. `podFailurePolicy`, `successPolicy` and per-index back-off limits are not 
 
 from typing import Final
 
+import msgspec
+
 from scheduler.base.clock import parse_rfc3339, rfc3339
 from scheduler.sandbox.api.status import Object, StatusError
 from scheduler.sandbox.controllers import indexes, jobgroups
@@ -29,14 +31,13 @@ _LAST_PAUSE_S: Final = 600.0
 _NAME: Final = "job-controller"
 
 
-class _Tally:
+class _Tally(msgspec.Struct, eq=False):
     """What became of a job's pods: uids already counted, indexes done, when one failed last."""
 
-    def __init__(self) -> None:
-        self.counted: set[str] = set()
-        self.gone: set[str] = set()
-        self.done: set[int] = set()
-        self.failed_at = 0.0
+    counted: set[str] = set()
+    gone: set[str] = set()
+    done: set[int] = set()
+    failed_at: float = 0.0
 
 
 class Jobs:

@@ -8,6 +8,8 @@ no longer matches is released at once.
 from collections import Counter
 from typing import Any, Final
 
+import msgspec
+
 from scheduler.sandbox.api.status import Object, StatusError
 from scheduler.sandbox.controllers.claims import Claims
 from scheduler.sandbox.controllers.events import NORMAL, WARNING, record
@@ -36,16 +38,13 @@ _COST: Final = "controller.kubernetes.io/pod-deletion-cost"
 _NAME: Final = "replicaset-controller"
 
 
-class Tally:
+class Tally(msgspec.Struct, eq=False):
     """How many pods of one set there are, by what they count for."""
 
-    __slots__ = ("active", "pods", "ready", "terminating")
-
-    def __init__(self) -> None:
-        self.pods = 0
-        self.active = 0
-        self.ready = 0
-        self.terminating = 0
+    pods: int = 0
+    active: int = 0
+    ready: int = 0
+    terminating: int = 0
 
     def add(self, pod: Object, sign: int) -> None:
         """Count a pod in (1) or out (-1)."""

@@ -8,6 +8,8 @@ refused. With `lazy` no status is written (load tests of a scheduler), only dele
 from collections import defaultdict
 from collections.abc import Callable
 
+import msgspec
+
 from scheduler.base.clock import parse_rfc3339
 from scheduler.sandbox.api.status import Object
 from scheduler.sandbox.controllers.workqueue import Interest, WorkQueue
@@ -23,20 +25,17 @@ from scheduler.sandbox.store.store import Deletion, Store
 _ENDED = ("Succeeded", "Failed")
 
 
-class _Run:
+class _Run(msgspec.Struct, eq=False):
     """One pod on one node, from binding until it is gone."""
 
-    __slots__ = ("address", "machine", "node", "plan", "requests", "started", "stopping", "uid")
-
-    def __init__(self, uid: str, node: str) -> None:
-        self.uid = uid
-        self.node = node
-        self.machine: Machine | None = None
-        self.address = ""
-        self.plan: Plan | None = None
-        self.started = 0.0
-        self.stopping: float | None = None
-        self.requests: Amounts | None = None
+    uid: str
+    node: str
+    machine: Machine | None = None
+    address: str = ""
+    plan: Plan | None = None
+    started: float = 0.0
+    stopping: float | None = None
+    requests: Amounts | None = None
 
 
 class Kubelets:
