@@ -9,7 +9,7 @@ from itertools import chain
 
 import numpy as np
 
-from scheduler.base.arrays import BoolColumn, IntColumn, IntMatrix, Rows
+from scheduler.base.arrays import IntColumn, IntMatrix, Rows
 from scheduler.base.clock import parse_rfc3339
 from scheduler.state.podindex import Placed
 from scheduler.state.resources import CPU, EPHEMERAL, MEMORY
@@ -24,9 +24,6 @@ _FIELDS = FIRST_AMOUNT + len(AMOUNTS)
 
 _UNKNOWN = -1
 _LEAST_OUTDATED = 1024
-# The letters of a time as the API server writes it, 0 for any digit.
-_PLAIN = np.frombuffer(b"0000-00-00T00:00:00Z\0", dtype=np.uint8)
-_DIGIT = ord("0")
 # What an empty list begins with; nothing is ever written to an array without entries.
 _NO_ROWS: IntColumn = np.zeros(0, dtype=np.int64)
 _NO_NUMBERS: IntMatrix = np.zeros((_FIELDS, 0), dtype=np.int64)
@@ -145,28 +142,9 @@ def spans(first: IntColumn, counts: IntColumn) -> Rows:
 def _fields(pods: Sequence[Placed], priority: Callable[[Placed], int]) -> IntMatrix:
     fields = np.empty((_FIELDS, len(pods)), dtype=np.int64)
     fields[PRIORITY] = list(map(priority, pods))
-    fields[START] = _starts(pods)
+    fields[START] = list(map(start_of, pods))
     fields[SHAPE] = [placed.shape.id for placed in pods]
     requests = [placed.requests for placed in pods]
     for place, name in enumerate(AMOUNTS, start=FIRST_AMOUNT):
         fields[place] = [amounts.get(name, 0) for amounts in requests]
     return fields
-
-
-def _starts(pods: Sequence[Placed]) -> IntColumn:
-    """Return `start_of` each; those that are written as the API server does are read together."""
-    texts = [placed.pod.status.start_time or "" for placed in pods]
-    # One letter more than there should be, so that a longer text shows.
-    letters = np.array([text.encode() for text in texts], dtype=f"S{len(_PLAIN)}")
-    codes = letters.view(np.uint8).reshape(len(texts), len(_PLAIN))
-    matches = np.where(_PLAIN == _DIGIT, codes - _DIGIT < 10, codes == _PLAIN)
-    is_plain: BoolColumn = np.logical_and.reduce(matches, axis=1)
-    is_plain &= codes[:, :4].max(axis=1) > _DIGIT  # there is no year 0
-    starts = np.empty(len(texts), dtype=np.int64)
-    try:
-        starts[is_plain] = letters[is_plain].astype("S19").astype("datetime64[s]").astype(np.int64)
-    except ValueError:
-        is_plain[:] = False  # one of them names no day that there is
-    for number in np.flatnonzero(~is_plain).tolist():
-        starts[number] = start_of(pods[number])
-    return starts
