@@ -13,9 +13,8 @@ from scheduler.plugins.numa.amounts import level_of, levels_of
 from scheduler.plugins.numa.demand import LIMIT, Needs, is_affine, may_be_host_level
 from scheduler.plugins.numa.filtering import fit
 from scheduler.plugins.numa.leastnuma import Stock, serve
-from scheduler.plugins.numa.settings import KubeletSettings
 from scheduler.plugins.numa.zonecolumns import ZoneColumns
-from scheduler.plugins.numa.zones import UNLISTED, Layout, Zones
+from scheduler.plugins.numa.zones import UNLISTED, KubeletSettings, Layout, Zones
 from scheduler.plugins.numa.zoneview import ZoneView
 
 NEAR = [0, 2**24, 2**30 * 1000, 2**53, LIMIT]

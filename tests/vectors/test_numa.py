@@ -20,7 +20,7 @@ from scheduler.objects.plain import read_node, read_object, read_pod
 from scheduler.objects.podfingerprint import fingerprint, mark_of
 from scheduler.objects.quantity import milli_quantity
 from scheduler.plugins.intree import IN_TREE
-from scheduler.plugins.numa import NodeResourceTopologyMatchArgs, demand, leastnuma, settings
+from scheduler.plugins.numa import NodeResourceTopologyMatchArgs, demand, leastnuma, zones
 from scheduler.plugins.numa.reserving import is_foreign
 from scheduler.plugins.numa.zones import read_zones
 from scheduler.state.cluster import Cluster
@@ -100,7 +100,7 @@ def _objects(case):
     seen = {(namespace, pod) for namespace, pod, _ in zone_of}
     text = fingerprint_of(seen)
     topology.setdefault("attributes", []).extend(
-        [{"name": METADATA, "value": metadata}, {"name": settings.FINGERPRINT, "value": text}]
+        [{"name": METADATA, "value": metadata}, {"name": zones.FINGERPRINT, "value": text}]
     )
     for zone in topology["zones"]:
         number = int(zone["name"].partition("-")[2])
@@ -298,7 +298,7 @@ def _topology(case):
 
 def run_kubelet_settings(case, expect):
     """Derive policy, scope and limit."""
-    got = settings.kubelet_settings(_topology(case))
+    got = zones.kubelet_settings(_topology(case))
     assert expect == {
         "policy": got.policy,
         "scope": got.scope,
@@ -340,9 +340,9 @@ def run_fingerprint_source(case, expect):
     known = {"fingerprint", "onlyExclusiveResources"}
     assert set(expect) <= known, "unknown expectation"
     if "fingerprint" in expect:
-        assert expect["fingerprint"] == settings.expected_fingerprint(topology)
+        assert expect["fingerprint"] == zones.expected_fingerprint(topology)
     if "onlyExclusiveResources" in expect:
-        got = settings.counts_only_exclusive(topology, case["resyncMethod"])
+        got = zones.counts_only_exclusive(topology, case["resyncMethod"])
         assert expect["onlyExclusiveResources"] == got
 
 

@@ -9,7 +9,7 @@ from typing import Final
 import msgspec
 
 from scheduler.framework import Args
-from scheduler.plugins.numa.settings import (
+from scheduler.plugins.numa.zones import (
     ALL,
     AUTODETECT,
     ONLY_EXCLUSIVE,

@@ -27,8 +27,8 @@ from scheduler.framework import (
     is_any,
 )
 from scheduler.framework.rowpods import RowPods
-from scheduler.plugins.numa.containerzones import Shares, shares_of
 from scheduler.plugins.numa.demand import Demand, Needs
+from scheduler.plugins.numa.reservations import Shares, shares_of
 from scheduler.plugins.numa.reserving import Reserving
 from scheduler.plugins.numa.zoneview import ZoneView
 

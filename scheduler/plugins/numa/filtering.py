@@ -1,22 +1,35 @@
-"""On which nodes a pod, or each of its containers, fits into one NUMA zone.
+"""On which nodes a pod, or each of its containers, fits into one NUMA zone, or into those that it may have.
 
 Column arithmetic over a `ZoneView`, the zones as one view sees them. The kubelet is assumed to
 take the zone with the lowest number of those that fit, as it does.
 """
 
+from collections.abc import Iterator
+
 import msgspec
 import numpy as np
 
-from scheduler.framework import BoolColumn, IntMatrix, Reason, Rejected, Rows, is_any, no_rows
+from scheduler.framework import (
+    BoolColumn,
+    IntColumn,
+    IntMatrix,
+    Reason,
+    Rejected,
+    Rows,
+    is_any,
+    no_rows,
+)
 from scheduler.plugins.numa.amounts import Pair, ZoneFlags, any_zone, no_zone
 from scheduler.plugins.numa.demand import (
     ALWAYS_OFFERED,
     Demand,
     Needs,
+    assigned_needs,
     held_by_zones,
     is_affine,
     may_be_host_level,
 )
+from scheduler.plugins.numa.zones import sets_of
 from scheduler.plugins.numa.zoneview import ZoneView
 
 CANNOT = "cannot align"
@@ -91,17 +104,223 @@ def _take(
 ) -> None:
     """Deduct a container from the lowest zone that fits, on every row at once."""
     rows, slots = lowest(zones)
+    for matrix, amount in _held(sight, taken, demand, needs):
+        cells = matrix[rows, slots]
+        matrix[rows, slots] = np.where(cells >= 0, np.maximum(cells - amount, 0), cells)
+
+
+def _held(
+    sight: ZoneView, taken: dict[str, IntMatrix], demand: Demand, needs: Needs
+) -> Iterator[tuple[IntMatrix, int]]:
+    """Yield for each resource that zones hold what is left of it, and how much a container takes."""
     for name, amount in held_by_zones(demand, needs):
         if name not in taken:
             free = sight.free(name)
             if free is None:
                 continue
             taken[name] = free.copy()
-        cells = taken[name][rows, slots]
-        taken[name][rows, slots] = np.where(cells >= 0, np.maximum(cells - amount, 0), cells)
+        yield taken[name], amount
 
 
 def lowest(zones: ZoneFlags) -> tuple[Rows, Rows]:
     """Return (rows, slots): the rows that have a slot set, and the lowest one."""
     rows = np.flatnonzero(any_zone(zones))
     return rows, zones[rows].argmax(axis=1)
+
+
+# A kubelet with the `restricted` policy: each resource would like the smallest number of zones that could
+# hold it if they were empty, and a pod is admitted only if all agree on one set of that size that has the room.
+
+
+def unfit_restricted(
+    sight: ZoneView, demand: Demand, rows: BoolColumn, *, by_pod: BoolColumn
+) -> Iterator[tuple[BoolColumn, str]]:
+    """Yield (rows, reason) for the rows among `rows` that are not admitted; `by_pod` tells the scope."""
+    whole = rows & by_pod
+    if is_any(whole):
+        found = _unfit_rows(sight, demand.assigned, demand, np.flatnonzero(whole))
+        yield _column(sight.size, found[0]), f"{CANNOT} pod"
+    left = np.flatnonzero(rows & ~by_pod)
+    taken: dict[str, IntMatrix] = {}
+    for part in demand.parts:
+        if not len(left):
+            return
+        needs = assigned_needs(part.needs)
+        misfits, masks = _unfit_rows(sight.over(taken), needs, demand, left)
+        if len(misfits):
+            yield _column(sight.size, misfits), f"{CANNOT} {part.kind}"
+            left = np.setdiff1d(left, misfits)
+        if part.stays:
+            _take_shares(sight, taken, demand, needs, masks)
+
+
+def _unfit_rows(
+    sight: ZoneView, needs: Needs, demand: Demand, rows: IntColumn
+) -> tuple[IntColumn, dict[int, tuple[int, ...]]]:
+    """Return the rows not admitted, and for the others the zones that they would give."""
+    wanted: list[tuple[IntMatrix, IntMatrix, int, str]] = []
+    bad = np.zeros(len(rows), dtype=np.bool_)
+    for name, amount in needs:
+        if amount <= 0:
+            continue
+        offers = sight.offers(name)
+        if offers is not None:
+            bad |= ~offers[rows]
+        if is_affine(name) and not demand.is_guaranteed:
+            continue
+        free, total = sight.free(name), sight.offered(name)
+        if free is None or total is None:
+            bad |= not may_be_host_level(name)
+            continue
+        wanted.append((free[rows], total[rows], amount, name))
+    masks: dict[int, tuple[int, ...]] = {}
+    for place, row in enumerate(rows.tolist()):
+        if bad[place]:
+            continue
+        found = _mask(wanted, place)
+        if found is None:
+            bad[place] = True
+        else:
+            masks[row] = found
+    return rows[bad], masks
+
+
+def _mask(
+    wanted: list[tuple[IntMatrix, IntMatrix, int, str]], place: int
+) -> tuple[int, ...] | None:
+    """Return the slots that all resources agree on for one row; () if none of them cares."""
+    columns = []
+    for free, total, amount, name in wanted:
+        now, most = free[place].tolist(), total[place].tolist()
+        slots = [slot for slot, value in enumerate(most) if value >= 0]
+        if not slots:
+            if not may_be_host_level(name):
+                return None
+            continue
+        columns.append((now, most, amount, slots))
+    if not columns:
+        return ()
+    everywhere = sorted({slot for *_, slots in columns for slot in slots})
+    sizes = {_fewest(most, amount) for _, most, amount, _ in columns}
+    if len(sizes) != 1:
+        return None
+    (size,) = sizes
+    if size > len(everywhere):
+        return None
+    for mask in sets_of(everywhere, size):
+        if all(sum(max(now[slot], 0) for slot in mask) >= amount for now, _, amount, _ in columns):
+            return mask
+    return None
+
+
+def _fewest(most: list[int], amount: int) -> int:
+    """Return how many zones could hold an amount if they were empty; too many if all cannot."""
+    total = 0
+    for number, value in enumerate(sorted((v for v in most if v > 0), reverse=True), start=1):
+        total += value
+        if total >= amount:
+            return number
+    return len(most) + 1
+
+
+def _take_shares(
+    sight: ZoneView,
+    taken: dict[str, IntMatrix],
+    demand: Demand,
+    needs: Needs,
+    masks: dict[int, tuple[int, ...]],
+) -> None:
+    """Deduct a container from its zones, lowest first."""
+    for matrix, amount in _held(sight, taken, demand, needs):
+        for row, mask in masks.items():
+            rest = amount
+            for slot in mask:
+                part = min(rest, max(int(matrix[row, slot]), 0))
+                if part:
+                    matrix[row, slot] -= part
+                    rest -= part
+
+
+def _column(size: int, rows: IntColumn) -> BoolColumn:
+    column = np.zeros(size, dtype=np.bool_)
+    column[rows] = True
+    return column
+
+
+# Splits that the kubelet misses, which takes for each container the first zone that fits and never looks back. They
+# are of no use to a scheduler, but to whoever wonders why a pod is pending: another order of the containers,
+# or pod scope, would let it in.
+
+MISSED = " (they would fit in other zones, which the kubelet does not try)"
+
+# Searching every row of a large cluster would take long, and the first ones tell the story.
+_MOST_ROWS = 64
+_MOST_STEPS = 4096
+
+
+def hidden_splits(sight: ZoneView, demand: Demand, rejected: Rejected) -> Rejected:
+    """Return the rejection with a reason of its own for rows where a split exists."""
+    rows = np.flatnonzero(rejected.rows)[:_MOST_ROWS]
+    split = np.zeros_like(rejected.rows)
+    for row in rows.tolist():
+        split[row] = _Search(sight, demand, row).succeeds()
+    if not is_any(split):
+        return rejected
+    reasons: list[Reason] = []
+    for reason in rejected.reasons:
+        if is_any(reason.rows & ~split):
+            reasons.append(Reason(reason.rows & ~split, reason.text))
+        if is_any(reason.rows & split):
+            reasons.append(Reason(reason.rows & split, reason.text + MISSED))
+    return Rejected(rejected.rows, rejected.final, tuple(reasons))
+
+
+class _Search:
+    """Tries zone after zone for container after container on one row."""
+
+    def __init__(self, sight: ZoneView, demand: Demand, row: int) -> None:
+        self._demand = demand
+        self._steps = 0
+        # Which zones suit a container in an empty moment; amounts are followed from there.
+        self._suits: list[list[int]] = []
+        self._staying: list[Needs] = []
+        self._free: dict[str, list[int]] = {}
+        self._is_possible = True
+        for part in demand.parts:
+            found = fit(sight, part.needs, is_guaranteed=demand.is_guaranteed)
+            lost = found.lost is not None and bool(found.lost[row])
+            zones = None if found.zones is None else np.flatnonzero(found.zones[row]).tolist()
+            self._is_possible = self._is_possible and not lost and zones != []
+            if part.stays and zones is not None:
+                self._suits.append(zones)
+                self._staying.append(tuple(held_by_zones(demand, part.needs)))
+            for name, _ in part.needs:
+                free = sight.free(name)
+                if free is not None:
+                    self._free[name] = free[row].tolist()
+
+    def succeeds(self) -> bool:
+        """Whether all containers fit somehow."""
+        return self._is_possible and self._place(0)
+
+    def _place(self, number: int) -> bool:
+        if number == len(self._suits):
+            return True
+        self._steps += 1
+        if self._steps > _MOST_STEPS:
+            return False
+        for zone in self._suits[number]:
+            taken = [
+                (self._free[name], amount)
+                for name, amount in self._staying[number]
+                if name in self._free and self._free[name][zone] >= 0
+            ]
+            if any(free[zone] < amount for free, amount in taken):
+                continue
+            for free, amount in taken:
+                free[zone] -= amount
+            if self._place(number + 1):
+                return True
+            for free, amount in taken:
+                free[zone] += amount
+        return False

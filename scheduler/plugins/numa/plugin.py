@@ -27,7 +27,7 @@ from scheduler.framework import (
     reject,
 )
 from scheduler.objects.numa import NodeResourceTopology
-from scheduler.plugins.numa import filtering, leastnuma, restricted, scoring
+from scheduler.plugins.numa import filtering, leastnuma, scoring
 from scheduler.plugins.numa.args import (
     ENABLED,
     EXACT,
@@ -36,11 +36,11 @@ from scheduler.plugins.numa.args import (
 )
 from scheduler.plugins.numa.demand import Demand, Needs, demand_of
 from scheduler.plugins.numa.eviction import Evictions
-from scheduler.plugins.numa.exact import hidden_splits
+from scheduler.plugins.numa.filtering import hidden_splits
 from scheduler.plugins.numa.reserving import Following
-from scheduler.plugins.numa.settings import ALL, RESTRICTED, SINGLE
 from scheduler.plugins.numa.states import figures, why_stale
 from scheduler.plugins.numa.tracker import KIND, Topologies, is_same
+from scheduler.plugins.numa.zones import ALL, RESTRICTED, SINGLE
 from scheduler.plugins.numa.zoneview import ZoneView
 
 STALE = "invalid node topology data"
@@ -206,7 +206,9 @@ class NodeResourceTopologyMatch(Plugin[NodeResourceTopologyMatchArgs]):
         if RESTRICTED in self.args.policies:
             rows = sight.has_policy(RESTRICTED)
             if is_any(rows):
-                for misfits, text in restricted.unfit(sight, demand, rows, by_pod=sight.pod_scope):
+                for misfits, text in filtering.unfit_restricted(
+                    sight, demand, rows, by_pod=sight.pod_scope
+                ):
                     rejected = _first(rejected, reject(misfits, text))
         return rejected
 

@@ -17,25 +17,29 @@ import numpy as np
 
 from scheduler.framework import BoolColumn, PerShape, Placed, is_any
 from scheduler.objects.numa import NodeResourceTopology
-from scheduler.plugins.numa.containerzones import (
+from scheduler.plugins.numa.demand import Demand, demand_of, holds_exclusive
+from scheduler.plugins.numa.reservations import (
+    NOTHING_OWED,
+    Everybody,
     Freed,
+    Owed,
+    Reservations,
     everybody_on,
     freed_by,
     listed_by,
     says_where,
 )
-from scheduler.plugins.numa.demand import Demand, demand_of, holds_exclusive
-from scheduler.plugins.numa.reservations import NOTHING_OWED, Everybody, Owed, Reservations
-from scheduler.plugins.numa.settings import (
+from scheduler.plugins.numa.zonecolumns import ZoneColumns
+from scheduler.plugins.numa.zones import (
     ALL,
     AUTODETECT,
     ONLY_EXCLUSIVE,
+    Zones,
     counts_only_exclusive,
     expected_fingerprint,
     kubelet_settings,
+    read_zones,
 )
-from scheduler.plugins.numa.zonecolumns import ZoneColumns
-from scheduler.plugins.numa.zones import Zones, read_zones
 from scheduler.state.columns import Column
 
 if TYPE_CHECKING:

@@ -14,8 +14,7 @@ import msgspec
 from scheduler.base.clock import parse_rfc3339, rfc3339
 from scheduler.objects.numa import NodeResourceTopology
 from scheduler.plugins.numa.reservations import Reservations
-from scheduler.plugins.numa.settings import expected_fingerprint, kubelet_settings
-from scheduler.plugins.numa.zones import read_zones
+from scheduler.plugins.numa.zones import expected_fingerprint, kubelet_settings, read_zones
 
 if TYPE_CHECKING:
     from scheduler.plugins.numa.tracker import Topologies

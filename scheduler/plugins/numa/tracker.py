@@ -17,10 +17,9 @@ from scheduler.framework import BoolColumn, Change, Node, PerShape, Placed
 from scheduler.objects.numa import NodeResourceTopology
 from scheduler.plugins.numa.demand import ALWAYS_OFFERED, demand_of
 from scheduler.plugins.numa.reserving import Following, Reserving
-from scheduler.plugins.numa.settings import kubelet_settings
 from scheduler.plugins.numa.states import STATES, state_of
 from scheduler.plugins.numa.zonecolumns import ZoneColumns
-from scheduler.plugins.numa.zones import Zones, read_zones
+from scheduler.plugins.numa.zones import Zones, kubelet_settings, read_zones
 from scheduler.state.columns import Column
 
 if TYPE_CHECKING:

@@ -10,8 +10,7 @@ import numpy as np
 from scheduler.framework import BoolColumn, IdColumn, IntColumn, IntMatrix
 from scheduler.plugins.numa.amounts import Amounts, Freed, Room
 from scheduler.plugins.numa.demand import is_affine, may_be_host_level
-from scheduler.plugins.numa.settings import POD, POLICIES, KubeletSettings
-from scheduler.plugins.numa.zones import UNLISTED, Layout, Zones
+from scheduler.plugins.numa.zones import POD, POLICIES, UNLISTED, KubeletSettings, Layout, Zones
 from scheduler.state.columns import Column
 from scheduler.state.touched import Touched
 
