@@ -4,8 +4,20 @@ import difflib
 import re
 from collections.abc import Iterable
 
-_UNITS_S = {"ns": 1e-9, "us": 1e-6, "µs": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0}
-_PART = re.compile(r"([0-9]{1,18}(?:\.[0-9]{0,18})?)(ns|us|µs|ms|s|m|h)")
+# Of the two letters that look like a Greek mu, Go writes the first and reads both.
+_UNITS_S = {
+    "ns": 1e-9,
+    "us": 1e-6,
+    "µs": 1e-6,
+    "μs": 1e-6,
+    "ms": 1e-3,
+    "s": 1.0,
+    "m": 60.0,
+    "h": 3600.0,
+}
+GO_NUMBER = r"(?:[0-9]{1,18}(?:\.[0-9]{0,18})?|\.[0-9]{1,18})"
+GO_UNIT = "(?:ns|us|µs|μs|ms|s|m|h)"
+_PART = re.compile(f"({GO_NUMBER})({GO_UNIT})")
 
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:

@@ -97,18 +97,11 @@ class Engine:
             name: Runner(profile, observation.for_profile(name))
             for name, profile in profiles.items()
         }
-        for tracker in handle.trackers.values():
-            # Asked by name: a protocol's isinstance costs a twentieth of a small simulation.
-            measure = getattr(tracker, "measure", None)
-            if measure is not None:
-                measure(observation.meters)
 
         # The way of a pod.
+        hinted = observation.hinted if observation.stopwatch is not None else None
         unschedulable_pods = UnschedulablePods(
-            profiles,
-            observation.fault,
-            hinted=observation.hinted if observation.stopwatch is not None else None,
-            now_s=observation.now_s,
+            profiles, observation.fault, hinted=hinted, now_s=observation.now_s
         )
         gates = Gates(profiles, observation, members.answers)
         self.queues = queues = Queues(
@@ -239,13 +232,7 @@ class Engine:
 
     def next_wakeup(self) -> float | None:
         """Return when `run` has something to do though no event comes; None if never."""
-        owners = (
-            self.queues,
-            self.bindings,
-            self.preemptions,
-            self.suspended,
-            self.groups,
-        )
+        owners = (self.queues, self.bindings, self.preemptions, self.suspended, self.groups)
         times = [time for owner in owners if (time := owner.next_deadline()) is not None]
         return min(times, default=None)
 

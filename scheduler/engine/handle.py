@@ -92,6 +92,12 @@ class EngineHandle:
                 if plugin.serves("plan_group"):
                     planner: Any = plugin
                     self.planners.setdefault(name, planner)
+        meters = None if self._shared.observation is None else self._shared.observation.meters
+        for tracker in self.trackers.values():
+            # Asked by name: a protocol's isinstance costs a twentieth of a small simulation.
+            measure = getattr(tracker, "measure", None)
+            if measure is not None and meters is not None:
+                measure(meters)
         return built
 
     @property
