@@ -146,7 +146,9 @@ def _best(group: Mixed, limits: Limits, left_s: _Clock) -> Found:
     if guess.counts is not None and guess.values == known:
         return _told(group, guess.counts, known)
     if left_s() < MEANINGFUL_S:
-        return guess
+        if guess.counts is None:
+            return guess
+        return _told(group, guess.counts, _up_to_a_gap(guess.values, known))
     made = tree.build(group.alike(), with_full=True)
     alike = mixedalike.best(group, mixedstages.stages(group, made), limits, left_s())
     if alike.is_none:

@@ -15,7 +15,10 @@ from scheduler.solver.kinds import Mixed
 from scheduler.solver.tree import Ints
 
 # So many sums are made for all starts together, about a third of a second.
-MOST_SUMS, MOST_STARTS, MOST_ROUNDS, MOST_TRIALS = 20_000_000, 24, 8, 400
+MOST_SUMS, MOST_STARTS, MOST_ROUNDS, MOST_TRIALS = 20_000_000, 24, 8, 300
+# Of so many starts at most, the cheapest, pods are taken away and placed again.
+MOST_TRIED = 3
+MOST_DENSE = 200  # leaves between which all ways are written out
 
 
 def near_by(group: Mixed) -> Iterator[Ints]:
@@ -34,9 +37,9 @@ def near_by(group: Mixed) -> Iterator[Ints]:
     grown = (_grown(group, costs, start) for start in _starts(group)[: min(many, MOST_STARTS)])
     found += [_put_right(group, costs, counts) for counts in grown]
     yield from found
-    whole = [counts for counts in found if int(counts.sum()) == pods]
-    if whole:
-        yield _tried_anew(group, costs, min(whole, key=costs.of), min(MOST_TRIALS, many))
+    whole = {counts.tobytes(): counts for counts in found if int(counts.sum()) == pods}
+    for counts in sorted(whole.values(), key=costs.of)[:MOST_TRIED]:
+        yield _tried_anew(group, costs, counts, min(MOST_TRIALS, many))
 
 
 class TalkCosts:
@@ -61,19 +64,23 @@ class TalkCosts:
             [one.held or (0,) * len(paths) for one in group.classes], dtype=np.int64
         ).reshape(many, len(paths))
         self.class_of = [-1] * len(group.kinds)
+        self._of = np.zeros((many, len(group.kinds)), dtype=np.int64)
         for number, one in enumerate(group.classes):
             for kind in one.kinds:
                 self.class_of[kind] = number
+                self._of[number, kind] = 1
+        self._ways = self._between() if len(paths) <= MOST_DENSE else None
 
     def more(self, number: int, counts: Ints) -> Ints:
         """Return by leaf what one pod more of a class costs there beside those of `counts` by kind."""
-        there, leaves = self._held.copy(), counts.shape[1]
-        for kind, own in enumerate(self.class_of):
-            if own >= 0:
-                there[own] += counts[kind]
+        leaves = counts.shape[1]
         found = np.zeros(leaves, dtype=np.int64)
         if number < 0:
             return found
+        there = self._held + self._of @ counts
+        if self._ways is not None:
+            to, of = self._weights[number] @ there, self._weights[:, number] @ there
+            return np.asarray(self._ways @ to + self._ways.T @ of).astype(np.int64)
         both = self._weights[number] + self._weights[:, number]
         talking = both @ there
         for step, units in self._levels:
@@ -85,6 +92,16 @@ class TalkCosts:
             sums = [np.bincount(self._areas, weights=one, minlength=size) for one in (to, of)]
             price = self._matrix @ sums[0] + self._matrix.T @ sums[1]
             found += price[self._areas].astype(np.int64)
+        return found
+
+    def _between(self) -> NDArray[np.float64]:
+        """Return [from, to] what a pair costs, by leaves; whole numbers, which sums of keep exact."""
+        size = self._held.shape[1]
+        found = np.zeros((size, size))
+        for step, units in self._levels:
+            found += step * (units[:, None] != units[None, :])
+        if len(self._areas):
+            found += self._matrix[np.ix_(self._areas, self._areas)]
         return found
 
     def of(self, counts: Ints) -> int:
@@ -120,6 +137,10 @@ def _starts(group: Mixed) -> list[int]:
         for those in units.values():
             best = max(those, key=lambda leaf: int(room[leaf]))
             found.setdefault(best, int(room[those].sum()))
+    for area in sorted(set(group.costs.areas)):
+        those = [leaf for leaf, one in enumerate(group.costs.areas) if one == area]
+        best = max(those, key=lambda leaf: int(room[leaf]))
+        found[best] = max(found.get(best, 0), int(room[those].sum()))
     return sorted(found, key=lambda leaf: (-found[leaf], leaf))
 
 
@@ -164,20 +185,27 @@ def _grown(group: Mixed, costs: TalkCosts, start: int) -> Ints:
 
 
 def _tried_anew(group: Mixed, costs: TalkCosts, counts: Ints, trials: int) -> Ints:
-    """Take some pods away and place them again, some times, and keep what costs less."""
+    """Take some pods away and place them again, some times, and keep what does not cost more.
+
+    Few of any leaves, all of a leaf, or all of an area.
+    """
     rng = Random(len(group.paths))  # noqa: S311 - the same for the same group
     best, least = counts, costs.of(counts)
-    for _ in range(trials):
+    areas = group.costs.areas or range(len(group.paths))
+    for trial in range(trials):
         room = _Room(group, best.copy())
         there = [(int(kind), int(leaf)) for kind, leaf in zip(*np.nonzero(best), strict=True)]
         taken = rng.sample(there, rng.randint(1, min(len(there), 4)))
+        if trial % 3:
+            unit = range(len(areas)) if trial % 3 == 1 else areas
+            taken = [one for one in there if unit[one[1]] == unit[taken[0][1]]]
         pods = [kind for kind, leaf in taken for _ in range(int(best[kind, leaf]))]
         for kind, leaf in taken:
             room.put(kind, leaf, -int(best[kind, leaf]))
         rng.shuffle(pods)
         if all(_put_cheap(costs, room, kind) for kind in pods):
             found = costs.of(room.counts)
-            if found < least:
+            if found <= least:
                 best, least = room.counts, found
     return _put_right(group, costs, best)
 
