@@ -69,6 +69,7 @@ class AppGroupOperator(StatusKeeper[AppGroup]):
             costs=by_workload,
             total=total,
             oddities=self._odd.get(key, ()),
+            namespace=obj.metadata.namespace,
         )
         wanted = await step_by_step(judging(obj.spec, observed))
         return merge_patch(obj.status, wanted, legacy=self.around.legacy)

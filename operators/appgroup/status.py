@@ -14,6 +14,7 @@ import msgspec
 from operators.conditions import SHOWN, document, listed, with_condition
 from operators.turns import Steps, at_once
 from scheduler.base.errors import ObjectError
+from scheduler.base.reasons import SCHEDULED, UNSCHEDULABLE
 from scheduler.base.text import did_you_mean
 from scheduler.objects.grouporder import (
     ALGORITHMS,
@@ -36,6 +37,7 @@ from scheduler.objects.network import Statistics
 from scheduler.objects.quantity import quantity
 
 READY, CYCLIC, UNKNOWN_WORKLOADS = "Ready", "Cyclic", "UnknownWorkloads"
+GANG = "GangScheduled"
 LISTED_PODS = 500
 MOST_COMPARED = 200
 HIGHEST_COST = 10_000
@@ -54,7 +56,7 @@ class ObservedPod(msgspec.Struct, frozen=True):
 class Observed(msgspec.Struct, frozen=True):
     """What the status depends on besides the spec; `now` is RFC 3339 in whole seconds.
 
-    `costs` are the placed costs by workload label, for whom they are known, `total` those of all.
+    `namespace` is the group's own. `costs` are the placed costs by workload label, for whom they are known, `total` those of all.
     `oddities` are texts on pods that seem to belong to the group and do not (a misspelt label).
     """
 
@@ -65,6 +67,7 @@ class Observed(msgspec.Struct, frozen=True):
     costs: Mapping[str, Statistics] = {}
     total: Statistics | None = None
     oddities: tuple[str, ...] = ()
+    namespace: str = ""
 
 
 def status_of(spec: AppGroupSpec, observed: Observed) -> AppGroupStatus:
@@ -99,6 +102,7 @@ def judging(spec: AppGroupSpec, observed: Observed) -> Steps[AppGroupStatus]:
         topology_calculation_time=calculated or observed.now,
         topology_order=entries,
         app_group_statistics=observed.total,
+        gang=previous.gang,
         conditions=_conditions(spec, order, observed, wrong, astray),
     )
 
@@ -225,15 +229,35 @@ def _conditions(
         if astray
         else ("False", "AllListed", "all who are named are workloads of the group")
     )
-    found = observed.previous.conditions
+    found = tuple(one for one in observed.previous.conditions if spec.gang or one.type != GANG)
     for type_, (status, reason, message) in (
         (READY, ready),
         (CYCLIC, cyclic),
         (UNKNOWN_WORKLOADS, unknown),
+        *([(GANG, _gang(spec, observed))] if spec.gang else []),
     ):
         new = Condition(type_, status, observed.generation, "", reason, message)
         found = with_condition(found, new, observed.now)
     return found
+
+
+def _gang(spec: AppGroupSpec, observed: Observed) -> tuple[str, str, str]:
+    """Return what is to be said of a gang: whether all that it needs have nodes, and if not, why."""
+    least: Counter[str] = Counter()
+    for entry in spec.members[:MOST_WORKLOADS]:
+        least[entry.workload.label] += 1 if entry.min_members is None else entry.min_members
+    own = (pod for pod in observed.pods if pod.namespace == observed.namespace and pod.node)
+    placed = Counter(pod.workload for pod in own)
+    lacking = [label for label in least if placed[label] < least[label]]
+    if not lacking:
+        return "True", SCHEDULED, f"all {least.total()} pod(s) that it needs have nodes"
+    said = observed.previous.gang
+    if said is not None and said.phase == "Pending" and said.message:
+        return "False", UNSCHEDULABLE, said.message
+    texts = (
+        f'"{label}" has {placed[label]} of {least[label]} pod(s) on nodes' for label in lacking
+    )
+    return "False", "Incomplete", listed(list(texts))
 
 
 def _listed(placed: Iterable[ObservedPod]) -> tuple[ScheduledPod, ...]:

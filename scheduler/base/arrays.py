@@ -17,6 +17,7 @@ HashColumn: TypeAlias = NDArray[np.uint64]
 ObjectColumn: TypeAlias = NDArray[np.object_]
 Rows: TypeAlias = NDArray[np.intp]
 IntMatrix: TypeAlias = NDArray[np.int64]
+FloatMatrix: TypeAlias = NDArray[np.float64]
 
 
 def is_any(rows: BoolColumn) -> bool:

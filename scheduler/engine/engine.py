@@ -113,6 +113,7 @@ class Engine:
             grouping=grouping(profiles),
             pods=queued,
             is_member=handle.is_member,
+            regrouped_by=handle.regrouped_by,
         )
         self.bindings = bindings = Bindings(
             outbox, observation, queues, waiting, Room(cluster), settings.extenders, changes

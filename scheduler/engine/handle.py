@@ -5,7 +5,7 @@ as an effect, or into the engine's queue of changes.
 """
 
 from collections import deque
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -23,6 +23,7 @@ from scheduler.framework.profile import Profile, ProfileSpec, build_profile
 from scheduler.framework.registry import Registry
 from scheduler.objects.node import Node
 from scheduler.objects.pod import Pod
+from scheduler.state.change import Change
 from scheduler.state.cluster import Cluster
 from scheduler.state.podindex import PodIndex
 from scheduler.state.store import Objects
@@ -73,8 +74,13 @@ class EngineHandle:
             return ""
 
     def is_member(self, pod: Pod) -> bool:
-        """Whether a pod is decided with others; of which group it is may change, this does not."""
+        """Whether a pod is decided with others; a change that `regrouped_by` knows may make it so, or end it."""
         return bool(self.group_of(pod))
+
+    def regrouped_by(self, change: Change) -> Callable[[Pod], bool] | None:
+        """Return which pods a change may have made members of a group, or members no more; None for none."""
+        found = (planner.regrouped_by(change) for planner in self.planners.values())
+        return next((one for one in found if one is not None), None)
 
     def group_priority(self, key: str, pods: Sequence[Pod]) -> int:
         """Return the priority that counts for waiting members of a group."""

@@ -58,6 +58,7 @@ from scheduler.framework.status import (
     unschedulable,
     wait,
 )
+from scheduler.framework.together import Ways
 from scheduler.objects.node import Node, Taint
 from scheduler.objects.pod import ContainerPort, Pod, Toleration
 from scheduler.state.change import Change
@@ -130,6 +131,7 @@ __all__ = [
     "Tracker",
     "Versioned",
     "WaitUntil",
+    "Ways",
     "WillWait",
     "host_ports",
     "images",

@@ -12,20 +12,21 @@ which may ask the solver, in another process: other pods go on meanwhile, so wha
 events about the group's own object.
 """
 
-from collections.abc import Collection, Generator, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Generator, Hashable, Iterable, Mapping, Sequence
 from enum import StrEnum
 from typing import Any, Protocol, TypeAlias
 
 import msgspec
 
-from scheduler.base.arrays import BoolColumn, IntColumn
+from scheduler.base.arrays import BoolColumn, IntColumn, Rows
 from scheduler.framework.answers import Rejection
 from scheduler.framework.calls import ApiCall, CallResult, SolverCall
 from scheduler.framework.disruption import Units
 from scheduler.framework.nodes import Nodes
 from scheduler.framework.status import Status
-from scheduler.framework.together import Stocktaking
+from scheduler.framework.together import Stocktaking, Ways
 from scheduler.objects.pod import Pod
+from scheduler.state.change import Change
 from scheduler.state.podindex import Placed
 
 
@@ -169,6 +170,9 @@ class GroupRoom(Protocol):
     def free(self, resources: Iterable[str]) -> dict[str, IntColumn]:
         """Return what each row has left of these resources, less what it promises to others."""
 
+    def ways(self, rows: Rows) -> Ways | None:
+        """Return what it costs that members on some rows talk to one another, None where that is not known."""
+
     def fits(self, asked: Sequence[Pod] | None = None) -> Fits:
         """Ask the filters of the profile where any of the members could go; raises PluginError.
 
@@ -223,6 +227,12 @@ class GroupPlanner(Protocol):
 
     def group_of(self, pod: Pod) -> str:
         """Return the key of the pod's group, or an empty text for a pod on its own."""
+
+    def regrouped_by(self, change: Change) -> Callable[[Pod], bool] | None:
+        """Return which pods a change may have made members of a group, or members no more; None for none.
+
+        Any planner's answer is the same.
+        """
 
     def group_priority(self, key: str, pods: Sequence[Pod]) -> int:
         """Return the priority with which these waiting members ask for room, and keep it."""

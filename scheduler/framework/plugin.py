@@ -31,7 +31,7 @@ from typing import (
 from scheduler.framework.args import Args, NoArgs
 
 if TYPE_CHECKING:
-    from scheduler.base.arrays import IntColumn
+    from scheduler.base.arrays import IntColumn, Rows
     from scheduler.framework.calls import ApiCall
     from scheduler.framework.cycle import Cycle
     from scheduler.framework.handle import Handle
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from scheduler.framework.points import Steps
     from scheduler.framework.postfilter import FitFailure, PostFiltered
     from scheduler.framework.status import Rejected, Status
-    from scheduler.framework.together import Demand, MemberConflict, RowRoom, SeatedMember
+    from scheduler.framework.together import Demand, MemberConflict, RowRoom, SeatedMember, Ways
     from scheduler.objects.pod import Pod
     from scheduler.state.change import Change
     from scheduler.state.podindex import Placed
@@ -144,6 +144,7 @@ class Plugin(Generic[ArgsT]):
         row_room: "Callable[[Cycle, Nodes, Demand, Any], RowRoom]"
         seat_together: "Callable[[Sequence[SeatedMember]], MemberConflict | None]"
         let_go: "Callable[[Sequence[Pod]], tuple[ApiCall, ...]]"
+        ways: "Callable[[Rows], Ways | None]"
         sort_key: Callable[[Any], Any]
 
     def __init__(self, args: ArgsT, handle: "Handle") -> None:

@@ -10,13 +10,13 @@ positional, so a plugin may name them as it likes.
 from collections.abc import Callable, Generator, Sequence
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeVar
 
-from scheduler.base.arrays import IntColumn
+from scheduler.base.arrays import IntColumn, Rows
 from scheduler.framework.calls import ApiCall, BindStep, CallResult
 from scheduler.framework.cycle import Cycle
 from scheduler.framework.narrow import Narrow
 from scheduler.framework.nodes import Nodes
 from scheduler.framework.status import Rejected, Status
-from scheduler.framework.together import Demand, MemberConflict, RowRoom, SeatedMember
+from scheduler.framework.together import Demand, MemberConflict, RowRoom, SeatedMember, Ways
 from scheduler.objects.pod import Pod
 from scheduler.state.change import Change
 from scheduler.state.podindex import Placed
@@ -218,6 +218,13 @@ class SeatsTogether(Protocol[State_contra]):
 
         `members` are all of its pods that wait.
         """
+
+
+class KnowsWays(Protocol):
+    """Knows what it costs that pods talk to one another."""
+
+    def ways(self, rows: Rows, /) -> Ways | None:
+        """Return the ways between these rows, None where nothing is known of them."""
 
 
 class Explains(Protocol):

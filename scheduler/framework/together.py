@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 
 import msgspec
 
-from scheduler.base.arrays import BoolColumn, IntColumn
+from scheduler.base.arrays import BoolColumn, FloatMatrix, IntColumn, Rows
 from scheduler.framework.cycle import Cycle
 from scheduler.objects.pod import Pod
 
@@ -53,6 +53,18 @@ class Stock(msgspec.Struct, frozen=True):
 
 # What the rows set have; asked only for a text, so it may be as dear as a search.
 Stocktaking: TypeAlias = Callable[[BoolColumn], Stock]
+
+
+class Ways(msgspec.Struct, frozen=True):
+    """What it costs that pods on some rows talk to one another: `areas` has the area of each row.
+
+    `costs` [from, to] is between pods on two nodes; on one they talk for nothing. `prices` is what a limit is
+    compared with: below every limit inside of an area, not a number where the way is not known.
+    """
+
+    areas: Rows
+    costs: FloatMatrix
+    prices: FloatMatrix
 
 
 class RowRoom(msgspec.Struct, frozen=True):

@@ -41,10 +41,11 @@ class Dependency(Object, frozen=True):
 
 
 class Workload(Object, frozen=True):
-    """A workload of the group; `dependencies` in listed order."""
+    """A workload of the group; `dependencies` in listed order. A gang needs `min_members` pods of it, else one."""
 
     workload: WorkloadRef = WorkloadRef()
     dependencies: tuple[Dependency, ...] = ()
+    min_members: int | None = None
 
 
 class OlderMember(Object, frozen=True):
@@ -55,9 +56,13 @@ class OlderMember(Object, frozen=True):
 
 
 class AppGroupSpec(Object, frozen=True):
-    """What the user lays down; look at the workloads through `members`."""
+    """What the user lays down; look at the workloads through `members`.
+
+    The pods of a `gang` are placed together, or not at all.
+    """
 
     num_members: int = 0
+    gang: bool = False
     topology_sorting_algorithm: str = ""
     workloads: tuple[Workload, ...] = ()
     pods: tuple[OlderMember, ...] = msgspec.field(name="Pods", default=())
@@ -92,8 +97,19 @@ class ScheduledPod(Object, frozen=True):
     hostname: str = ""
 
 
+class GangStatus(Object, frozen=True):
+    """How far the scheduler is with a gang: `phase` Pending or Scheduled, why it waits, and since when it was whole."""
+
+    phase: str = ""
+    message: str = ""
+    schedule_time: str | None = None
+
+
 class AppGroupStatus(Object, frozen=True):
-    """What was observed and calculated; None is what nobody has written yet."""
+    """What was observed and calculated; None is what nobody has written yet.
+
+    `gang` is the scheduler's, all else the operator's.
+    """
 
     observed_generation: int | None = None
     running_workloads: int | None = None
@@ -103,6 +119,7 @@ class AppGroupStatus(Object, frozen=True):
     topology_calculation_time: str | None = None
     topology_order: tuple[OrderEntry, ...] = ()
     app_group_statistics: Statistics | None = None
+    gang: GangStatus | None = None
     conditions: tuple[Condition, ...] = ()
 
 

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 from scheduler.solver import check, checkparts
 from scheduler.solver.check import Path
-from scheduler.solver.classes import Between, Traffic
+from scheduler.solver.classes import Between, Traffic, WayLimit
 from scheduler.solver.kinds import Mixed
 from scheduler.solver.parts import PlacedPart
 
@@ -95,6 +95,8 @@ def _of_classes(group: Mixed, counts: Rows) -> list[str]:
             found += check.level_problems(name, each.rule, used, above)
     for rule in group.between:
         found += _between(group, counts, rule)
+    for limit in group.limits:
+        found += _limit(group, counts, limit)
     return found
 
 
@@ -129,6 +131,32 @@ def _between(group: Mixed, counts: Rows, rule: Between) -> list[str]:
     if rule.relation == "one" and first != dict.fromkeys(second, 1):
         return [f"not one pod of {one} in each unit of {name} with {other}"]
     return []
+
+
+def _limit(group: Mixed, counts: Rows, limit: WayLimit) -> list[str]:
+    """Return where a pod that is placed and another one are out of limit."""
+    first, second = group.classes[limit.first], group.classes[limit.second]
+    ends = (
+        (_placed(group, counts, limit.first), _areas(group, _pods(group, counts, limit.second))),
+        (_areas(group, _pods(group, counts, limit.first)), _placed(group, counts, limit.second)),
+    )
+    return [
+        f"{first.name} in area {here} is out of reach of {second.name} in area {there}"
+        for ones, others in ends
+        for here in sorted(ones)
+        for there in sorted(others)
+        if there in limit.beyond[here]
+    ]
+
+
+def _placed(group: Mixed, counts: Rows, number: int) -> set[int]:
+    """Return the areas in which pods of a class are placed now."""
+    rows = [counts[kind] for kind in group.classes[number].kinds]
+    return _areas(group, [sum(column) for column in zip(*rows, strict=True)])
+
+
+def _areas(group: Mixed, pods: Sequence[int]) -> set[int]:
+    return {area for area, number in zip(group.costs.areas, pods, strict=False) if number}
 
 
 def _cost(group: Mixed, counts: Rows, traffic: Traffic) -> int:

@@ -59,12 +59,25 @@ class Traffic(Record, frozen=True):
     weight: int
 
 
+class WayLimit(Record, frozen=True):
+    """No pod of the first class may be in an area that is out of reach of one with a pod of the second.
+
+    `beyond` has by area, in the order of `Costs.areas`, those that are out of reach from there: further than `most`.
+    Where pods that stand break it already, nobody has to go; no other pod comes there.
+    """
+
+    first: int
+    second: int
+    beyond: tuple[tuple[int, ...], ...]
+    most: int = 0
+
+
 class Costs(Record, frozen=True):
     """What it costs that two pods talk: where they are apart, and between areas.
 
     `steps` is by level what two pods cost more that are not in the same unit of it, nothing at levels
-    beyond its end. `matrix` is what it
-    costs from one area to another, to itself included, `areas` the area of each leaf. Either may be empty.
+    beyond its end. `matrix` is what it costs more from one area to another, to itself included, `areas` the
+    area of each leaf. Either may be empty. A number of the matrix may be below 0, what a pair costs in all is not.
     """
 
     steps: tuple[int, ...] = ()

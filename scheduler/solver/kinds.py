@@ -12,7 +12,7 @@ import numpy as np
 
 from scheduler.solver import parts
 from scheduler.solver.answer import Stage
-from scheduler.solver.classes import Between, Costs, PodClass, Traffic
+from scheduler.solver.classes import Between, Costs, PodClass, Traffic, WayLimit
 from scheduler.solver.instance import Budget, Candidate, ElasticGroup, Instance, Leaf, Level, Record
 from scheduler.solver.parts import Part, PlacedPart
 from scheduler.solver.tree import Ints
@@ -48,7 +48,8 @@ class Mixed(Record, frozen=True):
     on a leaf already (empty: none). At least `minimum` pods are to be placed beside those.
     Classes have rules of their own and `between` them; `traffic` makes them cost what `costs` says.
     Nothing is wished for on levels in `unwished` (from 0); numbers and hard rules bind there as elsewhere.
-    A group of groups has `parts`, in each of its kinds one, and no classes.
+    A group of groups has `parts`, in each of its kinds one, and no classes. `limits` are between the areas of
+    `costs`.
     """
 
     kinds: tuple[Kind, ...]
@@ -65,6 +66,7 @@ class Mixed(Record, frozen=True):
     costs: Costs = Costs()
     unwished: tuple[int, ...] = ()
     parts: tuple[Part, ...] = ()
+    limits: tuple[WayLimit, ...] = ()
 
     @property
     def least(self) -> int:
@@ -142,6 +144,7 @@ class Mixed(Record, frozen=True):
             self.costs.part(leaves),
             self.unwished,
             tuple(one.among(leaves) for one in self.parts),
+            self.limits,
         )
 
 
@@ -156,7 +159,7 @@ class MixedPreemption(Record, frozen=True):
 
 
 class MixedAnswer(Record, frozen=True):
-    """How many pods of each kind go to each leaf, whom that evicts, and whether better is out of reach.
+    """How many pods of each kind go to each leaf, whom that evicts, and whether better is out of limit.
 
     `pieces` say of a group with parts which of the pods are whose.
     """

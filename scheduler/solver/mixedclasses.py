@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from ortools.sat.python import cp_model
 
-from scheduler.solver.classes import Between, ClassRule, Traffic
+from scheduler.solver.classes import Between, ClassRule, Traffic, WayLimit
 from scheduler.solver.kinds import Mixed
 from scheduler.solver.tree import Tree, allowed
 from scheduler.solver.variables import domain
@@ -36,6 +36,10 @@ class ClassModel:
             self._bound(number)
         for rule in self._group.between:
             self._relate(rule)
+        self._by_area: dict[int, dict[int, Any]] = {}
+        self._comes: dict[tuple[int, int], Any] = {}
+        for limit in self._group.limits:
+            self._limit(limit)
 
     def pods(self, number: int, level: int) -> list[Any]:
         """Return the pods of a class on each unit of a level, held ones included."""
@@ -158,31 +162,62 @@ class ClassModel:
         self._cp.add(outside == self.pairs(traffic) - sum(inside))
         return outside
 
+    def _areas(self, number: int) -> dict[int, Any]:
+        """Return the pods of a class in each area, held ones included."""
+        if number not in self._by_area:
+            leaves: dict[int, list[int]] = {}
+            for leaf, area in enumerate(self._group.costs.areas):
+                leaves.setdefault(area, []).append(leaf)
+            self._by_area[number] = {
+                area: self._sum(number, there, "") for area, there in sorted(leaves.items())
+            }
+        return self._by_area[number]
+
     def _between_areas(self, traffic: Traffic) -> Any:
         costs, cp = self._group.costs, self._cp
-        leaves: list[list[int]] = [[] for _ in costs.matrix]
-        for leaf, area in enumerate(costs.areas):
-            leaves[area].append(leaf)
-        areas = [area for area, there in enumerate(leaves) if there]
-        first, second = (
-            {area: self._sum(number, leaves[area], "") for area in areas}
-            for number in (traffic.first, traffic.second)
-        )
+        first, second = self._areas(traffic.first), self._areas(traffic.second)
+        pods = self.most(traffic.second)
         terms = []
-        for area in areas:
+        for area, here in first.items():
             row = costs.matrix[area]
-            from_here = sum(row[other] * second[other] for other in areas)
-            most = max(row[other] for other in areas) * self.most(traffic.second)
-            dear = cp.new_int_var(0, most, "")
-            cp.add(dear == from_here)
-            terms.append(self._times(first[area], dear))
+            dear = cp.new_int_var(
+                pods * min(0, *(row[other] for other in second)),
+                pods * max(0, *(row[other] for other in second)),
+                "",
+            )
+            cp.add(dear == sum(row[other] * there for other, there in second.items()))
+            terms.append(self._times(here, dear))
             if traffic.first == traffic.second:
-                terms.append(-row[area] * first[area])
+                terms.append(-row[area] * here)
         return sum(terms)
 
+    def _limit(self, limit: WayLimit) -> None:
+        """Where a pod comes, nobody that it needs stands or comes out of its limit."""
+        first, second = self._areas(limit.first), self._areas(limit.second)
+        for here in first:
+            beyond = [second[there] for there in limit.beyond[here] if there in second]
+            self._comes_without(limit.first, here, beyond)
+        for there in second:
+            beyond = [pods for here, pods in first.items() if there in limit.beyond[here]]
+            self._comes_without(limit.second, there, beyond)
+
+    def _comes_without(self, number: int, area: int, others: list[Any]) -> None:
+        if not others:
+            return
+        if (number, area) not in self._comes:
+            held = (
+                pods
+                for pods, where in zip(self._held[number], self._group.costs.areas, strict=True)
+                if where == area
+            )
+            comes = self._comes[number, area] = self._cp.new_bool_var("")
+            self._cp.add(self._areas(number)[area] == sum(held)).only_enforce_if(~comes)
+        self._cp.add(sum(others) == 0).only_enforce_if(self._comes[number, area])
+
     def _times(self, one: Any, other: Any) -> Any:
-        """Return a variable for the product of two that are not negative."""
-        most = max(one.proto.domain) * max(other.proto.domain)
-        product = self._cp.new_int_var(0, most, "")
+        """Return a variable for the product of one that is not negative and another."""
+        most = max(one.proto.domain)
+        ends = [most * end for end in (0, *other.proto.domain)]
+        product = self._cp.new_int_var(min(ends), max(ends), "")
         self._cp.add_multiplication_equality(product, [one, other])
         return product

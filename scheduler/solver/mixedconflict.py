@@ -12,7 +12,7 @@ import msgspec
 from scheduler.base.clock import perf_s
 from scheduler.solver import conflict, mixed
 from scheduler.solver.answer import Advice, Conflict
-from scheduler.solver.classes import Between, ClassRule, PodClass
+from scheduler.solver.classes import Between, ClassRule, PodClass, WayLimit
 from scheduler.solver.instance import Instance, Level, Limits
 from scheduler.solver.kinds import Mixed
 from scheduler.solver.parts import Part
@@ -65,6 +65,7 @@ def rules_of(group: Mixed) -> list[Conflict]:
     for one in group.classes:
         numbers = {"minimum": one.minimum, "maximum": one.maximum}
         found += [Conflict(one.name, key, str(n)) for key, n in numbers.items() if n > 0]
+    found += [_limit(group, limit) for limit in group.limits]
     for part in group.parts:
         found += _of_part(group, part)
     return [*dict.fromkeys(found), *([MEMBERS] if group.apart else [])]
@@ -93,6 +94,7 @@ def with_rules(group: Mixed, kept: frozenset[Conflict]) -> Mixed:
         levels=_bare(group.levels, kept),
         classes=tuple(classes),
         between=tuple(rule for rule in group.between if _named(group, rule) in kept),
+        limits=tuple(limit for limit in group.limits if _limit(group, limit) in kept),
         apart=group.apart if MEMBERS in kept else (),
         traffic=(),
         unwished=tuple(range(len(group.levels))),
@@ -130,6 +132,11 @@ def _bare(levels: tuple[Level, ...] | list[Level], kept: frozenset[Conflict]) ->
 def _level_of(group: Mixed, one: PodClass, each: ClassRule) -> Level:
     """Return a class's rule as that of a level whose name tells of which class it is."""
     return Level(f"{group.levels[each.level].name} of {one.name}", each.rule)
+
+
+def _limit(group: Mixed, limit: WayLimit) -> Conflict:
+    first, second = group.classes[limit.first].name, group.classes[limit.second].name
+    return Conflict("", f"network cost from {first} to {second}", f"at most {limit.most}")
 
 
 def _named(group: Mixed, rule: Between) -> Conflict:

@@ -47,7 +47,11 @@ class Shape(msgspec.Struct, frozen=True):
 def shape_of(snapshot: Snapshot) -> Shape:
     """Return what was given apart from a snapshot; InputError when it is neither one pod nor one group."""
     given = [pod for pod in snapshot.unbound if pod.metadata.uid in snapshot.given]
+    described = set[str]().union(
+        *(sources.described_by(kind, obj) for kind, obj in snapshot.objects)
+    )
     keys = {sources.group_of(pod) for pod in given}
+    keys = {key if key in described or not sources.is_by_object(key) else "" for key in keys}
     if len(keys) != 1 or (not all(keys) and len(given) != 1):
         raise InputError(
             f"one pod that is not bound is needed for the shape, not {len(given)}; "

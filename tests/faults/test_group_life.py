@@ -8,7 +8,7 @@ the process, and a standby has watched what it did not decide.
 
 import itertools
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import msgspec
@@ -30,6 +30,14 @@ from scheduler.engine.effects import (
 from scheduler.engine.engine import Engine
 from scheduler.framework.registry import Registry
 from scheduler.objects.configmap import GROUP_KEY, ConfigMap
+from scheduler.objects.groups import (
+    GROUP_LABEL,
+    WORKLOAD_LABEL,
+    AppGroup,
+    AppGroupSpec,
+    Workload,
+    WorkloadRef,
+)
 from scheduler.objects.meta import AnnotatedMeta, ObjectMeta
 from scheduler.objects.pod import Pod
 from scheduler.objects.podgroup import (
@@ -84,6 +92,14 @@ SOURCES = {
         {"scheduling.x-k8s.io/pod-group": "g"},
     ),
     "PodGroup.scheduling.k8s.io": Source("PodGroup.v1alpha2", OWN, {}, SchedulingGroup("g")),
+    "AppGroup": Source(
+        "AppGroup",
+        AppGroup(
+            ObjectMeta(name="g", namespace="default", uid="app-g"),
+            AppGroupSpec(gang=True, workloads=(Workload(WorkloadRef(selector="w"), (), SIZE),)),
+        ),
+        {GROUP_LABEL: "g", WORKLOAD_LABEL: "w"},
+    ),
 }
 
 
@@ -98,12 +114,19 @@ class Killer(Rig):
     With `is_hot`, a standby hears of everything that the leader hears and takes over when that one dies.
     """
 
-    def __init__(self, kill_at: int = -1, *, arrives: bool = True, is_hot: bool = False) -> None:
+    def __init__(
+        self,
+        kill_at: int = -1,
+        *,
+        arrives: bool = True,
+        is_hot: bool = False,
+        kinds: Sequence[str] = KINDS,
+    ) -> None:
         self.kill_at, self.arrives, self.is_hot = kill_at, arrives, is_hot
         self.writes = 0
         self.performed: list[Effects] = []
         self.standby: tuple[Engine, Watchdog] | None = None
-        super().__init__(build)
+        super().__init__(build, kinds)
         if is_hot:
             self.stand_by()
 
@@ -112,7 +135,7 @@ class Killer(Rig):
         engine = build()
         self.standby = engine, Watchdog(engine)
         self.tell_standby(Leading(active=False))
-        for kind in KINDS:
+        for kind in self.kinds:
             self.tell_standby(self.api.listed(kind))
 
     def tell_standby(self, event: Event) -> None:
@@ -201,7 +224,7 @@ def whole_life(
     kind: str = "ConfigMap", kill_at: int = -1, *, arrives: bool = True, is_hot: bool = False
 ) -> Killer:
     """Return a rig that has lived through it."""
-    rig = Killer(kill_at, arrives=arrives, is_hot=is_hot)
+    rig = Killer(kill_at, arrives=arrives, is_hot=is_hot, kinds=(*KINDS, "AppGroup"))
     life(rig, SOURCES[kind])
     return rig
 
@@ -317,7 +340,7 @@ def test_a_group_left_half_bound_is_decided_before_all_others(
 ):
     """The leader dies between its binds: the rest gets its room, whoever stands before it in the queue."""
     source = SOURCES[kind]
-    rig = Killer(is_hot=is_hot)
+    rig = Killer(is_hot=is_hot, kinds=(*KINDS, "AppGroup"))
     for number in range(2):
         rig.api.put("Node", make_node(f"n{number}", cpu=2))
     rig.api.put(source.kind, source.group)

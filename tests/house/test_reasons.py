@@ -23,6 +23,7 @@ OTHERWISE = {
     "scheduler/engine/queue/hints.py": {"Preempted"},  # what a pod waits for
     "scheduler/plugins/groups/life.py": {"Preempted", "Preempting"},  # the status in a ConfigMap
     "scheduler/plugins/groups/sources/coscheduling.py": {"Scheduled"},  # a phase
+    "scheduler/plugins/groups/sources/appgroup.py": {"Scheduled"},  # a phase
     "scheduler/whatif/records.py": {"Scheduled"},  # a result of simulate
 }
 

@@ -8,6 +8,7 @@ UNITS: Final = "tests/property/test_preemption_units.py"
 SIMULATED: Final = "tests/property/test_simulated_victims.py"
 LIFE: Final = "tests/faults/test_group_life.py"
 LIVES: Final = "tests/faults/test_group_lives.py"
+APPLICATIONS: Final = "tests/property/test_whole_applications.py"
 WORKLOADS: Final = "tests/property/test_workload_laws.py"
 ALONE: Final = "tests/property/test_objects_alone.py"
 CLAIMED: Final = "tests/property/test_claims_alone.py"
@@ -71,6 +72,20 @@ MUTATIONS: Final = (
         "            for placed in left if may_decide else ():\n",
         "            for placed in ():\n",
         (EVICTIONS, "-k", "goes_later or finishes"),
+    ),
+    Mutation(
+        "what a way costs is taken for the way back",
+        CERTIFICATE, "scheduler/plugins/groups/classsite.py",
+        "return Costs(steps, tuple(ways.areas.tolist()), tuple(map(tuple, (costs - near).tolist())))",
+        "return Costs(steps, tuple(ways.areas.tolist()), tuple(map(tuple, (costs - near).T.tolist())))",
+        (APPLICATIONS,),
+    ),
+    Mutation(
+        "a way as dear as its limit is too dear",
+        CERTIFICATE, "scheduler/plugins/groups/classsite.py",
+        "rows = (np.flatnonzero(row > one.most) for row in ways.prices)",
+        "rows = (np.flatnonzero(row >= one.most) for row in ways.prices)",
+        (APPLICATIONS,),
     ),
     Mutation(
         "members are let go without proof that the group was never whole",

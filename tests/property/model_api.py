@@ -204,9 +204,10 @@ class ModelApi:
         return Answer(effect.id, 200)
 
     def _patch_group(self, effect: Call) -> Answer:
-        """Merge into the status of a PodGroup of either API; conditions are merged by their type."""
-        _, _, group, version, _, namespace, _, name, _ = effect.path.split("/")
+        """Merge into the status of a PodGroup of either API, or an AppGroup; conditions are merged by their type."""
+        _, _, group, version, _, namespace, plural, name, _ = effect.path.split("/")
         kind = "PodGroup" if group == "scheduling.x-k8s.io" else f"PodGroup.{version}"
+        kind = "AppGroup" if plural == "appgroups" else kind
         obj = self.objects[kind].get(f"{namespace}/{name}")
         if obj is None:
             return Answer(effect.id, 404, "NotFound", f"podgroups {name} not found")

@@ -11,7 +11,15 @@ import msgspec
 import numpy as np
 
 from scheduler.solver import checkkinds, eviction
-from scheduler.solver.classes import Between, ClassRule, Costs, PodClass, Relation, Traffic
+from scheduler.solver.classes import (
+    Between,
+    ClassRule,
+    Costs,
+    PodClass,
+    Relation,
+    Traffic,
+    WayLimit,
+)
 from scheduler.solver.instance import Candidate, ElasticGroup, Level, Rule
 from scheduler.solver.instance import Kind as Wish
 from scheduler.solver.kinds import Apart, Kind, Mixed, MixedPreemption
@@ -122,6 +130,76 @@ def classed(rng: Random) -> Mixed:
 def rows_of(sizes: Sequence[int], leaves: int) -> int:
     """Return how many ways there are to put up to so many pods of each kind on leaves."""
     return prod(comb(size + leaves, leaves) for size in sizes)
+
+
+def application(rng: Random) -> Mixed:
+    """Return workloads that talk over ways of unequal costs, some of them too dear for those who need each other.
+
+    Leaves are nodes in up to four zones: nothing on one node, 1 in a zone, up to 9 from zone to zone, another
+    way back; some workloads have fewer pods than they need, some stand already.
+    """
+    leaves = range(rng.choice([3, 3, 4, 4, 5]))
+    sizes = [rng.choice([1, 1, 2, 2, 3]) for _ in range(rng.choice([2, 3, 3, 4]))]
+    while rows_of(sizes, len(leaves)) > LARGEST_SPACE:
+        sizes[sizes.index(max(sizes))] -= 1
+    resources = rng.choice([1, 2])
+    kinds = tuple(
+        Kind(
+            count,
+            tuple(rng.randint(0 if at else 1, 3) for at in range(resources)),
+            tuple(rng.choice([0, 2, 4, 4, 4]) for _ in leaves),
+        )
+        for count in sizes
+    )
+    classes = tuple(
+        PodClass(
+            f"w{number}",
+            (number,),
+            rng.randint(1, max(1, count)) + (rng.random() < 0.05),
+            held=tuple(int(rng.random() < 0.3) for _ in leaves) if rng.random() < 0.3 else (),
+        )
+        for number, count in enumerate(sizes)
+    )
+    held = tuple(sum(one.held[leaf] for one in classes if one.held) for leaf in leaves)
+    zones = rng.randint(2, 4)
+    costs = [
+        [1 if here == there else rng.randint(0, 9) for there in range(zones)]
+        for here in range(zones)
+    ]
+    pairs = {(rng.randrange(len(sizes)), rng.randrange(len(sizes))) for _ in range(4)}
+    limits = [(first, second, rng.choice([0, 3, 6, 9])) for first, second in sorted(pairs)]
+    return Mixed(
+        kinds,
+        tuple(tuple(rng.randint(0, 12) for _ in range(resources)) for _ in leaves),
+        (Level("node"),),
+        tuple((f"n{leaf}",) for leaf in leaves),
+        sum(sizes) if rng.random() < 0.3 else rng.randint(1, sum(sizes)),
+        held=held if any(held) else (),
+        classes=classes,
+        traffic=tuple(Traffic(*pair, rng.randint(1, 2)) for pair in sorted(pairs)),
+        costs=Costs(
+            (1,),
+            tuple(rng.randrange(zones) for _ in leaves),
+            tuple(
+                tuple(0 if here == there else cost - 1 for there, cost in enumerate(row))
+                for here, row in enumerate(costs)
+            ),
+        ),
+        unwished=(0,),
+        limits=tuple(
+            WayLimit(
+                first,
+                second,
+                tuple(
+                    tuple(there for there, cost in enumerate(row) if there != here and cost > limit)
+                    for here, row in enumerate(costs)
+                ),
+                limit,
+            )
+            for first, second, limit in limits
+            if rng.random() < 0.6
+        ),
+    )
 
 
 def _classes(rng: Random, sizes: Sequence[int], leaves: int, depth: int) -> tuple[PodClass, ...]:

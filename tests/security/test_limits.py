@@ -19,9 +19,10 @@ from scheduler.daemon import answering, decisions, rights
 from scheduler.engine.effects import Record
 from scheduler.kube import eventbody, http1, recorder, watch
 from scheduler.objects.grouporder import MOST_WORKLOADS
-from scheduler.objects.groups import AppGroupSpec
+from scheduler.objects.groups import AppGroup, AppGroupSpec
 from scheduler.objects.quantity import quantity
 from scheduler.plugins.groups import args, group, inputs, topology
+from scheduler.plugins.groups.sources import appgroup as application
 from scheduler.plugins.groups.sources import configmap
 from scheduler.plugins.numa import zones
 from scheduler.serve import debug, pageroutes
@@ -49,6 +50,18 @@ def read_group(size: object) -> group.GroupSpec:
     return configmap.from_config_map("ns", {"name": "g", "size": str(size)}, "a ConfigMap")
 
 
+def read_gang(workloads: int, dependencies: int = 0) -> group.GroupSpec:
+    entries = [
+        {
+            "workload": {"selector": f"w{number}"},
+            "dependencies": [{"workload": {"selector": "w0"}}] * dependencies,
+        }
+        for number in range(workloads)
+    ]
+    spec = {"gang": True, "workloads": entries}
+    return application.SOURCE.read(msgspec.convert({"spec": spec}, AppGroup))
+
+
 def read_tree(units: dict[str, object]) -> topology.Topology:
     return topology.from_config_map({"tree": json.dumps(units)}, "a ConfigMap")
 
@@ -72,6 +85,10 @@ LIMITS = [
           lambda: read_group(group.LARGEST_GROUP + 1), ObjectError),
     Limit("any number in a group's ConfigMap", inputs.LARGEST_NUMBER,
           lambda: read_group(inputs.LARGEST_NUMBER + 1), ObjectError),
+    Limit("workloads of a gang", application.MOST_WORKLOADS,
+          lambda: read_gang(application.MOST_WORKLOADS + 1), ObjectError),
+    Limit("dependencies of a gang", application.MOST_DEPENDENCIES,
+          lambda: read_gang(1, application.MOST_DEPENDENCIES + 1), ObjectError),
     Limit("levels of a tree of units", topology.DEEPEST,
           lambda: read_tree(tree(topology.DEEPEST + 1)), ObjectError),
     Limit("characters of a quantity", 64, lambda: quantity("1" * 65), ObjectError),

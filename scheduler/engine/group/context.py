@@ -13,21 +13,20 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from scheduler.base.arrays import BoolColumn, IntColumn
+from scheduler.base.arrays import BoolColumn, IntColumn, Rows
 from scheduler.base.errors import PluginError
 from scheduler.engine.attempt.attempt import Attempts
 from scheduler.engine.attempt.cycle import Attempt
 from scheduler.engine.decision import fit_message
-from scheduler.engine.group.counts import GroupAttempt
 from scheduler.engine.group.steps import GroupSteps
 from scheduler.engine.queue.pod import QueuedPod
 from scheduler.framework.answers import Rejection
 from scheduler.framework.dryrun import Attempted
-from scheduler.framework.groups import Fits, GroupPlanner, Misfit
+from scheduler.framework.groups import Fits, Misfit
 from scheduler.framework.nodes import Nodes
 from scheduler.framework.plugin import Plugin
 from scheduler.framework.status import SUCCESS, Code, Status
-from scheduler.framework.together import Demand, RowRoom, SeatedMember
+from scheduler.framework.together import Demand, RowRoom, SeatedMember, Ways
 from scheduler.objects.pod import Pod, PodSpec
 from scheduler.state.podindex import Placed
 from scheduler.state.resources import PODS
@@ -95,6 +94,13 @@ class GroupContext:
         with self._without_own_promises():
             attempt = self._attempt(self.members[0])
             return {name: _free(attempt, self.nodes, name) for name in resources}
+
+    def ways(self, rows: Rows) -> Ways | None:
+        """Return what it costs that members on some rows talk: the first plugin that knows says it."""
+        for plugin in self._attempt(self.members[0]).runner.profile.plugins.values():
+            if plugin.serves("ways") and (found := plugin.ways(rows)) is not None:
+                return found
+        return None
 
     def fits(self, asked: Sequence[Pod] | None = None) -> Fits:
         """Ask the filters where any member could go, and count how many each row takes.
@@ -381,18 +387,3 @@ def _answers_again(attempt: Attempt) -> bool:
     return all(bound.plugin.local for bound in filters) and not any(
         bound.plugin.takes_state and bound.name not in states.skipped for bound in keepers
     )
-
-
-class GroupRun(msgspec.Struct):
-    """A group that is being planned."""
-
-    key: str
-    planner: GroupPlanner
-    members: tuple[QueuedPod, ...]
-    room: GroupContext
-    attempt: GroupAttempt
-
-    @property
-    def name(self) -> str:
-        """Return what the suspended cycle goes by; no uid looks like it."""
-        return f"group {self.key}"

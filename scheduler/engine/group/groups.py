@@ -21,10 +21,11 @@ from scheduler.engine.attempt.attempt import Attempts
 from scheduler.engine.attempt.suspended import CycleSteps, SuspendedCycles
 from scheduler.engine.binding.inflight import InFlight
 from scheduler.engine.group.bindings import GroupBinding, GroupBindings
-from scheduler.engine.group.context import GroupContext, GroupRun
+from scheduler.engine.group.context import GroupContext
 from scheduler.engine.group.left import LeftMembers
 from scheduler.engine.group.membership import GroupMembers
 from scheduler.engine.group.refusals import Refusals
+from scheduler.engine.group.run import GroupRun
 from scheduler.engine.group.steps import GroupSteps
 from scheduler.engine.group.writing import Writing
 from scheduler.engine.queue.pod import QueuedPod, Where
@@ -279,8 +280,6 @@ class Groups:
             stage = Stage.RELEASED if flight.is_broken else Stage.BOUND
             self._counts.ended(flight.attempt, "error" if flight.is_broken else "scheduled", now)
             self._writing.tell(flight.planner, key, stage, now)
-
-    # Inside
 
     def _steps(self, run: GroupRun) -> CycleSteps:
         """Drive the plugin's plan; None when the group is not what it was when it was begun."""

@@ -42,6 +42,10 @@ def _alone(_pod: Pod) -> bool:
     return False
 
 
+def _as_before(_change: Change) -> None:
+    return None
+
+
 class Queues:
     """All pods that are to be placed and are not, by uid."""
 
@@ -56,10 +60,12 @@ class Queues:
         grouping: Grouping | None = None,
         pods: QueuedPods | None = None,
         is_member: Callable[[Pod], bool] = _alone,
+        regrouped_by: Callable[[Change], Callable[[Pod], bool] | None] = _as_before,
     ) -> None:
         self._sort_key = sort_key
         self._gate = gate
         self._is_member = is_member
+        self._regrouped_by = regrouped_by
         self._unschedulable_pods = unschedulable_pods
         self._may_help = unschedulable_pods.may_help
         self._backoff = backoff
@@ -206,12 +212,23 @@ class Queues:
         """Requeue the pods that a change of the cluster may help, except the one with uid `but`."""
         if not change.facts:
             return
+        self._regroup(change, now)
         for queued in self._active.resorted_by(change):
             self._line_up(queued)
         self._in_flight.note(change)
         for queued in self._unschedulable_pods.helped_by(change):
             if queued.uid != but:
                 self._requeue(queued, change.label, now)
+
+    def _regroup(self, change: Change, now: float) -> None:
+        """Ask the gates anew of pods that are members of a group since a change, or are not any more."""
+        is_moved = self._regrouped_by(change)
+        if is_moved is None:
+            return
+        for queued in [one for one in self._pods.values() if is_moved(one.pod)]:
+            before, queued.is_member = queued.is_member, self._is_member(queued.pod)
+            if before != queued.is_member and queued.where is not Where.IN_FLIGHT:
+                self._enter(queued, change.label, now)
 
     def activate(self, uids: Iterable[str], now: float) -> None:
         """Make waiting pods active at once, whatever their back-off."""

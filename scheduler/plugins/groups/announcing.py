@@ -1,7 +1,7 @@
-"""What is written to PodGroups, of both API groups, and the events about the object of any group.
+"""What is written to PodGroups, of both API groups, and AppGroups, and the events about the object of any group.
 
 Kubernetes' own PodGroups get the condition of their version, coscheduling's the phase that its controller
-would write; nothing is written that stands there already. Every change of what is said is an event on
+would write, AppGroups `status.gang`; nothing is written that stands there already. Every change of what is said is an event on
 the group as well. Pure; called by `statuswriter`, which keeps what is said to ConfigMaps.
 """
 
@@ -13,9 +13,10 @@ import msgspec
 from scheduler.base import reasons
 from scheduler.base.clock import rfc3339
 from scheduler.framework.groups import GroupEvent, Stage, Told
+from scheduler.objects.groups import GangStatus
 from scheduler.objects.meta import Condition
 from scheduler.plugins.groups.life import LONGEST_MESSAGE, Record
-from scheduler.plugins.groups.sources import coscheduling, workload
+from scheduler.plugins.groups.sources import appgroup, coscheduling, workload
 from scheduler.plugins.groups.sources.registry import BY_KIND, NESTED
 from scheduler.state.podindex import Placed
 
@@ -53,10 +54,15 @@ def event(
 
 
 def announce(kind: str, obj: Any, news: News) -> list[Told]:
-    """Return what tells a PodGroup of news, and the event about it; nothing if it is told already."""
+    """Return what tells a PodGroup or AppGroup of news, and the event about it; nothing if it is told already."""
     calls: list[Told] = []
+    is_first = True
     if kind == coscheduling.KIND:
         calls += _phase(obj, news)
+        is_first = obj.status.phase in coscheduling.BEFORE_SCHEDULED
+    elif kind == appgroup.KIND:
+        calls += _gang(obj, news)
+        is_first = not appgroup.SOURCE.was_placed(obj)
     else:
         calls += _condition(NESTED[kind], obj, news)
     if calls and _is_under_way(kind, obj, news):
@@ -64,7 +70,6 @@ def announce(kind: str, obj: Any, news: News) -> list[Told]:
             return []
         calls = []
     reporter = news.record.reporter
-    is_first = kind != coscheduling.KIND or obj.status.phase in coscheduling.BEFORE_SCHEDULED
     if news.is_bound and calls and is_first:
         calls.append(bound(kind, obj, news))
     elif news.stage in WAITS and news.record.message != news.record.announced:
@@ -137,6 +142,18 @@ def said_of(kind: str, obj: Any, status: str, reason: str, message: str, now: fl
         message=message[:LONGEST_MESSAGE],
     )  # fmt: skip
     return [*source.conditions(obj, said)]
+
+
+def _gang(obj: Any, news: News) -> list[Told]:
+    source = appgroup.SOURCE
+    if news.is_bound:
+        since = (obj.status.gang or GangStatus()).schedule_time or rfc3339(news.now)
+        said = {"phase": appgroup.SCHEDULED, "message": "", "scheduleTime": since}
+        return [*source.status(obj, **said)]
+    if news.stage in WAITS or (news.stage is Stage.HELD and news.record.message):
+        message = news.record.message[:LONGEST_MESSAGE]
+        return [*source.status(obj, phase=appgroup.PENDING, message=message)]
+    return []
 
 
 def _phase(obj: Any, news: News) -> list[Told]:

@@ -61,14 +61,26 @@ class TrafficSpec(msgspec.Struct, frozen=True):
     weight: int
 
 
+class LimitSpec(msgspec.Struct, frozen=True):
+    """What the way from any pod of one class to any of another may cost."""
+
+    first: str
+    second: str
+    most: int
+
+
 class ClassesSpec(msgspec.Struct, frozen=True):
-    """All that a group says of its classes; `costs` by level is empty where each level counts 1."""
+    """All that a group says of its classes; `costs` by level is empty where each level counts 1.
+
+    `limits` are of groups that are placed by the network's own costs.
+    """
 
     classes: tuple[ClassSpec, ...]
     between: tuple[BetweenSpec, ...] = ()
     traffic: tuple[TrafficSpec, ...] = ()
     costs: Mapping[str, int] = {}
     label: str = ""
+    limits: tuple[LimitSpec, ...] = ()
 
     @property
     def levels(self) -> tuple[str, ...]:

@@ -6,16 +6,21 @@ Names become numbers: classes by their order, levels by their place in the tree.
 from collections.abc import Mapping, Sequence
 from typing import TypeAlias
 
+import numpy as np
+
+from scheduler.framework.together import Ways
 from scheduler.plugins.groups.classes import ClassesSpec
 from scheduler.plugins.groups.group import GroupSpec
 from scheduler.plugins.groups.planning import rule
-from scheduler.solver.classes import Between, ClassRule, Costs, PodClass, Traffic
+from scheduler.solver.classes import Between, ClassRule, Costs, PodClass, Traffic, WayLimit
 from scheduler.solver.instance import Level
 from scheduler.solver.kinds import Mixed
 from scheduler.state.podindex import Placed
 
 # The level above all others, where members share claims: being apart there is no cost of the network.
 SHARED = "shared claims"
+# No way counts as dearer, so that sums over all pairs stay inside 64 bits.
+DEAREST = 10**9
 # What `Mixed` wants to know of classes, in the order of its fields.
 Parts: TypeAlias = tuple[
     tuple[PodClass, ...], tuple[Between, ...], tuple[Traffic, ...], Costs, tuple[int, ...]
@@ -28,10 +33,11 @@ def of_classes(
     levels: Sequence[Level],
     standing: Sequence[Placed],
     names: Sequence[str],
+    ways: Ways | None = None,
 ) -> Parts:
     """Return what a group says of its classes for leaves of these names in a tree of these levels.
 
-    `of` is the class of each kind. With traffic nothing is wished for at levels of which the group says nothing: costs decide there.
+    `of` is the class of each kind, `ways` are those between the leaves. With traffic nothing is wished for at levels of which the group says nothing: costs decide there.
     """
     asked = spec.classes
     if asked is None:
@@ -57,11 +63,44 @@ def of_classes(
     traffic = tuple(
         Traffic(number[one.first], number[one.second], one.weight) for one in asked.traffic
     )
+    if spec.by_network:
+        costs = Costs() if ways is None else _between_nodes(ways, len(levels))
+        return classes, between, traffic if costs.areas else (), costs, tuple(range(len(levels)))
     if not traffic:
         return classes, between, (), Costs(), ()
     steps = tuple(_step(asked, level.name) for level in levels)
     free = tuple(place for name, place in at.items() if name not in spec.constraints)
     return classes, between, traffic, Costs(steps), free
+
+
+def limits(spec: GroupSpec, ways: Ways | None) -> tuple[WayLimit, ...]:
+    """Return who may be how far from whom, by the limits of an application; none that nothing is beyond."""
+    asked = spec.classes
+    if asked is None or ways is None:
+        return ()
+    number = {one.name: place for place, one in enumerate(asked.classes)}
+    beyond: dict[int, tuple[tuple[int, ...], ...]] = {}
+    found = []
+    for one in asked.limits:
+        if one.most not in beyond:
+            # A way that is not known is neither within nor beyond.
+            rows = (np.flatnonzero(row > one.most) for row in ways.prices)
+            beyond[one.most] = tuple(tuple(row.tolist()) for row in rows)
+        if any(beyond[one.most]):
+            ends = number[one.first], number[one.second]
+            found.append(WayLimit(*ends, beyond[one.most], one.most))
+    return tuple(found)
+
+
+def _between_nodes(ways: Ways, depth: int) -> Costs:
+    """Return costs by area for pods on different nodes; on one they talk for nothing.
+
+    What all pairs of nodes cost at least is said of the level of nodes, and of areas what comes to that.
+    """
+    costs = np.minimum(ways.costs, DEAREST).astype(np.int64)
+    near = int(costs.diagonal().min(initial=DEAREST))
+    steps = (0,) * (depth - 1) + (near,)
+    return Costs(steps, tuple(ways.areas.tolist()), tuple(map(tuple, (costs - near).tolist())))
 
 
 def beside(group: Mixed, counts: Sequence[Sequence[int]]) -> Mapping[int, frozenset[int]]:

@@ -86,7 +86,7 @@ class Descriptions:
 
     def unit_key(self, pod: Pod) -> str:
         """Return the key of what a member is evicted with: its group, or the topmost that goes whole."""
-        return self.unit_above(sources.group_of(pod))
+        return self.unit_above(self._members.own_group_of(pod))
 
     def is_in(self, key: str, root: str) -> bool:
         """Whether a group is `root`, or in it."""

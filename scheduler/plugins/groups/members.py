@@ -8,9 +8,10 @@ decided together: the group of a pod is the root of the tree that its own is in,
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
+from scheduler.objects.groups import GROUP_LABEL
 from scheduler.objects.pod import Pod
 from scheduler.plugins.groups import trees
-from scheduler.plugins.groups.sources import composite, configmap
+from scheduler.plugins.groups.sources import appgroup, composite, configmap
 from scheduler.plugins.groups.sources import registry as sources
 from scheduler.state.change import Change
 from scheduler.state.podindex import Placed
@@ -31,6 +32,8 @@ class GroupMembers:
 
     def __init__(self) -> None:
         self._placed: dict[str, dict[str, Placed]] = {}
+        # The same of applications that no object calls a gang: these pods are no group.
+        self._alone: dict[str, dict[str, Placed]] = {}
         # By group, then by kind and name.
         self._objects: dict[str, dict[tuple[str, str], Any]] = {}
         # Of groups that are in others the key of that one, and the other way round.
@@ -49,7 +52,7 @@ class GroupMembers:
     def rebuild(self, cluster: "Cluster") -> None:
         """Start afresh from what the cluster holds."""
         self._forget()
-        self._placed, self._objects, self._victims = {}, {}, {}
+        self._placed, self._alone, self._objects, self._victims = {}, {}, {}, {}
         self._around, self._inside = {}, {}
         for placed in cluster.pods:
             self._add(placed)
@@ -76,6 +79,7 @@ class GroupMembers:
         """Return what it holds by name."""
         return {
             "placed": {key: sorted(pods) for key, pods in self._placed.items()},
+            "alone": {key: sorted(pods) for key, pods in self._alone.items()},
             "objects": {key: sorted(found) for key, found in self._objects.items()},
         }
 
@@ -83,6 +87,7 @@ class GroupMembers:
         """Return an independent copy."""
         other = GroupMembers()
         other._placed = {key: dict(pods) for key, pods in self._placed.items()}
+        other._alone = {key: dict(pods) for key, pods in self._alone.items()}
         other._objects = {key: dict(found) for key, found in self._objects.items()}
         other._victims = {name: set(keys) for name, keys in self._victims.items()}
         other._around = dict(self._around)
@@ -91,7 +96,22 @@ class GroupMembers:
 
     def group_of(self, pod: Pod) -> str:
         """Return the key of the group that a pod is decided with, or an empty text."""
-        return self.root(sources.group_of(pod))
+        return self.root(self.own_group_of(pod))
+
+    def own_group_of(self, pod: Pod) -> str:
+        """Return the key of the pod's own group, which may be in another, or an empty text."""
+        key = sources.group_of(pod)
+        return key if self._is_group(key) else ""
+
+    def dispute(self, pod: Pod) -> str:
+        """Return who claims the pod when several groups do, or an empty text."""
+        claims = sources.dispute(pod)
+        if claims or GROUP_LABEL not in pod.metadata.labels:
+            return claims
+        return sources.also_claimed(pod) if appgroup.key_of(pod) in self._objects else ""
+
+    def _is_group(self, key: str) -> bool:
+        return key in self._objects or not sources.is_by_object(key)
 
     def root(self, key: str) -> str:
         """Return the root of the tree that a group is in, mostly itself."""
@@ -186,18 +206,25 @@ class GroupMembers:
 
     def _add(self, placed: Placed) -> None:
         key = sources.group_of(placed.pod)
-        if key:
-            self._placed.setdefault(key, {})[placed.pod.metadata.uid] = placed
-            self._touch(key)
+        if not key:
+            return
+        if not self._is_group(key):
+            self._alone.setdefault(key, {})[placed.pod.metadata.uid] = placed
+            return
+        self._placed.setdefault(key, {})[placed.pod.metadata.uid] = placed
+        self._touch(key)
 
     def _drop(self, placed: Placed) -> None:
         key = sources.group_of(placed.pod)
-        pods = self._placed.get(key)
+        is_group = self._is_group(key)
+        there = self._placed if is_group else self._alone
+        pods = there.get(key)
         if pods is not None:
             pods.pop(placed.pod.metadata.uid, None)
-            self._touch(key)
+            if is_group:
+                self._touch(key)
             if not pods:
-                del self._placed[key]
+                del there[key]
 
     def _describe(self, kind: str, old: Any, new: Any) -> None:
         source = sources.BY_KIND[kind]
@@ -205,6 +232,8 @@ class GroupMembers:
             if obj is None:
                 continue
             key, name = source.key(obj), obj.metadata.name
+            if not key:
+                continue  # an application that is no gang
             self._touch_all(key)
             found = self._objects.setdefault(key, {})
             found.pop((kind, name), None)
@@ -212,10 +241,21 @@ class GroupMembers:
                 found[kind, name] = obj
             if not found:
                 del self._objects[key]
+            if sources.is_by_object(key):
+                self._regroup(key)
             parents = (sources.parent(kind, one) for (kind, _), one in found.items())
             self._nest(key, next(filter(None, parents), ""))
             if kind == configmap.KIND and (preemptor := (obj.data or {}).get("preemptor")):
                 self._note_victim(preemptor, key)
+
+    def _regroup(self, key: str) -> None:
+        """Count the placed pods of an application as a group's, or as none's, as objects say now."""
+        here, there = self._placed, self._alone
+        if self._is_group(key):
+            here, there = there, here
+        pods = here.pop(key, None)
+        if pods:
+            there[key] = pods
 
     def _nest(self, key: str, parent: str) -> None:
         """Note which group a group is in, none for an empty text; whoever is in it goes with it."""

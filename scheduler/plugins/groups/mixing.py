@@ -16,7 +16,7 @@ from scheduler.framework.nodes import Nodes
 from scheduler.objects.pod import ContainerPort, Pod
 from scheduler.plugins.groups.between import near, sets_by_label, term_selects
 from scheduler.plugins.groups.classes import ClassesSpec
-from scheduler.plugins.groups.classsite import SHARED, beside, of_classes
+from scheduler.plugins.groups.classsite import SHARED, beside, limits, of_classes
 from scheduler.plugins.groups.group import GroupSpec
 from scheduler.plugins.groups.placement import in_order
 from scheduler.plugins.groups.planning import rule
@@ -70,11 +70,11 @@ def members(room: GroupRoom, spec: GroupSpec, requests: Mapping[str, Amounts]) -
     first = room.members[0].spec
     if not claiming and spec.classes is None and all(pod.spec == first for pod in room.members):
         return []  # the filters need not be asked for that
-    each = room.fits_each()
-    if spec.classes is not None:
-        each = [
-            (part, fits) for pods, fits in each for part in _by_class(pods, spec.classes).values()
-        ]
+    if spec.classes is None:
+        return kinds(room.fits_each(), requests)
+    # Class by class: of equal specs, filters may say this of one workload's pods and that of another's.
+    parts = _by_class(room.members, spec.classes).values()
+    each = [found for pods in parts for found in room.fits_each(pods)]
     return kinds(each, requests, spec.classes)
 
 
@@ -194,7 +194,8 @@ def site(
         levels = (Level(SHARED, Rule("pack", hard=True)), *levels)
     if together is not None:
         levels = (Level(f"affinity by {key}", Rule("pack", hard=True)), *levels)
-    classes = of_classes(spec, [one.of for one in members], levels, standing, names)
+    ways = room.ways(np.array(rows, dtype=np.intp)) if spec.by_network and rows else None
+    classes = of_classes(spec, [one.of for one in members], levels, standing, names, ways)
     mixed = Mixed(
         found,
         tuple(free),
@@ -205,6 +206,7 @@ def site(
         there if any(there) else (),
         excluded,
         *classes,
+        limits=limits(spec, ways),
     )
     return MixedSite(mixed, resources, tuple(rows), tuple(names))
 

@@ -46,7 +46,7 @@ from scheduler.state.change import Change
 from scheduler.state.facts import WAITING_DELETED
 from scheduler.state.podindex import Placed
 
-CLAIM = "ResourceClaim"
+CLAIM, NETWORK = "ResourceClaim", "NetworkTopology"
 
 
 def _is_freed(change: Change) -> bool:
@@ -100,6 +100,7 @@ class ClusterTopologyPlacementGroup(GroupSort[ClusterTopologyPlacementGroupArgs]
         *sources.KINDS,
         *trees.KINDS,
         CLAIM,
+        NETWORK,
         SLICE,
         "DeviceClass",
     )
@@ -160,12 +161,16 @@ class ClusterTopologyPlacementGroup(GroupSort[ClusterTopologyPlacementGroupArgs]
 
     def resorted_by(self, change: Change) -> Callable[[Pod], bool] | None:
         """Return the members of a group whose description changed."""
-        source = sources.BY_KIND.get(change.kind)
-        if source is None:
+        keys = sources.described_by(change.kind, change.old, change.new)
+        if not keys:
             return None
-        keys = {source.key(obj) for obj in (change.old, change.new) if obj is not None}
         roots = {self._members.root(key) for key in keys}
         return lambda pod: sources.group_of(pod) in keys or self._members.group_of(pod) in roots
+
+    def regrouped_by(self, change: Change) -> Callable[[Pod], bool] | None:
+        """Return the pods of an application that is a gang since a change, or is none any more."""
+        key = sources.began_or_ended(change.kind, change.old, change.new)
+        return (lambda pod: sources.group_of(pod) == key) if key else None
 
     # At the gate
 
@@ -174,7 +179,7 @@ class ClusterTopologyPlacementGroup(GroupSort[ClusterTopologyPlacementGroupArgs]
         key = self._members.group_of(pod)
         if not key:
             return None
-        claims = sources.dispute(pod)
+        claims = self._members.dispute(pod)
         if claims:
             return unresolvable(f"several groups claim the pod: {claims}")
         members = self.handle.group_members(key, pod)
@@ -210,6 +215,8 @@ class ClusterTopologyPlacementGroup(GroupSort[ClusterTopologyPlacementGroupArgs]
             return False
         if change.kind in trees.KINDS:
             return True
+        if change.kind == NETWORK and not sources.is_by_object(key):
+            return False
         record = self._records.get(key)
         # Who was refused waits for room; whom the gate holds waits for others of the group.
         return record is not None and (bool(record.awaited) or pod.metadata.uid in record.refused)
@@ -247,7 +254,7 @@ class ClusterTopologyPlacementGroup(GroupSort[ClusterTopologyPlacementGroupArgs]
             missing = 1
         if missing <= 0:
             return unschedulable(f"the group {name} has all its {spec.size} members")
-        able = [pod for pod in waiting if not pod.is_terminating and not sources.dispute(pod)]
+        able = [pod for pod in waiting if not pod.is_terminating and not self._members.dispute(pod)]
         if spec.tree is not None:
             return quorum.wanted(spec, spec.tree, able, standing)
         if len(able) < missing:

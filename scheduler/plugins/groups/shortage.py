@@ -12,7 +12,7 @@ from scheduler.framework.groups import Fits, title
 from scheduler.framework.nodes import Nodes
 from scheduler.framework.together import Stock
 from scheduler.plugins.groups.planning import Site
-from scheduler.plugins.groups.sources.registry import group_of
+from scheduler.plugins.groups.sources.registry import group_of, is_by_object
 from scheduler.plugins.groups.topology import Topology
 from scheduler.solver.answer import Advice
 from scheduler.solver.instance import Instance
@@ -95,4 +95,6 @@ def _name(user: str, pods: PodIndex) -> str:
     if placed is None:
         return user
     key = group_of(placed.pod)
-    return f"the group {title(key)}" if key else f"the pod {placed.pod.key}"
+    if not key or is_by_object(key):  # an application may be a gang or not; a pod is a pod
+        return f"the pod {placed.pod.key}"
+    return f"the group {title(key)}"

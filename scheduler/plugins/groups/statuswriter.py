@@ -27,7 +27,6 @@ from scheduler.plugins.groups.members import GroupMembers
 from scheduler.plugins.groups.placement import Seat, tree_of
 from scheduler.plugins.groups.planning import seats
 from scheduler.plugins.groups.sources import configmap
-from scheduler.plugins.groups.sources import registry as sources
 from scheduler.plugins.groups.sources.configmap import BOUND
 from scheduler.plugins.groups.sources.registry import BY_KIND
 from scheduler.plugins.groups.topology import Topology
@@ -273,7 +272,7 @@ class GroupStatusWriter:
         """Tell the groups of victims that are in others; the roots are told besides."""
         gone: dict[str, list[str]] = {}
         for one in victims:
-            key = sources.group_of(one.pod)
+            key = self._members.own_group_of(one.pod)
             if key != self._members.root(key):
                 gone.setdefault(key, []).append(one.pod.metadata.name)
         uids = {one.pod.metadata.uid for one in victims}

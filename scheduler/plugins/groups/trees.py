@@ -56,6 +56,8 @@ class Trees:
 
     def of(self, spec: GroupSpec, nodes: Nodes) -> Topology:
         """Return the tree that a group is placed in; ObjectError when it cannot be read or is not there."""
+        if spec.by_network:
+            return self._by_labels(nodes, (), (topology.NODE,), "all nodes")
         if spec.key_label:
             key = spec.key_label
             return self._by_labels(nodes, (key,), (key, "node"), f"label {key}")

@@ -8,7 +8,8 @@ from collections.abc import Iterable, Mapping
 
 import numpy as np
 
-from scheduler.framework import IntMatrix
+from scheduler.framework import IntMatrix, Rows
+from scheduler.framework import Ways as AreaWays
 from scheduler.objects.network import NetworkTopology
 from scheduler.objects.networkways import Ways
 from scheduler.plugins.network.links import REGION, ZONE
@@ -80,6 +81,24 @@ class CostTable(Ways):
                     ends = (other, one) if reverse else (one, other)
                     matrix[ends] = cost
         return matrix
+
+
+def between(table: CostTable, places: Places, rows: Rows) -> AreaWays:
+    """Return the ways between rows: an area for each place, and for each node that is nowhere."""
+    number = places.rows.take(rows, mode="clip")
+    used, areas = np.unique(number[number != NOWHERE], return_inverse=True)
+    lone = np.flatnonzero(number == NOWHERE)
+    size = len(used) + len(lone)
+    column = np.empty(len(rows), dtype=np.intp)
+    column[number != NOWHERE] = areas
+    column[lone] = np.arange(len(used), size)
+    prices, costs = np.full((size, size), np.inf), np.full((size, size), float(UNKNOWN_COST))
+    known_prices, known_costs = table.matrices(places).columns(used)
+    prices[: len(used), : len(used)] = known_prices[used]
+    costs[: len(used), : len(used)] = known_costs[used]
+    own = np.arange(len(used), size)
+    prices[own, own], costs[own, own] = ALWAYS, SAME_PLACE_COST
+    return AreaWays(column, costs, prices)
 
 
 def _numbered(names: Iterable[str]) -> tuple[dict[str, int], IntMatrix]:

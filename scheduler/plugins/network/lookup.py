@@ -8,11 +8,11 @@ alike, an event on the pod says what is missing and where it was looked for, a m
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from scheduler.framework import Handle, Pod
+from scheduler.framework import Handle, Pod, Rows, Ways
 from scheduler.objects.groups import GROUP_LABEL
 from scheduler.objects.network import NetworkTopology
 from scheduler.plugins.network.args import TopologyArgs
-from scheduler.plugins.network.costs import CostTable
+from scheduler.plugins.network.costs import CostTable, between
 from scheduler.plugins.network.dependencies import GroupNeeds
 from scheduler.plugins.network.membership import Membership
 from scheduler.plugins.network.need import Need
@@ -74,6 +74,11 @@ class Lookup:
             return None
         needs = known.indirect(workload)
         return Ties(key, workload, needs, table, "indirect") if needs else None
+
+    def ways(self, rows: Rows) -> Ways | None:
+        """Return what it costs to talk from one of these rows to another, None without a NetworkTopology."""
+        table = self.table()
+        return None if table is None else between(table, self.tracker.places, rows)
 
     @property
     def membership(self) -> Membership:

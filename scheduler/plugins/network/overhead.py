@@ -23,6 +23,7 @@ from scheduler.framework import (
     Rejected,
     Rows,
     Status,
+    Ways,
     no_rows,
 )
 from scheduler.objects.groups import GROUP_LABEL
@@ -155,6 +156,10 @@ class NetworkOverhead(Plugin[NetworkOverheadArgs]):
         return group == state.ties.group and any(
             need.workload == workload for need in state.ties.needs
         )
+
+    def ways(self, rows: Rows) -> Ways | None:
+        """Return what it costs that pods on these rows talk to one another; for those that are placed at once."""
+        return self.lookup.ways(rows)
 
     def hint(self, change: Change, pod: Pod) -> bool:
         """Whether a change can bring ties nearer or make room on a link."""

@@ -15,7 +15,7 @@ from operators.appgroup.status import (
     merge_patch,
     status_of,
 )
-from scheduler.objects.groups import AppGroup, AppGroupSpec, AppGroupStatus
+from scheduler.objects.groups import AppGroup, AppGroupSpec, AppGroupStatus, GangStatus
 from scheduler.objects.network import Statistics
 
 EMPTY = AppGroupStatus()
@@ -145,3 +145,52 @@ def test_a_second_pass_has_nothing_to_write(graph, labels, legacy):
     again = judged(spec(graph), pods, stored, "later")
 
     assert {} == merge_patch(stored, again, legacy=legacy)
+
+
+def gang(**least):
+    """Return the spec of a gang by workload and the pods that it needs of each."""
+    made = spec(dict.fromkeys(least, ()))
+    workloads = tuple(
+        msgspec.structs.replace(one, min_members=least[one.workload.label])
+        for one in made.workloads
+    )
+    return msgspec.structs.replace(made, gang=True, workloads=workloads)
+
+
+def placed(*names, namespace="default"):
+    """Return pods that have nodes, whose names begin with their workloads'."""
+    return [ObservedPod(namespace, name, name[0], "Running", "n0") for name in names]
+
+
+def test_a_gang_says_whom_it_lacks_and_why_it_waits():
+    """By workload as long as nobody said more; then in the scheduler's words, which stay where they are."""
+    wanted = gang(a=2, b=1)
+    lacking = judged(wanted, placed("a-0"), namespace="default")
+    text = '"a" has 1 of 2 pod(s) on nodes; "b" has 0 of 1 pod(s) on nodes'
+    assert ("False", "Incomplete", text) == conditions(lacking)["GangScheduled"]
+
+    waits = AppGroupStatus(gang=GangStatus("Pending", "no room"))
+    told = judged(wanted, placed("a-0"), waits, namespace="default")
+    assert ("False", "Unschedulable", "no room") == conditions(told)["GangScheduled"]
+    assert waits.gang == told.gang
+    assert "gang" not in merge_patch(waits, told)
+
+
+def test_a_gang_is_scheduled_when_each_workload_has_its_own_on_nodes():
+    """Pods of other namespaces do not count; what was said of it before is outdated then."""
+    wanted, before = gang(a=2, b=1), AppGroupStatus(gang=GangStatus("Pending", "no room"))
+    elsewhere = placed("b-0", namespace="other")
+    near = judged(wanted, [*placed("a-0", "a-1"), *elsewhere], before, namespace="default")
+    assert "False" == conditions(near)["GangScheduled"][0]
+    whole = judged(wanted, placed("a-0", "a-1", "b-0"), before, namespace="default")
+    text = "all 3 pod(s) that it needs have nodes"
+    assert ("True", "Scheduled", text) == conditions(whole)["GangScheduled"]
+
+
+def test_of_what_is_no_gang_nothing_is_said():
+    """And what was said is taken away when it is none any more."""
+    wanted = gang(a=1)
+    before = judged(wanted, placed("a-0"), namespace="default")
+    after = judged(msgspec.structs.replace(wanted, gang=False), placed("a-0"), before)
+    assert "GangScheduled" in conditions(before)
+    assert "GangScheduled" not in conditions(after)

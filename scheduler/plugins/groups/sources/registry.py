@@ -11,9 +11,16 @@ from msgspec.structs import replace
 
 from scheduler.base.errors import ObjectError
 from scheduler.framework.groups import title
+from scheduler.objects.groups import GROUP_LABEL
 from scheduler.objects.pod import Pod
 from scheduler.plugins.groups.group import GroupSpec
-from scheduler.plugins.groups.sources import composite, configmap, coscheduling, workload
+from scheduler.plugins.groups.sources import (
+    appgroup,
+    composite,
+    configmap,
+    coscheduling,
+    workload,
+)
 from scheduler.plugins.groups.sources.source import Source
 
 # Of a group that several describe, the first counts.
@@ -22,6 +29,7 @@ SOURCES: tuple[Source, ...] = (
     coscheduling.SOURCE,
     *workload.SOURCES,
     composite.SOURCE,
+    appgroup.SOURCE,
 )
 # Kubernetes' own, of which one may be in another.
 NESTED: dict[str, workload.WorkloadGroups] = {
@@ -33,7 +41,19 @@ _RANK = {source.kind: rank for rank, source in enumerate(SOURCES)}
 
 
 def group_of(pod: Pod) -> str:
-    """Return the key of the pod's group, or an empty text; of several claims the first."""
+    """Return the key of the group that the pod names, or an empty text; of several claims the first.
+
+    An application is a group only if an object says so (`is_by_object`).
+    """
+    return _claimed(pod) or appgroup.key_of(pod)
+
+
+def is_by_object(key: str) -> bool:
+    """Whether pods that name a group are one only as long as an object describes it."""
+    return key.startswith(appgroup.PREFIX)
+
+
+def _claimed(pod: Pod) -> str:
     labels, meta = pod.metadata.labels, pod.metadata
     name = labels.get(configmap.LABEL) or labels.get(coscheduling.LABEL)
     if name:
@@ -47,7 +67,8 @@ def group_of(pod: Pod) -> str:
 def moved(pod: Pod, name: str) -> Pod:
     """Return a member as one of the group `name` of its namespace, whatever names its group now."""
     labels, group = dict(pod.metadata.labels), pod.spec.scheduling_group
-    labels |= {key: name for key in (configmap.LABEL, coscheduling.LABEL) if key in labels}
+    naming = (configmap.LABEL, coscheduling.LABEL) if _claimed(pod) else (GROUP_LABEL,)
+    labels |= {key: name for key in naming if key in labels}
     if group is not None:
         group = replace(group, pod_group_name=name)
     meta, spec = replace(pod.metadata, labels=labels), replace(pod.spec, scheduling_group=group)
@@ -79,6 +100,14 @@ def dispute(pod: Pod) -> str:
     return " and ".join(f"{how} ({name})" for how, name in claims.items())
 
 
+def also_claimed(pod: Pod) -> str:
+    """Return who claims a pod besides the application that it names, which is a gang; an empty text for nobody."""
+    key = _claimed(pod)
+    if not key:
+        return ""
+    return f"label {GROUP_LABEL} ({pod.metadata.labels[GROUP_LABEL]}, a gang) and the group {title(key)}"
+
+
 def in_order(found: Iterable[tuple[str, Any]]) -> list[tuple[str, Any]]:
     """Return the (kind, object) pairs that describe one group in the order in which they count."""
     return sorted(found, key=lambda pair: (_RANK[pair[0]], pair[1].metadata.name))
@@ -106,10 +135,28 @@ def is_news(kind: str, old: Any, new: Any, namespace: str) -> bool:
     """
     if all(obj is None or obj.metadata.namespace != namespace for obj in (old, new)):
         return False
+    if not any(obj is not None and BY_KIND[kind].key(obj) for obj in (old, new)):
+        return False  # it describes no group
     if old is None or new is None or BY_KIND[kind].key(old) != BY_KIND[kind].key(new):
         return True
     before, after = read(kind, old), read(kind, new)
     return isinstance(before, ObjectError) or isinstance(after, ObjectError) or before != after
+
+
+def described_by(kind: str, *objects: Any) -> set[str]:
+    """Return the keys of the groups that any of these objects (None stands for none) describe."""
+    if kind not in BY_KIND:
+        return set()
+    keys = (BY_KIND[kind].key(obj) for obj in objects if obj is not None)
+    return {key for key in keys if key}
+
+
+def began_or_ended(kind: str, old: Any, new: Any) -> str:
+    """Return the key of the application that a change has made a gang, or one no more; an empty text for none."""
+    if kind != appgroup.KIND:
+        return ""
+    before, after = (appgroup.SOURCE.key(obj) if obj is not None else "" for obj in (old, new))
+    return "" if before == after else before or after
 
 
 def missing(key: str) -> str:

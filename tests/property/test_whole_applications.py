@@ -1,0 +1,269 @@
+"""Applications that are gangs, through `simulate`, against every placement there is.
+
+A few nodes in zones and regions, some without either; ways that cost from pair to pair what chance says, listed one way
+or both, or not at all; dependencies with limits, pods that stand, pods beyond the minimum, workloads that lack some.
+Placed if and only if it fits, as many as can be, at the least cost. The oracle shares no code with the product.
+"""
+
+import itertools
+import json
+from collections import Counter
+from random import Random
+from typing import Any
+
+import pytest
+
+from scheduler.framework.registry import Registry
+from scheduler.plugins.intree import IN_TREE
+from scheduler.whatif.batch import Batch
+from scheduler.whatif.setups import Setups
+from scheduler.whatif.stage import Options
+from tests.property.test_certificates import batches
+
+BATCH = 25
+GROUP, WORKLOAD = "appgroup.diktyo.x-k8s.io", "appgroup.diktyo.x-k8s.io.workload"
+REGION, ZONE = "topology.kubernetes.io/region", "topology.kubernetes.io/zone"
+MOST_WAITING = 5
+Manifest = dict[str, Any]
+# The shipped profile's plugins, and as much time as a busy machine may need.
+PLUGINS = {
+    "multiPoint": {"enabled": [{"name": "NetworkOverhead", "weight": 5}]},
+    "preEnqueue": {"enabled": [{"name": "ClusterTopologyPlacementGroup"}]},
+}
+ARGS = {
+    "ClusterTopologyPlacementGroup": {"solverTimeLimitSeconds": 60.0},
+    "NetworkOverhead": {"dependents": "Count", "indirect": "Count"},
+}
+CONFIG = {
+    "apiVersion": "kubescheduler.config.k8s.io/v1",
+    "kind": "KubeSchedulerConfiguration",
+    "profiles": [
+        {
+            "schedulerName": "trellis",
+            "plugins": PLUGINS,
+            "pluginConfig": [{"name": name, "args": args} for name, args in ARGS.items()],
+        }
+    ],
+}
+Place = tuple[str, str]
+
+
+def node(name: str, place: Place, cpu: int) -> Manifest:
+    """Return a node; an empty region or zone is a label that it lacks."""
+    labels = {key: value for key, value in zip((REGION, ZONE), place, strict=True) if value}
+    amounts = {"cpu": str(cpu), "memory": "64Gi", "pods": "30"}
+    ready = [{"type": "Ready", "status": "True"}]
+    return {
+        "apiVersion": "v1",
+        "kind": "Node",
+        "metadata": {"name": name, "labels": labels},
+        "status": {"capacity": amounts, "allocatable": amounts, "conditions": ready},
+    }
+
+
+def pod(name: str, workload: str, cpu: int, on: str = "") -> Manifest:
+    """Return a pod of the application that waits, or stands on a node."""
+    labels = {GROUP: "app", WORKLOAD: workload}
+    spec: Manifest = {
+        "schedulerName": "trellis",
+        "containers": [{"name": "c", "resources": {"requests": {"cpu": str(cpu)}}}],
+    }
+    if on:
+        spec["nodeName"] = on
+    meta = {"name": name, "namespace": "default", "labels": labels}
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": meta, "spec": spec}
+
+
+class World:
+    """One case: `places` and `cpu` by node, listed `costs` by level, who depends `on` whom with which limit."""
+
+    def __init__(self, rng: Random) -> None:
+        names = [f"n{number}" for number in range(rng.choice([2, 3, 3, 4]))]
+        zones = [("r0", "z0"), ("r0", "z1"), ("r1", "z2"), ("r1", "z3"), ("", ""), ("r1", "")]
+        self.places = {name: rng.choice(zones[: rng.choice([4, 4, 4, 6])]) for name in names}
+        self.cpu = {name: rng.randint(1, 4) for name in names}
+        known = 0.9 if rng.random() < 0.7 else 0.5
+        self.costs: dict[str, dict[Place, int]] = {REGION: {}, ZONE: {}}
+        for level, ends in ((REGION, ("r0", "r1")), (ZONE, ("z0", "z1")), (ZONE, ("z2", "z3"))):
+            for way in (ends, ends[::-1]):
+                if rng.random() < known:
+                    self.costs[level][way] = rng.choice([0, 1, 3, 8, 20, 60])
+        workloads = [f"w{number}" for number in range(rng.choice([1, 2, 2, 3, 3]))]
+        pairs = {(rng.choice(workloads), rng.choice(workloads)) for _ in range(3)}
+        limits = [None, 0, 5, 20, 10_000, 10_000]
+        self.on = {pair: rng.choice(limits) for pair in sorted(pairs)}
+        self.least = {one: rng.choice([1, 1, 2]) for one in workloads}
+        self.standing: list[tuple[str, int, str]] = []
+        for _ in range(rng.choice([0, 0, 0, 1, 2])):
+            where, cpu = rng.choice(names), 1
+            self.standing.append((rng.choice(workloads), cpu, where))
+        self.waiting: list[tuple[str, int]] = []
+        for one in workloads:
+            least = self.least[one] + rng.choice([0, 0, 0, 1, -1 if rng.random() < 0.2 else 0])
+            self.waiting += [(one, rng.choice([1, 1, 2])) for _ in range(least)]
+        self.waiting = self.waiting[:MOST_WAITING]
+
+    @property
+    def objects(self) -> list[Manifest]:
+        """Return all objects but the pods that wait."""
+        levels = []
+        for key, costs in self.costs.items():
+            origins: dict[str, list[Manifest]] = {}
+            for (origin, destination), cost in costs.items():
+                way = {"destination": destination, "networkCost": cost}
+                origins.setdefault(origin, []).append(way)
+            listed = [{"origin": name, "costList": ways} for name, ways in origins.items()]
+            levels.append({"topologyKey": key, "originList": listed})
+        topology = {
+            "apiVersion": "networktopology.diktyo.x-k8s.io/v1alpha1",
+            "kind": "NetworkTopology",
+            "metadata": {"name": "nt-default", "namespace": "default"},
+            "spec": {"weights": [{"name": "UserDefined", "topologyList": levels}]},
+        }
+        workloads = [
+            {
+                "workload": self._ref(one),
+                "minMembers": least,
+                "dependencies": [
+                    {"workload": self._ref(second)}
+                    | ({} if limit is None else {"maxNetworkCost": limit})
+                    for (first, second), limit in self.on.items()
+                    if first == one
+                ],
+            }
+            for one, least in self.least.items()
+        ]
+        group = {
+            "apiVersion": "appgroup.diktyo.x-k8s.io/v1alpha1",
+            "kind": "AppGroup",
+            "metadata": {"name": "app", "namespace": "default"},
+            "spec": {"gang": True, "workloads": workloads},
+        }
+        nodes = [node(name, place, self.cpu[name]) for name, place in self.places.items()]
+        stands = [pod(f"s{at}", one, cpu, on) for at, (one, cpu, on) in enumerate(self.standing)]
+        return [*nodes, topology, group, *stands]
+
+    @property
+    def pending(self) -> list[Manifest]:
+        """Return the pods that wait."""
+        return [pod(f"p{at}", one, cpu) for at, (one, cpu) in enumerate(self.waiting)]
+
+    @staticmethod
+    def _ref(name: str) -> Manifest:
+        return {"kind": "Deployment", "name": f"{name}-deployment", "selector": name}
+
+    # What the oracle knows
+
+    def way(self, here: str, there: str) -> int | None:
+        """Return what the way between two nodes costs, None if nobody knows."""
+        one, other = self.places[here], self.places[there]
+        if here == there:
+            return 0
+        if one == other:
+            return None if one == ("", "") else 1
+        level, at = (ZONE, 1) if one[0] == other[0] else (REGION, 0)
+        if ("", "") in (one, other):
+            return None
+        costs, ends = self.costs[level], (one[at], other[at])
+        return costs.get(ends, costs.get(ends[::-1]))
+
+    def cost(self, pods: list[tuple[str, str]]) -> int:
+        """Return what all pairs of pods (workload, node) cost that talk."""
+        total = 0
+        for first, second in self.on:
+            for at, (one, here) in enumerate(pods):
+                for number, (other, there) in enumerate(pods):
+                    if at != number and (one, other) == (first, second):
+                        way = self.way(here, there)
+                        total += 100 if way is None else way
+        return total
+
+    def is_within(self, pods: list[tuple[str, str]], new: range) -> bool:
+        """Whether no pod that is placed now breaks a limit with any other."""
+        for (first, second), limit in self.on.items():
+            for at, (one, here) in enumerate(pods):
+                for number, (other, there) in enumerate(pods):
+                    if at == number or (one, other) != (first, second):
+                        continue
+                    if at not in new and number not in new:
+                        continue
+                    if self.is_beyond(here, there, limit or 0):
+                        return False
+        return True
+
+    def is_beyond(self, here: str, there: str, limit: int) -> bool:
+        """Whether a way is known to be dearer than a limit; nowhere is beyond every limit but on one node."""
+        if here == there or (self.places[here] == self.places[there] != ("", "")):
+            return False
+        if ("", "") in (self.places[here], self.places[there]):
+            return True
+        way = self.way(here, there)
+        return way is not None and way > limit
+
+    def best(self) -> tuple[int, int] | None:
+        """Return (pods left out, cost) of the best placement, None when there is none."""
+        stands = [(one, on) for one, _, on in self.standing]
+        present = Counter(one for one, *_ in (*self.standing, *self.waiting))
+        size = sum(self.least.values())
+        if any(present[one] < least for one, least in self.least.items()):
+            return None
+        needed = max(1, size - len(stands))
+        found = None
+        for where in itertools.product([None, *self.places], repeat=len(self.waiting)):
+            placed = [
+                (one, cpu, name)
+                for (one, cpu), name in zip(self.waiting, where, strict=True)
+                if name is not None
+            ]
+            left = len(self.waiting) - len(placed)
+            if len(placed) < needed or (found is not None and left > found[0]):
+                continue
+            used: Counter[str] = Counter()
+            for _, cpu, name in (*self.standing, *placed):
+                used[name] += cpu
+            if any(used[name] > self.cpu[name] for name in {name for *_, name in placed}):
+                continue
+            pods = [*stands, *((one, name) for one, _, name in placed)]
+            there = Counter(one for one, _ in pods)
+            if any(there[one] < least for one, least in self.least.items()):
+                continue
+            if not self.is_within(pods, range(len(stands), len(pods))):
+                continue
+            value = left, self.cost(pods)
+            found = value if found is None else min(found, value)
+        return found
+
+
+@pytest.fixture(scope="module", name="batch_of")
+def _batch_of() -> Batch:
+    return Batch(Setups(Registry(IN_TREE)), Options(), lambda _name: "")
+
+
+def simulated(batch: Batch, world: World) -> Manifest:
+    """Return what `simulate` makes of a case."""
+    line = {"id": 0, "objects": world.objects, "pending": world.pending, "config": CONFIG}
+    found: Manifest = json.loads(batch.answer(json.dumps(line).encode()))["simulation"]
+    return found
+
+
+@pytest.mark.parametrize("batch", batches(50, 1_000))
+def test_it_is_placed_if_it_fits_and_at_the_least_cost(batch_of: Batch, batch: int):
+    """As many pods as can be, then the least cost of all pairs that talk; nobody where not enough fit."""
+    placed = refused = 0
+    for number in range(BATCH):
+        world = World(Random(f"whole {batch}/{number}"))
+        if not world.waiting:
+            continue
+        found, best = simulated(batch_of, world), world.best()
+        summary = found["summary"]
+        if best is None:
+            assert 0 == summary["scheduled"], (batch, number)
+            refused += 1
+            continue
+        assert len(world.waiting) - best[0] == summary["scheduled"], (batch, number)
+        assert best[1] == summary["networkCost"], (batch, number)
+        (told,) = found["groups"]
+        assert told["optimal"], (batch, number)
+        placed += 1
+    assert placed >= BATCH // 4
+    assert refused

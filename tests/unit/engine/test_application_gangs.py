@@ -1,0 +1,294 @@
+"""AppGroups that are gangs, in the engine: who is a member when, what the AppGroup is told, and who goes where."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from scheduler.engine.effects import Bind, Call, Evict, Record
+from scheduler.objects.groups import GROUP_LABEL, WORKLOAD_LABEL, AppGroup
+from scheduler.objects.network import REGION_LABEL, ZONE_LABEL, NetworkTopology
+from tests.property.making import make_node, make_pod, with_meta
+from tests.property.model_api import KINDS
+from tests.property.rig import Rig
+from tests.property.test_objects_alone import build
+
+ALL = (*KINDS, "AppGroup", "NetworkTopology")
+
+
+def floor(*zones: str, cpu: int = 2) -> Rig:
+    """Return a cluster with a node in each of these zones, whose ways cost 7."""
+    rig = Rig(build, ALL)
+    for number, zone in enumerate(zones):
+        node = make_node(f"n{number}", cpu=cpu)
+        rig.api.put("Node", with_meta(node, labels={ZONE_LABEL: zone, REGION_LABEL: "r"}))
+    ways = [
+        {"origin": one, "costList": [{"destination": two, "networkCost": 7}]}
+        for one in sorted(set(zones))
+        for two in sorted(set(zones))
+        if one < two
+    ]
+    levels = [{"topologyKey": ZONE_LABEL, "originList": ways}]
+    raw = {
+        "metadata": {"name": "nt-default", "namespace": "default", "uid": "nt"},
+        "spec": {"weights": [{"name": "UserDefined", "topologyList": levels}]},
+    }
+    rig.api.put("NetworkTopology", msgspec.convert(raw, NetworkTopology))
+    return rig
+
+
+def describe(rig: Rig, least: int = 2, *, gang: bool = True, limit: int = 10) -> None:
+    """Write an AppGroup of two workloads, of which the first depends on the second; its status stays."""
+    known = rig.api.objects["AppGroup"].get("default/shop")
+    raw = {
+        "metadata": {"name": "shop", "namespace": "default", "uid": "app"},
+        "spec": {
+            "gang": gang,
+            "workloads": [
+                {
+                    "workload": {"selector": "web"},
+                    "minMembers": least,
+                    "dependencies": [{"workload": {"selector": "db"}, "maxNetworkCost": limit}],
+                },
+                {"workload": {"selector": "db"}, "minMembers": least},
+            ],
+        },
+    }
+    made = msgspec.convert(raw, AppGroup)
+    if known is not None:
+        made = msgspec.structs.replace(made, status=known.status)
+    rig.api.put("AppGroup", made)
+
+
+def add(rig: Rig, *names: str, **more: Any) -> None:
+    """Add pods, whose names begin with their workloads'."""
+    for name in names:
+        labels = {GROUP_LABEL: "shop", WORKLOAD_LABEL: name.partition("-")[0]}
+        rig.api.put("Pod", make_pod(name, labels=labels | more.pop("labels", {}), **more))
+
+
+def placed(rig: Rig) -> dict[str, str]:
+    """Return the nodes of the pods that have one."""
+    pods = rig.api.pods.values()
+    return {one.metadata.name: one.spec.node_name for one in pods if one.spec.node_name}
+
+
+def told(rig: Rig) -> tuple[str, str]:
+    """Return phase and message in the AppGroup's status."""
+    gang = rig.api.objects["AppGroup"]["default/shop"].status.gang
+    return ("", "") if gang is None else (gang.phase, gang.message)
+
+
+def reason(rig: Rig, name: str) -> str:
+    """Return what a pod's condition says."""
+    found = rig.api.pods[f"default/{name}"].condition("PodScheduled")
+    return "" if found is None else found.message
+
+
+def test_nobody_begins_before_all_are_there():
+    """Three of four wait, and say for how many; with the fourth all are bound, and the AppGroup says so once."""
+    rig = floor("a", "a")
+    describe(rig)
+    add(rig, "web-0", "web-1", "db-0")
+    rig.calm()
+    assert not placed(rig)
+    assert "the group default/shop is not complete: it needs 4 members" == reason(rig, "web-0")
+
+    add(rig, "db-1")
+    rig.calm()
+    assert 4 == len(placed(rig))
+    assert ("Scheduled", "") == told(rig)
+    said = [one for one in rig.api.records if one.kind == "AppGroup"]
+    assert ["Scheduled"] == [one.reason for one in said]
+    assert "bound 4 pods of the group to 2 nodes; no placement is better" == said[0].note
+
+
+def test_of_the_right_number_each_workload_needs_its_own():
+    """Four pods, but of one workload three: the other's lack is named."""
+    rig = floor("a", "a")
+    describe(rig)
+    add(rig, "web-0", "web-1", "web-2", "db-0")
+    rig.calm()
+    assert not placed(rig)
+    assert "its class db has 1 members, at least 2 are needed" in reason(rig, "web-0")
+    assert ("Pending", reason(rig, "web-0")) == told(rig)
+
+
+def test_a_way_that_is_too_dear_holds_the_gang_until_the_limit_is_raised():
+    """Two nodes in two zones, 7 from one to the other: with a limit of 5 nobody is placed, with 7 all are."""
+    rig = floor("a", "b")
+    describe(rig, limit=5)
+    add(rig, "web-0", "web-1", "db-0", "db-1")
+    rig.calm()
+    assert not placed(rig)
+    assert "network cost from web to db at most 5 cannot hold" in reason(rig, "db-0")
+    assert ("Pending", reason(rig, "db-0")) == told(rig)
+    (said,) = [one for one in rig.api.records if one.kind == "AppGroup"]
+    assert ("FailedScheduling", reason(rig, "db-0")) == (said.reason, said.note)
+
+    describe(rig, limit=7)
+    rig.pass_time(60.0)
+    rig.calm()
+    assert 4 == len(placed(rig))
+    assert ("Scheduled", "") == told(rig)
+
+
+def test_pods_that_wait_become_members_when_the_application_is_a_gang():
+    """One application whose pods find no room one by one: as a gang, what would have fitted waits as well."""
+    rig = floor("a", cpu=1)
+    describe(rig, gang=False)
+    add(rig, "web-0", "web-1", cpu=2)
+    rig.calm()
+    assert "Insufficient cpu" in reason(rig, "web-0")
+
+    describe(rig)
+    add(rig, "db-0")
+    rig.calm()
+    assert not placed(rig)
+    assert "not complete" in reason(rig, "web-0")
+    assert "not complete" in reason(rig, "db-0")
+    rig.api.put("Node", make_node("n9", cpu=8))
+    add(rig, "db-1")
+    rig.calm()
+    rig.pass_time(60.0)
+    assert 4 == len(placed(rig))
+
+
+def test_whoever_waits_for_others_goes_alone_when_it_is_a_gang_no_more():
+    """The same pods, and the same when the AppGroup is deleted."""
+    for is_deleted in (False, True):
+        rig = floor("a", "a")
+        describe(rig)
+        add(rig, "web-0", "db-0")
+        rig.calm()
+        assert not placed(rig)
+        if is_deleted:
+            rig.api.remove("AppGroup", "default/shop")
+        else:
+            describe(rig, gang=False)
+        rig.calm()
+        assert {"web-0", "db-0"} == placed(rig).keys()
+
+
+def test_pods_that_stand_count_when_their_application_becomes_a_gang():
+    """Two were placed one by one; the other two complete it."""
+    rig = floor("a", "a")
+    describe(rig, gang=False)
+    add(rig, "web-0", "db-0")
+    rig.calm()
+    describe(rig)
+    rig.calm()
+    assert ("", "") == told(rig)
+    add(rig, "web-1", "db-1")
+    rig.calm()
+    assert 4 == len(placed(rig))
+    assert ("Scheduled", "") == told(rig)
+
+
+def test_a_member_that_is_lost_is_replaced_where_it_costs_least():
+    """Two zones with room: the new one stands beside those it talks to; one beyond the minimum, too."""
+    rig = floor("a", "a", "b", cpu=3)
+    describe(rig)
+    add(rig, "web-0", "web-1", "db-0", "db-1")
+    rig.calm()
+    before = placed(rig)
+    assert {"n0", "n1"} == set(before.values())
+    rig.api.remove("Pod", "default/db-1")
+    add(rig, "db-2", "web-2")
+    rig.calm()
+    assert placed(rig)["db-2"] in ("n0", "n1")
+    assert placed(rig)["web-2"] in ("n0", "n1")
+    assert not [one for one in rig.wire if isinstance(one, Evict)]
+
+
+def test_two_groups_that_claim_a_pod_hold_it():
+    """A label of a PodGroup beside that of the gang: the pod waits and names both; of no gang, it is the PodGroup's."""
+    rig = floor("a", "a")
+    describe(rig)
+    add(rig, "web-0", labels={"scheduling.x-k8s.io/pod-group": "g"})
+    rig.calm()
+    assert not placed(rig)
+    wanted = (
+        "several groups claim the pod: label appgroup.diktyo.x-k8s.io (shop, a gang) "
+        "and the group default/g"
+    )
+    assert wanted == reason(rig, "web-0")
+    describe(rig, gang=False)
+    rig.calm()
+    assert "no ConfigMap or PodGroup describes the group default/g" == reason(rig, "web-0")
+
+
+def test_pods_of_another_namespace_are_no_members():
+    """The label names no namespace: a gang has the pods of its own, others are placed by themselves."""
+    rig = floor("a", "a")
+    describe(rig)
+    pod = make_pod("web-0", labels={GROUP_LABEL: "shop", WORKLOAD_LABEL: "web"})
+    rig.api.put("Pod", with_meta(pod, namespace="elsewhere"))
+    rig.calm()
+    assert {"web-0"} == placed(rig).keys()
+
+
+def test_what_is_wrong_with_an_application_is_said():
+    """A dependency on nobody: held, the field named, in the pods' conditions and in the AppGroup's status."""
+    rig = floor("a", "a")
+    raw = {
+        "metadata": {"name": "shop", "namespace": "default", "uid": "app"},
+        "spec": {
+            "gang": True,
+            "workloads": [
+                {
+                    "workload": {"selector": "web"},
+                    "dependencies": [{"workload": {"selector": "nobody"}}],
+                }
+            ],
+        },
+    }
+    rig.api.put("AppGroup", msgspec.convert(raw, AppGroup))
+    add(rig, "web-0")
+    rig.calm()
+    wanted = 'spec.workloads[0].dependencies[0].workload: "nobody" is no workload of the group'
+    assert wanted in reason(rig, "web-0")
+    assert "Pending" == told(rig)[0]
+    assert wanted in told(rig)[1]
+
+
+def test_others_go_for_a_gang_of_higher_priority_with_an_event_each():
+    """Pods of lower priority make room for all that it needs, and for nobody beyond."""
+    rig = floor("a", "a")
+    for number in range(4):
+        rig.api.put("Pod", make_pod(f"low-{number}", node=f"n{number % 2}"))
+    describe(rig)
+    add(rig, "web-0", "web-1", "db-0", "db-1", priority=5)
+    rig.watch("Node")
+    rig.calm()
+    rig.pass_time(60.0)
+    assert {"web-0", "web-1", "db-0", "db-1"} == placed(rig).keys()
+    gone = {one.name for one in rig.api.records if one.reason == "Preempted"}
+    assert {f"low-{number}" for number in range(4)} == gone
+
+
+def test_writes_are_about_its_own_field_alone():
+    """What is written to the AppGroup names its uid and touches `status.gang`, which the operator leaves alone."""
+    rig = floor("a", "a")
+    describe(rig)
+    add(rig, "web-0", "web-1", "db-0", "db-1")
+    for kind in ALL:
+        rig.watch(kind)
+    seen: list[Any] = []
+    for _ in range(20):
+        seen += rig.run(50)
+        while rig.wire:
+            rig.perform(0)
+        while rig.answers:
+            rig.deliver(0)
+        for kind in ALL:
+            rig.watch(kind)
+    calls = [one for one in seen if isinstance(one, Call)]
+    assert 4 == len([one for one in seen if isinstance(one, Bind)])
+    assert calls
+    for one in calls:
+        assert one.path.endswith("/namespaces/default/appgroups/shop/status")
+        assert {"uid": "app"} == one.body["metadata"]
+        assert {"gang"} == one.body["status"].keys()
+    assert [one.kind for one in seen if isinstance(one, Record)].count("AppGroup") == 1
