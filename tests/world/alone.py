@@ -11,7 +11,7 @@ import structlog
 
 from tests.world.laws import Breach, BrokenError, Law
 from tests.world.moves import Play
-from tests.world.playing import play
+from tests.world.playing import Length, play
 from tests.world.turns import SpinningError, Turns
 
 
@@ -23,7 +23,7 @@ class Run(NamedTuple):
     virtual_s: float
 
 
-def alone(seed: int, moves: int) -> Run:
+def alone(seed: int, length: Length) -> Run:
     """Play a seed; what is no law's business but the world's own fault is raised."""
     loop, faults = Turns(), list[str]()
     loop.set_exception_handler(lambda _, context: faults.append(_said(context)))
@@ -33,7 +33,7 @@ def alone(seed: int, moves: int) -> Run:
     try:
         with listening(faults):
             try:
-                played = loop.run_until_complete(play(seed, moves))
+                played = loop.run_until_complete(play(seed, length))
             except BrokenError as error:
                 broken = error
             except SpinningError as error:

@@ -15,6 +15,7 @@ import msgspec
 from scheduler.kube.api import Response
 from scheduler.sandbox.kinds.kinds import PODS
 from scheduler.sandbox.store.store import Store
+from tests.world.begun import Begun
 from tests.world.grouproom import POD_GROUP
 from tests.world.history import History, Object, requests_of
 from tests.world.laws import Breach, Law
@@ -76,8 +77,9 @@ class Audit:
     store: Store
     history: History
     told_until: Callable[[int], float]
-    # How long after a renewal was sent its sender may write.
+    # How long after a renewal was sent its sender may write: of all, or of a process by its own configuration.
     renew_deadline_s: float = inf
+    deadlines_s: dict[int, float] = field(default_factory=dict)
     holder: int | None = None
     needless: list[str] = field(default_factory=list)
     checked: Counter[str] = field(default_factory=Counter)
@@ -87,6 +89,9 @@ class Audit:
     torn: set[str] = field(default_factory=set)
     # Pods of which some status was refused: it is not written again until there is something else to say.
     untold: set[str] = field(default_factory=set)
+    # Groups of which somebody went for somebody else.
+    _preempted: set[str] = field(default_factory=set)
+    _begun: Begun = field(default_factory=Begun)
     _described: dict[str, float] = field(default_factory=dict)
     _told: dict[str, Told] = field(default_factory=dict)
     _reasons: dict[str, list[str]] = field(default_factory=dict)
@@ -103,6 +108,7 @@ class Audit:
 
     def take(self, kind: str, verb: str, obj: Object, now: float) -> None:
         """Take in one change of the store."""
+        self._begun.take(kind, verb, obj, now)
         if kind == "Pod":
             uid = obj["metadata"]["uid"]
             self._born.setdefault(uid, now)
@@ -155,7 +161,7 @@ class Audit:
             self.targets[path.split("/")[-2]] = target
         self.checked["fence"] += 1
         since = now - self._renewed.get(process, -inf)
-        if since > self.renew_deadline_s + ROUNDED_S:
+        if since > self.deadlines_s.get(process, self.renew_deadline_s) + ROUNDED_S:
             self._broken(Law.FENCE, f"{method} {path} of {process}, {since:.1f} s after a renewal")
 
     def has_led(self, process: int) -> bool:
@@ -229,6 +235,9 @@ class Audit:
         if born > sent.blind_since + UNDER_WAY_S:
             since = sent.at - sent.blind_since
             self._broken(Law.KNOWN, f"{path}: {sent.process} has been listing for {since:.1f} s")
+        self.checked["begun"] += 1
+        if what := self._begun.short(pod, sent.known_until):
+            self._broken(Law.BEGUN, what)
 
     def _check_again(self, sent: Sent, path: str, pod: Object) -> None:
         """Nobody is to be bound of whom the sender knew for long that he is."""
@@ -257,9 +266,13 @@ class Audit:
                 self._broken(Law.RECEIPT, f"{key} goes without a receipt")
             self._owed[uid] = (sent.process, key)
             return
-        if told.reason == "GroupReleased":
-            return
         group = (meta.get("labels") or {}).get(POD_GROUP, "")
+        if told.reason == "GroupReleased":
+            # The last of a group of which others went for somebody, or some that could never begin.
+            if self._begun.was_whole(pod) and group not in self._preempted:
+                self._broken(Law.RECEIPT, f"{key} is let go, and its group was whole")
+            return
+        self._preempted.add(group)
         if group and self._described.get(group, inf) > sent.known_until - LOOK_AGAIN_S:
             self.torn.add(group)
         if not told.preemptor or told.preemptor not in told.note:

@@ -3,11 +3,12 @@
 import sys
 
 from tests.world.alone import alone
+from tests.world.playing import Length
 
 
 def main(seed: int, moves: int) -> str:
     """Return the digest of a run on a loop of its own."""
-    run = alone(seed, moves)
+    run = alone(seed, Length(moves))
     if run.broken is not None:
         raise run.broken
     assert run.played is not None

@@ -14,6 +14,7 @@ class Law(StrEnum):
     ROOM = "no node is over capacity"
     OPEN = "nobody is bound to a node that has gone or is closed"
     WHOLE = "no group stays in part"
+    BEGUN = "no group begins with fewer than it needs"
     RECEIPT = "nobody goes without a receipt"
     PRIORITY = "nobody goes for one who is not more important"
     BUDGET = "no budget is broken without need"

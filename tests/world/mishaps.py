@@ -20,6 +20,7 @@ pytestmark = pytest.mark.looptime
 
 PODS_PATH = "/api/v1/namespaces/default/pods"
 CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+ALL_PODGROUPS = "/apis/scheduling.x-k8s.io/v1alpha1/podgroups"
 PODGROUPS_CRD = "podgroups.scheduling.x-k8s.io"
 # What nobody should ask for, and what somebody will.
 NONSENSE: tuple[Object, ...] = (
@@ -143,6 +144,9 @@ class Mishaps:
         for group in self.world.outside.get(POD_GROUPS)["items"]:
             self.world.outside.remove(f"{POD_GROUPS}/{group['metadata']['name']}")
         self.world.outside.change(path, {"metadata": {"finalizers": None}})
+        for replica in self.world.replicas:
+            for flow in [one for one in replica.wiring.flows if one.path.startswith(ALL_PODGROUPS)]:
+                flow.cut()  # the server serves this kind no more
         await self.world.pass_time(self.dice.choice((0.5, 10.0, 40.0)))
         self.world.outside.put(CRDS, again)
         await self.world.pass_time(self.dice.choice((0.0, 2.0)))

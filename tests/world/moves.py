@@ -12,6 +12,8 @@ from tests.unit.kube.memoryapi import UNSENT, Accident
 from tests.world.audit import PROTECTED
 from tests.world.grouproom import POD_GROUP
 from tests.world.mishaps import PODS_PATH
+from tests.world.plots import Plots
+from tests.world.setting import drawn
 from tests.world.stages import Stages
 from tests.world.world import World
 
@@ -29,6 +31,7 @@ REFUSALS = (
         Response(504, reason="Timeout", message="carried out, and told too late"), is_applied=True
     ),
 )
+UNAUTHORIZED = Accident(Response(401, reason="Unauthorized", message="Unauthorized"))
 BINDINGS = "*/binding"
 FORBIDDEN, BUSY, DOWN = REFUSALS[1], REFUSALS[3], REFUSALS[4]
 PUT_OFF = ((BUSY,), (DOWN,), (BUSY, DOWN), (FORBIDDEN, FORBIDDEN, FORBIDDEN, DOWN))
@@ -36,16 +39,18 @@ PUT_OFF = ((BUSY,), (DOWN,), (BUSY, DOWN), (FORBIDDEN, FORBIDDEN, FORBIDDEN, DOW
 PREFIXES = ("/api/v1/pods", "/api/v1/nodes", "/api/v1/namespaces/default/pods", "/apis/", "/api")
 
 
-# The share of worlds that are nearly all stages, and up to where those in which everything happens.
-STAGED, EVEN = 0.4, 0.6
-STAGES = frozenset(name for name in vars(Stages) if not name.startswith("_")) | {
+# Up to where, of one, worlds are nearly all one or two stages, all stages, and such in which everything happens.
+FOCUSED, STAGED, EVEN = 0.3, 0.55, 0.7
+STAGES = frozenset(
+    name for part in (Stages, Plots) for name in vars(part) if not name.startswith("_")
+) | {
     "put_off", "namesakes", "namesake_of_a_victim", "lose_lease", "urgent_gang", "rival", "just_then",
 }  # fmt: skip
 # More pods that wait do not make a world say more.
 MOST_WAITING = 64
 
 
-class Play(Stages):
+class Play(Plots):
     """The moves of one run; `dice` chooses them."""
 
     def __init__(self, world: World, dice: Random) -> None:
@@ -55,7 +60,7 @@ class Play(Stages):
         self.groups: dict[str, int] = {}
         self.made: Counter[str] = Counter()
         self.states: set[tuple[object, ...]] = set()
-        self.settled_s = 0.0
+        self.settled_s = self.quiet_s = 0.0
         self.mood = self._some_mood()
         self._number = 0
 
@@ -66,13 +71,16 @@ class Play(Stages):
         """
         kind = self.dice.random()
         mood: dict[str, float] = {}
+        played = self.dice.sample(sorted(STAGES - {"crowded"}), 2) if kind < FOCUSED else STAGES
         for move, _ in self.moves():
             name = move.__name__
             if kind < STAGED:
-                mood[name] = 1.0 if name in STAGES else 0.1
+                share = 0.1 if kind >= FOCUSED else 0.02
+                mood[name] = 1.0 if name in played else share
             else:
                 mood[name] = 1.0 if kind < EVEN else self.dice.choice((0.0, 0.0, 1.0, 1.0, 4.0))
-        mood["heal"] = mood["finish"] = 1.0
+        if kind >= FOCUSED:
+            mood["heal"] = mood["finish"] = 1.0
         return mood
 
     def moves(self) -> tuple[tuple[Callable[[], Awaitable[None]], int], ...]:
@@ -91,6 +99,10 @@ class Play(Stages):
             (self.shrink, 1), (self.half_bound, 2), (self.succeed, 1), (self.retire, 2),
             (self.lose_list, 1), (self.stand_still, 2), (self.mute, 1), (self.look_alike, 1),
             (self.late_receipts, 1), (self.missed, 1), (self.bully, 1), (self.just_in_time, 2),
+            (self.upgrade, 1), (self.rotate, 1), (self.haunt, 2), (self.inherit, 1),
+            (self.locked_out, 1), (self.regain_kind, 1), (self.hindsight, 1), (self.throng, 1),
+            (self.latecomer, 1), (self.turned_away, 1), (self.blip, 1),
+            (self.raise_bar, 1), (self.bereave, 1), (self.told_to_wait, 1),
         )  # fmt: skip
 
     async def move(self) -> None:
@@ -277,6 +289,24 @@ class Play(Stages):
     async def hand_over(self) -> None:
         """A replica is asked to end."""
         await self._some_replica().leave()
+
+    async def upgrade(self) -> None:
+        """One replica after the other is asked to end, and begins anew with another configuration."""
+        other = drawn(self.dice)
+        self.world.setting = self.world.setting._replace(lease=other.lease, backoff=other.backoff)
+        for replica in list(self.world.replicas):
+            await replica.leave()
+            await self.world.revive()
+            await self.world.pass_time(self.dice.choice((0.5, 5.0)))
+
+    async def rotate(self) -> None:
+        """A replica's token ends before it has read the next one."""
+        wiring = self._some_replica().wiring
+        wiring.accident = lambda _, __: UNAUTHORIZED
+        for flow in list(wiring.flows):
+            flow.cut()
+        await self.world.pass_time(self.dice.choice((0.2, 2.0, 8.0, 30.0)))
+        wiring.accident = self.world.refusal
 
     async def partition(self) -> None:
         """A replica is cut off."""

@@ -7,7 +7,8 @@ network: it may be carried out long after its sender gave it up, or died. `Wirin
 import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from contextvars import ContextVar, copy_context
+from contextvars import copy_context
+from dataclasses import dataclass, field
 from math import inf
 from random import Random
 from types import SimpleNamespace
@@ -18,7 +19,7 @@ import pytest
 from scheduler.kube.api import JSON, REQUEST_TIMEOUT_S, Response
 from scheduler.sandbox.store.store import Store
 from tests.unit.kube.memoryapi import LOST, UNSENT, Accident, MemoryApi
-from tests.world.audit import Audit, Sent
+from tests.world.audit import LEASES, Audit, Sent
 from tests.world.turns import PROCESS
 
 # Whoever uses this module runs on a loop whose time jumps: its delays cost nothing.
@@ -28,9 +29,29 @@ ALL_PODS = "/api/v1/pods"
 # Without these nothing may be decided.
 REQUIRED = (ALL_PODS, "/api/v1/nodes")
 Guard = Callable[[], None]
-# The request that is being served: when it was sent, and up to when its sender had been told of everything
-# at that moment, both in seconds since the epoch.
-SENT: ContextVar[Sent] = ContextVar("SENT")
+# A way through a network that is well takes up to so long.
+NEAR_S = 0.004
+# How often it is looked whether the last request has arrived: for as long as the longest may take.
+WAITS = 1000
+# So often an API server tells watches how far they have come.
+BOOKMARK_S = 60.0
+
+
+@dataclass(eq=False)
+class _Letter:
+    """A request on its way; `sent` says when it left, and what its sender knew then."""
+
+    method: str
+    path: str
+    body: bytes
+    content_type: str
+    sent: Sent = field(init=False)
+
+
+def _answer(answer: asyncio.Future[Response], response: Response) -> None:
+    """Bring an answer to who still waits for it."""
+    if not answer.done():
+        answer.set_result(response)
 
 
 class Wiring(MemoryApi):
@@ -39,16 +60,22 @@ class Wiring(MemoryApi):
     def __init__(self, store: Store, random: Random) -> None:
         super().__init__(store)
         self._random = random
+        self.bookmark_s = BOOKMARK_S
         self.trouble = 0.0
         self.late_s = 3.0
         # How long requests take to arrive, by their method or the end of their path.
         self.late: dict[str, float] = {}
+        # What senders of such requests hear, and how long after that these are carried out, by the end of their path.
+        self.unheard: dict[str, tuple[Response, float]] = {}
         # How long a request may have to wait for a connection before it leaves.
         self.busy_s = 0.0
         self.is_cut_off = False
         self.namespace = "default"
         self.credentials = SimpleNamespace(problem=None)
-        self.under_way: set[asyncio.Task[Response]] = set()
+        # Requests that have left and not arrived.
+        self.under_way: set[_Letter] = set()
+        self._network = copy_context()
+        self._network.run(PROCESS.set, 0)  # it goes on when the sender stands still
         # The auditor at the server's door, and by which number it knows this process.
         self.audit: Audit | None = None
         self.process = 0
@@ -101,50 +128,92 @@ class Wiring(MemoryApi):
             guard()
         if self.audit is not None:
             self.audit.sends(self.process, method, path, body, self.clock.now())
-        network = copy_context()
-        network.run(PROCESS.set, 0)  # it goes on when the sender stands still
-        travel = self._travel(method, path, body, content_type)
-        sent = asyncio.create_task(travel, context=network)
-        self.under_way.add(sent)
-        sent.add_done_callback(self.under_way.discard)
+        unheard = next((one for end, one in self.unheard.items() if path.endswith(end)), None)
+        letter = _Letter(method, path, body, content_type)
+        answer = self._depart(letter, timeout_s, 0.0 if unheard is None else unheard[1])
         if self.writes_left and method != "GET":
             self.writes_left -= 1
             if not self.writes_left:
                 self.cut_off()
+        if unheard is not None:
+            await asyncio.sleep(NEAR_S)
+            return unheard[0]
         if chance < self.trouble:
             # The connection breaks while the request is on its way.
             await asyncio.sleep(self._random.random() * 0.2)
             return LOST
-        try:
-            async with asyncio.timeout(timeout_s):
-                response = await asyncio.shield(sent)
-        except TimeoutError:
-            return Response(0, reason="Timeout", message="no answer in time")
-        return self._received(response)
+        return self._received(await answer)
 
     def _received(self, response: Response) -> Response:
         return LOST if self.is_cut_off else response
 
-    async def _travel(self, method: str, path: str, body: bytes, content_type: str) -> Response:
-        if self.audit is not None:
+    def _depart(self, letter: "_Letter", timeout_s: float, late: float) -> asyncio.Future[Response]:
+        """Send a request on its way, which goes on when its sender stands still, or dies."""
+        loop = asyncio.get_running_loop()
+        method, path = letter.method, letter.path
+        if self.audit is not None and method != "GET" and not path.startswith(LEASES):
             told_until = self.audit.told_until(self.process)
             blind_since = min(self._listing_since.values(), default=inf)
             pods_until = self._pods_until()
             now = self.clock.now()
-            SENT.set(Sent(self.process, now, told_until, pods_until, blind_since))
-        late = next((s for end, s in self.late.items() if f"{method} {path}".endswith(end)), 0.0)
+            letter.sent = Sent(self.process, now, told_until, pods_until, blind_since)
+        else:
+            letter.sent = Sent(self.process, self.clock.now(), inf)
         late = max(late, self.late.get(method, 0.0))
+        for end, seconds in self.late.items():
+            if f"{method} {path}".endswith(end):
+                late = max(late, seconds)
+                break
         slow = self.trouble and self._random.random() < self.trouble
-        await asyncio.sleep(late + self._random.random() * (self.late_s if slow else 0.004))
-        response = await self._answer(method, path, body, content_type)
+        travel_s = late + self._random.random() * (self.late_s if slow else NEAR_S)
+        answer: asyncio.Future[Response] = loop.create_future()
+        self.under_way.add(letter)
+        loop.call_later(travel_s, self._arrive, letter, answer, context=self._network)
+        if travel_s + NEAR_S >= timeout_s:
+            late_answer = Response(0, reason="Timeout", message="no answer in time")
+            loop.call_later(timeout_s, _answer, answer, late_answer, context=self._network)
+        return answer
+
+    def _arrive(self, letter: "_Letter", answer: asyncio.Future[Response]) -> None:
+        """Be carried out by the server, and have the answer on its way back."""
+        self.under_way.discard(letter)
+        response = self._meet(letter)
         if self.twice and self._random.random() < self.twice:
             known = list(self.audit.needless) if self.audit is not None else []
-            await self._answer(method, path, body, content_type)
+            self._meet(letter)
             if self.audit is not None:
                 self.audit.needless = known  # it was sent once
-        self.seen.clear()
-        await asyncio.sleep(self._random.random() * 0.004)
-        return response
+        back_s = self._random.random() * NEAR_S
+        loop = asyncio.get_running_loop()
+        loop.call_later(back_s, _answer, answer, response, context=self._network)
+
+    def _meet(self, letter: "_Letter") -> Response:
+        """Return what the server answers, or what befalls the request there."""
+        accident = self.accident(letter.method, letter.path)
+        if accident is None:
+            return self._judged(letter)
+        if accident.is_applied:
+            self._judged(letter)
+        return accident.response
+
+    def _judged(self, letter: "_Letter") -> Response:
+        """Have a request carried out before the auditor's eyes."""
+        method, path, body = letter.method, letter.path, letter.body
+        if method == "GET" and path.startswith(ALL_PODS):
+            self._pods_listed_at = self.clock.now()
+        if self.audit is None or method == "GET":
+            return self.carry_out(method, path, body, letter.content_type)
+        return self.audit.served(
+            letter.sent, method, path, body,
+            lambda: self.carry_out(method, path, body, letter.content_type),
+        )  # fmt: skip
+
+    async def landed(self) -> None:
+        """Wait until nothing is on its way to the server any more."""
+        for _ in range(WAITS):
+            if not self.under_way:
+                return
+            await asyncio.sleep(0.1)
 
     def _note_list(self, path: str, response: Response | None) -> None:
         """Take note that a kind is being listed, or has been: what was known before does not count any more."""
@@ -163,17 +232,6 @@ class Wiring(MemoryApi):
             if flow.path.startswith(ALL_PODS):
                 known = max(known, flow.died_at if flow.is_dead else now)
         return known
-
-    def _serve(self, method: str, path: str, body: bytes, content_type: str) -> Response:
-        if method == "GET" and path.startswith(ALL_PODS):
-            self._pods_listed_at = self.clock.now()
-
-        def serve() -> Response:
-            return super(Wiring, self)._serve(method, path, body, content_type)
-
-        if self.audit is None:
-            return serve()
-        return self.audit.served(SENT.get(), method, path, body, serve)
 
     @asynccontextmanager
     async def stream(self, path: str, *, silence_s: float) -> AsyncIterator[Any]:

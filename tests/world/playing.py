@@ -1,43 +1,78 @@
 """A run by seed from its first node to its verdict: moves, then rest, then the questions that only rest allows."""
 
 from random import Random
+from typing import NamedTuple
 
 import pytest
 
 from tests.world.laws import Breach, BrokenError, Law
 from tests.world.moves import Play
+from tests.world.setting import drawn
 from tests.world.world import World
 
 # Whoever uses this module runs on a loop whose time jumps: its delays cost nothing.
 pytestmark = pytest.mark.looptime
 
 # Within so long after the last fault whoever can be bound is. The longest of what may have to run out first:
-# a watch that brings nothing (150 s), a bind whose answer never came (65 s), a lease (15 s), a back-off.
+# a watch that brings nothing (150 s), a bind whose answer never came (65 s), a back-off; and then a lease.
 SETTLED_S = 240.0
 # Within so long whoever waits takes room that is freed in a world without faults: a back-off, and a solve.
 TAKEN_S = 30.0
 # What is written though nothing happens: who leads, and how often what was said has been said since.
 AT_REST = ("Lease", "Event")
+DAY_S = 86_400.0
+# Who cannot be placed is tried again every five minutes, and then told if what he was told is true no more.
+LAST_WORDS_S = 330.0
+# For how long nothing happens in a world that lives for days.
+QUIET_S = (600.0, 3600.0, 3 * 3600.0, 8 * 3600.0, 24 * 3600.0)
 
 
-async def play(seed: int, moves: int) -> Play:
-    """Run a world of a few nodes through so many moves, then let all go well, and judge it.
+class Length(NamedTuple):
+    """How long a world lives: for so many moves, one soon after the other, or for so many days, most of them quiet."""
+
+    moves: int = 100
+    days: float = 0.0
+
+
+async def play(seed: int, length: Length) -> Play:
+    """Run a world of a few nodes for as long as asked for, and judge it.
 
     Raises BrokenError with the laws that were broken.
     """
-    world = World(seed)
     dice = Random(seed)
+    world = World(seed, drawn(dice))
     for number in range(dice.choice((2, 4, 8, 12))):
         world.node(f"n{number:02}", cpu="8")
     world.protect()
     one = Play(world, dice)
     async with world.running():
-        for _ in range(moves):
-            await one.move()
-            judge(world, world.idle())
-        await come_to_rest(one)
+        if length.days:
+            await live(one, length.days * DAY_S)
+        else:
+            await trouble(one, length.moves)
+            await come_to_rest(one)
     judge(world)
     return one
+
+
+async def live(one: Play, seconds: float) -> None:
+    """Let trouble come now and then, and hours pass between, as in a cluster."""
+    world, began = one.world, one.world.clock.now()
+    while world.clock.now() - began < seconds:
+        await trouble(one, one.dice.randint(1, 8))
+        await come_to_rest(one)
+        before, needless = dict(world.writes), len(world.audit.needless)
+        quiet_s = one.dice.choice(QUIET_S)
+        await world.rest(quiet_s)
+        one.quiet_s += quiet_s
+        judge(world, [*silent(world, before, needless), *world.unlike()])
+
+
+async def trouble(one: Play, moves: int) -> None:
+    """Make so many moves."""
+    for _ in range(moves):
+        await one.move()
+        judge(one.world, one.world.idle())
 
 
 async def come_to_rest(one: Play) -> None:
@@ -50,20 +85,24 @@ async def come_to_rest(one: Play) -> None:
         for flow in replica.wiring.flows:
             flow.die()
     await one.amends()
-    await settle(one, SETTLED_S)
+    await settle(one, SETTLED_S + world.longest_lease_s)
     # Until what was only held in doubt is let go of, and a watch that brings nothing is given up.
     await world.pass_time(170)
     judge(world, [*world.unlike(), *world.audit.owing({one.number for one in world.replicas})])
     await one.finish()
-    await settle(one, TAKEN_S)
-    await world.pass_time(30)
+    await settle(one, TAKEN_S + world.longest_backoff_s)
+    await world.rest(LAST_WORDS_S)
     before, needless = dict(world.writes), len(world.audit.needless)
     await world.pass_time(60)
-    now = world.clock.now()
+    judge(world, [*silent(world, before, needless), *world.unlike()])
+
+
+def silent(world: World, before: dict[str, int], needless: int) -> list[Breach]:
+    """Return what has been written since in a world where nothing happened, and what was asked for in vain."""
     noise = {k: n - before.get(k, 0) for k, n in world.writes.items() if k not in AT_REST}
-    found = [Breach(Law.SILENCE, now, f"{n} writes of {kind}") for kind, n in noise.items() if n]
-    found += [Breach(Law.SILENCE, now, said) for said in world.audit.needless[needless:]]
-    judge(world, [*found, *world.unlike()])
+    said = [f"{n} writes of {kind}" for kind, n in noise.items() if n]
+    said += world.audit.needless[needless:]
+    return [Breach(Law.SILENCE, world.clock.now(), what) for what in said]
 
 
 async def settle(one: Play, limit_s: float) -> None:

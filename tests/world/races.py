@@ -164,7 +164,7 @@ class Races(Mishaps):
 
     def _hurry(self) -> None:
         for replica in self.world.replicas:
-            replica.wiring.late = {}
+            replica.wiring.late, replica.wiring.unheard = {}, {}
 
     def _leader(self) -> Replica | None:
         holder = self.world.audit.holder

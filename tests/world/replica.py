@@ -79,6 +79,8 @@ class Replica:
         self.wiring = Wiring(world.store, Random(world.random.getrandbits(32)))
         self.wiring.accident = world.refusal
         self.wiring.audit, self.wiring.process = world.audit, number
+        self.wiring.bookmark_s = world.setting.bookmark_s
+        world.audit.deadlines_s[number] = world.setting.lease.renew_deadline_s
         self.number = number
         # When it was last known to be told of everything, and how many watches that takes.
         self.told_at = -inf

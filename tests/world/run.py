@@ -1,7 +1,8 @@
 """Run many worlds and print what was reached: `python -m tests.world.run --minutes 1000 --seed 1`.
 
-Every seed is a world of its own. A law that is broken is printed with its seed, which plays the same run
-again: `python -m tests.world.run --seed SEED --seeds 1`. The exit code is 1 when a law was broken.
+Every seed is a world of its own; every so many-th of them (`--long`) lives for a day or more, most of it quiet,
+and in the others trouble never ends. A law that is broken is printed with how to play the same run again. The
+exit code is 1 when a law was broken.
 """
 
 import argparse
@@ -16,6 +17,7 @@ from math import inf
 from tests.world.alone import alone
 from tests.world.laws import Law
 from tests.world.moves import Play
+from tests.world.playing import Length
 
 
 @dataclass
@@ -24,6 +26,7 @@ class Sum:
 
     seeds: int = 0
     virtual_s: float = 0.0
+    quiet_s: float = 0.0
     binds: int = 0
     excused: int = 0
     moves: Counter[str] = field(default_factory=Counter)
@@ -39,6 +42,7 @@ class Sum:
         self.moves += played.made
         self.checked += played.world.audit.checked
         self.states |= played.states
+        self.quiet_s += played.quiet_s
 
     def lines(self, first: int, cpu_s: float) -> Iterable[str]:
         """Yield the table."""
@@ -46,6 +50,7 @@ class Sum:
         yield "| | |\n|---|---|"
         yield f"| seeds | {self.seeds}, from {first} on |"
         yield f"| virtual minutes | {minutes:.0f} ({minutes / max(cpu_s, 1e-9):.1f} in a second of CPU) |"
+        yield f"| of them quiet, in worlds that live for days | {self.quiet_s / 60:.0f} |"
         yield f"| binds, each held to capacity and to be the only one | {self.binds} |"
         yield f"| of them over room that others had just taken | {self.excused} |"
         yield f"| states reached | {len(self.states)} |"
@@ -56,9 +61,9 @@ class Sum:
         yield f"| laws broken | {len(self.broken)} |"
 
 
-def one(seed: int, moves: int, total: Sum) -> None:
+def one(seed: int, length: Length, total: Sum) -> None:
     """Run one seed and add it up."""
-    run = alone(seed, moves)
+    run = alone(seed, length)
     total.seeds += 1
     total.virtual_s += run.virtual_s
     if run.played is not None:
@@ -67,6 +72,8 @@ def one(seed: int, moves: int, total: Sum) -> None:
         total.broken.append((seed, run.broken.law))
         minutes = total.virtual_s / 60
         print(f"seed {seed} after {minutes:.1f} virtual minutes: {run.broken}", flush=True)
+        again = f"--days {length.days:g} --long 1" if length.days else f"--moves {length.moves}"
+        print(f"to play it again: make world SEED={seed} ARGS='--seeds 1 {again}'", flush=True)
 
 
 def main(arguments: list[str]) -> int:
@@ -77,6 +84,8 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--seeds", type=float, default=inf, help="how many seeds")
     parser.add_argument("--seed", type=int, help="the first seed; a fresh one without")
     parser.add_argument("--moves", type=int, default=100, help="moves in each world")
+    parser.add_argument("--long", type=int, default=0, help="every so many-th lives for days")
+    parser.add_argument("--days", type=float, default=1.0, help="for how many at least")
     parser.add_argument("--until-broken", action="store_true", help="end with the first broken law")
     parser.add_argument("--skip", default="", help="seeds to leave out, with commas between")
     asked = parser.parse_args(arguments)
@@ -93,7 +102,8 @@ def main(arguments: list[str]) -> int:
         and not (total.broken and asked.until_broken)
     ):
         if (seed := next_seed) not in skipped:
-            one(seed, asked.moves, total)
+            is_long = asked.long and seed % asked.long == 0
+            one(seed, Length(asked.moves, asked.days if is_long else 0.0), total)
         next_seed += 1
     print("\n".join(total.lines(first, time.process_time() - began)), flush=True)
     return 1 if total.broken else 0

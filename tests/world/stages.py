@@ -170,6 +170,7 @@ class Stages(Races):
         kind = self.dice.choice(("/api/v1/pods", "/api/v1/nodes"))
         async with self.crowded(self.dice.choice((0, 2000))):
             self.world.refusals[f"GET {kind}?"] = (self.dice.choice((GONE, FORBIDDEN, DOWN)),)
+            self.world.store.forget_history()
             for replica in self.world.replicas:
                 for flow in list(replica.wiring.flows):
                     if flow.path.startswith(kind):
@@ -221,6 +222,7 @@ class Stages(Races):
             names = [self._named("y") for _ in range(3)]
             for name in names:
                 self.world.pod(name, "1")
+            await self.world.pass_time(0.002)
             blind = [flow for one in self.world.replicas for flow in self._deaf(one)]
             await self.world.pass_time(self.dice.choice((0.05, 0.2, 1.0)))
             for name in names:
@@ -315,15 +317,15 @@ class Stages(Races):
         leader = self._leader()
         return leader is not None and not any(flow.is_dead for flow in leader.wiring.flows)
 
-    async def _bound_in_time(self, name: str, began: float) -> None:
+    async def _bound_in_time(self, name: str, began: float, limit_s: float = PROMPT_S) -> None:
         """Have it noted when a pod that fits is not bound in time."""
         while (pod := self.world.outside.get(f"{PODS_PATH}/{name}")) is not None:
             if pod["spec"].get("nodeName") or not self.world.history.fits(pod):
                 return
             if not self._is_led():
                 began = self.world.clock.now()
-            if self.world.clock.now() - began > PROMPT_S:
-                what = f"{name} fits and is not bound in {PROMPT_S:.0f} s"
+            if self.world.clock.now() - began > limit_s:
+                what = f"{name} fits and is not bound in {limit_s:.0f} s"
                 breach = Breach(Law.LIVENESS, self.world.clock.now(), what)
                 self.world.history.broken.append(breach)
                 return

@@ -8,7 +8,7 @@ and not by the machine's clock.
 import asyncio
 import heapq
 from collections.abc import Callable
-from contextvars import ContextVar
+from contextvars import Context, ContextVar, copy_context
 from typing import Any, TypeVar
 
 T = TypeVar("T")
@@ -26,6 +26,27 @@ class SpinningError(AssertionError):
     """A world takes turns without end at one moment, or nobody in it will ever do anything again."""
 
 
+class Timer(asyncio.TimerHandle):
+    """A timer without what only a loop in debug mode asks of it: most of a quiet world is timers."""
+
+    def __init__(
+        self,
+        when: float,
+        callback: Callable[..., object],
+        args: tuple[Any, ...],
+        loop: asyncio.AbstractEventLoop,
+        context: Context | None,
+    ) -> None:
+        self._context = copy_context() if context is None else context
+        self._loop = loop
+        self._callback = callback
+        self._args = args
+        self._cancelled = False
+        self._repr = self._source_traceback = None
+        self._when = when
+        self._scheduled = True
+
+
 class Turns(asyncio.BaseEventLoop):
     """The loop; `turns` are those it has taken."""
 
@@ -34,6 +55,9 @@ class Turns(asyncio.BaseEventLoop):
         self._now_s = 0.0
         self._moved_at = 0
         self._frozen: dict[int, list[Any]] = {}
+        # By their moments, and of those at one moment in the order in which they were set.
+        self._timers: list[tuple[float, int, Timer]] = []
+        self._set = 0
         self.turns = 0
 
     def freeze(self, process: int) -> None:
@@ -48,6 +72,37 @@ class Turns(asyncio.BaseEventLoop):
         """Return virtual seconds since the beginning."""
         return self._now_s
 
+    def call_soon(  # type: ignore[override]
+        self, callback: Callable[..., object], *args: Any, context: Context | None = None
+    ) -> asyncio.Handle:
+        """Have something done in the next turn."""
+        handle = asyncio.Handle(callback, args, self, context)
+        self._ready.append(handle)  # type: ignore[attr-defined]
+        return handle
+
+    def call_at(  # type: ignore[override]
+        self,
+        when: float,
+        callback: Callable[..., object],
+        *args: Any,
+        context: Context | None = None,
+    ) -> asyncio.TimerHandle:
+        """Set a timer."""
+        timer = Timer(when, callback, args, self, context)
+        self._set += 1
+        heapq.heappush(self._timers, (when, self._set, timer))
+        return timer
+
+    def call_later(  # type: ignore[override]
+        self,
+        delay: float,
+        callback: Callable[..., object],
+        *args: Any,
+        context: Context | None = None,
+    ) -> asyncio.TimerHandle:
+        """Set a timer so many seconds from now."""
+        return self.call_at(self._now_s + delay, callback, *args, context=context)
+
     def run_in_executor(  # type: ignore[override]
         self, executor: Any, func: Callable[..., T], *args: Any
     ) -> asyncio.Future[T]:
@@ -61,23 +116,23 @@ class Turns(asyncio.BaseEventLoop):
         return done
 
     def _run_once(self) -> None:
-        ready, timers = self._ready, self._scheduled  # type: ignore[attr-defined]
+        ready, timers = self._ready, self._timers  # type: ignore[attr-defined]
         if self._timer_cancelled_count > max(FEW, len(timers) // 2):
             self._sweep()
-            timers = self._scheduled
+            timers = self._timers
         if not ready and not self._stopping:  # type: ignore[attr-defined]
-            while timers and timers[0]._cancelled:
+            while timers and timers[0][2]._cancelled:
                 self._pop()
             if not timers:
                 raise SpinningError("nobody waits for anything any more")
-            if timers[0]._when > self._now_s:
-                self._now_s = timers[0]._when
+            if timers[0][0] > self._now_s:
+                self._now_s = timers[0][0]
                 self._moved_at = self.turns
         end = self._now_s + RESOLUTION_S
-        while timers and timers[0]._when < end:
-            handle = self._pop()
-            if not handle._cancelled:
-                ready.append(handle)
+        while timers and timers[0][0] < end:
+            timer = self._pop()
+            if not timer._cancelled:
+                ready.append(timer)
         self.turns += 1
         if self.turns - self._moved_at > MOST_TURNS:
             raise SpinningError(f"{MOST_TURNS} turns of the loop and no time passes")
@@ -91,21 +146,21 @@ class Turns(asyncio.BaseEventLoop):
                 handle._run()
 
     def _pop(self) -> Any:
-        handle = heapq.heappop(self._scheduled)
-        handle._scheduled = False
-        if handle._cancelled:
+        timer = heapq.heappop(self._timers)[2]
+        timer._scheduled = False
+        if timer._cancelled:
             self._timer_cancelled_count -= 1
-        return handle
+        return timer
 
     def _sweep(self) -> None:
         kept = []
-        for handle in self._scheduled:  # type: ignore[has-type]
-            if handle._cancelled:
-                handle._scheduled = False
+        for entry in self._timers:
+            if entry[2]._cancelled:
+                entry[2]._scheduled = False
             else:
-                kept.append(handle)
+                kept.append(entry)
         heapq.heapify(kept)
-        self._scheduled = kept
+        self._timers = kept
         self._timer_cancelled_count = 0
 
     def _write_to_self(self) -> None:

@@ -17,7 +17,7 @@ import pytest
 
 from scheduler.cli.installed import registry
 from scheduler.config import Loaded, default_config
-from scheduler.sandbox.kinds.kinds import PODS
+from scheduler.sandbox.kinds.kinds import PODS, RELEASES
 from scheduler.sandbox.start import new_store
 from tests.unit.kube.memoryapi import LoopClock
 from tests.world.audit import PROTECTED, UNDER_WAY_S, Audit
@@ -26,6 +26,7 @@ from tests.world.history import History
 from tests.world.laws import Breach, BrokenError, Law
 from tests.world.network import Wiring
 from tests.world.replica import Replica
+from tests.world.setting import Setting
 
 # Whoever uses this module runs on a loop whose time jumps: its delays cost nothing.
 pytestmark = pytest.mark.looptime
@@ -35,38 +36,55 @@ Object = dict[str, Any]
 # Files are read here and not while a loop runs: the definitions of kinds, the plugins.
 REGISTRY = registry()
 LOADED = default_config(REGISTRY)
-new_store(LoopClock())
+for release in RELEASES:
+    new_store(LoopClock(), release=release)
+PLAIN = Setting()
+# How often a world at rest is looked at, and for how long an API server keeps events.
+GLANCE_S = 30.0
+EVENTS_LIVE_S = 3600.0
 
 
 class World:
     """The store, who watches it, and the replicas."""
 
-    def __init__(self, seed: int, *, loaded: Loaded | None = None) -> None:
+    def __init__(self, seed: int, setting: Setting = PLAIN) -> None:
         self.random = Random(seed)
         self.clock = LoopClock()
-        self.store = new_store(self.clock, seed=seed, history=2048)
+        # With which configuration processes start; those that run keep theirs.
+        self.setting = setting
+        self.longest_lease_s = self.longest_backoff_s = 0.0
+        self.store = new_store(
+            self.clock, seed=seed, history=setting.history, release=setting.release
+        )
         self.registry = REGISTRY
-        self.loaded = loaded or LOADED
         self.history = History()
-        deadline_s = self.loaded.scheduler.leader_election.renew_deadline_s
-        self.audit = Audit(self.store, self.history, self.told_until, deadline_s)
+        self.audit = Audit(self.store, self.history, self.told_until)
         # By the beginning of paths, or their end after a `*`.
         self.refusals: dict[str, tuple[Any, ...]] = {}
         self.writes: dict[str, int] = {}
         self._digest = sha256()
         # Pods that are deleted and have not ended yet, by namespace and name.
         self._ending: set[tuple[str, str]] = set()
+        # When each event was last written, those first that have not been for longest.
+        self._events: dict[tuple[str, str], float] = {}
         self.store.listen(self._changed)
         # What users, controllers and kubelets do goes by a wire of their own, without accidents.
         self.outside = Wiring(self.store, Random(seed))
         self.replicas: list[Replica] = []
         self._number = 0
+        self._is_awake = asyncio.Event()
+        self._is_awake.set()
+
+    @property
+    def loaded(self) -> Loaded:
+        """The configuration with which processes start."""
+        return self.setting.loaded(LOADED)
 
     @asynccontextmanager
-    async def running(self, replicas: int = 2) -> AsyncIterator["World"]:
-        """Run so many replicas, and the kubelets, until the block ends."""
+    async def running(self, replicas: int | None = None) -> AsyncIterator["World"]:
+        """Run so many replicas, or as many as the setting says, and the kubelets, until the block ends."""
         kubelets = asyncio.create_task(self._end_what_is_deleted())
-        for _ in range(replicas):
+        for _ in range(self.setting.replicas if replicas is None else replicas):
             self.add()
             await asyncio.sleep(1)
         try:
@@ -76,20 +94,52 @@ class World:
             await asyncio.gather(kubelets, return_exceptions=True)
             for replica in list(self.replicas):
                 await replica.kill()
-                await asyncio.gather(*replica.wiring.under_way, return_exceptions=True)
+                await replica.wiring.landed()
 
     async def _end_what_is_deleted(self) -> None:
         """Do what kubelets do with pods that are deleted: end them, some time later; ask who is told."""
         while True:
             await asyncio.sleep(1)
-            for replica in self.replicas:
-                self._ask(replica)
-            for namespace, name in sorted(self._ending):
-                self.remove_pod(name, namespace)
+            await self._is_awake.wait()
+            self._look()
+
+    def _look(self) -> None:
+        for replica in self.replicas:
+            self._ask(replica)
+        for namespace, name in sorted(self._ending):
+            self.remove_pod(name, namespace)
+
+    async def rest(self, seconds: float) -> None:
+        """Let time pass in which nothing happens but by the clock: it is looked at less often, and goes faster.
+
+        Events end when they are an hour old, and an API server may forget its history.
+        """
+        until, forgets_at = self.clock.now() + seconds, self.clock.now()
+        self._is_awake.clear()
+        while (left_s := until - self.clock.now()) > 0:
+            await asyncio.sleep(min(left_s, GLANCE_S))
+            self._look()
+            self._forget_events()
+            await self.revive()
+            if self.clock.now() - forgets_at >= self.setting.forgets_s:
+                forgets_at = self.clock.now()
+                self.store.forget_history()
+        self._is_awake.set()
+
+    def _forget_events(self) -> None:
+        """Let the events go that have not changed for an hour, as an API server does."""
+        now = self.clock.now()
+        for key, seen_at in list(self._events.items()):
+            if now - seen_at < EVENTS_LIVE_S:
+                break  # they stand in the order of their last changes
+            namespace, name = key
+            self.outside.remove(f"/api/v1/namespaces/{namespace}/events/{name}")
 
     def add(self) -> Replica:
         """Start another replica."""
         self._number += 1
+        self.longest_lease_s = max(self.longest_lease_s, self.setting.lease.duration_s)
+        self.longest_backoff_s = max(self.longest_backoff_s, self.setting.backoff[1])
         replica = Replica(self, self._number)
         self.replicas.append(replica)
         replica.start()
@@ -102,7 +152,7 @@ class World:
                 if fault := replica.fault():
                     self.history.broken.append(Breach(Law.ENDS, self.clock.now(), fault))
                 self.replicas.remove(replica)
-                await asyncio.gather(*replica.wiring.under_way, return_exceptions=True)
+                await replica.wiring.landed()
                 self.add()
 
     def told_until(self, number: int) -> float:
@@ -227,6 +277,8 @@ class World:
         self.outside.put(path, {"metadata": {"name": "held"}, "spec": spec})
         urgent = {"metadata": {"name": "urgent"}, "value": 1000}
         self.outside.put("/apis/scheduling.k8s.io/v1/priorityclasses", urgent)
+        patient = {"metadata": {"name": "patient"}, "value": 500, "preemptionPolicy": "Never"}
+        self.outside.put("/apis/scheduling.k8s.io/v1/priorityclasses", patient)
 
     def is_settled(self, groups: dict[str, int]) -> bool:
         """Whether no group is bound in part, and nobody waits who would fit on some node."""
@@ -335,6 +387,12 @@ class World:
             (self._ending.add if is_ending else self._ending.discard)(
                 (meta["namespace"], meta["name"])
             )
+        elif resource.kind == "Event":
+            meta = change.stored.obj["metadata"]
+            key = (meta["namespace"], meta["name"])
+            self._events.pop(key, None)
+            if change.type != "DELETED":
+                self._events[key] = self.clock.now()
         self.writes[resource.kind] = self.writes.get(resource.kind, 0) + 1
         self.history.take(resource.kind, change.type, change.stored.obj, self.clock.now())
         self.audit.take(resource.kind, change.type, change.stored.obj, self.clock.now())

@@ -77,6 +77,7 @@ class Flow:
     woken: asyncio.Event = field(default_factory=asyncio.Event)
     path: str = ""
     died_at: float = inf
+    bookmark_s: float = inf
 
     def cut(self) -> None:
         """Break the connection."""
@@ -112,6 +113,8 @@ class MemoryApi:
         self.seen: list[Seen] = []
         self.flows: list[Flow] = []
         self.chunk_bytes: float = inf
+        # How often the server tells watches how far they have come; a real one does about once a minute.
+        self.bookmark_s: float = inf
         self.running = 0
         self.most_running = 0
 
@@ -154,6 +157,10 @@ class MemoryApi:
         self.seen.append(
             Seen(self.clock.now(), method, path, msgspec.json.decode(body) if body else None)
         )
+        return self.carry_out(method, path, body, content_type)
+
+    def carry_out(self, method: str, path: str, body: bytes, content_type: str) -> Response:
+        """Do what is asked, and answer."""
         if method == "GET" and (found := self.discovery.answer(path, "")) is not None:
             return Response(200, found[0])
         try:
@@ -177,7 +184,7 @@ class MemoryApi:
             await asyncio.sleep(accident.delay_s)
             yield _Stream(accident.response)
             return
-        flow = Flow(silence_s, self.chunk_bytes, path=path)
+        flow = Flow(silence_s, self.chunk_bytes, path=path, bookmark_s=self.bookmark_s)
         try:
             call = self._call("GET", path)
             source = watching.Stream(self.store, call, flow.woken.set)
@@ -196,35 +203,30 @@ class MemoryApi:
 
     def get(self, path: str) -> Any:
         """Return an object as it is now."""
-        response = self._serve("GET", path, b"", JSON)
-        self.seen.pop()
+        response = self.carry_out("GET", path, b"", JSON)
         return msgspec.json.decode(response.body) if response.ok else None
 
     def put(self, path: str, obj: Any) -> Any:
         """Create an object; the test's own doing is not recorded."""
-        response = self._serve("POST", path, msgspec.json.encode(obj), JSON)
-        self.seen.pop()
+        response = self.carry_out("POST", path, msgspec.json.encode(obj), JSON)
         assert response.ok, response
         return msgspec.json.decode(response.body)
 
     def change(self, path: str, patch: Any) -> Any:
         """Merge a patch into an object, as somebody else; not recorded."""
-        response = self._serve("PATCH", path, msgspec.json.encode(patch), MERGE)
-        self.seen.pop()
+        response = self.carry_out("PATCH", path, msgspec.json.encode(patch), MERGE)
         assert response.ok, response
         return msgspec.json.decode(response.body)
 
     def merge(self, path: str, patch: Any) -> bool:
         """Merge a patch strategically, as somebody else; whether it was taken; not recorded."""
-        response = self._serve("PATCH", path, msgspec.json.encode(patch), STRATEGIC)
-        self.seen.pop()
+        response = self.carry_out("PATCH", path, msgspec.json.encode(patch), STRATEGIC)
         return response.ok
 
     def remove(self, path: str) -> None:
         """Delete an object at once, as somebody else; not recorded."""
         options = b'{"kind":"DeleteOptions","apiVersion":"v1","gracePeriodSeconds":0}'
-        response = self._serve("DELETE", path, options, JSON)
-        self.seen.pop()
+        response = self.carry_out("DELETE", path, options, JSON)
         assert response.ok, response
 
     def requests(self, method: str = "") -> list[str]:
@@ -247,6 +249,9 @@ class _Stream:
         self._flow = flow
         self._ends_at = asyncio.get_running_loop().time() + limit_s
         self._buffer = source.first() if source is not None else b""
+        is_told = flow is not None and source is not None and source.wants_bookmarks
+        bookmark_s = flow.bookmark_s if flow is not None and is_told else inf
+        self._marks_at = asyncio.get_running_loop().time() + bookmark_s
 
     async def read(self) -> bytes:
         """Return what the sandbox sends next."""
@@ -263,11 +268,16 @@ class _Stream:
                 return b""
             if now >= silent_at:
                 raise TimeoutError
+            if now >= self._marks_at:
+                self._marks_at += flow.bookmark_s
+                if not flow.is_dead:
+                    self._buffer = self._source.next() + self._source.bookmark()
+                    continue
+            due = loop.call_at(min(silent_at, self._ends_at, self._marks_at), flow.woken.set)
             try:
-                async with asyncio.timeout_at(min(silent_at, self._ends_at)):
-                    await flow.woken.wait()
-            except TimeoutError:
-                continue
+                await flow.woken.wait()
+            finally:
+                due.cancel()
             flow.woken.clear()
             if not flow.is_dead:
                 self._buffer, flow.extra = flow.extra + self._source.next(), b""

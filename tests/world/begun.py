@@ -1,0 +1,76 @@
+"""Whether a group may begin: who of it there is, and who is bound, by the server's history.
+
+A group whose object says how many belong together begins when so many are there. Afterwards single members are
+replaced: of binds the first is judged alone. A group that was whole once is not let go because it is not any more.
+"""
+
+from dataclasses import dataclass, field
+from math import inf
+
+from tests.world.grouproom import POD_GROUP
+from tests.world.history import Object
+
+
+@dataclass
+class _Group:
+    """What there is of a group; `complete_until` is when enough of it were last there."""
+
+    size: int = 0
+    sized_at: float = inf
+    present: set[str] = field(default_factory=set)
+    bound: set[str] = field(default_factory=set)
+    complete_until: float = -inf
+    was_whole: bool = False
+
+    @property
+    def is_complete(self) -> bool:
+        return len(self.present) >= self.size
+
+    @property
+    def is_whole(self) -> bool:
+        return 0 < self.size <= len(self.bound)
+
+
+class Begun:
+    """Follows all groups by name."""
+
+    def __init__(self) -> None:
+        self._groups: dict[str, _Group] = {}
+
+    def take(self, kind: str, verb: str, obj: Object, now: float) -> None:
+        """Take in one change of a `Pod` or a `PodGroup`; others are passed over."""
+        meta = obj["metadata"]
+        if kind == "PodGroup":
+            one = self._groups.setdefault(meta["name"], _Group())
+            size = 0 if verb == "DELETED" else obj["spec"].get("minMember", 0)
+            if size != one.size:
+                one.size, one.sized_at = size, now
+        elif kind == "Pod" and (group := (meta.get("labels") or {}).get(POD_GROUP)):
+            one = self._groups.setdefault(group, _Group())
+            was_complete = one.is_complete
+            is_over = obj.get("status", {}).get("phase") in ("Succeeded", "Failed")
+            is_there = verb != "DELETED" and not is_over and "deletionTimestamp" not in meta
+            _put(one.present, meta["uid"], is_there=is_there)
+            _put(one.bound, meta["uid"], is_there=is_there and bool(obj["spec"].get("nodeName")))
+            one.was_whole = bool(one.present) and (one.was_whole or one.is_whole)
+            if was_complete and not one.is_complete:
+                one.complete_until = now
+
+    def was_whole(self, pod: Object) -> bool:
+        """Whether the group of a pod was whole at one time, since it was last without any pod."""
+        one = self._groups.get((pod["metadata"].get("labels") or {}).get(POD_GROUP, ""))
+        return one is not None and one.was_whole
+
+    def short(self, pod: Object, known_until: float) -> str:
+        """Return how many are missing where a pod is the first of its group to be bound, or an empty text."""
+        group = (pod["metadata"].get("labels") or {}).get(POD_GROUP, "")
+        one = self._groups.get(group)
+        if one is None or one.is_complete or one.bound - {pod["metadata"]["uid"]}:
+            return ""
+        if max(one.complete_until, one.sized_at) >= known_until:
+            return ""  # there were enough of them as far as the sender can know
+        return f"{group} begins with {len(one.present)} of {one.size}"
+
+
+def _put(uids: set[str], uid: str, *, is_there: bool) -> None:
+    (uids.add if is_there else uids.discard)(uid)

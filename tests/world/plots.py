@@ -1,0 +1,263 @@
+"""Stages of which each is laid for one slip: what must happen, in which order, for it to be seen from outside.
+
+Most of them need two things that are rare by themselves to meet; chance alone brings them together in days.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from scheduler.kube.api import Response
+from tests.unit.kube.memoryapi import LOST, Accident
+from tests.world.grouproom import POD_GROUP, at_most, members
+from tests.world.laws import Breach, Law
+from tests.world.mishaps import CRDS, PODS_PATH
+from tests.world.races import BUSY, FORBIDDEN, URGENT
+from tests.world.stages import BINDINGS, DOWN, GONE, PROMPT_S, Stages
+from tests.world.world import POD_GROUPS
+
+# Whoever uses this module runs on a loop whose time jumps: its delays cost nothing.
+pytestmark = pytest.mark.looptime
+
+TIMED_OUT = Response(504, reason="Timeout", message="it may still be carried out")
+IN_TEN_MINUTES = Accident(Response(429, reason="TooManyRequests", retry_after_s=600.0))
+# Who may not make others go, and comes before them all the same.
+PATIENT = {"priorityClassName": "patient"}
+# A list that failed is tried again soon.
+BLIP_S = 15.0
+OTHER_KIND = "others.scheduling.x-k8s.io"
+SCHEMA = {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}}
+
+
+class Plots(Stages):
+    """Moves; see the module."""
+
+    async def haunt(self) -> None:
+        """A bind is carried out long after its sender was told nothing, or that it took too long."""
+        async with self.crowded(1000):
+            name, after_s = self._named("h"), self.dice.choice((8.0, 20.0, 30.0))
+            for replica in self.world.replicas:
+                what = self.dice.choice((LOST, TIMED_OUT))
+                replica.wiring.unheard = {f"/{name}/binding": (what, after_s)}
+            self.world.pod(name, "1")
+            await self.world.pass_time(0.5)
+            for _ in range(2):
+                self.world.pod(self._named("r"), "1")
+            await self.world.pass_time(after_s + 5)
+
+    async def inherit(self) -> None:
+        """Who leads is asked to end while binds are on their way, and urgent pods come for the room."""
+        async with self.crowded(2000):
+            leader = self._leader()
+            if leader is None:
+                return
+            leader.wiring.late = {"/binding": self.dice.choice((12.0, 15.0, 18.0))}
+            for _ in range(2):
+                self.world.pod(self._named("e"), "1")
+            await self.world.pass_time(0.2)
+            for flow in leader.wiring.flows:
+                flow.die()
+            for _ in range(2):
+                self.world.pod(self._named("u"), "1", spec=URGENT)
+            await leader.leave()
+            await self.world.revive()
+            await self.world.pass_time(20)
+
+    async def locked_out(self) -> None:
+        """Processes begin while the server lets nobody in; an urgent pod needs room that a group has."""
+        async with self.crowded(8000):
+            group = self._gang("1")
+            await self.world.pass_time(5)
+            self.world.refusals["GET /api"] = (FORBIDDEN,)
+            for replica in list(self.world.replicas):
+                await replica.kill()
+            await self.world.revive()
+            await self.world.pass_time(self.dice.choice((0.3, 1.0, 3.0)))
+            self.world.refusals.clear()
+            self.world.pod(self._named("u"), "1", spec=URGENT)
+            await self.world.pass_time(self.world.longest_lease_s + 15)
+            self._whole(group)
+
+    async def regain_kind(self) -> None:
+        """The definition of PodGroups goes and comes back in a group of kinds that was there all the time."""
+        names = {"plural": "others", "singular": "other", "kind": "Other", "listKind": "OtherList"}
+        version = {"name": "v1alpha1", "served": True, "storage": True, "schema": SCHEMA}
+        spec = {
+            "group": "scheduling.x-k8s.io",
+            "scope": "Namespaced",
+            "names": names,
+            "versions": [version],
+        }
+        if self.world.outside.get(f"{CRDS}/{OTHER_KIND}") is None:
+            self.world.outside.put(CRDS, {"metadata": {"name": OTHER_KIND}, "spec": spec})
+        await self.drop_kind()
+        async with self.crowded(9000):
+            await self._undisturbed()
+            await self._prompt(self._gang("1"))
+
+    async def hindsight(self) -> None:
+        """A process hears of a bound pod as it was before, and only then that it is bound."""
+        async with self.crowded(1000):
+            name = self._named("x")
+            for replica in self.world.replicas:
+                replica.wiring.late = {f"/{name}/binding": 1.0}
+            self.world.pod(name, "1")
+            await self.world.pass_time(0.5)
+            self.world.pod(self._named("f"), "1", spec=PATIENT)
+            await self.world.pass_time(0.3)
+            deaf = [flow for one in self.world.replicas for flow in self._deaf(one)]
+            self.world.outside.change(f"{PODS_PATH}/{name}", {"metadata": {"labels": {"a": "b"}}})
+            await self.world.pass_time(self.dice.choice((1.0, 12.0)))
+            for flow in deaf:
+                flow.chunk_bytes = 64
+            self._see_again(deaf)
+            await self.world.pass_time(3)
+
+    async def throng(self) -> None:
+        """A group of more members than are taken further at a time arrives, and some of them go at once."""
+        async with self.crowded(8000):
+            await self._undisturbed()
+            name, size = self._named("g"), 72
+            self.groups[name] = size
+            self.world.gang(name, size, "50m")
+            if self.dice.random() < 0.5:
+                await self.world.pass_time(self.dice.choice((0.01, 0.5, 2.1)))
+                path = f"{PODS_PATH}/{name}-{self.dice.randrange(size)}"
+                if self.world.outside.get(path) is not None:
+                    self.world.outside.remove(path)
+                    self.world.pod(path.rpartition("/")[2], "50m", labels={POD_GROUP: name})
+            await self._prompt(name)
+
+    async def latecomer(self) -> None:
+        """One more member than its group needs comes while the others are being bound."""
+        async with self.crowded(9000):
+            await self._undisturbed()
+            for replica in self.world.replicas:
+                replica.wiring.late = {"/binding": 2.0}
+            group = self._gang("1")
+            await self.world.pass_time(0.5)
+            self.world.pod(f"{group}-8", "1", labels={POD_GROUP: group})
+            await self.world.pass_time(5)
+            self._hurry()
+            await self._prompt(group)
+
+    async def turned_away(self) -> None:
+        """Binds of a group are refused for a moment, and nothing else happens."""
+        async with self.crowded(8000):
+            await self._undisturbed()
+            self.world.refusals[BINDINGS] = (FORBIDDEN,)
+            group = self._gang("1")
+            await self.world.pass_time(self.dice.choice((0.05, 0.5, 2.0)))
+            self.world.refusals.clear()
+            await self._prompt(group)
+
+    async def raise_bar(self) -> None:
+        """A group is to be of ten when eight of it are about to be bound; the two others come later."""
+        async with self.crowded(10_000):
+            await self._undisturbed()
+            self.world.refusals[BINDINGS] = (BUSY,)
+            group = self._gang("1")
+            await self.world.pass_time(self.dice.choice((0.03, 0.2)))
+            self.groups[group] = 10
+            self.world.outside.change(f"{POD_GROUPS}/{group}", {"spec": {"minMember": 10}})
+            await self.world.pass_time(self.dice.choice((3.0, 6.0)))
+            self.world.refusals.clear()
+            await self.world.pass_time(8)
+            for number in (8, 9):
+                self.world.pod(f"{group}-{number}", "1", labels={POD_GROUP: group})
+            await self._prompt(group)
+
+    async def bereave(self) -> None:
+        """A member of a whole group is lost with its room, and who leads dies: the others stay."""
+        async with self.crowded(8000):
+            await self._undisturbed()
+            group = self._gang("1")
+            await self.world.pass_time(5)
+            mine = members(self.world.pods(), group)
+            if not mine or not all(one["spec"].get("nodeName") for one in mine):
+                return
+            lost = self.dice.choice(mine)
+            name, other = lost["metadata"]["name"], self._named("c")
+            self.world.remove_pod(name)
+            self.world.pod(other, "1", spec={"nodeName": lost["spec"]["nodeName"], **URGENT})
+            self.world.pod(name, "1", labels={POD_GROUP: group})
+            if (leader := self._leader()) is not None:
+                await leader.kill()
+            await self.world.revive()
+            await self.world.pass_time(self.world.longest_lease_s + 20)
+            self.world.remove_pod(other)
+            await self._prompt(group)
+
+    async def told_to_wait(self) -> None:
+        """Binds are to be sent again in ten minutes; who comes after them is not kept, nor they for so long."""
+        async with self.crowded(8000):
+            await self._undisturbed()
+            if self._free_milli() < 71 * 50:
+                return
+            self.world.refusals[BINDINGS] = (IN_TEN_MINUTES,)
+            names = [self._named("k") for _ in range(70)]
+            for name in names:
+                self.world.pod(name, "50m")
+            await self.world.pass_time(2)
+            self.world.refusals.clear()
+            other = self._named("k")
+            self.world.pod(other, "50m")
+            await self._bound_in_time(other, self.world.clock.now(), BLIP_S)
+            await self._bound_in_time(names[0], self.world.clock.now(), PROMPT_S)
+            for name in (*names, other):
+                self.world.remove_pod(name)
+
+    async def blip(self) -> None:
+        """A list that is needed fails once; who comes then does not wait for half a minute."""
+        kind = self.dice.choice(("/api/v1/pods", "/api/v1/nodes"))
+        async with self.crowded(4000):
+            await self._undisturbed()
+            # What failed before may have to be waited for, and is well again then.
+            await self.world.pass_time(45)
+            self.world.refusals[f"GET {kind}?"] = (self.dice.choice((GONE, FORBIDDEN, DOWN)),)
+            self.world.store.forget_history()
+            for replica in self.world.replicas:
+                for flow in [one for one in replica.wiring.flows if one.path.startswith(kind)]:
+                    flow.cut()
+            await self.world.pass_time(1)
+            self.world.refusals.clear()
+            name = self._named("j")
+            self.world.pod(name, "1")
+            await self._bound_in_time(name, self.world.clock.now(), BLIP_S)
+
+    async def _undisturbed(self) -> None:
+        """Let nobody else wait for the room, or have it promised."""
+        for pod in list(self.world.pods().values()):
+            meta = pod["metadata"]
+            if not pod["spec"].get("nodeName") and self._is_there(meta["name"]):
+                self._end(pod)
+        await self.world.pass_time(1)
+
+    def _free_milli(self) -> int:
+        """Return how much CPU open nodes have free in all."""
+        history = self.world.history
+        return sum(
+            max(0, offer.allocatable.get("cpu", 0) - history.used(name).get("cpu", 0))
+            for name, offer in history.nodes.items()
+            if not offer.is_closed
+        )
+
+    def _is_there(self, name: str) -> bool:
+        return self.world.outside.get(f"{PODS_PATH}/{name}") is not None
+
+    async def _prompt(self, group: str) -> None:
+        """Have it noted when a group, that has room and somebody who leads, is not bound in time."""
+        limit_s = PROMPT_S + self.world.longest_backoff_s
+        began = self.world.clock.now()
+        while self.world.clock.now() - began <= limit_s:
+            pods = self.world.pods()
+            mine = members(pods, group)
+            is_bound = all(one["spec"].get("nodeName") for one in mine)
+            if is_bound or at_most(self.world.history, pods, group) < len(mine):
+                return
+            if not self._is_led():
+                began = self.world.clock.now()
+            await self.world.pass_time(1)
+            await self.world.revive()
+        what = f"{group} fits and is not bound in {limit_s:.0f} s"
+        self.world.history.broken.append(Breach(Law.LIVENESS, self.world.clock.now(), what))
