@@ -30,6 +30,7 @@ from scheduler.objects.storage import (
     StorageClass,
     VolumeAttachment,
 )
+from scheduler.objects.volcano import VolcanoPodGroup
 from scheduler.objects.watchermetrics import WatcherMetrics
 from scheduler.objects.workloads import (
     Namespace,
@@ -121,6 +122,10 @@ WORKLOAD_GROUPS = _versions(
     WORKLOAD_GROUP_API, ("v1beta1", "v1alpha3", "v1alpha2"), "podgroups", WorkloadGroup, "PodGroup"
 )
 COMPOSITE_GROUP = _optional(WORKLOAD_GROUP_API, "v1alpha3", "compositepodgroups", CompositePodGroup)
+VOLCANO_GROUP = Kind(
+    "VolcanoPodGroup", "scheduling.volcano.sh", "v1beta1", "podgroups", VolcanoPodGroup,
+    required=False, served_as="PodGroup",
+)  # fmt: skip
 KUEUE_TOPOLOGIES = _versions(
     "kueue.x-k8s.io", ("v1beta2", "v1beta1", "v1alpha1"), "topologies", KueueTopology, "Topology",
     name="KueueTopology", namespaced=False,
@@ -165,6 +170,7 @@ WATCHED: tuple[Kind, ...] = (
     _optional("scheduling.x-k8s.io", "v1alpha1", "podgroups", PodGroup),
     *WORKLOAD_GROUPS,
     COMPOSITE_GROUP,
+    VOLCANO_GROUP,
     *KUEUE_TOPOLOGIES,
     _optional("appgroup.diktyo.x-k8s.io", "v1alpha1", "appgroups", AppGroup),
     _optional("networktopology.diktyo.x-k8s.io", "v1alpha1", "networktopologies", NetworkTopology),
@@ -178,8 +184,8 @@ FED: tuple[Kind, ...] = (
 )
 
 BY_KIND: dict[str, Kind] = {kind.kind: kind for kind in (*WATCHED, *FED)}
-# Those that are read apart by version, by group and the API server's name for them.
+# Those that are read apart by version, or by group, by group and the API server's name for them.
 BY_VERSION: dict[tuple[str, str], dict[str, Kind]] = {
     (kinds[0].group, kinds[0].name): {kind.version: kind for kind in kinds}
-    for kinds in (WORKLOAD_GROUPS, KUEUE_TOPOLOGIES)
+    for kinds in (WORKLOAD_GROUPS, KUEUE_TOPOLOGIES, (VOLCANO_GROUP,))
 }

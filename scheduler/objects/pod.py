@@ -207,6 +207,7 @@ class PodSpec(Object, frozen=True):
     node_name: str = ""
     scheduler_name: str = "default-scheduler"
     priority: Int32 | None = None
+    priority_class_name: str = ""
     preemption_policy: str = "PreemptLowerPriority"
     node_selector: dict[str, str] | None = None
     affinity: Affinity | None = None
@@ -277,6 +278,7 @@ class PodAnnotations(Object, frozen=True):
     exclusive_group: str = msgspec.field(
         name="leaderworkerset.sigs.k8s.io/exclusive-topology", default=""
     )
+    volcano_group: str = msgspec.field(name="scheduling.k8s.io/group-name", default="")
 
 
 class PodMeta(ObjectMeta, frozen=True):

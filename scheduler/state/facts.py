@@ -12,6 +12,7 @@ plugin's `hint` narrows it down further.
     pod.terminating    somebody asked for a bound pod's deletion
     waiting.deleted    a pod that waits for a node goes away, or is asked to
     self.labels  self.tolerations  self.gates  self.requests  self.claims   the waiting pod itself
+                       (`self.labels` are those of its annotations as well that plugins read)
     <Kind>             any change of a kind without columns: Service, PersistentVolume, …
 
 A new node counts as a change of every `node.*` fact except `node.deleted`.
@@ -111,7 +112,8 @@ def placed_facts(old: Placed, new: Placed) -> frozenset[str]:
 def waiting_facts(old: Pod, new: Pod, *, shrank: bool) -> frozenset[str]:
     """Return which facts of a pod that is still to be placed changed."""
     changed = []
-    if old.metadata.labels != new.metadata.labels:
+    one, other = old.metadata, new.metadata
+    if one.labels != other.labels or one.annotations != other.annotations:
         changed.append(SELF_LABELS)
     if old.spec.tolerations != new.spec.tolerations:
         changed.append(SELF_TOLERATIONS)

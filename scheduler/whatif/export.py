@@ -25,6 +25,10 @@ _ANNOTATIONS: Final = (
     "scheduling.koordinator.sh/",
     "trellis.dev/load-source",
     "resource.kubernetes.io/",
+    "sakkara.group/",
+    "scheduling.k8s.io/group-name",
+    "alpha.jobset.sigs.k8s.io/",
+    "leaderworkerset.sigs.k8s.io/",
 )
 _ANNOTATED: Final = (
     "PersistentVolume",
@@ -34,6 +38,8 @@ _ANNOTATED: Final = (
     "Pod",
     "NodeMetric",
     "ResourceClaim",
+    "PodGroup",
+    "CompositePodGroup",
 )
 _POD_SPEC: Final = re.compile(
     "activeDeadlineSeconds|affinity|containers|hostNetwork|initContainers|nodeName|nodeSelector|os"
@@ -70,10 +76,10 @@ _SECRETIVE: Final = ("volumeAttributes", "parameters", "mountOptions", "attachme
 def exported(kind: str, api_version: str, raw: Mapping[str, Any]) -> Object:
     """Return an object as it stands in a snapshot."""
     obj = _without_secrets(raw)
-    meta = _metadata(kind, obj.get("metadata") or {})
     # Some kinds have a name of our own beside the API server's.
     known = BY_KIND.get(kind)
     name = kind if known is None else known.name
+    meta = _metadata(name, obj.get("metadata") or {})
     obj = {"apiVersion": api_version, "kind": name, "metadata": meta} | {
         key: value for key, value in obj.items() if key not in ("apiVersion", "kind", "metadata")
     }
@@ -96,12 +102,13 @@ def _metadata(kind: str, meta: Mapping[str, Any]) -> Object:
     kept = {key: value for key, value in meta.items() if key not in _DROPPED_META}
     if kind in _WITHOUT_UID:
         kept.pop("uid", None)
-    annotations = kept.pop("annotations", None) or {}
-    if kind in _ANNOTATED:
-        known = {key: v for key, v in annotations.items() if key.startswith(_ANNOTATIONS)}
-        if known:
-            kept["annotations"] = known
-    return kept
+    annotations = kept.pop("annotations", None)
+    return kept | (_annotations(annotations) if kind in _ANNOTATED else {})
+
+
+def _annotations(found: Mapping[str, str] | None) -> Object:
+    known = {key: v for key, v in (found or {}).items() if key.startswith(_ANNOTATIONS)}
+    return {"annotations": known} if known else {}
 
 
 def _pod_spec(spec: Mapping[str, Any]) -> Object:
@@ -132,8 +139,9 @@ def _volume(volume: Mapping[str, Any]) -> Object:
 
 
 def _template(template: Mapping[str, Any]) -> Object:
-    labels = (template.get("metadata") or {}).get("labels") or {}
-    return {"metadata": {"labels": labels}, "spec": _pod_spec(template.get("spec") or {})}
+    meta = template.get("metadata") or {}
+    kept = {"labels": meta.get("labels") or {}} | _annotations(meta.get("annotations"))
+    return {"metadata": kept, "spec": _pod_spec(template.get("spec") or {})}
 
 
 def _service_spec(spec: Mapping[str, Any]) -> Object:

@@ -143,10 +143,10 @@ class Run:
 
     def _groups(self) -> tuple[GroupReport, ...]:
         """Return what became of the groups, each told by the first profile that knows it."""
-        found: dict[tuple[str, str], GroupReport] = {}
+        found: dict[tuple[str, str, str], GroupReport] = {}
         for planner in self.engine.groups.planners:
             for report in planner.group_reports():
-                found.setdefault((report.namespace, report.name), report)
+                found.setdefault((report.namespace, report.name, report.source), report)
         return tuple(found[key] for key in sorted(found))
 
     def _next_moment(self) -> float | None:

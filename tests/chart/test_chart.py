@@ -46,6 +46,7 @@ COMBINATIONS: tuple[tuple[str, ...], ...] = (
     ("fullnameOverride=sched", "image.registry=r.example", "image.digest=sha256:" + "a" * 64),
     ("rbac.secrets[0].namespace=shop", "rbac.secrets[0].name=token"),
     ("rbac.configMaps[0].namespace=shop", "rbac.configMaps[0].name=latencies"),
+    ("rbac.groups.volcano=true", "profile=sakkara"),
     ("rbac.groups.namespaces={shop,default}", "rbac.load.enabled=false", "rbac.numa.enabled=true"),
     ("rbac.admissionPolicies=false", "rbac.groups.allowUnguarded=true"),
 )

@@ -28,6 +28,10 @@ def test_a_manifest_is_applied(page: str, text: str):
     """Fields of the server's kinds, spelled as it spells them, and a name."""
     is_later = "scheduling.k8s.io/v1alpha3" in text
     store = new_store(RealClock(), release=RELEASES[is_later])
+    if "volcano.sh/v1" in text:
+        definitions = ROOT / "docs/examples/volcano/definitions.yaml"
+        for one in manifests.parse(definitions.read_text(), str(definitions)):
+            manifests.apply(store, one)
     done = [manifests.apply(store, one) for one in manifests.parse(text, page)]
 
     assert done

@@ -147,6 +147,26 @@ async def kueue(server: Server) -> None:
     await server.until(f"{PODS}/together-0", lambda found: found["spec"].get("nodeName"))
 
 
+async def volcano(server: Server) -> None:
+    """A gang in Volcano's words; Volcano's kinds come after the daemon."""
+    text = (EXAMPLES / "volcano" / "definitions.yaml").read_text()
+    for definition in yaml.safe_load_all(text):
+        await server.post(DEFINITIONS, definition)
+    path = "/apis/scheduling.volcano.sh/v1beta1"
+    await server.until(path, lambda found: found["resources"])
+    meta = {"name": "of-volcano", "namespace": "default"}
+    group = {"apiVersion": path.removeprefix("/apis/"), "kind": "PodGroup", "metadata": meta}
+    path += "/namespaces/default/podgroups"
+    await server.post(path, {**group, "spec": {"minMember": 1}})
+    container = {"name": "c", "image": "pause:3", "resources": {"requests": {"cpu": "10m"}}}
+    named = {"name": "volcano-0", "annotations": {"scheduling.k8s.io/group-name": "of-volcano"}}
+    spec = {"schedulerName": "trellis", "containers": [container]}
+    await server.post(PODS, {"apiVersion": "v1", "kind": "Pod", "metadata": named, "spec": spec})
+    await server.until(
+        f"{path}/of-volcano", lambda found: found.get("status", {}).get("phase") == "Running"
+    )
+
+
 def _latencies(microseconds: int) -> Json:
     key = "netperf_p90_latency_microseconds.origin.node-0.destination.node-{}"
     data = {key.format(number): str(microseconds * number) for number in range(1, 6)}

@@ -31,6 +31,8 @@ profiles: [{schedulerName: trellis}]
 """
 MAP = "/api/v1/namespaces/{}/configmaps/{}"
 POD = "/api/v1/namespaces/{}/pods/target"
+VOLCANO = "/apis/scheduling.volcano.sh/v1beta1/namespaces/{}/podgroups/{}"
+DEFINITIONS = Path(__file__).parents[2] / "docs/examples/volcano/definitions.yaml"
 
 
 # A list is a JSON patch, where a merge patch would say too much.
@@ -45,6 +47,11 @@ class Values(NamedTuple):
     written: tuple[str, ...] = ()
     is_guarded: bool = True
 
+    @property
+    def has_volcano(self) -> bool:
+        """Whether Volcano's PodGroups are written."""
+        return any("volcano" in one for one in self.sets)
+
 
 COMBINATIONS = {
     "default": Values(written=("shop", "other", "kube-system")),
@@ -53,6 +60,9 @@ COMBINATIONS = {
     "numa": Values(("profile=numa",)),
     "load": Values(("profile=load", "agents.load.enabled=true")),
     "one-namespace": Values(("rbac.groups.namespaces={shop}",), written=("shop",)),
+    "volcano": Values(
+        ("profile=sakkara", "rbac.groups.volcano=true", "rbac.groups.namespaces={shop}"), written=("shop",)
+    ),
     "no-groups": Values(("rbac.groups.enabled=false",)),
     "no-policy": Values(
         ("rbac.admissionPolicies=false", "rbac.groups.namespaces={shop}"), "", ("shop",), False
@@ -107,6 +117,13 @@ async def furnished(server: Server) -> None:
         group = {"name": "group", "labels": {"sakkara.group": ""}}
         await server.post(maps, {"metadata": group, "data": {"size": "1", "name": "group"}})
         await server.post(maps, {"metadata": {"name": "settings"}, "data": {"status": "on"}})
+        gang = {
+            "apiVersion": "scheduling.volcano.sh/v1beta1",
+            "kind": "PodGroup",
+            "metadata": {"name": "gang"},
+            "spec": {"minMember": 1},
+        }
+        await server.post(VOLCANO.format(space, "").rstrip("/"), gang)
     for name in ("token", "password"):
         body = {"metadata": {"name": name}, "stringData": {"token": "t"}}
         await server.post("/api/v1/namespaces/shop/secrets", body)
@@ -172,6 +189,14 @@ def never(values: Values) -> list[tuple[str, str, Body]]:
                 ),
                 ("PATCH", MAP.format(space, "group"), {"data": {"status": "Bound"}}),
             ]
+        gang = VOLCANO.format(space, "gang")
+        found += [
+            ("DELETE", gang, None),
+            ("PATCH", gang, {"spec": {"minMember": 2}}),
+            ("PATCH", gang, {"metadata": {"annotations": {"a": "b"}}}),
+        ]
+        if not (is_written and values.has_volcano):
+            found.append(("PATCH", gang, {"status": {"phase": "Running"}}))
     return found
 
 
@@ -193,6 +218,9 @@ def always(values: Values) -> list[tuple[str, str, Body]]:
             ("PATCH", POD.format(space), {"metadata": {"labels": labels}}),
             ("PATCH", MAP.format(space, "group"), {"data": done}),
         ]
+        if values.has_volcano:
+            gang = {"status": {"phase": "Running"}}
+            found.append(("PATCH", VOLCANO.format(space, "gang"), gang))
     return found
 
 
@@ -200,6 +228,8 @@ def always(values: Values) -> list[tuple[str, str, Body]]:
 def cluster() -> Iterator[RealCluster]:
     """One real server for all combinations."""
     with start_cluster((), "forbidden") as found:
+        found.kubectl("apply", "-f", str(DEFINITIONS))
+        found.kubectl("wait", "--for=condition=Established", "-f", str(DEFINITIONS))
         yield found
 
 
@@ -251,6 +281,7 @@ async def cleared(server: Server) -> None:
         await server.delete(f"{POD.format(space)}?gracePeriodSeconds=0")
         for name in ("group", "settings"):
             await server.delete(MAP.format(space, name))
+        await server.delete(VOLCANO.format(space, "gang"))
     for name in ("token", "password"):
         await server.delete(f"/api/v1/namespaces/shop/secrets/{name}")
     for lease in (await server.get(LEASE))["items"]:

@@ -26,6 +26,7 @@ from tests.e2e.chartparts import (
     metrics_come_and_go,
     netperf_agent,
     provided,
+    volcano,
     with_a_provider,
 )
 from tests.e2e.chartworld import (
@@ -76,7 +77,7 @@ class Part(NamedTuple):
 PARTS = {
     "plain": Part([], [plain]),
     "network": Part(MEASURED, [network, measured]),
-    "sakkara": Part([], [sakkara, pod_groups, kueue]),
+    "sakkara": Part(["rbac.groups.volcano=true"], [sakkara, pod_groups, kueue, volcano]),
     "numa": Part([], [numa]),
     "load": Part(["agents.load.enabled=true"], [metrics_come_and_go, load, load_agent]),
     "all": Part(

@@ -24,6 +24,7 @@ OTHERWISE = {
     "scheduler/plugins/groups/life.py": {"Preempted", "Preempting"},  # the status in a ConfigMap
     "scheduler/plugins/groups/sources/coscheduling.py": {"Scheduled"},  # a phase
     "scheduler/plugins/groups/sources/appgroup.py": {"Scheduled"},  # a phase
+    "scheduler/plugins/groups/sources/volcano.py": {"Scheduled"},  # a condition
     "scheduler/whatif/records.py": {"Scheduled"},  # a result of simulate
 }
 

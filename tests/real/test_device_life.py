@@ -66,8 +66,8 @@ class Devices(Life):
         for name in NAMES:
             is_member = name != "alone"
             entry = {"resourceClaims": [{"name": "d", "resourceClaimName": name}]}
-            labels, spec = (self.source.labels, self.source.spec) if is_member else ({}, {})
-            await self._pod(name, labels, spec | entry)
+            about, spec = (self.source.meta, self.source.spec) if is_member else ({}, {})
+            await self._pod(name, about, spec | entry)
         amounts = {"requests": {GPU: "1"}, "limits": {GPU: "1"}}
         container = {"name": "c", "image": "i", "resources": amounts}
         await self._pod(EXTENDED, {}, {"containers": [container]})

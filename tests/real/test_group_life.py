@@ -2,7 +2,7 @@
 
 A group becomes whole, loses a member with its node, and the new one fits nowhere; then whoever leads is
 killed once more. Whatever died when, the members that run are still there in the end: for ConfigMaps and
-both kinds of PodGroups, on the sandbox and on the real API server, with one daemon that starts anew and
+all kinds of PodGroups, on the sandbox and on the real API server, with one daemon that starts anew and
 with a hot standby that takes over.
 """
 
@@ -34,15 +34,20 @@ PROFILES = [
 # At which writes a daemon dies in the short run, and whether they arrive; by how many daemons there are.
 SOME_WRITES = {1: ((2, True), (9, True)), 2: ((6, False),)}
 CORE = "/api/v1/namespaces/default"
-CRD = Path(__file__).parents[2] / "crds" / "podgroups.yaml"
+ROOT = Path(__file__).parents[2]
+# Of coscheduling and of Volcano.
+CRDS = (ROOT / "crds/podgroups.yaml", ROOT / "docs/examples/volcano/definitions.yaml")
 DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 
 
 class Source:
     """One kind of object that describes a group: where it is made, and how a pod names it."""
 
-    def __init__(self, path: str, group: Json, labels: Json, spec: Json) -> None:
-        self.path, self.group, self.labels, self.spec = path, group, labels, spec
+    def __init__(
+        self, path: str, group: Json, labels: Json, spec: Json, annotations: Json | None = None
+    ) -> None:
+        self.path, self.group, self.spec = path, group, spec
+        self.meta = {"labels": labels, "annotations": annotations or {}}
 
 
 SOURCES = {
@@ -77,6 +82,18 @@ SOURCES = {
         },
         {},
         {"schedulingGroup": {"podGroupName": "g"}},
+    ),
+    "PodGroup.scheduling.volcano.sh": Source(
+        "/apis/scheduling.volcano.sh/v1beta1/namespaces/default/podgroups",
+        {
+            "apiVersion": "scheduling.volcano.sh/v1beta1",
+            "kind": "PodGroup",
+            "metadata": {"name": "g"},
+            "spec": {"minMember": SIZE, "minTaskMember": {"worker": SIZE}},
+        },
+        {"volcano.sh/task-spec": "worker"},
+        {},
+        {"scheduling.k8s.io/group-name": "g"},
     ),
 }
 
@@ -151,9 +168,9 @@ class Life:
 
     async def member(self, name: str) -> None:
         """Create a member."""
-        await self._pod(name, self.source.labels, self.source.spec)
+        await self._pod(name, self.source.meta, self.source.spec)
 
-    async def _pod(self, name: str, labels: Json, more: Json) -> None:
+    async def _pod(self, name: str, about: Json, more: Json) -> None:
         container = {"name": "c", "image": "i", "resources": {"requests": {"cpu": "1"}}}
         spec = {
             "containers": [container],
@@ -161,7 +178,7 @@ class Life:
             "tolerations": [{"operator": "Exists"}],  # nobody keeps these nodes ready
             **more,
         }
-        meta = {"name": name, "labels": labels}
+        meta = {"name": name, **about}
         body = {"apiVersion": "v1", "kind": "Pod", "metadata": meta, "spec": spec}
         await self.api.expect("POST", f"{CORE}/pods", body)
 
@@ -266,10 +283,12 @@ def token_of(server: Reachable) -> str:
 async def prepared(
     server: Reachable, kind: str, daemons: int, of: type[Life] = Life
 ) -> AsyncIterator[Lives]:
-    """Open a client and the counted ways; the definition of the older PodGroup is there."""
+    """Open a client and the counted ways; the definitions of others' PodGroups are there."""
     proxy = WriteProxy(server, daemons)
     async with Api(server, token_of(server)) as api, proxy.running():
-        await api.request("POST", DEFINITIONS, yaml.safe_load(CRD.read_text()))
+        for file in CRDS:
+            for definition in yaml.safe_load_all(file.read_text()):
+                await api.request("POST", DEFINITIONS, definition)
         source = SOURCES[kind]
         await until(lambda: is_served(api, source), f"the API server to offer {kind}")
         running = Daemons(proxy, server, daemons)

@@ -64,6 +64,11 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 - apiGroups: [""]
   resources: [configmaps, pods]
   verbs: [patch]
+{{- if .Values.rbac.groups.volcano }}
+- apiGroups: [scheduling.volcano.sh]
+  resources: [podgroups]
+  verbs: [patch]
+{{- end }}
 {{- end }}
 
 {{- define "trellis.config" -}}

@@ -108,12 +108,14 @@ class Queues:
     def update(self, change: Change, now: float) -> None:
         """Take in a newer version of a queued pod; wake it if its own change may help."""
         queued = self._pods[change.pod.metadata.uid]
-        old, labels = self._sort_key(queued), queued.pod.metadata.labels
+        old, meta = self._sort_key(queued), queued.pod.metadata
         queued.renew(change.pod)
         queued.is_member = self._is_member(change.pod)
         # Who keeps the key keeps the place among equals; one that is no tuple cannot tell what it was.
         stays = isinstance(old, tuple) and self._sort_key(queued) == old
-        if queued.where is Where.ACTIVE and not stays and labels != change.pod.metadata.labels:
+        is_same = meta.labels == queued.pod.metadata.labels
+        is_same = is_same and meta.annotations == queued.pod.metadata.annotations
+        if queued.where is Where.ACTIVE and not stays and not is_same:
             self._line_up(queued)
         if queued.where is Where.IN_FLIGHT:
             self._in_flight.note(change, queued.uid)

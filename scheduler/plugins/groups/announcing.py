@@ -15,8 +15,9 @@ from scheduler.base.clock import rfc3339
 from scheduler.framework.groups import GroupEvent, Stage, Told
 from scheduler.objects.groups import GangStatus
 from scheduler.objects.meta import Condition
+from scheduler.objects.volcano import VolcanoCondition
 from scheduler.plugins.groups.life import LONGEST_MESSAGE, Record
-from scheduler.plugins.groups.sources import appgroup, coscheduling, workload
+from scheduler.plugins.groups.sources import appgroup, coscheduling, volcano, workload
 from scheduler.plugins.groups.sources.registry import BY_KIND, NESTED
 from scheduler.state.podindex import Placed
 
@@ -56,13 +57,12 @@ def event(
 def announce(kind: str, obj: Any, news: News) -> list[Told]:
     """Return what tells a PodGroup or AppGroup of news, and the event about it; nothing if it is told already."""
     calls: list[Told] = []
-    is_first = True
     if kind == coscheduling.KIND:
         calls += _phase(obj, news)
-        is_first = obj.status.phase in coscheduling.BEFORE_SCHEDULED
     elif kind == appgroup.KIND:
         calls += _gang(obj, news)
-        is_first = not appgroup.SOURCE.was_placed(obj)
+    elif kind == volcano.KIND:
+        calls += _volcano_status(obj, news)
     else:
         calls += _condition(NESTED[kind], obj, news)
     if calls and _is_under_way(kind, obj, news):
@@ -70,6 +70,8 @@ def announce(kind: str, obj: Any, news: News) -> list[Told]:
             return []
         calls = []
     reporter = news.record.reporter
+    # A condition is told once; phases go on.
+    is_first = kind in NESTED or not BY_KIND[kind].was_placed(obj)
     if news.is_bound and calls and is_first:
         calls.append(bound(kind, obj, news))
     elif news.stage in WAITS and news.record.message != news.record.announced:
@@ -154,6 +156,38 @@ def _gang(obj: Any, news: News) -> list[Told]:
         message = news.record.message[:LONGEST_MESSAGE]
         return [*source.status(obj, phase=appgroup.PENDING, message=message)]
     return []
+
+
+def _volcano_status(obj: Any, news: News) -> list[Told]:
+    """Return what Volcano's scheduler would write: a phase, and why a group waits."""
+    source, phase, since = volcano.SOURCE, obj.status.phase, rfc3339(news.now)
+    if news.is_bound:
+        running = sum(one.pod.status.phase == "Running" for one in news.standing)
+        count = {"running": running} if running >= news.size or phase != volcano.RUNNING else {}
+        said = (
+            _volcano_condition(volcano.UNSCHEDULABLE, "False", since, "", ""),
+            _volcano_condition(volcano.SCHEDULED, "True", since, reasons.SCHEDULED, ""),
+        )
+        return [*source.status(obj, said, phase=volcano.RUNNING, **count)]
+    waits = news.stage in WAITS or (news.stage is Stage.HELD and bool(news.record.message))
+    if news.stage is not Stage.HELD and not waits:
+        return []
+    if news.standing:
+        phase = volcano.UNKNOWN if waits and source.was_placed(obj) else phase
+    elif phase != volcano.INQUEUE:
+        phase = volcano.PENDING
+    if not waits:
+        return [*source.status(obj, phase=phase)]
+    reason = volcano.NO_ROOM if news.stage in WAITS else reasons.UNSCHEDULABLE
+    why = _volcano_condition(volcano.UNSCHEDULABLE, "True", since, reason, news.record.message)
+    return [*source.status(obj, (why,), phase=phase)]
+
+
+def _volcano_condition(
+    kind: str, status: str, since: str, reason: str, message: str
+) -> VolcanoCondition:
+    text = message[:LONGEST_MESSAGE]
+    return VolcanoCondition(kind, status, last_transition_time=since, reason=reason, message=text)
 
 
 def _phase(obj: Any, news: News) -> list[Told]:

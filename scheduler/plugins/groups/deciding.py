@@ -131,7 +131,8 @@ class Decider:
         except ObjectError as error:
             self.hold(key, error.message)
             return unresolvable(f"the group {name} is held: {error.message}")
-        unlike = "" if spec.has_classes else planning.unlike(room.members, requests)
+        unlike = planning.misclassed(spec, room.members)
+        unlike = unlike or ("" if spec.has_classes else planning.unlike(room.members, requests))
         if unlike:
             self.hold(key, unlike)
             return unresolvable(f"the group {name} is held: {unlike}")
@@ -238,7 +239,8 @@ class Decider:
         misplaced = "" if spec.tree is None else shapes.torn(spec.tree, tree, task.standing)
         if misplaced:
             return HeldStatus(Code.ERROR, (f"the group {task.name} is held: {misplaced}",))
-        lacking = planning.lacking(spec, task.room.nodes, task.standing)
+        asked = [task.requests[pod.metadata.uid] for pod in task.room.members]
+        lacking = planning.lacking(spec, task.room.nodes, task.standing, asked)
         if lacking:
             return unschedulable(f"the group {task.name} does not fit: {lacking}")
         if spec.classes is not None:

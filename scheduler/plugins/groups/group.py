@@ -68,7 +68,8 @@ class GroupSpec(msgspec.Struct, frozen=True):
     `is_ours` says that its members may be let go while it has never been whole. `goes_whole`: evicted
     together or not at all; with `may_shrink` those beyond the minimum may go alone. `classes` is what it
     says of its members by what they do in it. `by_network`: all nodes are alike but for what the network says of the
-    ways between them. `tree` are the groups in it, if it is a group of groups; `within` says
+    ways between them. `priority_class` is that which all members have to name. `tree` are the groups in it, if it is a
+    group of groups; `within` says
     in which it is itself.
     """
 
@@ -89,6 +90,7 @@ class GroupSpec(msgspec.Struct, frozen=True):
     has_classes: bool = False
     needs: Mapping[str, int] = {}
     hold_s: float = 0.0
+    priority_class: str = ""
     classes: ClassesSpec | None = None
     by_network: bool = False
     tree: Node | None = None

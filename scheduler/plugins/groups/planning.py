@@ -146,15 +146,36 @@ def unlike(members: Sequence[Pod], requests: Mapping[str, Mapping[str, int]]) ->
     return ""
 
 
-def lacking(spec: GroupSpec, nodes: Nodes, standing: Sequence[Placed]) -> str:
+def misclassed(spec: GroupSpec, members: Sequence[Pod]) -> str:
+    """Return which member names another priority class than its group, or an empty text.
+
+    A group's priority is that of its pods: nobody has admitted any other.
+    """
+    wanted = spec.priority_class
+    for pod in members if wanted else ():
+        if pod.spec.priority_class_name != wanted:
+            return (
+                f"the group's priorityClassName is {wanted!r:.60}, that of {pod.metadata.name} "
+                f"{pod.spec.priority_class_name!r:.60}; it counts where all pods name it as well"
+            )
+    return ""
+
+
+def lacking(
+    spec: GroupSpec, nodes: Nodes, standing: Sequence[Placed], asked: Iterable[Amounts] = ()
+) -> str:
     """Return what the nodes lack of all that a group says it needs, or an empty text.
 
-    What its own members hold already counts as theirs.
+    What its own members hold already counts as theirs. What they have `asked` for has to be free when they are placed,
+    maybe by evictions: nothing more is needed then.
     """
     for resource, needed in spec.needs.items():
+        held = sum(one.requests.get(resource, 0) for one in standing)
+        if held + sum(one.get(resource, 0) for one in asked) >= needed:
+            continue
         free = nodes.allocatable(resource) - nodes.requested(resource)
         left = int(free[nodes.exists].clip(min=0).sum())
-        left += sum(one.requests.get(resource, 0) for one in standing)
+        left += held
         if left < needed:
             return f"it needs {needed} of {resource} in all, {left} are free"
     return ""

@@ -11,6 +11,7 @@ from msgspec.structs import replace
 
 from scheduler.base.errors import ObjectError
 from scheduler.framework.calls import ApiCall
+from scheduler.objects.pod import ResourceList
 from scheduler.objects.podgroup import PodGroup, PodGroupStatus
 from scheduler.plugins.groups import classes
 from scheduler.plugins.groups.group import LARGEST_GROUP, GroupSpec
@@ -66,7 +67,7 @@ class PodGroups:
             may_shrink=True,
             has_classes=True,
             classes=classes.read_annotations(meta.annotations, LARGEST_GROUP),
-            needs=_needs(obj),
+            needs=needs(spec.min_resources),
             hold_s=float(spec.schedule_timeout_seconds or 0),
         )
 
@@ -80,10 +81,10 @@ class PodGroups:
         return replace(obj, metadata=meta, status=PodGroupStatus())
 
 
-def _needs(obj: PodGroup) -> Amounts:
-    """Return what the group says that it needs in all."""
+def needs(least: ResourceList) -> Amounts:
+    """Return what a group says that it needs in all; ObjectError names the field."""
     try:
-        return counted(amounts(obj.spec.min_resources))
+        return counted(amounts(least))
     except ObjectError as error:
         raise ObjectError(f"spec.minResources: {error.message}") from error
 

@@ -19,6 +19,7 @@ from scheduler.plugins.groups.sources import (
     composite,
     configmap,
     coscheduling,
+    volcano,
     workload,
 )
 from scheduler.plugins.groups.sources.source import Source
@@ -30,6 +31,7 @@ SOURCES: tuple[Source, ...] = (
     *workload.SOURCES,
     composite.SOURCE,
     appgroup.SOURCE,
+    volcano.SOURCE,
 )
 # Kubernetes' own, of which one may be in another.
 NESTED: dict[str, workload.WorkloadGroups] = {
@@ -59,9 +61,11 @@ def _claimed(pod: Pod) -> str:
     if name:
         return f"{meta.namespace}/{name}"
     group = pod.spec.scheduling_group
-    if group is None or not group.pod_group_name:
-        return ""
-    return f"{workload.PREFIX}{meta.namespace}/{group.pod_group_name}"
+    if group is not None and group.pod_group_name:
+        return f"{workload.PREFIX}{meta.namespace}/{group.pod_group_name}"
+    if meta.annotations.volcano_group:
+        return f"{volcano.PREFIX}{meta.namespace}/{meta.annotations.volcano_group}"
+    return ""
 
 
 def moved(pod: Pod, name: str) -> Pod:
@@ -71,8 +75,11 @@ def moved(pod: Pod, name: str) -> Pod:
     labels |= {key: name for key in naming if key in labels}
     if group is not None:
         group = replace(group, pod_group_name=name)
-    meta, spec = replace(pod.metadata, labels=labels), replace(pod.spec, scheduling_group=group)
-    return replace(pod, metadata=meta, spec=spec)
+    annotations = pod.metadata.annotations
+    if annotations.volcano_group:
+        annotations = replace(annotations, volcano_group=name)
+    meta = replace(pod.metadata, labels=labels, annotations=annotations)
+    return replace(pod, metadata=meta, spec=replace(pod.spec, scheduling_group=group))
 
 
 def dispute(pod: Pod) -> str:
@@ -82,22 +89,22 @@ def dispute(pod: Pod) -> str:
     """
     labels, group = pod.metadata.labels, pod.spec.scheduling_group
     one, other = labels.get(configmap.LABEL), labels.get(coscheduling.LABEL)
-    if group is None and (not one or not other or one == other):
+    of_volcano = pod.metadata.annotations.volcano_group
+    if group is None and not of_volcano and (not one or not other or one == other):
         return ""  # asked of every member again and again
     claims = {
         f"label {label}": labels[label]
         for label in (configmap.LABEL, coscheduling.LABEL)
         if labels.get(label)
     }
-    by_label = set(claims.values())
+    groups = len(set(claims.values()))
     if group is not None and group.pod_group_name:
         claims["spec.schedulingGroup"] = group.pod_group_name
-        is_disputed = bool(by_label)
-    else:
-        is_disputed = len(by_label) > 1
-    if not is_disputed:
-        return ""
-    return " and ".join(f"{how} ({name})" for how, name in claims.items())
+        groups += 1
+    if of_volcano:
+        claims[f"annotation {volcano.ANNOTATION}"] = of_volcano
+        groups += 1
+    return " and ".join(f"{how} ({name})" for how, name in claims.items()) if groups > 1 else ""
 
 
 def also_claimed(pod: Pod) -> str:
@@ -165,4 +172,6 @@ def missing(key: str) -> str:
         return f"no CompositePodGroup describes the group {title(key)}, which others are in"
     if key.startswith(workload.PREFIX):
         return f"no PodGroup of scheduling.k8s.io describes the group {title(key)}"
+    if key.startswith(volcano.PREFIX):
+        return f"no PodGroup of {volcano.SOURCE.api_version} describes the group {title(key)}"
     return f"no ConfigMap or PodGroup describes the group {title(key)}"

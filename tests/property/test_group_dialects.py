@@ -1,0 +1,119 @@
+"""One group, told in two dialects, is one answer: what others' objects ask for is what ours ask for.
+
+Random small clusters go through `simulate` twice, the group once in the other dialect and once in our words (a
+PodGroup of coscheduling with annotations, or a ConfigMap). Everybody goes to the same node or waits, the same pods
+are evicted, and the same is proven of it.
+"""
+
+from __future__ import annotations
+
+import json
+from random import Random
+from typing import Any
+
+import pytest
+
+from tests.unit.plugins import groupsworld
+from tests.unit.plugins.volcanoworld import GROUP_NAME, TASK, member, pod_group
+from tests.unit.whatif.asking import place
+
+Manifest = dict[str, Any]
+CASES = 25
+BATCHES = 6
+
+
+def answer(*objects: Manifest) -> dict[str, Any]:
+    """Return what comes of a simulation, apart from words."""
+    done = place(*objects)
+    (told,) = (one for one in done.groups if one.name == "g")
+    return {
+        "pods": {one.name: one.node or one.result.value for one in done.pods},
+        "status": told.status,
+        "victims": sorted(one["name"] for one in told.victims),
+        "objective": told.objective,
+        "optimal": told.optimal,
+        "size": told.size,
+        "conflict": told.conflict,
+    }
+
+
+def cluster(random: Random) -> list[Manifest]:
+    """Return a tree of racks and nodes, and pods of less importance on them."""
+    racks = {
+        f"r{rack}": {f"n{rack}{at}": random.randint(1, 4) for at in range(random.randint(1, 3))}
+        for rack in range(random.randint(1, 3))
+    }
+    found = groupsworld.tree(racks)
+    for name, cpus in groupsworld.leaves(racks):
+        if random.random() < 0.4:
+            cpu = str(random.randint(1, cpus))
+            found.append(groupsworld.member(f"old-{name}", on=name, cpu=cpu))
+    return found
+
+
+def in_our_words(
+    name: str, least: int, annotations: dict[str, str], spec: dict[str, Any]
+) -> Manifest:
+    """Return a PodGroup of coscheduling."""
+    return {
+        "apiVersion": "scheduling.x-k8s.io/v1alpha1",
+        "kind": "PodGroup",
+        "metadata": {"name": name, "namespace": "default", "annotations": annotations},
+        "spec": {"minMember": least, **spec},
+    }
+
+
+def renamed(pods: list[Manifest]) -> list[Manifest]:
+    """Return pods of Volcano's group that name one of coscheduling."""
+    found = []
+    for one in pods:
+        meta = {key: value for key, value in one["metadata"].items() if key != "annotations"}
+        labels = {
+            **meta.get("labels", {}),
+            "scheduling.x-k8s.io/pod-group": one["metadata"]["annotations"][GROUP_NAME],
+        }
+        found.append({**one, "metadata": {**meta, "labels": labels}})
+    return found
+
+
+@pytest.mark.parametrize("batch", range(BATCHES))
+def test_a_pod_group_of_volcano_is_as_one_of_coscheduling(batch: int):
+    """Minimum, tasks with numbers, needs, rules in annotations, priorities and victims."""
+    random = Random(f"volcano {batch}")
+    placed = 0
+    for _ in range(CASES):
+        world = cluster(random)
+        tasks = {task: random.randint(0, 2) for task in ("a", "b") if random.random() < 0.6}
+        least = random.randint(1, 5)
+        priority = random.choice((0, 5))
+        pods = [
+            member(
+                f"g-{at}",
+                "g",
+                random.choice(("a", "b", "")),
+                cpu=str(random.randint(1, 2)),
+                priority=priority,
+            )
+            for at in range(random.randint(1, 6))
+        ]
+        rules = {"rack": {"type": random.choice(("pack", "spread"))}}
+        annotations = {"sakkara.group/constraints": json.dumps(rules)}
+        needs = (
+            {"minResources": {"cpu": str(random.randint(1, 9))}} if random.random() < 0.3 else {}
+        )
+        binding = {task: number for task, number in tasks.items() if number}
+        ours = dict(annotations)
+        if binding and least >= sum(binding.values()):
+            classes = {task: {"min": number} for task, number in binding.items()}
+            ours |= {
+                "sakkara.group/classes": json.dumps(classes),
+                "sakkara.group/class-label": TASK,
+            }
+        theirs = pod_group("g", least, annotations=annotations, minTaskMember=tasks, **needs)
+
+        got = answer(*world, theirs, *pods)
+        wanted = answer(*world, in_our_words("g", least, ours, needs), *renamed(pods))
+
+        assert wanted == got
+        placed += got["status"] == "Bound"
+    assert 0 < placed < CASES, "all cases are alike"

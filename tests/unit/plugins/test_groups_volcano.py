@@ -1,0 +1,278 @@
+"""Volcano's PodGroups: what is read of them, what is refused by name, what is told, who belongs to them."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+
+from scheduler.base.errors import ObjectError
+from scheduler.framework.calls import ApiCall
+from scheduler.framework.groups import GroupEvent, Stage
+from scheduler.objects.volcano import VolcanoPodGroup
+from scheduler.plugins.groups.announcing import News, announce
+from scheduler.plugins.groups.classes import ClassSpec
+from scheduler.plugins.groups.life import Record
+from scheduler.plugins.groups.sources import volcano
+from scheduler.plugins.groups.sources.registry import group_of, moved
+from scheduler.state.podindex import place as record_of
+from scheduler.state.shapes import Shapes
+from tests.unit.plugins.groupsworld import group, tree
+from tests.unit.plugins.volcanoworld import TASK, member, members, pod_group
+from tests.unit.whatif.asking import place, results, snapshot
+
+ONE_RACK = {"r": {"a": 2, "b": 2}}
+
+
+def read(**spec):
+    """Read a PodGroup of this spec."""
+    raw = {"metadata": {"name": "g", "namespace": "ns"}, "spec": spec}
+    return volcano.SOURCE.read(msgspec.convert(raw, VolcanoPodGroup))
+
+
+def report(simulation, name="g"):
+    """Return what is said of a group."""
+    (found,) = (one for one in simulation.groups if one.name == name)
+    return found
+
+
+def messages(simulation):
+    """Return what is said of the pods, each text once."""
+    return {one.message for one in simulation.pods}
+
+
+def test_a_group_is_its_minimum_and_its_tasks():
+    """Tasks with a number are classes by the label that Volcano sets; the priority is the pods'."""
+    spec = read(minMember=5, minTaskMember={"ps": 1, "worker": 4, "log": 0})
+
+    assert ("ns/g", 5, None, True) == (spec.key, spec.size, spec.priority, spec.is_minimum)
+    assert (ClassSpec("ps", 1), ClassSpec("worker", 4)) == spec.classes.classes
+    assert TASK == spec.classes.label
+    assert not spec.is_ours
+
+
+def test_a_minimum_below_the_tasks_stands_alone():
+    """Volcano: a job of open size starts with any of its pods."""
+    assert read(minMember=3, minTaskMember={"ps": 1, "worker": 4}).classes is None
+
+
+def test_a_group_without_a_minimum_is_any_one_of_its_pods():
+    """As in Volcano, which starts what asks for none."""
+    assert 1 == read().size
+
+
+@pytest.mark.parametrize(
+    ("spec", "says"),
+    [
+        ({"minMember": -1}, r"spec\.minMember: -1 is not between"),
+        ({"minMember": 10_001}, r"spec\.minMember: 10001 is not between"),
+        ({"minTaskMember": {"ps": -1}}, r"spec\.minTaskMember\[ps\]: -1 is not between"),
+        (
+            {"minMember": 9, "minTaskMember": {f"t{at}": 1 for at in range(9)}},
+            r"spec\.minTaskMember: 9 tasks are more than 8",
+        ),
+        ({"minResources": {"cpu": "many"}}, r"spec\.minResources: .*many"),
+        ({"queue": "research"}, r"spec\.queue: 'research' is refused"),
+        ({"subGroupPolicy": [{"name": "s"}]}, r"spec\.subGroupPolicy is refused"),
+        ({"topologyAffinity": {"podGroupAntiAffinity": {}}}, r"spec\.topologyAffinity is refused"),
+        ({"preemptable": False}, r"spec\.preemptable: false is refused"),
+    ],
+)
+def test_what_is_wrong_or_not_placed_exactly_is_named(spec, says):
+    """The group is held with the field."""
+    with pytest.raises(ObjectError, match=says):
+        read(**spec)
+
+
+def test_tasks_and_classes_of_an_annotation_exclude_each_other():
+    """Nobody could say which of them counts."""
+    raw = {
+        "metadata": {"annotations": {"sakkara.group/classes": '{"ps": {}}'}},
+        "spec": {"minMember": 1, "minTaskMember": {"ps": 1}},
+    }
+    with pytest.raises(ObjectError, match=r"sakkara\.group/classes exclude each other"):
+        volcano.SOURCE.read(msgspec.convert(raw, VolcanoPodGroup))
+
+
+def test_a_gang_is_placed_whole_or_waits():
+    """Four pods of one CPU fit on two nodes of two; five do not, and none of them is placed."""
+    done = place(*tree(ONE_RACK), pod_group("g", 4), *members("g", 4))
+    assert 4 == done.summary.scheduled
+    assert "PodGroup.scheduling.volcano.sh" == report(done).source
+    assert report(done).optimal
+
+    held = place(*tree(ONE_RACK), pod_group("g", 5), *members("g", 5))
+    assert 0 == held.summary.scheduled
+    assert "does not fit" in report(held).message
+
+
+def test_members_beyond_the_minimum_are_placed_where_there_is_room():
+    """Four of six."""
+    done = place(*tree(ONE_RACK), pod_group("g", 3), *members("g", 6))
+    assert 4 == done.summary.scheduled
+
+
+def test_each_task_has_its_number():
+    """There is room for four: one ps and three workers do, four workers and no ps never."""
+    spec = {"minTaskMember": {"ps": 1, "worker": 3}}
+    workers = members("g", 4, "worker")
+    waits = place(*tree(ONE_RACK), pod_group("g", 4, **spec), *workers)
+    assert 0 == waits.summary.scheduled
+    assert any("its class ps has 0 members" in one for one in messages(waits))
+
+    done = place(*tree(ONE_RACK), pod_group("g", 4, **spec), *workers, *members("g", 1, "ps"))
+    placed = [name for name, node in results(done).items() if node in ("a", "b")]
+    assert 4 == len(placed)
+    assert "gps-0" in placed
+
+
+def test_a_group_that_nobody_describes_is_awaited():
+    """The pods say whose they are."""
+    held = place(*tree(ONE_RACK), *members("g", 2))
+    text = "no PodGroup of scheduling.volcano.sh/v1beta1 describes the group default/g"
+    assert {text} == messages(held)
+
+
+def test_groups_of_equal_names_in_two_dialects_do_not_meet():
+    """Each has its own members."""
+    labelled = member("own-0", "g")
+    labelled["metadata"] |= {"annotations": {}, "labels": {"sakkara.group.name": "g"}}
+    done = place(*tree(ONE_RACK), pod_group("g", 3), group("g", 1), *members("g", 3), labelled)
+    assert 4 == done.summary.scheduled
+    assert {"ConfigMap", "PodGroup.scheduling.volcano.sh"} == {one.source for one in done.groups}
+
+
+def test_a_pod_that_two_claim_is_held_with_both_named():
+    """Also under one name: these are two objects."""
+    torn = member("torn", "g")
+    torn["metadata"]["labels"] = {"sakkara.group.name": "g"}
+    held = place(*tree(ONE_RACK), pod_group("g", 1), group("g", 1), torn)
+    (text,) = messages(held)
+    assert "label sakkara.group.name (g) and annotation scheduling.k8s.io/group-name (g)" in text
+
+
+def test_a_priority_class_counts_where_the_pods_name_it():
+    """Nobody admits what a PodGroup says."""
+    named = members("g", 2, priorityClassName="high")
+    done = place(*tree(ONE_RACK), high_class(), pod_group("g", 2, priorityClassName="high"), *named)
+    assert 2 == done.summary.scheduled
+
+    held = place(*tree(ONE_RACK), pod_group("g", 2, priorityClassName="high"), *members("g", 2))
+    assert 0 == held.summary.scheduled
+    assert any("priorityClassName is 'high', that of g-0 ''" in one for one in messages(held))
+
+
+def high_class():
+    """Return a PriorityClass."""
+    return {
+        "apiVersion": "scheduling.k8s.io/v1",
+        "kind": "PriorityClass",
+        "metadata": {"name": "high"},
+        "value": 0,
+    }
+
+
+def test_resources_that_members_ask_for_need_not_be_free_before_victims_go():
+    """The group's own sum is no more than its pods'; what goes beyond them has to be free."""
+    old = member("old", "", cpu="4", nodeName="a")
+    old["metadata"]["annotations"] = {}
+    cluster = tree({"r": {"a": 4}})
+    spec = {"minResources": {"cpu": "4"}}
+    done = place(*cluster, old, pod_group("g", 2, **spec), *members("g", 2, cpu="2", priority=9))
+    assert ["old"] == [one["name"] for one in report(done).victims]
+
+    more = {"minResources": {"cpu": "5"}}
+    held = place(*cluster, pod_group("g", 2, **more), *members("g", 2, cpu="2"))
+    assert "it needs 5000 of cpu in all, 4000 are free" in report(held).message
+
+
+def test_a_member_can_be_moved_to_another_group():
+    """For questions about more groups of a kind."""
+    (waiting,) = snapshot(member("p", "g")).unbound
+    assert "volcano:default/g" == group_of(waiting)
+    assert "volcano:default/other" == group_of(moved(waiting, "other"))
+
+
+# What is told
+
+NOW = 1_700_000_000.0
+
+
+def described(**status):
+    """Return a PodGroup with a status."""
+    raw = {
+        "metadata": {"name": "g", "namespace": "ns", "uid": "u", "resourceVersion": "1"},
+        "spec": {"minMember": 2},
+        "status": status,
+    }
+    return msgspec.convert(raw, VolcanoPodGroup)
+
+
+def told(obj, stage, *, message="", standing=()):
+    """Return the status that is written, and the reasons of events."""
+    record = Record(message=message, reporter="trellis")
+    said = announce(volcano.KIND, obj, News(stage, record, standing, 2, NOW))
+    calls = [one for one in said if isinstance(one, ApiCall)]
+    events = [one.reason for one in said if isinstance(one, GroupEvent)]
+    return [one.body["status"] for one in calls], events, [one.path for one in calls]
+
+
+def test_a_group_that_waits_says_why_in_volcanos_words():
+    """Phase Pending, and the condition Unschedulable; written to the object, as there is no subresource."""
+    ((status,), events, paths) = told(described(), Stage.REFUSED, message="no room")
+
+    assert "Pending" == status["phase"]
+    (condition,) = status["conditions"]
+    assert {"type": "Unschedulable", "status": "True", "reason": "NotEnoughResources"}.items() <= (
+        condition.items()
+    )
+    assert "no room" == condition["message"]
+    assert ["FailedScheduling"] == events
+    assert ["/apis/scheduling.volcano.sh/v1beta1/namespaces/ns/podgroups/g"] == paths
+
+
+def test_what_is_told_is_not_told_again():
+    """Whatever the time: only news are written; conditions of others stay."""
+    ((first,), _, _) = told(described(phase="Inqueue"), Stage.REFUSED, message="no room")
+    assert "phase" not in first
+    known = described(
+        phase="Inqueue", conditions=[{"type": "Their", "status": "True"}, *first["conditions"]]
+    )
+    assert [] == told(known, Stage.REFUSED, message="no room")[0]
+    ((other,), _, _) = told(known, Stage.REFUSED, message="less room")
+    assert ["Their", "Unschedulable"] == [one["type"] for one in other["conditions"]]
+
+
+def standing(*phases):
+    """Return bound members in these phases."""
+    found = []
+    for at, phase in enumerate(phases):
+        one = {**member(f"g-{at}", "g", nodeName="a"), "status": {"phase": phase}}
+        (pod,) = snapshot(one).bound
+        found.append(record_of(pod, Shapes().of(pod), f"n{at}"))
+    return found
+
+
+def test_a_bound_group_runs():
+    """Phase Running, the condition Scheduled, no longer Unschedulable; the count when all run."""
+    waited = described(conditions=[{"type": "Unschedulable", "status": "True"}])
+    ((status,), events, _) = told(waited, Stage.BOUND, standing=standing("Pending", "Pending"))
+    found = {one["type"]: one["status"] for one in status["conditions"]}
+    assert ("Running", 0) == (status["phase"], status.get("running", 0))
+    assert {"Unschedulable": "False", "Scheduled": "True"} == found
+    assert ["Scheduled"] == events
+
+    known = described(phase="Running", conditions=status["conditions"])
+    assert [] == told(known, Stage.CHANGED, standing=standing("Running", "Pending"))[0]
+    ((more,), again, _) = told(known, Stage.CHANGED, standing=standing("Running", "Running"))
+    assert {"running": 2} == more
+    assert [] == again
+
+
+def test_a_group_that_lost_a_member_is_unknown():
+    """Volcano's word for a group of which some run and others find no place; it counts as once placed."""
+    lost = described(phase="Running")
+    ((status,), _, _) = told(lost, Stage.REFUSED, message="m", standing=standing("Running"))
+
+    assert "Unknown" == status["phase"]
+    assert volcano.SOURCE.was_placed(described(phase="Unknown"))
+    assert not volcano.SOURCE.was_placed(described(phase="Inqueue"))
