@@ -18,6 +18,7 @@ from scheduler.cli.printing import Column, show, show_document
 from scheduler.engine.attempt.choose import Ties
 from scheduler.objects.kinds import (
     BY_KIND,
+    HYPER_NODE,
     KUEUE_TOPOLOGIES,
     NODE,
     POD,
@@ -31,7 +32,7 @@ from scheduler.whatif.report import Table
 from scheduler.whatif.snapshot import Snapshot, SnapshotReader
 from scheduler.whatif.tree import NamedTree, Unit, Way, levels_of, named_trees, tree, ways
 
-_OF_TREES = (BY_KIND["NetworkTopology"], TOPOLOGY_CONFIG_MAP, *KUEUE_TOPOLOGIES)
+_OF_TREES = (BY_KIND["NetworkTopology"], TOPOLOGY_CONFIG_MAP, *KUEUE_TOPOLOGIES, HYPER_NODE)
 
 
 def topology(flags: TopologyFlags) -> int:
@@ -72,7 +73,7 @@ def _show_tree(world: Snapshot, flags: TopologyFlags) -> int:
     if name and name not in trees:
         there = ", ".join(trees) or "none"
         raise InputError(
-            f"no topology ConfigMap and no Topology of Kueue makes a tree of this name: {name}; "
+            f"no topology ConfigMap, Topology of Kueue or HyperNodes make a tree of this name: {name}; "
             f"there are: {there}",
             where="--tree",
         )

@@ -30,7 +30,7 @@ from scheduler.objects.storage import (
     StorageClass,
     VolumeAttachment,
 )
-from scheduler.objects.volcano import VolcanoPodGroup
+from scheduler.objects.volcano import HyperNode, VolcanoPodGroup
 from scheduler.objects.watchermetrics import WatcherMetrics
 from scheduler.objects.workloads import (
     Namespace,
@@ -126,6 +126,7 @@ VOLCANO_GROUP = Kind(
     "VolcanoPodGroup", "scheduling.volcano.sh", "v1beta1", "podgroups", VolcanoPodGroup,
     required=False, served_as="PodGroup",
 )  # fmt: skip
+HYPER_NODE = _optional("topology.volcano.sh", "v1alpha1", "hypernodes", HyperNode, namespaced=False)
 KUEUE_TOPOLOGIES = _versions(
     "kueue.x-k8s.io", ("v1beta2", "v1beta1", "v1alpha1"), "topologies", KueueTopology, "Topology",
     name="KueueTopology", namespaced=False,
@@ -171,6 +172,7 @@ WATCHED: tuple[Kind, ...] = (
     *WORKLOAD_GROUPS,
     COMPOSITE_GROUP,
     VOLCANO_GROUP,
+    HYPER_NODE,
     *KUEUE_TOPOLOGIES,
     _optional("appgroup.diktyo.x-k8s.io", "v1alpha1", "appgroups", AppGroup),
     _optional("networktopology.diktyo.x-k8s.io", "v1alpha1", "networktopologies", NetworkTopology),

@@ -1,14 +1,15 @@
-"""Volcano's PodGroup (scheduling.volcano.sh/v1beta1): the fields that say how its pods are to be placed.
+"""Volcano's PodGroup (scheduling.volcano.sh/v1beta1) and HyperNode (topology.volcano.sh/v1alpha1).
 
-Plain fields and look-ups; what they ask for is worked out in scheduler.plugins.groups.sources.volcano. The
-fields that are only looked at to be refused are kept as they come.
+The fields that say how pods are to be placed, and which nodes are near one another; plain fields and look-ups.
+What they ask for is worked out in scheduler.plugins.groups: `sources.volcano`, `hypernodes`. The fields that are
+only looked at to be refused are kept as they come.
 """
 
 from typing import Any
 
 import msgspec
 
-from scheduler.objects.meta import AnnotatedMeta, Int32, Object
+from scheduler.objects.meta import AnnotatedMeta, Int32, LabelSelector, Object, ObjectMeta
 
 
 class VolcanoTopologySpec(Object, frozen=True):
@@ -62,3 +63,45 @@ class VolcanoPodGroup(Object, frozen=True):
     def condition(self, kind: str) -> VolcanoCondition | None:
         """Return the condition of type `kind`, or None."""
         return next((one for one in self.status.conditions if one.type == kind), None)
+
+
+class ExactMatch(Object, frozen=True):
+    """A member by its name."""
+
+    name: str = ""
+
+
+class RegexMatch(Object, frozen=True):
+    """All members whose names have a part that matches."""
+
+    pattern: str = ""
+
+
+class HyperNodeSelector(Object, frozen=True):
+    """One of the three is set; labels are those of nodes."""
+
+    exact_match: ExactMatch | None = None
+    regex_match: RegexMatch | None = None
+    label_match: LabelSelector | None = None
+
+
+class HyperNodeMember(Object, frozen=True):
+    """Nodes, or HyperNodes, that belong to a HyperNode: `type` is Node or HyperNode."""
+
+    type: str = ""
+    selector: HyperNodeSelector = HyperNodeSelector()
+
+
+class HyperNodeSpec(Object, frozen=True):
+    """The lower the tier, the nearer its members are to one another; early versions wrote it as a text."""
+
+    tier: Int32 | str = 0
+    tier_name: str = ""
+    members: tuple[HyperNodeMember, ...] = ()
+
+
+class HyperNode(Object, frozen=True):
+    """A HyperNode of Volcano; it belongs to no namespace."""
+
+    metadata: ObjectMeta = ObjectMeta()
+    spec: HyperNodeSpec = HyperNodeSpec()

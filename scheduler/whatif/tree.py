@@ -7,6 +7,7 @@ units of everything else.
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from typing import Any, Final
 
 import msgspec
@@ -14,11 +15,13 @@ import msgspec
 from scheduler.base.errors import ObjectError
 from scheduler.framework.groups import title
 from scheduler.objects.groups import GROUP_LABEL as APP_GROUP_LABEL
+from scheduler.objects.kinds import HYPER_NODE
 from scheduler.objects.network import NetworkTopology
 from scheduler.objects.node import Node
 from scheduler.objects.pod import Pod
+from scheduler.plugins.groups import hypernodes
 from scheduler.plugins.groups.sources.registry import group_of
-from scheduler.plugins.groups.topology import PRESETS, from_config_map
+from scheduler.plugins.groups.topology import PRESETS, Topology, from_config_map
 from scheduler.plugins.groups.trees import CONFIG_MAP, KINDS, KUEUE_KINDS
 from scheduler.state.resources import amounts, is_extended, pod_requests
 from scheduler.whatif.snapshot import Snapshot
@@ -77,8 +80,16 @@ class NamedTree(msgspec.Struct, frozen=True, rename="camel"):
 
 
 def named_trees(snapshot: Snapshot) -> list[NamedTree]:
-    """Return the trees of topology ConfigMaps that can be read, and of Kueue's Topologies, by name."""
+    """Return the trees of topology ConfigMaps and HyperNodes that can be read, and of Kueue's Topologies, by name."""
     found: dict[str, NamedTree] = {}
+    hyper_nodes = {
+        obj.metadata.name: obj for kind, obj in snapshot.objects if kind == HYPER_NODE.kind
+    }
+    if hyper_nodes:
+        labels = {node.metadata.name: node.metadata.labels for node in snapshot.nodes}
+        with suppress(ObjectError):
+            made = hypernodes.HyperNodes().tree(hyper_nodes, labels)
+            found[made.name] = _named_tree(made)
     for kind, obj in sorted(snapshot.objects, key=_in_order):
         meta = obj.metadata
         if kind == CONFIG_MAP:
@@ -86,7 +97,7 @@ def named_trees(snapshot: Snapshot) -> list[NamedTree]:
                 made = from_config_map(obj.data or {}, f"ConfigMap {meta.namespace}/{meta.name}")
             except ObjectError:
                 continue
-            named = NamedTree(made.name, made.source, made.levels[:-1], dict(made.paths))
+            named = _named_tree(made)
         elif kind in KUEUE_KINDS:
             path = {
                 node.metadata.name: tuple(node.metadata.labels[one] for one in obj.labels)
@@ -98,6 +109,10 @@ def named_trees(snapshot: Snapshot) -> list[NamedTree]:
             continue
         found.setdefault(named.name, named)
     return [found[name] for name in sorted(found)]
+
+
+def _named_tree(made: Topology) -> NamedTree:
+    return NamedTree(made.name, made.source, made.levels[:-1], dict(made.paths))
 
 
 def _in_order(one: tuple[str, Any]) -> tuple[int, str]:

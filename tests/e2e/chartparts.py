@@ -130,11 +130,7 @@ async def kueue(server: Server) -> None:
         labels = {one["nodeLabel"]: name for one in topology["spec"]["levels"]}
         await server.patch(f"/api/v1/nodes/{name}", {"metadata": {"labels": labels}})
 
-    def is_served(found: Json) -> bool:
-        told = found.get("status", {}).get("conditions", ())
-        return any(("Established", "True") == (one["type"], one["status"]) for one in told)
-
-    await server.until(f"{DEFINITIONS}/{definition['metadata']['name']}", is_served)
+    await server.until(f"{DEFINITIONS}/{definition['metadata']['name']}", _is_served)
     await server.until("/apis/kueue.x-k8s.io/v1beta1", lambda found: found["resources"])
     await server.post("/apis/kueue.x-k8s.io/v1beta1/topologies", topology)
     await server.post(MAPS, group)
@@ -147,17 +143,34 @@ async def kueue(server: Server) -> None:
     await server.until(f"{PODS}/together-0", lambda found: found["spec"].get("nodeName"))
 
 
+def _is_served(definition: Json) -> bool:
+    told = definition.get("status", {}).get("conditions") or ()
+    return any(("Established", "True") == (one["type"], one["status"]) for one in told)
+
+
 async def volcano(server: Server) -> None:
     """A gang in Volcano's words; Volcano's kinds come after the daemon."""
     text = (EXAMPLES / "volcano" / "definitions.yaml").read_text()
     for definition in yaml.safe_load_all(text):
         await server.post(DEFINITIONS, definition)
+        await server.until(f"{DEFINITIONS}/{definition['metadata']['name']}", _is_served)
     path = "/apis/scheduling.volcano.sh/v1beta1"
     await server.until(path, lambda found: found["resources"])
     meta = {"name": "of-volcano", "namespace": "default"}
     group = {"apiVersion": path.removeprefix("/apis/"), "kind": "PodGroup", "metadata": meta}
     path += "/namespaces/default/podgroups"
-    await server.post(path, {**group, "spec": {"minMember": 1}})
+    above = {"type": "Node", "selector": {"regexMatch": {"pattern": "^node-"}}}
+    switch = {
+        "apiVersion": "topology.volcano.sh/v1alpha1",
+        "kind": "HyperNode",
+        "metadata": {"name": "switch"},
+        "spec": {"tier": 1, "members": [above]},
+    }
+    switches = "/apis/topology.volcano.sh/v1alpha1"
+    await server.until(switches, lambda found: found["resources"])
+    await server.post(f"{switches}/hypernodes", switch)
+    near = {"mode": "hard", "highestTierAllowed": 1}
+    await server.post(path, {**group, "spec": {"minMember": 1, "networkTopology": near}})
     container = {"name": "c", "image": "pause:3", "resources": {"requests": {"cpu": "10m"}}}
     named = {"name": "volcano-0", "annotations": {"scheduling.k8s.io/group-name": "of-volcano"}}
     spec = {"schedulerName": "trellis", "containers": [container]}

@@ -63,6 +63,7 @@ AGENTS = [
     "agents.netperf.keySecret.name=key",
 ]
 MEASURED = ["rbac.configMaps[0].namespace=default", "rbac.configMaps[0].name=latencies"]
+VOLCANO = ["rbac.groups.volcano=true"]
 SECRET = ["rbac.secrets[0].namespace=default", f"rbac.secrets[0].name={TOKEN_SECRET}"]
 
 
@@ -77,14 +78,15 @@ class Part(NamedTuple):
 PARTS = {
     "plain": Part([], [plain]),
     "network": Part(MEASURED, [network, measured]),
-    "sakkara": Part(["rbac.groups.volcano=true"], [sakkara, pod_groups, kueue, volcano]),
+    "sakkara": Part(VOLCANO, [sakkara, pod_groups, kueue, volcano]),
     "numa": Part([], [numa]),
     "load": Part(["agents.load.enabled=true"], [metrics_come_and_go, load, load_agent]),
     "all": Part(
-        [*AGENTS, *MEASURED], [network, measured, sakkara, pod_groups, kueue, numa, bandwidth_agent]
+        [*AGENTS, *MEASURED, *VOLCANO],
+        [network, measured, sakkara, pod_groups, kueue, volcano, numa, bandwidth_agent],
     ),
     "own": Part(
-        [*SECRET, *MEASURED],
+        [*SECRET, *MEASURED, *VOLCANO],
         [
             provided,
             network,
@@ -93,6 +95,7 @@ PARTS = {
             sakkara,
             pod_groups,
             kueue,
+            volcano,
             numa,
             metrics_come_and_go,
         ],

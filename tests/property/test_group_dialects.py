@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from tests.unit.plugins import groupsworld
-from tests.unit.plugins.volcanoworld import GROUP_NAME, TASK, member, pod_group
+from tests.unit.plugins.volcanoworld import GROUP_NAME, TASK, hyper_node, member, pod_group
 from tests.unit.whatif.asking import place
 
 Manifest = dict[str, Any]
@@ -114,6 +114,52 @@ def test_a_pod_group_of_volcano_is_as_one_of_coscheduling(batch: int):
         got = answer(*world, theirs, *pods)
         wanted = answer(*world, in_our_words("g", least, ours, needs), *renamed(pods))
 
+        assert wanted == got
+        placed += got["status"] == "Bound"
+    assert 0 < placed < CASES, "all cases are alike"
+
+
+def of_tree(world: list[Manifest], random: Random) -> list[Manifest]:
+    """Return a world with HyperNodes in place of its tree: racks are tier 1, all of them are below one of tier 2."""
+    (described,) = (one for one in world if "sakkara.topology" in one["metadata"].get("labels", {}))
+    racks = json.loads(described["data"]["tree"])
+    found = [one for one in world if one is not described]
+    for rack, below in racks.items():
+        pattern = "|".join(f"^{name}$" for name in below)
+        by_name = [{"type": "Node", "selector": {"exactMatch": {"name": name}}} for name in below]
+        by_pattern = [{"type": "Node", "selector": {"regexMatch": {"pattern": pattern}}}]
+        found.append(hyper_node(rack, 1, *random.choice((by_name, by_pattern))))
+    inner = [{"type": "HyperNode", "selector": {"exactMatch": {"name": rack}}} for rack in racks]
+    return [*found, hyper_node("all", 2, *inner)]
+
+
+@pytest.mark.parametrize("batch", range(BATCHES))
+def test_hypernodes_are_as_a_tree_in_a_config_map(batch: int):
+    """Hard up to a tier, soft; as rules for racks below one root."""
+    random = Random(f"hypernodes {batch}")
+    placed = 0
+    for _ in range(CASES):
+        world = cluster(random)
+        least, count = random.randint(1, 5), random.randint(1, 6)
+        priority = random.choice((0, 5))
+        pods = [member(f"g-{at}", "g", priority=priority) for at in range(count)]
+        near, rules = random.choice(
+            (
+                ({"mode": "hard", "highestTierAllowed": 1}, {"rack": {"hard": True}}),
+                ({"mode": "hard", "highestTierAllowed": 2}, {}),
+                ({"mode": "hard", "highestTierAllowed": 3}, {}),
+                ({"mode": "soft"}, {}),
+            )
+        )
+        theirs = pod_group("g", least, networkTopology=near)
+        annotations = {"sakkara.group/constraints": json.dumps(rules)}
+
+        got = answer(*of_tree(world, random), theirs, *pods)
+        wanted = answer(*world, in_our_words("g", least, annotations, {}), *renamed(pods))
+
+        # The one unit above all costs what the root costs, which is nothing to choose from.
+        for one in (got, wanted):
+            del one["objective"], one["conflict"]
         assert wanted == got
         placed += got["status"] == "Bound"
     assert 0 < placed < CASES, "all cases are alike"

@@ -20,8 +20,14 @@ from tests.real.test_group_life import token_of
 pytestmark = [pytest.mark.real, pytest.mark.timeout(600), pytest.mark.allow_blocking("files")]
 Json = dict[str, Any]
 EXAMPLES = Path(__file__).parents[2] / "docs" / "examples" / "workloads"
+VOLCANO = "../volcano"
 CORE = "/api/v1/namespaces/default"
 ZONE = "topology.kubernetes.io/zone"
+PATHS = {
+    "ConfigMap": f"{CORE}/configmaps",
+    "PodGroup": "/apis/scheduling.volcano.sh/v1beta1/namespaces/default/podgroups",
+    "HyperNode": "/apis/topology.volcano.sh/v1alpha1/hypernodes",
+}
 GROUP_KEY = "leaderworkerset.sigs.k8s.io/group-key"
 GROUPS = {"preEnqueue": {"enabled": [{"name": "ClusterTopologyPlacementGroup"}]}}
 PROFILES = [{"schedulerName": "trellis", "plugins": GROUPS}]
@@ -69,8 +75,8 @@ class Cluster:
     async def apply_all(self, objects: list[Json]) -> None:
         """Make the pods of these objects, and the groups among them."""
         for one in objects:
-            if one["kind"] == "ConfigMap":
-                await self.api.expect("POST", f"{CORE}/configmaps", one)
+            if one["kind"] in PATHS:
+                await self.api.expect("POST", PATHS[one["kind"]], one)
                 continue
             for pod in pods_of(one):
                 # Nobody keeps these nodes ready.
@@ -99,7 +105,8 @@ class Cluster:
 
         async def is_said() -> bool:
             found = await self.api.expect("GET", f"{CORE}/pods/{name}")
-            return any(text in one.get("message", "") for one in found["status"]["conditions"])
+            told = found["status"].get("conditions", ())
+            return any(text in one.get("message", "") for one in told)
 
         await until(is_said, f"{name} says {text}")
 
@@ -159,6 +166,47 @@ async def test_a_group_in_a_tree_that_kueue_describes(server: Reachable):
 
     assert 1 == len({zone(pod) for pod in placed.values()})
     assert all(place(pod) for pod in placed.values())
+
+
+async def test_a_gang_below_one_switch_of_volcano(server: Reachable):
+    """It waits for HyperNodes, which come while another daemon runs; then it is in one rack, and says so."""
+    config = {"profiles": PROFILES, "clientConnection": {"kubeconfig": str(server.kubeconfig)}}
+    *hyper_nodes, group, job = documents(f"{VOLCANO}/hypernodes.yaml")
+    definitions = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+    async with Api(server, token_of(server)) as api:
+        cluster = Cluster(api)
+        await cluster.begin()
+        for definition in documents(f"{VOLCANO}/definitions.yaml"):
+            await api.request("POST", definitions, definition)  # another test may have made it
+
+        async def is_served() -> bool:
+            codes = [
+                (await api.request("GET", PATHS[kind]))[0] for kind in ("PodGroup", "HyperNode")
+            ]
+            return [200, 200] == codes
+
+        async def phase() -> str:
+            found = await api.expect("GET", f"{PATHS['PodGroup']}/{group['metadata']['name']}")
+            return str(found.get("status", {}).get("phase"))
+
+        async def is_pending() -> bool:
+            return await phase() == "Pending"
+
+        async def is_running() -> bool:
+            return await phase() == "Running"
+
+        await until(is_served, "Volcano's kinds")
+        with Trellis().start(server, config) as running:
+            await cluster.apply_all([group, job])
+            await cluster.says("near-0", "spec.networkTopology: there is no HyperNode")
+            await until(is_pending, "the phase of a group that waits")
+            await running.kill()
+        with Trellis().start(server, config):
+            await cluster.apply_all(hyper_nodes)
+            placed = await cluster.bound(4)
+            await until(is_running, "the phase of a group that is placed")
+
+    assert 1 == len({zone(pod) for pod in placed.values()})
 
 
 async def test_workloads_of_other_controllers(server: Reachable):

@@ -17,7 +17,9 @@ LevelsFlag = Annotated[
 TreeFlag = Annotated[
     str,
     typer.Option(
-        "--tree", metavar="NAME", help="A topology ConfigMap's tree, or a Topology of Kueue."
+        "--tree",
+        metavar="NAME",
+        help="A topology ConfigMap's tree, a Topology of Kueue, or `hypernodes`.",
     ),
 ]
 NodesFlag = Annotated[bool, typer.Option("--nodes", help="Down to the nodes.")]

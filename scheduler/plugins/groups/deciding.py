@@ -26,6 +26,7 @@ from scheduler.objects.pod import Pod
 from scheduler.plugins.groups import (
     between,
     deadlines,
+    hypernodes,
     lastresort,
     mixing,
     past,
@@ -120,6 +121,7 @@ class Decider:
                 return unresolvable(sources.missing(key))
             spec, deadline = deadlines.at_time(described, room.members, room.now)
             tree = self._trees.of(spec, room.nodes)
+            spec = hypernodes.resolved(spec, tree)
             check_levels(spec, tree.levels, tree.source)
             requests = planning.requests(room.members)
         except ObjectError as error:

@@ -56,6 +56,13 @@ class Node(msgspec.Struct, frozen=True):
             yield from one.every()
 
 
+class TierRule(msgspec.Struct, frozen=True):
+    """All members in one unit of a tier up to `highest`, or of the tier that has this `name`."""
+
+    highest: int | None = None
+    name: str = ""
+
+
 class GroupSpec(msgspec.Struct, frozen=True):
     """A group, whatever described it.
 
@@ -68,8 +75,9 @@ class GroupSpec(msgspec.Struct, frozen=True):
     `is_ours` says that its members may be let go while it has never been whole. `goes_whole`: evicted
     together or not at all; with `may_shrink` those beyond the minimum may go alone. `classes` is what it
     says of its members by what they do in it. `by_network`: all nodes are alike but for what the network says of the
-    ways between them. `priority_class` is that which all members have to name. `tree` are the groups in it, if it is a
-    group of groups; `within` says
+    ways between them. `priority_class` is that which all members have to name. `tiers` is a rule for levels that
+    the tree has to be known for; with `has_strays` nodes outside of the tree are units of their own. `tree` are the
+    groups in it, if it is a group of groups; `within` says
     in which it is itself.
     """
 
@@ -91,6 +99,8 @@ class GroupSpec(msgspec.Struct, frozen=True):
     needs: Mapping[str, int] = {}
     hold_s: float = 0.0
     priority_class: str = ""
+    tiers: TierRule | None = None
+    has_strays: bool = False
     classes: ClassesSpec | None = None
     by_network: bool = False
     tree: Node | None = None

@@ -1,6 +1,6 @@
 """The trees that groups are placed in: by name or the profile's own; objects → `Topology`, or what is wrong.
 
-A group may name a tree: that of a topology ConfigMap, or a `Topology` of Kueue. One that names none is placed
+A group may name a tree: that of a topology ConfigMap, a `Topology` of Kueue, or `hypernodes`. One that names none is placed
 in the one that the argument `topology` names; without it in the tree of the first topology ConfigMap, else
 of node labels. Objects are read once per version. A ConfigMap that cannot be read leaves its last good tree in
 place; `events` says so, and which of its keys choose nothing here (nothing is guessed).
@@ -16,16 +16,16 @@ from scheduler.base.errors import ObjectError
 from scheduler.framework.groups import GroupEvent
 from scheduler.framework.handle import Handle
 from scheduler.framework.nodes import Nodes
-from scheduler.objects.kinds import KUEUE_TOPOLOGIES
+from scheduler.objects.kinds import HYPER_NODE, KUEUE_TOPOLOGIES
 from scheduler.plugins import deviceattributes
 from scheduler.plugins.deviceattributes import SLICE
-from scheduler.plugins.groups import nesting, topology
+from scheduler.plugins.groups import hypernodes, nesting, topology
 from scheduler.plugins.groups.group import GroupSpec
 from scheduler.plugins.groups.topology import Topology
 
 CONFIG_MAP = "TopologyConfigMap"
 KUEUE_KINDS = tuple(kind.kind for kind in KUEUE_TOPOLOGIES)
-KINDS = (CONFIG_MAP, *KUEUE_KINDS)
+KINDS = (CONFIG_MAP, *KUEUE_KINDS, HYPER_NODE.kind)
 MOST_KEPT = 16
 MOST_NAMED = 8  # how many trees a message names
 
@@ -53,6 +53,8 @@ class Trees:
         self._unsaid: list[tuple[str, str, Any]] = []  # reason, note, ConfigMap
         self._labelled: dict[tuple[str, ...], tuple[tuple[int, int], Topology]] = {}
         self._slices = handle.objects(SLICE)
+        self._hyper_nodes = handle.objects(HYPER_NODE.kind)
+        self._hyper_tree = hypernodes.HyperNodes()
 
     def of(self, spec: GroupSpec, nodes: Nodes) -> Topology:
         """Return the tree that a group is placed in; ObjectError when it cannot be read or is not there."""
@@ -66,6 +68,8 @@ class Trees:
             columns = {key: self._values(nodes, key) for key in keys}
             return nesting.tree(spec.tree, columns, [name for _, name in _named(nodes)])
         name = spec.topology or self._name
+        if name == hypernodes.NAME and (self._hyper_nodes or spec.tiers or spec.has_strays):
+            return self._of_hyper_nodes(nodes, with_strays=spec.has_strays)
         if name:
             return self._named(name, nodes)
         maps = self._config_maps()
@@ -99,12 +103,32 @@ class Trees:
                 )
         there = {topology.name_in(obj.data or {}) for obj in maps.values()}
         there.update(key for kind in KUEUE_KINDS for key in self._handle.objects(kind))
+        there.update((hypernodes.NAME,) if self._hyper_nodes else ())
         named = ", ".join(sorted(there)[:MOST_NAMED]) or "none"
         more = f" and {len(there) - MOST_NAMED} others" if len(there) > MOST_NAMED else ""
         raise ObjectError(
             f"no topology is called {name} (there are: {named}{more}): neither a ConfigMap with the label "
             f"sakkara.topology in the namespace {self._namespace} nor a Topology of Kueue"
         )
+
+    def _of_hyper_nodes(self, nodes: Nodes, *, with_strays: bool) -> Topology:
+        """Return the tree that HyperNodes make: the same one until one of them, or a node, changes."""
+        marked = -1 if nodes.facts_touched is None else nodes.facts_touched.mark
+        mark = (marked, self._hyper_nodes.version)
+        key = (hypernodes.NAME, str(with_strays))
+        known = self._labelled.get(key)
+        if known is not None and known[0] == mark and marked >= 0:
+            return known[1]
+        labels = {name: self._labels_of(name) for _, name in _named(nodes)}
+        made = self._hyper_tree.tree(self._hyper_nodes, labels)
+        if with_strays:
+            made = hypernodes.with_strays(made, labels)
+        self._keep(key, mark, made)
+        return made
+
+    def _labels_of(self, name: str) -> Mapping[str, str]:
+        node = self._handle.node(name)
+        return {} if node is None else node.metadata.labels
 
     def _config_maps(self) -> dict[str, Any]:
         """Return the topology ConfigMaps that count, by key."""
@@ -172,10 +196,13 @@ class Trees:
             if all(name in column for column in columns):
                 leaves.append((tuple(column[name] for column in columns), name))
         made = Topology(topology.DEFAULT_TREE, source, levels, tuple(sorted(leaves)))
+        self._keep(tree, mark, made)
+        return made
+
+    def _keep(self, tree: tuple[str, ...], mark: tuple[int, int], made: Topology) -> None:
         if len(self._labelled) >= MOST_KEPT:  # anybody may name a label
             self._labelled.clear()
         self._labelled[tree] = (mark, made)
-        return made
 
     def _values(self, nodes: Nodes, label: str) -> dict[str, str]:
         """Return the value of a label by node, or of an attribute of the nodes' devices."""

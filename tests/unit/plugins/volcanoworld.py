@@ -38,3 +38,19 @@ def member(
 def members(group: str, count: int, task: str = "", **more: Any) -> list[Manifest]:
     """Return pending pods of a group."""
     return [member(f"{group}{task}-{at}", group, task, **more) for at in range(count)]
+
+
+def hyper_node(name: str, tier: Any, *members: Manifest, tier_name: str = "") -> Manifest:
+    """Return a HyperNode."""
+    named = {"tierName": tier_name} if tier_name else {}
+    return {
+        "apiVersion": "topology.volcano.sh/v1alpha1",
+        "kind": "HyperNode",
+        "metadata": {"name": name},
+        "spec": {"tier": tier, "members": list(members), **named},
+    }
+
+
+def of_nodes(*names: str, kind: str = "Node") -> list[Manifest]:
+    """Return members of a HyperNode by their names."""
+    return [{"type": kind, "selector": {"exactMatch": {"name": name}}} for name in names]

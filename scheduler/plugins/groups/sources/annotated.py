@@ -11,6 +11,8 @@ from scheduler.plugins.groups.rules import Constraint, constraints
 
 CONSTRAINTS_ANNOTATION = "sakkara.group/constraints"
 TOPOLOGY_ANNOTATION = "sakkara.group/topology"
+# What excludes a source's own words for where members are.
+OF_TREES = (CONSTRAINTS_ANNOTATION, TOPOLOGY_ANNOTATION)
 
 
 def rules(annotations: Mapping[str, str]) -> dict[str, Constraint]:

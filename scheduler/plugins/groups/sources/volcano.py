@@ -2,7 +2,7 @@
 
 `minMember` pods are placed at a time, and of each task in `minTaskMember` so many; whoever is there beyond that is
 placed as well, where there is room. A task is a class of members, known by the label that Volcano's controllers
-set. What it says that is not placed exactly here
+set. `networkTopology` speaks of tiers of HyperNodes (see `hypernodes`). What it says that is not placed exactly here
 is refused, with the field named. The members belong to their controller: none is ever let go.
 """
 
@@ -21,10 +21,9 @@ from scheduler.objects.volcano import (
     VolcanoCondition,
     VolcanoGroupStatus,
     VolcanoPodGroup,
-    VolcanoTopologySpec,
 )
-from scheduler.plugins.groups import classes
-from scheduler.plugins.groups.group import LARGEST_GROUP, GroupSpec
+from scheduler.plugins.groups import classes, hypernodes
+from scheduler.plugins.groups.group import LARGEST_GROUP, GroupSpec, TierRule
 from scheduler.plugins.groups.sources import annotated
 from scheduler.plugins.groups.sources.coscheduling import MERGE_PATCH, needs
 from scheduler.solver.classes import MOST_CLASSES
@@ -38,6 +37,7 @@ PENDING, INQUEUE, RUNNING, UNKNOWN = "Pending", "Inqueue", "Running", "Unknown"
 BEFORE_PLACED = ("", PENDING, INQUEUE)
 UNSCHEDULABLE, SCHEDULED = "Unschedulable", "Scheduled"
 NO_ROOM = "NotEnoughResources"
+HARD, SOFT = "hard", "soft"
 _DEFAULT_QUEUE = "default"
 _OF_CLASSES = tuple(f"{classes.PREFIX}{key}" for key in classes.KEYS)
 
@@ -61,6 +61,7 @@ class VolcanoGroups:
             text = f"spec.minMember: {spec.min_member} is not between 0 and {LARGEST_GROUP}"
             raise ObjectError(text)
         _check(obj)
+        topology, tiers, has_strays = _near(obj)
         return GroupSpec(
             meta.namespace,
             meta.name,
@@ -69,13 +70,15 @@ class VolcanoGroups:
             annotated.rules(meta.annotations),
             f"PodGroup {meta.namespace}/{meta.name} of Volcano",
             is_minimum=True,
-            topology=annotated.topology(meta.annotations),
+            topology=topology,
             may_shrink=True,
             has_classes=True,
             classes=_tasks(spec.min_task_member, spec.min_member)
             or classes.read_annotations(meta.annotations, LARGEST_GROUP),
             needs=needs(spec.min_resources),
             priority_class=spec.priority_class_name,
+            tiers=tiers,
+            has_strays=has_strays,
         )
 
     def was_placed(self, obj: VolcanoPodGroup) -> bool:
@@ -132,8 +135,6 @@ def _check(obj: VolcanoPodGroup) -> None:
         raise ObjectError(text)
     if spec.preemptable is False:
         raise ObjectError("spec.preemptable: false is refused, pods go by their priority here")
-    if spec.network_topology is not None:
-        _check_topology(spec.network_topology)
     if not spec.min_task_member:
         return
     beside = next((one for one in _OF_CLASSES if one in obj.metadata.annotations), "")
@@ -141,8 +142,24 @@ def _check(obj: VolcanoPodGroup) -> None:
         raise ObjectError(f"spec.minTaskMember and the annotation {beside} exclude each other")
 
 
-def _check_topology(_: VolcanoTopologySpec) -> None:
-    raise ObjectError("spec.networkTopology is refused, HyperNodes are not read here")
+def _near(obj: VolcanoPodGroup) -> tuple[str, TierRule | None, bool]:
+    """Return the tree that it is placed in, its rule for tiers, and whether nodes outside may be used."""
+    asked, annotations = obj.spec.network_topology, obj.metadata.annotations
+    if asked is None:
+        return annotated.topology(annotations), None, False
+    beside = next((one for one in annotated.OF_TREES if one in annotations), "")
+    if beside:
+        raise ObjectError(f"spec.networkTopology and the annotation {beside} exclude each other")
+    if asked.mode == SOFT:
+        return hypernodes.NAME, None, True
+    where, highest = "spec.networkTopology", asked.highest_tier_allowed
+    if asked.mode != HARD:
+        raise ObjectError(f'{where}.mode: "hard" or "soft" is needed, not {asked.mode!r:.60}')
+    if (highest is None) == (not asked.highest_tier_name):
+        raise ObjectError(
+            f"{where}: with mode hard one of highestTierAllowed and highestTierName is needed"
+        )
+    return hypernodes.NAME, TierRule(highest, asked.highest_tier_name), False
 
 
 def _tasks(least: Mapping[str, int], members: int) -> classes.ClassesSpec | None:

@@ -30,10 +30,8 @@ PREFIX = "podgroup:"
 COMPOSITE_PREFIX = "compositepodgroup:"
 CONDITION_1_36, CONDITION = "PodGroupScheduled", "PodGroupInitiallyScheduled"
 STRATEGIC_PATCH = "application/strategic-merge-patch+json"
-# A topology key is a tree of its own.
-_OF_TREES = (annotated.CONSTRAINTS_ANNOTATION, annotated.TOPOLOGY_ANNOTATION)
 # What is said in annotations, and claims of the group, are a single group's alone.
-_ALONE = (*_OF_TREES, *(f"{classes.PREFIX}{key}" for key in classes.KEYS))
+_ALONE = (*annotated.OF_TREES, *(f"{classes.PREFIX}{key}" for key in classes.KEYS))
 SINGLE, ALL = ("Pod", "single"), ("PodGroup", "all")
 Group = WorkloadGroup | CompositePodGroup
 
@@ -111,7 +109,7 @@ class WorkloadGroups:
             )
             raise ObjectError(text)
         key = key_label(spec.scheduling_constraints.topology)
-        beside = next((one for one in _OF_TREES if one in meta.annotations), "")
+        beside = next((one for one in annotated.OF_TREES if one in meta.annotations), "")
         if key and beside:
             text = f"spec.schedulingConstraints.topology and the annotation {beside} exclude each other"
             raise ObjectError(text)
