@@ -9,7 +9,7 @@ attempt's own states stay as they are.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from copy import deepcopy
 from itertools import groupby
@@ -78,14 +78,10 @@ class Attempted(msgspec.Struct, frozen=True):
 
     def _verdict(self, overlay: Overlay) -> Verdict:
         nodes, rows = self.nodes, overlay.rows
-
-        def full(few: BoolColumn) -> BoolColumn:
-            column = np.zeros(nodes.size, dtype=np.bool_)
-            column[rows] = few
-            return column
-
-        passed, rejections = DryRun(self, overlay).verdict(nodes.exists[rows])
-        return full(passed), [_by_column(each, full) for each in rejections]
+        few, rejections = DryRun(self, overlay).verdict(nodes.exists[rows])
+        passed = np.zeros(nodes.size, dtype=np.bool_)
+        passed[rows] = few
+        return passed, _moved(rejections, slice(None), rows, nodes.size)
 
 
 class _Section(msgspec.Struct, frozen=True):
@@ -187,7 +183,7 @@ class DryRun:
             if plugin.serves("concerns"):
                 view = self._view.only(np.array([place], dtype=np.intp))
                 fits, rejected = self._run(view, own, np.ones(1, dtype=np.bool_))
-                return bool(fits[0]), self._spread(rejected, 0, place)
+                return bool(fits[0]), _moved(rejected, 0, place, len(self._overlay.rows))
         row = int(self._overlay.rows[place])
         away = [placed for placed, _ in self._overlay.away(place)]
         come = [(placed, row) for placed in self._overlay.come(place)]
@@ -201,9 +197,9 @@ class DryRun:
         if not status.is_success:
             final = status.code is not Code.UNSCHEDULABLE
             rejection = Rejection(plugin.name, here, reject(here, status.message, final=final))
-            return False, self._spread([rejection], row, place)
+            return False, _moved([rejection], row, place, len(self._overlay.rows))
         fits, rejected = self._run(whole, own, here)
-        return bool(fits[row]), self._spread(rejected, row, place)
+        return bool(fits[row]), _moved(rejected, row, place, len(self._overlay.rows))
 
     def _concerned(self, plugin: Any) -> BoolColumn:
         """Return the rows on which a pod moved that may concern the plugin."""
@@ -238,16 +234,6 @@ class DryRun:
                 states.by_plugin = self._attempted.states.by_plugin
                 states.skipped = names - {bound.name for bound in part}
                 yield _Section(states, None if is_local else part[0].plugin)
-
-    def _spread(self, rejections: Sequence[Rejection], row: int, place: int) -> list[Rejection]:
-        """Return rejections of one row as columns over the rows of the overlay."""
-
-        def column(flags: BoolColumn) -> BoolColumn:
-            full = np.zeros(len(self._overlay.rows), dtype=np.bool_)
-            full[place] = flags[row]
-            return full
-
-        return [_by_column(each, column) for each in rejections]
 
     # States of plugins that follow pods.
 
@@ -316,12 +302,21 @@ def _copied(state: Any) -> Any:
     return state.copy() if own_copy else deepcopy(state)
 
 
-def _by_column(rejection: Rejection, column: Callable[[BoolColumn], BoolColumn]) -> Rejection:
-    """Return a rejection with each of its columns turned into another."""
-    rejected = rejection.rejected
-    reasons = tuple(Reason(column(reason.rows), reason.text) for reason in rejected.reasons)
-    turned = Rejected(column(rejected.rows), column(rejected.final), reasons)
-    return Rejection(rejection.plugin, column(rejection.rows), turned)
+def _moved(
+    rejections: Sequence[Rejection], places: int | slice, to: int | Rows, size: int
+) -> list[Rejection]:
+    """Return rejections with columns of `size` rows, in which what was at `places` stands at `to`."""
+
+    def column(flags: BoolColumn) -> BoolColumn:
+        full = np.zeros(size, dtype=np.bool_)
+        full[to] = flags[places]
+        return full
+
+    def moved(said: Rejected) -> Rejected:
+        reasons = tuple(Reason(column(one.rows), one.text) for one in said.reasons)
+        return Rejected(column(said.rows), column(said.final), reasons)
+
+    return [Rejection(one.plugin, column(one.rows), moved(one.rejected)) for one in rejections]
 
 
 def _minds_pods(plugin: Plugin[Any]) -> bool:

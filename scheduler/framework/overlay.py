@@ -71,8 +71,6 @@ class Overlay:
         changed = self._changed((resource, scored), column)
         if rows is self.rows:
             return changed
-        if rows is not None and len(rows) < len(self.rows) and self._knows(rows):
-            return changed[[self._place_of[row] for row in rows.tolist()]]
         full = column.copy()
         full[self.rows] = changed
         return full if rows is None else full[rows]
@@ -114,9 +112,6 @@ class Overlay:
         if self._places is None:
             self._places = {row: place for place, row in enumerate(self.rows.tolist())}
         return self._places
-
-    def _knows(self, rows: Rows) -> bool:
-        return all(row in self._place_of for row in rows.tolist())
 
     def _is_held(self, place: int, row: int, used: HostPorts, port: ContainerPort) -> bool:
         def holds(placed: Placed) -> int:

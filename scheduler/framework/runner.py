@@ -278,7 +278,7 @@ class PointRun:
     """
 
     __slots__ = (
-        "_asked",
+        "_bound",
         "_bounds",
         "_fault",
         "_measure",
@@ -300,10 +300,10 @@ class PointRun:
         self._bounds = bounds
         self._skipped = skipped
         self._measure = measure
-        self._asked = 0
+        self._bound: Bound | None = None  # the one that is being asked, or was asked last
         self._fault: PluginError | None = None
         self._started_s = 0.0
-        self._plugin_s: float | None = None  # when the one that is being asked began
+        self._plugin_s: float | None = None  # when it began
         self.outcome: str = "Success"
 
     def __enter__(self) -> Self:
@@ -315,11 +315,11 @@ class PointRun:
         measure = self._measure
         if measure is None or not measure.is_sampled:
             for bound in self._bounds:
-                self._asked += 1
+                self._bound = bound
                 yield bound
             return
         for bound in self._bounds:
-            self._asked += 1
+            self._bound = bound
             self._plugin_s = measure.now_s()
             yield bound
             measure.plugin(self._point, bound, self._plugin_s, "Success")
@@ -328,19 +328,23 @@ class PointRun:
     def __exit__(
         self, _kind: type[BaseException] | None, error: BaseException | None, _trace: object
     ) -> None:
-        failed = error or self._fault
-        measure = self._measure
-        if measure is not None:
-            if self._plugin_s is not None:
-                said = "Success" if error is None else "Error"
-                measure.plugin(self._point, self._bounds[self._asked - 1], self._plugin_s, said)
-            outcome = self.outcome if failed is None else "Error"
-            measure.point(self._point, self._started_s, outcome)
-            measure.asked(self._point, self._bounds[: self._asked], self._skipped)
+        if self._measure is not None:
+            self._measured(self._measure, error)
         if isinstance(error, Exception) and not isinstance(error, PluginError):
             raise self._named(error) from error  # the one place where a plugin's fault is caught
         if error is None and self._fault is not None:
             raise self._fault
+
+    def _measured(self, measure: Measure, error: BaseException | None) -> None:
+        bound, bounds = self._bound, self._bounds
+        if bound is not None and self._plugin_s is not None:
+            said = "Success" if error is None else "Error"
+            measure.plugin(self._point, bound, self._plugin_s, said)
+        is_well = error is None and self._fault is None
+        measure.point(self._point, self._started_s, self.outcome if is_well else "Error")
+        if bound is not None:
+            asked = bounds if bound is bounds[-1] else bounds[: bounds.index(bound) + 1]
+            measure.asked(self._point, asked, self._skipped)
 
     @contextmanager
     def going_on(self) -> Iterator[None]:
@@ -351,7 +355,8 @@ class PointRun:
             self._fault = self._fault or self._named(error)
 
     def _named(self, error: Exception) -> PluginError:
-        return PluginError(self._bounds[self._asked - 1].name, POINT_NAMES[self._point], str(error))
+        name = "" if self._bound is None else self._bound.name
+        return PluginError(name, POINT_NAMES[self._point], str(error))
 
 
 def _plugins_without_state(profile: Profile, point: str, before: str) -> frozenset[str]:

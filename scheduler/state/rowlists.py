@@ -36,7 +36,7 @@ class RowLists:
     of which `index` tells the row: it must leave the rows one after the other. `priority` is what stands in
     the column of that name. The pods of a row stand
     side by side from `_first` on. A row that was forgotten is written anew at the end; when more than
-    half of the list is out of date, what is left moves together.
+    half of the list is out of date, all rows are forgotten.
     """
 
     def __init__(
@@ -74,9 +74,10 @@ class RowLists:
 
         The fields are [field, pod], as named above.
         """
+        if self._outdated > max(_LEAST_OUTDATED, len(self._pods) // 2):
+            self.clear()
         if len(rows):
             self._grow(int(rows.max()) + 1)
-        self._compact()
         unknown = rows[self._first[rows] == _UNKNOWN]
         if len(unknown):
             self._write(unknown)
@@ -112,17 +113,6 @@ class RowLists:
             unknown = np.full(more, _UNKNOWN, dtype=np.int64)
             self._first = np.concatenate((self._first, unknown))
             self._count = np.concatenate((self._count, np.zeros(more, dtype=np.int64)))
-
-    def _compact(self) -> None:
-        if self._outdated <= _LEAST_OUTDATED or 2 * self._outdated <= len(self._pods):
-            return
-        rows = np.flatnonzero(self._first != _UNKNOWN)
-        counts = self._count[rows]
-        numbers = spans(self._first[rows], counts)
-        self._pods = [self._pods[number] for number in numbers.tolist()]
-        self._numbers[:, : len(numbers)] = self._numbers[:, numbers]
-        self._first[rows] = counts.cumsum() - counts
-        self._outdated = 0
 
 
 def start_of(placed: Placed) -> int:

@@ -64,12 +64,7 @@ class NominatedPods:
         def on(rows: Rows) -> RowPods:
             return self._on(rows, priority, own, spares_groups=spares_groups)
 
-        if own < 0:
-            return Nominated(rows, on, self._touched)
-        # Its own row counts only if somebody else is nominated to it.
-        row = self._cluster.table.rows[self._nominations.node_of(pod.metadata.uid)]
-        is_alone = not len(on(np.array([row], dtype=np.intp)))
-        return Nominated(rows[rows != row] if is_alone else rows, on)
+        return Nominated(rows, on, self._touched if own < 0 else None)
 
     def _on(self, rows: Rows, priority: int, own: int, *, spares_groups: bool) -> RowPods:
         """Return the pods nominated to `rows` of at least a priority, but for the number `own`."""
