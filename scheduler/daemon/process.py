@@ -39,7 +39,7 @@ from scheduler.engine.engine import Engine
 from scheduler.engine.settings import engine_settings
 from scheduler.framework.registry import Registry
 from scheduler.kube.client import ApiClient
-from scheduler.kube.effects import Carry, Executor
+from scheduler.kube.effects import Carry, Executor, Limits
 from scheduler.kube.extenders import Extenders
 from scheduler.kube.fence import Fence
 from scheduler.kube.fenced import FencedApi
@@ -124,7 +124,13 @@ class Daemon:
         if self._extenders is not None:
             others[AskExtender] = self._extenders.carry
         host = socket.gethostname()
-        recorder = Recorder(Sender(client, self._fence, random, meters), host, meters=meters)
+        limits = Limits.within(loaded.scheduler.client_connection.qps)
+        recorder = Recorder(
+            Sender(client, self._fence, random, meters),
+            host,
+            meters=meters,
+            pace=limits.pace(clock),
+        )
         self._recorder = recorder
         self._executor = Executor(
             client,
@@ -134,6 +140,7 @@ class Daemon:
             clock=clock,
             random=random,
             meters=meters,
+            limits=limits,
             objection=self.engine.objection,
             others=others,
         )

@@ -210,6 +210,7 @@ class Engine:
         if not self.groups.is_idle:
             self._take_groups_further(now)
         if self._may_decide:
+            self._attempts.refusals.forget()
             for _ in range(cycles):
                 queued = self.queues.pop(now, self._blocked)
                 if queued is None:
@@ -266,6 +267,7 @@ class Engine:
         started_s = self.observation.now_s()
         if not queued.pod.is_terminating:
             if queued.is_member:
+                self._attempts.refusals.forget()
                 self.groups.begin(queued, now)
                 return
             if self.extender_attempts.is_needed and self.extender_attempts.begin(

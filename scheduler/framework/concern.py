@@ -17,6 +17,8 @@ from scheduler.framework.plugin import EACH_POD, Plugin
 from scheduler.framework.profile import Bound, Profile
 
 _POINTS = ("pre_filter", "filter", "pre_score", "score", "reserve", "pre_bind")
+# Where it is found out that a pod fits nowhere, and that nobody may go for it.
+_REFUSING = ("pre_filter", "filter", "post_filter")
 
 
 class Asked(msgspec.Struct, frozen=True):
@@ -35,12 +37,15 @@ class Asked(msgspec.Struct, frozen=True):
 class Concern(msgspec.Struct, frozen=True):
     """Who is asked about a pod, and for plugins that keep answers the kind of the pod.
 
-    `versions` is where what the keys were drawn from stood.
+    `versions` is where what the keys were drawn from stood. Of pods that fit nowhere, those of an equal
+    `likeness` are refused alike, as long as nothing changes; None for a pod that some plugin may tell from all
+    others.
     """
 
     asked: Asked
     kinds: Mapping[str, Kind]
     versions: tuple[int, ...]
+    likeness: Hashable | None = None
 
 
 class Concerns:
@@ -56,6 +61,11 @@ class Concerns:
             if keeps and plugin.has_key and _is_whole(profile, plugin)
         )
         self._follows = tuple(one for plugin in self._plugins for one in plugin.key_follows)
+        refusing = {b.plugin.name: b.plugin for point in _REFUSING for b in getattr(profile, point)}
+        self._refusing = tuple(refusing.values())
+        self._refuses_alike = keeps and all(
+            plugin.has_key and _is_whole(profile, plugin) for plugin in self._refusing
+        )
         self._asked: dict[frozenset[str], Asked] = {}
         # The concerns live in the shapes, under keys that keep nobody alive.
         self._live, self._hypothetical = object(), object()
@@ -88,7 +98,16 @@ class Concerns:
                 kind = self._memo.kind(plugin, key)
                 if kind is not None:
                     kinds[plugin.name] = kind
-        return Concern(self._who(frozenset(absent)), kinds, versions)
+        likeness = self._likeness(cycle) if is_live and self._refuses_alike else None
+        return Concern(self._who(frozenset(absent)), kinds, versions, likeness)
+
+    def _likeness(self, cycle: Cycle) -> Hashable | None:
+        """Return what is equal for pods that are refused alike.
+
+        What post-filter plugins look at beside the keys follows from the spec.
+        """
+        keys = tuple([plugin.key(cycle.pod) for plugin in self._refusing])
+        return None if EACH_POD in keys else (cycle.shape.spec, keys)
 
     def _who(self, absent: frozenset[str]) -> Asked:
         asked = self._asked.get(absent)

@@ -5,7 +5,7 @@ What a point makes of the answers stands in the method of that point; the runner
 pods beyond that. What it keeps between attempts, in `Concerns` and their `Memo`, changes none.
 """
 
-from collections.abc import Collection, Generator, Iterator
+from collections.abc import Collection, Generator, Hashable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Self
 
@@ -45,6 +45,10 @@ class Runner:
         self._filters_without_state = _plugins_without_state(profile, "filter", "pre_filter")
         self._scores_without_state = _plugins_without_state(profile, "score", "pre_score")
         self._concerns = Concerns(profile, keeps=keeps)
+
+    def likeness(self, cycle: Cycle, nodes: Nodes) -> Hashable | None:
+        """Return what is equal for pods that are refused alike; None for a pod like no other."""
+        return self._concerns.of(cycle, nodes).likeness
 
     def pre_filter(self, cycle: Cycle, nodes: Nodes, states: States) -> PreFiltered:
         """Run pre-filter; see kube-scheduler's rules for U, UAU, Pending and Skip."""

@@ -36,6 +36,7 @@ from scheduler.kube.bodies import binding, pod_path
 from scheduler.kube.eviction import Evictor
 from scheduler.kube.fence import Fence, FencedError
 from scheduler.kube.lane import Lane
+from scheduler.kube.limits import RateLimit
 from scheduler.kube.outcome import answer, result_of, was_replaced
 from scheduler.kube.podstatus import StatusWriter
 from scheduler.kube.recorder import Recorder
@@ -53,11 +54,25 @@ _encode = msgspec.json.Encoder().encode
 
 
 class Limits(msgspec.Struct, frozen=True):
-    """How many effects may be under way at a time, and how many may queue before `wait_room` waits."""
+    """How many effects may be under way at a time, and how many may queue before `wait_room` waits.
+
+    So many patches may tell each second why pods wait (and as many events), after `refusals_at_once`.
+    """
 
     binds: int = 64
     writes: int = 32
     room: int = 2000
+    refusals_per_s: float = 250.0
+    refusals_at_once: int = 2000
+
+    @classmethod
+    def within(cls, qps: float | None) -> Limits:
+        """Return the limits for a client that sends `qps` requests a second: half are left to binds."""
+        return cls() if qps is None else cls(refusals_per_s=min(cls().refusals_per_s, qps / 4))
+
+    def pace(self, clock: Clock) -> RateLimit:
+        """Return how fast refusals may be told."""
+        return RateLimit(clock, self.refusals_per_s, self.refusals_at_once)
 
 
 class ExecutorStatistics(NamedTuple):
@@ -116,7 +131,9 @@ class Executor:
         self._sender = Sender(api, fence, random, meters)
         self._evictor = Evictor(self._sender, clock)
         room = limits.room
-        self._statuses = StatusWriter(self._sender, meters, limit=limits.writes, room=room)
+        self._statuses = StatusWriter(
+            self._sender, meters, limit=limits.writes, room=room, pace=limits.pace(clock)
+        )
         self._lanes: dict[type[Effect], Lane[_Task]] = {
             Bind: Lane("Bind", self._carried(self._bind), limit=limits.binds, room=room),
             Look: Lane("Look", self._carried(self._look), limit=limits.binds, room=room),
@@ -127,6 +144,7 @@ class Executor:
             lane = Lane(kind.__name__, self._carried(carry), limit=limits.binds, room=room)
             self._lanes[kind] = lane
         self._all: list[Lane[Any]] = [*self._lanes.values(), self._statuses.lane, recorder.lane]
+        self._all += [self._statuses.refusals, recorder.refusals]
         meters.effects_queued.read_from(lambda: {lane.name: lane.queued for lane in self._all})
         meters.effects_in_flight.read_from(lambda: {x.name: x.in_flight for x in self._all})
         meters.effects_waiting.read_from(lambda: {lane.name: lane.aside for lane in self._all})

@@ -1,13 +1,15 @@
 """A `Lane`: work of one kind, carried out in order of arrival, so many at a time.
 
-The executor and the recorder put their work into lanes. A lane owns its tasks: they end when the
+The executor and the recorder put their work into lanes. Where it is said whose an item is, whoever has
+work here takes turns: a thousand items of one do not stand before the first of another. A lane owns its tasks: they end when the
 work is done, or when the lane is stopped. Work that only waits for its next try steps `aside` and
 leaves its place to others. A lane drops nothing by itself; what a stop leaves undone is counted and
 returned.
 """
 
 import asyncio
-from collections import deque
+import sys
+from collections import OrderedDict, deque
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from contextvars import ContextVar
@@ -16,22 +18,73 @@ from typing import Any, Generic, TypeVar
 import structlog
 
 from scheduler.kube.fence import FencedError
+from scheduler.kube.limits import RateLimit
 
 T = TypeVar("T")
 _log = structlog.get_logger()
 
 
+class Turns(Generic[T]):
+    """Items by whose they are: each line in order of arrival, the lines in turn, one item at a time."""
+
+    def __init__(self) -> None:
+        self._lines: OrderedDict[str, deque[T]] = OrderedDict()
+        self._size = 0
+
+    def __len__(self) -> int:
+        return self._size
+
+    def of(self, whose: str) -> int:
+        """Return how many items somebody has here."""
+        line = self._lines.get(whose)
+        return 0 if line is None else len(line)
+
+    def put(self, item: T, whose: str) -> None:
+        """Add an item at the end of its owner's line."""
+        line = self._lines.get(whose)
+        if line is None:
+            line = self._lines[whose] = deque()
+        line.append(item)
+        self._size += 1
+
+    def take(self) -> T:
+        """Take the next item out (there is one); its owner's next turn comes after everybody else's."""
+        whose, line = next(iter(self._lines.items()))
+        item = line.popleft()
+        self._size -= 1
+        if line:
+            self._lines.move_to_end(whose)
+        else:
+            del self._lines[whose]
+        return item
+
+    def clear(self) -> None:
+        """Forget all."""
+        self._lines.clear()
+        self._size = 0
+
+
 class Lane(Generic[T]):
-    """At most `limit` calls of `work` at a time; `wait_room` waits while `room` are queued."""
+    """At most `limit` calls of `work` at a time; `wait_room` waits while `room` are queued, None never.
+
+    With a `pace` no more is begun than that lets pass.
+    """
 
     def __init__(
-        self, name: str, work: Callable[[T], Awaitable[None]], *, limit: int, room: int = 1000
+        self,
+        name: str,
+        work: Callable[[T], Awaitable[None]],
+        *,
+        limit: int,
+        room: int | None = 1000,
+        pace: RateLimit | None = None,
     ) -> None:
         self.name = name
         self._work = work
         self._limit = limit
-        self._room = room
-        self._queue: deque[T] = deque()
+        self._room = sys.maxsize if room is None else room
+        self._pace = pace
+        self._queue: Turns[T] = Turns()
         # In the order of their beginning: so they end, and answer, when the lane is stopped.
         self._tasks: dict[asyncio.Task[None], None] = {}
         self._has_room = asyncio.Event()
@@ -54,12 +107,16 @@ class Lane(Generic[T]):
         """Whether nothing waits and nothing is under way."""
         return self._is_idle.is_set()
 
-    def put(self, item: T) -> bool:
+    def queued_of(self, whose: str) -> int:
+        """Return how many of somebody's items wait for their turn."""
+        return self._queue.of(whose)
+
+    def put(self, item: T, whose: str = "") -> bool:
         """Queue work; a stopped lane counts it as dropped, and False says so."""
         if self._is_stopped:
             self.dropped += 1
             return False
-        self._queue.append(item)
+        self._queue.put(item, whose)
         self._is_idle.clear()
         self._look_for_room()
         self._begin()
@@ -145,7 +202,11 @@ class Lane(Generic[T]):
     async def _run(self) -> None:
         _current.set(self)
         while self._queue and not self._must_make_way():
-            item = self._queue.popleft()
+            if self._pace is not None:
+                await self._pace.wait()
+                if not self._queue:
+                    break  # another was at its end before us
+            item = self._queue.take()
             self._look_for_room()
             self.in_flight += 1
             try:

@@ -2,7 +2,10 @@
 
 The executor hands its `SetStatus` effects over and asks `settle` before it binds a pod, because a
 patch that arrives after the binding would declare a running pod unschedulable. News for a pod whose
-patch is still under way wait and are merged; nothing else is ever left out.
+patch is still under way wait and are merged.
+
+Most patches only tell why a pod is not scheduled, and a tenant may create a hundred thousand pods that are not:
+these go one namespace after the other, no faster than `pace`, and nobody's scheduling waits for them.
 """
 
 import asyncio
@@ -16,10 +19,13 @@ from scheduler.engine.effects import SetStatus
 from scheduler.kube.api import STRATEGIC, Response
 from scheduler.kube.bodies import pod_path, status_patch
 from scheduler.kube.lane import Lane, aside
+from scheduler.kube.limits import RateLimit
 from scheduler.kube.outcome import result_of, was_replaced
 from scheduler.kube.sender import Request, Sender
 
 MAX_TRIES = 20
+# So many pods of a namespace may wait to be told why they wait; who comes later is told after another attempt.
+MOST_REFUSALS = 100_000
 _log = structlog.get_logger()
 
 
@@ -34,12 +40,23 @@ class _UnderWay:
 class StatusWriter:
     """Patches the statuses of pods; counts what it merged or left to a binding."""
 
-    def __init__(self, sender: Sender, meters: Meters, *, limit: int, room: int) -> None:
+    def __init__(
+        self,
+        sender: Sender,
+        meters: Meters,
+        *,
+        limit: int,
+        room: int,
+        pace: RateLimit | None = None,
+    ) -> None:
         self._sender = sender
         self._meters = meters
         self._waiting: dict[str, SetStatus] = {}
         self._under_way: dict[str, _UnderWay] = {}
         self.lane: Lane[str] = Lane("SetStatus", self._write, limit=limit, room=room)
+        self.refusals: Lane[str] = Lane(
+            "SetStatus of refusals", self._write, limit=limit, room=None, pace=pace
+        )
         self.merged = 0
         self.superseded = 0
 
@@ -49,10 +66,15 @@ class StatusWriter:
         if before is not None:
             self.merged += 1
             self._waiting[effect.uid] = merge(before, effect)
+            if _is_refusal(effect) or not _is_refusal(before):
+                return
+        elif _is_refusal(effect) and self.refusals.queued_of(effect.namespace) >= MOST_REFUSALS:
+            self._meters.refusals_untold.labels("SetStatus").inc()
             return
-        self._waiting[effect.uid] = effect
+        else:
+            self._waiting[effect.uid] = effect
         if effect.uid not in self._under_way:
-            self.lane.put(effect.uid)
+            self._queue(self._waiting[effect.uid])
 
     async def settle(self, uid: str) -> None:
         """Return when no patch of this pod is under way; one not sent yet is left out."""
@@ -67,7 +89,14 @@ class StatusWriter:
         """Abandon all patches; return how many were left undone."""
         behind = sum(uid in self._under_way for uid in self._waiting)
         self._waiting.clear()
-        return behind + self.lane.stop()
+        return behind + self.lane.stop() + self.refusals.stop()
+
+    def _queue(self, effect: SetStatus) -> None:
+        """Let a pod stand where its patch is sent; one that stands in both lanes is done with by the first."""
+        if _is_refusal(effect):
+            self.refusals.put(effect.uid, effect.namespace)
+        else:
+            self.lane.put(effect.uid)
 
     async def _write(self, uid: str) -> None:
         if uid in self._under_way:
@@ -82,7 +111,7 @@ class StatusWriter:
             del self._under_way[uid]
             under_way.is_over.set()
             if uid in self._waiting:
-                self.lane.put(uid)
+                self._queue(self._waiting[uid])
 
     async def _patch(self, effect: SetStatus, under_way: _UnderWay) -> None:
         backoff = self._sender.backoff()
@@ -116,6 +145,11 @@ class StatusWriter:
                 code=response.code,
                 message=response.message,
             )
+
+
+def _is_refusal(effect: SetStatus) -> bool:
+    """Whether a patch tells why a pod waits, and promises nothing."""
+    return effect.nominated_node is None
 
 
 async def _wait(happened: asyncio.Event, longest_s: float) -> None:

@@ -4,6 +4,10 @@ The executor hands `Record` effects over. The first of its kind is created at on
 turns it into a series, later repeats are counted here and written when the series ends or every half
 hour. Nothing is dropped: when writing is slower than deciding, the queue fills and the daemon waits
 for room. What the server refuses for good is counted as an error.
+
+Events that a pod could not be placed are another matter, because a tenant may create a hundred thousand pods that
+cannot be: they go one namespace after the other, no faster than `pace`, and nobody's scheduling waits for them.
+Where thousands of a namespace wait, further ones are left out and counted; the pod's condition says the same.
 """
 
 import asyncio
@@ -18,6 +22,7 @@ from scheduler.engine.effects import Record
 from scheduler.kube.api import JSON, STRATEGIC, Response
 from scheduler.kube.eventbody import EventBodies, event_path
 from scheduler.kube.lane import Lane
+from scheduler.kube.limits import RateLimit
 from scheduler.kube.sender import Request, Sender
 
 FINISH_S = 6 * 60.0
@@ -33,6 +38,7 @@ RECEIPTS = frozenset((reasons.PREEMPTED, reasons.GROUP_RELEASED))
 TRIES_RECEIPT = 9
 TRIES_LATE = 70
 MAX_SERIES = 16_384
+MOST_REFUSALS = 5_000
 _log = structlog.get_logger()
 Key: TypeAlias = tuple[object, ...]
 
@@ -88,7 +94,14 @@ class Recorder:
     """Writes events through `sender`; `host` ends the name of the reporting instance."""
 
     def __init__(
-        self, sender: Sender, host: str, *, meters: Meters, limit: int = 32, room: int = 10_000
+        self,
+        sender: Sender,
+        host: str,
+        *,
+        meters: Meters,
+        limit: int = 32,
+        room: int = 10_000,
+        pace: RateLimit | None = None,
     ) -> None:
         self._sender = sender
         self._bodies = EventBodies(host)
@@ -101,8 +114,13 @@ class Recorder:
         self._last_ns = 0
         self._refreshed_at: float | None = None
         self._counted = 0
+        self._untold = meters.refusals_untold.labels("Record")
         self.lane: Lane[_Entry] = Lane("Record", self._write, limit=limit, room=room)
-        meters.events_queued.read_from(lambda: self.lane.queued + self.lane.in_flight)
+        self.refusals: Lane[_Entry] = Lane(
+            "Record of refusals", self._write, limit=limit, room=None, pace=pace
+        )
+        both = self.lane, self.refusals
+        meters.events_queued.read_from(lambda: sum(one.queued + one.in_flight for one in both))
 
     def put(self, record: Record) -> None:
         """Queue an event, or count it on the one it repeats."""
@@ -113,6 +131,9 @@ class Recorder:
         key = _key(record)
         entry = self._entries.get(key)
         if entry is None:
+            if _is_refusal(record) and self.refusals.queued_of(record.namespace) >= MOST_REFUSALS:
+                self._untold.inc()
+                return
             entry = self._entries[key] = self._entry(record)
             self._begin(entry)
             if len(self._entries) > MAX_SERIES:
@@ -127,7 +148,7 @@ class Recorder:
             self._counted += 1
 
     async def settle(self, uid: str) -> None:
-        """Return when everything that was said of an object is written, or was refused for long enough."""
+        """Return when all but refusals that was said of an object is written, or was refused for long enough."""
         under_way = self._under_way.get(uid)
         if under_way is not None:
             await under_way.is_over.wait()
@@ -155,7 +176,7 @@ class Recorder:
 
     def stop(self) -> int:
         """Write nothing any more; return how many writes were left undone."""
-        left = self.lane.stop()
+        left = self.lane.stop() + self.refusals.stop()
         self._dropped.inc(left)
         self._entries.clear()
         while self._under_way:
@@ -188,8 +209,10 @@ class Recorder:
                 self._begin(entry)
 
     def _begin(self, entry: _Entry) -> None:
-        """Have an event written, and let `settle` know of it."""
-        if self.lane.put(entry):
+        """Have an event written, and let `settle` know of it unless it tells why a pod waited."""
+        if _is_refusal(entry.record):
+            self.refusals.put(entry, entry.record.namespace)
+        elif self.lane.put(entry):
             entry.is_awaited = True
             self._under_way.setdefault(entry.record.uid, _UnderWay()).number += 1
 
@@ -269,6 +292,11 @@ class Recorder:
                 return response
             await self._sender.pause("Record", response, backoff)
             response = await self._sender.once(request)
+
+
+def _is_refusal(record: Record) -> bool:
+    """Whether an event says that a pod could not be placed, which its condition says as well."""
+    return record.reason == reasons.FAILED_SCHEDULING
 
 
 def _key(record: Record) -> Key:

@@ -163,6 +163,10 @@ class OwnRows:
         "trellis_events_dropped_total", "Events thrown away unsent; must stay 0."
     )
     events_queued = gauge("trellis_events_queued", "Events that wait to be written.")
+    refusals_untold = counters(
+        "trellis_refusals_untold_total{effect}",
+        "Times that a pod was not told why it waits, as too many others of its namespace were still to be told.",
+    )
 
     # -- the process
     build_info = gauges("trellis_build_info{version,python_version}", "Always 1; what is running.")

@@ -25,6 +25,7 @@ from scheduler.engine.attempt.cycle import (
     nominated_alone,
     post_filter,
 )
+from scheduler.engine.attempt.refusals import Refusals
 from scheduler.engine.binding.bindings import Bindings
 from scheduler.engine.binding.inflight import InFlight
 from scheduler.engine.binding.nominated import NominatedPods
@@ -111,6 +112,7 @@ class Attempts:
         self._random = Random(settings.seed)  # noqa: S311 - repeatable, not secret
         # Where sampling goes on, by profile.
         self._first_rows = dict.fromkeys(runners, 0)
+        self.refusals = Refusals()
 
     def schedule(self, queued: QueuedPod, started_s: float, now: float) -> None:
         """Try one popped pod whose attempt began at `started_s` of the stopwatch."""
@@ -119,7 +121,9 @@ class Attempts:
             return
         try:
             attempt = self.prepare(queued.as_we_know_it(), now)
-            decision = decide(attempt)  # 1 to 5
+            decision = self.refusals.of(attempt)
+            if decision is None:
+                decision = decide(attempt)  # 1 to 5
         except (PluginError, ObjectError) as error:
             self.failed(queued, error, started_s, now)
         else:
@@ -161,6 +165,7 @@ class Attempts:
             # It was asked to go while extenders were asked about it.
             self._skipped(queued, now)
             return
+        self.refusals.note(attempt, decision)
         self._first_rows[queued.profile] = attempt.first_row
         self._observation.decided(queued, decision, started_s)
         if not decision.node:
@@ -195,6 +200,7 @@ class Attempts:
     def _skipped(self, queued: QueuedPod, now: float) -> None:
         """Let a pod go that is being deleted."""
         pod = queued.pod
+        self.refusals.forget()  # its room may be free now
         self._outbox.put(failure.failed_event(pod, f"skip schedule deleting pod: {pod.key}", now))
         self._queues.remove(queued.uid)
         if self._nominations.drop(queued.uid):
@@ -246,6 +252,8 @@ class Attempts:
         rejected, message = decision.status.is_rejected, decision.message
         reason = reasons.UNSCHEDULABLE if rejected else reasons.SCHEDULER_ERROR
         if decision.nominated_node is not None:
+            if self._nominations.node_of(queued.uid):
+                self.refusals.forget()
             self._nominations.put(queued.pod, decision.nominated_node)
         if decision.victims and decision.nominated_node:
             self._queues.track(queued)  # what goes at once must not go unnoticed

@@ -6,7 +6,7 @@ single members at the other points.
 """
 
 from collections import Counter
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from typing import Any
 
 from scheduler.base.arrays import IntColumn
@@ -23,6 +23,7 @@ from scheduler.framework.groups import (
 )
 from scheduler.framework.handle import Handle
 from scheduler.framework.nodes import Nodes
+from scheduler.framework.plugin import EACH_POD
 from scheduler.framework.postfilter import FitFailure, PostFiltered
 from scheduler.framework.status import SKIP, Status, unresolvable, unschedulable
 from scheduler.objects.claims import ResourceClaim
@@ -171,6 +172,10 @@ class ClusterTopologyPlacementGroup(GroupSort[ClusterTopologyPlacementGroupArgs]
         """Return the pods of an application that is a gang since a change, or is none any more."""
         key = sources.began_or_ended(change.kind, change.old, change.new)
         return (lambda pod: sources.group_of(pod) == key) if key else None
+
+    def key(self, pod: Pod) -> Hashable:
+        """Return one key for all pods of no group: nothing is said of them here."""
+        return EACH_POD if self._members.group_of(pod) else ()
 
     # At the gate
 

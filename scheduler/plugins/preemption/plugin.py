@@ -97,6 +97,10 @@ class DefaultPreemption(Plugin[DefaultPreemptionArgs]):
         self._units = UnitIndex(handle)
         self._remembered = Remembered()
 
+    def key(self, _pod: Pod) -> tuple[()]:
+        """Return one key for all pods: what can be done for one follows from its spec and its filters."""
+        return ()
+
     def pre_enqueue(self, pod: Pod) -> Status | None:
         """Hold a pod whose evictions are under way."""
         return unresolvable(WAITING) if self.handle.is_preempting(pod.metadata.uid) else None

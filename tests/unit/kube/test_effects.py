@@ -618,7 +618,8 @@ async def test_what_happened_is_counted():
     assert 1 == meters.effects.labels("Look", "gone").value
     assert 1 == meters.effect_duration.labels("Bind").count
     assert 1 == meters.effect_retries.labels("Bind", "Whatever").value
-    assert {"Bind", "Look", "Evict", "Call", "SetStatus", "Record"} == {
+    lanes = {"Bind", "Look", "Evict", "Call", "SetStatus", "Record"}
+    assert lanes | {"SetStatus of refusals", "Record of refusals"} == {
         sample.labels[0] for sample in meters.effects_queued.samples()
     }
 

@@ -1,0 +1,102 @@
+"""What pods alike were told in a turn is what each would have been told: the law that lets attempts be spared."""
+
+from collections.abc import Callable
+from random import Random
+from typing import Any
+
+import pytest
+
+from scheduler.engine.attempt.cycle import Attempt
+from scheduler.engine.attempt.refusals import Refusals
+from scheduler.engine.decision import Decision
+from scheduler.engine.decisionlog import encode_effects
+from tests.property import test_claims_alone, test_default_profile, test_objects_alone
+from tests.property.making import make_pod
+from tests.property.moves import NODES, PODS, Move, Pick, create_pod, doorman, seeded_run
+from tests.property.rig import Rig
+
+KINDS = 5
+
+
+def crowd(rig: Rig, pick: Pick) -> None:
+    """Several pods of one of a few kinds appear, one of them perhaps with room that it is promised."""
+    kind = Random(pick(KINDS)).randrange
+    app = "xy"[kind(2)]
+    wishes: dict[str, Any] = {"cpu": 1 + kind(4), "priority": kind(3), "labels": {"app": app}}
+    wishes |= test_default_profile._spec(kind, app)
+    free = [name for name in PODS if f"default/{name}" not in rig.api.pods]
+    for name in free[: 2 + pick(4)]:
+        nominated = NODES[pick(len(NODES))] if pick(8) == 0 else ""
+        uid = f"{name}-{rig.api._version}"
+        rig.api.put("Pod", make_pod(name, uid=uid, nominated=nominated, **wishes))
+
+
+INSTEAD: dict[Move, Move] = {**test_default_profile.INSTEAD, create_pod: crowd}
+
+
+def crowds(seed: int) -> Rig:
+    """Let crowds come and go amid all misfortunes."""
+    rig = seeded_run(seed, test_default_profile.build, without=(doorman,), instead=INSTEAD)
+    rig.settle()
+    return rig
+
+
+def groups(seed: int) -> Rig:
+    """Let groups of all kinds come and go among the crowds."""
+
+    def someone(rig: Rig, pick: Pick) -> None:
+        (crowd, test_objects_alone.any_pod)[pick(2)](rig, pick)
+
+    instead = {**test_objects_alone.INSTEAD, create_pod: someone}
+    without = test_objects_alone.WITHOUT
+    rig = seeded_run(seed, test_objects_alone.build, without=without, instead=instead)
+    rig.calm()
+    return rig
+
+
+def steps(play: Callable[[int], Rig], seed: int) -> list[bytes]:
+    """Return what an engine wanted to be done, turn by turn."""
+    return [encode_effects(effects) for _, _, _, effects in play(seed).steps]
+
+
+def compare(play: Callable[[int], Rig], seeds: range, monkeypatch: pytest.MonkeyPatch) -> int:
+    """Play worlds with every attempt made and with some spared; return how many were."""
+    spared = 0
+    known = Refusals.of
+
+    def counted(self: Refusals, attempt: Attempt) -> Decision | None:
+        nonlocal spared
+        decision = known(self, attempt)
+        spared += decision is not None
+        return decision
+
+    for seed in seeds:
+        with monkeypatch.context() as patch:
+            patch.setattr(Refusals, "of", lambda _self, _attempt: None)
+            tried = steps(play, seed)
+        with monkeypatch.context() as patch:
+            patch.setattr(Refusals, "of", counted)
+            assert tried == steps(play, seed), seed
+    return spared
+
+
+def test_crowds_are_told_what_each_pod_would_be(monkeypatch: pytest.MonkeyPatch):
+    """Sixty runs, effect by effect: conditions, events, promises, evictions."""
+    assert compare(crowds, range(60), monkeypatch) > 100
+
+
+def test_groups_and_those_who_evict_change_what_pods_are_told(monkeypatch: pytest.MonkeyPatch):
+    """The same beside groups."""
+    assert compare(groups, range(40), monkeypatch) > 20
+
+
+def test_pods_with_claims_are_tried_each_on_its_own(monkeypatch: pytest.MonkeyPatch):
+    """The same beside claims."""
+    compare(test_claims_alone.play, range(10), monkeypatch)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("first", range(1000, 6000, 250))
+def test_crowds_at_length(first: int, monkeypatch: pytest.MonkeyPatch):
+    """The same in five thousand worlds."""
+    compare(crowds, range(first, first + 250), monkeypatch)

@@ -1,0 +1,114 @@
+"""Pods that are like one that was just refused: told the same without an attempt, unless something happened between."""
+
+from typing import Any
+
+import pytest
+
+from scheduler.config import default_config
+from scheduler.engine.attempt import attempt
+from scheduler.engine.effects import Bind, Listed, Record, SetStatus, Watched
+from scheduler.engine.engine import Engine
+from scheduler.framework.registry import Registry
+from scheduler.plugins.intree import IN_TREE
+from tests.property.making import make_node, make_pod
+
+REGISTRY = Registry(IN_TREE)
+HOST = "kubernetes.io/hostname"
+
+
+class Turn:
+    """One turn of an engine, with the attempts that were made in it."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.engine = Engine(default_config(REGISTRY).profiles, REGISTRY)
+        self.tried: list[str] = []
+        known = attempt.decide
+
+        def counted(one: Any) -> Any:
+            self.tried.append(one.cycle.pod.metadata.name)
+            return known(one)
+
+        monkeypatch.setattr(attempt, "decide", counted)
+        for kind in ("Node", "Pod", "Namespace"):
+            self.engine.handle(Listed(kind, ()), 0.0)
+        self.add("Node", make_node("n1", cpu=4, labels={HOST: "n1"}))
+
+    def add(self, kind: str, obj: Any) -> None:
+        self.engine.handle(Watched(kind, "ADDED", obj), 0.0)
+
+    def pods(self, *names: str, **fields: Any) -> None:
+        for name in names:
+            self.add("Pod", make_pod(name, **fields))
+
+    def run(self) -> list[Any]:
+        return list(self.engine.run(1.0, 100))
+
+
+def bound(effects: list[Any]) -> list[str]:
+    """Return who is bound."""
+    return [effect.name for effect in effects if isinstance(effect, Bind)]
+
+
+def messages(effects: list[Any]) -> dict[str, str]:
+    """Return what each pod is told."""
+    told = [(e.name, e.condition) for e in effects if isinstance(e, SetStatus)]
+    return {name: condition.message for name, condition in told if condition is not None}
+
+
+def test_one_attempt_is_made_for_pods_that_are_alike(monkeypatch):
+    """All have a condition and an event of their own, in the same words, and wait for the same plugin."""
+    turn = Turn(monkeypatch)
+    turn.pods("a", "b", "c", cpu=9)
+    turn.pods("d", cpu=8)
+    effects = turn.run()
+
+    assert ["a", "d"] == turn.tried
+    told = messages(effects)
+    assert {"a", "b", "c", "d"} == told.keys()
+    assert told["a"] == told["b"] == told["c"]
+    assert "Insufficient cpu" in told["a"]
+    assert ["a", "b", "c", "d"] == [e.name for e in effects if isinstance(e, Record)]
+    assert {("NodeResourcesFit",)} == {one.rejected_by for one in turn.engine.queues}
+    assert [] == list(turn.engine.run(2.0, 100))
+
+
+def test_the_next_turn_tries_anew(monkeypatch):
+    """Between two turns anything may have happened."""
+    turn = Turn(monkeypatch)
+    turn.pods("a", cpu=9)
+    turn.run()
+    turn.pods("b", cpu=9)
+    turn.run()
+    assert ["a", "b"] == turn.tried
+
+
+def test_what_is_placed_in_between_is_told(monkeypatch):
+    """It took the port; the one that was refused before lacked only CPU."""
+    turn = Turn(monkeypatch)
+    turn.pods("filler", cpu=2, node="n1")
+    turn.pods("early", cpu=3, host_port=80)
+    turn.pods("x", cpu=1, host_port=80)
+    turn.pods("late", cpu=3, host_port=80)
+    effects = turn.run()
+    assert ["x"] == bound(effects)
+    assert "Insufficient cpu" in messages(effects)["early"]
+    assert "free ports" in messages(effects)["late"]
+
+
+def test_a_promise_that_is_given_up_in_between_may_help(monkeypatch):
+    """Who was kept out by it is told so; the next one of its kind gets the room."""
+    turn = Turn(monkeypatch)
+    turn.pods("early", cpu=4)
+    turn.pods("promised", cpu=9, nominated="n1")
+    turn.pods("late", cpu=4)
+    effects = turn.run()
+    assert ["late"] == bound(effects)
+
+
+def test_pods_of_another_priority_are_not_alike(monkeypatch):
+    """They may evict others than these."""
+    turn = Turn(monkeypatch)
+    turn.pods("a", cpu=9, priority=5)
+    turn.pods("b", cpu=9)
+    turn.run()
+    assert ["a", "b"] == turn.tried

@@ -1,0 +1,127 @@
+"""What pods that cannot be placed are told: at a bounded pace, in turns, and nobody waits for it."""
+
+import asyncio
+from collections import Counter
+
+import pytest
+from msgspec.structs import replace
+
+from scheduler.engine.effects import Bind
+from scheduler.kube import podstatus, recorder
+from scheduler.kube.api import Response
+from scheduler.kube.effects import Limits
+from tests.unit.kube.memoryapi import Accident
+from tests.unit.kube.test_effects import running, status
+from tests.unit.kube.test_recorder import FAILED
+from tests.unit.kube.test_recorder import running as recording
+
+pytestmark = pytest.mark.looptime
+
+SLOW = Limits(refusals_per_s=10, refusals_at_once=5)
+
+
+def flood(number: int, namespace: str = "flood"):
+    """Return what so many pods of a namespace are to be told."""
+    one = replace(status("", "", "no room"), namespace=namespace)
+    return [replace(one, name=f"p{n}", uid=f"{namespace}-{n}") for n in range(number)]
+
+
+async def test_a_flood_is_told_no_faster_than_the_stated_rate():
+    """Five at once, then ten a second, however many there are; all of them in the end."""
+    async with running(SLOW) as run:
+        await run.carry_out(*flood(100), time_s=1.0)
+        after_a_second = len(run.api.seen)
+        await asyncio.sleep(20)
+
+    assert 5 + 9 <= after_a_second <= 5 + 11
+    assert 100 == len(run.api.seen)
+
+
+async def test_nobody_waits_for_what_a_flood_is_told():
+    """The next pod is decided and bound while thousands are still to be told; so is a promise of room."""
+    async with running(SLOW) as run:
+        uid = run.pod("a")
+        run.executor.submit(flood(5000))
+        await asyncio.wait_for(run.executor.wait_room(), 0.1)
+        promise = status("uid-b", "b", "evicts", nominated="n1")
+        await run.carry_out(Bind(1, "default", "a", uid, "n1"), promise, time_s=0.2)
+
+    assert {1: 201} == run.codes()
+    assert any(seen.path.endswith("/b/status") for seen in run.api.seen)
+
+
+async def test_whoever_has_few_pods_is_told_among_those_of_the_flood():
+    """Namespaces take turns: what stands behind thousands of another is written within a round."""
+    async with running(SLOW) as run:
+        run.executor.submit(flood(1000))
+        await run.carry_out(*flood(3, "other"), time_s=1.0)
+
+    told = Counter(seen.path.split("/")[4] for seen in run.api.seen)
+    assert 3 == told["other"]
+    assert 20 > told["flood"]
+
+
+async def test_a_promise_overtakes_what_the_same_pod_waits_to_be_told():
+    """News of a pod that stands in the flood's line are sent with its promise at once, and only then."""
+    async with running(SLOW) as run:
+        run.executor.submit(flood(100))
+        last = flood(100)[-1]
+        await run.carry_out(replace(last, nominated_node="n1"), time_s=0.5)
+        (promised,) = [seen for seen in run.api.seen if seen.path.endswith("/p99/status")]
+        await asyncio.sleep(20)
+        assert 1 == sum(seen.path.endswith("/p99/status") for seen in run.api.seen)
+
+    assert "n1" in str(promised.body)
+
+
+async def test_the_memory_of_what_is_to_be_told_is_bounded(monkeypatch):
+    """Of one namespace so many wait, and whoever is left out is counted; others are told."""
+    monkeypatch.setattr(podstatus, "MOST_REFUSALS", 50)
+    async with running(SLOW) as run:
+        await run.carry_out(*flood(200), *flood(2, "other"), time_s=60)
+
+    assert 50 < len(run.api.seen) < 100
+    assert 2 == sum("/other/" in seen.path for seen in run.api.seen)
+    assert 202 - len(run.api.seen) == run.meters.refusals_untold.labels("SetStatus").value
+
+
+async def test_events_of_a_flood_are_bounded_and_keep_nobody_waiting(monkeypatch):
+    """They wait in lines of their own; a receipt, or any other event, goes at once."""
+    monkeypatch.setattr(recorder, "MOST_REFUSALS", 50)
+    clock_free = SLOW
+    async with recording() as run:
+        run.recorder.refusals._pace = clock_free.pace(run.api.clock)
+        for number in range(200):
+            run.recorder.put(replace(FAILED, name=f"p{number}", uid=f"u{number}"))
+        await asyncio.wait_for(run.recorder.settle("u199"), 0.1)
+        await run.put(replace(FAILED, uid="v", reason="Preempted"), time_s=0.1)
+        first = len(run.events())
+        assert any(event["reason"] == "Preempted" for event in run.events())
+        await asyncio.sleep(60)
+
+    assert first < 10
+    assert 50 < len(run.events()) < 100
+    assert 201 - len(run.events()) == run.meters.refusals_untold.labels("Record").value
+
+
+async def test_a_client_with_a_limit_keeps_half_of_it_for_binds():
+    """Patches and events take a quarter each."""
+    assert 12.5 == Limits.within(50).refusals_per_s
+    assert Limits().refusals_per_s == Limits.within(None).refusals_per_s
+    assert Limits().refusals_per_s == Limits.within(5000).refusals_per_s
+
+
+async def test_what_is_to_be_told_ends_with_the_right_to_write():
+    """A process that may not write any more forgets the flood, and tells it again when it may."""
+    async with running(SLOW) as run:
+        run.api.accident = lambda _, __: Accident(Response(200), delay_s=0.01)
+        run.executor.submit(flood(100))
+        await asyncio.sleep(0.5)
+        assert run.executor.fence() > 50
+        before = len(run.api.seen)
+        await asyncio.sleep(20)
+        assert before == len(run.api.seen)
+        run.fence.open_until(run.api.clock.now() + 60)
+        run.executor.resume()
+        await run.carry_out(*flood(3), time_s=2)
+        assert before + 3 == len(run.api.seen)
