@@ -50,7 +50,7 @@ from scheduler.engine.observation import Observation
 from scheduler.engine.outbox import Outbox
 from scheduler.engine.queue.gates import Gates
 from scheduler.engine.queue.hints import UnschedulablePods
-from scheduler.engine.queue.order import grouping, sort_key
+from scheduler.engine.queue.order import active_queue, sort_key
 from scheduler.engine.queue.pod import QueuedPod, QueuedPods
 from scheduler.engine.queue.queues import Queues
 from scheduler.engine.settings import EngineSettings
@@ -110,7 +110,7 @@ class Engine:
             unschedulable_pods=unschedulable_pods,
             backoff=settings.backoff,
             incoming=observation.incoming,
-            grouping=grouping(profiles),
+            active=active_queue(profiles),
             pods=queued,
             is_member=handle.is_member,
             regrouped_by=handle.regrouped_by,

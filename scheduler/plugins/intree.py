@@ -10,6 +10,7 @@ from scheduler.plugins.groups import ClusterTopologyPlacementGroup
 from scheduler.plugins.groupsort import QOSSort
 from scheduler.plugins.imagelocality import ImageLocality
 from scheduler.plugins.loadaware import LoadAwareScheduling
+from scheduler.plugins.namespacesort import NamespaceSort
 from scheduler.plugins.network import (
     CheckRiskNodeBandwidth,
     LoadVariationRiskBalancing,
@@ -63,6 +64,7 @@ IN_TREE: tuple[type[Plugin[Any]], ...] = (
     ClusterTopologyPlacementGroup,
     TopologicalSort,
     QOSSort,
+    NamespaceSort,
     NetworkOverhead,
     NetworkMinCost,
     CheckRiskNodeBandwidth,

@@ -6,9 +6,11 @@ from collections.abc import Callable, Mapping
 from functools import cmp_to_key
 from typing import Any
 
-from scheduler.engine.queue.groupactive import Grouping
+from scheduler.engine.queue.active import ActiveQueue
+from scheduler.engine.queue.groupactive import GroupedActiveQueue
 from scheduler.engine.queue.pod import QueuedPod
-from scheduler.engine.queue.queues import SortKey
+from scheduler.engine.queue.queues import Active, SortKey
+from scheduler.engine.queue.turnsactive import TurnsActiveQueue
 from scheduler.framework.profile import Profile
 
 Complain = Callable[[str, str, Exception], None]
@@ -38,13 +40,16 @@ def sort_key(profiles: Mapping[str, Profile], complain: Complain) -> SortKey:
     return cmp_to_key(compare)
 
 
-def grouping(profiles: Mapping[str, Profile]) -> Grouping | None:
-    """Return the sort plugin when it keeps groups of pods together, None for any other."""
+def active_queue(profiles: Mapping[str, Profile]) -> Active:
+    """Return where active pods stand: together with their groups, or in turns, if the sort plugin wants that."""
     for profile in profiles.values():
         for bound in profile.less:
             sorter: Any = bound.plugin
-            return sorter if sorter.serves("resorted_by") else None
-    return None
+            if sorter.serves("resorted_by"):
+                return GroupedActiveQueue(sorter)
+            if sorter.serves("taking_turns"):
+                return TurnsActiveQueue(sorter.taking_turns)
+    return ActiveQueue()
 
 
 def _by_priority(queued: QueuedPod) -> tuple[int, float]:

@@ -13,14 +13,15 @@ A pod stands in exactly one place. `now` is always an argument.
 import heapq
 from collections.abc import Callable, Iterable, Iterator
 from itertools import count, islice
-from typing import Any
+from typing import Any, TypeAlias
 
 from scheduler.engine.queue.active import ActiveQueue
 from scheduler.engine.queue.backoff import Backoff
-from scheduler.engine.queue.groupactive import GroupedActiveQueue, Grouping
+from scheduler.engine.queue.groupactive import GroupedActiveQueue
 from scheduler.engine.queue.hints import UnschedulablePods
 from scheduler.engine.queue.missed import InFlightChanges
 from scheduler.engine.queue.pod import QueuedPod, QueuedPods, Where
+from scheduler.engine.queue.turnsactive import TurnsActiveQueue
 from scheduler.framework.status import Status
 from scheduler.objects.pod import Pod
 from scheduler.state.change import Change
@@ -36,6 +37,7 @@ LONGEST_UNSCHEDULABLE_S = 300.0
 SortKey = Callable[[QueuedPod], Any]
 Gate = Callable[[QueuedPod], Status | None]
 Incoming = Callable[[str, str], None]
+Active: TypeAlias = ActiveQueue | GroupedActiveQueue | TurnsActiveQueue
 
 
 def _alone(_pod: Pod) -> bool:
@@ -57,7 +59,7 @@ class Queues:
         unschedulable_pods: UnschedulablePods,
         backoff: Backoff,
         incoming: Incoming,
-        grouping: Grouping | None = None,
+        active: Active | None = None,
         pods: QueuedPods | None = None,
         is_member: Callable[[Pod], bool] = _alone,
         regrouped_by: Callable[[Change], Callable[[Pod], bool] | None] = _as_before,
@@ -71,7 +73,7 @@ class Queues:
         self._backoff = backoff
         self._incoming = incoming
         self._pods = QueuedPods() if pods is None else pods
-        self._active = ActiveQueue() if grouping is None else GroupedActiveQueue(grouping)
+        self._active: Active = ActiveQueue() if active is None else active
         self._waiting: dict[Where, list[tuple[float, Any, int, QueuedPod]]] = {
             Where.BACKOFF: [],
             Where.ERROR_BACKOFF: [],

@@ -1,0 +1,93 @@
+"""`TurnsActiveQueue`: the active pods where those of one rank are handed out by turns.
+
+By rank, by profile (since profiles can be blocked) and by whose they are; inside a line of pods the sort plugin's
+key counts. Whoever had a turn stands at the end of those who wait for one; so does whoever is new. Like
+`ActiveQueue`, it leaves entries of pods that have gone elsewhere where they are until their turn comes.
+"""
+
+from __future__ import annotations
+
+import heapq
+from bisect import insort
+from collections import OrderedDict
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from scheduler.engine.queue.pod import QueuedPod
+from scheduler.state.change import Change
+
+# Whose turn it is, among those of a rank; smaller ranks come first.
+TakingTurns = Callable[[QueuedPod], tuple[int, str]]
+_Line = list[tuple[Any, int, QueuedPod]]
+# By profile, by whose they are; the next one first in both.
+_Rank = OrderedDict[str, OrderedDict[str, _Line]]
+
+
+class TurnsActiveQueue:
+    """Pods by rank, profile and owner; a pod's `ticket` tells whether its entry still holds."""
+
+    def __init__(self, taking_turns: TakingTurns) -> None:
+        self._taking_turns = taking_turns
+        self._ranks: dict[int, _Rank] = {}
+        self._in_order: list[int] = []
+
+    def __iter__(self) -> Iterator[QueuedPod]:
+        """Yield the pods that are lined up, in no order."""
+        for profiles in self._ranks.values():
+            for owners in profiles.values():
+                for line in owners.values():
+                    yield from (queued for _, ticket, queued in line if queued.ticket == ticket)
+
+    def push(self, key: Any, queued: QueuedPod) -> None:
+        """Line a pod up; of one owner smaller keys come first."""
+        rank, owner = self._taking_turns(queued)
+        if rank not in self._ranks:
+            self._ranks[rank] = OrderedDict()
+            insort(self._in_order, rank)
+        owners = self._ranks[rank].setdefault(queued.profile, OrderedDict())
+        heapq.heappush(owners.setdefault(owner, []), (key, queued.ticket, queued))
+
+    def leave(self, queued: QueuedPod) -> None:
+        """Note that a pod is active no more; its entry tells by itself."""
+
+    def resorted_by(self, _change: Change) -> list[QueuedPod]:
+        """Return the pods whose key a change of the cluster moved: a key here is the pod's own."""
+        return []
+
+    def pop(self, blocked: frozenset[str]) -> QueuedPod | None:
+        """Take out the next pod whose profile is not in `blocked`; None without one."""
+        found = self._next(blocked)
+        if found is None:
+            return None
+        rank, profile, owner = found
+        profiles = self._ranks[rank]
+        owners = profiles[profile]
+        queued = heapq.heappop(owners[owner])[2]
+        profiles.move_to_end(profile)
+        owners.move_to_end(owner)
+        return queued
+
+    def has_next(self, blocked: frozenset[str]) -> bool:
+        """Whether `pop` would return a pod."""
+        return self._next(blocked) is not None
+
+    def _next(self, blocked: frozenset[str]) -> tuple[int, str, str] | None:
+        """Return whose turn it is, as rank, profile and owner; lines that have come to their end are forgotten."""
+        for rank in tuple(self._in_order):
+            profiles = self._ranks[rank]
+            for profile in tuple(profiles):
+                if profile in blocked:
+                    continue
+                owners = profiles[profile]
+                while owners:
+                    owner, line = next(iter(owners.items()))
+                    while line and line[0][2].ticket != line[0][1]:
+                        heapq.heappop(line)
+                    if line:
+                        return rank, profile, owner
+                    del owners[owner]
+                del profiles[profile]
+            if not profiles:
+                del self._ranks[rank]
+                self._in_order.remove(rank)
+        return None
