@@ -5,7 +5,7 @@ as an effect, or into the engine's queue of changes.
 """
 
 from collections import deque
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -157,6 +157,11 @@ class EngineHandle:
         """Return the members of a group that are to be placed; `pod` is one that has just come."""
         members = self._shared.members
         return (pod,) if members is None else members.present(key, pod)
+
+    def group_waiting(self, key: str) -> Collection[str]:
+        """Return the uids of a group's members that are to be placed, as far as its gate was asked about them."""
+        members = self._shared.members
+        return () if members is None else members.uids(key)
 
     def disruption_units(self, since: int) -> Units:
         """Return the groups with pods on nodes that changed after the mark `since`, 0 for all."""

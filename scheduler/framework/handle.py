@@ -3,7 +3,7 @@
 Each member needs a reason; most plugins use none of them.
 """
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Collection, Hashable, Mapping, Sequence
 from typing import Protocol, TypeVar
 
 from scheduler.framework.disruption import Units
@@ -64,6 +64,10 @@ class Handle(Protocol):
 
         For a group's pre-enqueue: `pod` is a member that has just come and is among them.
         """
+
+    def group_waiting(self, key: str) -> Collection[str]:
+        """Return the uids of a group's members that are to be placed, as far as its gate was asked about them."""
+        ...
 
     def disruption_units(self, since: int) -> Units:
         """Return the groups with pods on nodes that changed after the mark `since`, 0 for all.

@@ -15,7 +15,7 @@ Where a plugin has `pre_filter`, the state it returns arrives as the last argume
 it for `score`.
 """
 
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from typing import (
     TYPE_CHECKING,
     Any,
@@ -102,7 +102,9 @@ class Plugin(Generic[ArgsT]):
     `(cycle, nodes, raw) -> column`. When a profile disables
     `pre_filter` or `pre_score`, the state is made when it is needed; `unread` has, by the method that
     is missing, why a plugin cannot work then, as many of kube-scheduler's do not.
-    `key_follows`, set by an instance, is what `key` looks at beside the pod.
+    `key_follows`, set by an instance, is what `key` looks at beside the pod. `hinted(change)`
+    returns the uids of the only waiting pods to which `hint` may say yes, or None for any: for a plugin without a
+    key, of which many pods may wait.
     """
 
     name: ClassVar[str] = ""
@@ -124,6 +126,7 @@ class Plugin(Generic[ArgsT]):
         pre_enqueue: "Callable[[Pod], Status | None]"
         less: Callable[[Any, Any], bool]
         hint: "Callable[[Change, Pod], bool]"
+        hinted: "Callable[[Change], Collection[str] | None]"
         pre_filter: "Callable[[Cycle, Nodes], Any]"
         filter: "Callable[[Cycle, Nodes], Rejected | None]| Callable[[Cycle, Nodes, Any], Rejected | None]"
         post_filter: "Callable[[Cycle, Nodes, FitFailure], PostFiltered]"

@@ -2,13 +2,18 @@
 
 from random import Random
 
+import pytest
+
 from scheduler.cli.installed import registry
 from scheduler.config import default_config
 from scheduler.engine.engine import Engine
+from scheduler.engine.queue.hints import UnschedulablePods
 from scheduler.engine.queue.pod import QueuedPod
 from scheduler.objects.node import Node
 from scheduler.objects.pod import Pod
+from scheduler.state.change import Change
 from scheduler.state.cluster import Cluster
+from tests.property import test_objects_alone
 from tests.property.making import SCHEDULER, make_node, make_pod
 
 GPU = "example.com/gpu"
@@ -124,3 +129,29 @@ def test_pods_that_are_alike_are_woken_as_each_would_be():
         assert (0, []) == (len(pods), [kinds for kinds in pods._parked.values() if kinds])
 
     assert found > 400
+
+
+@pytest.mark.parametrize("first", range(0, 60, 20))
+def test_members_of_groups_are_found_without_asking_about_each(
+    first: int, monkeypatch: pytest.MonkeyPatch
+):
+    """Whom a change of any kind may help, beside asking the hints about every pod that waits."""
+    known, woken, asked = UnschedulablePods.helped_by, 0, 0
+
+    def compared(self: UnschedulablePods, change: Change) -> list[QueuedPod]:
+        nonlocal woken, asked
+        found = known(self, change)
+        waiting = sorted(self.parked(), key=lambda queued: queued.sequence)
+        assert found == [queued for queued in waiting if self.may_help(queued, change)], (
+            change.kind,
+            change.label,
+        )
+        woken, asked = woken + len(found), asked + len(waiting)
+        return found
+
+    monkeypatch.setattr(UnschedulablePods, "helped_by", compared)
+    for seed in range(first, first + 20):
+        *_, rig = test_objects_alone.happen(seed)
+        rig.calm()
+    assert woken > 100
+    assert asked - woken > 100

@@ -20,7 +20,7 @@ from scheduler.base.errors import PluginError
 from scheduler.engine.attempt.attempt import Attempts
 from scheduler.engine.attempt.suspended import CycleSteps, SuspendedCycles
 from scheduler.engine.binding.inflight import InFlight
-from scheduler.engine.group.bindings import GroupBinding, GroupBindings
+from scheduler.engine.group.bindings import AT_A_TIME, GroupBinding, GroupBindings
 from scheduler.engine.group.context import GroupContext
 from scheduler.engine.group.left import LeftMembers
 from scheduler.engine.group.membership import GroupMembers
@@ -150,16 +150,16 @@ class Groups:
         self._bindings.settle(now)
 
     def tell_held(self, now: float) -> None:
-        """Tell members what their gate says, once a turn: those who come together wait for nobody."""
+        """Tell members what their gate says, some in each turn: those who come together wait for nobody."""
         told = {}
-        for uid, (key, message) in self._held_back.items():
+        for uid in list(self._held_back)[:AT_A_TIME]:
+            key, message = self._held_back.pop(uid)
             queued = self._queues.get(uid)
             if queued is not None and queued.where is Where.GATED:
                 self._engine.explain_wait(queued, message, now)
                 told[key] = self._planners[queued.profile]
         for key, planner in told.items():
             self._writing.tell(planner, key, Stage.HELD, now)
-        self._held_back.clear()
 
     def go_on(self, now: float) -> None:
         """Take some members further; the engine is asked for another turn for the rest."""
@@ -176,7 +176,7 @@ class Groups:
 
     def next_deadline(self) -> float | None:
         """Return when there is next something to write or to do, or None."""
-        if self._refused.told or self._may_start:
+        if self._refused.told or self._held_back or self._may_start:
             return self._engine.outbox.now
         owners = (self._bindings, self._writing, self._refused, self.left)
         times = (one.next_deadline() for one in owners)
@@ -184,7 +184,7 @@ class Groups:
 
     def has_work(self) -> bool:
         """Whether members wait for nothing but the next turn."""
-        return bool(self._refused.told) or self._may_start or self._bindings.has_work()
+        return bool(self._refused.told or self._held_back) or self._may_start or self._bindings.has_work()
 
     @property
     def _may_start(self) -> bool:

@@ -3,7 +3,7 @@
 Plugins' gates read it through the handle, `Gates` leaves its answers here, and `groups` acts on them.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 
 from scheduler.engine.queue.pod import QueuedPod, QueuedPods, Where
 from scheduler.framework.status import Status
@@ -49,6 +49,11 @@ class GroupMembers:
         """Return the members that are to be placed, as far as a gate has been asked about them."""
         found = self._groups.get(key)
         return [] if found is None else list(found.pods.values())
+
+    def uids(self, key: str) -> Collection[str]:
+        """Return the same by their uids, some of which may have gone."""
+        found = self._groups.get(key)
+        return () if found is None else found.pods.keys()
 
     def gated(self, key: str) -> list[str]:
         """Return the members that gates hold."""

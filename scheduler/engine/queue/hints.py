@@ -55,6 +55,16 @@ class UnschedulablePods:
         return frozenset(name for name, plugin in plugins if plugin.serves("hint"))
 
     @cached_property
+    def _knowing(self) -> dict[str, list[Plugin[Any]]]:
+        """The plugins that know whom a change may help, by name."""
+        found: dict[str, list[Plugin[Any]]] = {}
+        for profile in self._profiles.values():
+            for name, plugin in profile.plugins.items():
+                if plugin.serves("hinted"):
+                    found.setdefault(name, []).append(plugin)
+        return found
+
+    @cached_property
     def _readers(self) -> dict[str, tuple[str, ...]]:
         # Made when a pod waits: in a small simulation, as a rule, none does.
         return _readers(self._profiles)
@@ -96,6 +106,10 @@ class UnschedulablePods:
             return []
         found: dict[str, QueuedPod] = {}
         for name in self._plugins_reading(change.facts):
+            few = self._hinted_by(name, change)
+            if few is not None:
+                found.update((one.uid, one) for one in few if self._helps(name, one, change))
+                continue
             for pods in self._parked.get(name, {}).values():
                 if self._helps(name, next(iter(pods.values())), change):
                     found.update(pods)
@@ -113,6 +127,23 @@ class UnschedulablePods:
         if change.facts.isdisjoint(plugin.reads):
             return False
         return name not in self._hinting or self._hint(plugin, change, queued)
+
+    def _hinted_by(self, name: str, change: Change) -> list[QueuedPod] | None:
+        """Return the only pods that a change may help as far as a plugin is concerned, if it knows them."""
+        if name not in self._knowing:
+            return None
+        found: list[QueuedPod] = []
+        for plugin in self._knowing[name]:
+            try:
+                uids = plugin.hinted(change)
+            except Exception as error:  # noqa: BLE001 - a broken hint must not lose a wake-up
+                self._complain(plugin.name, "QueueingHint", error)
+                return None
+            if uids is None:
+                return None
+            waiting = (self._all.get(uid) for uid in uids)
+            found += [one for one in waiting if one is not None and name in _held_by(one)]
+        return found
 
     def _kind(self, queued: QueuedPod, name: str) -> Hashable:
         """Return what is equal for pods of which a plugin's hints say the same."""

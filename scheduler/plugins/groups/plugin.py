@@ -26,7 +26,6 @@ from scheduler.framework.nodes import Nodes
 from scheduler.framework.plugin import EACH_POD
 from scheduler.framework.postfilter import FitFailure, PostFiltered
 from scheduler.framework.status import SKIP, Status, unresolvable, unschedulable
-from scheduler.objects.claims import ResourceClaim
 from scheduler.objects.pod import Pod
 from scheduler.plugins.deviceattributes import SLICE
 from scheduler.plugins.groups import past, quorum, trees
@@ -34,6 +33,7 @@ from scheduler.plugins.groups.args import ClusterTopologyPlacementGroupArgs
 from scheduler.plugins.groups.deciding import Decider
 from scheduler.plugins.groups.describing import Descriptions
 from scheduler.plugins.groups.group import LARGEST_GROUP
+from scheduler.plugins.groups.hints import CLAIM, NETWORK, Hints
 from scheduler.plugins.groups.life import Record
 from scheduler.plugins.groups.members import GroupMembers
 from scheduler.plugins.groups.placement import oldest
@@ -44,32 +44,7 @@ from scheduler.plugins.groups.task import Steps, beside, incomplete, short, stay
 from scheduler.plugins.groups.topology import Topology
 from scheduler.plugins.groupsort import GroupSort, Key, Queued
 from scheduler.state.change import Change
-from scheduler.state.facts import WAITING_DELETED
 from scheduler.state.podindex import Placed
-
-CLAIM, NETWORK = "ResourceClaim", "NetworkTopology"
-
-
-def _is_freed(change: Change) -> bool:
-    """Whether a claim gives its devices back, so that others may have them."""
-    had = change.old is not None and change.old.status.allocation is not None
-    return had and (change.new is None or change.new.status.allocation is None)
-
-
-def _is_used(claim: ResourceClaim | None, pod: Pod) -> bool:
-    """Whether a pod names a claim: what becomes of one that others share is its business, too."""
-    if claim is None or claim.metadata.namespace != pod.metadata.namespace:
-        return False
-    named = {one.resource_claim_name for one in pod.spec.resource_claims}
-    named |= {one.resource_claim_name for one in pod.status.resource_claim_statuses}
-    group = pod.spec.scheduling_group
-    return claim.metadata.name in named or (
-        group is not None
-        and any(
-            owner.kind == "PodGroup" and owner.name == group.pod_group_name
-            for owner in claim.metadata.owner_references
-        )
-    )
 
 
 class _Answer:
@@ -116,6 +91,7 @@ class ClusterTopologyPlacementGroup(GroupSort[ClusterTopologyPlacementGroupArgs]
         self._records: dict[str, Record] = {}
         planned_in: dict[str, Topology] = {}
         self._answers: dict[str, _Answer] = {}
+        self._hints = Hints(handle, self._members, self._records)
         self._decider = Decider(
             args,
             handle,
@@ -209,22 +185,11 @@ class ClusterTopologyPlacementGroup(GroupSort[ClusterTopologyPlacementGroupArgs]
 
     def hint(self, change: Change, pod: Pod) -> bool:
         """Say whether a change can help this member's group."""
-        key = self._members.group_of(pod)
-        if change.kind in sources.BY_KIND:
-            return sources.is_news(change.kind, change.old, change.new, pod.metadata.namespace)
-        if change.kind == "Pod" and change.old is not None and self.group_of(change.old) == key:
-            return True
-        if WAITING_DELETED in change.facts:
-            return False  # it took no room
-        if change.kind == CLAIM and not (_is_freed(change) or _is_used(change.new, pod)):
-            return False
-        if change.kind in trees.KINDS:
-            return True
-        if change.kind == NETWORK and not sources.is_by_object(key):
-            return False
-        record = self._records.get(key)
-        # Who was refused waits for room; whom the gate holds waits for others of the group.
-        return record is not None and (bool(record.awaited) or pod.metadata.uid in record.refused)
+        return self._hints.hint(change, pod)
+
+    def hinted(self, change: Change) -> Collection[str] | None:
+        """Return the uids of the only members whose hint may say yes; None where these may be any."""
+        return self._hints.hinted(change)
 
     def group_of(self, pod: Pod) -> str:
         """Return the key of the pod's group, or an empty text."""
@@ -289,6 +254,7 @@ class ClusterTopologyPlacementGroup(GroupSort[ClusterTopologyPlacementGroupArgs]
 
     def plan_group(self, key: str, room: GroupRoom) -> Steps:
         """Decide where all members go, whom to evict for them, or why they have to wait."""
+        self._hints.planned(key)
         return self._decider.plan(key, room)
 
     # Afterwards

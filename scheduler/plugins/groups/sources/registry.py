@@ -135,15 +135,8 @@ def parent(kind: str, obj: Any) -> str:
     return NESTED[kind].parent(obj) if kind in NESTED else ""
 
 
-def is_news(kind: str, old: Any, new: Any, namespace: str) -> bool:
-    """Whether a change of an object says anything new of a group in `namespace`.
-
-    What is written about a group asks for nothing else: it must not wake those that wait.
-    """
-    if all(obj is None or obj.metadata.namespace != namespace for obj in (old, new)):
-        return False
-    if not any(obj is not None and BY_KIND[kind].key(obj) for obj in (old, new)):
-        return False  # it describes no group
+def is_news(kind: str, old: Any, new: Any) -> bool:
+    """Whether a change of an object says anything new of a group."""
     if old is None or new is None or BY_KIND[kind].key(old) != BY_KIND[kind].key(new):
         return True
     before, after = read(kind, old), read(kind, new)
