@@ -55,6 +55,7 @@ REMEMBERED: Mapping[str, str] = {
     "QueuedPod.ticket": "tells an old place in a heap from the one that counts",
     "Outbox": "numbers of effects, and the effects of this turn",
     "InFlightChanges": "changes during attempts under way; at rest there are none",
+    "Hints._planned": QUEUE,
     "Shape": ANSWERS,
     "Shapes": ANSWERS,
     "SpecShape": ANSWERS,
