@@ -43,6 +43,9 @@ GROUPS = f"/apis/scheduling.x-k8s.io/v1alpha1/namespaces/{FLOODED}/podgroups"
 # No node has so much; no API server takes a larger group.
 ABSURD_CPU, ABSURD_SIZE = "100000", 10_000
 CHANGES_EACH_S = 100
+# With a configuration file groups are off unless it names their plugin.
+WITH_GROUPS = {"preEnqueue": {"enabled": [{"name": "ClusterTopologyPlacementGroup"}]}}
+BY_TURNS = {"queueSort": {"enabled": [{"name": "NamespaceSort"}], "disabled": [{"name": "*"}]}}
 STEP = 1000
 
 
@@ -193,7 +196,13 @@ async def measure(given: argparse.Namespace) -> dict[str, Any]:
             store = sandbox.store
             for name in (*TENANTS, FLOODED):
                 store.create(NAMESPACES, {"metadata": {"name": name}})
-            one = stack.enter_context(daemon(folder, kubeconfig, SCHEDULER))
+            plugins = {**WITH_GROUPS, **(BY_TURNS if given.turns else {})}
+            module: tuple[str, ...] = ("scheduler.cli.main",)
+            if given.profile:
+                module = ("cProfile", "-o", given.profile, "-m", *module)
+            one = stack.enter_context(
+                daemon(folder, kubeconfig, SCHEDULER, module=module, plugins=plugins)
+            )
             await one.wait_ready()
             pid = one.program.process.pid
             waits, memory = Waits(store), dict[str, float]()
@@ -236,6 +245,7 @@ async def measure(given: argparse.Namespace) -> dict[str, Any]:
         "flood": given.flood,
         "groups": given.groups,
         "podsPerSecond": given.rate,
+        "queueSort": "NamespaceSort" if given.turns else "PrioritySort",
         "waits": {name: told(of) for name, of in waits.of.items() if name != "churn"},
         "memoryMiB": memory,
         "churned": given.churn,
@@ -255,11 +265,14 @@ def main(words: list[str] | None = None) -> dict[str, Any]:
     options.add_argument(
         "--churn", type=int, default=20_000, help="pods that come and go at the end"
     )
+    options.add_argument("--turns", action="store_true", help="with NamespaceSort")
+    options.add_argument("--profile", help="a file for the daemon's profile, which slows it down")
     given = options.parse_args(words)
     gc.disable()
     figures = asyncio.run(measure(given))
     RESULTS.mkdir(exist_ok=True)
-    name = f"overload-{given.nodes}-{given.flood}.json"
+    turns = "-turns" if given.turns else ""
+    name = f"overload-{given.nodes}-{given.flood}{turns}.json"
     (RESULTS / name).write_text(msgspec.json.format(msgspec.json.encode(figures)).decode())
     print(json.dumps(figures, indent=1))
     return figures

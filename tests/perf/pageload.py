@@ -25,7 +25,7 @@ import random
 import statistics
 import sys
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from time import clock_gettime, monotonic
@@ -82,8 +82,12 @@ def daemon(
     name: str,
     *words: str,
     module: Sequence[str] = ("scheduler.cli.main",),
+    plugins: Mapping[str, Any] | None = None,
 ) -> Iterator[Running]:
-    """Run a daemon for the pods of one schedulerName; `module` is one and its own words."""
+    """Run a daemon for the pods of one schedulerName; `module` is one and its own words.
+
+    `plugins` are those of its profile, where they differ from the default.
+    """
     (port,) = free_ports(1)
     config = folder / f"{name}.yaml"
     config.write_text(
@@ -92,7 +96,7 @@ def daemon(
                 "apiVersion": "kubescheduler.config.k8s.io/v1",
                 "kind": "KubeSchedulerConfiguration",
                 "leaderElection": {"leaderElect": False},
-                "profiles": [{"schedulerName": name}],
+                "profiles": [{"schedulerName": name, "plugins": dict(plugins or {})}],
             }
         )
     )
