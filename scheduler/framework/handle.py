@@ -67,7 +67,6 @@ class Handle(Protocol):
 
     def group_waiting(self, key: str) -> Collection[str]:
         """Return the uids of a group's members that are to be placed, as far as its gate was asked about them."""
-        ...
 
     def disruption_units(self, since: int) -> Units:
         """Return the groups with pods on nodes that changed after the mark `since`, 0 for all.

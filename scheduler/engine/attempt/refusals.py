@@ -5,8 +5,6 @@ While nothing happens between two of them, the second need not be tried to know 
 Law: attempts end as if nothing had been kept.
 """
 
-from __future__ import annotations
-
 from collections.abc import Hashable
 
 from scheduler.engine.attempt.cycle import Attempt

@@ -5,8 +5,6 @@ key counts. Whoever had a turn stands at the end of those who wait for one; so d
 `ActiveQueue`, it leaves entries of pods that have gone elsewhere where they are until their turn comes.
 """
 
-from __future__ import annotations
-
 import heapq
 from bisect import insort
 from collections import OrderedDict

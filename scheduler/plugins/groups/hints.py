@@ -5,8 +5,6 @@ leave. A tenant may create ten thousand groups that are never whole, so whom a c
 asking about each.
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection, Mapping
 
 from scheduler.framework.handle import Handle
