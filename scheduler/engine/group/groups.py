@@ -184,11 +184,8 @@ class Groups:
 
     def has_work(self) -> bool:
         """Whether members wait for nothing but the next turn."""
-        return (
-            bool(self._refused.told or self._held_back)
-            or self._may_start
-            or self._bindings.has_work()
-        )
+        told = self._refused.told or self._held_back
+        return bool(told) or self._may_start or self._bindings.has_work()
 
     @property
     def _may_start(self) -> bool:

@@ -275,7 +275,7 @@ async def test_a_status_is_written_and_cleared(world: World):
         observed_generation=1,
         last_transition_time="2026-01-01T00:00:00Z",
     )
-    lane = world.executor._statuses.lane
+    statuses = world.executor._statuses
     stored = []
     for effect in (
         SetStatus(world.ns, "a", uid, condition, "some-node"),
@@ -284,7 +284,7 @@ async def test_a_status_is_written_and_cleared(world: World):
         SetStatus(world.ns, "gone", uid, condition),
     ):
         world.executor.submit([effect])
-        await wait_until(lambda: lane.is_idle)
+        await wait_until(lambda: statuses.lane.is_idle and statuses.refusals.is_idle)
         stored.append((await world.ask("GET", f"{world.pods}/a"))["status"])
 
     (written,) = [c for c in stored[0]["conditions"] if c["type"] == "PodScheduled"]
@@ -348,11 +348,12 @@ async def test_events_are_taken(world: World):
         replace(failed, reason="Preempted", related=(world.ns, "b", "uid-b"), note="x" * 3000),
         replace(failed, name="a" * 253, uid="u2", reason="Scheduled", action="Binding"),
     ]
+    recorder = world.recorder
     for record in records:
         world.executor.submit([record])
-        await wait_until(lambda: world.recorder.lane.is_idle)
+        await wait_until(lambda: recorder.lane.is_idle and recorder.refusals.is_idle)
     world.recorder.put(replace(failed, namespace="no-such-namespace"))
-    await wait_until(lambda: world.recorder.lane.is_idle)
+    await wait_until(lambda: recorder.refusals.is_idle)
     path = f"/apis/events.k8s.io/v1/namespaces/{world.ns}/events"
     events = {e["reason"]: e for e in (await world.ask("GET", path))["items"]}
 
