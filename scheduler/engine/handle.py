@@ -163,6 +163,11 @@ class EngineHandle:
         members = self._shared.members
         return () if members is None else members.uids(key)
 
+    def waiting_member(self, key: str) -> Pod | None:
+        """Return the first member of a group that is to be placed, as far as a gate has been asked, or None."""
+        members = self._shared.members
+        return None if members is None else members.first(key)
+
     def disruption_units(self, since: int) -> Units:
         """Return the groups with pods on nodes that changed after the mark `since`, 0 for all."""
         for planner in self.planners.values():  # any profile's plugin speaks for all pods

@@ -279,6 +279,24 @@ class PodAnnotations(Object, frozen=True):
         name="leaderworkerset.sigs.k8s.io/exclusive-topology", default=""
     )
     volcano_group: str = msgspec.field(name="scheduling.k8s.io/group-name", default="")
+    kueue_total: str = msgspec.field(name="kueue.x-k8s.io/pod-group-total-count", default="")
+    kueue_is_fast: str = msgspec.field(name="kueue.x-k8s.io/pod-group-fast-admission", default="")
+    kueue_role: str = msgspec.field(name="kueue.x-k8s.io/role-hash", default="")
+    kueue_required: str = msgspec.field(name="kueue.x-k8s.io/podset-required-topology", default="")
+    kueue_preferred: str = msgspec.field(
+        name="kueue.x-k8s.io/podset-preferred-topology", default=""
+    )
+    kueue_unconstrained: str = msgspec.field(
+        name="kueue.x-k8s.io/podset-unconstrained-topology", default=""
+    )
+    kueue_group: str = msgspec.field(name="kueue.x-k8s.io/podset-group-name", default="")
+    kueue_slices: str = msgspec.field(
+        name="kueue.x-k8s.io/podset-slice-required-topology", default=""
+    )
+    kueue_slice_size: str = msgspec.field(name="kueue.x-k8s.io/podset-slice-size", default="")
+    kueue_layers: str = msgspec.field(
+        name="kueue.x-k8s.io/podset-slice-required-topology-constraints", default=""
+    )
 
 
 class PodMeta(ObjectMeta, frozen=True):

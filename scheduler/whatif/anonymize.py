@@ -25,7 +25,12 @@ _AMOUNTS: Final = frozenset(
     ("requests", "limits", "allocatable", "capacity", "overhead", "allocatedResources")
 )
 _LABELS: Final = frozenset(("labels", "matchLabels", "nodeSelector", "selector"))
-_LABEL_KEY_FIELDS: Final = frozenset(("topologyKey", "matchLabelKeys", "mismatchLabelKeys"))
+_LABEL_KEY_FIELDS: Final = frozenset(
+    (
+        "topologyKey", "matchLabelKeys", "mismatchLabelKeys", "nodeLabel",
+        *(f"kueue.x-k8s.io/podset-{what}-topology" for what in ("required", "preferred", "slice-required")),
+    )
+)  # fmt: skip
 _IMAGE_FIELDS: Final = frozenset(("image", "reference", "names"))
 _KEPT_WORDS: Final = frozenset(
     ("", "default", "true", "false", "yes", "no", "None", "UserDefined", "NetperfCosts")

@@ -9,6 +9,7 @@ from msgspec.structs import replace
 
 from scheduler.base.errors import InputError, ObjectError
 from scheduler.objects.pod import Pod
+from scheduler.plugins.groups.sources import kueue
 from scheduler.plugins.groups.sources import registry as sources
 from scheduler.whatif.snapshot import Snapshot
 
@@ -63,6 +64,8 @@ def shape_of(snapshot: Snapshot) -> Shape:
 
 def _group(snapshot: Snapshot, key: str, members: Sequence[Pod]) -> Shape:
     where = snapshot.place("Pod", members[0].key)
+    if key.startswith(kueue.PREFIX):
+        return _by_pods(members, where)
     described = sources.in_order(
         (kind, obj)
         for kind, obj in snapshot.objects
@@ -82,6 +85,20 @@ def _group(snapshot: Snapshot, key: str, members: Sequence[Pod]) -> Shape:
             f"the group {spec.key} needs {spec.size} members, {len(members)} are given", where=where
         )
     return Shape(spec.key, tuple(members), spec.size, tuple(described))
+
+
+def _by_pods(members: Sequence[Pod], where: str) -> Shape:
+    """Return a group that its pods describe."""
+    try:
+        spec = kueue.read(members[0])
+        kueue.check(members)
+    except ObjectError as error:
+        raise InputError(error.message, where=where) from error
+    if len(members) < spec.size:
+        raise InputError(
+            f"the group {spec.key} needs {spec.size} members, {len(members)} are given", where=where
+        )
+    return Shape(spec.key, tuple(members), spec.size)
 
 
 def _pod(pod: Pod, end: str) -> Pod:

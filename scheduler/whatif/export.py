@@ -27,6 +27,7 @@ _ANNOTATIONS: Final = (
     "resource.kubernetes.io/",
     "sakkara.group/",
     "scheduling.k8s.io/group-name",
+    "kueue.x-k8s.io/",
     "alpha.jobset.sigs.k8s.io/",
     "leaderworkerset.sigs.k8s.io/",
 )

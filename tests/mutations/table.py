@@ -6,6 +6,7 @@ SOLVER: Final = "tests/property/test_solver.py"
 CERTIFICATES: Final = "tests/property/test_certificates.py"
 UNITS: Final = "tests/property/test_preemption_units.py"
 SIMULATED: Final = "tests/property/test_simulated_victims.py"
+DIALECTS: Final = "tests/property/test_group_dialects.py"
 LIFE: Final = "tests/faults/test_group_life.py"
 LIVES: Final = "tests/faults/test_group_lives.py"
 APPLICATIONS: Final = "tests/property/test_whole_applications.py"
@@ -32,6 +33,7 @@ BUDGET = "no budget is broken without need"
 NEEDLESS = "what is written changes something"
 WHOLE = "no group starts in part"
 VAIN = "nobody is evicted in vain"
+DIALECT = "a group told in another dialect is the same group"
 TORN = "a group goes as a whole or stays"
 ROOM = "no node is over capacity at any bind"
 LEASE = "no write of a process that does not lead is carried out"
@@ -441,5 +443,22 @@ MUTATIONS: Final = (
         "return 1.0 + len(given_up), Suggestion(decision.node, changes, text)",
         'return 1.0 + len(given_up), Suggestion("n0", changes, text)',
         (WHY,),
+    ),
+    Mutation(
+        "numbers of tasks bind although the minimum is below their sum",
+        DIALECT, "scheduler/plugins/groups/sources/volcano.py",
+        "if not asked or members < sum(asked.values()):", "if not asked:", (DIALECTS, "-k", "volcano"),
+    ),
+    Mutation(
+        "a rule for a tier leaves the tiers above it open",
+        DIALECT, "scheduler/plugins/groups/hypernodes.py",
+        "for level in inner[: lowest + 1]}", "for level in inner[lowest + 1 :]}",
+        (DIALECTS, "-k", "hypernodes"),
+    ),
+    Mutation(
+        "a level that is required leaves those above it open",
+        DIALECT, "scheduler/plugins/groups/kueuelevels.py",
+        "for level in tree.levels[: depth + 1]}", "for level in tree.levels[depth : depth + 1]}",
+        (DIALECTS, "-k", "kueue"),
     ),
 )  # fmt: skip

@@ -13,7 +13,8 @@ from typing import Any
 
 import pytest
 
-from tests.unit.plugins import groupsworld
+from scheduler.testing import node
+from tests.unit.plugins import groupsworld, kueueworld
 from tests.unit.plugins.volcanoworld import GROUP_NAME, TASK, hyper_node, member, pod_group
 from tests.unit.whatif.asking import place
 
@@ -160,6 +161,63 @@ def test_hypernodes_are_as_a_tree_in_a_config_map(batch: int):
         # The one unit above all costs what the root costs, which is nothing to choose from.
         for one in (got, wanted):
             del one["objective"], one["conflict"]
+        assert wanted == got
+        placed += got["status"] == "Bound"
+    assert 0 < placed < CASES, "all cases are alike"
+
+
+@pytest.mark.parametrize("batch", range(BATCHES))
+def test_a_pod_group_of_kueue_is_as_a_config_map(batch: int):
+    """A number of pods, one unit of a level, whole slices in units of another, or nothing that is asked."""
+    random = Random(f"kueue {batch}")
+    placed = 0
+    for _ in range(CASES):
+        zones = [f"z{at}" for at in range(random.randint(1, 2))]
+        world = [
+            node(
+                f"{zone}{rack}{at}",
+                cpu=str(random.randint(1, 3)),
+                memory="64Gi",
+                pods="110",
+                labels={kueueworld.ZONE: zone, kueueworld.RACK: rack},
+            )
+            for zone in zones
+            for rack in "rs"[: random.randint(1, 2)]
+            for at in range(random.randint(1, 2))
+        ]
+        world.append(kueueworld.topology("fabric", kueueworld.ZONE, kueueworld.RACK))
+        total = random.randint(1, 6)
+        asked, rules = random.choice(
+            (
+                ({}, {}),
+                ({"podset_preferred_topology": kueueworld.RACK}, {}),
+                (
+                    {"podset_required_topology": kueueworld.RACK},
+                    {"zone": {"hard": True}, "rack": {"hard": True}},
+                ),
+                ({"podset_required_topology": kueueworld.ZONE}, {"zone": {"hard": True}}),
+                (
+                    {
+                        "podset_required_topology": kueueworld.ZONE,
+                        "podset_slice_required_topology": kueueworld.RACK,
+                        "podset_slice_size": "2",
+                    },
+                    {"zone": {"hard": True}, "rack": {"factor": 2}},
+                ),
+            )
+        )
+        total += total % 2 if "podset_slice_size" in asked else 0
+        theirs = kueueworld.members("g", total, **asked)
+        ours = [{**one, "metadata": {**one["metadata"], "annotations": {}}} for one in theirs]
+        for one in ours:
+            one["metadata"]["labels"] = {"sakkara.group.name": "g"}
+        map_of_group = groupsworld.group("g", total, rules)
+        if asked:
+            map_of_group["data"]["topology"] = "fabric"
+
+        got = answer(*world, *theirs)
+        wanted = answer(*world, map_of_group, *ours)
+
         assert wanted == got
         placed += got["status"] == "Bound"
     assert 0 < placed < CASES, "all cases are alike"

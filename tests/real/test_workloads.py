@@ -209,6 +209,33 @@ async def test_a_gang_below_one_switch_of_volcano(server: Reachable):
     assert 1 == len({zone(pod) for pod in placed.values()})
 
 
+async def test_a_pod_group_of_kueue(server: Reachable):
+    """Two gates open under one daemon, the third under the next: all are in one rack then; none before."""
+    config = {"profiles": PROFILES, "clientConnection": {"kubeconfig": str(server.kubeconfig)}}
+    (definition,) = documents("kueue-definition.yaml")
+    topology, *pods = documents("kueue-group.yaml")
+    definitions = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+    async with Api(server, token_of(server)) as api:
+        cluster = Cluster(api)
+        await cluster.begin()
+        await api.request("POST", definitions, definition)  # another test may have made it
+        await until(lambda: cluster.accepts(topology), "the kind Topology")
+        await cluster.fill("node-0")
+        with Trellis().start(server, config) as running:
+            await cluster.apply_all(pods)
+            await cluster.open_gate("ranks-0")
+            await cluster.open_gate("ranks-1")
+            await cluster.says("ranks-0", "the group default/ranks is not complete")
+            await running.kill()
+        with Trellis().start(server, config):
+            await cluster.open_gate("ranks-2")
+            placed = await cluster.bound(4)
+
+    ranks = {name: pod for name, pod in placed.items() if name.startswith("ranks")}
+    assert 3 == len(ranks)
+    assert 1 == len({zone(pod) for pod in ranks.values()})
+
+
 async def test_workloads_of_other_controllers(server: Reachable):
     """A Job, a JobSet as one group, a LeaderWorkerSet with a zone for each of its groups, Kueue, a stranger."""
     # The API server's own role for schedulers does not know of ConfigMaps.

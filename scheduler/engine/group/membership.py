@@ -55,6 +55,13 @@ class GroupMembers:
         found = self._groups.get(key)
         return () if found is None else found.pods.keys()
 
+    def first(self, key: str) -> Pod | None:
+        """Return the member that has waited longest, as far as a gate has been asked about them, or None."""
+        found = self._groups.get(key)
+        if found is None:
+            return None
+        return next((pod for uid, pod in found.pods.items() if uid in self._queued), None)
+
     def gated(self, key: str) -> list[str]:
         """Return the members that gates hold."""
         found = []

@@ -27,6 +27,7 @@ from scheduler.plugins.groups import (
     between,
     deadlines,
     hypernodes,
+    kueuelevels,
     lastresort,
     mixing,
     past,
@@ -119,9 +120,10 @@ class Decider:
             described = self._described.group(key)
             if described is None:
                 return unresolvable(sources.missing(key))
+            self._described.check(key, room.members)
             spec, deadline = deadlines.at_time(described, room.members, room.now)
             tree = self._trees.of(spec, room.nodes)
-            spec = hypernodes.resolved(spec, tree)
+            spec = kueuelevels.resolved(hypernodes.resolved(spec, tree), tree)
             check_levels(spec, tree.levels, tree.source)
             requests = planning.requests(room.members)
         except ObjectError as error:

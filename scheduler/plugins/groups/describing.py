@@ -8,7 +8,7 @@ from scheduler.framework.handle import Handle
 from scheduler.objects.pod import Pod
 from scheduler.plugins.groups.group import GroupSpec
 from scheduler.plugins.groups.members import GroupMembers
-from scheduler.plugins.groups.sources import composite, configmap
+from scheduler.plugins.groups.sources import composite, configmap, kueue
 from scheduler.plugins.groups.sources import registry as sources
 from scheduler.state.podindex import Placed
 
@@ -28,11 +28,28 @@ class Descriptions:
 
         A group of groups asks for what all in it do.
         """
+        if key.startswith(kueue.PREFIX):
+            return self._by_pods(key)
         found = self._members.described_by(key)
         if found and found[0][0] == composite.KIND:
             return self._tree(key)
         self._trees.pop(key, None)
         return self._alone(key, found)
+
+    def check(self, key: str, pods: Sequence[Pod]) -> None:
+        """Check that members say the same of a group that is described by its pods; ObjectError if not."""
+        if pods and key.startswith(kueue.PREFIX):
+            kueue.check(pods)
+
+    def _by_pods(self, key: str) -> GroupSpec | None:
+        """Return what the pods of a group ask for, by one of them: `check` looks at all."""
+        standing = self._members.standing(key)
+        pod = self._handle.waiting_member(key) or next((one.pod for one in standing), None)
+        bound = sum(not one.assumed for one in standing)
+        return None if pod is None else kueue.read(pod, bound)
+
+    def _is_described(self, key: str) -> bool:
+        return key.startswith(kueue.PREFIX) or bool(self._members.described_by(key))
 
     def _alone(self, key: str, found: Sequence[tuple[str, Any]]) -> GroupSpec | None:
         if not found:
@@ -109,6 +126,16 @@ class Descriptions:
         spec = self._readable(key)
         return 0 if spec is None else spec.size
 
+    def whole_size_of(self, key: str) -> int:
+        """Return how many members a group has when it is whole, also of one that goes on with fewer."""
+        if not key.startswith(kueue.PREFIX):
+            return self.size_of(key)
+        placed = self._members.standing(key)
+        try:
+            return kueue.read(placed[0].pod).size if placed else 0
+        except ObjectError:
+            return 0
+
     def unit_of(self, key: str, members: Sequence[Placed]) -> tuple[bool, int]:
         """Return whether a group's members are evicted only together, and the priority of that unit.
 
@@ -117,7 +144,7 @@ class Descriptions:
         the members.
         """
         lowest = min((one.pod.priority for one in members), default=0)
-        if not self._members.described_by(key):
+        if not self._is_described(key):
             return False, lowest
         spec = self._readable(key)
         if spec is None:

@@ -63,6 +63,23 @@ class TierRule(msgspec.Struct, frozen=True):
     name: str = ""
 
 
+class LabelRule(msgspec.Struct, frozen=True):
+    """Where members go, by labels that are levels of a tree: one unit of `required`, few of `preferred`.
+
+    Units of `slices` take whole slices of `slice_size` members.
+    """
+
+    required: str = ""
+    preferred: str = ""
+    slices: str = ""
+    slice_size: int = 0
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """Return the labels that it speaks of."""
+        return tuple(one for one in (self.required, self.preferred, self.slices) if one)
+
+
 class GroupSpec(msgspec.Struct, frozen=True):
     """A group, whatever described it.
 
@@ -75,9 +92,9 @@ class GroupSpec(msgspec.Struct, frozen=True):
     `is_ours` says that its members may be let go while it has never been whole. `goes_whole`: evicted
     together or not at all; with `may_shrink` those beyond the minimum may go alone. `classes` is what it
     says of its members by what they do in it. `by_network`: all nodes are alike but for what the network says of the
-    ways between them. `priority_class` is that which all members have to name. `tiers` is a rule for levels that
-    the tree has to be known for; with `has_strays` nodes outside of the tree are units of their own. `tree` are the
-    groups in it, if it is a group of groups; `within` says
+    ways between them. `priority_class` is that which all members have to name. `tiers` and `labels` are rules for
+    levels that the tree has to be known for; with `has_strays` nodes outside of the tree are units of their own.
+    `tree` are the groups in it, if it is a group of groups; `within` says
     in which it is itself.
     """
 
@@ -101,6 +118,7 @@ class GroupSpec(msgspec.Struct, frozen=True):
     priority_class: str = ""
     tiers: TierRule | None = None
     has_strays: bool = False
+    labels: LabelRule | None = None
     classes: ClassesSpec | None = None
     by_network: bool = False
     tree: Node | None = None

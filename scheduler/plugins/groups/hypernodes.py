@@ -25,6 +25,7 @@ LEVEL = "tier-{}"
 MOST = 20_000
 LARGEST_TIER = 1_000_000
 LONGEST_PATTERN = 253
+_DIGITS = 10
 # Python's expressions may take a time that grows with the name to the power of these.
 MOST_REPEATS = 3
 _QUANTIFIED = re.compile(r"\\.|\[\^?\]?(?:\\.|[^\]\\])*\]|(\))?([*+]|\{\d*,\})")
@@ -145,7 +146,8 @@ def resolved(spec: GroupSpec, tree: Topology) -> GroupSpec:
 
 def _tier(obj: HyperNode) -> int:
     text = str(obj.spec.tier)
-    if not text.isascii() or not text.isdecimal() or int(text) > LARGEST_TIER:
+    is_number = len(text) < _DIGITS and text.isascii() and text.isdecimal()
+    if not is_number or int(text) > LARGEST_TIER:
         raise ObjectError(
             f"HyperNode {obj.metadata.name}: spec.tier: {text!r:.60} is no number up to {LARGEST_TIER}"
         )

@@ -212,6 +212,11 @@ class ClusterTopologyPlacementGroup(GroupSort[ClusterTopologyPlacementGroupArgs]
         if len(pods) < missing:
             # Members come one by one: to look at all of them each time takes a second for 1,200.
             return unschedulable(incomplete(spec, pods))
+        try:
+            self._described.check(key, pods)
+        except ObjectError as error:
+            self._decider.hold(key, error.message)
+            return unresolvable(f"the group {name} is held: {error.message}")
         known = self.handle.pods.get
         waiting = [pod for pod in pods if known(pod.metadata.uid) is None]
         if any(self.handle.is_preempting(pod.metadata.uid) for pod in waiting):
@@ -304,7 +309,7 @@ class ClusterTopologyPlacementGroup(GroupSort[ClusterTopologyPlacementGroupArgs]
     def group_left(self, key: str) -> Sequence[Placed]:
         """Return the members that are marked to go, of a group that goes whole and stands in part."""
         standing = self._members.standing(key)
-        if not 0 < len(standing) < self._described.size_of(key):
+        if not 0 < len(standing) < self._described.whole_size_of(key):
             return ()
         if not self._described.unit_of(key, standing)[0]:
             return ()

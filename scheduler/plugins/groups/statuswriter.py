@@ -28,7 +28,7 @@ from scheduler.plugins.groups.placement import Seat, tree_of
 from scheduler.plugins.groups.planning import seats
 from scheduler.plugins.groups.sources import configmap
 from scheduler.plugins.groups.sources.configmap import BOUND
-from scheduler.plugins.groups.sources.registry import BY_KIND
+from scheduler.plugins.groups.sources.registry import BY_KIND, label_of
 from scheduler.plugins.groups.topology import Topology
 from scheduler.state.podindex import Placed
 
@@ -188,7 +188,7 @@ class GroupStatusWriter:
                 for one in record.victims
             ),
             record.conflict,
-            BY_KIND[found[0][0]].label if found else "",
+            label_of(key, found),
             size,
             None if spec is None or spec.is_minimum else size,
             record.message if status != BOUND else "",

@@ -17,6 +17,7 @@ from scheduler.framework.groups import GroupEvent
 from scheduler.framework.handle import Handle
 from scheduler.framework.nodes import Nodes
 from scheduler.objects.kinds import HYPER_NODE, KUEUE_TOPOLOGIES
+from scheduler.objects.kueue import HOSTNAME
 from scheduler.plugins import deviceattributes
 from scheduler.plugins.deviceattributes import SLICE
 from scheduler.plugins.groups import hypernodes, nesting, topology
@@ -67,6 +68,8 @@ class Trees:
         if spec.tree is not None and keys:
             columns = {key: self._values(nodes, key) for key in keys}
             return nesting.tree(spec.tree, columns, [name for _, name in _named(nodes)])
+        if spec.labels is not None:
+            return self._with_levels(spec.labels.labels, nodes)
         name = spec.topology or self._name
         if name == hypernodes.NAME and (self._hyper_nodes or spec.tiers or spec.has_strays):
             return self._of_hyper_nodes(nodes, with_strays=spec.has_strays)
@@ -97,10 +100,7 @@ class Trees:
         for kind in KUEUE_KINDS:
             described = self._handle.objects(kind).get(name)
             if described is not None:
-                labels = described.labels
-                return self._by_labels(
-                    nodes, labels, topology.levels_of(labels), f"Topology {name} of Kueue"
-                )
+                return self._of_kueue(name, described, nodes)
         there = {topology.name_in(obj.data or {}) for obj in maps.values()}
         there.update(key for kind in KUEUE_KINDS for key in self._handle.objects(kind))
         there.update((hypernodes.NAME,) if self._hyper_nodes else ())
@@ -129,6 +129,31 @@ class Trees:
     def _labels_of(self, name: str) -> Mapping[str, str]:
         node = self._handle.node(name)
         return {} if node is None else node.metadata.labels
+
+    def _of_kueue(self, name: str, described: Any, nodes: Nodes) -> Topology:
+        labels = described.labels
+        levels = topology.levels_of(labels)
+        return self._by_labels(nodes, labels, levels, f"Topology {name} of Kueue")
+
+    def _with_levels(self, labels: Sequence[str], nodes: Nodes) -> Topology:
+        """Return the tree of the Topology of Kueue that has these levels; ObjectError where none or several do."""
+        found: dict[str, Any] = {}
+        for kind in KUEUE_KINDS:
+            for name, one in self._handle.objects(kind).items():
+                if all(label == HOSTNAME or label in one.labels for label in labels):
+                    found.setdefault(name, one)
+        wanted = " and ".join(labels)
+        if not found:
+            raise ObjectError(f"no Topology of Kueue has the level {wanted}")
+        name = self._name if self._name in found else min(found)
+        others = sorted(one for one in found if found[one].labels != found[name].labels)
+        if others and name != self._name:
+            text = (
+                f"several Topologies of Kueue have the level {wanted}: {name} and {others[0]}; the argument topology "
+                "of ClusterTopologyPlacementGroup says which counts"
+            )
+            raise ObjectError(text)
+        return self._of_kueue(name, found[name], nodes)
 
     def _config_maps(self) -> dict[str, Any]:
         """Return the topology ConfigMaps that count, by key."""
@@ -195,7 +220,8 @@ class Trees:
         for _, name in _named(nodes):
             if all(name in column for column in columns):
                 leaves.append((tuple(column[name] for column in columns), name))
-        made = Topology(topology.DEFAULT_TREE, source, levels, tuple(sorted(leaves)))
+        called = dict(zip((*labels, HOSTNAME), levels, strict=True))
+        made = Topology(topology.DEFAULT_TREE, source, levels, tuple(sorted(leaves)), called)
         self._keep(tree, mark, made)
         return made
 

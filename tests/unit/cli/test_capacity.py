@@ -7,6 +7,7 @@ import yaml
 
 from scheduler.cli.main import run
 from scheduler.testing import node
+from tests.unit.plugins import kueueworld, volcanoworld
 from tests.unit.plugins.groupsworld import group, members
 from tests.unit.whatif.asking import pod
 
@@ -181,20 +182,23 @@ WORKLOAD_GROUP = {
             WORKLOAD_GROUP,
             [pod(f"g-{n}", spec={"schedulingGroup": {"podGroupName": "g"}}) for n in range(2)],
         ),
+        (volcanoworld.pod_group("g", 2), volcanoworld.members("g", 2)),
+        (None, kueueworld.members("g", 2)),
     ],
 )
 def test_groups_are_counted_whole(ask, described, shape):
     """Five CPUs are free for two groups of two; the third finds one, and says so. All kinds alike."""
     for one in shape:
         one["spec"]["containers"][0]["resources"] = {"requests": {"cpu": "1"}}
-    code, out, _ = ask(CLUSTER, [described, *shape], "-o", "json")
+    objects = [*([described] if described else []), *shape]
+    code, out, _ = ask(CLUSTER, objects, "-o", "json")
     found = json.loads(out)
 
     assert (0, 2, False) == (code, found["fits"], found["limited"])
     assert ("default/g", 2) == (found["group"], found["members"])
     assert 4 == sum(node["pods"] for node in found["nodes"])
     assert "the nodes have room for 1" in found["message"]
-    _, out, _ = ask(CLUSTER, [described, *shape])
+    _, out, _ = ask(CLUSTER, objects)
     assert out.startswith(
         "2 more groups of 2 like default/g fit; the next one: the group default/g-"
     )

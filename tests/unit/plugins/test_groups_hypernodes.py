@@ -116,6 +116,7 @@ def test_what_a_tier_does_not_have_stands_alone_in_it():
             "HyperNode a: its member a is of tier 2",
         ),
         ([hyper_node("a", -1)], r"HyperNode a: spec\.tier: '-1' is no number"),
+        ([hyper_node("a", "9" * 5000)], r"HyperNode a: spec\.tier: '9+.* is no number"),
         ([hyper_node("a", "one")], r"HyperNode a: spec\.tier: 'one' is no number"),
         (
             [hyper_node("a", 1, {"type": "Rack", "selector": {"exactMatch": {"name": "n"}}})],

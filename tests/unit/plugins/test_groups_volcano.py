@@ -132,6 +132,13 @@ def test_a_group_that_nobody_describes_is_awaited():
     assert {text} == messages(held)
 
 
+def test_what_cannot_be_a_name_is_told_in_short():
+    """Annotations may be long, and so may not be what is said of them."""
+    (text,) = messages(place(*tree(ONE_RACK), member("g-0", "x" * 100_000)))
+    assert "describes the group default/xxx" in text
+    assert len(text) < 400
+
+
 def test_groups_of_equal_names_in_two_dialects_do_not_meet():
     """Each has its own members."""
     labelled = member("own-0", "g")

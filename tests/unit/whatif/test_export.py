@@ -5,6 +5,7 @@ import json
 from scheduler.testing import node
 from scheduler.whatif.anonymize import Anonymizer
 from scheduler.whatif.export import exported
+from tests.unit.plugins import kueueworld, volcanoworld
 from tests.unit.whatif.asking import place, pod, results
 
 SECRET = "hunter2"
@@ -245,3 +246,24 @@ def test_config_maps_keep_their_kind():
     raw = {"metadata": {"name": "g", "labels": {"sakkara.group": ""}}, "data": {"a": "b"}}
 
     assert "ConfigMap" == exported("GroupConfigMap", "v1", raw)["kind"]
+
+
+def test_groups_of_other_dialects_are_still_groups():
+    """What pods and PodGroups say of groups in annotations stays, also with other names; what hides words goes."""
+    pods = [
+        *kueueworld.members("g", 2, podset_required_topology=kueueworld.RACK),
+        *volcanoworld.members("v", 2),
+    ]
+    rules = {"sakkara.group/constraints": '{"node": {"type": "spread"}}'}
+    gang = volcanoworld.pod_group("v", 2, annotations=rules)
+    for number, one in enumerate(pods):
+        one["metadata"]["uid"] = f"uid-{number}"
+    objects = [*kueueworld.nodes(), kueueworld.topology("t", kueueworld.ZONE, kueueworld.RACK)]
+    for hidden in (False, True):
+        every = [*objects, gang, *pods]
+        kept = [exported(one["kind"], one["apiVersion"], one) for one in every]
+        assert rules == kept[-5]["metadata"]["annotations"]
+        done = place(*(renamed(every) if hidden else kept))
+        assert 4 == done.summary.scheduled
+        assert {"Bound"} == {one.status for one in done.groups}
+        assert 2 == len(done.groups)

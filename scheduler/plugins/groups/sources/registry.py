@@ -4,7 +4,7 @@ A source says which objects it reads, how a pod names its group, and what the ob
 pure. A pod that two of them claim for different groups is held: nobody can say which one counts.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from msgspec.structs import replace
@@ -19,6 +19,7 @@ from scheduler.plugins.groups.sources import (
     composite,
     configmap,
     coscheduling,
+    kueue,
     volcano,
     workload,
 )
@@ -40,6 +41,10 @@ NESTED: dict[str, workload.WorkloadGroups] = {
 BY_KIND = {source.kind: source for source in SOURCES}
 KINDS = tuple(BY_KIND)
 _RANK = {source.kind: rank for rank, source in enumerate(SOURCES)}
+
+
+# That name a group.
+_LABELS = (configmap.LABEL, coscheduling.LABEL, kueue.LABEL)
 
 
 def group_of(pod: Pod) -> str:
@@ -64,14 +69,16 @@ def _claimed(pod: Pod) -> str:
     if group is not None and group.pod_group_name:
         return f"{workload.PREFIX}{meta.namespace}/{group.pod_group_name}"
     if meta.annotations.volcano_group:
-        return f"{volcano.PREFIX}{meta.namespace}/{meta.annotations.volcano_group}"
+        return f"{volcano.PREFIX}{meta.namespace}/{volcano.name_in(pod)}"
+    if kueue.LABEL in labels and (name := kueue.name_in(pod)):
+        return f"{kueue.PREFIX}{meta.namespace}/{name}"
     return ""
 
 
 def moved(pod: Pod, name: str) -> Pod:
     """Return a member as one of the group `name` of its namespace, whatever names its group now."""
     labels, group = dict(pod.metadata.labels), pod.spec.scheduling_group
-    naming = (configmap.LABEL, coscheduling.LABEL) if _claimed(pod) else (GROUP_LABEL,)
+    naming = _LABELS if _claimed(pod) else (GROUP_LABEL,)
     labels |= {key: name for key in naming if key in labels}
     if group is not None:
         group = replace(group, pod_group_name=name)
@@ -89,8 +96,9 @@ def dispute(pod: Pod) -> str:
     """
     labels, group = pod.metadata.labels, pod.spec.scheduling_group
     one, other = labels.get(configmap.LABEL), labels.get(coscheduling.LABEL)
-    of_volcano = pod.metadata.annotations.volcano_group
-    if group is None and not of_volcano and (not one or not other or one == other):
+    of_volcano = volcano.name_in(pod)
+    is_plain = group is None and not of_volcano and kueue.LABEL not in labels
+    if is_plain and (not one or not other or one == other):
         return ""  # asked of every member again and again
     claims = {
         f"label {label}": labels[label]
@@ -103,6 +111,9 @@ def dispute(pod: Pod) -> str:
         groups += 1
     if of_volcano:
         claims[f"annotation {volcano.ANNOTATION}"] = of_volcano
+        groups += 1
+    if of_kueue := kueue.name_in(pod):
+        claims[f"label {kueue.LABEL}"] = of_kueue
         groups += 1
     return " and ".join(f"{how} ({name})" for how, name in claims.items()) if groups > 1 else ""
 
@@ -159,12 +170,21 @@ def began_or_ended(kind: str, old: Any, new: Any) -> str:
     return "" if before == after else before or after
 
 
+def label_of(key: str, found: Sequence[tuple[str, Any]]) -> str:
+    """Return how reports name the source of a group that these objects describe, empty if nothing does."""
+    if key.startswith(kueue.PREFIX):
+        return kueue.SOURCE_LABEL
+    return BY_KIND[found[0][0]].label if found else ""
+
+
 def missing(key: str) -> str:
     """Return what to say of a group that no object describes."""
     if key.startswith(workload.COMPOSITE_PREFIX):
         return f"no CompositePodGroup describes the group {title(key)}, which others are in"
     if key.startswith(workload.PREFIX):
         return f"no PodGroup of scheduling.k8s.io describes the group {title(key)}"
+    if key.startswith(kueue.PREFIX):
+        return f"no pod describes the group {title(key)}"
     if key.startswith(volcano.PREFIX):
         return f"no PodGroup of {volcano.SOURCE.api_version} describes the group {title(key)}"
     return f"no ConfigMap or PodGroup describes the group {title(key)}"

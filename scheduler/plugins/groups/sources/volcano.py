@@ -17,6 +17,7 @@ from msgspec.structs import replace
 from scheduler.base.errors import ObjectError
 from scheduler.framework.calls import ApiCall
 from scheduler.objects.kinds import VOLCANO_GROUP
+from scheduler.objects.pod import Pod
 from scheduler.objects.volcano import (
     VolcanoCondition,
     VolcanoGroupStatus,
@@ -38,8 +39,14 @@ BEFORE_PLACED = ("", PENDING, INQUEUE)
 UNSCHEDULABLE, SCHEDULED = "Unschedulable", "Scheduled"
 NO_ROOM = "NotEnoughResources"
 HARD, SOFT = "hard", "soft"
+LONGEST_NAME = 253
 _DEFAULT_QUEUE = "default"
 _OF_CLASSES = tuple(f"{classes.PREFIX}{key}" for key in classes.KEYS)
+
+
+def name_in(pod: Pod) -> str:
+    """Return the name of the pod's group, or an empty text; no longer than what is no name any more."""
+    return pod.metadata.annotations.volcano_group[: LONGEST_NAME + 1]
 
 
 class VolcanoGroups:
