@@ -44,7 +44,7 @@ class GroupPlan(msgspec.Struct, frozen=True):
     A plan without victims is one that `GroupRoom.hold` has accepted. Members that it does not name
     wait on, for the reason in `message`; unless `is_proven` says that more members cannot be placed now,
     they are tried again when the others are bound. `hold_s` is how long those that are bound last may take to get
-    past permit, 0 for the usual time. `is_rest` says that others of the group have their places already.
+    past permit, 0 for the usual time.
     """
 
     nodes: Mapping[str, str]
@@ -52,7 +52,6 @@ class GroupPlan(msgspec.Struct, frozen=True):
     message: str = ""
     hold_s: float = 0.0
     is_proven: bool = True
-    is_rest: bool = False
 
 
 class GroupRelease(msgspec.Struct, frozen=True):
@@ -246,11 +245,14 @@ class GroupPlanner(Protocol):
     def groups_begun(self) -> Sequence[str]:
         """Return the groups that are bound in part and, by all that objects say, were never whole."""
 
-    def group_short(self, key: str, unbound: Collection[str]) -> str:
+    def group_short(
+        self, key: str, uid: str, unbound: Collection[str], recalled: Collection[str]
+    ) -> str:
         """Return that a group must not begin, as it needs more members by now than have a place.
 
-        Asked before each of its binds. The members `unbound` (by uid) are not known to be bound; a group of
-        which others are on nodes has begun, and the text is empty.
+        Asked before each of its binds, `uid` being who is bound. The members `unbound` (by uid) are not known to be
+        bound, those `recalled` are about to lose their places; a group of which others are on nodes has begun, and
+        the text is empty. Of a group in which others are, each of those that `uid` is in begins on its own.
         """
 
     def plan_group(self, key: str, room: GroupRoom) -> Generator[SolverCall, CallResult, Outcome]:

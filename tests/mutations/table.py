@@ -273,7 +273,7 @@ MUTATIONS: Final = (
         NEEDLESS, "scheduler/plugins/groups/announcing.py",
         "if calls and _is_under_way(kind, obj, news):",
         "if news.is_bound and calls and _is_under_way(kind, obj, news):",
-        (WORLD, "-k", "changes_something"),
+        ("tests/property/test_group_writes.py", "-k", "not_complete"),
     ),
     Mutation(
         "a pod's condition is written again when it says nothing new",
@@ -374,15 +374,21 @@ MUTATIONS: Final = (
         (WORLD, "-k", "does_not_begin"),
     ),
     Mutation(
-        "a group counts as begun from the first bind that is sent",
-        WHOLE, "scheduler/engine/group/groups.py",
-        "flight.is_begun = plan.is_rest", "flight.is_begun = True",
-        (WORLD, "-k", "does_not_begin"),
+        "members who are about to be called back count as having a place",
+        WHOLE, "scheduler/engine/group/bindings.py",
+        "recalled = flight.left if flight.is_broken else ()", "recalled = ()",
+        ("tests/unit/engine/test_groups.py", "-k", "to_be_recalled"),
+    ),
+    Mutation(
+        "a group in a group begins however few of its members have a place",
+        WHOLE, f"{_GROUPS}quorum.py",
+        "    for node in _above(spec.tree, own):\n", "    for node in _above(spec.tree, own)[:1]:\n",
+        ("tests/unit/engine/test_group_composite.py", "-k", "fewer_than_it_needs"),
     ),
     Mutation(
         "a bind is sent again whatever the group needs by now",
         WHOLE, "scheduler/engine/group/bindings.py",
-        "return flight.planner.group_short(flight.key, flight.uids)", 'return ""',
+        "return flight.planner.group_short(flight.key, uid, flight.uids, recalled)", 'return ""',
         (LIVES, "-k", "stays_mended"),
     ),
     Mutation(
@@ -396,6 +402,12 @@ MUTATIONS: Final = (
         VAIN, "scheduler/engine/binding/nominated.py",
         "if spares or (is_member and not may_evict):", "if spares:",
         (WORKLOADS, "-k", "stays_right"),
+    ),
+    Mutation(
+        "members beyond the minimum take promised room when they are unlike",
+        VAIN, f"{_GROUPS}deciding.py",
+        "self._asked_anew(task) if promised and is_mixed else everywhere", "everywhere",
+        ("tests/property/test_promised_room.py",),
     ),
     Mutation(
         "a group gives its room up while others are leaving there",

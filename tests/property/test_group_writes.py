@@ -10,7 +10,8 @@ import pytest
 
 from scheduler.engine.effects import Call
 from scheduler.objects.configmap import GROUP_KEY, ConfigMap
-from scheduler.objects.meta import ObjectMeta
+from scheduler.objects.meta import AnnotatedMeta, ObjectMeta
+from scheduler.objects.podgroup import PodGroup, PodGroupSpec
 from tests.property.making import make_node, make_pod
 from tests.property.rig import Rig
 from tests.property.test_objects_alone import build
@@ -49,3 +50,24 @@ def test_each_object_is_written_once(late: str):
     assert "Bound" == rig.api.objects["GroupConfigMap"]["default/ga"].data["status"]
     assert MEMBERS + 1 == len(writes)
     assert {1} == set(writes.values())
+
+
+def test_that_a_group_is_not_complete_is_written_once():
+    """Its members come one by one, each is news of it, and what was written is not to be seen yet."""
+    rig = Rig(build)
+    meta = AnnotatedMeta(name="gb", namespace="default", uid="gb")
+    rig.api.put("PodGroup", PodGroup(meta, PodGroupSpec(MEMBERS)))
+    rig.watch("PodGroup")
+    writes = 0
+    for number in range(MEMBERS - 1):
+        labels = {"scheduling.x-k8s.io/pod-group": "gb"}
+        rig.api.put("Pod", make_pod(f"gb-{number}", uid=f"gb-{number}", labels=labels))
+        rig.watch("Pod")
+        writes += sum(isinstance(effect, Call) for effect in rig.run())
+        while rig.wire:
+            rig.perform(0)
+        while rig.answers:
+            rig.deliver(0)
+
+    assert "Pending" == rig.api.objects["PodGroup"]["default/gb"].status.phase
+    assert 1 == writes

@@ -34,7 +34,8 @@ class Step(StrEnum):
 class GroupBinding(msgspec.Struct, eq=False):
     """The members of a group between decision and bind; `left` still have to take the step.
 
-    `failed` are those that came back without a node; `is_begun` says that some member is bound. It is held from the time they are carried out until all of them may go.
+    `failed` are those that came back without a node. It is held from the time they are carried out until all of them
+    may go.
     """
 
     key: str
@@ -47,7 +48,6 @@ class GroupBinding(msgspec.Struct, eq=False):
     step: Step = Step.RESERVE
     is_held: bool = True
     is_broken: bool = False
-    is_begun: bool = False
     hold_s: float = PERMIT_TIMEOUT_S
     failed: list[str] = msgspec.field(default_factory=list)
 
@@ -102,7 +102,6 @@ class GroupBindings:
         if flight is None:
             return None
         flight.uids.discard(uid)
-        flight.is_begun = flight.is_begun or is_bound
         if not is_bound:
             flight.failed.append(uid)
         if not is_bound and not flight.is_broken:
@@ -121,10 +120,9 @@ class GroupBindings:
         flight = self.flights.get(self.key_of(uid))
         if flight is None:
             return ""
-        if flight.failed and not flight.is_begun:
-            return f"another member of the group {title(flight.key)} failed, and none is bound"
-        # A bind may be sent long after it was decided: members go, whole groups, and descriptions change.
-        return flight.planner.group_short(flight.key, flight.uids)
+        # A bind may be sent long after it was decided: others fail, members go, and descriptions change.
+        recalled = flight.left if flight.is_broken else ()
+        return flight.planner.group_short(flight.key, uid, flight.uids, recalled)
 
     def next_deadline(self) -> float | None:
         """Return since when members wait for their next step, or None."""

@@ -359,7 +359,6 @@ class Groups:
         ]
         uids = [member.uid for member in members]
         flight = GroupBinding(run.key, run.planner, run.attempt, count, set(uids), uids, now)
-        flight.is_begun = plan.is_rest
         flight.hold_s = plan.hold_s or flight.hold_s
         self._bindings.begin(flight, members, now)
         self._leave_out(run, others, plan.message, now)

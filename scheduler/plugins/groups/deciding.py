@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+import msgspec
+
 from scheduler.base.arrays import IntColumn, lower_of
 from scheduler.base.errors import ObjectError
 from scheduler.framework.calls import SolverCall
@@ -199,7 +201,7 @@ class Decider:
             return outside
         is_mixed = len(task.kinds) > 1 or task.spec.classes is not None or bool(task.shapes)
         everywhere = lastresort.passes(task, self._args)
-        plan = yield from self._first_placed(everywhere, is_mixed=is_mixed)
+        plan = yield from self._first_placed(task, everywhere, is_mixed=is_mixed)
         if isinstance(plan, Status):
             plan = lastresort.told(plan, everywhere[-1])
         task = everywhere[0]  # nobody is evicted for a place on a node that is taken last
@@ -212,22 +214,30 @@ class Decider:
         )(task)
         return plan if evicting is None else evicting
 
-    def _first_placed(self, everywhere: Sequence[Task], *, is_mixed: bool) -> Steps:
+    def _first_placed(self, task: Task, everywhere: Sequence[Task], *, is_mixed: bool) -> Steps:
         """Return the first plan that places members, or the last refusal.
 
         Members beyond the minimum could not have made the room that somebody else is promised: it is left
-        to those as long as the group gets its minimum without it. (Unlike members are asked about once.)
+        to those as long as the group gets its minimum without it.
         """
-        task = everywhere[0]
         plan: Outcome = unschedulable()
-        spares = task.has_more and not is_mixed and task.room.spare(promised=True)
+        spares = task.has_more and task.room.spare(promised=True)
         for promised in (True, False) if spares else (False,):
             task.room.spare(promised=promised)
-            for part in everywhere:
+            for part in self._asked_anew(task) if promised and is_mixed else everywhere:
                 plan = yield from (self._placed_mixed if is_mixed else self._placed)(part)
                 if not isinstance(plan, Status) or not plan.is_rejected:
                     return plan
         return plan
+
+    def _asked_anew(self, task: Task) -> list[Task]:
+        """Return the task, as often as it is tried, with what nodes take of each kind of member now."""
+        try:
+            kinds, shapes = self._kinds(task.room, task.spec, task.requests, task.standing)
+        except ObjectError:
+            return []  # more kinds than can be told apart in time: with less room the nodes differ more
+        fresh = msgspec.structs.replace(task, kinds=kinds, shapes=shapes)
+        return lastresort.passes(fresh, self._args)
 
     def _outside(self, task: Task) -> Status | None:
         """Return why nothing can be placed whatever the room: members in the wrong place, or needs."""

@@ -40,7 +40,7 @@ from scheduler.plugins.groups.placement import oldest
 from scheduler.plugins.groups.sources import registry as sources
 from scheduler.plugins.groups.sources.workload import COMPOSITE_PREFIX
 from scheduler.plugins.groups.statuswriter import GroupStatusWriter
-from scheduler.plugins.groups.task import Steps, beside, incomplete, short, staying
+from scheduler.plugins.groups.task import Steps, beside, incomplete, staying
 from scheduler.plugins.groups.topology import Topology
 from scheduler.plugins.groupsort import GroupSort, Key, Queued
 from scheduler.state.change import Change
@@ -250,10 +250,19 @@ class ClusterTopologyPlacementGroup(GroupSort[ClusterTopologyPlacementGroupArgs]
             return False
         return not past.was_whole(standing, self._members.described_by(key))
 
-    def group_short(self, key: str, unbound: Collection[str]) -> str:
+    def group_short(
+        self, key: str, uid: str, unbound: Collection[str], recalled: Collection[str]
+    ) -> str:
         """Return that a group must not begin: it needs more members by now than have a place."""
-        size, placed = self._described.size_of(key), self._members.placed(key)
-        return short(self.handle, title(key), size, placed, unbound)
+        member, spec = self.handle.pods.get(uid), self._described.spec_of(key)
+        if member is None or spec is None:
+            return ""
+        own = sources.group_of(member.pod)
+        if next(beside(self.handle, self._members.placed(own), unbound), None) is not None:
+            return ""  # it has begun, and all that it is in
+        placed = self._members.placed(key)
+        begun = [] if own == key else list(beside(self.handle, placed, unbound))
+        return quorum.short(spec, own, list(beside(self.handle, placed, recalled)), begun)
 
     # The plan
 

@@ -45,6 +45,34 @@ def taking_part(node: Node, there: Mapping[str, int], standing: Mapping[str, int
     return [key for keys, _ in own for key in keys]
 
 
+def short(spec: GroupSpec, own: str, there: Sequence[Placed], begun: Sequence[Placed]) -> str:
+    """Return which group must not begin with those who are `there`, an empty text if all may or have begun.
+
+    Of a tree these are the groups above `own`, a group of pods of which none has begun, and that one.
+    """
+    if spec.tree is None:
+        pods = [one.pod for one in there]
+        lacks = "" if spec.classes is None else spec.classes.lacking(pods)
+        if len(pods) < spec.size:
+            lacks = f"it needs {spec.size} members by now, {len(pods)} have a place"
+        return f"the group {spec.key} must not begin: {lacks}" if lacks else ""
+    have = Counter(sources.group_of(one.pod) for one in there)
+    stand = Counter(sources.group_of(one.pod) for one in begun)
+    for node in _above(spec.tree, own):
+        if not _has_begun(node, stand) and not is_in(node, have):
+            return f"the group {spec.key} must not begin: {lacking(node, have)}"
+    return ""
+
+
+def _above(node: Node, own: str) -> list[Node]:
+    """Return the groups on the way from a node down to the group of pods `own`, none if that is not in it."""
+    if node.key == own:
+        return [node]
+    ways = (_above(one, own) for one in node.groups)
+    way = next(filter(None, ways), [])
+    return [node, *way] if way else []
+
+
 def lacking(node: Node, there: Mapping[str, int]) -> str:
     """Return which group lacks whom, in one sentence: the first that is not complete, from the top down."""
     if not node.is_composite:

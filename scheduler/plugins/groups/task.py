@@ -143,7 +143,6 @@ class Task(msgspec.Struct, frozen=True):
             message=text if others else "",
             hold_s=self.spec.hold_s,
             is_proven=is_proven,
-            is_rest=bool(self.standing),
         )
 
 
@@ -170,21 +169,6 @@ def beside(
         uid = one.pod.metadata.uid
         if uid not in uids and not one.pod.is_terminating and not handle.is_leaving(uid):
             yield one
-
-
-def short(
-    handle: Handle, name: str, size: int, placed: Sequence[Placed], unbound: Collection[str]
-) -> str:
-    """Return that a group with these members on nodes must not begin, an empty text if it may or has begun.
-
-    Asked before each bind: of a group that has begun, the first that stands says enough.
-    """
-    if next(beside(handle, placed, unbound), None) is not None:
-        return ""
-    stay = sum(1 for _ in beside(handle, placed))
-    return (
-        f"the group {name} needs {size} members by now, {stay} have a place" if stay < size else ""
-    )
 
 
 def incomplete(spec: GroupSpec, present: Sequence[Pod] = ()) -> str:

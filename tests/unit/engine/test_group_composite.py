@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from scheduler.engine.effects import Bind, Evict, Record, Solve, Watched
+from scheduler.engine.effects import Answer, Bind, Evict, Record, Solve, Watched
 from scheduler.objects.pod import Pod
 from scheduler.objects.podgroup import CompositePodGroup, WorkloadGroup
 from tests.property.making import make_node
@@ -83,3 +83,33 @@ def test_whoever_goes_is_told_with_its_group_and_the_root():
     assert gone in ({"g-0", "g-1"}, {"h-0", "h-1"})
     (name,) = {pod.partition("-")[0] for pod in gone}
     assert {("CompositePodGroup", "app"), ("PodGroup", name)} == told
+
+
+def test_no_group_in_a_group_begins_with_fewer_than_it_needs():
+    """One bind of each child is refused; the large child has one to spare, the other not, and the root needs both."""
+    floor = Floor(nodes=2, size=0)
+    hear(floor, composite("app", 2), leaf("g", 2, "app"), leaf("h", 2, "app"))
+    hear(floor, *pods("g", 3), *pods("h", 2))
+    binds = {one.name: one for one in settle(floor) if isinstance(one, Bind)}
+    assert 5 == len(binds)
+    floor.hear(Answer(binds["g-0"].id, 403, "", "no"))
+    assert not floor.engine.objection(binds["g-1"])
+    floor.hear(Answer(binds["h-0"].id, 403, "", "no"))
+
+    wanted = "the group default/app must not begin: app has 1 of the 2 groups it needs: "
+    wanted += "h has 1 of the 2 pods it needs"
+    assert wanted == floor.engine.objection(binds["g-1"])
+    assert wanted == floor.engine.objection(binds["h-1"])
+
+
+def test_a_group_that_joins_one_that_runs_does_not_begin_with_fewer_than_it_needs():
+    """What runs is the root's minimum; of the child that comes later one bind is refused."""
+    floor = Floor(nodes=2, size=0)
+    hear(floor, composite("app", 1), leaf("g", 2, "app"), *pods("g", 2, on="n0"))
+    hear(floor, leaf("h", 2, "app"), *pods("h", 2))
+    binds = {one.name: one for one in settle(floor) if isinstance(one, Bind)}
+    assert {"h-0", "h-1"} == set(binds)
+    floor.hear(Answer(binds["h-0"].id, 403, "", "no"))
+
+    wanted = "the group default/app must not begin: h has 1 of the 2 pods it needs"
+    assert wanted == floor.engine.objection(binds["h-1"])

@@ -18,6 +18,8 @@ from scheduler.objects.configmap import GROUP_KEY, ConfigMap
 from scheduler.objects.meta import AnnotatedMeta, ObjectMeta
 from scheduler.objects.podgroup import (
     GangPolicy,
+    PodGroup,
+    PodGroupSpec,
     PodResourceClaim,
     SchedulingGroup,
     SchedulingPolicy,
@@ -380,8 +382,30 @@ def test_no_member_is_bound_when_all_others_were_refused(first_is_bound: bool):
         floor.hear(Answer(bind.id, code, "", "no"))
 
     objection = floor.engine.objection(binds[-1])
-    wanted = "another member of the group default/g failed, and none is bound"
+    wanted = "the group default/g must not begin: it needs 4 members by now, 1 have a place"
     assert objection == ("" if first_is_bound else wanted)
+
+
+def test_members_who_are_still_to_be_recalled_have_no_place():
+    """One of 140 is refused when 64 binds are sent: 63 stay, and the group needs 70, whoever is called back when."""
+    floor = Floor(0, 0)
+    for name in ("n0", "n1"):
+        floor.hear(Watched("Node", "ADDED", make_node(name, cpu=70)))
+    meta = AnnotatedMeta(name="e", namespace="default", uid="e")
+    floor.hear(Watched("PodGroup", "ADDED", PodGroup(meta, PodGroupSpec(70))))
+    for number in range(140):
+        labels = {"scheduling.x-k8s.io/pod-group": "e"}
+        floor.hear(Watched("Pod", "ADDED", make_pod(f"e-{number}", labels=labels)))
+    floor.solve(the_solve(floor.run()))
+    binds: list[Bind] = []
+    while not binds:
+        binds = [one for one in floor.run() if isinstance(one, Bind)]
+    assert groupflights.AT_A_TIME == len(binds)
+    assert not floor.engine.objection(binds[-1])
+    floor.hear(Answer(binds[0].id, 403, "", "no"))
+
+    wanted = "the group default/e must not begin: it needs 70 members by now, 63 have a place"
+    assert wanted == floor.engine.objection(binds[-1])
 
 
 def test_a_member_that_something_else_holds_is_not_counted():

@@ -1,0 +1,176 @@
+"""Room that somebody is promised, and an elastic group of higher priority whose surplus would fit there as well.
+
+Random small worlds: pods have evicted others, which leave just when a more important group comes, of members
+like and unlike, with classes, or a group of groups. Its members beyond the minimum could not have made that
+room: as long as the minimum fits without it, everybody who was promised some gets it.
+"""
+
+import itertools
+from random import Random
+from typing import Any, NamedTuple
+
+import msgspec
+import pytest
+
+from scheduler.objects.podgroup import CompositePodGroup, SchedulingGroup, WorkloadGroup
+from tests.property.making import make_node, make_pod, with_spec
+from tests.property.model_api import KINDS
+from tests.property.rig import Rig
+from tests.property.test_certificates import batches
+from tests.property.test_objects_alone import build
+from tests.unit.plugins.compositeworld import composite, leaf
+
+BATCH = 25
+LEAF, ROOT = "PodGroup.v1alpha3", "CompositePodGroup"
+HOST = "kubernetes.io/hostname"
+MADE = ("like", "unlike", "classes", "tree")
+CLASSES = '{"head": {"min": 1}, "work": {"min": 1}}'
+
+
+class Promise(NamedTuple):
+    """A world: what nodes offer, who is promised what on which, and the group that comes."""
+
+    cpus: list[int]
+    promised: list[tuple[int, int]]  # node and CPUs
+    groups: list[tuple[int, list[int]]]  # of each: how many it needs, and what its members ask for
+    needed: int  # how many of the groups are needed
+    is_classed: bool = (
+        False  # whether it needs one of the members with even numbers, and one of the others
+    )
+
+    @property
+    def unpromised(self) -> list[int]:
+        """Return what the nodes have beside what is promised."""
+        free = list(self.cpus)
+        for node, cpu in self.promised:
+            free[node] -= cpu
+        return free
+
+    @property
+    def is_telling(self) -> bool:
+        """Whether somebody is promised room, and the group has members that it could do without.
+
+        One without may take what a less important pod is promised, as it may evict that one.
+        """
+        more = len(self.groups) > 1 or any(len(cpus) > least for least, cpus in self.groups)
+        return bool(self.promised) and more
+
+    def fits(self, free: list[int]) -> bool:
+        """Whether the minimum has room, by trying everything: the smallest of each group are enough."""
+        if self.is_classed:
+            ((_, cpus),) = self.groups
+            return _packs([min(cpus[::2]), min(cpus[1::2])], free)
+        return any(
+            _packs([cpu for least, cpus in some for cpu in sorted(cpus)[:least]], free)
+            for some in itertools.combinations(self.groups, self.needed)
+        )
+
+
+def _packs(wanted: list[int], free: list[int]) -> bool:
+    if not wanted:
+        return True
+    cpu, *others = wanted
+    for node, room in enumerate(free):
+        if cpu <= room:
+            free[node] -= cpu
+            found = _packs(others, free)
+            free[node] += cpu
+            if found:
+                return True
+    return False
+
+
+def promise(made: str, rng: Random) -> Promise:
+    """Return a world in which there is something left beside what is promised."""
+    cpus = [rng.randint(2, 4) for _ in range(rng.randint(2, 3))]
+    promised = [(node, rng.randint(1, cpu)) for node, cpu in enumerate(cpus) if rng.random() < 0.7]
+    largest = 1 if made == "like" else 2
+    groups = []
+    for _ in range(rng.randint(2, 3) if made == "tree" else 1):
+        members = [rng.randint(1, largest) for _ in range(rng.randint(2, 4))]
+        groups.append((rng.randint(1, len(members)), members))
+    if made == "classes":
+        groups = [(2, members) for _, members in groups]
+    return Promise(cpus, promised, groups, rng.randint(1, len(groups)), made == "classes")
+
+
+def play(made: str, world: Promise) -> Rig:
+    """Let whoever was evicted leave just when the group comes; return what came of it."""
+    rig = Rig(build, (*KINDS, LEAF, ROOT))
+    for node, cpu in enumerate(world.cpus):
+        rig.api.put("Node", make_node(f"n{node}", cpu=cpu, labels={HOST: f"n{node}"}))
+        rig.api.put("Pod", make_pod(f"old-{node}", uid=f"old-{node}", cpu=cpu, node=f"n{node}"))
+        rig.api.terminate(f"default/old-{node}")
+    for node, cpu in world.promised:
+        mine = make_pod(f"p-{node}", uid=f"p-{node}", cpu=cpu, priority=5, nominated=f"n{node}")
+        rig.api.put("Pod", with_spec(mine, node_selector={HOST: f"n{node}"}))
+    turns(rig)  # they are tried, and wait a moment before they are tried again
+    for node in range(len(world.cpus)):
+        rig.api.remove("Pod", f"default/old-{node}")
+    for kind, obj in objects(made, world):
+        rig.api.put(kind, obj)
+    turns(rig)
+    rig.calm()
+    return rig
+
+
+def turns(rig: Rig) -> None:
+    """Let the engine try one pod or group at a time, and hear of all at once: small groups are solved in a moment."""
+    for _ in range(8):
+        for kind in rig.kinds:
+            rig.watch(kind)
+        rig.run(1)
+        while rig.wire:
+            rig.perform(0)
+        while rig.answers:
+            rig.deliver(0)
+
+
+def objects(made: str, world: Promise) -> list[tuple[str, Any]]:
+    """Return the group's objects and pods."""
+    found: list[tuple[str, Any]] = []
+    parent = "app" if made == "tree" else ""
+    if parent:
+        root = composite(parent, world.needed, priority=9)
+        found.append((ROOT, msgspec.convert(root, CompositePodGroup)))
+    for at, (least, cpus) in enumerate(world.groups):
+        name = f"g{at}"
+        notes = {"sakkara.group/classes": CLASSES} if made == "classes" else {}
+        group = leaf(name, least, parent, priority=9, annotations=notes)
+        found.append((LEAF, msgspec.convert(group, WorkloadGroup)))
+        for number, cpu in enumerate(cpus):
+            of = {"sakkara.group.class": ("head", "work")[number % 2]} if made == "classes" else {}
+            pod = make_pod(
+                f"{name}-{number}", uid=f"{name}-{number}", cpu=cpu, priority=9, labels=of
+            )
+            found.append(("Pod", with_spec(pod, scheduling_group=SchedulingGroup(name))))
+    return found
+
+
+def whole(rig: Rig, world: Promise) -> int:
+    """Return how many of the groups have their minimum, and check that none has less."""
+    found = 0
+    for at, (least, _) in enumerate(world.groups):
+        mine = (pod for pod in rig.api.pods.values() if pod.metadata.name.startswith(f"g{at}-"))
+        bound = sum(bool(pod.spec.node_name) for pod in mine)
+        assert bound == 0 or bound >= least
+        found += bound > 0
+    return found
+
+
+@pytest.mark.parametrize("batch", batches(25, 2_000))
+@pytest.mark.parametrize("made", MADE)
+def test_surplus_leaves_room_that_is_promised(made: str, batch: int):
+    """Whoever is promised room gets it where the minimum fits beside it, and the group starts wherever it can."""
+    spared = 0
+    for number in range(BATCH):
+        world = promise(made, Random(f"promised {made} {batch}/{number}"))
+        rig = play(made, world)
+        assert (whole(rig, world) >= world.needed) == world.fits(list(world.cpus)), world
+        if not world.is_telling or not world.fits(world.unpromised):
+            continue
+        pods = rig.api.pods.values()
+        lost = [one.key for one in pods if one.metadata.name[0] == "p" and not one.spec.node_name]
+        assert not lost, world
+        spared += 1
+    assert spared
