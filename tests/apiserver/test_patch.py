@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from scheduler.base.clock import RealClock, rfc3339
 from tests.apiserver.api import APPLY_PATCH, JSON_PATCH, MERGE_PATCH, STRATEGIC_PATCH, Api
 from tests.apiserver.manifests import config, container, deployment, pod
 
@@ -303,3 +304,48 @@ async def test_patching_labels_of_a_pod(api: Api):
     got = await api.patch("pods/p", {"metadata": {"labels": {"c": "d", "a": None}}})
 
     assert {"c": "d"} == got.meta["labels"]
+
+
+def since(reply: Any, *path: str) -> dict[str, str]:
+    """When each manager last changed one of its fields, of those that hold a field."""
+    found = {}
+    for one in reply.meta["managedFields"]:
+        held = one["fieldsV1"]
+        for step in path:
+            held = held.get(step) if held is not None else None
+        if held is not None:
+            found[one["manager"]] = one["time"]
+    return found
+
+
+SIZE = ("f:data", "f:size")
+
+
+async def test_who_set_a_field_and_when(api: Api):
+    """Whoever changes it holds it from then on; other fields, and writing the same, leave it to whom it belongs."""
+    made = await api.post("configmaps", config(size="3"), fieldManager="maker")
+    (first,) = since(made, *SIZE).values()
+    await api.until("configmaps/c", lambda _: rfc3339(RealClock().now()) > first)
+    other = [{"op": "add", "path": "/data/status", "value": "Bound"}]
+    told = await api.patch("configmaps/c", other, JSON_PATCH, fieldManager="teller")
+    assert {"maker": first} == since(told, *SIZE)
+    same = await api.patch("configmaps/c", {"data": {"size": "3"}}, fieldManager="editor")
+    assert {"maker": first} == since(same, *SIZE)
+    assert ["teller"] == list(since(same, "f:data", "f:status"))
+
+    edited = await api.patch("configmaps/c", {"data": {"size": "4"}}, fieldManager="editor")
+    ((editor, later),) = since(edited, *SIZE).items()
+    assert "editor" == editor
+    assert first < later
+
+
+async def test_when_a_field_was_applied(api: Api):
+    """Applying another value is a change, applying the same again is none."""
+    made = await api.patch("configmaps/c", config(size="3"), APPLY_PATCH, fieldManager="maker")
+    (first,) = since(made, *SIZE).values()
+    await api.until("configmaps/c", lambda _: rfc3339(RealClock().now()) > first)
+    same = await api.patch("configmaps/c", config(size="3"), APPLY_PATCH, fieldManager="maker")
+    assert {"maker": first} == since(same, *SIZE)
+    edited = await api.patch("configmaps/c", config(size="4"), APPLY_PATCH, fieldManager="maker")
+    (later,) = since(edited, *SIZE).values()
+    assert first < later

@@ -29,7 +29,7 @@ from scheduler.engine.effects import (
 )
 from scheduler.engine.engine import Engine
 from scheduler.framework.registry import Registry
-from scheduler.objects.configmap import GROUP_KEY, ConfigMap
+from scheduler.objects.configmap import GROUP_KEY, ConfigMap, ConfigMapMeta
 from scheduler.objects.groups import (
     GROUP_LABEL,
     WORKLOAD_LABEL,
@@ -77,7 +77,9 @@ class Source(NamedTuple):
 DATA = {"name": "g", "size": str(SIZE), "constraints": json.dumps({})}
 CONFIG_MAP = Source(
     "GroupConfigMap",
-    ConfigMap(ObjectMeta(name="g", namespace="default", uid="cm-g", labels={GROUP_KEY: ""}), DATA),
+    ConfigMap(
+        ConfigMapMeta(name="g", namespace="default", uid="cm-g", labels={GROUP_KEY: ""}), DATA
+    ),
     {"sakkara.group.name": "g"},
 )
 OWN = WorkloadGroup(
@@ -419,6 +421,49 @@ def test_a_whole_group_that_is_described_larger_keeps_its_members(restarted: boo
         rig.live()
 
     survivors(rig)
+
+
+@pytest.mark.parametrize("sizes", [(SIZE,), (SIZE, SIZE - 1, SIZE)], ids=["larger", "and_back"])
+@pytest.mark.parametrize("is_hot", [False, True])
+def test_a_group_that_was_whole_when_nobody_looked_and_is_described_larger_keeps_its_members(
+    is_hot: bool, sizes: tuple[int, ...]
+):
+    """The leader dies when three of three are bound, before any label; the size is edited before another leads.
+
+    The fourth was there from the start and fits nowhere. Described larger from the start, and once smaller for a
+    moment, it was whole as well.
+    """
+    rig = Killer(is_hot=is_hot)
+    rig.api.put("Node", make_node("n0", cpu=SIZE if len(sizes) > 1 else SIZE - 1))
+    first = SIZE if len(sizes) > 1 else SIZE - 1
+    described = msgspec.structs.replace(CONFIG_MAP.group, data=DATA | {"size": str(first)})
+    rig.api.put(CONFIG_MAP.kind, described)
+    for number in range(SIZE):
+        rig.api.put("Pod", CONFIG_MAP.member(number))
+    rig.pass_time(5.0)
+    while not any(isinstance(one, Bind) for one in rig.wire):
+        turn(rig)
+        rig.run(50)
+    for bind in [one for one in rig.wire if isinstance(one, Bind)][: SIZE - 1]:
+        rig.api.perform(bind)
+    rig.wire = []
+    rig.pass_time(5.0)
+    for size in sizes:
+        known = rig.api.objects[CONFIG_MAP.kind]["default/g"]
+        data = dict(known.data) | {"size": str(size)}
+        rig.api.put(CONFIG_MAP.kind, msgspec.structs.replace(known, data=data))
+    rig.api.put("Node", make_node("n0", cpu=SIZE - 1))
+    for kind in rig.position:
+        rig.watch(kind)
+    rig.succeed()
+    rig.strays = []
+    for _ in range(3):
+        rig.live()
+        rig.pass_time(400.0)
+
+    bound = [pod for pod in rig.api.pods.values() if pod.spec.node_name]
+    assert SIZE - 1 == len(bound)
+    assert not any(pod.is_terminating for pod in bound)
 
 
 @pytest.mark.parametrize("restarted", [False, True])

@@ -12,8 +12,7 @@ import pytest
 from scheduler.config import default_config
 from scheduler.engine.engine import Engine
 from scheduler.framework.registry import Registry
-from scheduler.objects.configmap import GROUP_KEY, ConfigMap
-from scheduler.objects.meta import ObjectMeta
+from scheduler.objects.configmap import GROUP_KEY, ConfigMap, ConfigMapMeta
 from scheduler.objects.pod import Pod
 from scheduler.plugins.intree import IN_TREE
 from scheduler.whatif.replay import replay
@@ -89,7 +88,7 @@ def describe(rig: Rig, group: str, rules: str) -> None:
     old = rig.api.objects["GroupConfigMap"].get(f"default/{group}")
     data = dict(old.data if old is not None else {"name": group, "priority": "5"})
     data |= {"size": str(SIZES[group]), "constraints": rules}
-    meta = ObjectMeta(name=group, namespace="default", uid=f"cm-{group}", labels={GROUP_KEY: ""})
+    meta = ConfigMapMeta(name=group, namespace="default", uid=f"cm-{group}", labels={GROUP_KEY: ""})
     rig.api.put("GroupConfigMap", ConfigMap(meta, data))
 
 

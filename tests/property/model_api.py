@@ -27,6 +27,7 @@ from scheduler.engine.effects import (
     Solve,
     Watched,
 )
+from scheduler.objects.configmap import ConfigMap, ConfigMapMeta, FieldsRecord
 from scheduler.objects.meta import ObjectMeta
 from scheduler.objects.node import Node
 from scheduler.objects.pod import Pod, PodCondition
@@ -110,6 +111,8 @@ class ModelApi:
             obj = with_meta(obj, creation_timestamp=known.metadata.creation_timestamp)
         elif meta.creation_timestamp is None:
             obj = with_meta(obj, creation_timestamp=rfc3339(self._clock()))
+        if kind == "GroupConfigMap":
+            obj = noted(obj, known, rfc3339(self._clock()))
         self.objects[kind][key] = obj
         self.log[kind].append(Watched(kind, verb, obj))
         return obj
@@ -204,13 +207,13 @@ class ModelApi:
         return Answer(effect.id, 200)
 
     def _patch_group(self, effect: Call) -> Answer:
-        """Merge into the status of a PodGroup of either API, or an AppGroup; conditions are merged by their type."""
+        """Merge into the status of a group of any kind but a ConfigMap; conditions are merged by their type."""
         _, _, group, version, _, namespace, plural, name, _ = effect.path.split("/")
         kind = "PodGroup" if group == "scheduling.x-k8s.io" else f"PodGroup.{version}"
-        kind = "AppGroup" if plural == "appgroups" else kind
+        kind = {"appgroups": "AppGroup", "compositepodgroups": "CompositePodGroup"}.get(plural, kind)
         obj = self.objects[kind].get(f"{namespace}/{name}")
         if obj is None:
-            return Answer(effect.id, 404, "NotFound", f"podgroups {name} not found")
+            return Answer(effect.id, 404, "NotFound", f"{plural} {name} not found")
         if effect.body["metadata"]["uid"] != obj.metadata.uid:
             return Answer(effect.id, 409, "Conflict", "uid")
         before, wanted = msgspec.to_builtins(obj.status), dict(effect.body["status"])
@@ -294,6 +297,24 @@ class ModelApi:
             status = msgspec.structs.replace(status, nominated_node_name=effect.nominated_node)
         if status != pod.status:
             self.put("Pod", msgspec.structs.replace(pod, status=status))
+
+
+def noted(new: ConfigMap, old: ConfigMap | None, now: str) -> ConfigMap:
+    """Return a ConfigMap with its managed fields: each key as if somebody else had set it when it last changed."""
+    before = () if old is None else old.metadata.managed_fields
+    known = {next(iter((one.fields_v1 or {})["f:data"])): one for one in before[1:]}
+    label: dict[str, Any] = {
+        "f:metadata": {"f:labels": {f"f:{name}": {} for name in new.metadata.labels}}
+    }
+    entries = [*before[:1]] or [FieldsRecord(now, label)]
+    for key, text in (new.data or {}).items():
+        is_kept = old is not None and (old.data or {}).get(key) == text
+        entries.append(
+            known[f"f:{key}"] if is_kept else FieldsRecord(now, {"f:data": {f"f:{key}": {}}})
+        )
+    meta = msgspec.convert(msgspec.to_builtins(new.metadata), ConfigMapMeta)
+    meta = msgspec.structs.replace(meta, managed_fields=tuple(entries))
+    return msgspec.structs.replace(new, metadata=meta)
 
 
 def _key(kind: str, obj: Any) -> str:

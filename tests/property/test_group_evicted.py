@@ -3,8 +3,7 @@
 from collections.abc import Iterator
 
 from scheduler.engine.effects import Evict, Record
-from scheduler.objects.configmap import GROUP_KEY, ConfigMap
-from scheduler.objects.meta import ObjectMeta
+from scheduler.objects.configmap import GROUP_KEY, ConfigMap, ConfigMapMeta
 from tests.property.making import make_node, make_pod
 from tests.property.rig import Rig
 from tests.property.test_objects_alone import build
@@ -17,7 +16,7 @@ def whole_group() -> Rig:
     rig = Rig(build)
     rig.api.put("Node", make_node("n0", cpu=MEMBERS))
     data = {"name": "ga", "size": str(MEMBERS), "constraints": "{}"}
-    meta = ObjectMeta(name="ga", namespace="default", uid="ga", labels={GROUP_KEY: ""})
+    meta = ConfigMapMeta(name="ga", namespace="default", uid="ga", labels={GROUP_KEY: ""})
     rig.api.put("GroupConfigMap", ConfigMap(meta, data))
     for number in range(MEMBERS):
         labels = {"sakkara.group.name": "ga"}

@@ -9,8 +9,8 @@ from collections import Counter
 import pytest
 
 from scheduler.engine.effects import Call
-from scheduler.objects.configmap import GROUP_KEY, ConfigMap
-from scheduler.objects.meta import AnnotatedMeta, ObjectMeta
+from scheduler.objects.configmap import GROUP_KEY, ConfigMap, ConfigMapMeta
+from scheduler.objects.meta import AnnotatedMeta
 from scheduler.objects.podgroup import PodGroup, PodGroupSpec
 from tests.property.making import make_node, make_pod
 from tests.property.rig import Rig
@@ -26,7 +26,7 @@ def test_each_object_is_written_once(late: str):
     rig = Rig(build)
     rig.api.put("Node", make_node("n0", cpu=MEMBERS))
     data = {"name": "ga", "size": str(MEMBERS), "constraints": "{}"}
-    meta = ObjectMeta(name="ga", namespace="default", uid="ga", labels={GROUP_KEY: ""})
+    meta = ConfigMapMeta(name="ga", namespace="default", uid="ga", labels={GROUP_KEY: ""})
     rig.api.put("GroupConfigMap", ConfigMap(meta, data))
     for number in range(MEMBERS):
         labels = {"sakkara.group.name": "ga"}

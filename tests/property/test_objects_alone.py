@@ -17,8 +17,8 @@ import pytest
 from scheduler.config import default_config
 from scheduler.engine.engine import Engine
 from scheduler.framework.registry import Registry
-from scheduler.objects.configmap import GROUP_KEY, ConfigMap
-from scheduler.objects.meta import AnnotatedMeta, ObjectMeta
+from scheduler.objects.configmap import GROUP_KEY, ConfigMap, ConfigMapMeta
+from scheduler.objects.meta import AnnotatedMeta
 from scheduler.objects.pod import Pod
 from scheduler.objects.podgroup import (
     BasicPolicy,
@@ -68,7 +68,7 @@ def describe(rig: Rig, name: str, pick: Pick, *, unlike: bool) -> None:
         data = {"name": name, "size": str(least), "constraints": RULES[pick(len(RULES))]}
         known = rig.api.objects["GroupConfigMap"].get(f"default/{name}")
         data = {**(known.data if known is not None else {}), **data, "priority": str(priority)}
-        meta = ObjectMeta(name=name, namespace="default", uid=uid, labels={GROUP_KEY: ""})
+        meta = ConfigMapMeta(name=name, namespace="default", uid=uid, labels={GROUP_KEY: ""})
         rig.api.put("GroupConfigMap", ConfigMap(meta, data))
     elif name == "gb":
         _put(rig, "PodGroup", PodGroup(_meta(AnnotatedMeta, name, uid), PodGroupSpec(least)))

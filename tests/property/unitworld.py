@@ -11,7 +11,7 @@ from random import Random
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
-from scheduler.objects.configmap import GROUP_KEY, ConfigMap
+from scheduler.objects.configmap import GROUP_KEY, ConfigMap, ConfigMapMeta
 from scheduler.objects.meta import AnnotatedMeta, LabelSelector, ObjectMeta
 from scheduler.objects.node import Node
 from scheduler.objects.pod import Affinity, Pod, PodAffinity, PodAffinityTerm, PodStatus
@@ -149,7 +149,7 @@ def describe(kind: str, name: str, size: int, priority: int | None) -> Any:
         gang = SchedulingPolicy(gang=GangPolicy(size))
         spec = WorkloadGroupSpec(gang, disruption_mode=mode, priority=priority)
         return WorkloadGroup(AnnotatedMeta(name=name, namespace="default"), spec)
-    meta = ObjectMeta(name=name, namespace="default", uid=f"cm-{name}", labels={GROUP_KEY: ""})
+    meta = ConfigMapMeta(name=name, namespace="default", uid=f"cm-{name}", labels={GROUP_KEY: ""})
     data = {"name": name, "size": str(size), "priority": str(priority), "constraints": "{}"}
     return ConfigMap(meta, data)
 

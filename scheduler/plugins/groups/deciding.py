@@ -349,8 +349,13 @@ class Decider:
         if self._records[key].released_at > room.now - RELEASE_AGAIN_S:
             return False  # they were told already and are on their way
         waiting = self._handle.group_members(key, room.members[0])
-        objects = [obj for _, obj in described_by]
-        return past.never_whole(self._members.placed(key), waiting, spec.size, objects)
+        since = [
+            configmap.SOURCE.said_since(obj)
+            if kind == configmap.KIND
+            else obj.metadata.creation_timestamp
+            for kind, obj in described_by
+        ]
+        return past.never_whole(self._members.placed(key), waiting, spec.size, since)
 
     def _remember(self, key: str, solution: Solution) -> None:
         record, placed = self._records[key], solution.placed

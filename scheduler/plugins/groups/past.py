@@ -29,22 +29,23 @@ def was_whole(standing: Iterable[Placed], described_by: Iterable[tuple[str, Any]
 
 
 def never_whole(
-    placed: Sequence[Placed], waiting: Sequence[Pod], size: int, described: Iterable[Any]
+    placed: Sequence[Placed], waiting: Sequence[Pod], size: int, described: Iterable[str | None]
 ) -> bool:
     """Whether it is certain that the group has never had all its members bound.
 
     So it is when those that wait are just the missing ones and were all there before the first of the
     others was bound: had one of them taken part in a whole group it would be bound still. A member that came
     later may replace one that is gone, and of that one nothing is known. The objects
-    that describe the group have to be as old: there may have been others before them, of another size.
+    that describe the group have to be as old, and to have said the same all the while (`described` tells since
+    when): there may have been others before them, and they may have been edited.
     Members that leave count as placed. Times are whole seconds, so equal ones prove nothing; neither do
     missing ones.
     """
     if len(placed) + len(waiting) != size:
         return False
     bound = [bound_at(one.pod) for one in placed]
-    objects = (*waiting, *described)
-    created = [parse_rfc3339(one.metadata.creation_timestamp) for one in objects]
+    times = (*(one.metadata.creation_timestamp for one in waiting), *described)
+    created = [parse_rfc3339(time) for time in times]
     first = min((time for time in bound if time is not None), default=None)
     if first is None or None in bound:
         return False

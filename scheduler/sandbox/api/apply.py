@@ -2,8 +2,8 @@
 
 Each manager's applied fields are kept in `metadata.managedFields` as the API server writes them. Applying merges the
 configuration, removes what this manager had applied before and no other manager has, and reports conflicts between
-appliers (409, unless forced). Limits: only apply is tracked, so an ordinary update never owns fields
-and never conflicts; the status and main resource of one manager are separate entries.
+appliers (409, unless forced). Limits: an ordinary update never conflicts (of ConfigMaps `written` keeps what
+it has set); the status and main resource of one manager are separate entries.
 """
 
 import copy
@@ -75,7 +75,7 @@ def apply_object(
     }
     if sub:
         record["subresource"] = sub
-    if own and own["fieldsV1"] == fields:
+    if own and own["fieldsV1"] == fields and merged == live:
         record["time"] = own.get("time", record["time"])
     meta = dict(merged.get("metadata") or {})
     meta["managedFields"] = [*kept, record]

@@ -32,6 +32,8 @@ class Call:
     user: str = ""
     accept: str = ""
     content_type: str = ""
+    # What the client calls itself.
+    agent: str = ""
     body: bytes = b""
     # Why this user may not write a claim's allocation and reservations; empty: they may.
     may_not_bind: str = ""

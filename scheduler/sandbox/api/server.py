@@ -160,6 +160,7 @@ class ApiServer:
                 return None
             return answer(200, self._read(call))
         call.content_type = headers.get("content-type", "")
+        call.agent = headers.get("user-agent", "")
         call.body = request.body
         return _answered(self._write(call, user))
 

@@ -10,7 +10,7 @@ from typing import Any, Final
 import msgspec
 import yaml
 
-from scheduler.sandbox.api import reading
+from scheduler.sandbox.api import reading, written
 from scheduler.sandbox.api.apply import apply_object
 from scheduler.sandbox.api.conversion import from_storage, to_storage
 from scheduler.sandbox.api.decoding import check_kind, clean, read_body, unknown_fields
@@ -32,7 +32,7 @@ from scheduler.sandbox.api.status import (
     success,
 )
 from scheduler.sandbox.api.strategic import strategic_merge
-from scheduler.sandbox.kinds.kinds import EVENTS_V1, NAMESPACES, Resource
+from scheduler.sandbox.kinds.kinds import CONFIGMAPS, EVENTS_V1, NAMESPACES, Resource
 from scheduler.sandbox.kinds.objectchecks import check_event
 from scheduler.sandbox.kinds.typetable import type_table
 from scheduler.sandbox.store.metadata import check_unrenamed
@@ -63,6 +63,7 @@ def create(store: Store, call: Call) -> Answer:
         raise failure(500, "", "resourceVersion should not be set on objects to be created")
     if call.resource is EVENTS_V1 and (causes := check_event(obj)):
         raise invalid(call.resource, (obj.get("metadata") or {}).get("name", ""), causes)
+    _note_writer(store, call, obj)
     return _created(store, call, obj, warnings, owned=True)
 
 
@@ -74,6 +75,7 @@ def update(store: Store, call: Call) -> Answer:
     _check_binding(store, call, obj)
     if call.resource.custom and not obj["metadata"].get("resourceVersion"):
         raise _version_missing(call)
+    _note_writer(store, call, obj)
     return _updated(store, call, obj, warnings, owned=True)
 
 
@@ -127,6 +129,7 @@ def patch(store: Store, call: Call) -> Answer:
     _check_name(call, obj)
     check_unrenamed(call.resource, obj, before)
     _check_binding(store, call, obj)
+    _note_writer(store, call, obj)
     return _updated(store, call, obj, warnings)
 
 
@@ -263,6 +266,17 @@ def _check_binding(store: Store, call: Call, obj: Object) -> None:
     if any(status.get(part) != before.get(part) for part in ("allocation", "reservedFor")):
         cause = forbidden_field("status.allocation", call.may_not_bind)
         raise invalid(call.resource, call.name, [cause])
+
+
+def _note_writer(store: Store, call: Call, obj: Object) -> None:
+    """Note who sets which fields, where that is kept."""
+    if call.resource.storage != CONFIGMAPS.storage:
+        return
+    if obj.get("metadata") is None:
+        obj["metadata"] = {}
+    old = store.find(call.resource, call.namespace, call.name) if call.name else None
+    manager = call.option("fieldManager") or call.agent.partition("/")[0]
+    written.note(obj, None if old is None else old.obj, manager, store.now())
 
 
 def _check_name(call: Call, obj: Object) -> None:

@@ -8,8 +8,7 @@ from msgspec.structs import replace
 from scheduler.base.clock import rfc3339
 from scheduler.base.errors import ObjectError
 from scheduler.engine.effects import Evict, SetStatus, Solve, Watched
-from scheduler.objects.configmap import GROUP_KEY, ConfigMap
-from scheduler.objects.meta import ObjectMeta
+from scheduler.objects.configmap import GROUP_KEY, ConfigMap, ConfigMapMeta
 from scheduler.plugins.groups.rules import constraints
 from tests.property.making import make_node, make_pod
 from tests.unit.engine.test_groups import LABELS, NOW, Floor, bound
@@ -23,8 +22,8 @@ def floor(*, now: float = NOW, nodes: int = 2, rule: object = RULE) -> Floor:
     made = Floor(nodes, 0)
     made.now = now
     data = {"name": "g", "size": "6", "constraints": json.dumps(rule)}
-    meta = ObjectMeta(name="g", namespace="default", uid="cm-g", labels={GROUP_KEY: ""})
-    made.hear(Watched("GroupConfigMap", "MODIFIED", ConfigMap(meta, data)))
+    about = ConfigMapMeta(name="g", namespace="default", uid="cm-g", labels={GROUP_KEY: ""})
+    made.hear(Watched("GroupConfigMap", "MODIFIED", ConfigMap(about, data)))
     for name in sorted(MEMBERS):
         pod = make_pod(name, labels=LABELS)
         meta = replace(pod.metadata, creation_timestamp=rfc3339(NOW))

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from scheduler.base.meters import Histogram, Meters
 from scheduler.engine.effects import Answer, Bind, Call, Evict, Watched
-from scheduler.objects.configmap import GROUP_KEY, ConfigMap
-from scheduler.objects.meta import ObjectMeta
+from scheduler.objects.configmap import GROUP_KEY, ConfigMap, ConfigMapMeta
 from tests.property.making import make_node, make_pod
 from tests.unit.engine.test_groups import Floor, bound, the_solve
 from tests.unit.engine.test_preemption import boss, effects, low, rig_with
@@ -74,7 +73,7 @@ def test_what_could_not_be_written_about_a_group_is_written_again():
             floor.hear(Answer(call.id, code if call is status else 200))
         if code == 200:
             data = {step["path"].removeprefix("/data/"): step.get("value") for step in status.body}
-            meta = ObjectMeta(name="g", namespace="default", uid="cm-g", labels={GROUP_KEY: ""})
+            meta = ConfigMapMeta(name="g", namespace="default", uid="cm-g", labels={GROUP_KEY: ""})
             shown = ConfigMap(meta, {"name": "g", "size": "3", "constraints": "{}", **data})
             floor.hear(Watched("GroupConfigMap", "MODIFIED", shown))
         floor.run()

@@ -6,8 +6,7 @@ import json
 
 from scheduler.base import reasons
 from scheduler.engine.effects import Record, Solve, Watched
-from scheduler.objects.configmap import ConfigMap
-from scheduler.objects.meta import ObjectMeta
+from scheduler.objects.configmap import ConfigMap, ConfigMapMeta
 from tests.unit.engine.test_groups import Floor, bound
 
 TREE = json.dumps({"r0": {"n0": {}, "n1": {}}, "r1": {"n2": {}, "n3": {}}})
@@ -16,7 +15,7 @@ TREE = json.dumps({"r0": {"n0": {}, "n1": {}}, "r1": {"n2": {}, "n3": {}}})
 def topology(version: int, **data: str) -> ConfigMap:
     """Return a version of the tree's ConfigMap."""
     labels = {"sakkara.topology": ""}
-    meta = ObjectMeta(
+    meta = ConfigMapMeta(
         name="tree", namespace="default", uid="t", resource_version=str(version), labels=labels
     )
     return ConfigMap(meta, {"tree": TREE, **data})

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from msgspec.structs import replace
 
 from scheduler.base.errors import ObjectError
-from scheduler.objects.configmap import ConfigMap
+from scheduler.objects.configmap import GROUP_KEY, ConfigMap
 from scheduler.plugins.groups import classes
 from scheduler.plugins.groups.group import LARGEST_GROUP, GroupSpec
 from scheduler.plugins.groups.inputs import LARGEST_NUMBER, json_object, whole_number
@@ -25,6 +25,13 @@ TOLD = frozenset(
         "schedBeginTime", "schedEndTime", "schedTotalTimeMilli", "schedSolverTimeMilli",
     )
 )  # fmt: skip
+
+# The fields by which it describes a group, as the API server notes who set them.
+_SAID = (
+    ("f:metadata", "f:labels", f"f:{GROUP_KEY}"),
+    ("f:data", "f:name"),
+    ("f:data", "f:size"),
+)
 
 
 def name_in(data: Mapping[str, str]) -> str:
@@ -73,6 +80,16 @@ class ConfigMapGroups:
     def was_placed(self, obj: ConfigMap) -> bool:
         """Whether its status is Bound."""
         return (obj.data or {}).get("status") == BOUND
+
+    def said_since(self, obj: ConfigMap) -> str | None:
+        """Return since when it has said of which group it speaks and how large that is, None if nobody can say.
+
+        The API server notes when who set which field; what it says by leaving a key out, it does not.
+        """
+        times = [obj.set_at(*path) for path in _SAID]
+        times.append(obj.metadata.creation_timestamp)
+        known = [time for time in times if time is not None]
+        return max(known) if len(known) == len(times) else None
 
     def renamed(self, obj: ConfigMap, name: str) -> ConfigMap:
         """Return a ConfigMap of this name that asks for the same."""
