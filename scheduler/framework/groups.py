@@ -246,12 +246,12 @@ class GroupPlanner(Protocol):
         """Return the groups that are bound in part and, by all that objects say, were never whole."""
 
     def group_short(
-        self, key: str, uid: str, unbound: Collection[str], recalled: Collection[str]
+        self, key: str, uid: str, unbound: Collection[str], displaced: Iterable[str]
     ) -> str:
         """Return that a group must not begin, as it needs more members by now than have a place.
 
         Asked before each of its binds, `uid` being who is bound. The members `unbound` (by uid) are not known to be
-        bound, those `recalled` are about to lose their places; a group of which others are on nodes has begun, and
+        bound, the `displaced` lose their places, or have; a group of which others are on nodes has begun, and
         the text is empty. Of a group in which others are, each of those that `uid` is in begins on its own.
         """
 

@@ -92,7 +92,7 @@ MUTATIONS: Final = (
     Mutation(
         "members are let go without proof that the group was never whole",
         OBJECTS, "scheduler/plugins/groups/deciding.py",
-        "return past.never_whole(self._members.placed(key), waiting, spec.size, objects)",
+        "return past.never_whole(self._members.placed(key), waiting, spec.size, since)",
         "return True",
         (LIFE, "-k", "nobody_looked"),
     ),
@@ -376,8 +376,14 @@ MUTATIONS: Final = (
     Mutation(
         "members who are about to be called back count as having a place",
         WHOLE, "scheduler/engine/group/bindings.py",
-        "recalled = flight.left if flight.is_broken else ()", "recalled = ()",
+        "            yield from flight.left\n", "            pass\n",
         ("tests/unit/engine/test_groups.py", "-k", "to_be_recalled"),
+    ),
+    Mutation(
+        "members whose node has gone count as having a place",
+        WHOLE, "scheduler/engine/group/bindings.py",
+        "lost[place] = bool(self._room.objection(member))", "lost[place] = False",
+        ("tests/unit/engine/test_groups.py", "-k", "have_no_place"),
     ),
     Mutation(
         "a group in a group begins however few of its members have a place",
@@ -388,8 +394,27 @@ MUTATIONS: Final = (
     Mutation(
         "a bind is sent again whatever the group needs by now",
         WHOLE, "scheduler/engine/group/bindings.py",
-        "return flight.planner.group_short(flight.key, uid, flight.uids, recalled)", 'return ""',
+        "return flight.planner.group_short(flight.key, uid, flight.uids, self._without_place(flight))", 'return ""',
         (LIVES, "-k", "stays_mended"),
+    ),
+    Mutation(
+        "the rest of a group is decided while others of it are under way",
+        OBJECTS, f"{_GROUPS}plugin.py",
+        "if any(placed.assumed for placed in standing):",
+        "if spec.is_minimum and any(placed.assumed for placed in standing):",
+        (LIVES, "-k", "stays_mended"),
+    ),
+    Mutation(
+        "an edited description counts as old as its object",
+        OBJECTS, f"{_GROUPS}sources/configmap.py",
+        "times = [obj.set_at(*path) for path in _SAID]", "times: list[str | None] = []",
+        (LIFE, "-k", "described_larger"),
+    ),
+    Mutation(
+        "a group in a group that was said to be scheduled is said to wait",
+        OBJECTS, f"{_GROUPS}innergroups.py",
+        "elif self._final.get(node.key) == obj.metadata.uid:", "elif False:",
+        ("tests/faults/test_tree_lives.py", "-k", "stays_mended"),
     ),
     Mutation(
         "whom to evict is not looked at again when the solver has answered",

@@ -16,7 +16,7 @@ from scheduler.kube.api import Response
 from scheduler.sandbox.kinds.kinds import PODS
 from scheduler.sandbox.store.store import Store
 from tests.world.begun import Begun
-from tests.world.grouproom import POD_GROUP
+from tests.world.grouproom import POD_GROUP, at_most
 from tests.world.history import History, Object, requests_of
 from tests.world.laws import Breach, Law
 
@@ -102,6 +102,7 @@ class Audit:
     _changed: dict[str, float] = field(default_factory=dict)
     _rooms: dict[str, tuple[str, dict[str, int], bool]] = field(default_factory=dict)
     _born: dict[str, float] = field(default_factory=dict)
+    _sizes: dict[str, int] = field(default_factory=dict)
     # By process, when the last renewal was sent of which it was told that it is carried out.
     _renewed: dict[int, float] = field(default_factory=dict)
     _leaders: set[int] = field(default_factory=set)
@@ -120,6 +121,9 @@ class Audit:
             self._rooms[uid] = room
         elif kind == "PodGroup":
             name = obj["metadata"]["name"]
+            size = 0 if verb == "DELETED" else obj["spec"].get("minMember", 0)
+            if size != self._sizes.get(name):
+                self._sizes[name], self._changed[f"group {name}"] = size, now
             if verb == "DELETED":
                 self._described.pop(name, None)
             else:
@@ -192,6 +196,7 @@ class Audit:
         pod = found if method == "DELETE" else None
         version = self.store.version
         self.history.known_until = sent.known_until
+        changed = max(self._changed.values(), default=-inf)
         response = serve()
         if found is not None and path.endswith("/binding") and response.code == 409:
             self._check_again(sent, path, found)
@@ -207,6 +212,8 @@ class Audit:
             self._check_identity(sent, method, path, found)
         if found is not None and path.endswith("/binding"):
             self._check_bind(sent, path, found)
+            if changed <= sent.known_until:
+                self._check_start((found["metadata"].get("labels") or {}).get(POD_GROUP, ""))
         if pod is not None:
             self._check_eviction(sent, pod)
         if self.store.version == version:
@@ -238,6 +245,23 @@ class Audit:
         self.checked["begun"] += 1
         if what := self._begun.short(pod, sent.known_until):
             self._broken(Law.BEGUN, what)
+
+    def _check_start(self, group: str) -> None:
+        """A group's first member is bound only where there is room for as many as the group needs.
+
+        Nodes that have been closed since it was decided count: what has its place there keeps it.
+        """
+        pods = {stored.obj["metadata"]["uid"]: stored.obj for stored in self.store.list(PODS)}
+        mine = (one for one in pods.values() if one["spec"].get("nodeName"))
+        mine = (
+            one for one in mine if (one["metadata"].get("labels") or {}).get(POD_GROUP) == group
+        )
+        if not group or sum(1 for _ in mine) != 1:
+            return
+        self.checked["starts"] += 1
+        room, size = at_most(self.history, pods, group, closed=True), self._sizes.get(group, 0)
+        if room < size:
+            self._broken(Law.WHOLE, f"{group} begins where {room} of {size} members have room")
 
     def _check_again(self, sent: Sent, path: str, pod: Object) -> None:
         """Nobody is to be bound of whom the sender knew for long that he is."""

@@ -16,17 +16,18 @@ def members(pods: dict[str, Object], group: str) -> list[Object]:
     ]
 
 
-def at_most(history: History, pods: dict[str, Object], group: str) -> int:
+def at_most(history: History, pods: dict[str, Object], group: str, *, closed: bool = False) -> int:
     """Return how many members stand, or could: the nodes are filled one after the other, largest members first.
 
-    Members are mostly alike; where they are not this is less than what an exact answer would be.
+    On closed nodes nobody can, unless these count as well. Members are mostly alike; where they are not this is
+    less than what an exact answer would be.
     """
     mine = members(pods, group)
     bound = sum(bool(pod["spec"].get("nodeName")) for pod in mine)
     wanted = [requests_of(pod["spec"]) for pod in mine if not pod["spec"].get("nodeName")]
     wanted.sort(key=lambda one: one.get("cpu", 0), reverse=True)
     for name, node in history.nodes.items():
-        if node.is_closed:
+        if node.is_closed and not closed:
             continue
         used = history.used(name)
         free = {r: offered - used.get(r, 0) for r, offered in node.allocatable.items()}

@@ -11,6 +11,7 @@ from contextlib import asynccontextmanager
 
 import pytest
 
+from scheduler.engine.binding.bindings import LATE_S
 from scheduler.kube.api import Response
 from tests.unit.kube.memoryapi import LOST, Accident, Flow
 from tests.world.grouproom import at_most, members
@@ -272,14 +273,18 @@ class Stages(Races):
             await self.world.pass_time(self.dice.choice((0.003, 0.008, 0.1, 0.5)))
             for pod in others:
                 self._end(pod)
-            for _ in range(int(PROMPT_S)):
+            leader = self._leader()
+            # A bind in doubt holds its room until it cannot arrive any more.
+            is_held = leader is not None and bool(leader.daemon.engine.bindings.unsettled)
+            patience_s = PROMPT_S + (LATE_S if is_held else 0)
+            for _ in range(int(patience_s)):
                 pods = self.world.pods()
                 is_bound = all(one["spec"].get("nodeName") for one in members(pods, group))
                 may_be = at_most(self.world.history, pods, group) >= 8
                 if is_bound or not may_be or not self._is_led():
                     return
                 await self.world.pass_time(1)
-            what = f"{group} fits and is not bound in {PROMPT_S:.0f} s"
+            what = f"{group} fits and is not bound in {patience_s:.0f} s"
             self.world.history.broken.append(Breach(Law.LIVENESS, self.world.clock.now(), what))
 
     # What they are made of

@@ -5,12 +5,13 @@ some in each turn of the engine: a thousand at once would hold everybody else up
 all stand at permit; when one fails, all that have not been let go yet are recalled with it.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from enum import StrEnum
 
 import msgspec
 
 from scheduler.engine.binding.inflight import InFlight
+from scheduler.engine.binding.room import Room
 from scheduler.engine.group.counts import GroupAttempt
 from scheduler.engine.group.steps import GroupSteps
 from scheduler.engine.group.writing import Writing
@@ -63,6 +64,7 @@ class GroupBindings:
         self._engine = steps
         self._bindings = steps.bindings
         self._writing = writing
+        self._room = Room(steps.attempts.cluster)
         self.flights: dict[str, GroupBinding] = {}
         self._key_of: dict[str, str] = {}
 
@@ -121,8 +123,24 @@ class GroupBindings:
         if flight is None:
             return ""
         # A bind may be sent long after it was decided: others fail, members go, and descriptions change.
-        recalled = flight.left if flight.is_broken else ()
-        return flight.planner.group_short(flight.key, uid, flight.uids, recalled)
+        return flight.planner.group_short(flight.key, uid, flight.uids, self._without_place(flight))
+
+    def _without_place(self, flight: GroupBinding) -> Iterator[str]:
+        """Yield the members that are about to be called back, and those whose node has gone or is full by now."""
+        if flight.is_broken:
+            yield from flight.left
+        lost: dict[
+            tuple[str, int], bool
+        ] = {}  # what holds for one holds for those like it on its node
+        for uid in flight.uids:
+            member = self._bindings.get(uid)
+            if member is None:
+                continue
+            place = (member.node, member.cycle.shape.id)
+            if place not in lost:
+                lost[place] = bool(self._room.objection(member))
+            if lost[place]:
+                yield uid
 
     def next_deadline(self) -> float | None:
         """Return since when members wait for their next step, or None."""

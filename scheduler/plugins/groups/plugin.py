@@ -6,7 +6,7 @@ single members at the other points.
 """
 
 from collections import Counter
-from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
 from typing import Any
 
 from scheduler.base.arrays import IntColumn
@@ -223,7 +223,7 @@ class ClusterTopologyPlacementGroup(GroupSort[ClusterTopologyPlacementGroupArgs]
             return unschedulable(f"the group {name} waits for evictions")
         if self._decider.leaving(key):
             return unschedulable(f"the group {name} waits for evicted pods to leave")
-        if spec.is_minimum and any(placed.assumed for placed in standing):
+        if any(placed.assumed for placed in standing):
             return unschedulable(f"the group {name} waits until others of it are bound")
         if missing <= 0 and spec.is_minimum and waiting:
             missing = 1
@@ -251,7 +251,7 @@ class ClusterTopologyPlacementGroup(GroupSort[ClusterTopologyPlacementGroupArgs]
         return not past.was_whole(standing, self._members.described_by(key))
 
     def group_short(
-        self, key: str, uid: str, unbound: Collection[str], recalled: Collection[str]
+        self, key: str, uid: str, unbound: Collection[str], displaced: Iterable[str]
     ) -> str:
         """Return that a group must not begin: it needs more members by now than have a place."""
         member, spec = self.handle.pods.get(uid), self._described.spec_of(key)
@@ -262,7 +262,7 @@ class ClusterTopologyPlacementGroup(GroupSort[ClusterTopologyPlacementGroupArgs]
             return ""  # it has begun, and all that it is in
         placed = self._members.placed(key)
         begun = [] if own == key else list(beside(self.handle, placed, unbound))
-        return quorum.short(spec, own, list(beside(self.handle, placed, recalled)), begun)
+        return quorum.short(spec, own, list(beside(self.handle, placed, set(displaced))), begun)
 
     # The plan
 

@@ -14,8 +14,8 @@ from scheduler.engine.group import bindings as groupflights
 from scheduler.engine.group import refusals
 from scheduler.engine.queue.pod import Where
 from scheduler.framework.registry import Registry
-from scheduler.objects.configmap import GROUP_KEY, ConfigMap
-from scheduler.objects.meta import AnnotatedMeta, ObjectMeta
+from scheduler.objects.configmap import GROUP_KEY, ConfigMap, ConfigMapMeta
+from scheduler.objects.meta import AnnotatedMeta
 from scheduler.objects.podgroup import (
     GangPolicy,
     PodGroup,
@@ -47,7 +47,7 @@ class Floor:
         for number in range(nodes):
             self.hear(Watched("Node", "ADDED", make_node(f"n{number}")))
         data = {"name": "g", "size": str(size), "constraints": json.dumps({})}
-        meta = ObjectMeta(name="g", namespace="default", uid="cm-g", labels={GROUP_KEY: ""})
+        meta = ConfigMapMeta(name="g", namespace="default", uid="cm-g", labels={GROUP_KEY: ""})
         self.hear(Watched("GroupConfigMap", "ADDED", ConfigMap(meta, data)))
         for number in range(size):
             self.hear(Watched("Pod", "ADDED", make_pod(f"g-{number}", labels=LABELS)))
@@ -55,7 +55,7 @@ class Floor:
     def another(self, name: str, size: int) -> None:
         """Add a second group of so many members."""
         data = {"name": name, "size": str(size), "constraints": json.dumps({})}
-        meta = ObjectMeta(name=name, namespace="default", uid=name, labels={GROUP_KEY: ""})
+        meta = ConfigMapMeta(name=name, namespace="default", uid=name, labels={GROUP_KEY: ""})
         self.hear(Watched("GroupConfigMap", "ADDED", ConfigMap(meta, data)))
         for number in range(size):
             labels = {"sakkara.group.name": name}
@@ -406,6 +406,21 @@ def test_members_who_are_still_to_be_recalled_have_no_place():
 
     wanted = "the group default/e must not begin: it needs 70 members by now, 63 have a place"
     assert wanted == floor.engine.objection(binds[-1])
+
+
+@pytest.mark.parametrize("what", ["DELETED", "MODIFIED"])
+def test_members_whose_node_goes_or_becomes_smaller_have_no_place(what: str):
+    """Nobody is bound yet when a node is lost for half of the group: it does not begin on the other one."""
+    floor = Floor(2, 8)
+    floor.solve(the_solve(floor.run()))
+    binds = [one for one in floor.run() if isinstance(one, Bind)]
+    assert 8 == len(binds)
+    here = next(one for one in binds if one.node == "n0")
+    assert not floor.engine.objection(here)
+    floor.hear(Watched("Node", what, make_node("n1", cpu=2)))
+
+    wanted = "the group default/g must not begin: it needs 8 members by now, 4 have a place"
+    assert wanted == floor.engine.objection(here)
 
 
 def test_a_member_that_something_else_holds_is_not_counted():
