@@ -5,7 +5,7 @@ What happens to groups is chosen in `grouplives`.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from scheduler.engine.effects import Bind, Effects, Event, Evict, Record
@@ -16,6 +16,7 @@ from scheduler.objects.podgroup import (
 )
 from tests.faults.test_group_life import Killer
 from tests.property.making import make_pod, with_spec
+from tests.property.model_api import KINDS
 from tests.property.receipts import RECEIPTS
 
 CONSTRAINTS = "sakkara.group/constraints"
@@ -74,7 +75,12 @@ class Lives(Killer):
     group's controller wants, of which one in `unlike` asks for more than the others, none if that is 0.
     """
 
-    def __init__(self, *, is_hot: bool, unlike: int) -> None:
+    # The groups of pods, and those of them of which conditions tell.
+    groups: tuple[str, ...] = GROUPS
+    told: tuple[str, ...] = ("gc", "gd")
+    kind_of: Mapping[str, str] = KIND_OF
+
+    def __init__(self, *, is_hot: bool, unlike: int, kinds: Sequence[str] = KINDS) -> None:
         self.whole: set[str] = set()
         self.final: set[str] = set()  # uids of PodGroups that were said to be scheduled
         self.replicas: dict[str, int] = {}
@@ -85,7 +91,7 @@ class Lives(Killer):
         self.seen: Counter[str] = Counter()
         self.made = 0
         self.unlike = unlike
-        super().__init__(is_hot=is_hot)
+        super().__init__(is_hot=is_hot, kinds=kinds)
 
     # What is there, by the server
 
@@ -96,20 +102,20 @@ class Lives(Killer):
 
     def described(self, group: str) -> Described | None:
         """Return what the server's object says of a group."""
-        obj = self.api.objects[KIND_OF[group]].get(f"default/{group}")
-        return None if obj is None else described(KIND_OF[group], obj)
+        obj = self.api.objects[self.kind_of[group]].get(f"default/{group}")
+        return None if obj is None else described(self.kind_of[group], obj)
 
     def note(self) -> None:
         """Take note of who is bound in a whole group at this moment; what is final on an object stays."""
-        for group in ("gc", "gd"):
-            obj = self.api.objects[KIND_OF[group]].get(f"default/{group}")
+        for group in self.told:
+            obj = self.api.objects[self.kind_of[group]].get(f"default/{group}")
             if obj is None:
                 continue
             for one in obj.status.conditions:
                 if one.status == "True":
                     self.final.add(obj.metadata.uid)
                 assert one.status == "True" or obj.metadata.uid not in self.final, one
-        for group in GROUPS:
+        for group in self.groups:
             said = self.described(group)
             bound = {one.metadata.uid for one in self.members(group) if one.spec.node_name}
             if said is not None and len(bound) >= said.least:
@@ -147,8 +153,8 @@ class Lives(Killer):
         self.engine._outbox.put = watched  # type: ignore[method-assign]
 
     def _known(self, group: str) -> Described | None:
-        obj = self.engine.cluster.store.of(KIND_OF[group]).get(f"default/{group}")
-        return None if obj is None else described(KIND_OF[group], obj)
+        obj = self.engine.cluster.store.of(self.kind_of[group]).get(f"default/{group}")
+        return None if obj is None else described(self.kind_of[group], obj)
 
     def _on_nodes(self, group: str) -> list[Pod]:
         """Return the members that the engine counts on a node, or will put on one."""
@@ -273,8 +279,8 @@ class Lives(Killer):
             self.made += 1
             # Those of a ConfigMap's group are alike.
             is_large = self.unlike and not self.made % self.unlike
-            cpu = 2 if is_large and KIND_OF[group] != CONFIG_MAP else 1
-            self.api.put("Pod", member(group, f"{group}-{self.made}", cpu))
+            cpu = 2 if is_large and self.kind_of[group] != CONFIG_MAP else 1
+            self.api.put("Pod", self.member(group, f"{group}-{self.made}", cpu))
         return max(0, missing)
 
     def collect(self) -> int:
@@ -285,15 +291,20 @@ class Lives(Killer):
             self.api.remove("Pod", key)
         return len(lost)
 
+    def rank_of(self, group: str) -> int:
+        """Return the priority of the members of a group; those of one name have one, as workload controllers give it."""
+        return GROUPS.index(group)
 
-def member(group: str, name: str, cpu: int) -> Pod:
-    """Return a member that waits; groups of one name have one priority, as workload controllers give it."""
-    labels: Mapping[str, str] = {}
-    if KIND_OF[group] == CONFIG_MAP:
-        labels = {"sakkara.group.name": group}
-    elif KIND_OF[group] == COSCHEDULING:
-        labels = {"scheduling.x-k8s.io/pod-group": group}
-    rank = GROUPS.index(group)
-    pod = make_pod(name, uid=f"uid-{name}", cpu=cpu, priority=rank, labels=labels)
-    field = SchedulingGroup(group) if group in ("gc", "gd") else None
-    return with_spec(pod, scheduling_group=field)
+    def member(self, group: str, name: str, cpu: int) -> Pod:
+        """Return a member that waits."""
+        labels: Mapping[str, str] = {}
+        field = None
+        if self.kind_of[group] == CONFIG_MAP:
+            labels = {"sakkara.group.name": group}
+        elif self.kind_of[group] == COSCHEDULING:
+            labels = {"scheduling.x-k8s.io/pod-group": group}
+        else:
+            field = SchedulingGroup(group)
+        rank = self.rank_of(group)
+        pod = make_pod(name, uid=f"uid-{name}", cpu=cpu, priority=rank, labels=labels)
+        return with_spec(pod, scheduling_group=field)

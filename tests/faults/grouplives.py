@@ -13,8 +13,8 @@ from typing import Any
 
 import msgspec
 
-from scheduler.objects.configmap import GROUP_KEY, ConfigMap
-from scheduler.objects.meta import AnnotatedMeta, ObjectMeta
+from scheduler.objects.configmap import GROUP_KEY, ConfigMap, ConfigMapMeta
+from scheduler.objects.meta import AnnotatedMeta
 from scheduler.objects.podgroup import (
     BasicPolicy,
     GangPolicy,
@@ -67,7 +67,7 @@ def describe(rig: Lives, group: str, least: int, rules: str, pick: Pick) -> None
     if kind == CONFIG_MAP:
         data = {**(known.data if known is not None else {}), "name": group, "size": str(least)}
         data |= {"constraints": rules, "priority": str(rank if pick(4) else 3)}
-        meta = ObjectMeta(
+        meta = ConfigMapMeta(
             name=group, namespace="default", uid=uid_of(rig, known), labels={GROUP_KEY: ""}
         )
         rig.api.put(kind, ConfigMap(meta, data))
@@ -121,7 +121,7 @@ def write(rig: Lives, pick: Pick) -> None:
 
 def scale(rig: Lives, pick: Pick) -> None:
     """A workload gets another number of members; its controller deletes those that are too many."""
-    group = GROUPS[pick(len(GROUPS))]
+    group = rig.groups[pick(len(rig.groups))]
     rig.replicas[group] = pick(6)
     there = rig.members(group)
     for pod in there[rig.replicas[group] :]:
@@ -130,7 +130,7 @@ def scale(rig: Lives, pick: Pick) -> None:
 
 def create(rig: Lives, pick: Pick) -> None:
     """A controller creates some of the members that it misses."""
-    rig.fill(GROUPS[pick(len(GROUPS))], 1 + pick(5))
+    rig.fill(rig.groups[pick(len(rig.groups))], 1 + pick(5))
 
 
 def lose_node(rig: Lives, pick: Pick) -> None:
@@ -212,6 +212,12 @@ def ended(seed: int, unlike: int = UNLIKE) -> Lives:
         known = rig.api.objects[KIND_OF[group]].get(f"default/{group}")
         if known is None or described(KIND_OF[group], known) is None:
             describe(rig, group, 2, "{}", lambda _: 0)
+    come_to_rest(rig)
+    return rig
+
+
+def come_to_rest(rig: Lives) -> None:
+    """Let everything go well until nothing moves and controllers have nothing to do."""
     for _ in range(20):
         began = rig.now
         rig.settle()
@@ -219,8 +225,8 @@ def ended(seed: int, unlike: int = UNLIKE) -> Lives:
         took = rig.now - began
         assert took <= LONGEST_REST_S, f"it takes {took} s to come to rest"
         rig.seen["longest"] = max(rig.seen["longest"], int(took))
-        if not rig.collect() + sum(rig.fill(group, 99) for group in GROUPS):
-            return rig
+        if not rig.collect() + sum(rig.fill(group, 99) for group in rig.groups):
+            return
     raise AssertionError("members come and go for ever")
 
 
@@ -240,6 +246,11 @@ def judge(rig: Lives) -> None:
             assert not proves_torso(rig, group, said.least), (
                 f"{group} is bound in part: {len(bound)}"
             )
+    nothing_is_forgotten(rig)
+
+
+def nothing_is_forgotten(rig: Lives) -> None:
+    """A process that begins anew at rest binds nobody and takes nobody away."""
     before = rig.api.placed
     rig.end(0)
     rig.calm()
@@ -249,10 +260,13 @@ def judge(rig: Lives) -> None:
 def proves_torso(rig: Lives, group: str, size: int) -> bool:
     """Whether all that wait were there before the first of the others was bound, and none is missing.
 
-    So was the object that says how many there are to be: an older one may have said less.
+    So was the object that says how many there are to be, and nobody has set its size since: an older one, or this
+    one before it was edited, may have said less.
     """
     described_by = rig.api.objects[KIND_OF[group]][f"default/{group}"]
-    bound, objects = [], [str(described_by.metadata.creation_timestamp)]
+    meta = described_by.metadata
+    sizes = [one.time for one in meta.managed_fields if "f:size" in one.fields_v1.get("f:data", {})]
+    bound, objects = [], [str(meta.creation_timestamp), *map(str, sizes)]
     created = []
     for pod in rig.members(group, leaving=True):
         scheduled = pod.condition("PodScheduled")

@@ -25,6 +25,8 @@ class InnerGroupWriter:
         self._members = members
         # By group what was said of which version of it, and when: what was sent may not be seen yet.
         self._said: dict[str, tuple[str, float]] = {}
+        # By group the uid of the object of which it was said that it is placed: that is final, and may be on its way.
+        self._final: dict[str, str] = {}
 
     def told(
         self, root: Node, stage: Stage, record: Record, standing: Sequence[Placed], now: float
@@ -55,6 +57,10 @@ class InnerGroupWriter:
 
     def _say(self, node: Node, status: str, reason: str, message: str, now: float) -> list[Told]:
         for kind, obj in self._members.described_by(node.key)[:1]:
+            if status == "True":
+                self._final[node.key] = obj.metadata.uid
+            elif self._final.get(node.key) == obj.metadata.uid:
+                return []
             calls = said_of(kind, obj, status, reason, message, now)
             words = f"{obj.metadata.resource_version} {status} {message}"
             before, since = self._said.get(node.key, ("", 0.0))
@@ -63,4 +69,5 @@ class InnerGroupWriter:
             self._said[node.key] = (words, now)
             return calls
         self._said.pop(node.key, None)
+        self._final.pop(node.key, None)
         return []
