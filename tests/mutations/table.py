@@ -431,7 +431,7 @@ MUTATIONS: Final = (
     Mutation(
         "members beyond the minimum take promised room when they are unlike",
         VAIN, f"{_GROUPS}deciding.py",
-        "self._asked_anew(task) if promised and is_mixed else everywhere", "everywhere",
+        "spares = task.has_more and task.room", "spares = task.has_more and not is_mixed and task.room",
         ("tests/property/test_promised_room.py",),
     ),
     Mutation(

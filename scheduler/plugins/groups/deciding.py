@@ -201,7 +201,7 @@ class Decider:
             return outside
         is_mixed = len(task.kinds) > 1 or task.spec.classes is not None or bool(task.shapes)
         everywhere = lastresort.passes(task, self._args)
-        plan = yield from self._first_placed(task, everywhere, is_mixed=is_mixed)
+        plan = yield from self._first_placed(everywhere, is_mixed=is_mixed)
         if isinstance(plan, Status):
             plan = lastresort.told(plan, everywhere[-1])
         task = everywhere[0]  # nobody is evicted for a place on a node that is taken last
@@ -214,30 +214,22 @@ class Decider:
         )(task)
         return plan if evicting is None else evicting
 
-    def _first_placed(self, task: Task, everywhere: Sequence[Task], *, is_mixed: bool) -> Steps:
+    def _first_placed(self, everywhere: Sequence[Task], *, is_mixed: bool) -> Steps:
         """Return the first plan that places members, or the last refusal.
 
         Members beyond the minimum could not have made the room that somebody else is promised: it is left
         to those as long as the group gets its minimum without it.
         """
+        task = everywhere[0]
         plan: Outcome = unschedulable()
         spares = task.has_more and task.room.spare(promised=True)
         for promised in (True, False) if spares else (False,):
             task.room.spare(promised=promised)
-            for part in self._asked_anew(task) if promised and is_mixed else everywhere:
+            for part in map(_apart, everywhere) if promised else everywhere:
                 plan = yield from (self._placed_mixed if is_mixed else self._placed)(part)
                 if not isinstance(plan, Status) or not plan.is_rejected:
                     return plan
         return plan
-
-    def _asked_anew(self, task: Task) -> list[Task]:
-        """Return the task, as often as it is tried, with what nodes take of each kind of member now."""
-        try:
-            kinds, shapes = self._kinds(task.room, task.spec, task.requests, task.standing)
-        except ObjectError:
-            return []  # more kinds than can be told apart in time: with less room the nodes differ more
-        fresh = msgspec.structs.replace(task, kinds=kinds, shapes=shapes)
-        return lastresort.passes(fresh, self._args)
 
     def _outside(self, task: Task) -> Status | None:
         """Return why nothing can be placed whatever the room: members in the wrong place, or needs."""
@@ -391,3 +383,9 @@ class Decider:
             return self._is_unchanged(task)
 
         return (yield from self._mixer.placed(task, limits, is_unchanged))
+
+
+def _apart(task: Task) -> Task:
+    """Return a task with kinds of members of its own: what is learnt of nodes for it holds for no other."""
+    kinds = [msgspec.structs.replace(one) for one in task.kinds]
+    return msgspec.structs.replace(task, kinds=kinds)
