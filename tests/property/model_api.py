@@ -210,7 +210,9 @@ class ModelApi:
         """Merge into the status of a group of any kind but a ConfigMap; conditions are merged by their type."""
         _, _, group, version, _, namespace, plural, name, _ = effect.path.split("/")
         kind = "PodGroup" if group == "scheduling.x-k8s.io" else f"PodGroup.{version}"
-        kind = {"appgroups": "AppGroup", "compositepodgroups": "CompositePodGroup"}.get(plural, kind)
+        kind = {"appgroups": "AppGroup", "compositepodgroups": "CompositePodGroup"}.get(
+            plural, kind
+        )
         obj = self.objects[kind].get(f"{namespace}/{name}")
         if obj is None:
             return Answer(effect.id, 404, "NotFound", f"{plural} {name} not found")
