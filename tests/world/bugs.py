@@ -163,7 +163,7 @@ BUGS: Final = (
     Bug("members of whole groups are evicted one by one", "scheduler/plugins/groups/plugin.py",
         "Mode.ALL if is_whole else Mode.SINGLE", "Mode.SINGLE"),
     Bug("a group is not asked before each bind whether enough of it have a place", _FLIGHTS,
-        "return flight.planner.group_short(flight.key, flight.uids)", 'return ""'),
+        "return flight.planner.group_short(flight.key, uid, flight.uids, self._without_place(flight))", 'return ""'),
     Bug("whether a group was whole is not asked before the rest of it is let go", "scheduler/plugins/groups/deciding.py",
         "        if not half or not is_ours or past.was_whole(half, described_by):\n            return False\n",
         "        if half:\n            return True\n"),

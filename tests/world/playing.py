@@ -22,7 +22,9 @@ TAKEN_S = 30.0
 AT_REST = ("Lease", "Event")
 DAY_S = 86_400.0
 # Who cannot be placed is tried again every five minutes, and then told if what he was told is true no more.
-LAST_WORDS_S = 330.0
+LAST_WORDS_S = (
+    340.0  # five minutes, to which half a minute comes until that is looked at, and a back-off
+)
 # For how long nothing happens in a world that lives for days.
 QUIET_S = (600.0, 3600.0, 3 * 3600.0, 8 * 3600.0, 24 * 3600.0)
 
