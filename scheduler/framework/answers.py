@@ -31,9 +31,7 @@ class States(msgspec.Struct, eq=False):
 
     def for_score(self, plugin: str) -> Any:
         """Return the state that `score` of a plugin receives."""
-        if plugin in self.scoring:
-            return self.scoring[plugin]
-        return self.by_plugin.get(plugin)
+        return self.scoring.get(plugin, self.by_plugin.get(plugin))
 
 
 class PreFiltered(msgspec.Struct, frozen=True):
