@@ -5,8 +5,6 @@ a HyperNode without one above it. What is no tree is refused with the HyperNodes
 by `trees`, and by `deciding` for the rules.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Mapping, Sequence
 

@@ -6,8 +6,6 @@ set. `networkTopology` speaks of tiers of HyperNodes (see `hypernodes`). What it
 is refused, with the field named. The members belong to their controller: none is ever let go.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 
