@@ -89,8 +89,9 @@ class Concerns:
     def _made(self, cycle: Cycle, versions: tuple[int, ...], *, is_live: bool) -> Concern:
         kinds: dict[str, Kind] = {}
         absent: list[str] = []
+        keys: dict[str, Hashable | None] = {}
         for plugin in self._plugins:
-            key: Hashable | None = plugin.key(cycle.pod)
+            key = keys[plugin.name] = plugin.key(cycle.pod)
             if key is None:
                 if is_live or not plugin.key_follows:
                     absent.append(plugin.name)
@@ -98,15 +99,16 @@ class Concerns:
                 kind = self._memo.kind(plugin, key)
                 if kind is not None:
                     kinds[plugin.name] = kind
-        likeness = self._likeness(cycle) if is_live and self._refuses_alike else None
+        likeness = self._likeness(cycle, keys) if is_live and self._refuses_alike else None
         return Concern(self._who(frozenset(absent)), kinds, versions, likeness)
 
-    def _likeness(self, cycle: Cycle) -> Hashable | None:
+    def _likeness(self, cycle: Cycle, known: Mapping[str, Hashable]) -> Hashable | None:
         """Return what is equal for pods that are refused alike.
 
         What post-filter plugins look at beside the keys follows from the spec.
         """
-        keys = tuple([plugin.key(cycle.pod) for plugin in self._refusing])
+        pod = cycle.pod
+        keys = tuple([known[p.name] if p.name in known else p.key(pod) for p in self._refusing])
         return None if EACH_POD in keys else (cycle.shape.spec, keys)
 
     def _who(self, absent: frozenset[str]) -> Asked:
