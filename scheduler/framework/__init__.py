@@ -58,7 +58,7 @@ from scheduler.framework.status import (
     unschedulable,
     wait,
 )
-from scheduler.framework.together import Ways
+from scheduler.framework.together import WayLink, Ways
 from scheduler.objects.node import Node, Taint
 from scheduler.objects.pod import ContainerPort, Pod, Toleration
 from scheduler.state.change import Change
@@ -131,6 +131,7 @@ __all__ = [
     "Tracker",
     "Versioned",
     "WaitUntil",
+    "WayLink",
     "Ways",
     "WillWait",
     "host_ports",

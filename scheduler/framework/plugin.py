@@ -147,7 +147,7 @@ class Plugin(Generic[ArgsT]):
         row_room: "Callable[[Cycle, Nodes, Demand, Any], RowRoom]"
         seat_together: "Callable[[Sequence[SeatedMember]], MemberConflict | None]"
         let_go: "Callable[[Sequence[Pod]], tuple[ApiCall, ...]]"
-        ways: "Callable[[Rows], Ways | None]"
+        ways: "Callable[[Pod, Rows], Ways | None]"
         sort_key: Callable[[Any], Any]
 
     def __init__(self, args: ArgsT, handle: "Handle") -> None:

@@ -223,8 +223,11 @@ class SeatsTogether(Protocol[State_contra]):
 class KnowsWays(Protocol):
     """Knows what it costs that pods talk to one another."""
 
-    def ways(self, rows: Rows, /) -> Ways | None:
-        """Return the ways between these rows, None where nothing is known of them."""
+    def ways(self, pod: Pod, rows: Rows, /) -> Ways | None:
+        """Return the ways between these rows for the pods of an application, None where nothing is known of them.
+
+        Links have room for what all its pods send, those that stand included.
+        """
 
 
 class Explains(Protocol):

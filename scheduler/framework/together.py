@@ -55,16 +55,31 @@ class Stock(msgspec.Struct, frozen=True):
 Stocktaking: TypeAlias = Callable[[BoolColumn], Stock]
 
 
+class WayLink(msgspec.Struct, frozen=True):
+    """A link that pods in some areas reach those in others by, and what it has room for, in bit/s.
+
+    With `is_shared` what goes back takes of the same. `name` is for texts.
+    """
+
+    name: str
+    origins: tuple[int, ...]
+    targets: tuple[int, ...]
+    room: int
+    is_shared: bool
+
+
 class Ways(msgspec.Struct, frozen=True):
     """What it costs that pods on some rows talk to one another: `areas` has the area of each row.
 
     `costs` [from, to] is between pods on two nodes; on one they talk for nothing. `prices` is what a limit is
-    compared with: below every limit inside of an area, not a number where the way is not known.
+    compared with: below every limit inside of an area, not a number where the way is not known. `links` are those
+    that limit how much is sent.
     """
 
     areas: Rows
     costs: FloatMatrix
     prices: FloatMatrix
+    links: tuple[WayLink, ...] = ()
 
 
 class RowRoom(msgspec.Struct, frozen=True):

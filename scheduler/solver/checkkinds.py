@@ -6,14 +6,17 @@ that found the answer.
 
 from collections import defaultdict
 from collections.abc import Sequence
+from fractions import Fraction
+from math import ceil
 
 from scheduler.solver import check, checkparts
 from scheduler.solver.check import Path
-from scheduler.solver.classes import Between, Traffic, WayLimit
+from scheduler.solver.classes import Between, Link, Traffic, WayLimit
 from scheduler.solver.kinds import Mixed
 from scheduler.solver.parts import PlacedPart
 
 Rows = Sequence[Sequence[int]]
+GRAIN = Fraction(1, 1000)
 
 
 def problems(group: Mixed, counts: Rows, pieces: Sequence[PlacedPart] | None = ()) -> list[str]:
@@ -97,6 +100,8 @@ def _of_classes(group: Mixed, counts: Rows) -> list[str]:
         found += _between(group, counts, rule)
     for limit in group.limits:
         found += _limit(group, counts, limit)
+    if group.links:
+        found += _too_much(group, counts)
     return found
 
 
@@ -147,6 +152,44 @@ def _limit(group: Mixed, counts: Rows, limit: WayLimit) -> list[str]:
         for there in sorted(others)
         if there in limit.beyond[here]
     ]
+
+
+def _too_much(group: Mixed, counts: Rows) -> list[str]:
+    """Return the links that carry more than they have room for, and more than before."""
+    nobody = [[0] * len(group.paths) for _ in group.kinds]
+    before, now = (_by_area(group, rows) for rows in (nobody, counts))
+    found = []
+    for link in group.links:
+        carried = _carried(group, now, link)
+        if carried > link.room and carried > _carried(group, before, link):
+            ends = f"from {link.origins} to {link.targets}"
+            found.append(f"{carried} over the link {ends}, which has room for {link.room}")
+    return found
+
+
+def _by_area(group: Mixed, counts: Rows) -> list[dict[int, int]]:
+    """Return the pods of each class by area, held ones included."""
+    found: list[dict[int, int]] = []
+    for number in range(len(group.classes)):
+        found.append(defaultdict(int))
+        for area, pods in zip(group.costs.areas, _pods(group, counts, number), strict=True):
+            found[-1][area] += pods
+    return found
+
+
+def _carried(group: Mixed, pods: Sequence[dict[int, int]], link: Link) -> int:
+    """Return what goes over a link, each way rounded up."""
+    ways = [(link.origins, link.targets), *([(link.targets, link.origins)] * link.is_shared)]
+    total = 0
+    for origins, targets in ways:
+        sent = Fraction(0)
+        for one in group.flows:
+            sending = sum(pods[one.first].get(area, 0) for area in origins)
+            taking = sum(pods[one.second].get(area, 0) for area in targets)
+            if sending and taking:
+                sent += Fraction(one.amount * sending * taking, sum(pods[one.second].values()))
+        total += ceil(sent - GRAIN)
+    return total
 
 
 def _placed(group: Mixed, counts: Rows, number: int) -> set[int]:

@@ -72,6 +72,27 @@ class WayLimit(Record, frozen=True):
     most: int = 0
 
 
+class Stream(Record, frozen=True):
+    """Each pod of the first class sends so much to those of the second, as much to each of them."""
+
+    first: int
+    second: int
+    amount: int
+
+
+class Link(Record, frozen=True):
+    """What flows from pods in some areas to pods in others may not be more than `room`.
+
+    With `is_shared` what flows back counts as well. Each way is rounded up to whole numbers, but for a
+    thousandth. A link that is over its room already takes nothing more.
+    """
+
+    origins: tuple[int, ...]
+    targets: tuple[int, ...]
+    room: int
+    is_shared: bool = False
+
+
 class Costs(Record, frozen=True):
     """What it costs that two pods talk: where they are apart, and between areas.
 

@@ -12,7 +12,7 @@ import numpy as np
 
 from scheduler.solver import parts
 from scheduler.solver.answer import Stage
-from scheduler.solver.classes import Between, Costs, PodClass, Traffic, WayLimit
+from scheduler.solver.classes import Between, Costs, Link, PodClass, Stream, Traffic, WayLimit
 from scheduler.solver.instance import Budget, Candidate, ElasticGroup, Instance, Leaf, Level, Record
 from scheduler.solver.parts import Part, PlacedPart
 from scheduler.solver.tree import Ints
@@ -48,8 +48,8 @@ class Mixed(Record, frozen=True):
     on a leaf already (empty: none). At least `minimum` pods are to be placed beside those.
     Classes have rules of their own and `between` them; `traffic` makes them cost what `costs` says.
     Nothing is wished for on levels in `unwished` (from 0); numbers and hard rules bind there as elsewhere.
-    A group of groups has `parts`, in each of its kinds one, and no classes. `limits` are between the areas of
-    `costs`.
+    A group of groups has `parts`, in each of its kinds one, and no classes. `limits` and `links` are between the areas of
+    `costs`, and `flows` go over links.
     """
 
     kinds: tuple[Kind, ...]
@@ -67,6 +67,8 @@ class Mixed(Record, frozen=True):
     unwished: tuple[int, ...] = ()
     parts: tuple[Part, ...] = ()
     limits: tuple[WayLimit, ...] = ()
+    flows: tuple[Stream, ...] = ()
+    links: tuple[Link, ...] = ()
 
     @property
     def least(self) -> int:
@@ -145,6 +147,8 @@ class Mixed(Record, frozen=True):
             self.unwished,
             tuple(one.among(leaves) for one in self.parts),
             self.limits,
+            self.flows,
+            self.links,
         )
 
 

@@ -17,7 +17,15 @@ import numpy as np
 
 from scheduler.base.clock import perf_s
 from scheduler.base.errors import StateError
-from scheduler.solver import checkkinds, mixedalike, mixedguess, mixednear, mixedstages, tree
+from scheduler.solver import (
+    checkkinds,
+    mixedalike,
+    mixedflows,
+    mixedguess,
+    mixednear,
+    mixedstages,
+    tree,
+)
 from scheduler.solver.answer import NOTHING, Stage
 from scheduler.solver.instance import Limits, Rule
 from scheduler.solver.kinds import Mixed, MixedAnswer, MixedPreemption
@@ -122,6 +130,8 @@ def _best(group: Mixed, limits: Limits, left_s: _Clock) -> Found:
     """Return the best placement: inside of one unit where that is wanted and possible, else in all."""
     if _is_hopeless(group):
         return Found(None, is_proven=True)
+    if group.links and not mixedflows.parts_of(group):
+        return Found(None)
     level = _first_with_several(group)
     rule = group.levels[level - 1].rule if level else Rule("spread")
     best = Found(None)

@@ -15,6 +15,7 @@ from ortools.sat.python import cp_model
 
 from scheduler.solver.classes import Between, ClassRule, Traffic, WayLimit
 from scheduler.solver.kinds import Mixed
+from scheduler.solver.mixedflows import FlowModel
 from scheduler.solver.tree import Tree, allowed
 from scheduler.solver.variables import domain
 
@@ -40,6 +41,8 @@ class ClassModel:
         self._comes: dict[tuple[int, int], Any] = {}
         for limit in self._group.limits:
             self._limit(limit)
+        if self._group.links:
+            FlowModel(cp, group, self._areas, self._times)
 
     def pods(self, number: int, level: int) -> list[Any]:
         """Return the pods of a class on each unit of a level, held ones included."""

@@ -12,7 +12,7 @@ import msgspec
 from scheduler.base.clock import perf_s
 from scheduler.solver import conflict, mixed
 from scheduler.solver.answer import Advice, Conflict
-from scheduler.solver.classes import Between, ClassRule, PodClass, WayLimit
+from scheduler.solver.classes import Between, ClassRule, PodClass, Stream, WayLimit
 from scheduler.solver.instance import Instance, Level, Limits
 from scheduler.solver.kinds import Mixed
 from scheduler.solver.parts import Part
@@ -66,6 +66,7 @@ def rules_of(group: Mixed) -> list[Conflict]:
         numbers = {"minimum": one.minimum, "maximum": one.maximum}
         found += [Conflict(one.name, key, str(n)) for key, n in numbers.items() if n > 0]
     found += [_limit(group, limit) for limit in group.limits]
+    found += [_flow(group, flow) for flow in group.flows] if group.links else []
     for part in group.parts:
         found += _of_part(group, part)
     return [*dict.fromkeys(found), *([MEMBERS] if group.apart else [])]
@@ -95,6 +96,8 @@ def with_rules(group: Mixed, kept: frozenset[Conflict]) -> Mixed:
         classes=tuple(classes),
         between=tuple(rule for rule in group.between if _named(group, rule) in kept),
         limits=tuple(limit for limit in group.limits if _limit(group, limit) in kept),
+        flows=(flows := tuple(flow for flow in group.flows if _flow(group, flow) in kept)),
+        links=group.links if flows else (),
         apart=group.apart if MEMBERS in kept else (),
         traffic=(),
         unwished=tuple(range(len(group.levels))),
@@ -137,6 +140,11 @@ def _level_of(group: Mixed, one: PodClass, each: ClassRule) -> Level:
 def _limit(group: Mixed, limit: WayLimit) -> Conflict:
     first, second = group.classes[limit.first].name, group.classes[limit.second].name
     return Conflict("", f"network cost from {first} to {second}", f"at most {limit.most}")
+
+
+def _flow(group: Mixed, flow: Stream) -> Conflict:
+    first, second = group.classes[flow.first].name, group.classes[flow.second].name
+    return Conflict("", f"bandwidth from {first} to {second}", f"{flow.amount} bit/s")
 
 
 def _named(group: Mixed, rule: Between) -> Conflict:

@@ -18,6 +18,7 @@ from scheduler.solver.tree import Ints
 MOST_SUMS, MOST_STARTS, MOST_ROUNDS, MOST_TRIALS = 20_000_000, 24, 8, 300
 # Of so many starts at most, the cheapest, pods are taken away and placed again.
 MOST_TRIED = 3
+SLACK = 0.2  # of what the first costs; so much more is gone on with at first
 MOST_DENSE = 200  # leaves between which all ways are written out
 
 
@@ -34,7 +35,8 @@ def near_by(group: Mixed) -> Iterator[Ints]:
     if not many:
         return
     found = [_put_right(group, costs, filled.copy())]
-    grown = (_grown(group, costs, start) for start in _starts(group)[: min(many, MOST_STARTS)])
+    starts, orders = _starts(group)[: min(many, MOST_STARTS)], (costs.order(), _by_size(group))
+    grown = (_grown(group, costs, start, order) for start in starts for order in orders)
     found += [_put_right(group, costs, counts) for counts in grown]
     yield from found
     whole = {counts.tobytes(): counts for counts in found if int(counts.sum()) == pods}
@@ -170,11 +172,19 @@ class _Room:
         return np.asarray(self._free.sum(axis=1))
 
 
-def _grown(group: Mixed, costs: TalkCosts, start: int) -> Ints:
+def _by_size(group: Mixed) -> list[int]:
+    """Return the kinds, the largest first: small pods fit into what those leave."""
+    free = np.array(group.free, dtype=np.int64)
+    scale = np.maximum(free.max(axis=0, initial=1), 1)
+    sizes = [float((np.array(kind.request) / scale).max(initial=0)) for kind in group.kinds]
+    return sorted(range(len(sizes)), key=lambda kind: (-sizes[kind], kind))
+
+
+def _grown(group: Mixed, costs: TalkCosts, start: int, order: Sequence[int]) -> Ints:
     """Place one pod after the other where it costs least, of equal leaves on the roomiest."""
     room = _Room(group, np.zeros((len(group.kinds), len(group.paths)), dtype=np.int64))
     is_first = True
-    for kind in costs.order():
+    for kind in order:
         for _ in range(group.kinds[kind].count):
             if is_first and room.takes(kind)[start]:
                 room.put(kind, start, 1)
@@ -185,29 +195,34 @@ def _grown(group: Mixed, costs: TalkCosts, start: int) -> Ints:
 
 
 def _tried_anew(group: Mixed, costs: TalkCosts, counts: Ints, trials: int) -> Ints:
-    """Take some pods away and place them again, some times, and keep what does not cost more.
+    """Take some pods away and place them again, some times, and return the best of all.
 
-    Few of any leaves, all of a leaf, or all of an area.
+    Few of any leaves, all of a leaf, or all of an area. What comes out is gone on with if it does not cost much
+    more; how much that is, falls.
     """
     rng = Random(len(group.paths))  # noqa: S311 - the same for the same group
-    best, least = counts, costs.of(counts)
+    at, here = counts, costs.of(counts)
+    best, least = at, here
+    slack = max(0, here) * SLACK
     areas = group.costs.areas or range(len(group.paths))
     for trial in range(trials):
-        room = _Room(group, best.copy())
-        there = [(int(kind), int(leaf)) for kind, leaf in zip(*np.nonzero(best), strict=True)]
+        room = _Room(group, at.copy())
+        there = [(int(kind), int(leaf)) for kind, leaf in zip(*np.nonzero(at), strict=True)]
         taken = rng.sample(there, rng.randint(1, min(len(there), 4)))
         if trial % 3:
             unit = range(len(areas)) if trial % 3 == 1 else areas
             taken = [one for one in there if unit[one[1]] == unit[taken[0][1]]]
-        pods = [kind for kind, leaf in taken for _ in range(int(best[kind, leaf]))]
+        pods = [kind for kind, leaf in taken for _ in range(int(at[kind, leaf]))]
         for kind, leaf in taken:
-            room.put(kind, leaf, -int(best[kind, leaf]))
+            room.put(kind, leaf, -int(at[kind, leaf]))
         rng.shuffle(pods)
         if all(_put_cheap(costs, room, kind) for kind in pods):
             found = costs.of(room.counts)
-            if found <= least:
+            if found <= here + slack * (1 - trial / trials):
+                at, here = room.counts, found
+            if found < least:
                 best, least = room.counts, found
-    return _put_right(group, costs, best)
+    return _put_right(group, costs, best.copy())
 
 
 def _put_cheap(costs: TalkCosts, room: _Room, kind: int) -> bool:

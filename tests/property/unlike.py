@@ -15,8 +15,10 @@ from scheduler.solver.classes import (
     Between,
     ClassRule,
     Costs,
+    Link,
     PodClass,
     Relation,
+    Stream,
     Traffic,
     WayLimit,
 )
@@ -167,6 +169,8 @@ def application(rng: Random) -> Mixed:
         for here in range(zones)
     ]
     pairs = {(rng.randrange(len(sizes)), rng.randrange(len(sizes))) for _ in range(4)}
+    ways = [(one, other) for one in range(zones) for other in range(zones) if one != other]
+    links = rng.sample(ways, rng.randint(1, len(ways))) if rng.random() < 0.4 else []
     limits = [(first, second, rng.choice([0, 3, 6, 9])) for first, second in sorted(pairs)]
     return Mixed(
         kinds,
@@ -198,6 +202,10 @@ def application(rng: Random) -> Mixed:
             )
             for first, second, limit in limits
             if rng.random() < 0.6
+        ),
+        flows=tuple(Stream(*pair, rng.choice([1, 2, 3])) for pair in sorted(pairs)[:2]),
+        links=tuple(
+            Link((one,), (other,), rng.randint(0, 4), rng.random() < 0.3) for one, other in links
         ),
     )
 

@@ -98,7 +98,7 @@ class GroupContext:
     def ways(self, rows: Rows) -> Ways | None:
         """Return what it costs that members on some rows talk: the first plugin that knows says it."""
         for plugin in self._attempt(self.members[0]).runner.profile.plugins.values():
-            if plugin.serves("ways") and (found := plugin.ways(rows)) is not None:
+            if plugin.serves("ways") and (found := plugin.ways(self.members[0], rows)) is not None:
                 return found
         return None
 

@@ -69,10 +69,18 @@ class LimitSpec(msgspec.Struct, frozen=True):
     most: int
 
 
+class FlowSpec(msgspec.Struct, frozen=True):
+    """What each pod of one class sends to those of another together, in bit/s."""
+
+    first: str
+    second: str
+    amount: int
+
+
 class ClassesSpec(msgspec.Struct, frozen=True):
     """All that a group says of its classes; `costs` by level is empty where each level counts 1.
 
-    `limits` are of groups that are placed by the network's own costs.
+    `limits` and `flows` are of groups that are placed by the network's own costs.
     """
 
     classes: tuple[ClassSpec, ...]
@@ -81,6 +89,7 @@ class ClassesSpec(msgspec.Struct, frozen=True):
     costs: Mapping[str, int] = {}
     label: str = ""
     limits: tuple[LimitSpec, ...] = ()
+    flows: tuple[FlowSpec, ...] = ()
 
     @property
     def levels(self) -> tuple[str, ...]:

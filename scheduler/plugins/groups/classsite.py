@@ -12,7 +12,16 @@ from scheduler.framework.together import Ways
 from scheduler.plugins.groups.classes import ClassesSpec
 from scheduler.plugins.groups.group import GroupSpec
 from scheduler.plugins.groups.planning import rule
-from scheduler.solver.classes import Between, ClassRule, Costs, PodClass, Traffic, WayLimit
+from scheduler.solver.classes import (
+    Between,
+    ClassRule,
+    Costs,
+    Link,
+    PodClass,
+    Stream,
+    Traffic,
+    WayLimit,
+)
 from scheduler.solver.instance import Level
 from scheduler.solver.kinds import Mixed
 from scheduler.state.podindex import Placed
@@ -90,6 +99,28 @@ def limits(spec: GroupSpec, ways: Ways | None) -> tuple[WayLimit, ...]:
             ends = number[one.first], number[one.second]
             found.append(WayLimit(*ends, beyond[one.most], one.most))
     return tuple(found)
+
+
+def links(
+    spec: GroupSpec, ways: Ways | None, classes: Sequence[PodClass], counts: Sequence[int]
+) -> tuple[tuple[Stream, ...], tuple[Link, ...]]:
+    """Return what an application sends, and the links that could be too narrow for it.
+
+    `counts` is how many pods there are to place of each kind.
+    """
+    asked = spec.classes
+    if asked is None or ways is None or not asked.flows:
+        return (), ()
+    number = {one.name: place for place, one in enumerate(asked.classes)}
+    flows = tuple(Stream(number[one.first], number[one.second], one.amount) for one in asked.flows)
+    pods = [sum(counts[kind] for kind in one.kinds) + sum(one.held) for one in classes]
+    most = sum(flow.amount * pods[flow.first] + 1 for flow in flows)
+    found = tuple(
+        Link(one.origins, one.targets, one.room, one.is_shared)
+        for one in ways.links
+        if one.room < most * (1 + one.is_shared)
+    )
+    return (flows, found) if found else ((), ())
 
 
 def _between_nodes(ways: Ways, depth: int) -> Costs:

@@ -13,13 +13,16 @@ from scheduler.objects.policy import PodDisruptionBudget
 from scheduler.plugins.groups import eviction, mixing, shapes
 from scheduler.plugins.groups.task import Task, unanswered, undecided
 from scheduler.solver.instance import Budget, Limits
-from scheduler.solver.kinds import MixedAnswer, MixedPreemption
+from scheduler.solver.kinds import Mixed, MixedAnswer, MixedPreemption
+from scheduler.solver.mixedflows import parts_of
 from scheduler.solver.questions import EvictMixed, PlaceMixed, Solution
 from scheduler.state.podindex import Placed
 
 ROUNDS = 8
 # What cannot be together is learnt one combination at a time, each for all nodes in a like situation.
 MOST_CONFLICTS = 64
+# Of an application between whose zones ways are counted one by one.
+MOST_AREAS = 500
 Victims = tuple[tuple[Placed, ...], dict[str, str]]
 
 
@@ -48,6 +51,8 @@ class MixedPlanner:
             found = self._site(task, learnt)
             if not found.names:
                 return unschedulable(f"the group {task.name} does not fit: {self._nowhere(task)}")
+            if uncounted := _uncounted(found.group):
+                return undecided(f"the group {task.name} waits: {uncounted}")
             question = PlaceMixed(found.group, limits)
             answer = yield SolverCall(question, 2 * limits.total_s, attempt > 0)
             if not is_unchanged():
@@ -150,3 +155,14 @@ class MixedPlanner:
         """Return why a member fits on no node at all, or an empty text."""
         none = (one for one in task.kinds if not one.slots.any())
         return next((one.message for one in none), "")
+
+
+def _uncounted(group: Mixed) -> str:
+    """Return what of an application could not be counted exactly, an empty text where all can."""
+    areas = len(group.costs.matrix)
+    if areas > MOST_AREAS:
+        return f"its nodes are in {areas} zones (each without a label is one), {MOST_AREAS} are the most"
+    if group.links and not parts_of(group):
+        # Shares of so many numbers of pods have no common part that could be counted in.
+        return "minBandwidth is kept exactly only for about as many pods as minMembers ask for"
+    return ""

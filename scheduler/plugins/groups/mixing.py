@@ -16,7 +16,7 @@ from scheduler.framework.nodes import Nodes
 from scheduler.objects.pod import ContainerPort, Pod
 from scheduler.plugins.groups.between import near, sets_by_label, term_selects
 from scheduler.plugins.groups.classes import ClassesSpec
-from scheduler.plugins.groups.classsite import SHARED, beside, limits, of_classes
+from scheduler.plugins.groups.classsite import SHARED, beside, limits, links, of_classes
 from scheduler.plugins.groups.group import GroupSpec
 from scheduler.plugins.groups.placement import in_order
 from scheduler.plugins.groups.planning import rule
@@ -196,6 +196,7 @@ def site(
         levels = (Level(f"affinity by {key}", Rule("pack", hard=True)), *levels)
     ways = room.ways(np.array(rows, dtype=np.intp)) if spec.by_network and rows else None
     classes = of_classes(spec, [one.of for one in members], levels, standing, names, ways)
+    flows, narrow = links(spec, ways, classes[0], [one.count for one in found])
     mixed = Mixed(
         found,
         tuple(free),
@@ -207,6 +208,8 @@ def site(
         excluded,
         *classes,
         limits=limits(spec, ways),
+        flows=flows,
+        links=narrow,
     )
     return MixedSite(mixed, resources, tuple(rows), tuple(names))
 

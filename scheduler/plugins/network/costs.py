@@ -8,11 +8,12 @@ from collections.abc import Iterable, Mapping
 
 import numpy as np
 
-from scheduler.framework import IntMatrix, Rows
+from scheduler.framework import IntMatrix, Rows, WayLink
 from scheduler.framework import Ways as AreaWays
 from scheduler.objects.network import NetworkTopology
 from scheduler.objects.networkways import Ways
-from scheduler.plugins.network.links import REGION, ZONE
+from scheduler.plugins.network.bookings import Amounts
+from scheduler.plugins.network.links import REGION, ZONE, FloatMatrix
 from scheduler.plugins.network.places import NOWHERE, Places
 from scheduler.plugins.network.prices import (
     ALWAYS,
@@ -83,8 +84,11 @@ class CostTable(Ways):
         return matrix
 
 
-def between(table: CostTable, places: Places, rows: Rows) -> AreaWays:
-    """Return the ways between rows: an area for each place, and for each node that is nowhere."""
+def between(table: CostTable, places: Places, rows: Rows) -> tuple[AreaWays, Rows]:
+    """Return the ways between rows, and the places of the first areas.
+
+    There is an area for each place, and one behind them for each node that is nowhere.
+    """
     number = places.rows.take(rows, mode="clip")
     used, areas = np.unique(number[number != NOWHERE], return_inverse=True)
     lone = np.flatnonzero(number == NOWHERE)
@@ -98,7 +102,49 @@ def between(table: CostTable, places: Places, rows: Rows) -> AreaWays:
     costs[: len(used), : len(used)] = known_costs[used]
     own = np.arange(len(used), size)
     prices[own, own], costs[own, own] = ALWAYS, SAME_PLACE_COST
-    return AreaWays(column, costs, prices)
+    return AreaWays(column, costs, prices), used
+
+
+def links_between(
+    table: CostTable, places: Places, used: Rows, booked: Amounts
+) -> tuple[WayLink, ...]:
+    """Return the links with a capacity between areas that are these places; `booked` takes of them.
+
+    As `bookings` has it: links of zones are between places of one region, none end where there is no name.
+    """
+    names = [places.names[place] for place in used.tolist()]
+    number = {name: at for at, name in enumerate(places.regions)}
+    found = []
+    for link, capacity in table.capacities.items():
+        if link.origin == link.destination or not link.origin or not link.destination:
+            continue
+        at = 0 if link.level == REGION else 1
+        origins, targets = (
+            tuple(area for area, name in enumerate(names) if name[at] == end)
+            for end in (link.origin, link.destination)
+        )
+        is_shared = table.is_shared(link)
+        name = f'link between {link.level}s "{link.origin}" and "{link.destination}"'
+        if link.level == REGION:
+            if not (origins and targets) or len(places.regions) > places.most:
+                continue
+            pair = number[link.origin], number[link.destination]
+            room = capacity - _booked(booked.regions, pair, is_shared=is_shared)
+            found.append(WayLink(name, origins, targets, room, is_shared))
+            continue
+        for one in origins:
+            for other in targets:
+                if names[one][0] != names[other][0] or len(places) > places.most:
+                    continue
+                pair = int(used[one]), int(used[other])
+                room = capacity - _booked(booked.zones, pair, is_shared=is_shared)
+                found.append(WayLink(name, (one,), (other,), room, is_shared))
+    return tuple(found)
+
+
+def _booked(amounts: FloatMatrix, pair: tuple[int, int], *, is_shared: bool) -> int:
+    found = amounts[pair] + (amounts[pair[::-1]] if is_shared else 0.0)
+    return int(found)
 
 
 def _numbered(names: Iterable[str]) -> tuple[dict[str, int], IntMatrix]:

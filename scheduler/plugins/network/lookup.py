@@ -8,12 +8,16 @@ alike, an event on the pod says what is missing and where it was looked for, a m
 from collections.abc import Sequence
 from typing import NamedTuple
 
+import msgspec
+
 from scheduler.framework import Handle, Pod, Rows, Ways
 from scheduler.objects.groups import GROUP_LABEL
 from scheduler.objects.network import NetworkTopology
 from scheduler.plugins.network.args import TopologyArgs
-from scheduler.plugins.network.costs import CostTable, between
+from scheduler.plugins.network.bookings import Amounts
+from scheduler.plugins.network.costs import CostTable, between, links_between
 from scheduler.plugins.network.dependencies import GroupNeeds
+from scheduler.plugins.network.grouppods import GroupPods
 from scheduler.plugins.network.membership import Membership
 from scheduler.plugins.network.need import Need
 from scheduler.plugins.network.tracker import NetworkTracker
@@ -75,10 +79,27 @@ class Lookup:
         needs = known.indirect(workload)
         return Ties(key, workload, needs, table, "indirect") if needs else None
 
-    def ways(self, rows: Rows) -> Ways | None:
-        """Return what it costs to talk from one of these rows to another, None without a NetworkTopology."""
+    def ways(self, pod: Pod, rows: Rows, *, books: bool) -> Ways | None:
+        """Return what it costs to talk from one of these rows to another, None without a NetworkTopology.
+
+        If it `books`, with the links that could be too narrow for the pod's application.
+        """
         table = self.table()
-        return None if table is None else between(table, self.tracker.places, rows)
+        if table is None:
+            return None
+        found, places = between(table, self.tracker.places, rows)
+        if not books or not table.capacities:
+            return found
+        bookings = self.membership.bookings
+        key = self.membership.key_of(pod)
+        others = [
+            all_of + own
+            for all_of, own in zip(
+                bookings.amounts(), bookings.changed_by(key, GroupPods()), strict=True
+            )
+        ]
+        links = links_between(table, self.tracker.places, places, Amounts(*others))
+        return msgspec.structs.replace(found, links=links)
 
     @property
     def membership(self) -> Membership:

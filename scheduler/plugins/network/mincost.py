@@ -2,7 +2,18 @@
 
 import numpy as np
 
-from scheduler.framework import SKIP, Cycle, Handle, IntColumn, Nodes, Plugin, Rows, Status, Ways
+from scheduler.framework import (
+    SKIP,
+    Cycle,
+    Handle,
+    IntColumn,
+    Nodes,
+    Plugin,
+    Pod,
+    Rows,
+    Status,
+    Ways,
+)
 from scheduler.plugins.network.args import NetworkMinCostArgs
 from scheduler.plugins.network.lookup import Lookup
 from scheduler.plugins.network.overhead import cheapest_best
@@ -48,9 +59,9 @@ class NetworkMinCost(Plugin[NetworkMinCostArgs]):
         """Return 100 for the cheapest node, 0 for the dearest."""
         return cheapest_best(nodes, raw)
 
-    def ways(self, rows: Rows) -> Ways | None:
+    def ways(self, pod: Pod, rows: Rows) -> Ways | None:
         """Return what it costs that pods on these rows talk to one another, the direct way."""
-        return self.lookup.ways(rows)
+        return self.lookup.ways(pod, rows, books=False)
 
     def _by_place(self, nodes: Nodes, state: TiesState) -> IntColumn:
         raw = self._sums(state).take(self._tracker.place_column(nodes), mode="clip")

@@ -157,9 +157,9 @@ class NetworkOverhead(Plugin[NetworkOverheadArgs]):
             need.workload == workload for need in state.ties.needs
         )
 
-    def ways(self, rows: Rows) -> Ways | None:
+    def ways(self, pod: Pod, rows: Rows) -> Ways | None:
         """Return what it costs that pods on these rows talk to one another; for those that are placed at once."""
-        return self.lookup.ways(rows)
+        return self.lookup.ways(pod, rows, books=self._enforces)
 
     def hint(self, change: Change, pod: Pod) -> bool:
         """Whether a change can bring ties nearer or make room on a link."""

@@ -9,6 +9,7 @@ import msgspec
 from scheduler.engine.effects import Bind, Call, Evict, Record
 from scheduler.objects.groups import GROUP_LABEL, WORKLOAD_LABEL, AppGroup
 from scheduler.objects.network import REGION_LABEL, ZONE_LABEL, NetworkTopology
+from scheduler.plugins.groups import mixer
 from tests.property.making import make_node, make_pod, with_meta
 from tests.property.model_api import KINDS
 from tests.property.rig import Rig
@@ -266,6 +267,78 @@ def test_others_go_for_a_gang_of_higher_priority_with_an_event_each():
     assert {"web-0", "web-1", "db-0", "db-1"} == placed(rig).keys()
     gone = {one.name for one in rig.api.records if one.reason == "Preempted"}
     assert {f"low-{number}" for number in range(4)} == gone
+
+
+def test_a_link_that_is_too_narrow_is_planned_around():
+    """The best by cost would send 100 M over a link of 60: the next best, with nothing over it, is taken."""
+    rig = floor("a", "b", cpu=4)
+    sizes = {"web": 2, "db": 2, "log": 1, "queue": 1}
+    on = {"web": ["db", "log", "log"], "db": ["queue"]}
+    entries = [
+        {
+            "workload": {"selector": one},
+            "dependencies": [
+                {"workload": {"selector": other}, "maxNetworkCost": 50}
+                | ({"minBandwidth": "100M"} if other == "db" else {})
+                for other in on.get(one, ())
+            ],
+        }
+        for one in sizes
+    ]
+    raw = {
+        "metadata": {"name": "shop", "namespace": "default", "uid": "app"},
+        "spec": {"gang": True, "workloads": entries},
+    }
+    rig.api.put("AppGroup", msgspec.convert(raw, AppGroup))
+    rig.api.put("Pod", make_pod("other", node="n1", cpu=2))
+    table = rig.api.objects["NetworkTopology"]["default/nt-default"]
+    text = msgspec.json.encode(table).replace(
+        b'"networkCost"', b'"bandwidthCapacity":"60M","networkCost"'
+    )
+    rig.api.put("NetworkTopology", msgspec.json.decode(text, type=NetworkTopology))
+    for name, cpu in sizes.items():
+        add(rig, f"{name}-0", cpu=cpu)
+    rig.calm()
+    where = placed(rig)
+    assert 5 == len(where)
+    assert where["web-0"] == where["db-0"]
+
+
+def test_a_limit_and_a_bandwidth_that_no_placement_keeps_are_named():
+    """Two pods that send more than the only link takes: the one rule that is in the way is told."""
+    rig = floor("a", "b", cpu=1)
+    on = {"workload": {"selector": "db"}, "maxNetworkCost": 50, "minBandwidth": "100M"}
+    raw = {
+        "metadata": {"name": "shop", "namespace": "default", "uid": "app"},
+        "spec": {
+            "gang": True,
+            "workloads": [
+                {"workload": {"selector": "web"}, "dependencies": [on]},
+                {"workload": {"selector": "db"}},
+            ],
+        },
+    }
+    rig.api.put("AppGroup", msgspec.convert(raw, AppGroup))
+    table = rig.api.objects["NetworkTopology"]["default/nt-default"]
+    text = msgspec.json.encode(table).replace(
+        b'"networkCost"', b'"bandwidthCapacity":"60M","networkCost"'
+    )
+    rig.api.put("NetworkTopology", msgspec.json.decode(text, type=NetworkTopology))
+    add(rig, "web-0", "db-0")
+    rig.calm()
+    assert not placed(rig)
+    assert "bandwidth from web to db 100000000 bit/s cannot hold" in reason(rig, "web-0")
+
+
+def test_zones_beyond_the_most_hold_a_gang(monkeypatch):
+    """Between very many of them ways are not counted: the gang waits, and says of how many."""
+    monkeypatch.setattr(mixer, "MOST_AREAS", 1)
+    rig = floor("a", "b")
+    describe(rig, 1)
+    add(rig, "web-0", "db-0")
+    rig.calm()
+    assert not placed(rig)
+    assert "its nodes are in 2 zones" in reason(rig, "web-0")
 
 
 def test_writes_are_about_its_own_field_alone():

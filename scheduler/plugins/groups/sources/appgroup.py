@@ -24,7 +24,14 @@ from scheduler.objects.groups import (
     Workload,
 )
 from scheduler.objects.pod import Pod
-from scheduler.plugins.groups.classes import ClassesSpec, ClassSpec, LimitSpec, TrafficSpec
+from scheduler.objects.quantity import quantity
+from scheduler.plugins.groups.classes import (
+    ClassesSpec,
+    ClassSpec,
+    FlowSpec,
+    LimitSpec,
+    TrafficSpec,
+)
 from scheduler.plugins.groups.group import LARGEST_GROUP, GroupSpec
 
 KIND = "AppGroup"
@@ -71,6 +78,7 @@ class AppGroups:
             traffic=tuple(TrafficSpec(*ends, weight) for ends, weight in weights.items()),
             label=WORKLOAD_LABEL,
             limits=tuple(dict.fromkeys(ties)),
+            flows=_flows(entries),
         )
         return GroupSpec(
             meta.namespace,
@@ -141,6 +149,28 @@ def _ties(entries: Iterable[Workload]) -> Iterable[LimitSpec]:
             if limit < 0:
                 raise ObjectError(f"{where}.maxNetworkCost: {limit} is below 0")
             yield LimitSpec(entry.workload.label, other, limit)
+
+
+def _flows(entries: Iterable[Workload]) -> tuple[FlowSpec, ...]:
+    """Return what pods send; ObjectError on an amount that cannot be read, or is below 0."""
+    listed = tuple(entries)
+    find = finder(listed)
+    found: Counter[tuple[str, str]] = Counter()
+    for at, entry in enumerate(listed):
+        for place, dependency in enumerate(entry.dependencies):
+            if dependency.min_bandwidth is None:
+                continue
+            where = f"spec.workloads[{at}].dependencies[{place}].minBandwidth"
+            try:
+                amount = quantity(dependency.min_bandwidth)
+            except ObjectError as error:
+                raise ObjectError(f"{where}: {error.message}") from error
+            if amount < 0:
+                raise ObjectError(f"{where}: {dependency.min_bandwidth} is below 0")
+            other = find(dependency.workload)
+            if amount and other is not None:
+                found[entry.workload.label, other] += amount
+    return tuple(FlowSpec(*ends, amount) for ends, amount in found.items())
 
 
 SOURCE = AppGroups()
