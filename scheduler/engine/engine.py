@@ -165,7 +165,7 @@ class Engine:
 
     def handle(self, event: Event, now: float) -> None:
         """Take in one event."""
-        self._outbox.now = now
+        self._outbox.begin_turn(now)
         if isinstance(event, Watched):
             self._take_in(event, now)
         elif isinstance(event, Answer):
@@ -198,7 +198,7 @@ class Engine:
 
     def run(self, now: float, cycles: int) -> tuple[Effects, ...]:
         """Try up to `cycles` pods; return everything that is to be done outside."""
-        self._outbox.now = now
+        self._outbox.begin_turn(now)
         self._settle(now)
         for _ in self.bindings.expire(now):
             self._settle(now)

@@ -13,6 +13,10 @@ class Outbox:
         self._effects: list[Effects] = []
         self._ids = count(1)
 
+    def begin_turn(self, now: float) -> None:
+        """Take note of the time."""
+        self.now = now
+
     def new_id(self) -> int:
         """Return an id under which an effect's answer will come back."""
         return next(self._ids)
