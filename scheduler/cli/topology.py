@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from scheduler.base.errors import InputError
+from scheduler.base.errors import InputError, ObjectError
 from scheduler.cli.asking import options, read_cluster, read_files, show_tables
 from scheduler.cli.commands.topology import TopologyFlags
 from scheduler.cli.flags import Output
@@ -24,13 +24,23 @@ from scheduler.objects.kinds import (
     POD,
     TOPOLOGY_CONFIG_MAP,
 )
+from scheduler.plugins.groups import hypernodes
 from scheduler.plugins.numa.reserving import Following
 from scheduler.plugins.numa.states import amount_text, node_states
 from scheduler.plugins.numa.tracker import KIND, Topologies
 from scheduler.state.cluster import Cluster
 from scheduler.whatif.report import Table
 from scheduler.whatif.snapshot import Snapshot, SnapshotReader
-from scheduler.whatif.tree import NamedTree, Unit, Way, levels_of, named_trees, tree, ways
+from scheduler.whatif.tree import (
+    NamedTree,
+    Unit,
+    Way,
+    hyper_tree,
+    levels_of,
+    named_trees,
+    tree,
+    ways,
+)
 
 _OF_TREES = (BY_KIND["NetworkTopology"], TOPOLOGY_CONFIG_MAP, *KUEUE_TOPOLOGIES, HYPER_NODE)
 
@@ -70,6 +80,8 @@ def _show_tree(world: Snapshot, flags: TopologyFlags) -> int:
             where="--level",
         )
     trees = {one.name: one for one in named_trees(world)}
+    if name == hypernodes.NAME and name not in trees:
+        _tell_fault(world)
     if name and name not in trees:
         there = ", ".join(trees) or "none"
         raise InputError(
@@ -96,6 +108,13 @@ def _show_tree(world: Snapshot, flags: TopologyFlags) -> int:
             print()
             show_tables([_trees_table(trees.values())])
     return 0
+
+
+def _tell_fault(world: Snapshot) -> None:
+    try:
+        hyper_tree(world)
+    except ObjectError as error:
+        raise InputError(error.message, where="--tree") from error
 
 
 def _trees_table(trees: Iterable[NamedTree]) -> Table:

@@ -82,13 +82,9 @@ class NamedTree(msgspec.Struct, frozen=True, rename="camel"):
 def named_trees(snapshot: Snapshot) -> list[NamedTree]:
     """Return the trees of topology ConfigMaps and HyperNodes that can be read, and of Kueue's Topologies, by name."""
     found: dict[str, NamedTree] = {}
-    hyper_nodes = {
-        obj.metadata.name: obj for kind, obj in snapshot.objects if kind == HYPER_NODE.kind
-    }
-    if hyper_nodes:
-        labels = {node.metadata.name: node.metadata.labels for node in snapshot.nodes}
-        with suppress(ObjectError):
-            made = hypernodes.HyperNodes().tree(hyper_nodes, labels)
+    with suppress(ObjectError):
+        made = hyper_tree(snapshot)
+        if made is not None:
             found[made.name] = _named_tree(made)
     for kind, obj in sorted(snapshot.objects, key=_in_order):
         meta = obj.metadata
@@ -109,6 +105,13 @@ def named_trees(snapshot: Snapshot) -> list[NamedTree]:
             continue
         found.setdefault(named.name, named)
     return [found[name] for name in sorted(found)]
+
+
+def hyper_tree(snapshot: Snapshot) -> Topology | None:
+    """Return the tree of Volcano's HyperNodes, None without any; ObjectError says why they make none."""
+    found = {obj.metadata.name: obj for kind, obj in snapshot.objects if kind == HYPER_NODE.kind}
+    labels = {node.metadata.name: node.metadata.labels for node in snapshot.nodes}
+    return hypernodes.HyperNodes().tree(found, labels) if found else None
 
 
 def _named_tree(made: Topology) -> NamedTree:

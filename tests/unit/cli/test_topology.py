@@ -8,6 +8,7 @@ import yaml
 from scheduler.cli.main import run
 from scheduler.testing import node
 from tests.unit.plugins.groupsworld import config_map
+from tests.unit.plugins.volcanoworld import hyper_node, of_nodes
 from tests.unit.whatif.asking import pod
 
 ZONE, RACK = "topology.kubernetes.io/zone", "topology.trellis.dev/rack"
@@ -132,3 +133,19 @@ def test_trees_that_have_a_name_are_listed_and_shown(cluster, tmp_path, capsys):
     assert 2 == run([*asked, "--tree", "fabrik"])
     assert "there are: by-hand, fabric" in capsys.readouterr().err
     assert 2 == run([*asked, "--tree", "fabric", "--level", RACK])
+
+
+def test_the_tree_of_hypernodes_is_shown_or_what_is_wrong_with_it(cluster, tmp_path, capsys):
+    """Tiers from the highest down; two HyperNodes that share a node are no tree."""
+    more = tmp_path / "more.yaml"
+    switch = hyper_node("switch", 1, *of_nodes("n1", "n2"))
+    more.write_text(yaml.safe_dump_all([switch]))
+    asked = ["topology", "--snapshot", str(cluster), "--snapshot", str(more)]
+    assert 0 == run([*asked, "--tree", "hypernodes"])
+    assert any(line.split()[:2] == ["switch", "tier-1"] for line in rows(capsys))
+    assert 0 == run(asked)
+    assert ["hypernodes", "HyperNodes", "tier-1"] == rows(capsys)[-1].split()
+
+    more.write_text(yaml.safe_dump_all([switch, hyper_node("torn", 1, *of_nodes("n2"))]))
+    assert 2 == run([*asked, "--tree", "hypernodes"])
+    assert "the node n2 is in switch and in torn" in capsys.readouterr().err
