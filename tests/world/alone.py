@@ -11,7 +11,8 @@ import structlog
 
 from tests.world.laws import Breach, BrokenError, Law
 from tests.world.moves import Play
-from tests.world.playing import Length, play
+from tests.world.playing import Length, opened, play
+from tests.world.search import Script
 from tests.world.turns import SpinningError, Turns
 
 
@@ -21,19 +22,25 @@ class Run(NamedTuple):
     played: Play | None
     broken: BrokenError | None
     virtual_s: float
+    script: Script
 
 
 def alone(seed: int, length: Length) -> Run:
-    """Play a seed; what is no law's business but the world's own fault is raised."""
+    """Play a seed."""
+    return again(Script(seed), length)
+
+
+def again(script: Script, length: Length) -> Run:
+    """Play a script; what is no law's business but the world's own fault is raised."""
     loop, faults = Turns(), list[str]()
     loop.set_exception_handler(lambda _, context: faults.append(_said(context)))
-    played, broken = None, None
+    one, broken = opened(script), None
     # A run leaves much behind that refers to itself; looking for it all the time costs more than it frees.
     gc.disable()
     try:
         with listening(faults):
             try:
-                played = loop.run_until_complete(play(seed, length))
+                loop.run_until_complete(play(one, script, length))
             except BrokenError as error:
                 broken = error
             except SpinningError as error:
@@ -44,7 +51,8 @@ def alone(seed: int, length: Length) -> Run:
         gc.collect()
     if faults and broken is None:
         broken = BrokenError([Breach(Law.FAULT, loop.time(), said) for said in faults])
-    return Run(None if broken else played, broken, loop.time())
+    played = script._replace(steps=tuple(one.steps))
+    return Run(None if broken else one, broken, loop.time(), played)
 
 
 @contextmanager

@@ -13,8 +13,10 @@ from tests.world.audit import PROTECTED
 from tests.world.grouproom import POD_GROUP
 from tests.world.mishaps import PODS_PATH
 from tests.world.plots import Plots
+from tests.world.search import Step
 from tests.world.setting import drawn
 from tests.world.stages import Stages
+from tests.world.states import State, state_of
 from tests.world.world import World
 
 # Whoever uses this module runs on a loop whose time jumps: its delays cost nothing.
@@ -59,7 +61,10 @@ class Play(Plots):
         self.dice = dice
         self.groups: dict[str, int] = {}
         self.made: Counter[str] = Counter()
-        self.states: set[tuple[object, ...]] = set()
+        self.states: set[State] = set()
+        # What has been played, as it can be played again.
+        self.steps: list[Step] = []
+        world.looked = self.note_state
         self.settled_s = self.quiet_s = 0.0
         self.mood = self._some_mood()
         self._number = 0
@@ -105,17 +110,28 @@ class Play(Plots):
             (self.raise_bar, 1), (self.bereave, 1), (self.told_to_wait, 1),
         )  # fmt: skip
 
-    async def move(self) -> None:
-        """Let one thing happen."""
+    def some_step(self) -> Step:
+        """Draw what happens next, by the mood of the world."""
         moves = self.moves()
         weights = [weight * self.mood[move.__name__] for move, weight in moves]
         chosen = self.dice.choices([move for move, _ in moves], weights)[0]
-        self.made[chosen.__name__] += 1
-        await chosen()
-        self.states.add(self.state())
+        return Step(chosen.__name__, self.dice.getrandbits(32))
+
+    async def make(self, step: Step) -> None:
+        """Let one thing happen, by dice of its own, so that it is the same whatever came before it."""
+        before, self.dice = self.dice, Random(step.dice)
+        self.steps.append(step)
+        self.made[step.move] += 1
+        await getattr(self, step.move)()
+        self.note_state()
         self._give_up()
         await self.world.revive()
         await self.world.pass_time(self.dice.choice((0.0, 0.05, 0.3, 1.0, 5.0)))
+        self.dice = before
+
+    def note_state(self) -> None:
+        """Take note of the state that the world is in."""
+        self.states.add(state_of(self.world, self.groups))
 
     def _give_up(self) -> None:
         """Let users take away what has waited for longest when too much waits."""
@@ -123,25 +139,6 @@ class Play(Plots):
         for pod in waiting[: max(0, len(waiting) - MOST_WAITING)]:
             if self.world.outside.get(f"{PODS_PATH}/{pod['metadata']['name']}") is not None:
                 self._end(pod)
-
-    def state(self) -> tuple[object, ...]:
-        """Return what tells states of a world apart, coarsely: queue, groups, leases, watches, answers."""
-        pods = self.world.pods()
-        waiting = [pod for pod in pods.values() if not pod["spec"].get("nodeName")]
-        replicas = self.world.replicas
-        return (
-            sum(one.daemon.engine.is_leading for one in replicas),
-            self.world.audit.holder is not None,
-            any(POD_GROUP in pod["metadata"].get("labels", {}) for pod in waiting),
-            any(pod["spec"].get("priority") for pod in waiting),
-            bool(self.world.partial(self.groups)),
-            any("deletionTimestamp" in pod["metadata"] for pod in pods.values()),
-            any(pod["status"].get("nominatedNodeName") for pod in waiting),
-            sum(one.wiring.is_cut_off for one in replicas),
-            sum(any(flow.is_dead for flow in one.wiring.flows) for one in replicas),
-            any(one.wiring.under_way for one in replicas),
-            tuple(sorted(self.world.refusals)),
-        )
 
     async def burst(self) -> None:
         """Some gangs of eight arrive at once."""
@@ -311,3 +308,7 @@ class Play(Plots):
     async def partition(self) -> None:
         """A replica is cut off."""
         self._some_replica().wiring.cut_off()
+
+
+# Their names, as steps of scripts give them.
+MOVES = tuple(move.__name__ for move, _ in Play.__new__(Play).moves())

@@ -1,5 +1,6 @@
 """A run by seed from its first node to its verdict: moves, then rest, then the questions that only rest allows."""
 
+from collections.abc import Sequence
 from random import Random
 from typing import NamedTuple
 
@@ -7,6 +8,7 @@ import pytest
 
 from tests.world.laws import Breach, BrokenError, Law
 from tests.world.moves import Play
+from tests.world.search import Script, Step
 from tests.world.setting import drawn
 from tests.world.world import World
 
@@ -36,25 +38,28 @@ class Length(NamedTuple):
     days: float = 0.0
 
 
-async def play(seed: int, length: Length) -> Play:
-    """Run a world of a few nodes for as long as asked for, and judge it.
-
-    Raises BrokenError with the laws that were broken.
-    """
-    dice = Random(seed)
-    world = World(seed, drawn(dice))
+def opened(script: Script) -> Play:
+    """Return a world of a few nodes in which nothing has happened yet."""
+    dice = Random(script.seed)
+    world = World(script.seed, drawn(dice))
     for number in range(dice.choice((2, 4, 8, 12))):
         world.node(f"n{number:02}", cpu="8")
     world.protect()
-    one = Play(world, dice)
-    async with world.running():
+    return Play(world, dice)
+
+
+async def play(one: Play, script: Script, length: Length) -> None:
+    """Let a world live for as long as asked for, or by the steps of a script, and judge it.
+
+    Raises BrokenError with the laws that were broken.
+    """
+    async with one.world.running():
         if length.days:
             await live(one, length.days * DAY_S)
         else:
-            await trouble(one, length.moves)
+            await trouble(one, length.moves, script.steps)
             await come_to_rest(one)
-    judge(world)
-    return one
+    judge(one.world)
 
 
 async def live(one: Play, seconds: float) -> None:
@@ -70,10 +75,10 @@ async def live(one: Play, seconds: float) -> None:
         judge(world, [*silent(world, before, needless), *world.unlike()])
 
 
-async def trouble(one: Play, moves: int) -> None:
-    """Make so many moves."""
-    for _ in range(moves):
-        await one.move()
+async def trouble(one: Play, moves: int, steps: Sequence[Step] = ()) -> None:
+    """Make these moves, or where none are given as many as asked for."""
+    for number in range(len(steps) or moves):
+        await one.make(steps[number] if steps else one.some_step())
         judge(one.world, one.world.idle())
 
 

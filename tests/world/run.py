@@ -11,26 +11,56 @@ import signal
 import sys
 import time
 from math import inf
+from random import Random
 
-from tests.world.alone import alone
+from tests.world.alone import Run, again
+from tests.world.laws import Law
+from tests.world.moves import MOVES
 from tests.world.playing import Length
+from tests.world.search import Script, Search, Step
+from tests.world.shrink import shrunk
 from tests.world.tally import Tally
 
 
-def one(seed: int, length: Length, total: Tally) -> None:
-    """Run one seed and add it up."""
-    run = alone(seed, length)
-    total.seeds += 1
-    total.long_ones += bool(length.days)
-    total.virtual_s += run.virtual_s
-    if run.played is not None:
-        total.add(run.played)
-    if run.broken is not None:
-        total.broken.append((seed, run.broken.law))
-        minutes = total.virtual_s / 60
-        print(f"seed {seed} after {minutes:.1f} virtual minutes: {run.broken}", flush=True)
-        again = f"--days {length.days:g} --long 1" if length.days else f"--moves {length.moves}"
-        print(f"to play it again: make world SEED={seed} ARGS='--seeds 1 {again}'", flush=True)
+class Worlds:
+    """Plays worlds and adds them up."""
+
+    def __init__(self, trials: int) -> None:
+        self.total = Tally()
+        self._trials = trials
+
+    def play(self, script: Script, length: Length) -> Run:
+        """Play one, and tell of a law that it breaks."""
+        run, total = again(script, length), self.total
+        total.seeds += 1
+        total.long_ones += bool(length.days)
+        total.virtual_s += run.virtual_s
+        if run.played is not None:
+            total.add(run.played)
+        if run.broken is not None:
+            total.broken.append((script.seed, run.broken.law))
+            minutes = total.virtual_s / 60
+            print(
+                f"seed {script.seed} after {minutes:.1f} virtual minutes: {run.broken}", flush=True
+            )
+            how = f"--script {script}" if script.steps else f"--seed {script.seed} --seeds 1"
+            how += (
+                f" --days {length.days:g} --long 1" if length.days else f" --moves {length.moves}"
+            )
+            print(f"to play it again: python -m tests.world.run {how}", flush=True)
+            if self._trials and not length.days:
+                self._shrink(run, run.broken.law)
+        return run
+
+    def _shrink(self, run: Run, law: Law) -> None:
+        def is_broken(steps: tuple[Step, ...]) -> bool:
+            if not steps:
+                return False
+            shorter = again(run.script._replace(steps=steps), Length())
+            return shorter.broken is not None and shorter.broken.law == law
+
+        steps = tuple(shrunk(run.script.steps, is_broken, self._trials))
+        print(f"in {len(steps)} moves: --script {run.script._replace(steps=steps)}", flush=True)
 
 
 def main(arguments: list[str]) -> int:
@@ -43,17 +73,23 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--moves", type=int, default=100, help="moves in each world")
     parser.add_argument("--long", type=int, default=0, help="every so many-th lives for days")
     parser.add_argument("--days", type=float, default=1.0, help="for how many at least")
+    parser.add_argument("--guided", action="store_true", help="change runs that came somewhere new")
+    parser.add_argument("--shrink", type=int, default=0, help="so many trials to shorten a run")
+    parser.add_argument("--script", type=Script.read, help="a run as it was told")
     parser.add_argument("--until-broken", action="store_true", help="end with the first broken law")
     parser.add_argument("--skip", default="", help="seeds to leave out, with commas between")
     asked = parser.parse_args(arguments)
     skipped = {int(text) for text in asked.skip.split(",") if text}
+    if asked.script is not None:
+        asked.seeds = 1
     if min(asked.minutes, asked.cpu_seconds, asked.seeds) == inf:
         parser.error("say how long: --minutes, --cpu-seconds or --seeds")
     first = asked.seed if asked.seed is not None else secrets.randbelow(10**9)
     ends: list[int] = []
     signal.signal(signal.SIGTERM, lambda number, _: ends.append(number))
     print(f"worlds of {asked.moves} moves, from seed {first} on", flush=True)
-    total, began, next_seed = Tally(), time.process_time(), first
+    worlds, began, next_seed = Worlds(asked.shrink), time.process_time(), first
+    total, search = worlds.total, Search(Random(first), MOVES)
     while (
         total.virtual_s < asked.minutes * 60
         and time.process_time() - began < asked.cpu_seconds
@@ -61,10 +97,16 @@ def main(arguments: list[str]) -> int:
         and not ends
         and not (total.broken and asked.until_broken)
     ):
-        if (seed := next_seed) not in skipped:
+        seed, next_seed = next_seed, next_seed + 1
+        if asked.guided:
+            run = worlds.play(search.next(), Length(asked.moves))
+            if run.played is not None:
+                search.learn(run.script, run.played.states)
+        elif asked.script is not None:
+            worlds.play(asked.script, Length(asked.moves))
+        elif seed not in skipped:
             is_long = asked.long and seed % asked.long == 0
-            one(seed, Length(asked.moves, asked.days if is_long else 0.0), total)
-        next_seed += 1
+            worlds.play(Script(seed), Length(asked.moves, asked.days if is_long else 0.0))
     print("\n".join(total.lines(first, time.process_time() - began)), flush=True)
     return 1 if total.broken else 0
 

@@ -5,7 +5,7 @@ answers in this process. One seed makes one run.
 """
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from hashlib import sha256
 from math import inf
@@ -72,6 +72,7 @@ class World:
         self.outside = Wiring(self.store, Random(seed))
         self.replicas: list[Replica] = []
         self._number = 0
+        self.looked: Callable[[], None] = lambda: None
         self._is_awake = asyncio.Event()
         self._is_awake.set()
 
@@ -104,6 +105,7 @@ class World:
             self._look()
 
     def _look(self) -> None:
+        self.looked()
         for replica in self.replicas:
             self._ask(replica)
         for namespace, name in sorted(self._ending):

@@ -1,0 +1,51 @@
+"""What tells states of a world apart, coarsely: who leads, queues, groups, binds, watches, what is refused.
+
+It looks into the processes, as no law may: it only says whether a run came somewhere new.
+"""
+
+from scheduler.engine.queue.pod import Where
+from tests.world.grouproom import POD_GROUP
+from tests.world.replica import Replica
+from tests.world.world import World
+
+State = tuple[object, ...]
+
+
+def state_of(world: World, groups: dict[str, int]) -> State:
+    """Return the state of a world at this moment."""
+    pods = world.pods()
+    waiting = [pod for pod in pods.values() if not pod["spec"].get("nodeName")]
+    replicas = world.replicas
+    return (
+        sum(one.daemon.engine.is_leading for one in replicas),
+        world.audit.holder is not None,
+        any(POD_GROUP in pod["metadata"].get("labels", {}) for pod in waiting),
+        any(pod["spec"].get("priority") for pod in waiting),
+        bool(world.partial(groups)),
+        any("deletionTimestamp" in pod["metadata"] for pod in pods.values()),
+        any(pod["status"].get("nominatedNodeName") for pod in waiting),
+        sum(one.wiring.is_cut_off for one in replicas),
+        sum(any(flow.is_dead for flow in one.wiring.flows) for one in replicas),
+        any(one.wiring.under_way for one in replicas),
+        tuple(sorted(world.refusals)),
+        next((_inside(one) for one in replicas if one.daemon.engine.is_leading), ()),
+    )
+
+
+def _inside(one: Replica) -> State:
+    """Return where the pods and groups of who leads are on their ways."""
+    engine = one.daemon.engine
+    at = {queued.where for queued in engine.queues}
+    flights = engine.groups._bindings.flights.values()
+    queued = one.daemon._executor.statistics().queued
+    return (
+        tuple(where in at for where in Where),
+        len(engine.bindings.waiting) > 0,
+        engine.bindings.unsettled > 0,
+        len(engine.preemptions) > 0,
+        engine.groups.is_planning,
+        frozenset((flight.step, flight.is_begun, flight.is_broken) for flight in flights),
+        bool(engine.groups.first),
+        bool(engine.intake.behind),
+        any(queued.values()),
+    )
