@@ -1,0 +1,44 @@
+"""Scripts, how the next is chosen, and how one that breaks a law is made short."""
+
+from random import Random
+
+from tests.world.alone import again, alone
+from tests.world.playing import Length
+from tests.world.search import Script, Search, Step
+from tests.world.shrink import shrunk
+
+
+def test_a_run_is_the_same_when_it_is_played_by_its_script():
+    """Also from the text in which it is told."""
+    first = alone(3, Length(4))
+    second = again(Script.read(str(first.script)), Length())
+    assert first.played is not None
+    assert second.played is not None
+    assert 4 == len(first.script.steps)
+    assert first.script.steps == second.script.steps
+    assert first.virtual_s == second.virtual_s
+
+
+def test_what_comes_next_is_changed_from_what_came_somewhere_new():
+    """A run that reached nothing new is not kept; of those that are each next one keeps a part, most of the time."""
+    search = Search(Random(1), ("plain", "kill"))
+    assert () == search.next().steps
+    script = Script(7, tuple(Step("burst", number) for number in range(10)))
+    assert 1 == search.learn(script, {("a",)})
+    assert 0 == search.learn(Script(8, (Step("heal", 0),)), {("a",)})
+    found = [search.next() for _ in range(40)]
+    changed = [one for one in found if one.steps]
+    assert len(changed) > 20
+    assert all("heal" not in {step.move for step in one.steps} for one in changed)
+    assert all(set(script.steps) & set(one.steps) for one in changed)
+    assert all(one.steps != script.steps for one in changed)
+
+
+def test_a_run_is_made_as_short_as_it_can_be():
+    """Of twenty steps two are needed; and with few trials something is left out all the same."""
+
+    def is_broken(steps: tuple[int, ...]) -> bool:
+        return {3, 17} <= set(steps)
+
+    assert [3, 17] == shrunk(range(20), is_broken, 200)
+    assert len(shrunk(range(20), is_broken, 8)) < 20
