@@ -44,7 +44,7 @@ def _inside(one: Replica) -> State:
         engine.bindings.unsettled > 0,
         len(engine.preemptions) > 0,
         engine.groups.is_planning,
-        frozenset((flight.step, flight.is_begun, flight.is_broken) for flight in flights),
+        frozenset((flight.step, flight.is_broken) for flight in flights),
         bool(engine.groups.first),
         bool(engine.intake.behind),
         any(queued.values()),
