@@ -121,7 +121,12 @@ def application(
 ) -> web.Application:
     """Put routes and rules together."""
     app = web.Application(
-        middlewares=[rules.outcome(sources.meters), rules.limit(), rules.door(access)],
+        middlewares=[
+            rules.outcome(sources.meters),
+            rules.limit(),
+            rules.patience(),
+            rules.door(access),
+        ],
         client_max_size=LARGEST_BODY_BYTES,
     )
     app.on_response_prepare.append(rules.tidy_headers)

@@ -6,6 +6,7 @@ a stranger learns nothing, not even which paths exist. Nothing here knows what a
 
 from __future__ import annotations
 
+import socket
 from typing import Any
 
 import structlog
@@ -18,6 +19,8 @@ from scheduler.serve.answers import status_page, text_page
 
 # Health checks are not counted: a probe must get its answer while others queue for reviews.
 IN_FLIGHT = 64
+# Whoever takes nothing of what is sent for so long is cut off: 64 of them would leave no place for others.
+SLOWEST_READER_S = 30.0
 
 _log = structlog.get_logger()
 
@@ -55,6 +58,20 @@ def limit(in_flight: int = IN_FLIGHT) -> Middleware:
             return await handler(request)
         finally:
             now -= 1
+
+    return rule
+
+
+def patience() -> Middleware:
+    """Let the kernel end connections whose readers have stopped reading."""
+
+    @web.middleware
+    async def rule(request: web.Request, handler: Handler) -> web.StreamResponse:
+        taken = None if request.transport is None else request.transport.get_extra_info("socket")
+        option = getattr(socket, "TCP_USER_TIMEOUT", None)  # Linux has it
+        if taken is not None and option is not None:
+            taken.setsockopt(socket.IPPROTO_TCP, option, int(SLOWEST_READER_S * 1000))
+        return await handler(request)
 
     return rule
 

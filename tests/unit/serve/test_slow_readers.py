@@ -1,0 +1,46 @@
+"""Whoever asks and then reads nothing keeps nobody else from an answer, and is cut off."""
+
+import asyncio
+import socket
+import ssl
+from contextlib import ExitStack
+
+from scheduler.serve import rules
+from scheduler.serve.sources import PodResources
+from tests.apiserver.patience import until
+from tests.unit.serve.conftest import House
+
+MANY, SLOW = 20_000, 3
+ASK = "GET {} HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer good\r\n\r\n"
+
+
+def ask_and_read_nothing(port: int, trust: ssl.SSLContext, path: str) -> socket.socket:
+    """Return a connection on which somebody has asked for a page, with as little room as possible."""
+    plain = socket.socket()
+    plain.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+    plain.connect(("127.0.0.1", port))
+    reader = trust.wrap_socket(plain, server_hostname="127.0.0.1")
+    reader.sendall(ASK.format(path).encode())
+    return reader
+
+
+async def test_slow_readers_of_large_pages_never_matter(house: House, monkeypatch):
+    """Some ask for a page of megabytes and read none of it: they are cut off, and their places are free again.
+
+    Others are answered all the while.
+    """
+    monkeypatch.setattr(rules, "SLOWEST_READER_S", 1.0)
+    one = PodResources("default", "a" * 200, "n1", "trellis", "0", {"cpu": 0.25}, {"cpu": 1})
+    ended = house.meters.endpoint_requests.labels("/metrics/resources", "aborted")
+    with ExitStack() as stack:
+        async with house.serving(pod_resources=lambda: iter([one] * MANY)) as visitor:
+            visitor.token = "good"
+            port, trust = int(visitor.url.rpartition(":")[2]), house.authority.trust()
+            for _ in range(SLOW):
+                reader = await asyncio.to_thread(
+                    ask_and_read_nothing, port, trust, "/metrics/resources"
+                )
+                stack.enter_context(reader)
+            assert 200 == (await visitor.get("/healthz"))[0]
+            assert 200 == (await visitor.get("/metrics"))[0]
+            await until(lambda: ended.value == SLOW, "the slow ones to be cut off", 30)
