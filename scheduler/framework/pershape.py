@@ -13,7 +13,7 @@ from scheduler.state.shapes import Shape
 
 ValueT = TypeVar("ValueT")
 
-_MOST_PODS = 131072
+_MOST_PODS = 16384
 _NOTHING: Any = object()
 
 
