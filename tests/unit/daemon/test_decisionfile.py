@@ -24,11 +24,11 @@ async def test_what_is_being_written_when_it_ends_comes_first(
             may_end.wait(60)
         write(file, data)
 
-    monkeypatch.setattr(decisionfile, "_write", slow)
-    monkeypatch.setattr(decisionfile, "WRITE_EVERY_S", 0.0)
     path, header = tmp_path / "log", Header("test")
     log = DecisionFile(str(path), header)
-    await log.open()
+    await log.open()  # writes the header the same way
+    monkeypatch.setattr(decisionfile, "_write", slow)
+    monkeypatch.setattr(decisionfile, "WRITE_EVERY_S", 0.0)
     log.record(1.0, [], 1, ())
     writing = asyncio.create_task(log.run())
     await asyncio.to_thread(has_begun.wait, 60)
