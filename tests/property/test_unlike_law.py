@@ -20,7 +20,7 @@ from tests.property import partmaking, unlike
 from tests.property.test_certificates import batches
 from tests.property.test_unlike_members import harm
 
-BATCH, NEEDED = 25, 10
+BATCH, NEEDED = 25, 5
 LIMITS = Limits(stage_s=20.0, total_s=120.0)
 
 
