@@ -19,6 +19,7 @@ ONCE_WRONG = (("life", 1645), ("life", 20957), ("crowd", 513), ("topology", 241)
 # their own or in one plan with the others; a group gave its room up while others were leaving there as well.
 IN_VAIN = (
     ("life", 22972), ("crowd", 53988), ("gang", 90098), ("preemption", 90074), ("preemption", 90058),
+    ("preemption", 710425),
     ("preemption", 90118),
 )  # fmt: skip
 

@@ -217,12 +217,12 @@ class Decider:
     def _first_placed(self, everywhere: Sequence[Task], *, is_mixed: bool) -> Steps:
         """Return the first plan that places members, or the last refusal.
 
-        Members beyond the minimum could not have made the room that somebody else is promised: it is left
-        to those as long as the group gets its minimum without it.
+        Room that somebody else is promised is left to them as long as the group is placed without it, though it
+        may be more important: others have gone for that room, and would have gone in vain.
         """
         task = everywhere[0]
         plan: Outcome = unschedulable()
-        spares = task.has_more and task.room.spare(promised=True)
+        spares = task.room.spare(promised=True)
         for promised in (True, False) if spares else (False,):
             task.room.spare(promised=promised)
             for part in map(_apart, everywhere) if promised else everywhere:

@@ -113,11 +113,6 @@ class Task(msgspec.Struct, frozen=True):
         return max(1, self.missing) if self.spec.is_minimum else 0
 
     @property
-    def has_more(self) -> bool:
-        """Whether there are more members than the group has to have placed."""
-        return 0 < self.least < len(self.room.members)
-
-    @property
     def needed(self) -> Sequence[Pod]:
         """Return the members for whom others may be evicted: those up to the minimum."""
         members = self.room.members
