@@ -203,7 +203,11 @@ def placed_on(found):
     return {one["name"]: one["node"] for one in found["pods"] if one["result"] == "Scheduled"}
 
 
-@pytest.mark.parametrize("part", range(5))
+# The long form has them all.
+PARTS = [pytest.param(n, marks=() if n < 3 else pytest.mark.long) for n in range(20)]
+
+
+@pytest.mark.parametrize("part", PARTS)
 def test_members_with_unlike_claims_are_placed_exactly_when_they_can_be(part):
     """All of them where there is a way, nobody else; what they get holds together."""
     seen: Counter[Any] = Counter()
@@ -218,7 +222,7 @@ def test_members_with_unlike_claims_are_placed_exactly_when_they_can_be(part):
     assert min(seen[True], seen[False]) >= 2
 
 
-@pytest.mark.parametrize("part", range(5))
+@pytest.mark.parametrize("part", PARTS)
 def test_like_members_are_placed_best(part):
     """On as few nodes as can be where that is the wish: what enumeration says is the least."""
     seen: Counter[Any] = Counter()

@@ -20,7 +20,8 @@ from tests.unit.whatif.asking import place
 
 Manifest = dict[str, Any]
 CASES = 25
-BATCHES = 6
+# The long form has them all.
+BATCHES = [pytest.param(n, marks=() if n < 2 else pytest.mark.long) for n in range(20)]
 
 
 def answer(*objects: Manifest) -> dict[str, Any]:
@@ -77,7 +78,7 @@ def renamed(pods: list[Manifest]) -> list[Manifest]:
     return found
 
 
-@pytest.mark.parametrize("batch", range(BATCHES))
+@pytest.mark.parametrize("batch", BATCHES)
 def test_a_pod_group_of_volcano_is_as_one_of_coscheduling(batch: int):
     """Minimum, tasks with numbers, needs, rules in annotations, priorities and victims."""
     random = Random(f"volcano {batch}")
@@ -134,7 +135,7 @@ def of_tree(world: list[Manifest], random: Random) -> list[Manifest]:
     return [*found, hyper_node("all", 2, *inner)]
 
 
-@pytest.mark.parametrize("batch", range(BATCHES))
+@pytest.mark.parametrize("batch", BATCHES)
 def test_hypernodes_are_as_a_tree_in_a_config_map(batch: int):
     """Hard up to a tier, soft; as rules for racks below one root."""
     random = Random(f"hypernodes {batch}")
@@ -166,7 +167,7 @@ def test_hypernodes_are_as_a_tree_in_a_config_map(batch: int):
     assert 0 < placed < CASES, "all cases are alike"
 
 
-@pytest.mark.parametrize("batch", range(BATCHES))
+@pytest.mark.parametrize("batch", BATCHES)
 def test_a_pod_group_of_kueue_is_as_a_config_map(batch: int):
     """A number of pods, one unit of a level, whole slices in units of another, or nothing that is asked."""
     random = Random(f"kueue {batch}")
