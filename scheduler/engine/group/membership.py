@@ -5,6 +5,7 @@ Plugins' gates read it through the handle, `Gates` leaves its answers here, and 
 
 from collections.abc import Collection, Iterable, Sequence
 
+from scheduler.base.sweep import Sweep
 from scheduler.engine.queue.pod import QueuedPod, QueuedPods, Where
 from scheduler.framework.status import Status
 from scheduler.objects.pod import Pod
@@ -17,12 +18,15 @@ class GroupMembers:
         self._queued = queued
         self._groups: dict[str, _Members] = {}
         self._key_of: dict[str, str] = {}
+        self._sweep, self._sweep_keys = Sweep(), Sweep()
         self.answers: list[tuple[QueuedPod, Status | None]] = []
 
     def present(self, key: str, pod: Pod) -> Sequence[Pod]:
         """Return the members that are to be placed, in order of arrival; `pod` has just arrived."""
         members = self._groups.get(key)
         if members is None:
+            self._sweep_keys.clear(self._key_of, self._queued.__contains__)
+            self._sweep.clear(self._groups, lambda each: self.first(each) is not None)
             members = self._groups[key] = _Members()
         if (before := self._key_of.get(pod.metadata.uid, key)) != key:
             self.drop(before, pod.metadata.uid)  # its group has become one of another

@@ -149,6 +149,10 @@ class GroupMembers:
         """Return the members that sit on a node to stay."""
         return [placed for placed in self.placed(key) if not placed.pod.is_terminating]
 
+    def knows(self, key: str) -> bool:
+        """Whether a group has a member on a node of its own, or an object that describes it."""
+        return key in self._placed or key in self._objects
+
     def keys(self) -> Iterable[str]:
         """Return the groups that have a member on a node or an object that describes them, roots alone."""
         return dict.fromkeys(self.above(key)[-1] for key in (*self._objects, *self._placed))

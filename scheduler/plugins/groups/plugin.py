@@ -11,6 +11,7 @@ from typing import Any
 
 from scheduler.base.arrays import IntColumn
 from scheduler.base.errors import ObjectError
+from scheduler.base.sweep import Sweep
 from scheduler.framework.cycle import Cycle
 from scheduler.framework.disruption import Mode, Unit, Units
 from scheduler.framework.groups import (
@@ -91,6 +92,10 @@ class ClusterTopologyPlacementGroup(GroupSort[ClusterTopologyPlacementGroupArgs]
         self._records: dict[str, Record] = {}
         planned_in: dict[str, Topology] = {}
         self._answers: dict[str, _Answer] = {}
+        # A tree that a group was planned in may be that of nodes that have gone, and large.
+        self._kept: list[tuple[Sweep, dict[str, Any]]] = [
+            (Sweep(), each) for each in (self._answers, self._records, planned_in)
+        ]
         self._hints = Hints(handle, self._members, self._records)
         self._decider = Decider(
             args,
@@ -175,6 +180,8 @@ class ClusterTopologyPlacementGroup(GroupSort[ClusterTopologyPlacementGroupArgs]
                 record is not None and record.victims  # whether they have left is in no version
             )
         ):
+            if known is None:
+                self._forget_gone()
             wanted = self.group_wanted(key, members)
             known = self._answers[key] = _Answer(members, self._members.version, wanted)
         if isinstance(known.wanted, Status):
@@ -182,6 +189,12 @@ class ClusterTopologyPlacementGroup(GroupSort[ClusterTopologyPlacementGroupArgs]
         if pod.metadata.uid in known.uids:
             return None
         return unschedulable(f"the group {title(key)} has all its members")
+
+    def _forget_gone(self) -> None:
+        """Forget what was found out about groups of which neither a pod nor an object is there any more."""
+        waits = self.handle.waiting_member
+        for sweep, table in self._kept:
+            sweep.clear(table, lambda key: self._members.knows(key) or waits(key) is not None)
 
     def hint(self, change: Change, pod: Pod) -> bool:
         """Say whether a change can help this member's group."""

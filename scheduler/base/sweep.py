@@ -1,0 +1,26 @@
+"""`Sweep`: when to look in a table for what has gone, so that the table stays small and looking costs little."""
+
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+K = TypeVar("K")
+
+LEAST_KEPT = 256
+
+
+class Sweep:
+    """Clears a table each time that it holds twice as many entries as were left the last time.
+
+    So of a table of more than `LEAST_KEPT` no more than half has gone, and an entry is looked at twice or so.
+    """
+
+    def __init__(self) -> None:
+        self._most = LEAST_KEPT
+
+    def clear(self, table: dict[K, Any], is_there: Callable[[K], bool]) -> None:
+        """Take those out whose key is not there any more; does nothing while the table is small."""
+        if len(table) <= self._most:
+            return
+        for key in [key for key in table if not is_there(key)]:
+            del table[key]
+        self._most = max(LEAST_KEPT, 2 * len(table))

@@ -1,0 +1,64 @@
+"""What is kept of groups goes with them: a cluster sees more groups in a year than it has at a time."""
+
+import gc
+import json
+
+import pytest
+
+from scheduler.base import sweep
+from scheduler.engine.effects import Answer, Bind, Call, Solve, Watched
+from scheduler.engine.group import membership
+from scheduler.objects.configmap import GROUP_KEY, ConfigMap, ConfigMapMeta
+from scheduler.plugins.groups.life import Record
+from scheduler.plugins.groups.topology import Topology
+from tests.property.making import make_node, make_pod
+from tests.unit.engine.test_groups import Floor
+
+KEPT = (Record, Topology, membership._Members)
+
+
+def live(floor: Floor, name: str) -> None:
+    """Let a group come, be placed beside a node of its own, and go, with the node."""
+    node, labels = make_node(f"node-of-{name}"), {"sakkara.group.name": name}
+    data = {"name": name, "size": "2", "constraints": json.dumps({})}
+    meta = ConfigMapMeta(name=name, namespace="default", uid=name, labels={GROUP_KEY: ""})
+    described = ConfigMap(meta, data)
+    pods = [make_pod(f"{name}-{number}", labels=labels) for number in range(2)]
+    floor.hear(Watched("Node", "ADDED", node))
+    floor.hear(Watched("GroupConfigMap", "ADDED", described))
+    for pod in pods:
+        floor.hear(Watched("Pod", "ADDED", pod))
+    bound = 0
+    for _ in range(6):
+        for effect in floor.run():
+            bound += isinstance(effect, Bind) and effect.name.startswith(name)
+            if isinstance(effect, Solve):
+                floor.solve(effect)
+            elif isinstance(effect, Bind | Call):
+                floor.hear(Answer(effect.id, 200, body={}))
+    assert 2 == bound
+    for pod in pods:
+        floor.hear(Watched("Pod", "DELETED", pod))
+    floor.hear(Watched("GroupConfigMap", "DELETED", described))
+    floor.hear(Watched("Node", "DELETED", node))
+    floor.now += 10
+    floor.run()
+    floor.effects.clear()
+
+
+def kept() -> dict[str, int]:
+    """Return how many objects there are of each kind that is kept by group."""
+    gc.collect()
+    types = [type(one) for one in gc.get_objects()]
+    return {each.__name__: types.count(each) for each in KEPT}
+
+
+def test_what_is_kept_of_groups_goes_with_them(monkeypatch: pytest.MonkeyPatch):
+    """After ever more groups that came and went there is no more in memory than after a few."""
+    monkeypatch.setattr(sweep, "LEAST_KEPT", 4)
+    floor = Floor(nodes=2, size=1)
+    before = kept()
+    for number in range(40):
+        live(floor, f"h{number}")
+    grown = {name: count - before[name] for name, count in kept().items()}
+    assert all(count <= 8 for count in grown.values()), grown
