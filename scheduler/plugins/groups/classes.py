@@ -12,7 +12,14 @@ import msgspec
 
 from scheduler.base.errors import ObjectError
 from scheduler.objects.pod import Pod
-from scheduler.plugins.groups.inputs import json_object, kind_of, known, parsed
+from scheduler.plugins.groups.inputs import (
+    check_between,
+    json_number,
+    json_object,
+    kind_of,
+    known,
+    parsed,
+)
 from scheduler.plugins.groups.rules import Constraint, constraints
 from scheduler.solver.classes import MOST_CLASSES, Relation
 
@@ -158,7 +165,7 @@ def read(data: Mapping[str, str], largest: int) -> ClassesSpec | None:
     names = tuple(one.name for one in classes)
     costs = {} if "costs" not in data else json_object(data, "costs")
     for level, cost in costs.items():
-        _limited(cost, f"data.costs.{level}", 0)
+        json_number(cost, 0, LARGEST_WEIGHT, f"data.costs.{level}")
     return ClassesSpec(
         classes,
         tuple(_between(one, at, names) for at, one in enumerate(_rows(data, "between", _Between))),
@@ -187,8 +194,7 @@ def _class(name: str, found: Any, largest: int) -> ClassSpec:
     except msgspec.ValidationError as error:
         raise ObjectError(f"{where}: {error}") from error
     for key, number in (("min", one.min), ("max", one.max)):
-        if not 0 <= number <= largest:
-            raise ObjectError(f"{where}.{key}: {number} is not between 0 and {largest}")
+        check_between(number, 0, largest, f"{where}.{key}")
     if one.max and one.min > one.max:
         raise ObjectError(f"{where}: min {one.min} is above max {one.max}")
     rules = constraints(one.constraints, f"{where}.constraints")
@@ -225,12 +231,6 @@ def _between(one: _Between, at: int, names: Sequence[str]) -> BetweenSpec:
 
 def _traffic(one: _Traffic, at: int, names: Sequence[str]) -> TrafficSpec:
     known(one.between, names, f"data.traffic[{at}].between")
-    return TrafficSpec(*one.between, _limited(one.weight, f"data.traffic[{at}].weight", 1))
-
-
-def _limited(number: Any, where: str, least: int) -> int:
-    if isinstance(number, bool) or not isinstance(number, int):
-        raise ObjectError(f"{where}: a whole number is needed, not {kind_of(number)}")
-    if not least <= number <= LARGEST_WEIGHT:
-        raise ObjectError(f"{where}: {number} is not between {least} and {LARGEST_WEIGHT}")
-    return number
+    return TrafficSpec(
+        *one.between, json_number(one.weight, 1, LARGEST_WEIGHT, f"data.traffic[{at}].weight")
+    )

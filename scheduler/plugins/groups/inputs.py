@@ -1,6 +1,6 @@
 """Reading the text of a ConfigMap's keys strictly: what is wrong is said with the key's name.
 
-Nothing is guessed (D24): an unknown key or level, bad JSON or a wrong type raises ObjectError, and the
+Nothing is guessed: an unknown key or level, bad JSON or a wrong type raises ObjectError, and the
 caller holds the group with that text. Pure; sizes are bounded, as anybody may write a ConfigMap.
 """
 
@@ -58,9 +58,22 @@ def whole_number(data: Mapping[str, str], key: str, default: int, *, least: int)
     if not (digits.isascii() and digits.isdigit() and len(digits) <= 10):
         raise ObjectError(f'data.{key}: "{text[:40]}" is no whole number')
     number = int(text)
-    if not least <= number <= LARGEST_NUMBER:
-        raise ObjectError(f"data.{key}: {number} is not between {least} and {LARGEST_NUMBER}")
+    check_between(number, least, LARGEST_NUMBER, f"data.{key}")
     return number
+
+
+def json_number(found: Any, least: int, most: int, where: str) -> int:
+    """Return a number of JSON between `least` and `most`; ObjectError names the place."""
+    if isinstance(found, bool) or not isinstance(found, int):
+        raise ObjectError(f"{where}: a whole number is needed, not {kind_of(found)}")
+    check_between(found, least, most, where)
+    return found
+
+
+def check_between(number: int, least: int, most: int, where: str) -> None:
+    """Check that a number is between `least` and `most`, both included; ObjectError names the place."""
+    if not least <= number <= most:
+        raise ObjectError(f"{where}: {number} is not between {least} and {most}")
 
 
 def known(found: Iterable[str], allowed: Iterable[str], where: str) -> None:

@@ -11,7 +11,7 @@ import msgspec
 
 from scheduler.base.errors import ObjectError
 from scheduler.framework.duration import Duration, seconds
-from scheduler.plugins.groups.inputs import LARGEST_NUMBER, kind_of, known
+from scheduler.plugins.groups.inputs import LARGEST_NUMBER, json_number, kind_of, known
 
 KEYS = ("type", "hard", "for", "partitions", "min", "max", "factor")
 LONGEST_S = 366 * 24 * 3600.0
@@ -79,10 +79,4 @@ def _for_s(rule: Mapping[str, Any], where: str, *, hard: bool) -> float:
 
 
 def _count(rule: Mapping[str, Any], key: str, where: str) -> int:
-    number = rule.get(key, 0)
-    if isinstance(number, bool) or not isinstance(number, int):
-        text = f"{where}.{key}: a whole number is needed, not {kind_of(number)}"
-        raise ObjectError(text)
-    if not 0 <= number <= LARGEST_NUMBER:
-        raise ObjectError(f"{where}.{key}: {number} is not between 0 and {LARGEST_NUMBER}")
-    return number
+    return json_number(rule.get(key, 0), 0, LARGEST_NUMBER, f"{where}.{key}")

@@ -33,6 +33,7 @@ from scheduler.plugins.groups.classes import (
     TrafficSpec,
 )
 from scheduler.plugins.groups.group import LARGEST_GROUP, GroupSpec
+from scheduler.plugins.groups.inputs import check_between
 
 KIND = "AppGroup"
 PREFIX = "appgroup:"
@@ -128,9 +129,7 @@ def _label(entry: Workload, at: int) -> str:
 
 def _least(entry: Workload, at: int) -> int:
     least = 1 if entry.min_members is None else entry.min_members
-    if not 0 <= least <= LARGEST_GROUP:
-        text = f"spec.workloads[{at}].minMembers: {least} is not between 0 and {LARGEST_GROUP}"
-        raise ObjectError(text)
+    check_between(least, 0, LARGEST_GROUP, f"spec.workloads[{at}].minMembers")
     return least
 
 

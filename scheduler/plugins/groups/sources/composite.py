@@ -12,6 +12,7 @@ from scheduler.base.errors import ObjectError
 from scheduler.objects.kinds import COMPOSITE_GROUP
 from scheduler.objects.podgroup import CompositePodGroup
 from scheduler.plugins.groups.group import LARGEST_GROUP, GroupSpec, Node, TreeMembership
+from scheduler.plugins.groups.inputs import check_between
 from scheduler.plugins.groups.rules import Constraint
 from scheduler.plugins.groups.sources import annotated
 from scheduler.plugins.groups.sources.workload import (
@@ -47,9 +48,7 @@ class CompositeGroups(WorkloadGroups):
         if (policy.gang is None) == (policy.basic is None):
             raise ObjectError("spec.schedulingPolicy: exactly one of basic and gang is needed")
         least = 1 if policy.gang is None else policy.gang.min_group_count
-        if not 1 <= least <= MOST_GROUPS:
-            text = f"spec.schedulingPolicy.gang.minGroupCount: {least} is not between 1 and {MOST_GROUPS}"
-            raise ObjectError(text)
+        check_between(least, 1, MOST_GROUPS, "spec.schedulingPolicy.gang.minGroupCount")
         return GroupSpec(
             meta.namespace,
             meta.name,

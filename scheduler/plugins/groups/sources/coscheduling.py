@@ -15,6 +15,7 @@ from scheduler.objects.pod import ResourceList
 from scheduler.objects.podgroup import PodGroup, PodGroupStatus
 from scheduler.plugins.groups import classes
 from scheduler.plugins.groups.group import LARGEST_GROUP, GroupSpec
+from scheduler.plugins.groups.inputs import check_between
 from scheduler.plugins.groups.sources import annotated
 from scheduler.state.resources import Amounts, amounts, counted
 
@@ -52,9 +53,7 @@ class PodGroups:
     def read(self, obj: PodGroup) -> GroupSpec:
         """Return what it asks for; ObjectError names the field that is wrong."""
         meta, spec = obj.metadata, obj.spec
-        if not 1 <= spec.min_member <= LARGEST_GROUP:
-            text = f"spec.minMember: {spec.min_member} is not between 1 and {LARGEST_GROUP}"
-            raise ObjectError(text)
+        check_between(spec.min_member, 1, LARGEST_GROUP, "spec.minMember")
         return GroupSpec(
             meta.namespace,
             meta.name,

@@ -23,6 +23,7 @@ from scheduler.objects.volcano import (
 )
 from scheduler.plugins.groups import classes, hypernodes
 from scheduler.plugins.groups.group import LARGEST_GROUP, GroupSpec, TierRule
+from scheduler.plugins.groups.inputs import check_between
 from scheduler.plugins.groups.sources import annotated
 from scheduler.plugins.groups.sources.coscheduling import MERGE_PATCH, needs
 from scheduler.solver.classes import MOST_CLASSES
@@ -62,9 +63,7 @@ class VolcanoGroups:
     def read(self, obj: VolcanoPodGroup) -> GroupSpec:
         """Return what it asks for; ObjectError names the field that is wrong, or not placed exactly here."""
         meta, spec = obj.metadata, obj.spec
-        if not 0 <= spec.min_member <= LARGEST_GROUP:
-            text = f"spec.minMember: {spec.min_member} is not between 0 and {LARGEST_GROUP}"
-            raise ObjectError(text)
+        check_between(spec.min_member, 0, LARGEST_GROUP, "spec.minMember")
         _check(obj)
         topology, tiers, has_strays = _near(obj)
         return GroupSpec(
@@ -173,9 +172,7 @@ def _tasks(least: Mapping[str, int], members: int) -> classes.ClassesSpec | None
     Volcano: a `minMember` below the sum of the tasks' numbers stands alone, so that a job of open size may start.
     """
     for name, number in least.items():
-        if not 0 <= number <= LARGEST_GROUP:
-            where = f"spec.minTaskMember[{name:.60}]"
-            raise ObjectError(f"{where}: {number} is not between 0 and {LARGEST_GROUP}")
+        check_between(number, 0, LARGEST_GROUP, f"spec.minTaskMember[{name:.60}]")
     asked = {name: number for name, number in least.items() if number}
     if not asked or members < sum(asked.values()):
         return None

@@ -23,6 +23,7 @@ from scheduler.objects.podgroup import (
 )
 from scheduler.plugins.groups import classes
 from scheduler.plugins.groups.group import LARGEST_GROUP, GroupSpec, TreeMembership
+from scheduler.plugins.groups.inputs import check_between
 from scheduler.plugins.groups.rules import Constraint
 from scheduler.plugins.groups.sources import annotated
 
@@ -103,11 +104,7 @@ class WorkloadGroups:
         if (policy.gang is None) == (policy.basic is None):
             raise ObjectError("spec.schedulingPolicy: exactly one of basic and gang is needed")
         least = 1 if policy.gang is None else policy.gang.min_count
-        if not 1 <= least <= LARGEST_GROUP:
-            text = (
-                f"spec.schedulingPolicy.gang.minCount: {least} is not between 1 and {LARGEST_GROUP}"
-            )
-            raise ObjectError(text)
+        check_between(least, 1, LARGEST_GROUP, "spec.schedulingPolicy.gang.minCount")
         key = key_label(spec.scheduling_constraints.topology)
         beside = next((one for one in annotated.OF_TREES if one in meta.annotations), "")
         if key and beside:
