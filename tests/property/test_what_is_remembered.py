@@ -72,6 +72,8 @@ REMEMBERED: Mapping[str, str] = {
     "PerPod": ANSWERS,
     "Trees._labelled": ANSWERS,
     "ClusterTopologyPlacementGroup._answers": ANSWERS,
+    "ClusterTopologyPlacementGroup._kept": "tables of groups that have their own names here, and how many there were",
+    "Sweep": "how large a table may grow before somebody looks for what has gone",
     "_Answer": ANSWERS,
     "DynamicResources._serving": DEVICES,
     "Slices._layouts": DEVICES,
