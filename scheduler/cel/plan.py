@@ -19,8 +19,7 @@ from scheduler.cel.costs import LIST_COST, MAP_COST
 from scheduler.cel.errors import CelCompileError
 from scheduler.cel.functions import FUNCTIONS
 from scheduler.cel.loops import fold_step
-from scheduler.cel.regex import Regex
-from scheduler.cel.regexsyntax import RegexError
+from scheduler.cel.regex import Regex, RegexError
 from scheduler.cel.run import Run, Step
 from scheduler.cel.values import (
     NO_OVERLOAD,

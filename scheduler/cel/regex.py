@@ -1,43 +1,66 @@
-"""Regular expressions that match in time linear in the text, as RE2 promises.
+r"""Regular expressions by RE2, of which Go's package is the twin: a match takes time linear in the text.
 
-A pattern becomes a program of characters, branches and assertions (R. Cox, "Regular Expression
-Matching: the Virtual Machine Approach"); all alternatives run side by side, so nothing backtracks. What a
-set of positions does with a character is remembered. Every step is paid for from the purse of the
-evaluation, and a program is bounded in size.
+What is wrong with a pattern is said in Go's words, since it stands in conditions and refusals. The library
+is loaded with the first pattern. What RE2 takes and Go does not is refused: `\C` (a single byte), two groups
+of one name, and groups within a thousand others.
 """
 
+import re
+from collections.abc import Iterator
 from functools import lru_cache
-from typing import Any
+from itertools import islice
+from typing import Any, Final
 
-from scheduler.cel.regexsyntax import Node, RegexError, parse_regex
 from scheduler.cel.work import PURSE
 
-_LARGEST_PROGRAM = 20_000
-_MOST_REMEMBERED = 5_000
+# Of a program and what a match remembers together.
+_MOST_BYTES: Final = 2 << 20
+# Instructions of a program that are run for each byte of a text, at worst, per step of the purse.
+_PER_STEP: Final = 100
 
-_CHAR, _SPLIT, _JUMP, _ASSERT, _MATCH = range(5)
-_BEGIN, _END, _AFTER_NEWLINE, _BEFORE_NEWLINE, _BOUNDARY = 1, 2, 4, 8, 16
-_HOLDS = {
-    "^": (_BEGIN, True),
-    "$": (_END, True),
-    "^m": (_AFTER_NEWLINE, True),
-    "$m": (_BEFORE_NEWLINE, True),
-    "b": (_BOUNDARY, True),
-    "B": (_BOUNDARY, False),
+_DEEPEST: Final = 1000
+
+_TOKEN: Final = re.compile(
+    r"\\Q.*?(?:\\E|\Z)|(?P<escape>\\.)|\[\^?\]?(?:\\.|\[:\w+:\]|[^\]\\])*\]|\(\?P?<(?P<name>\w+)>|.",
+    re.DOTALL,
+)
+_LOOK_BEHIND: Final = re.compile(r"\(\?<(?=[=!]|\Z)[^>]*>?")
+_FLAGS: Final = re.compile(r"\(\?[imsU-]*")
+_IN_GO: Final = {
+    "missing )": "missing closing )",
+    "missing ]": "missing closing ]",
+    "trailing \\": "trailing backslash at end of expression",
+    "no argument for repetition operator": "missing argument to repetition operator",
+    "invalid repetition size": "invalid repeat count",
+    "bad repetition operator": "invalid nested repetition operator",
+    "invalid perl operator": "invalid or unsupported Perl syntax",
+    "invalid named capture group": "invalid named capture",
+    "pattern too large - compile failed": "expression too large",
 }
 
-Threads = tuple[int, ...]
+
+class RegexError(ValueError):
+    """The text is no regular expression; the message is Go's."""
+
+    def __init__(self, reason: str, part: str = "") -> None:
+        super().__init__(f"error parsing regexp: {reason}" + (f": `{part}`" if part else ""))
 
 
 class Regex:
     """A compiled pattern."""
 
     def __init__(self, pattern: str) -> None:
-        self._program: list[tuple[Any, ...]] = []
-        self._emit(parse_regex(pattern))
-        self._add(_MATCH)
-        self._closures: dict[tuple[Threads, int], tuple[Threads, bool]] = {}
-        self._steps: dict[tuple[Threads, str], Threads] = {}
+        import re2
+
+        options = re2.Options()
+        options.log_errors = False
+        options.max_mem = _MOST_BYTES
+        try:
+            self._regexp: Any = re2.compile(_bytes(pattern), options)
+        except re2.error as error:
+            raise _told(error.args[0].decode(errors="replace"), pattern) from None
+        _check_beyond_go(pattern)
+        self._steps = 1 + self._regexp.programsize // _PER_STEP
 
     @staticmethod
     def compiled(pattern: str) -> "Regex":
@@ -46,171 +69,70 @@ class Regex:
 
     def matches(self, text: str) -> bool:
         """Whether the pattern matches anywhere in the text."""
-        return self._run(text, 0, anchored=False) is not None
+        data = _bytes(text)
+        self._pay(len(data))
+        return self._regexp.search(data) is not None
 
     def find(self, text: str) -> str:
         """Return the first match, the leftmost and of those the preferred one; empty without any."""
-        found = self._search(text, 0)
-        return text[found[0] : found[1]] if found else ""
+        return next(self._found(text), "")
 
     def find_all(self, text: str, most: int = -1) -> list[str]:
         """Return the matches from left to right, at most `most` if that is not negative."""
-        found: list[str] = []
-        at, last_end = 0, -1
-        while at <= len(text) and (most < 0 or len(found) < most):
-            span = self._search(text, at)
-            if span is None:
-                break
-            start, end = span
-            if end > start or start != last_end:
-                found.append(text[start:end])
-            at = end if end > at else at + 1
+        return list(islice(self._found(text), most if most >= 0 else None))
+
+    def _found(self, text: str) -> Iterator[str]:
+        """Yield the matches; as in Go no empty one follows at the end of another."""
+        data, last_end = _bytes(text), -1
+        self._pay(len(data))
+        for match in self._regexp.finditer(data):
+            start, end = match.span()
+            # The library looks at each byte, and there is nothing between those of one character.
+            is_within = start < len(data) and data[start] & 0xC0 == 0x80
+            if end > start or (start != last_end and not is_within):
+                yield _text(match.group())
             last_end = end
-        return found
+            self._pay(len(data) - end)  # each search may look at all that is left
 
-    def _search(self, text: str, start: int) -> tuple[int, int] | None:
-        if self._run(text, start, anchored=False) is None:
-            return None
-        for at in range(start, len(text) + 1):
-            end = self._run(text, at, anchored=True)
-            if end is not None:
-                return at, end
-        return None
-
-    def _run(self, text: str, start: int, *, anchored: bool) -> int | None:
-        """Return where the preferred match from `start` ends; without anchor where any does."""
-        threads: Threads = (0,)
-        found: int | None = None
-        for at in range(start, len(text) + 1):
-            leaves, matched = self._closure(threads, self._context(text, at))
-            if matched:
-                found = at
-                if not anchored:
-                    return found
-            if at == len(text) or (anchored and not leaves):
-                break
-            threads = self._step(leaves, text[at])
-            if not anchored:
-                threads = (*threads, 0)
-        return found
-
-    def _context(self, text: str, at: int) -> int:
-        context = 0
-        before = text[at - 1] if at else ""
-        after = text[at] if at < len(text) else ""
-        if not before:
-            context |= _BEGIN
-        if not after:
-            context |= _END
-        if before in ("", "\n"):
-            context |= _AFTER_NEWLINE
-        if after in ("", "\n"):
-            context |= _BEFORE_NEWLINE
-        return context | (_BOUNDARY if _is_word(before) != _is_word(after) else 0)
-
-    def _closure(self, threads: Threads, context: int) -> tuple[Threads, bool]:
-        """Return the characters that threads wait for, best first, and whether one has matched."""
-        known = self._closures.get((threads, context))
-        PURSE.spend(1)
-        if known is not None:
-            return known
-        leaves: list[int] = []
-        seen: set[int] = set()
-        stack = list(reversed(threads))
-        matched = False
-        while stack:
-            at = stack.pop()
-            if at in seen:
-                continue
-            seen.add(at)
-            step = self._program[at]
-            if step[0] == _CHAR:
-                leaves.append(at)
-            elif step[0] == _MATCH:
-                matched = True
-                break
-            elif step[0] == _SPLIT:
-                stack += (step[2], step[1])
-            elif step[0] == _JUMP:
-                stack.append(step[1])
-            elif bool(context & step[1]) == step[2]:
-                stack.append(at + 1)
-        PURSE.spend(len(seen))
-        if len(self._closures) >= _MOST_REMEMBERED:
-            self._closures.clear()
-        result = (tuple(leaves), matched)
-        self._closures[threads, context] = result
-        return result
-
-    def _step(self, leaves: Threads, rune: str) -> Threads:
-        known = self._steps.get((leaves, rune))
-        if known is not None:
-            return known
-        PURSE.spend(len(leaves))
-        result = tuple(at + 1 for at in leaves if rune in self._program[at][1])
-        if len(self._steps) >= _MOST_REMEMBERED:
-            self._steps.clear()
-        self._steps[leaves, rune] = result
-        return result
-
-    def _add(self, *step: Any) -> int:
-        if len(self._program) >= _LARGEST_PROGRAM:
-            raise RegexError("expression too large")
-        self._program.append(step)
-        return len(self._program) - 1
-
-    def _emit(self, node: Node) -> None:
-        kind = node[0]
-        if kind == "char":
-            self._add(_CHAR, node[1])
-        elif kind == "cat":
-            for part in node[1]:
-                self._emit(part)
-        elif kind == "alt":
-            self._emit_choice(node[1])
-        elif kind == "repeat":
-            self._emit_repeat(node)
-        elif kind == "assert":
-            self._add(_ASSERT, *_HOLDS[node[1]])
-
-    def _emit_choice(self, branches: list[Node]) -> None:
-        jumps = []
-        for branch in branches[:-1]:
-            split = self._add(_SPLIT)
-            self._emit(branch)
-            jumps.append(self._add(_JUMP))
-            self._program[split] = (_SPLIT, split + 1, len(self._program))
-        self._emit(branches[-1])
-        for jump in jumps:
-            self._program[jump] = (_JUMP, len(self._program))
-
-    def _emit_repeat(self, node: Node) -> None:
-        _kind, part, low, high, greedy = node
-        for _ in range(low):
-            self._emit(part)
-        if high is None:
-            split = self._add(_SPLIT)
-            self._emit(part)
-            self._add(_JUMP, split)
-            self._fork(split, greedy=greedy)
-            return
-        splits = []
-        for _ in range(high - low):
-            splits.append(self._add(_SPLIT))
-            self._emit(part)
-        for split in splits:
-            self._fork(split, greedy=greedy)
-
-    def _fork(self, split: int, *, greedy: bool) -> None:
-        """Let a branch go into what follows it or past what has been emitted."""
-        into, past = split + 1, len(self._program)
-        self._program[split] = (_SPLIT, into, past) if greedy else (_SPLIT, past, into)
+    def _pay(self, size: int) -> None:
+        PURSE.spend(size * self._steps)
 
 
-def _is_word(rune: str) -> bool:
-    return rune == "_" or (rune != "" and rune.isascii() and rune.isalnum())
+def _told(reason: str, pattern: str) -> RegexError:
+    """Return the error that Go's package reports where RE2 gives this reason."""
+    words, _, part = reason.partition(": ")
+    if words == "invalid perl operator" and (found := _LOOK_BEHIND.search(pattern)):
+        return RegexError("invalid named capture", found[0])
+    if words == "invalid perl operator" and pattern.endswith(part) and _FLAGS.fullmatch(part):
+        return RegexError("missing closing )", pattern)
+    if words == "invalid repetition size":
+        part = part.removesuffix("?")
+    return RegexError(_IN_GO.get(words, words), part)
 
 
-@lru_cache(maxsize=256)
+def _check_beyond_go(pattern: str) -> None:
+    """Refuse what RE2 takes in a pattern and Go does not."""
+    names: set[str] = set()
+    depth = 0
+    for token in _TOKEN.finditer(pattern):
+        depth += (token[0][0] == "(") - (token[0] == ")")
+        if depth > _DEEPEST:
+            raise RegexError("expression nests too deeply", pattern)
+        if token["escape"] == "\\C":
+            raise RegexError("invalid escape sequence", "\\C")
+        if (name := token["name"]) in names:
+            raise RegexError("duplicate capture group name", name)
+        names |= {name} if name else set()
+
+
+def _bytes(text: str) -> bytes:
+    return text.encode("utf-8", "surrogatepass")
+
+
+def _text(data: bytes) -> str:
+    return data.decode("utf-8", "surrogatepass")
+
+
+@lru_cache(maxsize=128)
 def _compiled(pattern: str) -> Regex:
     return Regex(pattern)

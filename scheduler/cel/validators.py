@@ -7,7 +7,7 @@ not mix types, except within the arguments of `format`.
 from scheduler.cel import types
 from scheduler.cel.formatting import WRONG, FormatError, clauses
 from scheduler.cel.problems import Problems
-from scheduler.cel.regexsyntax import RegexError, parse_regex
+from scheduler.cel.regex import Regex, RegexError
 from scheduler.cel.syntax import Call, ListLiteral, Literal, MapLiteral, Node
 from scheduler.cel.timetext import read_duration, read_timestamp
 from scheduler.cel.types import Type, shown, unwrapped
@@ -82,7 +82,7 @@ def _check_template(node: Call, problems: Problems) -> None:
 def _readable(function: str, value: object) -> bool:
     if function == "matches":
         try:
-            parse_regex(str(value))
+            Regex.compiled(str(value))
         except RegexError:
             return False
         return True

@@ -5,8 +5,7 @@ from typing import Any
 from scheduler.cel.formatting import formatted
 from scheduler.cel.functions.arithmetic import LARGEST, TOO_LARGE
 from scheduler.cel.library import Library
-from scheduler.cel.regex import Regex
-from scheduler.cel.regexsyntax import RegexError
+from scheduler.cel.regex import Regex, RegexError
 from scheduler.cel.values import NO_OVERLOAD, Fault, shown_value
 
 # What Go's strings.TrimSpace takes off.

@@ -1,0 +1,65 @@
+"""Patterns in selectors: what RE2 and Go's package see differently is told as Go tells it."""
+
+import pytest
+
+from scheduler.cel import CelCompileError, Device, compile_selector
+from scheduler.cel.regex import Regex, RegexError
+
+DEVICE = Device("gpu.example.com", {}, {})
+
+# As regexp.Compile of Go words them.
+WRONG = {
+    "a(b": "missing closing ): `a(b`",
+    "a)b": "unexpected ): `a)b`",
+    "[a": "missing closing ]: `[a`",
+    "[b-a]": "invalid character class range: `b-a`",
+    r"\pX": r"invalid character class range: `\pX`",
+    "*a": "missing argument to repetition operator: `*`",
+    "a**": "invalid nested repetition operator: `**`",
+    "a{1001}?": "invalid repeat count: `{1001}`",
+    "a{2,1}": "invalid repeat count: `{2,1}`",
+    "a(?=b)": "invalid or unsupported Perl syntax: `(?=`",
+    "(?i": "missing closing ): `(?i`",
+    "x(?<!a)": "invalid named capture: `(?<!a)`",
+    "(?P<1-2>a)": "invalid named capture: `(?P<1-2>`",
+    "(?P<a>b)(?P<a>c)": "duplicate capture group name: `a`",
+    r"\8": r"invalid escape sequence: `\8`",
+    r"a\C": r"invalid escape sequence: `\C`",
+    "a\\": "trailing backslash at end of expression",
+    r"\pL{1000}": "expression too large",
+    "(" * 1001 + ")" * 1001: f"expression nests too deeply: `{'(' * 1001 + ')' * 1001}`",
+}
+
+
+@pytest.mark.parametrize("pattern", WRONG)
+def test_what_is_wrong_is_said_in_the_words_of_go(pattern):
+    """They stand in the API server's refusals, and in conditions."""
+    with pytest.raises(RegexError) as told:
+        Regex(pattern)
+
+    assert f"error parsing regexp: {WRONG[pattern]}" == str(told.value)
+
+
+@pytest.mark.parametrize(
+    "pattern", [r"\\C", r"\Qa\C\E", r"[(?P<a>b)](?P<a>c)", r"\(?P<a>b(?P<a>c)"]
+)
+def test_what_only_looks_forbidden_is_taken(pattern):
+    """A backslash before a C, quoted text and classes are no operators."""
+    Regex(pattern)
+
+
+def test_matches_are_those_of_go():
+    """Nothing lies between the bytes of a character, and no empty match follows at once on another."""
+    assert ["", "a", ""] == Regex("a?").find_all("éa-")
+    assert ["", "", ""] == Regex("x*").find_all("é😀")
+    assert ["a", ""] == Regex("a*").find_all("ab")
+    assert ["a"] == Regex("a").find_all("aaa", 1)
+    assert [] == Regex("a").find_all("aaa", 0)
+    assert ("a", "") == (Regex("a|ab").find("xab"), Regex("z").find("a"))
+
+
+def test_names_of_scripts_are_known():
+    """As the API server knows them."""
+    assert compile_selector(r"'αβγ'.matches('^\\p{Greek}+$')").evaluate(DEVICE)
+    with pytest.raises(CelCompileError):
+        compile_selector(r"device.driver.matches('\\p{Klingon}')")
