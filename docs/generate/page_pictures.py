@@ -27,7 +27,7 @@ from scheduler.cli.scenario.show import Show
 from scheduler.cli.scenario.stage import stage
 from scheduler.cli.ui import TrailView, live_page
 from scheduler.config import load
-from scheduler.engine.attempt.choose import Ties
+from scheduler.engine.attempt.cycle import Ties
 from scheduler.objects.pod import Pod
 from scheduler.testing import node, pod
 from scheduler.whatif.documents import Source, items_of

@@ -19,7 +19,7 @@ from scheduler.cli.installed import registry
 from scheduler.cli.live import Access, Seen, look
 from scheduler.cli.printing import show_document, table
 from scheduler.config import load
-from scheduler.engine.attempt.choose import Ties
+from scheduler.engine.attempt.cycle import Ties
 from scheduler.framework.registry import Registry
 from scheduler.objects.kinds import Kind
 from scheduler.objects.node import Node

@@ -25,7 +25,7 @@ from scheduler.cli.asking import (
 from scheduler.cli.commands.capacity import CapacityFlags
 from scheduler.cli.flags import Output
 from scheduler.cli.live import Access, reach
-from scheduler.engine.attempt.choose import Ties
+from scheduler.engine.attempt.cycle import Ties
 from scheduler.whatif.capacity import DEFAULT_LIMIT, Capacity, room_for
 from scheduler.whatif.capacity import capacity as count
 from scheduler.whatif.copies import shape_of

@@ -15,7 +15,7 @@ from scheduler.cli.scenario import Outcome, play, read_scenario
 from scheduler.cli.scenario.show import Show
 from scheduler.cli.scenario.stage import stage
 from scheduler.cli.ui import TrailView, live_page
-from scheduler.engine.attempt.choose import Ties
+from scheduler.engine.attempt.cycle import Ties
 
 READING_S = 1.5
 

@@ -25,7 +25,7 @@ from scheduler.cli.commands.explain import ExplainFlags
 from scheduler.cli.flags import DaemonFlags, Output
 from scheduler.cli.live import Access, reach
 from scheduler.cli.past import ask
-from scheduler.engine.attempt.choose import Ties
+from scheduler.engine.attempt.cycle import Ties
 from scheduler.objects.kinds import POD
 from scheduler.whatif.explain import Answer
 from scheduler.whatif.explain import explain as explained

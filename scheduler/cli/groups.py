@@ -16,7 +16,7 @@ from scheduler.cli.asking import be_quick, options, read_cluster, read_files, se
 from scheduler.cli.commands.groups import GroupsFlags
 from scheduler.cli.live import reach
 from scheduler.cli.printing import Column, show
-from scheduler.engine.attempt.choose import Ties
+from scheduler.engine.attempt.cycle import Ties
 from scheduler.whatif.simulate import simulate
 from scheduler.whatif.snapshot import SnapshotReader
 

@@ -32,7 +32,7 @@ from scheduler.cli.crew import answer_lines, processors
 from scheduler.cli.files import read_text, shown
 from scheduler.cli.flags import Output
 from scheduler.cli.installed import registry
-from scheduler.engine.attempt.choose import Ties
+from scheduler.engine.attempt.cycle import Ties
 from scheduler.whatif.batch import Batch
 from scheduler.whatif.changes import changed
 from scheduler.whatif.diff import diff

@@ -15,7 +15,7 @@ from scheduler.cli.commands.topology import TopologyFlags
 from scheduler.cli.flags import Output
 from scheduler.cli.live import reach
 from scheduler.cli.printing import Column, show, show_document
-from scheduler.engine.attempt.choose import Ties
+from scheduler.engine.attempt.cycle import Ties
 from scheduler.objects.kinds import (
     BY_KIND,
     HYPER_NODE,

@@ -25,7 +25,7 @@ from scheduler.cli.installed import registry
 from scheduler.cli.live import Access, connect, reach, survey
 from scheduler.cli.logged import LogView, configuration
 from scheduler.daemon.decisions import DecisionTrail
-from scheduler.engine.attempt.choose import Ties
+from scheduler.engine.attempt.cycle import Ties
 from scheduler.kube.client import ApiClient
 from scheduler.serve.feed import Feed
 from scheduler.serve.pageroutes import Answers, Change

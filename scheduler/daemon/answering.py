@@ -15,7 +15,7 @@ from msgspec.structs import replace
 
 from scheduler.base.clock import Clock, thread_s
 from scheduler.base.errors import InputError, MissingError
-from scheduler.engine.attempt.choose import Ties
+from scheduler.engine.attempt.cycle import Ties
 from scheduler.engine.engine import Engine
 from scheduler.engine.queue.pod import Where
 from scheduler.objects.pod import Pod

@@ -27,7 +27,6 @@ from scheduler.engine.binding.inflight import Ended
 from scheduler.engine.binding.nominations import Nominations
 from scheduler.engine.binding.permit import PermitWord, WaitingPods
 from scheduler.engine.binding.preemption import Evictions, Preemptions
-from scheduler.engine.binding.room import Room
 from scheduler.engine.effects import (
     Answer,
     Behind,
@@ -38,6 +37,7 @@ from scheduler.engine.effects import (
     Event,
     Leading,
     Listed,
+    Outbox,
     Watched,
 )
 from scheduler.engine.extender.attempts import ExtenderAttempts, ExtenderRun
@@ -47,7 +47,6 @@ from scheduler.engine.group.steps import GroupSteps
 from scheduler.engine.handle import EngineHandle, Shared
 from scheduler.engine.intake import Intake, identity
 from scheduler.engine.observation import Observation
-from scheduler.engine.outbox import Outbox
 from scheduler.engine.queue.gates import Gates
 from scheduler.engine.queue.hints import UnschedulablePods
 from scheduler.engine.queue.order import active_queue, sort_key
@@ -116,7 +115,7 @@ class Engine:
             regrouped_by=handle.regrouped_by,
         )
         self.bindings = bindings = Bindings(
-            outbox, observation, queues, waiting, Room(cluster), settings.extenders, changes
+            outbox, observation, queues, waiting, cluster, settings.extenders, changes
         )
         self.suspended = SuspendedCycles(outbox, observation.fault, changes, profiles)
         self.intake = intake = Intake(

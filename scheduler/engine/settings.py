@@ -9,7 +9,7 @@ from collections.abc import Mapping
 import msgspec
 
 from scheduler.config.load import Loaded
-from scheduler.engine.attempt.choose import Ties
+from scheduler.engine.attempt.cycle import Ties
 from scheduler.engine.extender.extenders import Extender, extenders_of
 from scheduler.engine.queue.backoff import Backoff
 

@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from scheduler.base.clock import ManualClock, rfc3339
 from scheduler.base.errors import InputError, ObjectError, StateError
 from scheduler.config import load
-from scheduler.engine.attempt.choose import Ties
+from scheduler.engine.attempt.cycle import Ties
 from scheduler.engine.decision import Decision
 from scheduler.engine.effects import Record, Watched
 from scheduler.engine.queue.pod import QueuedPod, Where

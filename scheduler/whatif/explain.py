@@ -14,8 +14,7 @@ from scheduler.base.errors import MissingError, PluginError, TrellisError
 from scheduler.base.reasons import SCHEDULER_ERROR, UNSCHEDULABLE
 from scheduler.base.text import did_you_mean
 from scheduler.engine.attempt.attempt import decide
-from scheduler.engine.attempt.choose import Ties
-from scheduler.engine.attempt.cycle import Attempt
+from scheduler.engine.attempt.cycle import Attempt, Ties
 from scheduler.engine.decision import Decision
 from scheduler.engine.effects import Watched
 from scheduler.engine.engine import Engine

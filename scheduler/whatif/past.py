@@ -7,7 +7,7 @@ answers on `/debug/decisions`. Called by `explain --past`.
 import msgspec
 
 from scheduler.base.errors import InputError
-from scheduler.engine.attempt.choose import Ties
+from scheduler.engine.attempt.cycle import Ties
 from scheduler.whatif.explain import Explanation, explained_nodes
 from scheduler.whatif.records import Result, Verdict
 from scheduler.whatif.report import Table

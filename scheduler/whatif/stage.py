@@ -17,7 +17,7 @@ from scheduler.base.errors import InputError, ObjectError
 from scheduler.base.meters import Meters
 from scheduler.base.text import did_you_mean
 from scheduler.config import Loaded
-from scheduler.engine.attempt.choose import Ties
+from scheduler.engine.attempt.cycle import Ties
 from scheduler.engine.effects import Event, Watched
 from scheduler.engine.engine import Engine
 from scheduler.engine.settings import engine_settings

@@ -16,8 +16,7 @@ import numpy as np
 from scheduler.base.errors import ObjectError, PluginError
 from scheduler.config import load
 from scheduler.engine.attempt.attempt import decide
-from scheduler.engine.attempt.choose import Ties
-from scheduler.engine.attempt.cycle import Attempt
+from scheduler.engine.attempt.cycle import Attempt, Ties
 from scheduler.engine.decision import Decision
 from scheduler.engine.effects import Listed
 from scheduler.engine.engine import Engine

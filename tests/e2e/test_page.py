@@ -12,7 +12,7 @@ import yaml
 from scheduler.cli.asking import options, setups
 from scheduler.cli.logged import LogView
 from scheduler.cli.ui import page_of_files
-from scheduler.engine.attempt.choose import Ties
+from scheduler.engine.attempt.cycle import Ties
 from tests.apiserver.processes import free_ports
 from tests.e2e.liveworld import QUIET, World, daemon
 from tests.page.browser import PROGRAM, Tab, browser

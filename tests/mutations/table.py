@@ -363,8 +363,8 @@ MUTATIONS: Final = (
     ),
     Mutation(
         "a node that has become too small is no objection",
-        ROOM, "scheduler/engine/binding/room.py",
-        "self.short(pod) - pod.short", "set[str]()",
+        ROOM, "scheduler/engine/binding/inflight.py",
+        "short_of(pod, cluster) - pod.short", "set[str]()",
         (WORLD, "-k", "too_small_by_then"),
     ),
     Mutation(
@@ -382,7 +382,7 @@ MUTATIONS: Final = (
     Mutation(
         "members whose node has gone count as having a place",
         WHOLE, "scheduler/engine/group/bindings.py",
-        "lost[place] = bool(self._room.objection(member))", "lost[place] = False",
+        "lost[place] = bool(objection(member, self._cluster))", "lost[place] = False",
         ("tests/unit/engine/test_groups.py", "-k", "have_no_place"),
     ),
     Mutation(

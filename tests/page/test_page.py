@@ -10,7 +10,7 @@ import pytest
 
 from scheduler.cli.asking import options, setups
 from scheduler.cli.ui import Work
-from scheduler.engine.attempt.choose import Ties
+from scheduler.engine.attempt.cycle import Ties
 from scheduler.serve.ui import Page
 from scheduler.testing import node
 from scheduler.whatif.documents import Source, items_of

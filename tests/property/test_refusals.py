@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
+from scheduler.engine.attempt.attempt import Refusals
 from scheduler.engine.attempt.cycle import Attempt
-from scheduler.engine.attempt.refusals import Refusals
 from scheduler.engine.decision import Decision
 from scheduler.engine.decisionlog import encode_effects
 from tests.property import test_claims_alone, test_default_profile, test_objects_alone

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from scheduler.engine.attempt.choose import Ties
+from scheduler.engine.attempt.cycle import Ties
 from scheduler.engine.effects import Answer, Bind, SetStatus, Watched
 from scheduler.engine.engine import Engine
 from scheduler.engine.settings import EngineSettings

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from scheduler.config import default_config
-from scheduler.engine.attempt.choose import Ties
+from scheduler.engine.attempt.cycle import Ties
 from scheduler.engine.engine import Engine
 from scheduler.engine.settings import EngineSettings
 from scheduler.framework.registry import Registry

@@ -12,7 +12,7 @@ import yaml
 from scheduler.cli.asking import options, setups
 from scheduler.cli.live import Access
 from scheduler.cli.ui import live_page
-from scheduler.engine.attempt.choose import Ties
+from scheduler.engine.attempt.cycle import Ties
 from scheduler.testing import node, pod
 from tests.apiserver.patience import until
 from tests.apiserver.realcluster import RealCluster

@@ -7,7 +7,7 @@ ends in `finished`. Every way out tells the same people the same things: the pod
 queues, whoever waits for room, and the metrics.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from random import Random
 
 import numpy as np
@@ -25,17 +25,15 @@ from scheduler.engine.attempt.cycle import (
     nominated_alone,
     post_filter,
 )
-from scheduler.engine.attempt.refusals import Refusals
 from scheduler.engine.binding.bindings import Bindings
 from scheduler.engine.binding.inflight import InFlight
 from scheduler.engine.binding.nominated import NominatedPods
 from scheduler.engine.binding.nominations import Nominations
 from scheduler.engine.binding.preemption import Preemptions
 from scheduler.engine.decision import Decision
-from scheduler.engine.effects import Call
+from scheduler.engine.effects import Call, Outbox
 from scheduler.engine.intake import Intake, room_freed
 from scheduler.engine.observation import Observation
-from scheduler.engine.outbox import Outbox
 from scheduler.engine.queue.pod import QueuedPod
 from scheduler.engine.queue.queues import Queues
 from scheduler.engine.settings import EngineSettings
@@ -48,6 +46,7 @@ from scheduler.framework.runner import Runner
 from scheduler.framework.status import SUCCESS, Code, Status
 from scheduler.objects.pod import Pod
 from scheduler.state.cluster import Cluster
+from scheduler.state.shapes import Shape
 
 
 def decide(attempt: Attempt) -> Decision:
@@ -293,3 +292,57 @@ class Attempts:
                 pod.runner.post_bind(pod.cycle, pod.node)
         except PluginError as error:
             self._observation.fault(error.plugin, error.point, error)
+
+
+class Refusals:
+    """The refusals of this turn by what pods of one kind have in common, until anything else is decided.
+
+    A hundred thousand pods of a kind that fits nowhere are refused one after the other, all in the same
+    words. While nothing happens between two of them, the second need not be tried to know them.
+    Law: attempts end as if nothing had been kept.
+    """
+
+    def __init__(self) -> None:
+        # With a shape, which lives as long as somebody holds it: of pods that wait nobody does.
+        self._known: dict[Hashable, tuple[Decision, Shape]] = {}
+
+    def of(self, attempt: Attempt) -> Decision | None:
+        """Return how an attempt would end, where that is known without making it."""
+        if not self._known:
+            return None
+        likeness = _likeness(attempt)
+        known = None if likeness is None else self._known.get(likeness)
+        return None if known is None else known[0]
+
+    def note(self, attempt: Attempt, decision: Decision) -> None:
+        """Keep a refusal, unless it says something of this pod alone; whatever else was decided ends all."""
+        if not _is_plain(decision):
+            self._known.clear()
+            return
+        likeness = _likeness(attempt)
+        if likeness is not None:
+            self._known[likeness] = decision, attempt.cycle.shape
+
+    def forget(self) -> None:
+        """Forget all: something else happens."""
+        self._known.clear()
+
+
+def _is_plain(decision: Decision) -> bool:
+    """Whether a pod is refused, and nobody is asked to go or to do anything for it."""
+    return (
+        decision.status.is_rejected
+        and not decision.node
+        and not decision.nominated_node
+        and not decision.victims
+        and not decision.calls
+    )
+
+
+def _likeness(attempt: Attempt) -> Hashable | None:
+    """Return what is equal for pods that are refused alike; None where this one is promised a node."""
+    pod = attempt.cycle.pod
+    if pod.status.nominated_node_name:
+        return None
+    found = attempt.runner.likeness(attempt.cycle, attempt.nodes)
+    return None if found is None else (pod.spec.scheduler_name, found)

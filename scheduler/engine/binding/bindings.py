@@ -16,18 +16,17 @@ import msgspec
 from scheduler.base.errors import PluginError
 from scheduler.engine.attempt import failure
 from scheduler.engine.attempt.suspended import GRACE_S
-from scheduler.engine.binding.inflight import Ended, InFlight, is_doubtful
+from scheduler.engine.binding.inflight import Ended, InFlight, is_doubtful, objection, short_of
 from scheduler.engine.binding.permit import PermitWord, WaitingPods
 from scheduler.engine.binding.prebind import PRE_BIND, PreBindPlaces
-from scheduler.engine.binding.room import Room
-from scheduler.engine.effects import OUTDATED, Answer, AskExtender, Bind, Call, Look, Seen
+from scheduler.engine.effects import OUTDATED, Answer, AskExtender, Bind, Call, Look, Outbox, Seen
 from scheduler.engine.extender.extenders import Extender, bound_through, interested
 from scheduler.engine.observation import Observation
-from scheduler.engine.outbox import Outbox
 from scheduler.engine.queue.hints import PREEMPTED
 from scheduler.engine.queue.queues import Queues
 from scheduler.framework.calls import ApiCall, BindPod, CallResult, PodEvent, WaitUntil, WillWait
 from scheduler.framework.status import Code, Status, unschedulable
+from scheduler.state.cluster import Cluster
 
 ANSWER_DEADLINE_S = 60.0
 LOOK_AGAIN_S = 1.0
@@ -48,7 +47,7 @@ class Bindings:
         observation: Observation,
         queues: Queues,
         waiting: WaitingPods,
-        room: Room,
+        cluster: Cluster,
         extenders: Sequence[Extender],
         changes: deque[Any],
     ) -> None:
@@ -56,7 +55,7 @@ class Bindings:
         self._observation = observation
         self._binders = tuple(one for one in extenders if one.binds)
         self._changes = changes
-        self._room = room
+        self._cluster = cluster
         self._pods: dict[str, InFlight] = {}
         self._by_effect: dict[int, InFlight] = {}
         self._until: dict[str, WaitUntil] = {}
@@ -78,7 +77,7 @@ class Bindings:
     def enter(self, pod: InFlight) -> None:
         """Know of an assumed pod that will `begin` in a later turn."""
         self._pods[pod.uid] = pod
-        pod.short = self._room.short(pod)
+        pod.short = short_of(pod, self._cluster)
 
     def begin(self, pod: InFlight, now: float, hold: tuple[str, float] | None = None) -> None:
         """Reserve and ask for permission; the pod is assumed already.
@@ -166,7 +165,9 @@ class Bindings:
     def objection(self, bind: Bind) -> str:
         """Return why a bind must not be sent any more, or an empty text."""
         pod = self._by_effect.get(bind.id)
-        return "nobody waits for this bind any more" if pod is None else self._room.objection(pod)
+        return (
+            "nobody waits for this bind any more" if pod is None else objection(pod, self._cluster)
+        )
 
     def confirmed(self, uid: str, now: float) -> None:
         """Learn from the watch that the pod is bound to the chosen node."""

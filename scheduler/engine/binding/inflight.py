@@ -1,6 +1,8 @@
 """`InFlight`: one pod between decision and binding, and how far it has come; `Ended`: how it ended.
 
-`Bindings` alone changes it; whoever decides a pod makes it. It does nothing by itself.
+`Bindings` alone changes it; whoever decides a pod makes it. It does nothing by itself. Binds wait: for their
+turn, for an API server that is busy, for the answer to the one before. A node may have gone or become smaller
+meanwhile, or others may have taken its room, so it is looked at again before a bind is sent (`objection`).
 """
 
 from collections.abc import Generator
@@ -13,6 +15,7 @@ from scheduler.framework.calls import BindPod, BindStep, CallResult
 from scheduler.framework.cycle import Cycle
 from scheduler.framework.runner import Runner
 from scheduler.framework.status import Status
+from scheduler.state.cluster import Cluster
 
 # How an extender's failure reads when nobody knows what it has done.
 UNKNOWN = frozenset(("Timeout", "Disconnected"))
@@ -63,3 +66,25 @@ def is_doubtful(asked: BindPod, result: CallResult) -> bool:
     if asked.extender is not None:
         return result.reason in UNKNOWN
     return result.code == 0
+
+
+def short_of(pod: InFlight, cluster: Cluster) -> frozenset[str]:
+    """Return of which resources that it asks for an assumed pod's node has promised too much."""
+    placed = cluster.pods.get(pod.uid)
+    row = cluster.table.rows.get(pod.node)
+    if placed is None or row is None:
+        return frozenset()
+    return cluster.table.short(row, placed.requests)
+
+
+def objection(pod: InFlight, cluster: Cluster) -> str:
+    """Return why a pod must not be bound to its node any more, or an empty text.
+
+    What was too much already when the node was chosen is not asked about: then no plugin does.
+    """
+    if pod.node not in cluster.table.rows:
+        return f"node {pod.node} has gone since it was chosen"
+    short = sorted(short_of(pod, cluster) - pod.short)
+    if not short:
+        return ""
+    return f"node {pod.node} has no room any more since it was chosen: {', '.join(short)}"

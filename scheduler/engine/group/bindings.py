@@ -10,8 +10,7 @@ from enum import StrEnum
 
 import msgspec
 
-from scheduler.engine.binding.inflight import InFlight
-from scheduler.engine.binding.room import Room
+from scheduler.engine.binding.inflight import InFlight, objection
 from scheduler.engine.group.counts import GroupAttempt
 from scheduler.engine.group.steps import GroupSteps
 from scheduler.engine.group.writing import Writing
@@ -64,7 +63,7 @@ class GroupBindings:
         self._engine = steps
         self._bindings = steps.bindings
         self._writing = writing
-        self._room = Room(steps.attempts.cluster)
+        self._cluster = steps.attempts.cluster
         self.flights: dict[str, GroupBinding] = {}
         self._key_of: dict[str, str] = {}
 
@@ -138,7 +137,7 @@ class GroupBindings:
                 continue
             place = (member.node, member.cycle.shape.id)
             if place not in lost:
-                lost[place] = bool(self._room.objection(member))
+                lost[place] = bool(objection(member, self._cluster))
             if lost[place]:
                 yield uid
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scheduler.engine.attempt.choose import Ties, choose, sample
+from scheduler.engine.attempt.cycle import Ties, choose, sample
 from tests.unit.framework.stage import Stage
 
 rows = st.lists(st.tuples(st.booleans(), st.integers(0, 3)), min_size=1, max_size=8).filter(

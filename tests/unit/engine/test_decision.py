@@ -8,8 +8,7 @@ from msgspec.structs import replace
 
 from scheduler.base.errors import PluginError
 from scheduler.engine.attempt.attempt import decide
-from scheduler.engine.attempt.choose import Ties
-from scheduler.engine.attempt.cycle import Attempt
+from scheduler.engine.attempt.cycle import Attempt, Ties
 from scheduler.engine.decision import Decision, fit_message
 from scheduler.engine.effects import Bind
 from scheduler.engine.engine import Engine

@@ -3,7 +3,7 @@
 import msgspec
 
 from scheduler.config import load
-from scheduler.engine.attempt.choose import Ties
+from scheduler.engine.attempt.cycle import Ties
 from scheduler.engine.settings import EngineSettings, engine_settings
 from scheduler.framework.registry import Registry
 from scheduler.plugins.intree import IN_TREE

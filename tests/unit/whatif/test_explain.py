@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from scheduler.base.errors import MissingError
-from scheduler.engine.attempt.choose import Ties
+from scheduler.engine.attempt.cycle import Ties
 from scheduler.plugins.intree import IN_TREE
 from scheduler.testing import node
 from scheduler.whatif.explain import explain

@@ -4,7 +4,7 @@ import msgspec
 import pytest
 
 from scheduler.base.errors import InputError
-from scheduler.engine.attempt.choose import Ties
+from scheduler.engine.attempt.cycle import Ties
 from scheduler.framework.args import NoArgs
 from scheduler.framework.plugin import Plugin
 from scheduler.framework.status import unschedulable, wait
