@@ -3,10 +3,9 @@
 Events are facts from outside (a watched object, an answer); effects are requests to the outside
 (bind, write a condition). The engine never performs an effect itself, and an effect that wants an
 answer carries an `id` under which the answer comes back as an event. A decision log is nothing but
-these records in order. `Outbox` gathers effects until the engine's caller takes them.
+these records in order.
 """
 
-from itertools import count
 from typing import Any
 
 import msgspec
@@ -226,30 +225,3 @@ class Record(Effect, frozen=True, tag="Record"):
 
 
 Effects = Bind | Look | SetStatus | Evict | Call | AskExtender | Solve | Record
-
-
-class Outbox:
-    """Effects in the order they were decided; `now` is the time of this turn in seconds."""
-
-    def __init__(self) -> None:
-        self.now = 0.0
-        self._effects: list[Effects] = []
-        self._ids = count(1)
-
-    def begin_turn(self, now: float) -> None:
-        """Take note of the time."""
-        self.now = now
-
-    def new_id(self) -> int:
-        """Return an id under which an effect's answer will come back."""
-        return next(self._ids)
-
-    def put(self, effect: Effects | None) -> None:
-        """Add an effect; None is passed over."""
-        if effect is not None:
-            self._effects.append(effect)
-
-    def drain(self) -> tuple[Effects, ...]:
-        """Return all effects since the last call."""
-        effects, self._effects = tuple(self._effects), []
-        return effects

@@ -37,7 +37,6 @@ from scheduler.engine.effects import (
     Event,
     Leading,
     Listed,
-    Outbox,
     Watched,
 )
 from scheduler.engine.extender.attempts import ExtenderAttempts, ExtenderRun
@@ -47,6 +46,7 @@ from scheduler.engine.group.steps import GroupSteps
 from scheduler.engine.handle import EngineHandle, Shared
 from scheduler.engine.intake import Intake, identity
 from scheduler.engine.observation import Observation
+from scheduler.engine.outbox import Outbox
 from scheduler.engine.queue.gates import Gates
 from scheduler.engine.queue.hints import UnschedulablePods
 from scheduler.engine.queue.order import active_queue, sort_key

@@ -31,9 +31,10 @@ from scheduler.engine.binding.nominated import NominatedPods
 from scheduler.engine.binding.nominations import Nominations
 from scheduler.engine.binding.preemption import Preemptions
 from scheduler.engine.decision import Decision
-from scheduler.engine.effects import Call, Outbox
+from scheduler.engine.effects import Call
 from scheduler.engine.intake import Intake, room_freed
 from scheduler.engine.observation import Observation
+from scheduler.engine.outbox import Outbox
 from scheduler.engine.queue.pod import QueuedPod
 from scheduler.engine.queue.queues import Queues
 from scheduler.engine.settings import EngineSettings

@@ -14,7 +14,8 @@ from typing import Any, TypeAlias
 import msgspec
 
 from scheduler.base.errors import InputError, PluginError
-from scheduler.engine.effects import Answer, AskExtender, Effects, Outbox, Solve
+from scheduler.engine.effects import Answer, AskExtender, Effects, Solve
+from scheduler.engine.outbox import Outbox
 from scheduler.framework.calls import CallResult, CycleCall, ExtenderCall, SolverCall
 
 # An effect has its own time limit; this is how much later an answer is taken for lost.

@@ -19,9 +19,10 @@ from scheduler.engine.attempt.suspended import GRACE_S
 from scheduler.engine.binding.inflight import Ended, InFlight, is_doubtful, objection, short_of
 from scheduler.engine.binding.permit import PermitWord, WaitingPods
 from scheduler.engine.binding.prebind import PRE_BIND, PreBindPlaces
-from scheduler.engine.effects import OUTDATED, Answer, AskExtender, Bind, Call, Look, Outbox, Seen
+from scheduler.engine.effects import OUTDATED, Answer, AskExtender, Bind, Call, Look, Seen
 from scheduler.engine.extender.extenders import Extender, bound_through, interested
 from scheduler.engine.observation import Observation
+from scheduler.engine.outbox import Outbox
 from scheduler.engine.queue.hints import PREEMPTED
 from scheduler.engine.queue.queues import Queues
 from scheduler.framework.calls import ApiCall, BindPod, CallResult, PodEvent, WaitUntil, WillWait

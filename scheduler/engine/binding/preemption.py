@@ -18,9 +18,10 @@ from scheduler.engine.attempt.failure import (
 )
 from scheduler.engine.binding.bindings import Bindings
 from scheduler.engine.binding.nominations import Nominations
-from scheduler.engine.effects import Answer, Evict, Outbox
+from scheduler.engine.effects import Answer, Evict
 from scheduler.engine.intake import Intake, room_freed
 from scheduler.engine.observation import Observation
+from scheduler.engine.outbox import Outbox
 from scheduler.engine.queue.pod import Where
 from scheduler.engine.queue.queues import Queues
 from scheduler.framework.groups import GroupPlanner

@@ -12,10 +12,10 @@ import msgspec
 from scheduler.engine.attempt.attempt import Attempts
 from scheduler.engine.attempt.suspended import SuspendedCycles
 from scheduler.engine.decision import Decision
-from scheduler.engine.effects import Outbox
 from scheduler.engine.extender.cycle import ExtenderCycle
 from scheduler.engine.extender.extenders import Extender, interested
 from scheduler.engine.observation import Observation
+from scheduler.engine.outbox import Outbox
 from scheduler.engine.queue.pod import QueuedPod
 from scheduler.engine.queue.queues import Queues
 

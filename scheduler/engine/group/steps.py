@@ -15,9 +15,10 @@ from scheduler.engine.binding.inflight import InFlight
 from scheduler.engine.binding.nominations import Nominations
 from scheduler.engine.binding.preemption import Preemptions
 from scheduler.engine.decision import Decision
-from scheduler.engine.effects import Evict, Outbox
+from scheduler.engine.effects import Evict
 from scheduler.engine.intake import Intake, room_freed
 from scheduler.engine.observation import Observation
+from scheduler.engine.outbox import Outbox
 from scheduler.engine.queue.pod import QueuedPod
 from scheduler.framework.calls import ApiCall
 from scheduler.framework.groups import title

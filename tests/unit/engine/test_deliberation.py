@@ -14,7 +14,8 @@ from scheduler.engine.attempt.suspended import (
     CycleSteps,
     SuspendedCycles,
 )
-from scheduler.engine.effects import Answer, AskExtender, Outbox, Solve
+from scheduler.engine.effects import Answer, AskExtender, Solve
+from scheduler.engine.outbox import Outbox
 from scheduler.framework.calls import CallResult, CycleCall, ExtenderCall, SolverCall
 from tests.property.making import make_pod
 

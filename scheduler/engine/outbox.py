@@ -1,0 +1,32 @@
+"""Where effects gather until the engine's caller takes them, with the time of the turn they belong to."""
+
+from itertools import count
+
+from scheduler.engine.effects import Effects
+
+
+class Outbox:
+    """Effects in the order they were decided; `now` is the time of this turn in seconds."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+        self._effects: list[Effects] = []
+        self._ids = count(1)
+
+    def begin_turn(self, now: float) -> None:
+        """Take note of the time."""
+        self.now = now
+
+    def new_id(self) -> int:
+        """Return an id under which an effect's answer will come back."""
+        return next(self._ids)
+
+    def put(self, effect: Effects | None) -> None:
+        """Add an effect; None is passed over."""
+        if effect is not None:
+            self._effects.append(effect)
+
+    def drain(self) -> tuple[Effects, ...]:
+        """Return all effects since the last call."""
+        effects, self._effects = tuple(self._effects), []
+        return effects
