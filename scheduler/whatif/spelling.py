@@ -1,18 +1,26 @@
 """Fields of a pod that the Kubernetes API does not have: misspelled, or in the wrong place.
 
 Decoding skips them, so a pod with `nodeSelektor` would be placed as if it asked for nothing. Called by
-`snapshot` for pods that never were in an API server, which would have refused or dropped such a field.
+`snapshot` for pods that never were in an API server, which would have refused or dropped such a field. The
+names are those of the field table that ships with the package, made from an API server's own document.
 """
 
+from collections.abc import Mapping
 from functools import cache
+from importlib import resources
 from typing import Any, Final
+
+import msgspec
 
 from scheduler.base.errors import ObjectError
 from scheduler.base.text import did_you_mean
-from scheduler.objects.podfields import TABLE
 
 _Fields = dict[str, str]
-_POD: Final = "Pod"
+_POD: Final = "core.v1.Pod"
+
+
+class _Table(msgspec.Struct, frozen=True):
+    types: dict[str, _Fields]
 
 
 def check_spelling(pod: Any) -> None:
@@ -44,13 +52,14 @@ def _check(value: Any, of_type: str, path: str) -> None:
 @cache
 def _types() -> dict[str, _Fields]:
     """Read the table once: type → field → the type behind it, "" for a plain value or a map."""
-    types: dict[str, _Fields] = {}
-    fields: _Fields = {}
-    for line in TABLE.splitlines():
-        words = line.split()
-        if not line.startswith(" "):
-            fields = types[words.pop(0).removesuffix(":")] = {}
-        for word in words:
-            name, _, inner = word.partition("=")
-            fields[name] = inner
-    return types
+    file = resources.files("scheduler.objects").joinpath("types.json")
+    raw = msgspec.json.decode(file.read_bytes(), type=_Table).types
+    return {
+        name: {f: _behind(code, raw) for f, code in fields.items()} for name, fields in raw.items()
+    }
+
+
+def _behind(code: str, types: Mapping[str, object]) -> str:
+    """Return the type that a field, or each value of its list, has of its own; else an empty text."""
+    name = code.partition(" ")[0].rstrip("!").removeprefix("[]")
+    return name if name in types else ""

@@ -1,9 +1,9 @@
-"""Makes scheduler/sandbox/kinds/types.json out of a kube-apiserver's own OpenAPI document.
+"""Makes scheduler/objects/types.json out of a kube-apiserver's own OpenAPI document.
 
 Facts only: the field names of the served kinds, their types and how lists merge; no descriptions. Used by the
 case that compares the file with a real API server, and by hand when a new Kubernetes version comes:
 
-    python -m tests.apiserver.fieldtable openapi-v2.json GO_MODULES/k8s.io > scheduler/sandbox/kinds/types.json
+    python -m tests.apiserver.fieldtable openapi-v2.json GO_MODULES/k8s.io > scheduler/objects/types.json
     python -m tests.apiserver.fieldtable --since-1.37 openapi-v2.json GO_MODULES/k8s.io > …/types-1.37.json
 
 The numbers of the fields in protobuf come from the tags in the Go types of k8s.io/api, which `make tools` has fetched.
@@ -184,7 +184,7 @@ def _short(name):
 
 def shipped(name):
     """A table as it lies in the package."""
-    file = Path(__file__).parents[2] / "scheduler" / "sandbox" / "kinds" / name
+    file = Path(__file__).parents[2] / "scheduler" / "objects" / name
     return json.loads(file.read_text(encoding="utf-8"))
 
 

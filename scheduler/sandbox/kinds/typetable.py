@@ -1,4 +1,4 @@
-"""The field table of the built-in kinds: names, types and merge keys, read once from types.json.
+"""The field table of the built-in kinds: names, types and merge keys, read once from objects/types.json.
 
 Decoding (unknown fields, wrong types, canonical quantities), strategic merge patch, apply and the OpenAPI
 documents all read it. It is data about Kubernetes' wire format; nothing here looks at an object.
@@ -150,5 +150,5 @@ class TypeTable:
 @cache
 def type_table() -> TypeTable:
     """The table that ships with the package, and what the next release has besides."""
-    folder = resources.files("scheduler.sandbox.kinds")
+    folder = resources.files("scheduler.objects")
     return TypeTable(*(folder.joinpath(name).read_bytes() for name in _FILES))

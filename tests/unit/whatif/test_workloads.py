@@ -8,8 +8,6 @@ from scheduler.testing import pod as plain_pod
 from scheduler.whatif.documents import items_of_objects
 from scheduler.whatif.snapshot import SnapshotReader
 from scheduler.whatif.workloads import MAX_PODS
-from tests.apiserver.podfields import render
-from tests.house.source import ROOT
 from tests.unit.whatif.asking import place, pod, results, snapshot
 
 LABELS = {"app": "web"}
@@ -181,12 +179,6 @@ def test_all_workloads_together_are_bounded():
         ObjectError, match="Job default/b: workloads ask for more than 5 new objects"
     ):
         reader.snapshot()
-
-
-def test_the_names_of_a_pods_fields_are_those_of_the_api():
-    """The core's own copy of the names says what the field table of the sandbox says."""
-    made = render()
-    assert made == (ROOT / "scheduler/objects/podfields.py").read_text(encoding="utf-8")
 
 
 def gang_job(**more):
