@@ -283,7 +283,7 @@ class Engine:
                 self._attempts.finished(change.pod, change.status, now)
                 if change.pod.is_member:
                     is_bound = change.status.is_success and not change.pod.is_lost
-                    self.groups.landed(change.pod.uid, now, is_bound=is_bound)
+                    self.groups.landed(change.pod, now, is_bound=is_bound)
             elif isinstance(change, CycleEnded):
                 subject = change.subject
                 owner = self.extender_attempts if isinstance(subject, ExtenderRun) else self.groups

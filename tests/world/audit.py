@@ -337,8 +337,10 @@ class Audit:
     def without_budgets(self, pod: Object, known_until: float = inf) -> Iterator[str]:
         """Yield the nodes where a pod fits once lower ones go that are in no budget and no group.
 
-        Nodes on which something has changed since `known_until` are left out.
+        Nodes on which something has changed since `known_until` are left out; nobody goes for who may not evict.
         """
+        if pod["spec"].get("preemptionPolicy") == "Never":
+            return
         priority, wanted = pod["spec"].get("priority", 0), requests_of(pod["spec"])
         pods = list(self._pods())
         promised = {

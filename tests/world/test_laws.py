@@ -185,3 +185,19 @@ async def test_what_is_written_changes_something():
     assert [] == world.history.broken
     assert [] == world.audit.needless
     assert 8 == len(world.unbound())
+
+
+async def test_nobody_is_asked_to_go_for_who_may_not_evict():
+    """A pod that is more important and patient waits for as long as it takes: the world is at rest meanwhile."""
+    world = World(7)
+    world.node("n", cpu="1")
+    world.protect()
+    async with world.running():
+        world.pod("low")
+        await world.until(lambda: not world.unbound())
+        world.pod("patient", spec={"priorityClassName": "patient"})
+        await world.pass_time(5)
+        assert world.is_settled({})
+        assert ["patient"] == world.unbound()
+
+    assert [] == world.history.broken

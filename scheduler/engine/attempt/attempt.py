@@ -238,8 +238,8 @@ class Attempts:
                 self._intake.announce(self.cluster.assume(queued.pod, pod.seen_on), now)
             return
         text = failure.rejected_after_choice(status) if status.is_rejected else status.message
-        # A member whose bind failed keeps its room: others of its group are bound by now, or are about
-        # to be, and if anybody else took the room the group would stay in part.
+        # A member whose bind failed, or was held back, keeps its room: others of its group are bound by now, or
+        # are about to be, and if anybody else took the room the group would stay in part.
         is_kept = pod.is_member and pod.binds and not pod.is_outdated and not status.is_rejected
         kept = pod.node if is_kept else ""
         decision = Decision(status=status, message=text, nominated_node=kept)

@@ -44,6 +44,9 @@ class InFlight(msgspec.Struct, eq=False):
     # What its node had promised too much of when it was chosen, and whether more came since.
     short: frozenset[str] = frozenset()
     is_outdated: bool = False
+    is_held_back: bool = (
+        False  # its bind was not sent, and its room is there: its group must not begin
+    )
     ends_at: float = 0.0
     seen_on: str = ""
     tells_nomination: bool = False

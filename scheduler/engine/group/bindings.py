@@ -34,8 +34,9 @@ class Step(StrEnum):
 class GroupBinding(msgspec.Struct, eq=False):
     """The members of a group between decision and bind; `left` still have to take the step.
 
-    `failed` are those that came back without a node. It is held from the time they are carried out until all of them
-    may go.
+    `failed` are those that came back without a node, `held_back` those of them whose bind was not sent, as the group
+    could not have begun with it; it `has_begun` when one is bound. It is held from the time they are carried out until
+    all of them may go.
     """
 
     key: str
@@ -50,6 +51,8 @@ class GroupBinding(msgspec.Struct, eq=False):
     is_broken: bool = False
     hold_s: float = PERMIT_TIMEOUT_S
     failed: list[str] = msgspec.field(default_factory=list)
+    held_back: list[str] = msgspec.field(default_factory=list)
+    has_begun: bool = False
 
     def turn_to(self, step: Step, uids: Sequence[str], now: float) -> None:
         """Begin another step with these members."""
@@ -97,14 +100,17 @@ class GroupBindings:
         """Return the group of a member, or an empty text."""
         return self._key_of.get(uid, "")
 
-    def landed(self, uid: str, now: float, *, is_bound: bool) -> GroupBinding | None:
+    def landed(self, pod: InFlight, now: float, *, is_bound: bool) -> GroupBinding | None:
         """Note how a member ended; return its group's flight if it was the last one, else None."""
-        flight = self.flights.get(self._key_of.pop(uid, ""))
+        flight = self.flights.get(self._key_of.pop(pod.uid, ""))
         if flight is None:
             return None
-        flight.uids.discard(uid)
+        flight.uids.discard(pod.uid)
+        flight.has_begun = flight.has_begun or is_bound
         if not is_bound:
-            flight.failed.append(uid)
+            flight.failed.append(pod.uid)
+        if pod.is_held_back and not is_bound:
+            flight.held_back.append(pod.uid)
         if not is_bound and not flight.is_broken:
             flight.is_broken = True
             stay = sorted(flight.uids) if flight.is_held else flight.left

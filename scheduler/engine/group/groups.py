@@ -268,12 +268,14 @@ class Groups:
 
     # What becomes of members
 
-    def landed(self, uid: str, now: float, *, is_bound: bool) -> None:
+    def landed(self, pod: InFlight, now: float, *, is_bound: bool) -> None:
         """Note how a member ended after it was decided."""
-        key = self._bindings.key_of(uid)
-        self._members.drop(key, uid)
-        flight = self._bindings.landed(uid, now, is_bound=is_bound)
+        key = self._bindings.key_of(pod.uid)
+        self._members.drop(key, pod.uid)
+        flight = self._bindings.landed(pod, now, is_bound=is_bound)
         if flight is not None:
+            if not flight.has_begun:
+                self._engine.give_up([self._queues.get(uid) for uid in flight.held_back], now)
             self._opened.add(key)  # those who came too late for it may be let in one by one
             # Nothing in the cluster has to change for those who were called back, or came too late for it.
             self._queues.retry(flight.failed, "GroupBindingEnded", now)

@@ -108,6 +108,14 @@ class GroupSteps(msgspec.Struct, frozen=True):
             message = f"{profile}: the group {title(key)} cannot become whole"
             self.outbox.put(Evict(effect, meta.namespace, meta.name, meta.uid, message))
 
+    def give_up(self, members: Sequence[QueuedPod | None], now: float) -> None:
+        """Leave to others the room that these members were promised, as far as they still wait; others hear of it."""
+        for member in members:
+            if member is not None and self.nominations.drop(member.uid):
+                self.attempts.refusals.forget()
+                self.outbox.put(failure.nomination_patch(member, ""))
+                self.intake.announce(room_freed(member.pod), now)
+
     def explain_wait(self, member: QueuedPod, message: str, now: float) -> None:
         """Show on a member that is held back what its group waits for."""
         self.outbox.put(failure.status_patch(member, reasons.WAITING_FOR_GROUP, message, None, now))

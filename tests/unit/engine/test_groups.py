@@ -8,7 +8,17 @@ import msgspec
 import pytest
 
 from scheduler.config import default_config
-from scheduler.engine.effects import Answer, Bind, Effects, Leading, SetStatus, Solve, Watched
+from scheduler.engine.effects import (
+    OUTDATED,
+    Answer,
+    Bind,
+    Effects,
+    Leading,
+    Look,
+    SetStatus,
+    Solve,
+    Watched,
+)
 from scheduler.engine.engine import Engine
 from scheduler.engine.group import bindings as groupflights
 from scheduler.engine.group import refusals
@@ -367,6 +377,31 @@ def test_a_member_whose_bind_is_refused_keeps_its_room():
     floor.solve(the_solve(effects))
     again = {one.name: one.node for one in [*effects, *floor.run()] if isinstance(one, Bind)}
     assert {f"g-{number}": binds[f"g-{number}"].node for number in range(0, 8, 2)} == again
+
+
+@pytest.mark.parametrize("is_begun", [False, True])
+def test_members_that_are_held_back_keep_their_room_for_a_group_that_has_begun(*, is_begun: bool):
+    """A bind is on its way when another is refused: the rest is held back, and is promised its room until it is told."""
+    floor = Floor(nodes=1, size=4)
+    floor.solve(the_solve(floor.run()))
+    binds = [one for one in floor.run() if isinstance(one, Bind)]
+    assert not floor.engine.objection(binds[0])  # it leaves
+    floor.hear(Answer(binds[1].id, 403, "", "no"))
+    for bind in binds[2:]:
+        why = floor.engine.objection(bind)
+        assert "must not begin" in why
+        floor.hear(Answer(bind.id, 503, OUTDATED, why))
+    for look in [one for one in floor.run() if isinstance(one, Look)]:
+        floor.hear(Answer(look.id, 200, body={"uid": f"uid-{look.name}", "nodeName": ""}))
+    floor.single("late", cpu=1)
+    assert set() == bound(floor.run())
+    floor.hear(Answer(binds[0].id, 201 if is_begun else 403))
+
+    promised = floor.engine.nominations
+    taken = bound(floor.run()) & {"late"}
+    held = {bind.uid for bind in binds[2:] if promised.node_of(bind.uid)}
+    assert held == ({bind.uid for bind in binds[2:]} if is_begun else set())
+    assert taken == (set() if is_begun else {"late"})
 
 
 @pytest.mark.parametrize("first_is_bound", [False, True])
