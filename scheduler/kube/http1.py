@@ -39,11 +39,6 @@ class AnswerReader:
         self._chunks: _Chunks | None = None
         self._until_close = False
 
-    @property
-    def has_begun(self) -> bool:
-        """Whether part of an answer has arrived."""
-        return bool(self._pending) or self._code != 0
-
     def feed(self, data: bytes) -> Answer | None:
         """Take bytes; return the answer once it is complete. Raise ProtocolError on nonsense."""
         if self._code == 0:
