@@ -10,7 +10,7 @@ import contextlib
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 import yaml
@@ -101,8 +101,11 @@ SOURCES = {
 class Daemons:
     """As many daemons as the way to the server has gates; with more than one, they elect a leader."""
 
-    def __init__(self, proxy: WriteProxy, cluster: Reachable, count: int) -> None:
+    def __init__(
+        self, proxy: WriteProxy, cluster: Reachable, count: int, profiles: list[Json]
+    ) -> None:
         self.proxy, self.cluster, self.count = proxy, cluster, count
+        self.profiles = profiles
         self.running: dict[int, Running] = {}
         self._exit = contextlib.ExitStack()
         proxy.cut = lambda gate: self.running[gate].program.process.kill()
@@ -112,7 +115,7 @@ class Daemons:
         for gate in range(self.count):
             if not self.is_alive(gate):
                 way = self.proxy.kubeconfig(self.cluster.folder, gate)
-                config = {"clientConnection": {"kubeconfig": str(way)}, "profiles": PROFILES}
+                config = {"clientConnection": {"kubeconfig": str(way)}, "profiles": self.profiles}
                 if self.count > 1:
                     config |= leading(6, 4, 1, way)
                 self.running[gate] = self._exit.enter_context(Trellis().start(self.cluster, config))
@@ -140,6 +143,9 @@ class Daemons:
 
 class Life:
     """One life: a cluster of two nodes, a group, and daemons of which one may be killed."""
+
+    profiles: ClassVar[list[Json]] = PROFILES
+    definitions: ClassVar[tuple[Path, ...]] = CRDS
 
     def __init__(self, api: Api, source: Source, daemons: Daemons) -> None:
         self.api, self.source, self.daemons = api, source, daemons
@@ -281,17 +287,17 @@ def token_of(server: Reachable) -> str:
 
 @asynccontextmanager
 async def prepared(
-    server: Reachable, kind: str, daemons: int, of: type[Life] = Life
+    server: Reachable, kind: str | Source, daemons: int, of: type[Life] = Life
 ) -> AsyncIterator[Lives]:
-    """Open a client and the counted ways; the definitions of others' PodGroups are there."""
+    """Open a client and the counted ways; the definitions that a life needs are there."""
     proxy = WriteProxy(server, daemons)
     async with Api(server, token_of(server)) as api, proxy.running():
-        for file in CRDS:
+        for file in of.definitions:
             for definition in yaml.safe_load_all(file.read_text()):
                 await api.request("POST", DEFINITIONS, definition)
-        source = SOURCES[kind]
-        await until(lambda: is_served(api, source), f"the API server to offer {kind}")
-        running = Daemons(proxy, server, daemons)
+        source = SOURCES[kind] if isinstance(kind, str) else kind
+        await until(lambda: is_served(api, source), f"the API server to offer {source.path}")
+        running = Daemons(proxy, server, daemons, of.profiles)
         try:
             yield Lives(api, source, running, of)
         finally:

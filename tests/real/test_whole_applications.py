@@ -1,0 +1,186 @@
+"""An application that is a gang by its AppGroup, live on both servers: whole, killed, a node lost, whole again.
+
+Web servers, an interface and a database in a cluster of two zones, between which the way is dearer than they allow.
+Nobody is bound while one is missing; then all are, in one zone. The daemon is killed (SIGKILL) in
+the midst of its writes, and again when the application is whole. Then a node is lost, and those who
+replace its pods come into the same zone, while nobody else moves.
+"""
+
+from pathlib import Path
+from typing import Any, ClassVar
+
+import pytest
+
+from tests.apiserver.patience import until
+from tests.apiserver.realcluster import Reachable
+from tests.real.test_group_life import CORE, ROOT, Life, Source, is_bound, prepared
+from tests.real.test_unlike_members import SOME_WRITES, waits_for_a_member
+
+pytestmark = [pytest.mark.real, pytest.mark.timeout(1800), pytest.mark.allow_blocking("files")]
+Json = dict[str, Any]
+GROUP, WORKLOAD = "appgroup.diktyo.x-k8s.io", "appgroup.diktyo.x-k8s.io.workload"
+REGION, ZONE = "topology.kubernetes.io/region", "topology.kubernetes.io/zone"
+TOPOLOGIES = "/apis/networktopology.diktyo.x-k8s.io/v1alpha1/namespaces/default/networktopologies"
+ZONES, NODES = 2, 6
+LARGEST, APART = 10, 40
+PODS = {"web": 3, "interface": 2, "database": 1}
+TIES = {"web": ["interface"], "interface": ["database"], "database": []}
+
+
+def application() -> Json:
+    """Return the AppGroup."""
+
+    def ref(name: str) -> Json:
+        return {"kind": "Deployment", "apiVersion": "apps/v1", "name": name, "selector": name}
+
+    workloads = [
+        {
+            "workload": ref(name),
+            "minMembers": number,
+            "dependencies": [
+                {"workload": ref(other), "maxNetworkCost": LARGEST} for other in TIES[name]
+            ],
+        }
+        for name, number in PODS.items()
+    ]
+    return {
+        "apiVersion": f"{GROUP}/v1alpha1",
+        "kind": "AppGroup",
+        "metadata": {"name": "shop", "namespace": "default"},
+        "spec": {
+            "gang": True,
+            "numMembers": len(PODS),
+            "topologySortingAlgorithm": "KahnSort",
+            "workloads": workloads,
+        },
+    }
+
+
+def topology() -> Json:
+    """Return what ways between the zones cost."""
+    ways = [
+        {
+            "origin": f"z{here}",
+            "costList": [{"destination": f"z{there}", "networkCost": APART}],
+        }
+        for here, there in ((0, 1), (1, 0))
+    ]
+    level = {"topologyKey": ZONE, "originList": ways}
+    return {
+        "apiVersion": "networktopology.diktyo.x-k8s.io/v1alpha1",
+        "kind": "NetworkTopology",
+        "metadata": {"name": "nt-default", "namespace": "default"},
+        "spec": {
+            "weights": [{"name": "UserDefined", "topologyList": [level]}],
+            "configmapName": "none",
+        },
+    }
+
+
+SOURCE = Source(f"/apis/{GROUP}/v1alpha1/namespaces/default/appgroups", application(), {}, {})
+
+
+class Application(Life):
+    """The life of one application."""
+
+    profiles: ClassVar[list[Json]] = [
+        {
+            "schedulerName": "default-scheduler",
+            "plugins": {
+                "multiPoint": {"enabled": [{"name": "NetworkOverhead", "weight": 5}]},
+                "preEnqueue": {"enabled": [{"name": "ClusterTopologyPlacementGroup"}]},
+            },
+        }
+    ]
+    definitions: ClassVar[tuple[Path, ...]] = (
+        ROOT / "crds/appgroups.yaml",
+        ROOT / "crds/networktopologies.yaml",
+    )
+    gone: frozenset[str]
+    before: dict[str, Json]
+
+    async def live(self) -> None:
+        """Begin without the database, become whole, lose a node."""
+        for number in range(NODES):
+            await self._node(number)
+        await until(self._is_described, "the API server to offer what ways cost")
+        await self.api.expect("POST", self.source.path, self.source.group)
+        names = [f"{one}-{at}" for one, number in PODS.items() for at in range(number)]
+        for name in names[:-1]:
+            await self._create(name)
+        await self.until(waits_for_a_member, "the word that a member is missing")
+        assert not any(map(is_bound, (await self.pods()).values()))
+        await self._create(names[-1])
+        await self._whole("the start of the application")
+        await until(self._is_told, "the time at which it was placed, in its status")
+        await self.daemons.follow()
+        await self._lose("web-0")
+        await self._whole("the replacement of those that are lost")
+
+    async def judge(self, cut_at: int) -> None:
+        """Check that all are near each other, and that nobody moved who was not on the lost node."""
+        pods = await self.pods()
+        assert 1 == len(zones(pods)), cut_at
+        assert sum(PODS.values()) == len(pods)
+        for name in self.before.keys() - self.gone:
+            was, now = self.before[name], pods[name]
+            assert was["metadata"]["uid"] == now["metadata"]["uid"], (name, cut_at)
+            assert was["spec"]["nodeName"] == now["spec"]["nodeName"], (name, cut_at)
+            assert "deletionTimestamp" not in now["metadata"], (name, cut_at)
+
+    async def clean(self) -> None:
+        """Leave nothing behind."""
+        await super().clean()
+        await self.api.request("DELETE", f"{TOPOLOGIES}/nt-default")
+        for number in range(NODES):
+            await self.api.request("DELETE", f"/api/v1/nodes/n{number}")
+
+    async def _is_described(self) -> bool:
+        code, _ = await self.api.request("POST", TOPOLOGIES, topology())
+        return code in (201, 409)
+
+    async def _is_told(self) -> bool:
+        self.daemons.start()
+        found = await self.api.expect("GET", f"{self.source.path}/shop")
+        return bool(found.get("status", {}).get("gang", {}).get("scheduleTime"))
+
+    async def _whole(self, what: str) -> None:
+        await self.until(lambda pods: all(map(is_bound, pods.values())), what)
+        pods = await self.pods()
+        assert 1 == len(zones(pods)), pods
+
+    async def _lose(self, name: str) -> None:
+        """Take a node away with all that are on it; their controllers make new ones."""
+        self.before = await self.pods()
+        node = self.before[name]["spec"]["nodeName"]
+        lost = {key for key, pod in self.before.items() if pod["spec"]["nodeName"] == node}
+        self.gone = frozenset(lost)
+        await self.api.expect("DELETE", f"/api/v1/nodes/{node}")
+        for key in lost:
+            await self.api.expect("DELETE", f"{CORE}/pods/{key}", {"gracePeriodSeconds": 0})
+        for key in sorted(lost):
+            await self._create(f"{key}-anew")
+
+    async def _node(self, number: int) -> None:
+        amounts = {"cpu": "4", "memory": "16Gi", "pods": "110"}
+        labels = {REGION: "r0", ZONE: f"z{number % ZONES}"}
+        meta = {"name": f"n{number}", "labels": labels}
+        status = {"capacity": amounts, "allocatable": amounts}
+        body = {"kind": "Node", "metadata": meta, "status": status}
+        await self.api.expect("POST", "/api/v1/nodes", body)
+
+    async def _create(self, name: str) -> None:
+        labels = {GROUP: "shop", WORKLOAD: name.partition("-")[0]}
+        await self._pod(name, {"labels": labels}, {})
+
+
+def zones(pods: dict[str, Json]) -> set[int]:
+    """Return in which zones pods are."""
+    return {int(pod["spec"]["nodeName"][1:]) % ZONES for pod in pods.values()}
+
+
+async def test_an_application_lives_through_restarts_and_the_loss_of_a_node(server: Reachable):
+    """Killed in the midst of words to members, and in the midst of binds."""
+    async with prepared(server, SOURCE, 1, Application) as lives:
+        for cut_at, arrives in SOME_WRITES:
+            await lives.lived(cut_at, arrives=arrives)
