@@ -39,6 +39,10 @@ def near_by(group: Mixed) -> Iterator[Ints]:
     grown = (_grown(group, costs, start, order) for start in starts for order in orders)
     found += [_put_right(group, costs, counts) for counts in grown]
     yield from found
+    # As they come and the other way round, from wherever that leads.
+    listed = range(len(group.kinds))
+    for order in (listed, listed[::-1]):
+        yield _put_right(group, costs, _grown(group, costs, None, order))
     whole = {counts.tobytes(): counts for counts in found if int(counts.sum()) == pods}
     for counts in sorted(whole.values(), key=costs.of)[:MOST_TRIED]:
         yield _tried_anew(group, costs, counts, min(MOST_TRIALS, many))
@@ -57,21 +61,21 @@ class TalkCosts:
             found = [units.setdefault(path[:level], len(units)) for path in paths]
             if step:
                 self._levels.append((step, np.array(found, dtype=np.int64)))
-        self._weights = np.zeros((many, many), dtype=np.int64)
+        self.weights = np.zeros((many, many), dtype=np.int64)
         for each in group.traffic:
-            self._weights[each.first, each.second] += each.weight
+            self.weights[each.first, each.second] += each.weight
         self._areas = np.array(group.costs.areas, dtype=np.int64)
         self._matrix = np.array(group.costs.matrix, dtype=np.int64)
         self._held = np.array(
             [one.held or (0,) * len(paths) for one in group.classes], dtype=np.int64
         ).reshape(many, len(paths))
         self.class_of = [-1] * len(group.kinds)
-        self._of = np.zeros((many, len(group.kinds)), dtype=np.int64)
+        self.of_classes = np.zeros((many, len(group.kinds)), dtype=np.int64)
         for number, one in enumerate(group.classes):
             for kind in one.kinds:
                 self.class_of[kind] = number
-                self._of[number, kind] = 1
-        self._ways = self._between() if len(paths) <= MOST_DENSE else None
+                self.of_classes[number, kind] = 1
+        self.ways = self._between() if len(paths) <= MOST_DENSE else None
 
     def more(self, number: int, counts: Ints) -> Ints:
         """Return by leaf what one pod more of a class costs there beside those of `counts` by kind."""
@@ -79,18 +83,18 @@ class TalkCosts:
         found = np.zeros(leaves, dtype=np.int64)
         if number < 0:
             return found
-        there = self._held + self._of @ counts
-        if self._ways is not None:
-            to, of = self._weights[number] @ there, self._weights[:, number] @ there
-            return np.asarray(self._ways @ to + self._ways.T @ of).astype(np.int64)
-        both = self._weights[number] + self._weights[:, number]
+        there = self._held + self.of_classes @ counts
+        if self.ways is not None:
+            to, of = self.weights[number] @ there, self.weights[:, number] @ there
+            return np.asarray(self.ways @ to + self.ways.T @ of).astype(np.int64)
+        both = self.weights[number] + self.weights[:, number]
         talking = both @ there
         for step, units in self._levels:
             inside = np.bincount(units, weights=talking)
             found += step * (int(talking.sum()) - inside[units].astype(np.int64))
         if len(self._areas):
             size = len(self._matrix)
-            to, of = self._weights[number] @ there, self._weights[:, number] @ there
+            to, of = self.weights[number] @ there, self.weights[:, number] @ there
             sums = [np.bincount(self._areas, weights=one, minlength=size) for one in (to, of)]
             price = self._matrix @ sums[0] + self._matrix.T @ sums[1]
             found += price[self._areas].astype(np.int64)
@@ -115,7 +119,7 @@ class TalkCosts:
 
     def order(self) -> list[int]:
         """Return the kinds so that each talks to those before it, the busiest first."""
-        group, weights = self._group, self._weights + self._weights.T
+        group, weights = self._group, self.weights + self.weights.T
         sizes = np.array([sum(group.kinds[k].count for k in one.kinds) for one in group.classes])
         busy = weights @ sizes
         left, found = set(range(len(group.classes))), list[int]()
@@ -180,13 +184,13 @@ def _by_size(group: Mixed) -> list[int]:
     return sorted(range(len(sizes)), key=lambda kind: (-sizes[kind], kind))
 
 
-def _grown(group: Mixed, costs: TalkCosts, start: int, order: Sequence[int]) -> Ints:
+def _grown(group: Mixed, costs: TalkCosts, start: int | None, order: Sequence[int]) -> Ints:
     """Place one pod after the other where it costs least, of equal leaves on the roomiest."""
     room = _Room(group, np.zeros((len(group.kinds), len(group.paths)), dtype=np.int64))
     is_first = True
     for kind in order:
         for _ in range(group.kinds[kind].count):
-            if is_first and room.takes(kind)[start]:
+            if is_first and start is not None and room.takes(kind)[start]:
                 room.put(kind, start, 1)
             elif not _put_cheap(costs, room, kind):
                 break

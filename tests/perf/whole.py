@@ -60,12 +60,12 @@ class Row(msgspec.Struct):
         return sum(a > b for a, b in zip(self.costs[WHOLE], self.costs[other], strict=True))
 
 
-def measure(shape: str, applications: int) -> Row:
+def measure(shape: str, applications: int, seed: str = "") -> Row:
     """Place applications in clusters of a shape, each by every rule."""
     batch = Batch(Setups(Registry(IN_TREE)), Options(), lambda _name: "")
     row = Row({name: [] for name in RULES}, dict.fromkeys(RULES, 0))
     for number in range(applications):
-        random = Random(f"whole {shape} {number}")
+        random = Random(f"whole {shape} {number}{seed}")
         nodes, topology = quality.cluster(SHAPES[shape], random)
         group, pods = quality.application(random)
         there = [*nodes, topology, *quality.background(nodes, random)]
@@ -94,9 +94,10 @@ def main() -> None:
     """Measure and print."""
     parser = argparse.ArgumentParser(description="Network cost of whole applications.")
     parser.add_argument("--applications", type=int, default=50)
+    parser.add_argument("--seed", default="", help="any text, for other applications")
     given = parser.parse_args()
     for shape in SHAPES:
-        row = measure(shape, given.applications)
+        row = measure(shape, given.applications, given.seed)
         print(
             f"{shape}: {row.proven} of {given.applications} proven, solver {median(row.seconds):.2f} s "
             f"(median), {max(row.seconds):.2f} s at most; gap of the others "

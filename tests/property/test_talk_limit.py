@@ -1,0 +1,138 @@
+"""What talk costs at least, against every placement there is; and what placing pods one by one comes to.
+
+Of small applications the limit is never above the least cost of any placement of all pods, and mostly equal to it.
+Of larger ones no answer is dearer than pods placed one after the other where each costs least.
+"""
+
+from random import Random
+
+import msgspec
+import numpy as np
+import pytest
+
+from scheduler.solver import checkkinds, mixed, mixedcut
+from scheduler.solver.classes import Costs, PodClass, Traffic
+from scheduler.solver.instance import Level, Limits
+from scheduler.solver.kinds import Kind, Mixed
+from scheduler.solver.mixednear import near_by
+from tests.property import unlike
+from tests.property.test_certificates import batches
+
+BATCH = 25
+LIMITS = Limits(stage_s=20.0, total_s=60.0)
+
+
+def cost(group, counts):
+    """Return what a placement costs, by the plain count of the check."""
+    terms = checkkinds.objective(group, [list(map(int, row)) for row in counts])
+    return next((value for _, measure, value in terms if measure == "cost"), 0)
+
+
+def cheapest(group):
+    """Return the least cost of all placements of all pods, by enumeration; None when there is none."""
+    whole = msgspec.structs.replace(group, minimum=group.wanted)
+    return min((cost(group, counts) for counts in unlike.placements(whole)), default=None)
+
+
+@pytest.mark.parametrize("batch", batches(50, 1_000))
+def test_no_placement_costs_less_than_the_limit(batch):
+    """With areas and levels, limits of ways and links, pods that stand, room that is short."""
+    looked_at = met = 0
+    for number in range(BATCH):
+        rng = Random(f"talk {batch}/{number}")
+        group = unlike.application(rng) if number % 2 else unlike.classed(rng)
+        best = cheapest(group) if group.traffic else None
+        if not best:
+            continue
+        limits = [
+            mixedcut.least(group, value, LIMITS, lambda: 60.0)
+            for value in (best, best + 1, 3 * best)
+        ]
+        assert max(limits) <= best, group
+        looked_at += 1
+        met += limits[-1] == best
+    assert looked_at
+    assert met >= looked_at // 4
+
+
+def test_two_leaves_are_filled_so_that_least_is_cut():
+    """Eight pods in a ring of four workloads, of which no leaf takes more than five: two ties of four pairs are cut."""
+    kinds = tuple(Kind(2, (1,), (9, 9, 9)) for _ in range(4))
+    group = Mixed(
+        kinds,
+        ((5,), (5,), (2,)),
+        (Level("node"),),
+        (("a",), ("b",), ("c",)),
+        8,
+        classes=tuple(PodClass(f"w{at}", (at,)) for at in range(4)),
+        traffic=tuple(Traffic(at, (at + 1) % 4, 1) for at in range(4)),
+        costs=Costs((3,)),
+        unwished=(0,),
+    )
+    assert 3 * 8 == cheapest(group) == mixedcut.least(group, 100, LIMITS, lambda: 60.0)
+    assert 0 == mixedcut.least(group, 0, LIMITS, lambda: 60.0)
+    found = mixed.solve(group, LIMITS)
+    assert found.optimal
+    assert ["cost", 24, 24] == [
+        found.stages[0].measure,
+        found.stages[0].value,
+        found.stages[0].bound,
+    ]
+
+
+def application(rng):
+    """Return an application of some twenty pods on sixteen leaves in four zones, as tests.perf.whole has them."""
+    count, leaves = rng.randint(4, 8), range(16)
+    kinds = tuple(
+        Kind(rng.randint(1, 4), (rng.choice([1, 2, 4]),), (99,) * 16) for _ in range(count)
+    )
+    ties = {(rng.randrange(at), at) for at in range(1, count) for _ in range(2)}
+    ways = [[0 if a == b else rng.randint(2, 14) for b in range(4)] for a in range(4)]
+    return Mixed(
+        kinds,
+        tuple((rng.randint(0, 16),) for _ in leaves),
+        (Level("node"),),
+        tuple((f"n{leaf}",) for leaf in leaves),
+        sum(kind.count for kind in kinds),
+        classes=tuple(PodClass(f"w{at}", (at,)) for at in range(count)),
+        traffic=tuple(Traffic(*tie, 1) for tie in sorted(ties)),
+        costs=Costs((1,), tuple(leaf // 4 for leaf in leaves), tuple(map(tuple, ways))),
+        unwished=(0,),
+    )
+
+
+def one_by_one(group, order):
+    """Return a placement of each pod where it costs least beside those before it, of equal leaves on the roomiest."""
+    counts = np.zeros((len(group.kinds), len(group.paths)), dtype=np.int64)
+    free = [amounts[0] for amounts in group.free]
+    for kind in order:
+        for _ in range(group.kinds[kind].count):
+            prices = []
+            for leaf in range(len(free)):
+                if free[leaf] < group.kinds[kind].request[0]:
+                    continue
+                counts[kind, leaf] += 1
+                prices.append((cost(group, counts), -free[leaf], leaf))
+                counts[kind, leaf] -= 1
+            if not prices:
+                return None
+            leaf = min(prices)[2]
+            counts[kind, leaf] += 1
+            free[leaf] -= group.kinds[kind].request[0]
+    return counts
+
+
+@pytest.mark.parametrize("batch", batches(25, 250))
+def test_no_application_is_dearer_than_its_pods_one_by_one(batch):
+    """In the order in which they are listed and the other way round, before any search."""
+    compared = 0
+    for number in range(2):
+        group = application(Random(f"one by one {batch}/{number}"))
+        listed = range(len(group.kinds))
+        alone = [one_by_one(group, order) for order in (listed, listed[::-1])]
+        prices = [cost(group, counts) for counts in alone if counts is not None]
+        whole = [each for each in near_by(group) if int(each.sum()) == group.wanted]
+        if prices:
+            assert min(cost(group, each) for each in whole) <= min(prices), group
+            compared += 1
+    assert compared
