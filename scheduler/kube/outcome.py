@@ -3,6 +3,8 @@
 from scheduler.engine.effects import Answer
 from scheduler.kube.api import Response
 
+_ETCD = ("rpc error: ", "etcdserver: ", "context deadline exceeded")
+
 
 def result_of(response: Response) -> str:
     """Return ok, conflict, gone, rejected or error."""
@@ -30,6 +32,7 @@ def answer(effect: int, response: Response, body: object = None) -> Answer:
     if not response.was_sent:
         return Answer(effect, 503, response.reason, response.message, body)
     is_open = response.code == 408 or (response.code >= 500 and not _is_barred(response))
+    is_open = is_open or _is_cut_short(response)
     code = 0 if is_open else response.code
     return Answer(effect, code, response.reason, response.message, body)
 
@@ -37,3 +40,8 @@ def answer(effect: int, response: Response, body: object = None) -> Answer:
 def _is_barred(response: Response) -> bool:
     """Whether a webhook's failure ended a request: admission comes before anything is written."""
     return response.code == 500 and "webhook" in response.message
+
+
+def _is_cut_short(response: Response) -> bool:
+    """Whether etcd failed in the midst of a binding, which kube-apiserver tells as a conflict."""
+    return response.code == 409 and any(sign in response.message for sign in _ETCD)

@@ -392,5 +392,5 @@ def _is_reached(newest: str, version: str) -> bool:
 
 def _failed(response: Response) -> _End:
     # A server that was restored from a backup is behind what we know: it would never catch up.
-    is_ahead = response.code == 504 and response.message.startswith("Too large resource version")
+    is_ahead = response.code == 504 and "Too large resource version" in response.message
     return _End.EXPIRED if is_ahead or response.code == 410 else _End.ERROR

@@ -8,7 +8,7 @@ client; nothing here is shared with it.
 import asyncio
 import json
 import ssl
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
 from types import TracebackType
 from typing import Any, Self
 
@@ -62,13 +62,21 @@ class Api:
         self, method: str, path: str, body: Any = None, *, content_type: str = JSON
     ) -> tuple[int, Any]:
         """Send one request; return the status and the decoded answer, whatever it is."""
+        code, _, answer = await self.ask(method, path, body, content_type=content_type)
+        return code, answer
+
+    async def ask(
+        self, method: str, path: str, body: Any = None, *, content_type: str = JSON
+    ) -> tuple[int, Mapping[str, str], Any]:
+        """Send one request; return the status, the headers and the decoded answer."""
         data = body if isinstance(body, bytes | None) else msgspec.json.encode(body)
         async with self._session.request(
             method, self._url + path, data=data, headers={"Content-Type": content_type}
         ) as answer:
             found = await answer.read() or b"null"
             # What no handler answers is told in plain text.
-            return answer.status, json.loads(found) if answer.content_type != PLAIN else str(found)
+            is_plain = answer.content_type == PLAIN
+            return answer.status, answer.headers, found.decode() if is_plain else json.loads(found)
 
     async def expect(
         self, method: str, path: str, body: Any = None, *, content_type: str = JSON
@@ -148,6 +156,18 @@ class Api:
                     yield event
         finally:
             abandon(answer)
+
+    async def first_event(self, path: str, within_s: float) -> tuple[int, Json | None]:
+        """Open a watch; return its status and its first event, an error too, None where none comes in time."""
+        answer = await self._session.get(self._url + path)
+        try:
+            async with asyncio.timeout(within_s):
+                line = await answer.content.readline()
+        except TimeoutError:
+            return answer.status, None
+        finally:
+            abandon(answer)
+        return answer.status, json.loads(line)
 
     async def each(self, act: Callable[[Any], Awaitable[None]], items: Iterable[Any]) -> None:
         """Do something for every item, over `connections` connections, in order of the items."""

@@ -106,6 +106,9 @@ class Audit:
     # By process, when the last renewal was sent of which it was told that it is carried out.
     _renewed: dict[int, float] = field(default_factory=dict)
     _leaders: set[int] = field(default_factory=set)
+    # Who has held the lease by the server's word, and when who led after another asked for it.
+    _holders: set[int] = field(default_factory=set)
+    _succeeded: dict[int, float] = field(default_factory=dict)
 
     def take(self, kind: str, verb: str, obj: Object, now: float) -> None:
         """Take in one change of the store."""
@@ -177,6 +180,8 @@ class Audit:
         if path.startswith(LEASES) and body:
             if msgspec.json.decode(body).get("spec", {}).get("holderIdentity"):
                 self._renewed[process] = sent_at
+                if process not in self._leaders and self._holders - {process}:
+                    self._succeeded[process] = sent_at
                 self._leaders.add(process)
             else:
                 self._renewed.pop(process, None)
@@ -195,7 +200,7 @@ class Audit:
         found = self._pod(path)
         pod = found if method == "DELETE" else None
         version = self.store.version
-        self.history.known_until = sent.known_until
+        self.history.known_until = self._pods_known_until(sent)
         changed = max(self._changed.values(), default=-inf)
         response = serve()
         if found is not None and path.endswith("/binding") and response.code == 409:
@@ -205,6 +210,8 @@ class Audit:
         if path.startswith(LEASES):
             holder = msgspec.json.decode(body).get("spec", {}).get("holderIdentity")
             self.holder = process if holder else None
+            if holder:
+                self._holders.add(process)
             return response
         if EVENTS not in path:
             self._check_lease(process, method, path)
@@ -219,6 +226,13 @@ class Audit:
         if self.store.version == version:
             self.needless.append(f"{process} {method} {path} {body.decode()}")
         return response
+
+    def _pods_known_until(self, sent: Sent) -> float:
+        """Return up to when the sender can be held to what has happened to nodes and pods.
+
+        Who leads after another catches up with them first, however late its watches are.
+        """
+        return max(sent.known_until, self._succeeded.get(sent.process, -inf) - UNDER_WAY_S)
 
     def _check_lease(self, process: int, method: str, path: str) -> None:
         self.checked["leases"] += 1
@@ -266,7 +280,7 @@ class Audit:
     def _check_again(self, sent: Sent, path: str, pod: Object) -> None:
         """Nobody is to be bound of whom the sender knew for long that he is."""
         uid = pod["metadata"]["uid"]
-        known_until = sent.known_until
+        known_until = self._pods_known_until(sent)
         if self.history.bound_at.get(uid, inf) < known_until and uid in self.history.held:
             self._broken(Law.ONCE, f"{path} is sent again by {sent.process}, who knows better")
 

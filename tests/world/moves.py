@@ -13,6 +13,7 @@ from tests.world.audit import PROTECTED
 from tests.world.grouproom import POD_GROUP
 from tests.world.mishaps import PODS_PATH
 from tests.world.plots import Plots
+from tests.world.races import TOO_MANY
 from tests.world.search import Step
 from tests.world.setting import drawn
 from tests.world.stages import Stages
@@ -23,12 +24,12 @@ from tests.world.world import World
 pytestmark = pytest.mark.looptime
 
 REFUSALS = (
-    Accident(Response(404, reason="NotFound", message="404 page not found")),
+    Accident(Response(404, message="404 page not found\n")),
     Accident(Response(403, reason="Forbidden", message="no")),
-    Accident(Response(500, reason="InternalError", message="oops")),
-    Accident(Response(429, reason="TooManyRequests", retry_after_s=3.0)),
-    Accident(Response(503, reason="ServiceUnavailable", message="down")),
-    Accident(Response(429, reason="TooManyRequests", retry_after_s=600.0)),
+    Accident(Response(500, message="oops")),
+    Accident(Response(429, message=TOO_MANY, retry_after_s=3.0)),
+    Accident(Response(503, message="service unavailable\n")),
+    Accident(Response(429, message=TOO_MANY, retry_after_s=600.0)),
     Accident(
         Response(504, reason="Timeout", message="carried out, and told too late"), is_applied=True
     ),
@@ -101,13 +102,13 @@ class Play(Plots):
             (self.namesakes, 2), (self.namesake_of_a_victim, 1), (self.lose_lease, 1),
             (self.urgent_gang, 2), (self.piecemeal, 1), (self.rival, 1), (self.just_then, 2),
             (self.blind, 2), (self.complete, 1), (self.calm, 1), (self.usurp, 2), (self.ghost, 2),
-            (self.shrink, 1), (self.half_bound, 2), (self.succeed, 1), (self.retire, 2),
+            (self.shrink, 1), (self.half_bound, 2), (self.succeed, 3), (self.retire, 2),
             (self.lose_list, 1), (self.stand_still, 2), (self.mute, 1), (self.look_alike, 1),
             (self.late_receipts, 1), (self.missed, 1), (self.bully, 1), (self.just_in_time, 2),
             (self.upgrade, 1), (self.rotate, 1), (self.haunt, 2), (self.inherit, 1),
             (self.locked_out, 1), (self.regain_kind, 1), (self.hindsight, 1), (self.throng, 1),
             (self.latecomer, 1), (self.turned_away, 1), (self.blip, 1),
-            (self.raise_bar, 1), (self.bereave, 1), (self.told_to_wait, 1),
+            (self.raise_bar, 1), (self.bereave, 1), (self.told_to_wait, 1), (self.open_up, 1),
         )  # fmt: skip
 
     def some_step(self) -> Step:

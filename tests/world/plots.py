@@ -9,10 +9,11 @@ import pytest
 
 from scheduler.kube.api import Response
 from tests.unit.kube.memoryapi import LOST, Accident
+from tests.world.audit import LOOK_AGAIN_S
 from tests.world.grouproom import POD_GROUP, at_most, members
 from tests.world.laws import Breach, Law
 from tests.world.mishaps import CRDS, PODS_PATH
-from tests.world.races import BUSY, FORBIDDEN, URGENT
+from tests.world.races import BUSY, FORBIDDEN, TOO_MANY, URGENT
 from tests.world.stages import BINDINGS, DOWN, GONE, PROMPT_S, Stages
 from tests.world.world import POD_GROUPS
 
@@ -20,11 +21,17 @@ from tests.world.world import POD_GROUPS
 pytestmark = pytest.mark.looptime
 
 TIMED_OUT = Response(504, reason="Timeout", message="it may still be carried out")
-IN_TEN_MINUTES = Accident(Response(429, reason="TooManyRequests", retry_after_s=600.0))
+IN_TEN_MINUTES = Accident(Response(429, message=TOO_MANY, retry_after_s=600.0))
 # Who may not make others go, and comes before them all the same.
 PATIENT = {"priorityClassName": "patient"}
 # A list that failed is tried again soon.
 BLIP_S = 15.0
+# Processes that begin lead within so long, and what they have to do then is done.
+BEGUN_S = 45
+# More pods than a world has.
+MANY = 10_000
+# Who makes a group go has made all of it go within so long.
+TORN_S = 3
 OTHER_KIND = "others.scheduling.x-k8s.io"
 SCHEMA = {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}}
 
@@ -65,17 +72,23 @@ class Plots(Stages):
 
     async def locked_out(self) -> None:
         """Processes begin while the server lets nobody in; an urgent pod needs room that a group has."""
+        for pod in self._bound(MANY):
+            if self._is_there(pod["metadata"]["name"]):
+                self._end(pod)
         async with self.crowded(8000):
+            await self._undisturbed()
             group = self._gang("1")
-            await self.world.pass_time(5)
-            self.world.refusals["GET /api"] = (FORBIDDEN,)
+            # Who begins could not be held to know of a younger one.
+            await self.world.pass_time(LOOK_AGAIN_S + 10)
+            # Each gives the lease back, so that the next one leads as soon as it is let in.
             for replica in list(self.world.replicas):
-                await replica.kill()
+                await replica.leave()
+            self.world.refusals["GET /api"] = (FORBIDDEN,)
             await self.world.revive()
             await self.world.pass_time(self.dice.choice((0.3, 1.0, 3.0)))
             self.world.refusals.clear()
             self.world.pod(self._named("u"), "1", spec=URGENT)
-            await self.world.pass_time(self.world.longest_lease_s + 15)
+            await self._never_torn(group, BEGUN_S)
             self._whole(group)
 
     async def regain_kind(self) -> None:
@@ -151,6 +164,24 @@ class Plots(Stages):
             self.world.refusals.clear()
             await self._prompt(group)
 
+    async def open_up(self) -> None:
+        """Pods come that are not to be placed yet; then they may be, one gate after the other, and nothing else happens."""
+        async with self.crowded(4000):
+            await self._undisturbed()
+            names = [self._named("o") for _ in range(3)]
+            gates = [{"name": "example.com/quota"}, {"name": "example.com/licence"}]
+            for name in names:
+                self.world.pod(name, "1", spec={"schedulingGates": gates})
+            await self.world.pass_time(self.dice.choice((0.5, 5.0)))
+            for left in (gates[1:], None):
+                for name in names:
+                    if self._is_there(name):
+                        patch = {"spec": {"schedulingGates": left}}
+                        self.world.outside.change(f"{PODS_PATH}/{name}", patch)
+                await self.world.pass_time(1)
+            for name in names:
+                await self._bound_in_time(name, self.world.clock.now(), BLIP_S)
+
     async def raise_bar(self) -> None:
         """A group is to be of ten when eight of it are about to be bound; the two others come later."""
         async with self.crowded(10_000):
@@ -224,6 +255,15 @@ class Plots(Stages):
             name = self._named("j")
             self.world.pod(name, "1")
             await self._bound_in_time(name, self.world.clock.now(), BLIP_S)
+
+    async def _never_torn(self, group: str, seconds: int) -> None:
+        """Have it noted when a part of a group stands for some seconds without the rest, though somebody leads."""
+        torn_s = 0
+        for _ in range(seconds):
+            await self.world.pass_time(1)
+            torn_s = torn_s + 1 if self.world.partial({group: 8}) else 0
+            if torn_s == TORN_S:
+                self._whole(group)
 
     async def _undisturbed(self) -> None:
         """Let nobody else wait for the room, or have it promised."""

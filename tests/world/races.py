@@ -18,9 +18,11 @@ from tests.world.replica import Replica
 pytestmark = pytest.mark.looptime
 
 URGENT = {"priorityClassName": "urgent"}
-NO_QUORUM = Accident(Response(500, reason="InternalError", message="no quorum"))
+# What a real server says: see answers.json.
+TOO_MANY = "Too many requests, please try again later.\n"
+NO_QUORUM = Accident(Response(500, message="no quorum"))
 FORBIDDEN = Accident(Response(403, reason="Forbidden", message="no"))
-BUSY = Accident(Response(429, reason="TooManyRequests", retry_after_s=3.0))
+BUSY = Accident(Response(429, message=TOO_MANY, retry_after_s=3.0))
 DELETIONS = "DELETE /api/v1/namespaces/default/pods/"
 
 

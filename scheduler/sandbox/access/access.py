@@ -22,6 +22,7 @@ from scheduler.sandbox.kinds.kinds import (
     SELFSUBJECTACCESSREVIEWS,
     SELFSUBJECTREVIEWS,
     SELFSUBJECTRULESREVIEWS,
+    SERVICEACCOUNTS,
     SUBJECTACCESSREVIEWS,
     TOKENREVIEWS,
     Resource,
@@ -29,6 +30,7 @@ from scheduler.sandbox.kinds.kinds import (
 from scheduler.sandbox.store.store import Store
 
 ANONYMOUS: Final = "system:anonymous"
+_ACCOUNT: Final = "system:serviceaccount:"
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +57,7 @@ class Access:
     """The tokens and rights of one cluster; the store's clock decides when a token has expired."""
 
     def __init__(self, store: Store) -> None:
+        self._store = store
         self._clock = store.clock
         self._rbac = Rbac(store)
         self._users: dict[str, User] = {}
@@ -69,7 +72,7 @@ class Access:
 
     def issue(self, namespace: str, account: str, uid: str, lifetime_s: int) -> tuple[str, float]:
         """A new token for a ServiceAccount, and when it ends."""
-        name = f"system:serviceaccount:{namespace}:{account}"
+        name = f"{_ACCOUNT}{namespace}:{account}"
         groups = ("system:serviceaccounts", f"system:serviceaccounts:{namespace}")
         token, end_s = new_token(), self._clock.now() + lifetime_s
         self.add(token, User(name, groups, uid), end_s)
@@ -101,10 +104,20 @@ class Access:
         return user
 
     def find_token(self, token: str) -> User | None:
-        """The user whom a token speaks for, None when it is unknown or has expired."""
-        if token in self._users and self._ends[token] <= self._clock.now():
+        """The user whom a token speaks for, None when it is unknown or has expired, or its account has gone."""
+        user = self._users.get(token)
+        if user is not None and (self._ends[token] <= self._clock.now() or self._has_gone(user)):
             del self._users[token], self._ends[token]
-        return self._users.get(token)
+            return None
+        return user
+
+    def _has_gone(self, user: User) -> bool:
+        """Whether a ServiceAccount has been deleted, or replaced by another of its name."""
+        if not user.uid or not user.name.startswith(_ACCOUNT):
+            return False
+        namespace, _, name = user.name.removeprefix(_ACCOUNT).partition(":")
+        found = self._store.find(SERVICEACCOUNTS, namespace, name)
+        return found is None or found.obj["metadata"]["uid"] != user.uid
 
     def check(self, user: User | None, call: Call) -> User:
         """Let a request through and return whose it is; 403 when the user may not do that."""

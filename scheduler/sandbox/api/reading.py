@@ -29,6 +29,8 @@ from scheduler.sandbox.store.collection import Stored
 from scheduler.sandbox.store.store import Store
 
 _encode = msgspec.json.Encoder().encode
+# A token of a list that was forgotten goes on in whatever is there.
+_ANY_VERSION = -1
 _PARTIAL = '{"kind":"PartialObjectMetadata","apiVersion":"meta.k8s.io/v1",'
 
 
@@ -98,8 +100,9 @@ def page_of(store: Store, call: Call) -> Page:
     if token:
         if call.option("resourceVersion") not in ("", "0"):
             raise bad_request("specifying resource version is not allowed when using continue")
-        version, start = _read_token(token)
-    items = _at(store, call, version)
+        told, start = _read_token(token)
+        version = None if told == _ANY_VERSION else told
+    items = _at(store, call, version, start)
     shown = store.version if version is None else version
     if start:
         items = [stored for stored in items if stored.key >= start]
@@ -149,24 +152,37 @@ def too_large(version: int, current: int) -> StatusError:
         ],
         "retryAfterSeconds": 1,
     }
-    message = f"Too large resource version: {version}, current: {current}"
+    message = f"Timeout: Too large resource version: {version}, current: {current}"
     return failure(504, "Timeout", message, details)
 
 
-def _at(store: Store, call: Call, version: int | None) -> Sequence[Stored]:
+def _at(store: Store, call: Call, version: int | None, start: str) -> Sequence[Stored]:
     if version is None:
         return store.list(call.resource, call.namespace)
     try:
         return store.list_at(call.resource, call.namespace, version)
     except StatusError as fault:
         if fault.code == 410 and call.option("continue"):
-            raise failure(
-                410,
-                "Expired",
-                "The provided continue parameter is too old to display a consistent list result. You can start a "
-                "new list without the continue parameter.",
-            ) from None
+            raise _forgotten(start) from None
+        if fault.code == 410:
+            text = "The resourceVersion for the provided list is too old."
+            raise failure(410, "Expired", text) from None
         raise
+
+
+def _forgotten(start: str) -> StatusError:
+    """410 for a page of a list that is kept no more, with a token that goes on in the list of now."""
+    gone = failure(
+        410,
+        "Expired",
+        "The provided continue parameter is too old to display a consistent list result. You can start a new "
+        "list without the continue parameter, or use the continue token in this response to retrieve the "
+        "remainder of the results. Continuing with the provided token results in an inconsistent list - objects "
+        "that were created, modified, or deleted between the time the first chunk was returned and now may show "
+        "up in the list.",
+    )
+    gone.status["metadata"] = {"continue": _write_token(_ANY_VERSION, start)}
+    return gone
 
 
 def _cut(items: Sequence[Stored], version: int, limit: int, accepts: Matcher | None) -> Page:

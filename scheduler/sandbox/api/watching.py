@@ -12,7 +12,7 @@ import msgspec
 
 from scheduler.sandbox.api import tables
 from scheduler.sandbox.api.conversion import tail_of
-from scheduler.sandbox.api.reading import metadata_of, parse_version, too_large
+from scheduler.sandbox.api.reading import metadata_of, parse_version
 from scheduler.sandbox.api.request import Call
 from scheduler.sandbox.api.selectors import Matcher, matcher
 from scheduler.sandbox.api.status import Object, StatusError, bad_options, forbidden_field
@@ -46,6 +46,7 @@ class Stream:
         self._ends_initial = False
         self._failed: StatusError | None = None
         self._watch: Watch | None = None
+        self._ahead = 0
         self._initial = self._begin(call, wake)
 
     def _begin(self, call: Call, wake: Callable[[], None]) -> list[Stored] | None:
@@ -55,7 +56,8 @@ class Stream:
         check_options(call)
         since = parse_version(text) if text not in ("", "0") else None
         if since is not None and since > self._store.version:
-            raise too_large(since, self._store.version)
+            # kube-apiserver: it stays silent, until what is written is newer than what was asked for.
+            self._ahead, since = since, self._store.version
         replay = send_initial == "true" or (not send_initial and since is None)
         try:
             start = None if replay or since is None else since
@@ -90,8 +92,10 @@ class Stream:
 
     @property
     def ended(self) -> bool:
-        """Whether the stream is over after what was sent last."""
-        return self._failed is not None
+        """Whether the stream is over after what was sent last: it has failed, or its kind is served no more."""
+        row, kinds = self._resource, self._store.kinds
+        is_served = not row.custom or kinds.find(row.group, row.version, row.plural) is not None
+        return self._failed is not None or not is_served
 
     @property
     def wants_bookmarks(self) -> bool:
@@ -127,6 +131,8 @@ class Stream:
         except StatusError as fault:
             self._failed = fault
             return [self.error(fault)]
+        if self._ahead:
+            changes = [change for change in changes if change.version > self._ahead]
         if self._accepts is None:
             return [self._line(change.type, change.stored) for change in changes]
         return [line for change in changes if (line := self._filtered(change, self._accepts))]

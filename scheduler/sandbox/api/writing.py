@@ -32,7 +32,7 @@ from scheduler.sandbox.api.status import (
     success,
 )
 from scheduler.sandbox.api.strategic import strategic_merge
-from scheduler.sandbox.kinds.kinds import CONFIGMAPS, EVENTS_V1, NAMESPACES, Resource
+from scheduler.sandbox.kinds.kinds import CONFIGMAPS, EVENTS_V1, LEASES, NAMESPACES, Resource
 from scheduler.sandbox.kinds.objectchecks import check_event
 from scheduler.sandbox.kinds.typetable import type_table
 from scheduler.sandbox.store.metadata import check_unrenamed
@@ -76,7 +76,16 @@ def update(store: Store, call: Call) -> Answer:
     if call.resource.custom and not obj["metadata"].get("resourceVersion"):
         raise _version_missing(call)
     _note_writer(store, call, obj)
+    if _makes(store, call, obj):
+        return _created(store, call, obj, warnings, owned=True)
     return _updated(store, call, obj, warnings, owned=True)
+
+
+def _makes(store: Store, call: Call, obj: Object) -> bool:
+    """Whether a PUT creates: of a lease that is not there, by who names no version of it."""
+    if call.resource.storage != LEASES.storage or obj["metadata"].get("resourceVersion"):
+        return False
+    return store.find(call.resource, call.namespace, call.name) is None
 
 
 def _created(

@@ -55,6 +55,8 @@ class Definitions:
                 self._drop(change.previous.obj)
             if change.type != DELETED:
                 self._add(change.stored.obj)
+            else:
+                self._store.wake(change.stored.obj["metadata"]["name"])
 
     def _drop(self, definition: Object) -> None:
         for version in definition["spec"]["versions"]:

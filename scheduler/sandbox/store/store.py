@@ -229,6 +229,12 @@ class Store:
         if resource.storage != NAMESPACES.storage:
             meta["deletionGracePeriodSeconds"] = grace_s
 
+    def wake(self, storage: str) -> None:
+        """Have whoever watches a storage look, though nothing has been written to it."""
+        if (collection := self._collections.get(storage)) is not None:
+            for watch in list(collection.watches):
+                watch.notify()
+
     def forget_history(self) -> None:
         """Make every version up to now too old to watch from."""
         self.version += 1

@@ -1,0 +1,140 @@
+"""What the real API server answers when what is behind it fails.
+
+The answers are recorded in tests/world/answers.json (`TRELLIS_RECORD=1`); tests/world/test_answers.py holds the faults of
+simulated worlds to them. etcd is stopped as by SIGSTOP and killed; the server takes one write of users at a time, so
+that a second one meets with "too many".
+"""
+
+import asyncio
+import json
+import os
+import signal
+from contextlib import ExitStack
+from functools import partial
+from typing import Any
+
+import aiohttp
+import pytest
+
+from tests.apiserver.manifests import binding, node, pod
+from tests.apiserver.patience import asked, pause
+from tests.apiserver.processes import running
+from tests.apiserver.realcluster import READY_S, SCHEDULER_TOKEN, RealCluster, start_cluster
+from tests.real.api import Api
+from tests.world import answers
+from tests.world.test_answers import RECORDED, read
+
+PODS = "/api/v1/namespaces/default/pods"
+API_SERVICES = "/apis/apiregistration.k8s.io/v1/apiservices"
+AWAY = {
+    "metadata": {"name": "v1.away.example.com"},
+    "spec": {
+        "group": "away.example.com",
+        "version": "v1",
+        "service": {"name": "nobody", "namespace": "default"},
+        "groupPriorityMinimum": 1000,
+        "versionPriority": 10,
+        "insecureSkipTLSVerify": True,
+    },
+}
+# One write at a time of whoever is not of system:masters, and none that waits for its turn.
+FLAGS = ("--enable-priority-and-fairness=false", "--max-mutating-requests-inflight=1")
+
+
+@pytest.mark.real
+async def test_the_answers_are_the_recorded_ones():
+    """Code, reason, message, and whether it says when to come again."""
+    with ExitStack() as stack:
+        cluster = stack.enter_context(start_cluster(FLAGS, name="answers"))
+        found = {"history": await _history(cluster, stack), "trouble": await _trouble(cluster)}
+    if os.environ.get("TRELLIS_RECORD"):
+        RECORDED.write_text(json.dumps(found, indent=1, sort_keys=True) + "\n")
+
+    assert found == {part: read(part) for part in found}
+
+
+async def _history(cluster: RealCluster, stack: ExitStack) -> dict[str, Any]:
+    """Compact etcd and start the server anew, so that it has nothing of before in memory."""
+    async with Api(cluster) as api:
+        asked = await answers.before(api.request)
+    words = [str(word) for word in cluster.etcd.process.args]  # type: ignore[union-attr]
+    (url,) = (w.partition("=")[2] for w in words if w.startswith("--listen-client-urls="))
+    async with aiohttp.ClientSession() as session:
+        async with session.post(f"{url}/v3/kv/range", json={"key": "AA=="}) as told:
+            revision = json.loads(await told.read())["header"]["revision"]
+        order = {"revision": revision, "physical": True}
+        async with session.post(f"{url}/v3/kv/compaction", json=order) as told:
+            assert 200 == told.status
+    server = cluster.apiserver
+    server.process.kill()
+    server.process.wait()
+    words = [str(word) for word in server.process.args]  # type: ignore[union-attr]
+    again = stack.enter_context(running("kube-apiserver", words, server.log))
+    again.wait_ready(lambda: _serves(cluster), READY_S)
+    async with Api(cluster) as api:
+        return await answers.after(asked, api.request, partial(_watch, api))
+
+
+def _serves(cluster: RealCluster) -> bool:
+    """Whether the server answers, and has all that it begins with."""
+    try:
+        return cluster.request("GET", "/readyz")[0] == 200
+    except OSError:
+        return False
+
+
+async def _watch(api: Api, path: str) -> tuple[int, Any]:
+    return await api.first_event(path, 8)
+
+
+async def _trouble(cluster: RealCluster) -> dict[str, Any]:
+    """Bind pods while etcd stands still, and when it has gone."""
+    etcd = cluster.etcd.process
+    async with Api(cluster) as admin, Api(cluster, SCHEDULER_TOKEN) as ours:
+        await admin.expect("POST", "/api/v1/nodes", node("n"))
+        for name in ("late", "second", "lost"):
+            await admin.expect("POST", PODS, pod(name))
+        await admin.expect("POST", API_SERVICES, AWAY)
+        away = await asked(
+            lambda: _told(admin, "GET", "/apis/away.example.com/v1/things"),
+            lambda told: told["code"] != 404,
+            "the other API",
+        )
+        etcd.send_signal(signal.SIGSTOP)
+        try:
+            # Whichever comes first waits for etcd until its time is over; the other is one too many.
+            both = await asyncio.gather(_bind(ours, "late"), _bind(ours, "second"))
+        finally:
+            etcd.send_signal(signal.SIGCONT)
+        refused, late = sorted(both, key=lambda told: told["code"])
+        etcd.send_signal(signal.SIGSTOP)
+        third = asyncio.create_task(_bind(ours, "lost"))
+        await pause(1.0)  # it has reached etcd, or waits to: either way its end is etcd's
+        etcd.kill()
+        etcd.wait()
+        lost = await third
+    return {
+        "etcd stands still for longer than a bind may take": late,
+        "one more write than the server takes at a time": refused,
+        "etcd goes while a bind waits for it": lost,
+        "the server of an API is away": away,
+    }
+
+
+async def _bind(api: Api, name: str) -> dict[str, Any]:
+    """Bind a pod within three seconds; return what the server answered."""
+    return await _told(api, "POST", f"{PODS}/{name}/binding?timeout=3s", binding(name, "n"))
+
+
+async def _told(api: Api, method: str, path: str, obj: Any = None) -> dict[str, Any]:
+    code, headers, body = await api.ask(method, path, obj)
+    # A server that is out of time, or has too much to do, says so before it knows of any kind of answer.
+    text = body if isinstance(body, str) else json.dumps(body)
+    told = json.loads(text) if text.startswith("{") else {}
+    return {
+        "code": code,
+        "reason": told.get("reason", ""),
+        # How a connection broke differs from time to time.
+        "message": told.get("message", text).partition(" desc = ")[0],
+        "says when to come again": "Retry-After" in headers,
+    }

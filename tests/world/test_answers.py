@@ -1,0 +1,96 @@
+"""What befalls requests in simulated worlds is what a real API server answers.
+
+tests/real/test_answers.py recorded how one answers when etcd stands still, has gone, or too much is asked of it, and
+when its history is forgotten; what it answers to requests that are wrong by themselves is recorded in tests/apiserver.
+"""
+
+import asyncio
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from scheduler.kube.api import JSON, Response, failure
+from scheduler.kube.outcome import answer
+from tests.unit.kube.memoryapi import Accident, MemoryApi
+from tests.world import answers, moves, plots, races, stages
+
+RECORDED = Path(__file__).with_name("answers.json")
+CASES = Path(__file__).parents[1] / "apiserver" / "recorded"
+
+
+def read(part: str) -> dict[str, dict[str, Any]]:
+    """Return what was recorded, by what went wrong: in `trouble`, or about `history`."""
+    found: dict[str, dict[str, Any]] = json.loads(RECORDED.read_text())[part]
+    return found
+
+
+def _real() -> set[tuple[int, str]]:
+    """Return code and reason of every failure that a real server was seen to answer."""
+    found = {(told["code"], told["reason"]) for told in read("trouble").values()}
+    for file in CASES.glob("*.json"):
+        for case in json.loads(file.read_text()).values():
+            for entry in case:
+                body = entry.get("body")
+                if entry.get("code", 200) >= 400:
+                    reason = body.get("reason", "") if isinstance(body, dict) else ""
+                    found.add((entry["code"], reason))
+    return found
+
+
+def _made_up() -> Iterator[Response]:
+    """Yield what moves let requests meet with instead of the server's answer."""
+    for part in (moves, plots, races, stages):
+        for value in vars(part).values():
+            for one in value if isinstance(value, tuple) else (value,):
+                response = one.response if isinstance(one, Accident) else one
+                if isinstance(response, Response) and response.code:
+                    yield response
+
+
+def test_what_moves_make_up_is_what_a_real_server_answers():
+    """Code and reason go together, and no other goes with them."""
+    real = _real()
+    made_up = {(response.code, response.reason) for response in _made_up()}
+
+    assert {401, 403, 404, 429, 500, 503, 504} <= {code for code, _ in made_up}
+    assert set() == made_up - real
+
+
+@pytest.mark.parametrize("what", read("trouble"))
+def test_what_went_wrong_is_understood(what: str):
+    """Where etcd does not answer nobody knows what became of a write; what is too much was not carried out."""
+    told = read("trouble")[what]
+    status = {key: told[key] for key in ("code", "reason", "message")}
+    found = answer(1, failure(told["code"], json.dumps(status).encode()))
+
+    assert (found.code == 0) == (what != "one more write than the server takes at a time")
+
+
+@pytest.mark.looptime
+async def test_what_is_asked_of_forgotten_history_is_answered_as_by_a_real_server():
+    """The world's server forgets as one does that was started anew on an etcd that was compacted."""
+    api = MemoryApi()
+
+    async def ask(method: str, path: str, body: Any) -> tuple[int, Any]:
+        sent = json.dumps(body).encode() if body is not None else b""
+        response = api.carry_out(method, path, sent, JSON)
+        return response.code, json.loads(response.body)
+
+    async def watch(path: str) -> tuple[int, Any]:
+        async with api.stream(path, silence_s=3600) as stream:
+            if not stream.head.ok:
+                return stream.head.code, json.loads(stream.head.body)
+            try:
+                async with asyncio.timeout(8):
+                    line = await stream.read()
+            except TimeoutError:
+                return 200, None
+        return 200, json.loads(line)
+
+    asked = await answers.before(ask)
+    api.store.forget_history()
+
+    assert read("history") == await answers.after(asked, ask, watch)
