@@ -2,7 +2,8 @@
 
 It takes a batch of events, applies each, lets the engine try a number of pods, hands the effects out
 and sleeps until the next event or the engine's next deadline. Everybody else only puts events into
-the inbox, so nothing here needs a lock. No turn holds asyncio's loop for much longer than `TURN_S`.
+the inbox, so nothing here needs a lock. No turn holds asyncio's loop for much longer than `TURN_S`: half of it is
+for taking in where pods wait to be tried, so that a flood of events does not keep these waiting.
 """
 
 import asyncio
@@ -48,7 +49,7 @@ class Outside(Protocol):
 class Loop:
     """Drives one engine; `after_turn` is called when a turn is over, `record` keeps what it did.
 
-    How much a turn takes in and tries depends on how long it has lasted by `stopwatch`.
+    How much a turn takes in depends on how long that takes by `stopwatch`, how much it tries on how long trying took.
     """
 
     def __init__(
@@ -88,28 +89,34 @@ class Loop:
         now = self._clock.now()
         events = self._take_in(now, started_s)
         cycles = max(0, min(self._cycles, self._room()))
+        trying_s = self._read_s()
         effects = self._engine.run(now, cycles)
         if self._record is not None:
             self._record.record(now, events, cycles, effects)
         if effects:
             self._outside.submit(effects)
         self._after_turn()
-        self._pace(self._read_s() - started_s)
+        ended_s = self._read_s()
+        self._duration.observe(ended_s - started_s)
+        self._pace(ended_s - trying_s)
 
     def _take_in(self, now: float, started_s: float) -> list[Arrived]:
         """Hand the engine what has come in, as far as a turn may take; return it."""
         taken: list[Arrived] = []
+        most_s = TURN_S / 2 if self._engine.has_work() else TURN_S
         while len(taken) < MOST_EVENTS and (some := self._inbox.take(AT_A_TIME)):
             for event, _ in some:
                 self._engine.handle(event, now)
             taken += some
-            if self._read_s() - started_s > TURN_S:
+            if self._read_s() - started_s > most_s:
                 break
         return taken
 
     def _pace(self, took_s: float) -> None:
-        """Try more pods per turn while turns are short, fewer when they get long."""
-        self._duration.observe(took_s)
+        """Try more pods in the next turn where trying them took little time, fewer where it took long.
+
+        What was taken in does not count: while a flood of it comes, just as many have to be tried.
+        """
         if took_s > TURN_S:
             self._cycles = max(1, self._cycles // 2)
         elif took_s < TURN_S / 2:

@@ -4,7 +4,7 @@ It owns the cluster's memory, the queues and the pods in flight, and does no I/O
 clock, no global random. `run`, `simulate`, `explain`, `demo` and the tests drive this very object:
 
     engine.handle(event, now)          any number of times
-    effects = engine.run(now, cycles)  tries that many pods, returns what is to be done
+    effects = engine.run(now, cycles)  tries up to that many pods, returns what is to be done
     engine.next_wakeup()               when to call `run` again though nothing happens
 
 The way of a pod: `intake` → `queue` → `attempt` → `binding`. Each of these knows those before it and
@@ -60,6 +60,9 @@ from scheduler.framework.runner import Runner
 from scheduler.objects.pod import Pod
 from scheduler.state.cluster import Cluster
 from scheduler.state.store import object_key
+
+# So many pods that are refused in passing cost about as much as one attempt.
+IN_PASSING = 8
 
 
 class Engine:
@@ -196,7 +199,10 @@ class Engine:
             self._settle(now)
 
     def run(self, now: float, cycles: int) -> tuple[Effects, ...]:
-        """Try up to `cycles` pods; return everything that is to be done outside."""
+        """Try up to `cycles` pods; return everything that is to be done outside.
+
+        Pods that are refused in passing count little: a flood of them is to go as fast as it comes.
+        """
         self._outbox.begin_turn(now)
         self._settle(now)
         for _ in self.bindings.expire(now):
@@ -210,11 +216,12 @@ class Engine:
             self._take_groups_further(now)
         if self._may_decide:
             self._attempts.refusals.forget()
-            for _ in range(cycles):
+            left = cycles * IN_PASSING
+            while left > 0:
                 queued = self.queues.pop(now, self._blocked)
                 if queued is None:
                     break
-                self._schedule(queued, now)
+                left -= 1 if self._schedule(queued, now) else IN_PASSING
                 self._settle(now)
         self.intake.view.flush()
         return self._outbox.drain()
@@ -261,19 +268,19 @@ class Engine:
         """Prepare an attempt on the live view, for whoever wants to see what would be decided."""
         return self._attempts.prepare(pod, now)
 
-    def _schedule(self, queued: QueuedPod, now: float) -> None:
-        """Try one pod, on its own or with its group."""
+    def _schedule(self, queued: QueuedPod, now: float) -> bool:
+        """Try one pod, on its own or with its group; return whether it was refused in passing."""
         started_s = self.observation.now_s()
         if not queued.pod.is_terminating:
             if queued.is_member:
                 self._attempts.refusals.forget()
                 self.groups.begin(queued, now)
-                return
+                return False
             if self.extender_attempts.is_needed and self.extender_attempts.begin(
                 queued, started_s, now
             ):
-                return
-        self._attempts.schedule(queued, started_s, now)
+                return False
+        return self._attempts.schedule(queued, started_s, now)
 
     def _settle(self, now: float) -> None:
         """Take each change that our parts have put out to who acts on it, until there is none."""

@@ -114,20 +114,23 @@ class Attempts:
         self._first_rows = dict.fromkeys(runners, 0)
         self.refusals = Refusals()
 
-    def schedule(self, queued: QueuedPod, started_s: float, now: float) -> None:
-        """Try one popped pod whose attempt began at `started_s` of the stopwatch."""
+    def schedule(self, queued: QueuedPod, started_s: float, now: float) -> bool:
+        """Try one popped pod whose attempt began at `started_s` of the stopwatch.
+
+        Return whether that was not needed, since one like it had just been refused.
+        """
         if queued.pod.is_terminating:
             self._skipped(queued, now)
-            return
+            return False
         try:
             attempt = self.prepare(queued.as_we_know_it(), now)
-            decision = self.refusals.of(attempt)
-            if decision is None:
-                decision = decide(attempt)  # 1 to 5
+            known = self.refusals.of(attempt)
+            decision = decide(attempt) if known is None else known  # 1 to 5
         except (PluginError, ObjectError) as error:
             self.failed(queued, error, started_s, now)
-        else:
-            self.decided(queued, attempt, decision, started_s, now)
+            return False
+        self.decided(queued, attempt, decision, started_s, now)
+        return known is not None
 
     def prepare(
         self, pod: Pod, now: float, members: Sequence[Pod] = (), *, spares: bool = False

@@ -7,7 +7,7 @@ import pytest
 from scheduler.config import default_config
 from scheduler.engine.attempt import attempt
 from scheduler.engine.effects import Bind, Listed, Record, SetStatus, Watched
-from scheduler.engine.engine import Engine
+from scheduler.engine.engine import IN_PASSING, Engine
 from scheduler.framework.registry import Registry
 from scheduler.plugins.intree import IN_TREE
 from tests.property.making import make_node, make_pod
@@ -40,8 +40,8 @@ class Turn:
         for name in names:
             self.add("Pod", make_pod(name, **fields))
 
-    def run(self) -> list[Any]:
-        return list(self.engine.run(1.0, 100))
+    def run(self, cycles: int = 100) -> list[Any]:
+        return list(self.engine.run(1.0, cycles))
 
 
 def bound(effects: list[Any]) -> list[str]:
@@ -112,3 +112,15 @@ def test_pods_of_another_priority_are_not_alike(monkeypatch):
     turn.pods("b", cpu=9)
     turn.run()
     assert ["a", "b"] == turn.tried
+
+
+def test_a_flood_is_refused_as_fast_as_it_comes(monkeypatch):
+    """Whoever is refused in passing counts for an eighth of an attempt: who comes behind a flood waits the less."""
+    turn = Turn(monkeypatch)
+    turn.pods(*(f"f{number:02}" for number in range(30)), cpu=9)
+    turn.pods("other", cpu=1)
+    assert [1 + IN_PASSING] * 3 == [len(messages(turn.run(2))) for _ in range(3)]
+    effects = turn.run(2)
+    assert ["f27", "f28", "f29"] == list(messages(effects))
+    assert ["other"] == bound(effects)
+    assert ["f00", "f09", "f18", "f27", "other"] == turn.tried

@@ -1,0 +1,88 @@
+"""The daemon's loop: how much a turn takes in and tries, by how long that takes."""
+
+from typing import Any
+
+from scheduler.base.clock import ManualClock
+from scheduler.base.meters import Meters
+from scheduler.daemon.inbox import Inbox
+from scheduler.daemon.loop import MOST_CYCLES, TURN_S, Loop
+from scheduler.engine.effects import Leading
+
+
+class Slow:
+    """An engine that takes a time of its own for each event and each pod, by a stopwatch that it is."""
+
+    bindings: Any
+
+    def __init__(self, event_s: float, pod_s: float) -> None:
+        self.now_s = 0.0
+        self.taken = 0
+        self.tried: list[int] = []
+        self.waiting = True
+        self.bindings = self
+        self.busy = 0
+        self._event_s, self._pod_s = event_s, pod_s
+
+    def has_work(self) -> bool:
+        return self.waiting
+
+    def handle(self, _event: Any, _now: float) -> None:
+        self.taken += 1
+        self.now_s += self._event_s
+
+    def run(self, _now: float, cycles: int) -> tuple[()]:
+        self.tried.append(cycles)
+        self.now_s += cycles * self._pod_s
+        return ()
+
+
+def flooded(engine: Slow, turns: int) -> None:
+    """Let so many turns pass while more events come than any turn takes in."""
+    inbox: Any = Inbox()
+    for _ in range(400 * turns):
+        inbox.put(Leading(active=True))
+    driven: Any = engine
+    loop = Loop(
+        driven,
+        inbox,
+        Outside(),
+        ManualClock(0.0),
+        Meters(),
+        after_turn=lambda: None,
+        stopwatch=lambda: engine.now_s,
+    )
+    for _ in range(turns):
+        loop.turn()
+
+
+class Outside:
+    """Takes nothing."""
+
+    def submit(self, _effects: Any) -> None:
+        raise AssertionError
+
+    async def wait_room(self) -> None:
+        raise AssertionError
+
+
+def test_a_flood_of_events_leaves_as_much_to_be_tried():
+    """Taking in takes its part of every turn and no more, and whoever waits is tried as fast as in a quiet hour."""
+    engine = Slow(event_s=TURN_S / 100, pod_s=TURN_S / 1000)
+    flooded(engine, 10)
+    assert MOST_CYCLES == engine.tried[-1]
+    assert engine.taken <= 10 * (50 + 16)
+
+
+def test_long_attempts_make_turns_short():
+    """However little is taken in."""
+    engine = Slow(event_s=0.0, pod_s=TURN_S * 0.4)
+    flooded(engine, 10)
+    assert 2 == engine.tried[-1]
+
+
+def test_where_nobody_waits_a_turn_is_for_taking_in():
+    """There is nobody whom that keeps waiting."""
+    engine = Slow(event_s=TURN_S / 100, pod_s=0.0)
+    engine.waiting = False
+    flooded(engine, 1)
+    assert engine.taken > 100
