@@ -15,7 +15,7 @@ Where a plugin has `pre_filter`, the state it returns arrives as the last argume
 it for `score`.
 """
 
-from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
 from typing import (
     TYPE_CHECKING,
     Any,
@@ -104,7 +104,9 @@ class Plugin(Generic[ArgsT]):
     is missing, why a plugin cannot work then, as many of kube-scheduler's do not.
     `key_follows`, set by an instance, is what `key` looks at beside the pod. `hinted(change)`
     returns the uids of the only waiting pods to which `hint` may say yes, or None for any: for a plugin without a
-    key, of which many pods may wait.
+    key, of which many pods may wait. `chances(change, names)` returns what there may be of these at most after a change,
+    by the least priority for which that holds, or None for anything: where `needs(key)`, amounts by name, is within none
+    of them, `hint` says no to pods of this key.
     """
 
     name: ClassVar[str] = ""
@@ -127,6 +129,8 @@ class Plugin(Generic[ArgsT]):
         less: Callable[[Any, Any], bool]
         hint: "Callable[[Change, Pod], bool]"
         hinted: "Callable[[Change], Collection[str] | None]"
+        needs: "Callable[[Any], Sequence[tuple[str, int]]]"
+        chances: "Callable[[Change, Iterable[str]], Sequence[tuple[int, Mapping[str, int]]] | None]"
         pre_filter: "Callable[[Cycle, Nodes], Any]"
         filter: "Callable[[Cycle, Nodes], Rejected | None]| Callable[[Cycle, Nodes, Any], Rejected | None]"
         post_filter: "Callable[[Cycle, Nodes, FitFailure], PostFiltered]"

@@ -1,6 +1,6 @@
 """NodeResourcesFit: nodes must have room for what the pod requests; score by how much is given out."""
 
-from collections.abc import Callable, Container, Iterator, Mapping
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from typing import ClassVar
 
 import msgspec
@@ -40,6 +40,8 @@ from scheduler.state.resources import (
 
 REASON_PODS = "Too many pods"
 LARGEST_PRIORITY = 2**31 - 1
+SMALLEST_PRIORITY = -(2**31)
+UNBOUNDED = 2**63 - 1
 _ALWAYS_COUNTED = (CPU, MEMORY, EPHEMERAL)
 
 Cells = Callable[[int], int]
@@ -88,7 +90,7 @@ class NodeResourcesFit(Plugin[NodeResourcesFitArgs]):
         self._classes = handle.objects(DEVICE_CLASS)
         # Of the last pod that went: the change, what is left on its node, the lowest priority there. What
         # becomes free later is another change.
-        self._left: tuple[Change, Amounts | None, int] | None = None
+        self._left: tuple[Change, Amounts | None, Amounts, int] | None = None
         self.key_follows = (self._classes,)
 
     def key(self, pod: Pod) -> tuple[Wanted, Scored, tuple[str, ...]]:
@@ -164,25 +166,54 @@ class NodeResourcesFit(Plugin[NodeResourcesFitArgs]):
         whenever a pod ends somewhere.
         """
         wanted = self._wants_of.of(pod)
-        if self._left is None or self._left[0] is not change:
-            self._left = (change, *self._left_on(name))
-        _, room, lowest = self._left
-        if room is None or lowest < pod.priority or (self._classes and self._devices(wanted)):
+        room, offered, lowest = self._left_on(name, change)
+        if room is None or (self._classes and self._devices(wanted)):
             return True
-        return room[PODS] >= 1 and not any(amount > room.get(name, 0) for name, amount in wanted)
+        there = offered if lowest < pod.priority else room
+        return all(amount <= there.get(name, 0) for name, amount in ((PODS, 1), *wanted))
 
-    def _left_on(self, name: str) -> tuple[Amounts | None, int]:
-        """Return what pods have left of a node (None if it is not known), and their lowest priority."""
+    def needs(self, key: tuple[Wanted, Scored, tuple[str, ...]]) -> Wanted:
+        """Return what pods of a key want, and that each is a pod."""
+        return (PODS, 1), *key[0]
+
+    def chances(
+        self, change: Change, names: Iterable[str]
+    ) -> list[tuple[int, Mapping[str, int]]] | None:
+        """Return what a node has left, or offers to those who may evict all on it: the most that `hint` looks for.
+
+        What device classes stand for need not come from nodes.
+        """
+        if change.kind == "Node":
+            return [(SMALLEST_PRIORITY, amounts(change.node.status.allocatable))]
+        if change.verb != "delete" or change.before is None:
+            return None
+        room, offered, lowest = self._left_on(change.before.node, change)
+        if room is None:
+            return None
+        anywhere = dict.fromkeys(self._devices((name, 0) for name in names), UNBOUNDED)
+        return [
+            (SMALLEST_PRIORITY, {**room, **anywhere}),
+            (lowest + 1, {**offered, **anywhere}),
+        ]
+
+    def _left_on(self, name: str, change: Change) -> tuple[Amounts | None, Amounts, int]:
+        """Return what pods have left of a node (None if it is not known), what it offers, and their lowest priority."""
+        if self._left is None or self._left[0] is not change:
+            self._left = (change, *self._left_now(name))
+        return self._left[1:]
+
+    def _left_now(self, name: str) -> tuple[Amounts | None, Amounts, int]:
         node = self.handle.node(name)
         if node is None:
-            return None, 0
+            return None, {}, 0
         placed = self.handle.pods.on(name).values()
-        room = dict(amounts(node.status.allocatable))
+        offered = amounts(node.status.allocatable)
+        room = dict(offered)
         room[PODS] = room.get(PODS, 0) - len(placed)
         for one in placed:
             for resource, amount in one.requests.items():
                 room[resource] = room.get(resource, 0) - amount
-        return room, min((one.pod.priority for one in placed), default=LARGEST_PRIORITY)
+        return room, offered, min((one.pod.priority for one in placed), default=LARGEST_PRIORITY)
 
     def _wants(self, pod: Pod) -> Wanted:
         requests = counted(pod_requests(pod))
@@ -206,7 +237,7 @@ class NodeResourcesFit(Plugin[NodeResourcesFitArgs]):
             if spec.name in _ALWAYS_COUNTED or (is_counted(spec.name) and adds.get(spec.name))
         )
 
-    def _devices(self, wanted: Wanted) -> tuple[str, ...]:
+    def _devices(self, wanted: Iterable[tuple[str, int]]) -> tuple[str, ...]:
         """Return which wanted resources device classes stand for."""
         return class_backed(self._classes, [name for name, _ in wanted]) if self._classes else ()
 

@@ -7,6 +7,7 @@ import pytest
 from scheduler.cli.installed import registry
 from scheduler.config import default_config
 from scheduler.engine.engine import Engine
+from scheduler.engine.queue import hints
 from scheduler.engine.queue.hints import UnschedulablePods
 from scheduler.engine.queue.pod import QueuedPod
 from scheduler.objects.node import Node
@@ -96,8 +97,10 @@ def test_nobody_is_passed_over_whom_a_pod_that_went_leaves_room():
     assert left > 200
 
 
-def test_pods_that_are_alike_are_woken_as_each_would_be():
-    """The same pods as by asking the hints about each of them, whoever holds them."""
+@pytest.mark.parametrize("few", [hints.FEW, 0])
+def test_pods_that_are_alike_are_woken_as_each_would_be(few: int, monkeypatch: pytest.MonkeyPatch):
+    """The same pods as by asking the hints about each of them, whoever holds them, also where their needs are compared."""
+    monkeypatch.setattr(hints, "FEW", few)
     found = 0
     for seed in range(40):
         random = Random(seed)

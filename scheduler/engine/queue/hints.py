@@ -3,13 +3,15 @@
 Unschedulable pods are kept by the plugins that rejected them, gated ones by the plugin that holds
 them back. A change reaches the plugins that read one of its facts; their hints have the last word.
 A hint is asked once for all pods that its plugin treats alike: of a hundred thousand that wait for the same
-thing, a change that does not help costs as much as of one.
+thing, a change that does not help costs as much as of one. Where very many kinds wait, a plugin that can say what each
+needs is asked about those alone for whom there may be enough.
 """
 
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from functools import cached_property
 from typing import Any
 
+from scheduler.engine.queue.needs import Needs
 from scheduler.engine.queue.pod import QueuedPod
 from scheduler.framework.plugin import EACH_POD, Plugin
 from scheduler.framework.profile import Profile
@@ -22,6 +24,8 @@ NO_NODES = "NoNodes"
 EXTENDER = "Extender"
 PREEMPTED = "Preempted"
 BY_ANYTHING = (EXTENDER, PREEMPTED)
+# So many kinds are asked one by one sooner than they are compared.
+FEW = 64
 
 Complain = Callable[[str, str, Exception], None]
 # Plugin, event, how long its hint took in seconds, and what it said.
@@ -45,6 +49,7 @@ class UnschedulablePods:
         self._now_s = now_s
         # By plugin and by what its hint goes by, the pods by uid.
         self._parked: dict[str, dict[Hashable, dict[str, QueuedPod]]] = {}
+        self._needs: dict[str, Needs] = {}
         self._held: dict[str, tuple[tuple[str, Hashable], ...]] = {}
         self._all: dict[str, QueuedPod] = {}
 
@@ -65,6 +70,12 @@ class UnschedulablePods:
         return found
 
     @cached_property
+    def _needing(self) -> dict[str, Plugin[Any]]:
+        """The plugins that say what pods need and what there may be, one of each name: nodes are the same for all."""
+        plugins = (one for profile in self._profiles.values() for one in profile.plugins.items())
+        return {name: plugin for name, plugin in plugins if plugin.serves("chances")}
+
+    @cached_property
     def _readers(self) -> dict[str, tuple[str, ...]]:
         # Made when a pod waits: in a small simulation, as a rule, none does.
         return _readers(self._profiles)
@@ -77,7 +88,12 @@ class UnschedulablePods:
             (name, self._kind(queued, name)) for name in _held_by(queued)
         )
         for name, kind in held:
-            self._parked.setdefault(name, {}).setdefault(kind, {})[uid] = queued
+            pods = self._parked.setdefault(name, {}).setdefault(kind, {})
+            if not pods and name in self._needing:
+                # A kind without a key is a pod of its own: of what it needs nothing is known.
+                needed = self._needing[name].needs(kind[2]) if isinstance(kind, tuple) else ()
+                self._needs.setdefault(name, Needs()).add(kind, queued.priority, needed)
+            pods[uid] = queued
 
     def unpark(self, queued: QueuedPod) -> None:
         """Forget a pod that leaves its place."""
@@ -87,6 +103,8 @@ class UnschedulablePods:
             del pods[queued.uid]
             if not pods:
                 del self._parked[name][kind]
+                if name in self._needs:
+                    self._needs[name].drop(kind)
 
     def __len__(self) -> int:
         return len(self._all)
@@ -110,10 +128,22 @@ class UnschedulablePods:
             if few is not None:
                 found.update((one.uid, one) for one in few if self._helps(name, one, change))
                 continue
-            for pods in self._parked.get(name, {}).values():
+            for pods in self._alike(name, change):
                 if self._helps(name, next(iter(pods.values())), change):
                     found.update(pods)
         return sorted(found.values(), key=lambda queued: queued.sequence)
+
+    def _alike(self, name: str, change: Change) -> Iterable[dict[str, QueuedPod]]:
+        """Return the pods that a plugin holds, kind by kind, without those for whom there cannot be enough."""
+        parked, needs = self._parked.get(name, {}), self._needs.get(name)
+        if needs is None or len(parked) <= FEW:
+            return parked.values()
+        try:
+            chances = self._needing[name].chances(change, needs.names)
+        except Exception as error:  # noqa: BLE001 - a broken hint must not lose a wake-up
+            self._complain(name, "QueueingHint", error)
+            return parked.values()
+        return parked.values() if chances is None else [parked[k] for k in needs.within(chances)]
 
     def may_help(self, queued: QueuedPod, change: Change) -> bool:
         """Whether a change touches what a rejecting plugin reads, and its hint agrees."""

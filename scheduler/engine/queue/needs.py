@@ -1,0 +1,75 @@
+"""`Needs`: what kinds of waiting pods need at least, in columns, so that a change is held against all of them at once.
+
+A tenant can let a hundred thousand pods wait that are all a little unlike; to ask a plugin about each of them whenever a
+pod ends somewhere took the engine a tenth of a second. Used by `engine.queue.hints` alone; its plugins say what counts.
+"""
+
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+
+import numpy as np
+
+# Pods can name any number of resources; those beyond these are not compared here.
+MOST_NAMES = 32
+# No amount is larger, and none that is needed as large.
+UNBOUNDED = 2**63 - 1
+# (the least priority it is for, what there may be at most of each name; 0 of others)
+Chance = tuple[int, Mapping[str, int]]
+
+
+class Needs:
+    """A row per kind: its priority, and what it needs of each name; rows of kinds that are gone are used again."""
+
+    def __init__(self) -> None:
+        self._rows: dict[Hashable, int] = {}
+        self._kinds: list[Hashable | None] = []
+        self._free: list[int] = []
+        self._names: dict[str, int] = {}
+        self._priorities = np.zeros(0, dtype=np.int64)
+        self._amounts = np.zeros((MOST_NAMES, 0), dtype=np.int64)
+
+    @property
+    def names(self) -> Iterable[str]:
+        """Return what is compared."""
+        return self._names.keys()
+
+    def add(self, kind: Hashable, priority: int, needed: Iterable[tuple[str, int]]) -> None:
+        """Take in a kind that is not here; names beyond `MOST_NAMES` are left out."""
+        row = self._free.pop() if self._free else self._another_row()
+        self._rows[kind] = row
+        self._kinds[row] = kind
+        self._priorities[row] = priority
+        for name, amount in needed:
+            column = self._names.get(name)
+            if column is None:
+                if len(self._names) == MOST_NAMES:
+                    continue
+                column = self._names[name] = len(self._names)
+            self._amounts[column, row] = min(amount, UNBOUNDED)
+
+    def drop(self, kind: Hashable) -> None:
+        """Forget a kind."""
+        row = self._rows.pop(kind)
+        self._kinds[row] = None
+        self._amounts[:, row] = 0
+        self._free.append(row)
+
+    def within(self, chances: Sequence[Chance]) -> list[Hashable]:
+        """Return the kinds that need no more than some chance for their priority has."""
+        size, columns = len(self._kinds), len(self._names)
+        found = np.zeros(size, dtype=np.bool_)
+        amounts = self._amounts[:columns, :size]
+        for least, most in chances:
+            bounds = [[min(most.get(name, 0), UNBOUNDED)] for name in self._names]
+            fits = (amounts <= np.array(bounds, dtype=np.int64).reshape(columns, 1)).all(axis=0)
+            found |= fits & (self._priorities[:size] >= least)
+        kinds = (self._kinds[row] for row in np.flatnonzero(found).tolist())
+        return [kind for kind in kinds if kind is not None]
+
+    def _another_row(self) -> int:
+        row = len(self._kinds)
+        if row == len(self._priorities):
+            more = max(64, row)
+            self._priorities = np.concatenate((self._priorities, np.zeros(more, dtype=np.int64)))
+            self._amounts = np.hstack((self._amounts, np.zeros((MOST_NAMES, more), dtype=np.int64)))
+        self._kinds.append(None)
+        return row
