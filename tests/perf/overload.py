@@ -7,7 +7,9 @@ after they are bound; each wait from creation to binding is taken at the server.
 run: `quiet`, then `arriving` while the flood is made (pods that can never run, groups of absurd size, and changes of
 nodes and of waiting pods without end), `standing` while it is there and the changes go on, and `after`, when it has
 been taken away. Then pods are churned through, and the daemon's resident memory is read at equal steps. Prints and
-writes JSON: p50, p99 and the longest wait in milliseconds for each phase, memory in MiB.
+writes JSON: p50, p99 and the longest wait in milliseconds for each phase, memory in MiB. With `--stages` the waits are
+taken apart (`marked.py`): from the server to the watch, to the engine, to the head of the queue, to the bind, and
+back to the server.
 """
 
 from __future__ import annotations
@@ -33,6 +35,7 @@ from scheduler.sandbox.sandbox import Options, Sandbox
 from scheduler.sandbox.store.collection import DELETED, Change
 from scheduler.sandbox.store.store import Deletion, Store
 from tests.apiserver.patience import until
+from tests.perf import marked
 from tests.perf.pageload import RESULTS, SCHEDULER, daemon
 
 AT_ONCE = Deletion(grace_period_s=0)
@@ -69,6 +72,8 @@ class Waits:
         self.of: dict[str, list[float]] = {}
         self.bound: asyncio.Queue[tuple[str, str]] = asyncio.Queue()
         self._since: dict[tuple[str, str], tuple[str, float]] = {}
+        # When pods were made and bound, for who takes their waits apart.
+        self.ends: dict[tuple[str, str], tuple[str, float, float]] = {}
         store.listen(self._changed)
 
     @property
@@ -85,7 +90,10 @@ class Waits:
             self._since.setdefault(key, (self.phase, monotonic()))
         elif is_bound and key in self._since:
             phase, since = self._since.pop(key)
-            self.of.setdefault(phase, []).append(monotonic() - since)
+            now = monotonic()
+            self.of.setdefault(phase, []).append(now - since)
+            if phase != "churn":
+                self.ends[key] = phase, since, now
             self.bound.put_nowait(key)
 
 
@@ -186,6 +194,20 @@ def told(waits: list[float]) -> dict[str, float]:
     }
 
 
+def apart(waits: Waits, times: marked.Times) -> dict[str, dict[str, dict[str, float]]]:
+    """Return what each stage of the waits took, by phase."""
+    found: dict[str, dict[str, list[float]]] = {}
+    for key, (phase, made, bound) in waits.ends.items():
+        known = times.get(key, {})
+        moments = [made, *(known[stage] for stage in marked.STAGES if stage in known), bound]
+        if len(moments) == len(marked.STAGES) + 2:
+            for stage, since, until_then in zip(
+                (*marked.STAGES, "bound"), moments, moments[1:], strict=False
+            ):
+                found.setdefault(phase, {}).setdefault(stage, []).append(until_then - since)
+    return {phase: {s: told(of) for s, of in stages.items()} for phase, stages in found.items()}
+
+
 async def measure(given: argparse.Namespace) -> dict[str, Any]:
     """Return the figures of all phases."""
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as place, ExitStack() as stack:
@@ -200,6 +222,8 @@ async def measure(given: argparse.Namespace) -> dict[str, Any]:
             module: tuple[str, ...] = ("scheduler.cli.main",)
             if given.profile:
                 module = ("cProfile", "-o", given.profile, "-m", *module)
+            if given.stages:
+                module = ("tests.perf.marked", str(folder / "marks"), FLOODED)
             one = stack.enter_context(
                 daemon(folder, kubeconfig, SCHEDULER, module=module, plugins=plugins)
             )
@@ -240,6 +264,14 @@ async def measure(given: argparse.Namespace) -> dict[str, Any]:
             for task in running:
                 task.cancel()
             await asyncio.gather(*running, return_exceptions=True)
+            stages: dict[str, Any] = {}
+            if given.stages:
+                one.program.stop()
+                times, long = marked.read(folder / "marks")
+                stages = {
+                    "stages": apart(waits, times),
+                    "long": sorted(long, key=lambda one: -one[2])[:60],
+                }
     return {
         "nodes": given.nodes,
         "flood": given.flood,
@@ -250,6 +282,7 @@ async def measure(given: argparse.Namespace) -> dict[str, Any]:
         "memoryMiB": memory,
         "churned": given.churn,
         "memoryOverChurnMiB": held,
+        **stages,
         "load": [round(value, 1) for value in os.getloadavg()],
     }
 
@@ -266,6 +299,7 @@ def main(words: list[str] | None = None) -> dict[str, Any]:
         "--churn", type=int, default=20_000, help="pods that come and go at the end"
     )
     options.add_argument("--turns", action="store_true", help="with NamespaceSort")
+    options.add_argument("--stages", action="store_true", help="take the waits apart")
     options.add_argument("--profile", help="a file for the daemon's profile, which slows it down")
     given = options.parse_args(words)
     gc.disable()

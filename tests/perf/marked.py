@@ -1,0 +1,146 @@
+"""The daemon as it is, with the moments noted at which each pod of its users came from one hand to the next.
+
+    python -m tests.perf.marked FILE PASSED_OVER run --config=…
+
+Runs the command line with marks around a handful of methods, and writes FILE when it ends: for each pod that is not
+of the namespace PASSED_OVER the times of the machine's monotonic clock, which all processes share, in the order of a
+pod's way: `decoded` (the watch has read it), `taken` (the engine knows it), `popped`, `sent` (its bind was handed
+out). And what has held the loop for longer than `LONG_S`: when, what, and for how long.
+"""
+
+import gc
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from time import monotonic
+from typing import Any
+
+import msgspec
+
+from scheduler.daemon.inbox import Inbox
+from scheduler.daemon.loop import Loop
+from scheduler.engine.effects import Bind, Watched
+from scheduler.engine.engine import Engine
+from scheduler.engine.queue.queues import Queues
+from scheduler.kube.effects import Executor
+from scheduler.kube.watch import Reflector
+from scheduler.objects.pod import Pod
+
+STAGES = ("decoded", "taken", "popped", "sent")
+LONG_S = 0.03
+Times = dict[tuple[str, str], dict[str, float]]
+
+
+class Marks:
+    """The first time of each stage, by namespace and name of a pod."""
+
+    def __init__(self, passed_over: str) -> None:
+        self._passed_over = passed_over
+        self.times: Times = {}
+        self.long: list[tuple[float, str, float]] = []
+
+    def mark(self, stage: str, namespace: str, name: str) -> None:
+        """Note that a pod has come so far, unless it was noted before."""
+        if namespace != self._passed_over:
+            self.times.setdefault((namespace, name), {}).setdefault(stage, monotonic())
+
+    def held(self, what: str, since: float) -> None:
+        """Note what began at a time and is over now, if it was long."""
+        if (took_s := monotonic() - since) > LONG_S:
+            self.long.append((since, what, took_s))
+
+    def write(self, path: Path) -> None:
+        """Write what was noted."""
+        pods = [(*key, stages) for key, stages in self.times.items()]
+        path.write_bytes(msgspec.json.encode({"pods": pods, "long": self.long}))
+
+
+def watch(marks: Marks) -> None:
+    """Put marks around what pods pass through."""
+
+    def before(of: type, name: str, told: Callable[..., None]) -> None:
+        inner = getattr(of, name)
+
+        def outer(self: Any, *args: Any, **kwargs: Any) -> Any:
+            told(*args)
+            return inner(self, *args, **kwargs)
+
+        setattr(of, name, outer)
+
+    def decoded(event: Any) -> None:
+        if isinstance(event, Watched) and isinstance(event.object, Pod):
+            marks.mark("decoded", event.object.metadata.namespace, event.object.metadata.name)
+
+    def taken(pod: Pod, _now: float) -> None:
+        marks.mark("taken", pod.metadata.namespace, pod.metadata.name)
+
+    def sent(effects: Any) -> None:
+        for effect in effects:
+            if isinstance(effect, Bind):
+                marks.mark("sent", effect.namespace, effect.name)
+
+    before(Inbox, "put", decoded)
+    before(Queues, "add", taken)
+    before(Executor, "submit", sent)
+    pop = Queues.pop
+
+    def popped(self: Queues, *args: Any) -> Any:
+        queued = pop(self, *args)
+        if queued is not None:
+            marks.mark("popped", queued.pod.metadata.namespace, queued.pod.metadata.name)
+        return queued
+
+    Queues.pop = popped  # type: ignore[assignment,method-assign]
+
+    def around(of: type, name: str) -> None:
+        inner = getattr(of, name)
+
+        def outer(self: Any, *args: Any, **kwargs: Any) -> Any:
+            since = monotonic()
+            try:
+                return inner(self, *args, **kwargs)
+            finally:
+                marks.held(f"{of.__name__}.{name}", since)
+
+        setattr(of, name, outer)
+
+    around(Loop, "turn")
+    around(Loop, "_take_in")
+    around(Engine, "run")
+    around(Executor, "submit")
+    around(Reflector, "_take")
+    began = 0.0
+
+    def collected(phase: str, info: dict[str, int]) -> None:
+        nonlocal began
+        if phase == "start":
+            began = monotonic()
+        else:
+            marks.held(f"gc {info['generation']}", began)
+
+    gc.callbacks.append(collected)
+
+
+def read(path: Path) -> tuple[Times, list[tuple[float, str, float]]]:
+    """Return what a marked daemon wrote: the times of pods, and what was long."""
+    found = msgspec.json.decode(path.read_bytes())
+    times = {(namespace, name): stages for namespace, name, stages in found["pods"]}
+    return times, [tuple(one) for one in found["long"]]
+
+
+def main() -> None:
+    """Run the command line, and write the marks at its end."""
+    from scheduler.cli.main import main as run
+
+    path, passed_over = sys.argv[1:3]
+    sys.argv = [sys.argv[0], *sys.argv[3:]]
+    marks = Marks(passed_over)
+    watch(marks)
+    try:
+        run()
+    finally:
+        marks.write(Path(path))
+
+
+if __name__ == "__main__":
+    main()
