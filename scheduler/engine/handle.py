@@ -163,6 +163,11 @@ class EngineHandle:
         members = self._shared.members
         return () if members is None else members.uids(key)
 
+    def group_tried(self, key: str) -> Collection[str]:
+        """Return those of them that no gate holds."""
+        members = self._shared.members
+        return () if members is None else members.tried(key)
+
     def waiting_member(self, key: str) -> Pod | None:
         """Return the first member of a group that is to be placed, as far as a gate has been asked, or None."""
         members = self._shared.members

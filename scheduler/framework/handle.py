@@ -68,6 +68,9 @@ class Handle(Protocol):
     def group_waiting(self, key: str) -> Collection[str]:
         """Return the uids of a group's members that are to be placed, as far as its gate was asked about them."""
 
+    def group_tried(self, key: str) -> Collection[str]:
+        """Return those of them that no gate holds."""
+
     def waiting_member(self, key: str) -> Pod | None:
         """Return the first member of a group that is to be placed, as far as a gate has been asked, or None."""
 

@@ -24,6 +24,7 @@ from scheduler.engine.group.bindings import AT_A_TIME, GroupBinding, GroupBindin
 from scheduler.engine.group.context import GroupContext
 from scheduler.engine.group.left import LeftMembers
 from scheduler.engine.group.membership import GroupMembers
+from scheduler.engine.group.pace import GatePace
 from scheduler.engine.group.refusals import Refusals
 from scheduler.engine.group.run import GroupRun
 from scheduler.engine.group.steps import GroupSteps
@@ -65,6 +66,7 @@ class Groups:
         self._suspended = suspended
         self._engine = steps
         self._opened: set[str] = set()
+        self._pace = GatePace(lambda key: len(members.uids(key)))
         self._held_back: dict[str, tuple[str, str]] = {}
         self._runs: dict[str, GroupRun] = {}
         self._line: deque[GroupRun] = deque()  # groups that wait until the one before is decided
@@ -107,6 +109,7 @@ class Groups:
             self._changed
             or self._members.answers
             or self._opened
+            or self._pace.resting
             or self._held_back
             or self._line
             or self._bindings.flights
@@ -139,7 +142,7 @@ class Groups:
         # What the gate says of members rests on who stands and on how the group is described.
         changed, self._changed = self._changed, {}
         self._writing.look_after(changed, self._bindings.flights, now)
-        self._opened.update(changed)
+        self._opened.update(self._pace.due(changed, now))
         self._engine.nominations.regrouped(changed)
         self.left.note(changed, now)
         while self._opened:
@@ -178,7 +181,7 @@ class Groups:
         """Return when there is next something to write or to do, or None."""
         if self._refused.told or self._held_back or self._may_start:
             return self._engine.outbox.now
-        owners = (self._bindings, self._writing, self._refused, self.left)
+        owners = (self._bindings, self._writing, self._refused, self.left, self._pace)
         times = (one.next_deadline() for one in owners)
         return min((time for time in times if time is not None), default=None)
 

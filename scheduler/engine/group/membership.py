@@ -3,7 +3,7 @@
 Plugins' gates read it through the handle, `Gates` leaves its answers here, and `groups` acts on them.
 """
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 
 from scheduler.base.sweep import Sweep
 from scheduler.engine.queue.pod import QueuedPod, QueuedPods, Where
@@ -68,12 +68,15 @@ class GroupMembers:
 
     def gated(self, key: str) -> list[str]:
         """Return the members that gates hold."""
-        found = []
-        for uid in self._groups[key].pods if key in self._groups else ():
-            queued = self._queued.get(uid)
-            if queued is not None and queued.where is Where.GATED:
-                found.append(uid)
-        return found
+        return [one.uid for one in self._there(key) if one.where is Where.GATED]
+
+    def tried(self, key: str) -> list[str]:
+        """Return the members that no gate holds."""
+        return [one.uid for one in self._there(key) if one.where is not Where.GATED]
+
+    def _there(self, key: str) -> Iterator[QueuedPod]:
+        known = (self._queued.get(uid) for uid in self.uids(key))
+        return (one for one in known if one is not None)
 
 
 class _Members:

@@ -20,8 +20,10 @@ class Descriptions:
         self._handle = handle
         self._members = members
         self._read: dict[str, tuple[Any, GroupSpec | ObjectError]] = {}
-        # Of groups of groups the specs of all in them, and what these make.
-        self._trees: dict[str, tuple[list[GroupSpec | ObjectError], GroupSpec | ObjectError]] = {}
+        # Of groups of groups when they last changed, the specs of all in them, and what these make.
+        self._trees: dict[
+            str, tuple[int, list[GroupSpec | ObjectError], GroupSpec | ObjectError]
+        ] = {}
 
     def group(self, key: str) -> GroupSpec | None:
         """Return what a group asks for, None without an object; ObjectError says what is wrong.
@@ -69,24 +71,32 @@ class Descriptions:
 
     def _tree(self, key: str) -> GroupSpec:
         """Return what a group of groups asks for; it is put together anew when any of them changed."""
-        keys = self._members.every(key, composite.MOST_GROUPS)
-        specs = {each: self._own(each) for each in keys}
-        known = self._trees.get(key)
-        own = list(specs.values())
-        if known is None or not _are_same(known[0], own):
-            known = self._trees[key] = (own, self._made(key, specs))
-        if isinstance(known[1], ObjectError):
-            raise known[1]
-        return known[1]
+        known, changed = self._trees.get(key), self._members.last_change(key)
+        if known is None or known[0] != changed:
+            keys = self._members.every(key, composite.MOST_GROUPS)
+            is_too_large = len(keys) > composite.MOST_GROUPS
+            # What too many groups say, each of them, is not read.
+            specs = {each: self._own(each) for each in (keys[:1] if is_too_large else keys)}
+            own = list(specs.values())
+            if known is None or is_too_large or not _are_same(known[1], own):
+                made = self._made(key, specs, is_too_large=is_too_large)
+            else:
+                made = known[2]
+            known = self._trees[key] = (changed, [] if is_too_large else own, made)
+        if isinstance(known[2], ObjectError):
+            raise known[2]
+        return known[2]
 
     def _made(
-        self, key: str, specs: Mapping[str, GroupSpec | ObjectError]
+        self, key: str, specs: Mapping[str, GroupSpec | ObjectError], *, is_too_large: bool
     ) -> GroupSpec | ObjectError:
         good: dict[str, GroupSpec] = {}
         for each, spec in specs.items():
             if isinstance(spec, ObjectError):
                 return spec
             good[each] = spec
+        if is_too_large:
+            return ObjectError(f"{good[key].source}: {composite.TOO_MANY}")
         inside = {each: self._members.inside(each) for each in specs}
         try:
             return composite.tree(key, good, inside)

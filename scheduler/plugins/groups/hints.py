@@ -68,18 +68,22 @@ class Hints:
         return record is not None and (bool(record.awaited) or pod.metadata.uid in record.refused)
 
     def hinted(self, change: Change) -> Collection[str] | None:
-        """Return the uids of the only members to whom `hint` may say yes; None where these may be any."""
+        """Return the uids of the only members to whom `hint` may say yes; None where these may be any.
+
+        Whom the gate holds is asked anew by who asks `group_changed`, at a pace, when an object says something new.
+        """
         if change.kind in trees.KINDS or change.kind == APP_GROUP:
             return None
         keys: set[str] = set()
+        found: list[str] = []
         if change.kind in sources.BY_KIND:
-            keys |= self._described_by(change)
+            found += [u for k in self._described_by(change) for u in self._handle.group_tried(k)]
         elif change.kind == "Pod" and change.old is not None:
             keys.add(self._members.group_of(change.old))
         if change.kind not in sources.BY_KIND and WAITING_DELETED not in change.facts:
             self._planned = {key for key in self._planned if self._lacks_room(key)}
             keys |= self._planned
-        return [uid for key in keys for uid in self._handle.group_waiting(key)]
+        return found + [uid for key in keys for uid in self._handle.group_waiting(key)]
 
     def _described_by(self, change: Change) -> set[str]:
         """Return the groups of which an object says something new, with those that they are in.

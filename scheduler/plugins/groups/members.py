@@ -6,6 +6,7 @@ decided together: the group of a pod is the root of the tree that its own is in,
 """
 
 from collections.abc import Iterable, Mapping
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from scheduler.objects.groups import GROUP_LABEL
@@ -125,17 +126,24 @@ class GroupMembers:
         return found
 
     def inside(self, key: str) -> list[str]:
-        """Return the groups that name a group as their parent, in order of their keys."""
-        return sorted(self._inside.get(key, ()))
+        """Return the groups that name a group as their parent, in order of their keys; of too many only some."""
+        found = self._inside.get(key, {})
+        if len(found) > composite.MOST_GROUPS:
+            return list(islice(found, composite.MOST_GROUPS + 1))
+        return sorted(found)
 
     def every(self, key: str, most: int) -> list[str]:
-        """Return a group and all groups in it, each behind the one it is in; not many more than `most`."""
-        found = {key: None}
-        at = [key]
-        while at and len(found) <= most:
-            below = [each for each in self.inside(at.pop(0)) if each not in found]
-            found |= dict.fromkeys(below)
-            at += below
+        """Return a group and all groups in it, each behind the one it is in; not many more than `most`.
+
+        Those from where nobody climbs up to it are left out.
+        """
+        found, level = {key: None}, [key]
+        for _ in range(_MOST_ABOVE - 1):
+            below = dict.fromkeys(each for one in level for each in self.inside(one))
+            level = [each for each in below if each not in found][: most + 1]
+            found |= dict.fromkeys(level)
+            if not level or len(found) > most:
+                break
         return list(found)
 
     def placed(self, key: str) -> list[Placed]:
@@ -171,6 +179,10 @@ class GroupMembers:
                 break
             found.append(key)
         return self._clock, found, False
+
+    def last_change(self, key: str) -> int:
+        """Return a number that is another one after each change of a group or of those in it, while it has a root."""
+        return self._touched.get(key, self._forgotten)
 
     def described_by(self, key: str) -> list[tuple[str, Any]]:
         """Return the kinds and objects that describe a group, in the order in which they count."""

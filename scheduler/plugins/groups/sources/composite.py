@@ -28,6 +28,7 @@ KIND = COMPOSITE_GROUP.kind
 CONDITION = "CompositePodGroupInitiallyScheduled"
 DEEPEST = 4  # groups of pods included
 MOST_GROUPS = 1_000  # in one tree
+TOO_MANY = f"more than {MOST_GROUPS} groups are in it"
 
 
 class CompositeGroups(WorkloadGroups):
@@ -81,7 +82,7 @@ def tree(
     """
     root = specs[key]
     if len(specs) > MOST_GROUPS:
-        raise ObjectError(f"more than {MOST_GROUPS} groups are in it")
+        raise ObjectError(TOO_MANY)
     if root.within is not None and root.within.parent:
         raise ObjectError("the groups above it form a circle, or are too many")
     made = _node(key, specs, inside, 1)
