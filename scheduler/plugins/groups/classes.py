@@ -13,7 +13,9 @@ import msgspec
 from scheduler.base.errors import ObjectError
 from scheduler.objects.pod import Pod
 from scheduler.plugins.groups.inputs import (
+    MOST_LEVELS,
     check_between,
+    check_count,
     json_number,
     json_object,
     kind_of,
@@ -157,15 +159,15 @@ def read(data: Mapping[str, str], largest: int) -> ClassesSpec | None:
         if alone is not None:
             raise ObjectError(f"data.{alone} says something of classes, data.classes is missing")
         return None
-    classes = tuple(
-        _class(name, found, largest) for name, found in json_object(data, "classes").items()
-    )
-    if not 1 <= len(classes) <= MOST_CLASSES:
-        raise ObjectError(f"data.classes: {len(classes)} are not between 1 and {MOST_CLASSES}")
+    found = json_object(data, "classes")
+    if not 1 <= len(found) <= MOST_CLASSES:
+        raise ObjectError(f"data.classes: {len(found)} are not between 1 and {MOST_CLASSES}")
+    classes = tuple(_class(name, one, largest) for name, one in found.items())
     names = tuple(one.name for one in classes)
     costs = {} if "costs" not in data else json_object(data, "costs")
+    check_count(costs, MOST_LEVELS, "data.costs", "levels")
     for level, cost in costs.items():
-        json_number(cost, 0, LARGEST_WEIGHT, f"data.costs.{level}")
+        json_number(cost, 0, LARGEST_WEIGHT, f"data.costs.{level:.60}")
     return ClassesSpec(
         classes,
         tuple(_between(one, at, names) for at, one in enumerate(_rows(data, "between", _Between))),
@@ -212,8 +214,7 @@ def _rows(data: Mapping[str, str], key: str, kind: Any) -> list[Any]:
     found = parsed(data, key)
     if not isinstance(found, list):
         raise ObjectError(f"data.{key}: a JSON array is needed, not {kind_of(found)}")
-    if len(found) > MOST_RULES:
-        raise ObjectError(f"data.{key}: {len(found)} entries are more than {MOST_RULES}")
+    check_count(found, MOST_RULES, f"data.{key}", "entries")
     try:
         return [msgspec.convert(one, kind) for one in found]
     except msgspec.ValidationError as error:

@@ -4,7 +4,7 @@ Nothing is guessed: an unknown key or level, bad JSON or a wrong type raises Obj
 caller holds the group with that text. Pure; sizes are bounded, as anybody may write a ConfigMap.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
 import msgspec
@@ -13,12 +13,16 @@ from scheduler.base.errors import ObjectError
 from scheduler.base.text import did_you_mean
 
 LONGEST_TEXT = 1 << 20
+# What a group says is short; anybody may say it, ten thousand times over.
+LONGEST_RULES = 1 << 16
+MOST_LEVELS = 16
+LONGEST_NAMED, LONGEST_LIST = 60, 400
 LARGEST_NUMBER = (1 << 31) - 1
 
 
-def json_object(data: Mapping[str, str], key: str) -> dict[str, Any]:
+def json_object(data: Mapping[str, str], key: str, longest: int = LONGEST_RULES) -> dict[str, Any]:
     """Return the JSON object under `key`; ObjectError names the key."""
-    found = parsed(data, key)
+    found = parsed(data, key, longest)
     if not isinstance(found, dict):
         raise ObjectError(f"data.{key}: a JSON object is needed, not {kind_of(found)}")
     return found
@@ -34,13 +38,13 @@ def json_names(data: Mapping[str, str], key: str) -> tuple[str, ...]:
     return tuple(found)
 
 
-def parsed(data: Mapping[str, str], key: str) -> Any:
-    """Return the JSON under `key`; ObjectError names the key and the place."""
+def parsed(data: Mapping[str, str], key: str, longest: int = LONGEST_RULES) -> Any:
+    """Return the JSON under `key`, of `longest` characters at most; ObjectError names the key and the place."""
     text = data.get(key, "")
     if not text.strip():
         raise ObjectError(f"data.{key} is missing")
-    if len(text) > LONGEST_TEXT:
-        raise ObjectError(f"data.{key} is longer than {LONGEST_TEXT} characters")
+    if len(text) > longest:
+        raise ObjectError(f"data.{key} is longer than {longest} characters")
     try:
         return msgspec.json.decode(text.encode("utf-8", "surrogateescape"))
     except (msgspec.DecodeError, UnicodeError) as error:
@@ -82,9 +86,16 @@ def known(found: Iterable[str], allowed: Iterable[str], where: str) -> None:
     for one in found:
         if one not in names:
             listed = ", ".join(names)
+            meant = did_you_mean(one, names) if len(one) <= LONGEST_NAMED else ""
             raise ObjectError(
-                f'{where}: "{one}" is not known{did_you_mean(one, names)} (known: {listed})'
+                f'{where}: "{one:.{LONGEST_NAMED}}" is not known{meant} (known: {listed:.{LONGEST_LIST}})'
             )
+
+
+def check_count(found: Collection[Any], most: int, where: str, what: str) -> None:
+    """Check that there are not too many of something before each is looked at; ObjectError names the place."""
+    if len(found) > most:
+        raise ObjectError(f"{where}: {len(found)} {what} are more than {most}")
 
 
 def kind_of(value: Any) -> str:

@@ -11,7 +11,15 @@ import msgspec
 
 from scheduler.base.errors import ObjectError
 from scheduler.framework.duration import Duration, seconds
-from scheduler.plugins.groups.inputs import LARGEST_NUMBER, json_number, kind_of, known
+from scheduler.plugins.groups.inputs import (
+    LARGEST_NUMBER,
+    LONGEST_NAMED,
+    MOST_LEVELS,
+    check_count,
+    json_number,
+    kind_of,
+    known,
+)
 
 KEYS = ("type", "hard", "for", "partitions", "min", "max", "factor")
 LONGEST_S = 366 * 24 * 3600.0
@@ -34,7 +42,11 @@ class Constraint(msgspec.Struct, frozen=True):
 
 def constraints(levels: Mapping[str, Any], where: str) -> dict[str, Constraint]:
     """Read the rules by level; whether the levels exist is checked against a topology."""
-    return {level: _constraint(rule, f"{where}.{level}") for level, rule in levels.items()}
+    check_count(levels, MOST_LEVELS, where, "levels")
+    return {
+        level: _constraint(rule, f"{where}.{level:.{LONGEST_NAMED}}")
+        for level, rule in levels.items()
+    }
 
 
 def _constraint(rule: Any, where: str) -> Constraint:

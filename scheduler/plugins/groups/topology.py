@@ -14,7 +14,7 @@ import numpy as np
 from scheduler.base.arrays import BoolColumn
 from scheduler.base.errors import ObjectError
 from scheduler.framework.nodes import Nodes
-from scheduler.plugins.groups.inputs import json_names, json_object
+from scheduler.plugins.groups.inputs import LONGEST_TEXT, MOST_LEVELS, json_names, json_object
 
 ROOT = "root"
 DEFAULT_TREE = "default-tree"
@@ -42,7 +42,7 @@ PRESETS: Mapping[str, tuple[str, ...]] = {
         "topology.k8s.aws/network-node-layer-3",
     ),
 }
-DEEPEST = 16
+DEEPEST = MOST_LEVELS
 MOST_UNITS = 200_000
 RESOURCES_CHOOSE_NOTHING = (
     "data.resource-names chooses nothing: every resource that members request counts, named there or "
@@ -77,7 +77,7 @@ def from_config_map(data: Mapping[str, str], source: str) -> Topology:
     `resource-names` is checked and chooses nothing: whatever members request counts, listed or not, as a
     group that is placed by some of it only would be refused by its nodes.
     """
-    tree = json_object(data, "tree")
+    tree = json_object(data, "tree", LONGEST_TEXT)
     levels = json_names(data, "level-names") if data.get("level-names") else DEFAULT_LEVELS
     if data.get("resource-names"):
         json_names(data, "resource-names")

@@ -33,7 +33,7 @@ from scheduler.plugins.groups.classes import (
     TrafficSpec,
 )
 from scheduler.plugins.groups.group import LARGEST_GROUP, GroupSpec
-from scheduler.plugins.groups.inputs import check_between
+from scheduler.plugins.groups.inputs import check_between, check_count
 
 KIND = "AppGroup"
 PREFIX = "appgroup:"
@@ -58,6 +58,7 @@ class AppGroups:
     def read(self, obj: AppGroup) -> GroupSpec:
         """Return what it asks for; ObjectError names the field that is wrong."""
         meta, entries = obj.metadata, obj.spec.members
+        check_count(entries, MOST_WORKLOADS, "spec.workloads", "workloads of a gang")
         least: Counter[str] = Counter()
         for at, entry in enumerate(entries):
             least[_label(entry, at)] += _least(entry, at)
@@ -69,10 +70,9 @@ class AppGroups:
         if least.total() > LARGEST_GROUP:
             text = f"spec.workloads: minMembers are {least.total()} in all, {LARGEST_GROUP} are the most"
             raise ObjectError(text)
+        dependencies = [one for entry in entries for one in entry.dependencies]
+        check_count(dependencies, MOST_DEPENDENCIES, "spec.workloads", "dependencies of a gang")
         ties = list(_ties(entries))
-        if len(ties) > MOST_DEPENDENCIES:
-            text = f"spec.workloads: {len(ties)} dependencies are more than {MOST_DEPENDENCIES}"
-            raise ObjectError(f"{text}, the most of a gang")
         weights = Counter((one.first, one.second) for one in ties)
         classes = ClassesSpec(
             tuple(ClassSpec(name, number) for name, number in least.items()),

@@ -15,13 +15,14 @@ from scheduler.objects.pod import ResourceList
 from scheduler.objects.podgroup import PodGroup, PodGroupStatus
 from scheduler.plugins.groups import classes
 from scheduler.plugins.groups.group import LARGEST_GROUP, GroupSpec
-from scheduler.plugins.groups.inputs import check_between
+from scheduler.plugins.groups.inputs import check_between, check_count
 from scheduler.plugins.groups.sources import annotated
 from scheduler.state.resources import Amounts, amounts, counted
 
 KIND = "PodGroup"
 LABEL = "scheduling.x-k8s.io/pod-group"
 MERGE_PATCH = "application/merge-patch+json"
+MOST_RESOURCES = 128
 # Where a group stands, in coscheduling's words; later ones are its controller's alone.
 PENDING, SCHEDULING, SCHEDULED, RUNNING = "Pending", "Scheduling", "Scheduled", "Running"
 BEFORE_SCHEDULED = ("", PENDING, "PreScheduling", SCHEDULING)
@@ -82,6 +83,7 @@ class PodGroups:
 
 def needs(least: ResourceList) -> Amounts:
     """Return what a group says that it needs in all; ObjectError names the field."""
+    check_count(least, MOST_RESOURCES, "spec.minResources", "resources")
     try:
         return counted(amounts(least))
     except ObjectError as error:

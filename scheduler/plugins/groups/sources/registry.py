@@ -43,6 +43,8 @@ KINDS = tuple(BY_KIND)
 _RANK = {source.kind: rank for rank, source in enumerate(SOURCES)}
 
 
+# What is wrong with an object is told to each pod of its group: whatever somebody wrote there is not repeated at length.
+LONGEST_FAULT = 700
 # That name a group.
 _LABELS = (configmap.LABEL, coscheduling.LABEL, kueue.LABEL)
 
@@ -138,7 +140,10 @@ def read(kind: str, obj: Any) -> GroupSpec | ObjectError:
     try:
         return source.read(obj)
     except ObjectError as error:
-        return ObjectError(f"{source.served_as} {meta.namespace}/{meta.name}: {error.message}")
+        text = error.message
+        if len(text) > LONGEST_FAULT:
+            text = f"{text[:LONGEST_FAULT]}..."
+        return ObjectError(f"{source.served_as} {meta.namespace}/{meta.name}: {text}")
 
 
 def parent(kind: str, obj: Any) -> str:

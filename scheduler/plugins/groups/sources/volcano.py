@@ -23,7 +23,7 @@ from scheduler.objects.volcano import (
 )
 from scheduler.plugins.groups import classes, hypernodes
 from scheduler.plugins.groups.group import LARGEST_GROUP, GroupSpec, TierRule
-from scheduler.plugins.groups.inputs import check_between
+from scheduler.plugins.groups.inputs import check_between, check_count
 from scheduler.plugins.groups.sources import annotated
 from scheduler.plugins.groups.sources.coscheduling import MERGE_PATCH, needs
 from scheduler.solver.classes import MOST_CLASSES
@@ -39,6 +39,7 @@ UNSCHEDULABLE, SCHEDULED = "Unschedulable", "Scheduled"
 NO_ROOM = "NotEnoughResources"
 HARD, SOFT = "hard", "soft"
 LONGEST_NAME = 253
+MOST_TASKS = 1_000  # of a group whose tasks' numbers do not count; of others `MOST_CLASSES`
 _DEFAULT_QUEUE = "default"
 _OF_CLASSES = tuple(f"{classes.PREFIX}{key}" for key in classes.KEYS)
 
@@ -171,6 +172,7 @@ def _tasks(least: Mapping[str, int], members: int) -> classes.ClassesSpec | None
 
     Volcano: a `minMember` below the sum of the tasks' numbers stands alone, so that a job of open size may start.
     """
+    check_count(least, MOST_TASKS, "spec.minTaskMember", "tasks")
     for name, number in least.items():
         check_between(number, 0, LARGEST_GROUP, f"spec.minTaskMember[{name:.60}]")
     asked = {name: number for name, number in least.items() if number}
