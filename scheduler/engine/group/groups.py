@@ -3,8 +3,8 @@
 A pod of a group is popped like any other; its group is then taken out of the queue as a whole and
 planned by its plugin, which may ask the solver and waits for the answer while other pods go on. Groups
 are planned one after the other: what one was told would not hold any more once another is placed. A plan
-is carried out for all members or for none: their room is booked at once, the rest is `bindings`'.
-Many members are told in several turns of the engine that they have to wait.
+is carried out for all members or for none: their room is booked at once, the rest is `bindings`'. Many
+are told in several turns of the engine to wait.
 
 Knows nothing of trees, rules or ConfigMaps: that is the plugin's business (framework.groups); what is
 written about groups is `writing`'s.
@@ -74,8 +74,9 @@ class Groups:
         # Groups of which members or description changed and at which nobody has looked since.
         self._changed: dict[str, GroupPlanner] = {}
         self._late: dict[str, set[str]] = {}  # members that waited for others on their way
-        # Groups that were left half bound: before them no pod is tried.
-        self.first: set[str] = set()
+        self.first: set[str] = (
+            set()
+        )  # groups that were left half bound: before them no pod is tried
         self._refused = Refusals(queues, steps)
         self._counts = steps.observation.groups
         self._counts.watch(self.planners)
@@ -187,8 +188,8 @@ class Groups:
 
     def has_work(self) -> bool:
         """Whether members wait for nothing but the next turn."""
-        told = self._refused.told or self._held_back
-        return bool(told) or self._may_start or self._bindings.has_work()
+        told = bool(self._refused.told or self._held_back)
+        return told or self._may_start or self._bindings.has_work()
 
     @property
     def _may_start(self) -> bool:
@@ -259,8 +260,7 @@ class Groups:
             return
         self._writing.tell(run.planner, run.key, Stage.STARTED, now)
         self._runs[run.name] = run
-        name, profile = run.name, run.members[0].profile
-        self._suspended.begin(name, profile, self._steps(run), run, now)
+        self._suspended.begin(run.name, run.members[0].profile, self._steps(run), run, now)
 
     def broken_off(self, key: str, now: float) -> bool:
         """Put the members back of a group whose planning was given up; return False if unknown."""
