@@ -74,9 +74,7 @@ class Groups:
         # Groups of which members or description changed and at which nobody has looked since.
         self._changed: dict[str, GroupPlanner] = {}
         self._late: dict[str, set[str]] = {}  # members that waited for others on their way
-        self.first: set[str] = (
-            set()
-        )  # groups that were left half bound: before them no pod is tried
+        self.first: set[str] = set()  # left half bound: before them no pod is tried
         self._refused = Refusals(queues, steps)
         self._counts = steps.observation.groups
         self._counts.watch(self.planners)
