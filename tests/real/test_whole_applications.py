@@ -13,15 +13,15 @@ import pytest
 
 from tests.apiserver.patience import until
 from tests.apiserver.realcluster import Reachable
-from tests.real.test_group_life import CORE, ROOT, Life, Source, is_bound, prepared
-from tests.real.test_unlike_members import SOME_WRITES, waits_for_a_member
+from tests.real.nodeloss import SOME_WRITES, NodeLoss, waits_for_a_member
+from tests.real.test_group_life import ROOT, Source, is_bound, prepared
 
 pytestmark = [pytest.mark.real, pytest.mark.timeout(1800), pytest.mark.allow_blocking("files")]
 Json = dict[str, Any]
 GROUP, WORKLOAD = "appgroup.diktyo.x-k8s.io", "appgroup.diktyo.x-k8s.io.workload"
 REGION, ZONE = "topology.kubernetes.io/region", "topology.kubernetes.io/zone"
 TOPOLOGIES = "/apis/networktopology.diktyo.x-k8s.io/v1alpha1/namespaces/default/networktopologies"
-ZONES, NODES = 2, 6
+ZONES = 2
 LARGEST, APART = 10, 40
 PODS = {"web": 3, "interface": 2, "database": 1}
 TIES = {"web": ["interface"], "interface": ["database"], "database": []}
@@ -80,7 +80,7 @@ def topology() -> Json:
 SOURCE = Source(f"/apis/{GROUP}/v1alpha1/namespaces/default/appgroups", application(), {}, {})
 
 
-class Application(Life):
+class Application(NodeLoss):
     """The life of one application."""
 
     profiles: ClassVar[list[Json]] = [
@@ -96,13 +96,20 @@ class Application(Life):
         ROOT / "crds/appgroups.yaml",
         ROOT / "crds/networktopologies.yaml",
     )
-    gone: frozenset[str]
-    before: dict[str, Json]
+    nodes = 6
+    amounts: ClassVar[dict[str, str]] = {"cpu": "4", "memory": "16Gi", "pods": "110"}
+
+    def labels(self, number: int) -> dict[str, str]:
+        """Return a node's region and zone."""
+        return {REGION: "r0", ZONE: f"z{number % ZONES}"}
+
+    def holds(self, pods: dict[str, Json]) -> bool:
+        """Whether all pods are there, in one zone."""
+        return 1 == len(zones(pods)) and sum(PODS.values()) == len(pods)
 
     async def live(self) -> None:
         """Begin without the database, become whole, lose a node."""
-        for number in range(NODES):
-            await self._node(number)
+        await self.furnish()
         await until(self._is_described, "the API server to offer what ways cost")
         await self.api.expect("POST", self.source.path, self.source.group)
         names = [f"{one}-{at}" for one, number in PODS.items() for at in range(number)]
@@ -111,29 +118,17 @@ class Application(Life):
         await self.until(waits_for_a_member, "the word that a member is missing")
         assert not any(map(is_bound, (await self.pods()).values()))
         await self._create(names[-1])
-        await self._whole("the start of the application")
+        await self.whole("the start of the application")
         await until(self._is_told, "the time at which it was placed, in its status")
         await self.daemons.follow()
-        await self._lose("web-0")
-        await self._whole("the replacement of those that are lost")
-
-    async def judge(self, cut_at: int) -> None:
-        """Check that all are near each other, and that nobody moved who was not on the lost node."""
-        pods = await self.pods()
-        assert 1 == len(zones(pods)), cut_at
-        assert sum(PODS.values()) == len(pods)
-        for name in self.before.keys() - self.gone:
-            was, now = self.before[name], pods[name]
-            assert was["metadata"]["uid"] == now["metadata"]["uid"], (name, cut_at)
-            assert was["spec"]["nodeName"] == now["spec"]["nodeName"], (name, cut_at)
-            assert "deletionTimestamp" not in now["metadata"], (name, cut_at)
+        for name in await self.lose_node_of("web-0"):
+            await self._create(f"{name}-anew")
+        await self.whole("the replacement of those that are lost")
 
     async def clean(self) -> None:
         """Leave nothing behind."""
         await super().clean()
         await self.api.request("DELETE", f"{TOPOLOGIES}/nt-default")
-        for number in range(NODES):
-            await self.api.request("DELETE", f"/api/v1/nodes/n{number}")
 
     async def _is_described(self) -> bool:
         code, _ = await self.api.request("POST", TOPOLOGIES, topology())
@@ -143,31 +138,6 @@ class Application(Life):
         self.daemons.start()
         found = await self.api.expect("GET", f"{self.source.path}/shop")
         return bool(found.get("status", {}).get("gang", {}).get("scheduleTime"))
-
-    async def _whole(self, what: str) -> None:
-        await self.until(lambda pods: all(map(is_bound, pods.values())), what)
-        pods = await self.pods()
-        assert 1 == len(zones(pods)), pods
-
-    async def _lose(self, name: str) -> None:
-        """Take a node away with all that are on it; their controllers make new ones."""
-        self.before = await self.pods()
-        node = self.before[name]["spec"]["nodeName"]
-        lost = {key for key, pod in self.before.items() if pod["spec"]["nodeName"] == node}
-        self.gone = frozenset(lost)
-        await self.api.expect("DELETE", f"/api/v1/nodes/{node}")
-        for key in lost:
-            await self.api.expect("DELETE", f"{CORE}/pods/{key}", {"gracePeriodSeconds": 0})
-        for key in sorted(lost):
-            await self._create(f"{key}-anew")
-
-    async def _node(self, number: int) -> None:
-        amounts = {"cpu": "4", "memory": "16Gi", "pods": "110"}
-        labels = {REGION: "r0", ZONE: f"z{number % ZONES}"}
-        meta = {"name": f"n{number}", "labels": labels}
-        status = {"capacity": amounts, "allocatable": amounts}
-        body = {"kind": "Node", "metadata": meta, "status": status}
-        await self.api.expect("POST", "/api/v1/nodes", body)
 
     async def _create(self, name: str) -> None:
         labels = {GROUP: "shop", WORKLOAD: name.partition("-")[0]}

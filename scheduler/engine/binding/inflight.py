@@ -44,9 +44,8 @@ class InFlight(msgspec.Struct, eq=False):
     # What its node had promised too much of when it was chosen, and whether more came since.
     short: frozenset[str] = frozenset()
     is_outdated: bool = False
-    is_held_back: bool = (
-        False  # its bind was not sent, and its room is there: its group must not begin
-    )
+    # Its bind was not sent though its room is there: its group must not begin.
+    is_held_back: bool = False
     ends_at: float = 0.0
     seen_on: str = ""
     tells_nomination: bool = False
