@@ -9,7 +9,6 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
-from scheduler.base.clock import ManualClock
 from scheduler.base.errors import InputError
 from scheduler.cli.installed import registry
 from scheduler.config import Loaded, default_config, load
@@ -44,7 +43,6 @@ class LogView:
     """What a log tells; `notices` are what to say beside it."""
 
     def __init__(self, file: str) -> None:
-        self._clock = ManualClock(0.0)
         self._trail: DecisionTrail | None = None
         self._worlds = LoggedWorld()
         self._served: frozenset[str] = frozenset()
@@ -87,12 +85,11 @@ class LogView:
         self.header = header
         engine = engine_of(header)
         self._served = frozenset(engine.profiles)
-        self._trail = DecisionTrail(engine, self._clock, most=MOST_ATTEMPTS)
+        self._trail = DecisionTrail(engine, most=MOST_ATTEMPTS)
         # Nobody wants to read here what the daemon has logged then.
         engine.observation.on_end = lambda _queued, _result, _text: None
         engine.observation.on_fault = lambda _plugin, _point, _error: None
         return engine
 
     def _take(self, step: Step) -> None:
-        self._clock.set(step.now)
         self._worlds.take(step)

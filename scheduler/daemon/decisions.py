@@ -10,7 +10,7 @@ from collections import OrderedDict, deque
 import numpy as np
 import structlog
 
-from scheduler.base.clock import Clock, rfc3339
+from scheduler.base.clock import rfc3339
 from scheduler.base.meters import Trace
 from scheduler.daemon.kept import KeptDecision, keep
 from scheduler.daemon.traces import Traces
@@ -32,11 +32,8 @@ _log = structlog.get_logger()
 class DecisionTrail:
     """Keeps the last `most` attempts, those in a row that came to the same as one, and logs how they end."""
 
-    def __init__(
-        self, engine: Engine, clock: Clock, traces: Traces | None = None, *, most: int = KEPT
-    ) -> None:
+    def __init__(self, engine: Engine, traces: Traces | None = None, *, most: int = KEPT) -> None:
         self._engine = engine
-        self._clock = clock
         self._traces = traces
         self._most = most
         self._ring: deque[Attempt] = deque()
@@ -66,7 +63,7 @@ class DecisionTrail:
         # Only numbers are kept: the columns of a decision would keep megabytes alive.
         if self._traces is not None:
             self._traces.decided(queued, decision)
-        now = self._clock.now()
+        now = self._engine.now  # as in the decision log: a history is the same from both
         attempt = self._attempt(queued, decision, now)
         key = (attempt.namespace, attempt.name)
         before = self._last.get(key)

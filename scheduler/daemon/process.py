@@ -114,7 +114,7 @@ class Daemon:
         show_network(self.engine, clock, meters)
         self._synced = Synced(self.engine.intake, clock, meters)
         self._traces = Traces.wanted(loaded.trellis.tracing, options.version, clock)
-        self.trail = DecisionTrail(self.engine, clock, self._traces)
+        self.trail = DecisionTrail(self.engine, self._traces)
         self._inbox = Inbox(None if options.record is None else options.record.arrive)
         self._fence = Fence(clock)
         configured = loaded.scheduler.extenders

@@ -165,6 +165,11 @@ class Engine:
         )
         gauges.watch(observation.meters, queues, unschedulable_pods, profiles, bindings, cluster)
 
+    @property
+    def now(self) -> float:
+        """The time of this turn in seconds since the epoch, by which all in it is decided."""
+        return self._outbox.now
+
     def handle(self, event: Event, now: float) -> None:
         """Take in one event."""
         self._outbox.begin_turn(now)

@@ -9,6 +9,7 @@ import asyncio
 import json
 import os
 import signal
+import subprocess
 from contextlib import ExitStack
 from functools import partial
 from typing import Any
@@ -100,19 +101,18 @@ async def _trouble(cluster: RealCluster) -> dict[str, Any]:
             lambda told: told["code"] != 404,
             "the other API",
         )
-        etcd.send_signal(signal.SIGSTOP)
         try:
-            # Whichever comes first waits for etcd until its time is over; the other is one too many.
-            both = await asyncio.gather(_bind(ours, "late"), _bind(ours, "second"))
-        finally:
+            first = await _waiting(ours, "late", etcd)
+            refused = await _bind(ours, "second")
+            late = await first  # when its time is over
             etcd.send_signal(signal.SIGCONT)
-        refused, late = sorted(both, key=lambda told: told["code"])
-        etcd.send_signal(signal.SIGSTOP)
-        third = asyncio.create_task(_bind(ours, "lost"))
-        await pause(1.0)  # it has reached etcd, or waits to: either way its end is etcd's
-        etcd.kill()
-        etcd.wait()
-        lost = await third
+            third = await _waiting(ours, "lost", etcd)
+            etcd.kill()
+            etcd.wait()
+            lost = await third
+        finally:
+            if etcd.poll() is None:
+                etcd.send_signal(signal.SIGCONT)
     return {
         "etcd stands still for longer than a bind may take": late,
         "one more write than the server takes at a time": refused,
@@ -124,6 +124,24 @@ async def _trouble(cluster: RealCluster) -> dict[str, Any]:
 async def _bind(api: Api, name: str) -> dict[str, Any]:
     """Bind a pod within three seconds; return what the server answered."""
     return await _told(api, "POST", f"{PODS}/{name}/binding?timeout=3s", binding(name, "n"))
+
+
+async def _waiting(
+    api: Api, name: str, etcd: "subprocess.Popen[bytes]"
+) -> "asyncio.Task[dict[str, Any]]":
+    """Stop etcd, and return a bind that waits for it.
+
+    The one place for writes may have been taken by a write of the server's own: that is let through then.
+    """
+    while True:
+        etcd.send_signal(signal.SIGSTOP)
+        sent = asyncio.create_task(_bind(api, name))
+        await pause(1.0)
+        if not sent.done():
+            return sent
+        assert 429 == sent.result()["code"], sent.result()
+        etcd.send_signal(signal.SIGCONT)
+        await pause(1.0)
 
 
 async def _told(api: Api, method: str, path: str, obj: Any = None) -> dict[str, Any]:

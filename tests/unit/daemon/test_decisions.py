@@ -65,7 +65,7 @@ class House:
     def __init__(self) -> None:
         self.clock = ManualClock(1_767_225_600.0)
         self.engine = Engine(default_config(REGISTRY).profiles, REGISTRY)
-        self.trail = DecisionTrail(self.engine, self.clock)
+        self.trail = DecisionTrail(self.engine)
         for raw in NODES:
             self.hear("Node", read_node(raw))
 
@@ -150,3 +150,14 @@ def test_memory_is_bounded(monkeypatch):
     monkeypatch.setattr(house.trail, "_most", 3)
     house.place(pod("p4"))
     assert house.trail.last("default", "p0", 9) is None
+
+
+def test_an_attempt_is_kept_with_the_time_of_its_turn():
+    """It is that of the decision log, however long the turn has lasted by then: both tell one history."""
+    house = House()
+    house.hear("Pod", read_pod(pod("late", spec={"schedulerName": "trellis"})))
+    house.clock.advance(1)
+    decided_at = house.clock.now()
+    house.clock.advance(1)
+    house.engine.run(decided_at, 1)
+    assert [decided_at] == [one.at for one in house.trail.attempts]

@@ -34,7 +34,7 @@ class House:
     def __init__(self) -> None:
         self.clock = ManualClock(NOW)
         self.engine = Engine(default_config(REGISTRY).profiles, REGISTRY)
-        self.trail = DecisionTrail(self.engine, self.clock)
+        self.trail = DecisionTrail(self.engine)
         self.allowed = {("pods", "a")}
         access = Access(self.review, self.clock, Meters())
         self.helper = AnswerPool(self.clock, AnswerSettings("scheduler.cli.pagejobs"))

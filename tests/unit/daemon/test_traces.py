@@ -38,7 +38,7 @@ def spans(sampler: str = "ALWAYS_ON", meters: Meters | None = None) -> list[Any]
     provider.add_span_processor(sending.SimpleSpanProcessor(exporter))
     clock = ManualClock(NOW)
     engine = Engine(PROFILES, REGISTRY, meters=meters)
-    DecisionTrail(engine, clock, Traces(provider, "1", clock))
+    DecisionTrail(engine, Traces(provider, "1", clock))
     for event in (
         Leading(active=True),
         Watched("Node", "ADDED", make_node("n0")),
