@@ -14,6 +14,8 @@ TOOLS := $(CURDIR)/.tools/$(addsuffix /,$(KUBERNETES))bin
 PYTEST := $(BIN)/python -m pytest
 PARALLEL := -n auto --maxprocesses=4
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
+# Without it each process that a test starts compiles all it imports anew.
+unexport PYTHONDONTWRITEBYTECODE
 
 # A stamp per set of packages, named after what it was installed from.
 key = $(shell cat $(1) pyproject.toml 2>/dev/null | cksum | cut -d' ' -f1)

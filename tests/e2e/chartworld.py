@@ -380,12 +380,11 @@ async def load(server: Server) -> None:
     await server.until(path, lambda found: 6 == len(found["items"]))
     for number in range(6):
         used = {"cpu": "1" if number == 3 else "7", "memory": "1Gi"}
-        found = await server.get(f"{path}/node-{number}")
-        found["status"] = {
+        status = {
             "updateTime": rfc3339(RealClock().now()),
             "nodeMetric": {"nodeUsage": {"resources": used}},
         }
-        await server.put(f"{path}/node-{number}/status", found)
+        await server.patch(f"{path}/node-{number}/status", {"status": status})
     await server.says('trellis_node_metrics{state="fresh"} 6.0')
     await server.post(PODS, waiting("cool"))
     await server.until(f"{PODS}/cool", lambda found: found["spec"].get("nodeName") == "node-3")
