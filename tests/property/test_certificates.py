@@ -35,7 +35,7 @@ def asked(world):
     return simulation.groups[0], messages.pop()
 
 
-@pytest.mark.parametrize("batch", batches(50, 10_000))
+@pytest.mark.parametrize("batch", batches(25, 10_000))
 def test_a_group_is_placed_if_and_only_if_it_fits_and_as_well_as_can_be(batch):
     """Feasible is Bound, with the best objective of all; and what is said of a refusal is true."""
     for n in range(BATCH):
@@ -51,7 +51,7 @@ def test_a_group_is_placed_if_and_only_if_it_fits_and_as_well_as_can_be(batch):
             check_advice(world, message)
 
 
-@pytest.mark.parametrize("batch", batches(50, 10_000))
+@pytest.mark.parametrize("batch", batches(25, 10_000))
 def test_victims_are_fewest_by_priority(batch):
     """A group that fits after some evictions evicts, and no others do less harm."""
     for n in range(BATCH):

@@ -263,7 +263,7 @@ def batches(default, full):
     ]
 
 
-@pytest.mark.parametrize("batch", batches(60, 2000))
+@pytest.mark.parametrize("batch", batches(20, 2000))
 @pytest.mark.parametrize("lost", [False, True])
 def test_members_are_placed_exactly_when_they_can_be_and_in_the_best_way(batch, lost):
     """As many as fit, in the best places for them; who stands stays, and what is said of it is true.
@@ -277,7 +277,7 @@ def test_members_are_placed_exactly_when_they_can_be_and_in_the_best_way(batch, 
         check(world, place(*world.objects()))
 
 
-@pytest.mark.parametrize("batch", batches(40, 2000))
+@pytest.mark.parametrize("batch", batches(20, 2000))
 def test_groups_in_one_cluster_have_trees_of_their_own(batch):
     """Two groups, the second of lower priority: each as if the others of the cluster were plain pods."""
     for n in range(BATCH):
@@ -296,7 +296,7 @@ def test_groups_in_one_cluster_have_trees_of_their_own(batch):
         check(other.changed(old=beside), simulation)
 
 
-@pytest.mark.parametrize("batch", batches(40, 1000))
+@pytest.mark.parametrize("batch", batches(20, 1000))
 @pytest.mark.parametrize("lost", [False, True])
 def test_some_nodes_are_taken_last(batch, lost):
     """Nodes to avoid only where nothing else works; spare ones only for who was lost, and only then."""

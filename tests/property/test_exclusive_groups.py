@@ -112,7 +112,7 @@ def batches(default, full):
 
 
 @pytest.mark.parametrize("unlike", [False, True])
-@pytest.mark.parametrize("batch", batches(60, 1000))
+@pytest.mark.parametrize("batch", batches(20, 1000))
 def test_each_gang_has_a_rack_of_its_own_or_waits(batch, unlike):
     """All of it in one rack without pods of others; it waits only if no such rack has room."""
     for seed in range(batch * BATCH, (batch + 1) * BATCH):

@@ -259,7 +259,7 @@ FOUND_UNLIKE = (3470, 3706, 4174, 8143)
 FOUND = (6, 12, 122, 138, 142, 158, 167, 211, 217, 254, 292, 317, 1004, 1219, 2042, 2253, 419)
 
 
-@pytest.mark.parametrize("first", range(20, 80, 15))
+@pytest.mark.parametrize("first", range(20, 50, 15))
 def test_a_new_process_has_nothing_to_decide(first: int):
     """At rest it binds nobody and takes nobody away."""
     for seed in range(first, first + 15):
@@ -280,7 +280,7 @@ def test_what_was_found_of_members_unlike_in_priority(seed: int):
 
 def test_what_is_promised_stands_in_objects():
     """At any moment at which nothing is under way: room is kept for the same pods by whoever decides."""
-    assert sum(map(nothing_remembered, range(60))) > 10
+    assert sum(map(nothing_remembered, range(30))) > 5
 
 
 @pytest.mark.long

@@ -155,7 +155,7 @@ def batches(default, full):
     ]
 
 
-@pytest.mark.parametrize("batch", batches(60, 1000))
+@pytest.mark.parametrize("batch", batches(20, 1000))
 def test_a_group_gives_up_what_it_can_spare_before_it_is_ended(batch):
     """The fewest pods, then the fewest ends; `run` and `simulate` take the same, and the group is told."""
     for seed in range(batch * BATCH, (batch + 1) * BATCH):

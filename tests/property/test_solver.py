@@ -43,7 +43,7 @@ def cpsat_alone(instance: Instance):
     return on_leaves(instance, made, found.counts), found.stages
 
 
-@pytest.mark.parametrize("batch", batches(100, 2000))
+@pytest.mark.parametrize("batch", batches(50, 2000))
 def test_cpsat_finds_what_the_exact_program_finds(batch):
     """On random trees both give the same value in every stage, and CP-SAT proves it.
 
@@ -66,7 +66,7 @@ def test_cpsat_finds_what_the_exact_program_finds(batch):
             assert values <= [stage.value for stage in greedy.stages]
 
 
-@pytest.mark.parametrize("batch", batches(50, 500))
+@pytest.mark.parametrize("batch", batches(25, 500))
 def test_no_placement_is_better_than_the_exact_program_says(batch):
     """On tiny trees every placement is tried."""
     for rng in sources(batch):
@@ -86,7 +86,7 @@ def drawn(rng, *, rules=True):
     return groups.elastic(rng, instance) if rng.random() < 0.5 else instance
 
 
-@pytest.mark.parametrize("batch", batches(50, 10_000))
+@pytest.mark.parametrize("batch", batches(25, 10_000))
 def test_every_program_finds_the_best_of_all_and_says_so(batch):
     """With rules over sets of leaves and open sizes, by the exact program and by CP-SAT alone.
 
@@ -110,7 +110,7 @@ def test_every_program_finds_the_best_of_all_and_says_so(batch):
         assert (best or []) == [stage.bound for stage in stages], instance
 
 
-@pytest.mark.parametrize("batch", batches(50, 10_000))
+@pytest.mark.parametrize("batch", batches(25, 10_000))
 def test_what_is_answered_at_once_is_what_the_long_way_answers(batch):
     """To the last pod; what fits nowhere is left to the long way, which can say what would help."""
     answered = 0
@@ -129,7 +129,7 @@ def test_what_is_answered_at_once_is_what_the_long_way_answers(batch):
 
 
 # In these the descent found a way through the whole tree, and none in the parts that it was folded into.
-@pytest.mark.parametrize("batch", batches(50, 10_000, kept=(167, 207)))
+@pytest.mark.parametrize("batch", batches(25, 10_000, kept=(167, 207)))
 def test_a_better_answer_in_hand_is_never_thrown_away(batch):
     """However little time there is, the answer is no worse than the greedy one, and no bound lies.
 
@@ -206,7 +206,7 @@ def _least(every, values, at):
     )
 
 
-@pytest.mark.parametrize("batch", batches(50, 10_000))
+@pytest.mark.parametrize("batch", batches(25, 10_000))
 def test_sizes_that_fit_are_those_that_enumeration_finds(batch):
     """With rules between members and held pods: which sizes fit at all, and the nearest that advice names."""
     for rng in sources(batch):
@@ -245,7 +245,7 @@ def _check_given_up(instance, advice):
             assert groups.best_placement(without) is not None, (instance, way)
 
 
-@pytest.mark.parametrize("batch", batches(50, 1000))
+@pytest.mark.parametrize("batch", batches(25, 1000))
 def test_victims_are_the_exact_minimum(batch):
     """On nearly full clusters no set of victims does less harm, and the group fits afterwards."""
     for rng in sources(batch):
@@ -284,7 +284,7 @@ def test_victims_are_the_exact_minimum_with_rules_between_members(batch):
             ]
 
 
-@pytest.mark.parametrize("batch", batches(50, 500))
+@pytest.mark.parametrize("batch", batches(25, 500))
 def test_conflicts_are_smallest_and_advice_helps(batch):
     """No smaller set of rules conflicts, the sizes fit, and so does the group without what it says."""
     for rng in sources(batch):

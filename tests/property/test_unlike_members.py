@@ -16,7 +16,7 @@ BATCH = 25
 LIMITS = Limits(stage_s=20.0, total_s=120.0)
 
 
-@pytest.mark.parametrize("batch", batches(50, 2_000))
+@pytest.mark.parametrize("batch", batches(25, 2_000))
 def test_placed_as_well_as_can_be_if_and_only_if_it_fits(batch):
     """The outcome, every stage's value and every bound are those of the best of all placements."""
     for number in range(BATCH):
@@ -31,7 +31,7 @@ def test_placed_as_well_as_can_be_if_and_only_if_it_fits(batch):
             assert best == [stage.bound for stage in found.stages], group
 
 
-@pytest.mark.parametrize("batch", batches(50, 1_000))
+@pytest.mark.parametrize("batch", batches(25, 1_000))
 def test_classes_are_placed_as_well_as_can_be_if_and_only_if_they_fit(batch):
     """With classes, rules between them, pods that stand and costs: outcome and every term of the objective."""
     placed = 0
@@ -82,7 +82,7 @@ def fits(group):
     return next(unlike.placements(group), None) is not None
 
 
-@pytest.mark.parametrize("batch", batches(50, 1_000))
+@pytest.mark.parametrize("batch", batches(25, 1_000))
 def test_no_other_victims_do_less_harm(batch):
     """Who goes is enough, least, and proven to be; nobody goes where nothing helps."""
     for number in range(BATCH):

@@ -323,7 +323,7 @@ def simulated(batch: Batch, world: World) -> Manifest:
     return found
 
 
-@pytest.mark.parametrize("batch", batches(50, 1_000))
+@pytest.mark.parametrize("batch", batches(25, 1_000))
 def test_it_is_placed_if_it_fits_and_at_the_least_cost(batch_of: Batch, batch: int):
     """As many pods as can be, then the least cost of all pairs that talk; nobody where not enough fit."""
     placed = refused = 0

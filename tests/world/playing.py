@@ -72,7 +72,7 @@ async def live(one: Play, seconds: float) -> None:
         quiet_s = one.dice.choice(QUIET_S)
         await world.rest(quiet_s)
         one.quiet_s += quiet_s
-        judge(world, [*silent(world, before, needless), *world.unlike()])
+        judge(world, [*silent(world, before, needless), *await unlike(world)])
 
 
 async def trouble(one: Play, moves: int, steps: Sequence[Step] = ()) -> None:
@@ -95,13 +95,13 @@ async def come_to_rest(one: Play) -> None:
     await settle(one, SETTLED_S + world.longest_lease_s)
     # Until what was only held in doubt is let go of, and a watch that brings nothing is given up.
     await world.pass_time(170)
-    judge(world, [*world.unlike(), *world.audit.owing({one.number for one in world.replicas})])
+    judge(world, [*await unlike(world), *world.audit.owing({one.number for one in world.replicas})])
     await one.finish()
     await settle(one, TAKEN_S + world.longest_backoff_s)
     await world.rest(LAST_WORDS_S)
     before, needless = dict(world.writes), len(world.audit.needless)
     await world.pass_time(60)
-    judge(world, [*silent(world, before, needless), *world.unlike()])
+    judge(world, [*silent(world, before, needless), *await unlike(world)])
 
 
 def silent(world: World, before: dict[str, int], needless: int) -> list[Breach]:
@@ -110,6 +110,19 @@ def silent(world: World, before: dict[str, int], needless: int) -> list[Breach]:
     said = [f"{n} writes of {kind}" for kind, n in noise.items() if n]
     said += world.audit.needless[needless:]
     return [Breach(Law.SILENCE, world.clock.now(), what) for what in said]
+
+
+async def unlike(world: World) -> list[Breach]:
+    """Return what is not as it must be at rest.
+
+    Who waits is tried again now and then, which may be this very moment: that is let come to its end.
+    """
+    began = world.clock.now()
+    while world.clock.now() - began < TAKEN_S and any(
+        one.leads and one.is_busy for one in world.replicas
+    ):
+        await world.pass_time(1)
+    return world.unlike()
 
 
 async def settle(one: Play, limit_s: float) -> None:

@@ -106,6 +106,19 @@ class Replica:
         self.task: asyncio.Task[int] | None = None
         self.was_asked = False
 
+    @property
+    def leads(self) -> bool:
+        """Say whether it lives, and leads."""
+        is_alive = self.task is not None and not self.task.done()
+        return is_alive and self.daemon.engine.is_leading
+
+    @property
+    def is_busy(self) -> bool:
+        """Say whether it has anything under way."""
+        engine, counts = self.daemon.engine, self.daemon._executor.statistics()
+        work = sum(counts.queued.values()) + sum(counts.in_flight.values())
+        return bool(work or len(engine.bindings) or len(engine.preemptions))
+
     def start(self) -> None:
         """Begin to live."""
         own = copy_context()

@@ -323,8 +323,7 @@ class World:
             found.append(Breach(law, now, what))
 
         pods = self.pods()
-        alive = [one for one in self.replicas if one.task is not None and not one.task.done()]
-        leaders = [one for one in alive if one.daemon.engine.is_leading]
+        leaders = [one for one in self.replicas if one.leads]
         if len(leaders) != 1:
             is_unlike(Law.ONE, f"{len(leaders)} lead")
         waiting = {uid: pod for uid, pod in pods.items() if not pod["spec"].get("nodeName")}
@@ -350,9 +349,7 @@ class World:
                 is_unlike(Law.BOOKS, f"{one.number} knows other nodes")
             if {queued.uid for queued in engine.queues} != set(waiting):
                 is_unlike(Law.BOOKS, f"{one.number} has other pods in its queues than wait")
-            statistics = one.daemon._executor.statistics()
-            left = sum(statistics.queued.values()) + sum(statistics.in_flight.values())
-            if left or len(engine.bindings) or len(engine.preemptions):
+            if one.is_busy:
                 is_unlike(Law.LEFT, f"{one.number} has work left over")
         return found
 
