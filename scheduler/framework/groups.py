@@ -285,6 +285,9 @@ class GroupPlanner(Protocol):
     def group_left(self, key: str) -> Sequence[Placed]:
         """Return the members that stand though their group was evicted: that did not come to its end."""
 
+    def has_group(self, key: str) -> bool:
+        """Return whether there is an object or a pod of the group."""
+
     def group_statuses(self) -> Mapping[str, int]:
         """Return how many groups have each status; asked at every scrape of the metrics."""
 

@@ -11,6 +11,7 @@ from collections.abc import Container, Mapping
 from heapq import heappop, heappush
 from typing import Any
 
+from scheduler.base.sweep import Sweep
 from scheduler.engine.attempt.failure import group_event
 from scheduler.engine.effects import Answer, Call
 from scheduler.engine.group.steps import GroupSteps
@@ -28,6 +29,7 @@ class Writing:
     def __init__(self, steps: GroupSteps) -> None:
         self._engine = steps
         self._known: dict[str, GroupPlanner] = {}
+        self._sweep = Sweep()
         self._unwritten: dict[str, float] = {}
         # The same by time, with entries that no longer hold: of 750 groups few are due at an event.
         self.by_time: list[tuple[float, str]] = []
@@ -71,7 +73,7 @@ class Writing:
             _, body = self._written.pop(path, (now, None))
             if answer.code in _FINAL:
                 self._written[path] = (now + REFUSED_FOR_S, body)
-            else:
+            elif key in self._known:
                 self._look_at(key, now + WRITE_AGAIN_S)
         return True
 
@@ -98,6 +100,7 @@ class Writing:
         for key, planner in changed.items():
             self._known[key] = planner
             self._look_at(key, now)
+        self._sweep.clear(self._known, self._is_there)
         while self._written and (path := next(iter(self._written))):
             if now < self._written[path][0] + WRITE_AGAIN_S:
                 break
@@ -105,6 +108,9 @@ class Writing:
         for key in self._due(now):
             if key not in busy:
                 self.tell(self._known[key], key, Stage.CHANGED, now)
+
+    def _is_there(self, key: str) -> bool:
+        return key in self._unwritten or self._known[key].has_group(key)
 
     def _look_at(self, key: str, when: float) -> None:
         if self._unwritten.get(key) != when:

@@ -192,9 +192,8 @@ class ClusterTopologyPlacementGroup(GroupSort[ClusterTopologyPlacementGroupArgs]
 
     def _forget_gone(self) -> None:
         """Forget what was found out about groups of which neither a pod nor an object is there any more."""
-        waits = self.handle.waiting_member
         for sweep, table in self._kept:
-            sweep.clear(table, lambda key: self._members.knows(key) or waits(key) is not None)
+            sweep.clear(table, self.has_group)
 
     def hint(self, change: Change, pod: Pod) -> bool:
         """Say whether a change can help this member's group."""
@@ -336,6 +335,10 @@ class ClusterTopologyPlacementGroup(GroupSort[ClusterTopologyPlacementGroupArgs]
         if not self._described.unit_of(key, standing)[0]:
             return ()
         return [one for one in standing if past.is_marked(one.pod)]
+
+    def has_group(self, key: str) -> bool:
+        """Return whether there is an object or a pod of the group."""
+        return self._members.knows(key) or self.handle.waiting_member(key) is not None
 
     def group_statuses(self) -> Mapping[str, int]:
         """Return how many groups that are described or have placed members have each status."""

@@ -8,6 +8,7 @@ import pytest
 from scheduler.base import sweep
 from scheduler.engine.effects import Answer, Bind, Call, Solve, Watched
 from scheduler.engine.group import membership
+from scheduler.engine.group.writing import Writing
 from scheduler.objects.configmap import GROUP_KEY, ConfigMap, ConfigMapMeta
 from scheduler.plugins.groups.life import Record
 from scheduler.plugins.groups.topology import Topology
@@ -49,8 +50,10 @@ def live(floor: Floor, name: str) -> None:
 def kept() -> dict[str, int]:
     """Return how many objects there are of each kind that is kept by group."""
     gc.collect()
-    types = [type(one) for one in gc.get_objects()]
-    return {each.__name__: types.count(each) for each in KEPT}
+    there = gc.get_objects()
+    types = [type(one) for one in there]
+    told = sum(len(one._known) for one in there if type(one) is Writing)
+    return {"told": told, **{each.__name__: types.count(each) for each in KEPT}}
 
 
 def test_what_is_kept_of_groups_goes_with_them(monkeypatch: pytest.MonkeyPatch):
