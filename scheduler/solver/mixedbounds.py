@@ -26,11 +26,13 @@ def bounds(group: Mixed) -> list[int]:
 def _bound(group: Mixed, made: Tree, most: "_Most", stage: Stage) -> int:
     if stage.measure == "cost":
         return 0
-    if stage.of >= 0:
+    if stage.of:
         # How many of a class are placed may be open: it stands in one unit, or in none.
-        one = group.classes[stage.of]
-        size = sum(group.kinds[kind].count for kind in one.kinds) + sum(one.held)
-        return -size * size if stage.measure == "large" else int(one.minimum > 0)
+        classes = [group.classes[number] for number in stage.of]
+        if stage.measure != "large":
+            return sum(one.minimum > 0 for one in classes)
+        sizes = (sum(group.kinds[kind].count for kind in one.kinds) + sum(one.held) for one in classes)
+        return -sum(size * size for size in sizes)
     if stage.measure == "leaves":
         return most.bound(Stage(stage.level, "units"))
     return max(objective.bound(made, stage), most.bound(stage))

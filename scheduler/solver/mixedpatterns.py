@@ -16,15 +16,16 @@ import msgspec
 import numpy as np
 from ortools.sat.python import cp_model
 
-from scheduler.solver import tree
+from scheduler.solver import parts, tree
 from scheduler.solver.instance import Level, Rule
 from scheduler.solver.kinds import Mixed
 from scheduler.solver.mixedmodel import MixedModel
-from scheduler.solver.mixedstages import ALL, Stage
+from scheduler.solver.mixedstages import Stage
 from scheduler.solver.tree import Ints
 
 # With more patterns than this the model takes longer to build than a search without them.
 MOST_PATTERNS = 30_000
+EVERYBODY = -1  # beside the numbers of classes
 
 
 class Cell(msgspec.Struct, frozen=True):
@@ -36,10 +37,10 @@ class Cell(msgspec.Struct, frozen=True):
 
 def cells(group: Mixed) -> list[Cell] | None:
     """Return the leaves of a group by what they may take, None where that is not to be said so."""
-    if group.apart or group.excluded:
+    depth = len(group.levels)
+    if group.apart or group.excluded or depth in parts.depths(group.parts):
         return None  # they tell leaves apart
     found: dict[Any, list[int]] = defaultdict(list)
-    depth = len(group.levels)
     areas = group.costs.areas or (0,) * len(group.paths)
     for leaf, path in enumerate(group.paths):
         slots = tuple(kind.slots[leaf] for kind in group.kinds)
@@ -163,17 +164,20 @@ class PatternModel:
             return self._inner.expression(stage) + self._apart()
         if stage.level < self._last:
             return self._inner.expression(stage)
+        each = stage.of or (EVERYBODY,)
         if stage.measure in ("units", "leaves"):
-            return self._sum(lambda number, row: int(self._pods(number, row, stage.of) > 0))
+            return self._sum(lambda number, row: sum(self._pods(number, row, of) > 0 for of in each))
         sign = -1 if stage.measure == "large" else 1
-        return self._sum(lambda number, row: sign * self._pods(number, row, stage.of) ** 2)
+        return self._sum(
+            lambda number, row: sign * sum(self._pods(number, row, of) ** 2 for of in each)
+        )
 
     def _keep_numbers(self) -> None:
         """How many leaves are used under each used parent, by all or by a class; one leaf for `same`."""
         group, last = self._group, self._last
         wanted = group.levels[-1].rule.units_per_parent
         if wanted:
-            self._use(wanted, ALL, self._inner.used[last - 1])
+            self._use(wanted, EVERYBODY, self._inner.used[last - 1])
         for number, one in enumerate(group.classes):
             for own in one.rules:
                 if own.level == last - 1 and own.rule.units_per_parent:
@@ -231,9 +235,9 @@ class PatternModel:
         return zip(self._cells[number].patterns.tolist(), self._y[number], strict=True)
 
     def _pods(self, number: int, row: Sequence[int], of: int) -> int:
-        """Return the pods of a class, or of ALL, on a leaf of a cell with a pattern, held ones included."""
+        """Return the pods of a class, or of EVERYBODY, on a leaf of a cell with a pattern, held ones included."""
         leaf = self._cells[number].leaves[0]
-        if of == ALL:
+        if of == EVERYBODY:
             return sum(row) + (self._group.held[leaf] if self._group.held else 0)
         return _pods_of(self._group, of, leaf, row)
 
