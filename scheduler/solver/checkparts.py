@@ -90,9 +90,7 @@ def _of_piece(group: Mixed, pieces: Sequence[PlacedPart], at: int) -> list[str]:
     return found
 
 
-def _of_class(
-    group: Mixed, one: PodClass, pieces: Sequence[PlacedPart], at: int
-) -> list[str]:
+def _of_class(group: Mixed, one: PodClass, pieces: Sequence[PlacedPart], at: int) -> list[str]:
     """Return which rules of its own the pods of a piece, and of those in it, break."""
     every = [pieces[each] for each in _inside(pieces, at)]
     pods: Counter[int] = Counter()

@@ -31,7 +31,9 @@ def _bound(group: Mixed, made: Tree, most: "_Most", stage: Stage) -> int:
         classes = [group.classes[number] for number in stage.of]
         if stage.measure != "large":
             return sum(one.minimum > 0 for one in classes)
-        sizes = (sum(group.kinds[kind].count for kind in one.kinds) + sum(one.held) for one in classes)
+        sizes = (
+            sum(group.kinds[kind].count for kind in one.kinds) + sum(one.held) for one in classes
+        )
         return -sum(size * size for size in sizes)
     if stage.measure == "leaves":
         return most.bound(Stage(stage.level, "units"))

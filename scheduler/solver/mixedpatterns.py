@@ -166,7 +166,9 @@ class PatternModel:
             return self._inner.expression(stage)
         each = stage.of or (EVERYBODY,)
         if stage.measure in ("units", "leaves"):
-            return self._sum(lambda number, row: sum(self._pods(number, row, of) > 0 for of in each))
+            return self._sum(
+                lambda number, row: sum(self._pods(number, row, of) > 0 for of in each)
+            )
         sign = -1 if stage.measure == "large" else 1
         return self._sum(
             lambda number, row: sign * sum(self._pods(number, row, of) ** 2 for of in each)

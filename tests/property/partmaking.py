@@ -116,7 +116,9 @@ def _own(rng: Random, depth: int, around: int, above: int, kinds: list[Kind], le
 
 
 def _level(rng: Random, depth: int, above: int) -> int:
-    found: int = rng.choice([-1, -1, *range(max(above, 0), depth - 1), *[depth - 1][: rng.random() < 0.2]])
+    found: int = rng.choice(
+        [-1, -1, *range(max(above, 0), depth - 1), *[depth - 1][: rng.random() < 0.2]]
+    )
     return found
 
 
