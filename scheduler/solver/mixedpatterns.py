@@ -45,7 +45,7 @@ def cells(group: Mixed) -> list[Cell] | None:
     for leaf, path in enumerate(group.paths):
         slots = tuple(kind.slots[leaf] for kind in group.kinds)
         held = group.held[leaf] if group.held else 0
-        stands = tuple(one.held[leaf] for one in group.classes if one.held)
+        stands = tuple(one.held[leaf] for one in (*group.classes, *group.parts) if one.held)
         above = tree.filled(path, depth)[:-1]
         found[above, group.free[leaf], slots, held, stands, areas[leaf]].append(leaf)
     known: dict[Any, Ints | None] = {}
@@ -134,6 +134,7 @@ class PatternModel:
                 terms = zip(one.patterns[:, kind].tolist(), taken, strict=True)
                 self.cp.add(sum(pods * y for pods, y in terms if pods) == x)
         self._keep_numbers()
+        self._keep_apart()
 
     def counts(self, solver: cp_model.CpSolver) -> Ints:
         """Return the pods by kind and leaf of a solution."""
@@ -188,6 +189,26 @@ class PatternModel:
         for rule in group.between:
             if rule.level == last - 1 and rule.relation == "same":
                 self.cp.add(sum(self._with((rule.first, rule.second))) <= 1)
+
+    def _keep_apart(self) -> None:
+        """No leaf has more pods of parts that have one there each than there are such parts around it."""
+        enough: dict[tuple[int, int], Any] = {}
+        for at, part in enumerate(self._group.parts):
+            if part.apart != self._last - 1:
+                continue
+            on_leaves = self._inner.parts.on_leaves(at)
+            for number, cell in enumerate(self._cells):
+                held = part.held[cell.leaves[0]] if part.held else 0
+                many = on_leaves[number]
+                for row, y in self._rows(number):
+                    pods = held + sum(row[kind] for kind in part.kinds)
+                    if pods < 2:
+                        continue
+                    key = many.index, pods
+                    if key not in enough:
+                        enough[key] = self.cp.new_bool_var("")
+                        self.cp.add(many >= pods).only_enforce_if(enough[key])
+                    self.cp.add(y <= len(cell.leaves) * enough[key])
 
     def _use(self, wanted: int, of: int, above: list[Any]) -> None:
         """So many leaves of each used parent are used."""
@@ -276,7 +297,11 @@ def _summed(group: Mixed, found: Sequence[Cell]) -> Mixed:
         between=tuple(rule for rule in group.between if rule.level != last),
         costs=msgspec.structs.replace(part.costs, steps=part.costs.steps[:last]),
         parts=tuple(
-            msgspec.structs.replace(one, held=summed(one.held)) if one.held else one
+            msgspec.structs.replace(
+                one,
+                held=summed(one.held) if one.held else (),
+                apart=-1 if one.apart == last else one.apart,
+            )
             for one in group.parts
         ),
     )

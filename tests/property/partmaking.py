@@ -112,6 +112,7 @@ def _own(rng: Random, depth: int, around: int, above: int, kinds: list[Kind], le
         numbers,
         tuple(sizes),
         tuple(held) if is_held else (),
+        rng.choice([*range(depth), -1, -1, -1, -1, -1, -1]),
     )
 
 
@@ -231,9 +232,18 @@ def _ways(group: Mixed, one: Part, unit: Sequence[int]) -> set[Counts]:
         counts = list(_nothing(group))
         for kind, row in zip(one.kinds, rows, strict=True):
             counts[kind] = row
-        if _is_possible(group, tuple(counts)):
+        if _is_possible(group, tuple(counts)) and _is_apart(group, one, rows):
             found.add(tuple(counts))
     return found
+
+
+def _is_apart(group: Mixed, one: Part, rows: Sequence[Sequence[int]]) -> bool:
+    """Whether no two of a part's pods stand where it may have one."""
+    if one.apart < 0:
+        return True
+    units = _units(group, one.apart, range(len(group.paths)))
+    each = (*rows, one.held) if one.held else rows
+    return all(sum(row[leaf] for row in each for leaf in unit) <= 1 for unit in units)
 
 
 def _rows(leaves: int, size: int, unit: Sequence[int]) -> Iterator[tuple[int, ...]]:

@@ -1,7 +1,8 @@
 """What the groups in a group of groups say of levels themselves: the unit that each is in, and its other rules.
 
 A group that has to be in one unit of the next level below the one that it is in anyhow is just in that unit, as with
-a topology key; like groups of that sort are still counted. Rules beyond that bind single groups. Pure.
+a topology key, and one of pods may have them all on different units: like groups of that sort are still counted.
+Rules beyond that bind single groups. Pure.
 """
 
 from collections.abc import Mapping, Sequence
@@ -15,9 +16,13 @@ from scheduler.solver.instance import Rule
 
 
 class OwnRules(msgspec.Struct, frozen=True):
-    """The level in one unit of which a group is as a whole ("": that of the group around it), and other rules."""
+    """What one group says: the level in one unit of which it is as a whole ("": as the group around it is).
+
+    Of `apart` ("": none) every unit has one of its pods at most; `rules` are all others.
+    """
 
     level: str = ""
+    apart: str = ""
     rules: Mapping[str, Rule] = {}
 
 
@@ -45,7 +50,14 @@ def _look(node: Node, levels: Sequence[str], depth: int, found: dict[str, OwnRul
             for level in levels
             if level in rules and not (level in given and rules[level].is_hard_pack)
         }
-        found[node.key] = OwnRules(levels[down - 1] if down > depth else "", others)
+        spread = [level for level, one in others.items() if one.is_hard_spread]
+        if node.is_composite:
+            spread = []
+        found[node.key] = OwnRules(
+            levels[down - 1] if down > depth else "",
+            spread[0] if spread else "",
+            {level: one for level, one in others.items() if level not in spread},
+        )
         depth = down
     for one in node.groups:
         _look(one, levels, depth, found)

@@ -143,13 +143,13 @@ class _Maker:
         """Return what is equal for like groups; one with rules, or of which members stand, is like no other."""
         if any(self._standing[one.key] for one in node.leaves()) or self.has_rules(node):
             return node.key
-        level = self._said(node).level
+        says = self._said(node)
         if not node.is_composite:
             own = self._by_group.get(node.key, {})
             sizes = tuple(sorted((number, len(pods)) for number, pods in own.items()))
-            return node.least, level, sizes
+            return node.least, says.level, says.apart, sizes
         below = Counter(self._sign(one) for one in node.groups if self._is_there(one))
-        return node.least, level, frozenset(below.items())
+        return node.least, says.level, frozenset(below.items())
 
 
 def with_parts(found: MixedSite, shapes: Sequence[Shape], standing: Sequence[Placed]) -> MixedSite:
@@ -169,6 +169,7 @@ def with_parts(found: MixedSite, shapes: Sequence[Shape], standing: Sequence[Pla
             shape.kinds,
             shape.sizes,
             held.get(shape.nodes[0].key, ()),
+            at[shape.own.apart] if shape.own.apart else -1,
         )
         for shape in shapes
     )
@@ -228,7 +229,7 @@ def _nowhere(
     needed: list[set[int]] = []
     for number, one in enumerate(parts):
         ruled = {own.level for each in classes if each.part == number for own in each.rules}
-        own = {level for level in (one.level, *ruled) if level in keys}
+        own = {level for level in (one.level, one.apart, *ruled) if level in keys}
         needed.append(own | (set() if one.parent == ROOT else needed[one.parent]))
         leaves = frozenset(
             leaf
