@@ -83,10 +83,10 @@ def _of_piece(group: Mixed, pieces: Sequence[PlacedPart], at: int) -> list[str]:
         if any(pods > sizes.get(kind, 0) for kind, pods in of_kind.items()):
             found.append(f"{one.name} has more pods of a kind than are its own")
         new, held = sum(of_kind.values()), sum(one.held)
-        pods = Counter({leaf: number for leaf, number in enumerate(one.held) if number})
+        there = Counter({leaf: number for leaf, number in enumerate(one.held) if number})
         for _, leaf, number in piece.pods:
-            pods[leaf] += number
-        if one.apart >= 0 and any(n > 1 for n in _by_unit(group, pods, one.apart + 1).values()):
+            there[leaf] += number
+        if one.apart >= 0 and any(n > 1 for n in _by_unit(group, there, one.apart + 1).values()):
             found.append(f"{one.name} has several pods on a unit of {group.levels[one.apart].name}")
         if new + held < max(1, one.minimum) and not (held and not new):
             found.append(f"{one.name} has {new + held} pods, {one.minimum} are needed")

@@ -81,6 +81,11 @@ class Mixed(Record, frozen=True):
         """Return how many pods there are to place."""
         return sum(kind.count for kind in self.kinds)
 
+    def stand(self, leaf: int) -> tuple[int, ...]:
+        """Return how many pods of classes and parts stand on a leaf already, in their order."""
+        helds = [*(one.held for one in self.classes), *(one.held for one in self.parts)]
+        return tuple(held[leaf] for held in helds if held)
+
     def alike(self, *, is_emptied: bool = False) -> Instance:
         """Return the group as if its pods were alike: its tree, rules and sizes, and more room than there is.
 

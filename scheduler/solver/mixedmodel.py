@@ -177,8 +177,7 @@ class MixedModel:
             slots = tuple(kind.slots[leaf] for kind in group.kinds)
             alone = tuple(any(leaves == (leaf,) for leaves in rule.sets) for rule in group.apart)
             held = int(tree.held[position])
-            own = (one.held[leaf] for one in (*group.classes, *group.parts) if one.held)
-            stands = (talks[leaf], *own)
+            stands = (talks[leaf], *group.stand(leaf))
             sets = tuple(sets_of[leaf])
             same = (parents[position], group.free[leaf], slots, held, sets, alone, stands)
             if same in last:

@@ -45,7 +45,7 @@ def cells(group: Mixed) -> list[Cell] | None:
     for leaf, path in enumerate(group.paths):
         slots = tuple(kind.slots[leaf] for kind in group.kinds)
         held = group.held[leaf] if group.held else 0
-        stands = tuple(one.held[leaf] for one in (*group.classes, *group.parts) if one.held)
+        stands = group.stand(leaf)
         above = tree.filled(path, depth)[:-1]
         found[above, group.free[leaf], slots, held, stands, areas[leaf]].append(leaf)
     known: dict[Any, Ints | None] = {}

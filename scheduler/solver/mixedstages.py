@@ -45,7 +45,7 @@ def _of_classes(group: Mixed, level: int) -> list[Stage]:
         for own in one.rules
         if own.level == level - 1
     ]
-    together = [(kind, (number,)) for number, kind in kinds]
+    together: list[tuple[str, tuple[int, ...]]] = [(kind, (number,)) for number, kind in kinds]
     if group.parts:
         each = [(kind, tuple(at for at, its in kinds if its == kind)) for kind in _MEASURES]
         together = [(kind, those) for kind, those in each if those]

@@ -86,8 +86,8 @@ class _Maker:
         self._by_group: dict[str, dict[int, list[Pod]]] = {}
         for number, one in enumerate(found):
             for pod in one.pods:
-                own = self._by_group.setdefault(sources.group_of(pod), {})
-                own.setdefault(number, []).append(pod)
+                its = self._by_group.setdefault(sources.group_of(pod), {})
+                its.setdefault(number, []).append(pod)
         self.kinds: list[Alike] = []
         self.shapes: list[Shape] = []
 
