@@ -199,16 +199,19 @@ class PatternModel:
             on_leaves = self._inner.parts.on_leaves(at)
             for number, cell in enumerate(self._cells):
                 held = part.held[cell.leaves[0]] if part.held else 0
-                many = on_leaves[number]
-                for row, y in self._rows(number):
-                    pods = held + sum(row[kind] for kind in part.kinds)
-                    if pods < 2:
-                        continue
-                    key = many.index, pods
+                many, leaves = on_leaves[number], len(cell.leaves)
+                rows = [
+                    (held + sum(row[kind] for kind in part.kinds), y)
+                    for row, y in self._rows(number)
+                ]
+                self.cp.add(sum(pods * y for pods, y in rows if pods) <= leaves * many)
+                for least in sorted({pods for pods, _ in rows if pods > 1}):
+                    key = many.index, least
                     if key not in enough:
                         enough[key] = self.cp.new_bool_var("")
-                        self.cp.add(many >= pods).only_enforce_if(enough[key])
-                    self.cp.add(y <= len(cell.leaves) * enough[key])
+                        self.cp.add(many >= least).only_enforce_if(enough[key])
+                    fuller = sum(y for pods, y in rows if pods >= least)
+                    self.cp.add(fuller <= leaves * enough[key])
 
     def _use(self, wanted: int, of: int, above: list[Any]) -> None:
         """So many leaves of each used parent are used."""
