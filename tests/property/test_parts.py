@@ -61,6 +61,26 @@ def test_a_part_that_is_not_whole_is_found_out(batch):
 
 
 @pytest.mark.parametrize("batch", batches(25, 500))
+def test_a_rule_of_its_own_that_a_part_breaks_is_found_out(batch):
+    """What is placed without these rules is wrong by them, or a placement."""
+    broken = kept = 0
+    for number in range(BATCH):
+        group = partmaking.ruled(Random(f"own rules {batch}/{number}"))
+        parts = tuple(msgspec.structs.replace(one, apart=-1) for one in group.parts)
+        found = mixed.solve(msgspec.structs.replace(group, parts=parts, classes=()), LIMITS)
+        if found.outcome != "placed":
+            continue
+        wrong = checkparts.problems(group, found.counts, found.pieces)
+        best = partmaking.best(group)
+
+        assert wrong or best is not None, group
+        broken += bool(wrong)
+        kept += not wrong
+    assert broken
+    assert kept
+
+
+@pytest.mark.parametrize("batch", batches(25, 500))
 def test_what_is_in_the_way_is_smallest_and_true(batch):
     """Of what parts ask for no less conflicts, and giving up what is named helps."""
     refused = 0
