@@ -17,6 +17,7 @@ from scheduler.solver.parts import PlacedPart
 
 Rows = Sequence[Sequence[int]]
 GRAIN = Fraction(1, 1000)
+PARTS = "its groups"  # whose terms are summed
 
 
 def problems(group: Mixed, counts: Rows, pieces: Sequence[PlacedPart] | None = ()) -> list[str]:
@@ -59,8 +60,8 @@ def problems(group: Mixed, counts: Rows, pieces: Sequence[PlacedPart] | None = (
 def objective(group: Mixed, counts: Rows) -> list[tuple[str, str, int]]:
     """Return (level, measure, value) of every stage, the most important first; smaller is better.
 
-    Members that are left out; from the top level down what it wants for all pods, then for each class;
-    the cost of traffic; where nothing is wished for on the last level, how few leaves are used.
+    Members that are left out; from the top level down what it wants for all pods, then for each class, or for
+    all parts that want something there together; the cost of traffic; where nothing is wished for on the last level, how few leaves are used.
     """
     held = group.held or (0,) * len(group.paths)
     alike = group.alike()
@@ -69,17 +70,29 @@ def objective(group: Mixed, counts: Rows) -> list[tuple[str, str, int]]:
     for at, level in enumerate(group.levels):
         if at not in group.unwished:
             found += check.level_values(level.name, level.rule, _units(group, pods, at + 1))
+        of_classes = []
         for number, one in enumerate(group.classes):
             mine = _pods(group, counts, number)
             for each in (each for each in one.rules if each.level == at):
                 used = _units(group, mine, at + 1)
-                found += check.level_values(f"{level.name} of {one.name}", each.rule, used)
+                name = PARTS if group.parts else one.name
+                of_classes += check.level_values(f"{level.name} of {name}", each.rule, used)
+        found += _summed(of_classes) if group.parts else of_classes
     if group.traffic:
         found.append(("", "cost", sum(_cost(group, counts, one) for one in group.traffic)))
     last = len(group.levels)
     if last - 1 in group.unwished:
         found.append(("", "leaves", len(_units(group, pods, last))))
     return found
+
+
+def _summed(terms: Sequence[tuple[str, str, int]]) -> list[tuple[str, str, int]]:
+    """Return the sum of the terms of each measure."""
+    return [
+        (terms[0][0], measure, sum(value for _, one, value in terms if one == measure))
+        for measure in ("units", "large", "squares")
+        if any(one == measure for _, one, _ in terms)
+    ]
 
 
 def _of_classes(group: Mixed, counts: Rows) -> list[str]:

@@ -7,6 +7,9 @@ that found them.
 from collections import Counter
 from collections.abc import Sequence
 
+from scheduler.solver import check
+from scheduler.solver.check import Path
+from scheduler.solver.classes import PodClass
 from scheduler.solver.kinds import Mixed
 from scheduler.solver.parts import ROOT, PlacedPart
 
@@ -30,8 +33,11 @@ def problems(
     }
     if dealt != there:
         found.append("the parts do not have the pods that are placed")
-    for at in range(len(pieces)):
+    for at, piece in enumerate(pieces):
         found += _of_piece(group, pieces, at)
+        for one in group.classes:
+            if one.part == piece.part:
+                found += _of_class(group, one, pieces, at)
     return found
 
 
@@ -77,11 +83,45 @@ def _of_piece(group: Mixed, pieces: Sequence[PlacedPart], at: int) -> list[str]:
         if any(pods > sizes.get(kind, 0) for kind, pods in of_kind.items()):
             found.append(f"{one.name} has more pods of a kind than are its own")
         new, held = sum(of_kind.values()), sum(one.held)
+        there = Counter({leaf: number for leaf, number in enumerate(one.held) if number})
+        for _, leaf, number in piece.pods:
+            there[leaf] += number
+        if one.apart >= 0 and any(n > 1 for n in _by_unit(group, there, one.apart + 1).values()):
+            found.append(f"{one.name} has several pods on a unit of {group.levels[one.apart].name}")
         if new + held < max(1, one.minimum) and not (held and not new):
             found.append(f"{one.name} has {new + held} pods, {one.minimum} are needed")
     if one.level >= 0 and len(_units(group, pieces, every, one.level + 1)) > 1:
         found.append(f"{one.name} is in several units of {group.levels[one.level].name}")
     return found
+
+
+def _of_class(group: Mixed, one: PodClass, pieces: Sequence[PlacedPart], at: int) -> list[str]:
+    """Return which rules of its own the pods of a piece, and of those in it, break."""
+    every = [pieces[each] for each in _inside(pieces, at)]
+    pods: Counter[int] = Counter()
+    for piece in every:
+        for _, leaf, number in piece.pods:
+            pods[leaf] += number
+        for leaf, number in enumerate(group.parts[piece.part].held):
+            pods[leaf] += number
+    found = []
+    if any(kind not in one.kinds for piece in every for kind, _, _ in piece.pods):
+        found.append(f"{one.name} has pods that its rules do not speak of")
+    for own in one.rules:
+        above, used = (_by_unit(group, pods, own.level + more) for more in (0, 1))
+        name = f"{group.levels[own.level].name} of {one.name}"
+        found += check.level_problems(name, own.rule, used, above)
+    return found
+
+
+def _by_unit(group: Mixed, pods: Counter[int], level: int) -> dict[Path, int]:
+    """Return the used units of a level (0: the root) with the pods there."""
+    depth, found = len(group.levels), Counter[Path]()
+    for leaf, number in pods.items():
+        path = group.paths[leaf]
+        if number:
+            found[(path + path[-1:] * (depth - len(path)))[:level]] += number
+    return dict(found)
 
 
 def _inside(pieces: Sequence[PlacedPart], at: int) -> list[int]:

@@ -27,6 +27,7 @@ class PodClass(Record, frozen=True):
     """Kinds under one name, of which at least `minimum` and at most `maximum` pods stand (0: no limit).
 
     `held` counts those that stand on each leaf already (empty: none); they count in all rules.
+    In a group with parts they are all pods of one part and of those in it; it is `part`, and one alone.
     """
 
     name: str
@@ -35,6 +36,7 @@ class PodClass(Record, frozen=True):
     maximum: int = 0
     rules: tuple[ClassRule, ...] = ()
     held: tuple[int, ...] = ()
+    part: int = -1
 
 
 class Between(Record, frozen=True):

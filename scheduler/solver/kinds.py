@@ -48,8 +48,8 @@ class Mixed(Record, frozen=True):
     on a leaf already (empty: none). At least `minimum` pods are to be placed beside those.
     Classes have rules of their own and `between` them; `traffic` makes them cost what `costs` says.
     Nothing is wished for on levels in `unwished` (from 0); numbers and hard rules bind there as elsewhere.
-    A group of groups has `parts`, in each of its kinds one, and no classes. `limits` and `links` are between the areas of
-    `costs`, and `flows` go over links.
+    A group of groups has `parts`, in each of its kinds one, and classes only for rules of these: what they wish for at a
+    level is summed over all of them. `limits` and `links` are between the areas of `costs`, and `flows` go over links.
     """
 
     kinds: tuple[Kind, ...]
@@ -80,6 +80,11 @@ class Mixed(Record, frozen=True):
     def wanted(self) -> int:
         """Return how many pods there are to place."""
         return sum(kind.count for kind in self.kinds)
+
+    def stand(self, leaf: int) -> tuple[int, ...]:
+        """Return how many pods of classes and parts stand on a leaf already, in their order."""
+        helds = [*(one.held for one in self.classes), *(one.held for one in self.parts)]
+        return tuple(held[leaf] for held in helds if held)
 
     def alike(self, *, is_emptied: bool = False) -> Instance:
         """Return the group as if its pods were alike: its tree, rules and sizes, and more room than there is.

@@ -3,14 +3,17 @@
 For every number m of units: no m units hold more pods than the m largest amounts of any one resource
 allow when the smallest requests are served first. Sorted counts of a placement never exceed these
 prefix sums, so neither does what follows from them: how few units may do, and how large the sum of
-squares may be (majorization). Together with the bounds of scheduler.solver.objective these are tight in
-ordinary cases, and a descent that meets them needs no proof.
+squares may be (majorization). What classes allow and need on a unit by their own rules limits both as well. Together
+with the bounds of scheduler.solver.objective these are tight in ordinary cases, and a descent that meets them needs no
+proof.
 """
 
 import numpy as np
 
 from scheduler.solver import mixedstages, objective, tree
 from scheduler.solver.answer import NOTHING
+from scheduler.solver.classes import PodClass
+from scheduler.solver.instance import Rule
 from scheduler.solver.kinds import Mixed, served
 from scheduler.solver.mixedstages import Stage
 from scheduler.solver.tree import Ints, Tree
@@ -26,14 +29,52 @@ def bounds(group: Mixed) -> list[int]:
 def _bound(group: Mixed, made: Tree, most: "_Most", stage: Stage) -> int:
     if stage.measure == "cost":
         return 0
-    if stage.of >= 0:
-        # How many of a class are placed may be open: it stands in one unit, or in none.
-        one = group.classes[stage.of]
-        size = sum(group.kinds[kind].count for kind in one.kinds) + sum(one.held)
-        return -size * size if stage.measure == "large" else int(one.minimum > 0)
-    if stage.measure == "leaves":
-        return most.bound(Stage(stage.level, "units"))
+    if stage.of:
+        return sum(_of_class(group, made, group.classes[number], stage) for number in stage.of)
+    if stage.measure in ("leaves", "units"):
+        units = Stage(stage.level, "units")
+        apart = [_fewest(group, one, stage.level) for one in group.classes]
+        known = 1 if stage.measure == "leaves" else objective.bound(made, stage)
+        return max(known, most.bound(units), *apart)
     return max(objective.bound(made, stage), most.bound(stage))
+
+
+def _of_class(group: Mixed, made: Tree, one: PodClass, stage: Stage) -> int:
+    """Return a lower limit of what one class adds to a stage."""
+    size = _size(group, one)
+    if stage.measure == "units":
+        return _fewest(group, one, stage.level)
+    if stage.measure == "large":
+        return -size * size
+    if group.least < group.wanted or not size:
+        return int(one.minimum > 0)
+    numbers = [*(len(starts) - 1 for starts in made.starts), len(made.leaf)]
+    partitions = _rule(one, stage.level).units_per_parent
+    units = partitions * numbers[stage.level - 1] if partitions else numbers[stage.level]
+    each, more = divmod(size, max(1, min(units, size)))
+    return each * size + more * (each + 1)
+
+
+def _fewest(group: Mixed, one: PodClass, level: int) -> int:
+    """Return in how many units of a level a class is at least: how many are placed may be open, and then none."""
+    size = _size(group, one)
+    if group.least < group.wanted or not size:
+        return int(one.minimum > 0)
+    rule = _rule(one, level)
+    return max(1, rule.units_per_parent, -(-size // (_largest_count(rule) or size)))
+
+
+def _size(group: Mixed, one: PodClass) -> int:
+    return sum(group.kinds[kind].count for kind in one.kinds) + sum(one.held)
+
+
+def _rule(one: PodClass, level: int) -> Rule:
+    return next((own.rule for own in one.rules if own.level == level - 1), Rule())
+
+
+def _largest_count(rule: Rule) -> int:
+    """Return how many pods a rule allows on one unit, 0 for any number."""
+    return 1 if rule.is_hard_spread else rule.max
 
 
 class _Most:
@@ -76,8 +117,21 @@ class _Most:
         for resource in range(pools.shape[1]):
             requests = np.array([kind.request[resource] for kind in group.kinds], dtype=np.int64)
             most = np.minimum(most, served(pools[:, resource], caps, requests))
+        most = np.minimum(most, self._by_rules(level, len(most)))
         held = _largest(self._by_unit(made.held[:, None], level))[:, 0]
         return np.asarray(np.minimum(most + held, made.size))
+
+    def _by_rules(self, level: int, units: int) -> Ints:
+        """Return how many pods 1, 2 … units take by what classes allow there."""
+        left = [kind.count for kind in self._group.kinds]
+        numbers, total = np.arange(1, units + 1), np.zeros(units, dtype=np.int64)
+        for one in self._group.classes:
+            largest = _largest_count(_rule(one, level))
+            if largest:
+                total += np.minimum(numbers * largest, sum(left[kind] for kind in one.kinds))
+                for kind in one.kinds:
+                    left[kind] = 0
+        return total + sum(left)
 
     def _by_unit(self, columns: Ints, level: int) -> Ints:
         """Return the sums of a level's units, of columns by leaf of the tree."""

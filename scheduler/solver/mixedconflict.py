@@ -108,6 +108,7 @@ def with_rules(group: Mixed, kept: frozenset[Conflict]) -> Mixed:
                 if Conflict(one.name, "minimum", str(one.minimum)) in kept
                 else 1,
                 level=one.level if _unit_of(group, one) in kept else -1,
+                apart=one.apart if _apart(group, one) in kept else -1,
             )
             for one in group.parts
         ),
@@ -117,11 +118,16 @@ def with_rules(group: Mixed, kept: frozenset[Conflict]) -> Mixed:
 def _of_part(group: Mixed, part: Part) -> list[Conflict]:
     """Return what a part asks for that could be given up."""
     found = [_unit_of(group, part)] if part.level >= 0 else []
+    found += [_apart(group, part)] if part.apart >= 0 else []
     return found + [Conflict(part.name, "minimum", str(part.minimum))] * (part.minimum > 1)
 
 
 def _unit_of(group: Mixed, part: Part) -> Conflict:
     return Conflict(part.name, "in one", group.levels[part.level].name)
+
+
+def _apart(group: Mixed, part: Part) -> Conflict:
+    return Conflict(part.name, "one pod per", group.levels[part.apart].name)
 
 
 def _of_level(level: Level) -> list[Conflict]:

@@ -177,7 +177,7 @@ class MixedModel:
             slots = tuple(kind.slots[leaf] for kind in group.kinds)
             alone = tuple(any(leaves == (leaf,) for leaves in rule.sets) for rule in group.apart)
             held = int(tree.held[position])
-            stands = (talks[leaf], *(one.held[leaf] for one in group.classes if one.held))
+            stands = (talks[leaf], *group.stand(leaf))
             sets = tuple(sets_of[leaf])
             same = (parents[position], group.free[leaf], slots, held, sets, alone, stands)
             if same in last:
@@ -193,7 +193,8 @@ class MixedModel:
         if stage.measure == "cost":
             return self.classes.cost()
         if stage.measure in ("units", "leaves"):
-            return sum(self.used[level] if stage.of < 0 else self.classes.used(stage.of, level))
+            of_classes = (one for at in stage.of for one in self.classes.used(at, level))
+            return sum(of_classes if stage.of else self.used[level])
         squares = []
         for pods, most in self._counts(stage):
             square = self.cp.new_int_var(0, min(most * most, LARGEST_SQUARE), "")
@@ -209,9 +210,12 @@ class MixedModel:
 
     def _counts(self, stage: mixedstages.Stage) -> list[tuple[Any, int]]:
         """Return the pods of each unit that a stage speaks of, and how many they are at most."""
-        if stage.of >= 0:
-            most = max(self.classes.most(stage.of), 1)
-            return [(pods, most) for pods in self.classes.pods(stage.of, stage.level)]
+        if stage.of:
+            return [
+                (pods, max(self.classes.most(at), 1))
+                for at in stage.of
+                for pods in self.classes.pods(at, stage.level)
+            ]
         tree = self.tree
         rooms = tree.slots if stage.level == tree.depth else tree.room[stage.level]
         return [

@@ -39,6 +39,13 @@ class PartModel:
                 self._around(number)
             else:
                 self._own(number)
+                self._keep_apart(number)
+
+    def on_leaves(self, number: int) -> dict[int, Any]:
+        """Return for each leaf how many of a part stand in the unit around it."""
+        units = self._leaves(self._depths[number])
+        together = zip(units, self.many[number], strict=True)
+        return {leaf: many for leaves, many in together for leaf in leaves}
 
     def _numbers(self, number: int) -> list[Any]:
         """Return how many of a part stand in each unit of its level: one, where its pods stand already."""
@@ -73,6 +80,17 @@ class PartModel:
                 grows = cp.new_bool_var("")
                 cp.add(sum(pods) >= missing).only_enforce_if(grows)
                 cp.add(sum(pods) == 0).only_enforce_if(~grows)
+
+    def _keep_apart(self, number: int) -> None:
+        """No more pods on a unit than there are like parts around it: then no part has two there."""
+        one = self._group.parts[number]
+        if one.apart < 0:
+            return
+        many = self.on_leaves(number)
+        for leaves in self._leaves(max(one.apart + 1, self._depths[number])):
+            here = [self._x.get((kind, leaf), 0) for kind in one.kinds for leaf in leaves]
+            held = sum(one.held[leaf] for leaf in leaves) if one.held else 0
+            self._cp.add(sum(here) + held <= many[leaves[0]])
 
     def _around(self, number: int) -> None:
         """Parts of each sort for at most so many around them, of all for at least so many."""

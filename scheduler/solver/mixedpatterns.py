@@ -16,15 +16,16 @@ import msgspec
 import numpy as np
 from ortools.sat.python import cp_model
 
-from scheduler.solver import tree
+from scheduler.solver import parts, tree
 from scheduler.solver.instance import Level, Rule
 from scheduler.solver.kinds import Mixed
 from scheduler.solver.mixedmodel import MixedModel
-from scheduler.solver.mixedstages import ALL, Stage
+from scheduler.solver.mixedstages import Stage
 from scheduler.solver.tree import Ints
 
 # With more patterns than this the model takes longer to build than a search without them.
 MOST_PATTERNS = 30_000
+EVERYBODY = -1  # beside the numbers of classes
 
 
 class Cell(msgspec.Struct, frozen=True):
@@ -36,15 +37,15 @@ class Cell(msgspec.Struct, frozen=True):
 
 def cells(group: Mixed) -> list[Cell] | None:
     """Return the leaves of a group by what they may take, None where that is not to be said so."""
-    if group.apart or group.excluded:
+    depth = len(group.levels)
+    if group.apart or group.excluded or depth in parts.depths(group.parts):
         return None  # they tell leaves apart
     found: dict[Any, list[int]] = defaultdict(list)
-    depth = len(group.levels)
     areas = group.costs.areas or (0,) * len(group.paths)
     for leaf, path in enumerate(group.paths):
         slots = tuple(kind.slots[leaf] for kind in group.kinds)
         held = group.held[leaf] if group.held else 0
-        stands = tuple(one.held[leaf] for one in group.classes if one.held)
+        stands = group.stand(leaf)
         above = tree.filled(path, depth)[:-1]
         found[above, group.free[leaf], slots, held, stands, areas[leaf]].append(leaf)
     known: dict[Any, Ints | None] = {}
@@ -133,6 +134,7 @@ class PatternModel:
                 terms = zip(one.patterns[:, kind].tolist(), taken, strict=True)
                 self.cp.add(sum(pods * y for pods, y in terms if pods) == x)
         self._keep_numbers()
+        self._keep_apart()
 
     def counts(self, solver: cp_model.CpSolver) -> Ints:
         """Return the pods by kind and leaf of a solution."""
@@ -163,17 +165,22 @@ class PatternModel:
             return self._inner.expression(stage) + self._apart()
         if stage.level < self._last:
             return self._inner.expression(stage)
+        each = stage.of or (EVERYBODY,)
         if stage.measure in ("units", "leaves"):
-            return self._sum(lambda number, row: int(self._pods(number, row, stage.of) > 0))
+            return self._sum(
+                lambda number, row: sum(self._pods(number, row, of) > 0 for of in each)
+            )
         sign = -1 if stage.measure == "large" else 1
-        return self._sum(lambda number, row: sign * self._pods(number, row, stage.of) ** 2)
+        return self._sum(
+            lambda number, row: sign * sum(self._pods(number, row, of) ** 2 for of in each)
+        )
 
     def _keep_numbers(self) -> None:
         """How many leaves are used under each used parent, by all or by a class; one leaf for `same`."""
         group, last = self._group, self._last
         wanted = group.levels[-1].rule.units_per_parent
         if wanted:
-            self._use(wanted, ALL, self._inner.used[last - 1])
+            self._use(wanted, EVERYBODY, self._inner.used[last - 1])
         for number, one in enumerate(group.classes):
             for own in one.rules:
                 if own.level == last - 1 and own.rule.units_per_parent:
@@ -182,6 +189,29 @@ class PatternModel:
         for rule in group.between:
             if rule.level == last - 1 and rule.relation == "same":
                 self.cp.add(sum(self._with((rule.first, rule.second))) <= 1)
+
+    def _keep_apart(self) -> None:
+        """No leaf has more pods of parts that have one there each than there are such parts around it."""
+        enough: dict[tuple[int, int], Any] = {}
+        for at, part in enumerate(self._group.parts):
+            if part.apart != self._last - 1:
+                continue
+            on_leaves = self._inner.parts.on_leaves(at)
+            for number, cell in enumerate(self._cells):
+                held = part.held[cell.leaves[0]] if part.held else 0
+                many, leaves = on_leaves[number], len(cell.leaves)
+                rows = [
+                    (held + sum(row[kind] for kind in part.kinds), y)
+                    for row, y in self._rows(number)
+                ]
+                self.cp.add(sum(pods * y for pods, y in rows if pods) <= leaves * many)
+                for least in sorted({pods for pods, _ in rows if pods > 1}):
+                    key = many.index, least
+                    if key not in enough:
+                        enough[key] = self.cp.new_bool_var("")
+                        self.cp.add(many >= least).only_enforce_if(enough[key])
+                    fuller = sum(y for pods, y in rows if pods >= least)
+                    self.cp.add(fuller <= leaves * enough[key])
 
     def _use(self, wanted: int, of: int, above: list[Any]) -> None:
         """So many leaves of each used parent are used."""
@@ -231,9 +261,9 @@ class PatternModel:
         return zip(self._cells[number].patterns.tolist(), self._y[number], strict=True)
 
     def _pods(self, number: int, row: Sequence[int], of: int) -> int:
-        """Return the pods of a class, or of ALL, on a leaf of a cell with a pattern, held ones included."""
+        """Return the pods of a class, or of EVERYBODY, on a leaf of a cell with a pattern, held ones included."""
         leaf = self._cells[number].leaves[0]
-        if of == ALL:
+        if of == EVERYBODY:
             return sum(row) + (self._group.held[leaf] if self._group.held else 0)
         return _pods_of(self._group, of, leaf, row)
 
@@ -270,7 +300,11 @@ def _summed(group: Mixed, found: Sequence[Cell]) -> Mixed:
         between=tuple(rule for rule in group.between if rule.level != last),
         costs=msgspec.structs.replace(part.costs, steps=part.costs.steps[:last]),
         parts=tuple(
-            msgspec.structs.replace(one, held=summed(one.held)) if one.held else one
+            msgspec.structs.replace(
+                one,
+                held=summed(one.held) if one.held else (),
+                apart=-1 if one.apart == last else one.apart,
+            )
             for one in group.parts
         ),
     )

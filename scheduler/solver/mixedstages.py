@@ -1,25 +1,26 @@
 """The stages of the objective of unlike members, the most important first, as plain records.
 
 In the order of scheduler.solver.checkkinds.objective: members left out, what each level wants from the top
-down (for all pods, then for each class with a rule there), the cost of traffic, leaves in use.
+down (for all pods, then for each class with a rule there, or for all parts with one together), the cost of
+traffic, leaves in use.
 """
 
 import msgspec
 
 from scheduler.solver import objective
-from scheduler.solver.instance import Rule
 from scheduler.solver.kinds import Mixed
 from scheduler.solver.tree import Tree
 
-ALL = -1
+ALL: tuple[int, ...] = ()
+_MEASURES = {"pack": ("units", "large"), "spread": ("squares",)}
 
 
 class Stage(msgspec.Struct, frozen=True):
-    """What is minimised at a level (from 1; 0: nowhere in particular), for one class or ALL pods."""
+    """What is minimised at a level (from 1; 0: nowhere in particular), for ALL pods or the sum of these classes."""
 
     level: int
     measure: str
-    of: int = ALL
+    of: tuple[int, ...] = ALL
 
 
 def stages(group: Mixed, made: Tree) -> list[Stage]:
@@ -29,10 +30,7 @@ def stages(group: Mixed, made: Tree) -> list[Stage]:
     for level in range(1, made.depth + 1):
         if level - 1 not in group.unwished:
             found += [one for one in plain if one.level == level]
-        for number, each in enumerate(group.classes):
-            for own in each.rules:
-                if own.level == level - 1:
-                    found += _of_class(level, own.rule, number)
+        found += _of_classes(group, level)
     if group.traffic:
         found.append(Stage(0, "cost"))
     if made.depth - 1 in group.unwished:
@@ -40,6 +38,15 @@ def stages(group: Mixed, made: Tree) -> list[Stage]:
     return found
 
 
-def _of_class(level: int, rule: Rule, number: int) -> list[Stage]:
-    measures = ("units", "large") if rule.kind == "pack" else ("squares",)
-    return [Stage(level, measure, number) for measure in measures]
+def _of_classes(group: Mixed, level: int) -> list[Stage]:
+    kinds = [
+        (number, own.rule.kind)
+        for number, one in enumerate(group.classes)
+        for own in one.rules
+        if own.level == level - 1
+    ]
+    together: list[tuple[str, tuple[int, ...]]] = [(kind, (number,)) for number, kind in kinds]
+    if group.parts:
+        each = [(kind, tuple(at for at, its in kinds if its == kind)) for kind in _MEASURES]
+        together = [(kind, those) for kind, those in each if those]
+    return [Stage(level, measure, those) for kind, those in together for measure in _MEASURES[kind]]

@@ -22,6 +22,7 @@ class Part(Record, frozen=True):
     `minimum` pods or, where others are in it, so many of those; of the group's `kinds` up to `sizes` pods each.
     `held` counts its pods that stand on each leaf already (empty: none). Such a part is one alone and never
     left out. Others in it come one by one then; pods of its own it gets until it has its minimum, or none.
+    With a level `apart` (-1: none) it has at most one pod, held ones included, on any unit of that.
     """
 
     name: str
@@ -32,6 +33,7 @@ class Part(Record, frozen=True):
     kinds: tuple[int, ...] = ()
     sizes: tuple[int, ...] = ()
     held: tuple[int, ...] = ()
+    apart: int = -1
 
     def among(self, leaves: Sequence[int]) -> "Part":
         """Return the part with what it holds on these leaves alone."""

@@ -6,13 +6,14 @@ out in turn, so that the parts in it get the same up to one, which is enough for
 enough for all. Exact, and of no other placement: called by scheduler.solver.mixed with what was found.
 """
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from typing import TypeAlias
 
 from scheduler.solver import parts, tree
 from scheduler.solver.kinds import Mixed
-from scheduler.solver.parts import PlacedPart
+from scheduler.solver.parts import Part, PlacedPart
+from scheduler.solver.piecesapart import dealt
 
 Unit: TypeAlias = tuple[str, ...]
 # The fewest and the most like parts that the pods of a unit could be those of.
@@ -88,6 +89,7 @@ class _Ranges:
             new, held = sum(pods), sum(one.held[leaf] for leaf in leaves) if one.held else 0
             each = (-(-n // size) for n, size in zip(pods, one.sizes, strict=True))
             fewest, most = max(each, default=0), min(new // needed, self._totals[number])
+            fewest = max(fewest, self._in_one_place(one, leaves))
             if self._has_held[number]:
                 if not held or fewest > 1 or 0 < new < needed - held:
                     return None
@@ -96,6 +98,20 @@ class _Ranges:
                 return None
             found[unit] = (fewest, most)
         return None if self._has_held[number] and len(found) != 1 else found
+
+    def place(self, one: Part, leaf: int) -> Unit:
+        """Return the unit of a leaf on which a part has one pod at most."""
+        return self._paths[leaf][: one.apart + 1]
+
+    def _in_one_place(self, one: Part, leaves: Sequence[int]) -> int:
+        """Return how many pods stand together on a unit on which each part has one at most."""
+        pods = Counter[Unit]()
+        for leaf in leaves if one.apart >= 0 else ():
+            held = one.held[leaf] if one.held else 0
+            pods[self.place(one, leaf)] += held + sum(
+                self._counts[kind][leaf] for kind in one.kinds
+            )
+        return max(pods.values(), default=0)
 
     def _around(self, number: int) -> dict[Unit, Range] | None:
         units: dict[Unit, dict[int, Range]] = defaultdict(dict)
@@ -163,6 +179,9 @@ class _Dealer:
     def _pods(self, number: int, unit: Unit, those: Sequence[int]) -> None:
         one = self._parts[number]
         leaves = self._ranges.leaves(number)[unit]
+        if one.apart >= 0:
+            self._pods_apart(one, leaves, those)
+            return
         turn = 0
         pods: dict[int, list[tuple[int, int, int]]] = {piece: [] for piece in those}
         for kind in one.kinds:
@@ -185,6 +204,21 @@ class _Dealer:
         for piece, found in pods.items():
             before = self._pieces[piece]
             self._pieces[piece] = PlacedPart(before.part, before.parent, tuple(found))
+
+    def _pods_apart(self, one: Part, leaves: Sequence[int], those: Sequence[int]) -> None:
+        pods = [
+            (kind, leaf)
+            for kind in one.kinds
+            for leaf in leaves
+            for _ in range(self._counts[kind][leaf])
+        ]
+        places = [(kind, self._ranges.place(one, leaf)) for kind, leaf in pods]
+        found = Counter(zip(dealt(places, len(those)), pods, strict=True))
+        for at, piece in enumerate(those):
+            own = tuple((*pod, n) for (whose, pod), n in sorted(found.items()) if whose == at)
+            self._pieces[piece] = PlacedPart(
+                self._pieces[piece].part, self._pieces[piece].parent, own
+            )
 
 
 def _spread(units: dict[Unit, Range], wanted: int) -> Iterator[tuple[Unit, int]]:

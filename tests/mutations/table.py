@@ -119,6 +119,20 @@ MUTATIONS: Final = (
         ("tests/property/test_parts.py",),
     ),
     Mutation(
+        "a part of a group has two pods where it may have one",
+        WHOLE, "scheduler/solver/mixedparts.py",
+        "self._cp.add(sum(here) + held <= many[leaves[0]])",
+        "self._cp.add(sum(here) + held <= 2 * many[leaves[0]])",
+        ("tests/property/test_parts.py",),
+    ),
+    Mutation(
+        "a group in a group with rules of its own is taken for like others",
+        WHOLE, f"{_GROUPS}shapes.py",
+        "for one in node.leaves()) or self.has_rules(node):",
+        "for one in node.leaves()):",
+        ("tests/unit/plugins/test_groups_children.py",),
+    ),
+    Mutation(
         "a group in a group goes on without those above it",
         WHOLE, f"{_GROUPS}members.py",
         "return key if key not in self._around else self.above(key)[-1]",

@@ -5,13 +5,14 @@
 
 Each run has another cluster: a quarter of the nodes full, an eighth idle, the rest 40 to 70 % used, 8 slots
 each; "idle" rows have all nodes idle, "full" ones six of seven full, so that no rack takes a group. Composite
-groups have replicas of a head and workers, each in one rack, all needed. Seconds are CPU time of this process, model building included, with
+groups have replicas of a head and workers, each in one rack, all needed; "apart" has each pod of a replica on a node
+of its own, "two racks" four pods of each replica in either of two racks. Seconds are CPU time of this process, model building included, with
 CP-SAT loaded before; a stage has 20 s of the wall clock. Beside it is how often a descent (the larger pods
 first, onto the fullest or the emptiest node) finds something better. Nothing here judges.
 """
 
 import argparse
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from random import Random
 from statistics import median
 from time import process_time
@@ -21,8 +22,8 @@ from ortools.sat.python import cp_model  # noqa: F401 - loading it is not what i
 
 from scheduler.solver import checkkinds, mixed, mixedguess
 from scheduler.solver.answer import Stage
-from scheduler.solver.classes import Between, Costs, PodClass, Traffic
-from scheduler.solver.instance import Level, Limits
+from scheduler.solver.classes import Between, ClassRule, Costs, PodClass, Traffic
+from scheduler.solver.instance import Level, Limits, Rule
 from scheduler.solver.kinds import Kind, Mixed
 from scheduler.solver.parts import Part
 from scheduler.solver.pieces import split
@@ -42,6 +43,8 @@ class Row(msgspec.Struct, frozen=True):
     is_idle: bool = False
     replicas: int = 0
     is_full: bool = False
+    is_apart: bool = False
+    racks: int = 1
 
 
 WITH_FIRST = (Between("with", 0, 1, 0),)
@@ -56,6 +59,11 @@ ROWS = (
     Row("composite 16 x (1 + 7)", (1, 7), replicas=16),
     Row("composite 16 x (1 + 7), idle", (1, 7), replicas=16, is_idle=True),
     Row("composite 16 x (1 + 7), full", (1, 7), replicas=16, is_full=True),
+    Row("composite 16 x (1 + 7), apart", (1, 7), replicas=16, is_apart=True),
+    Row("composite 16 x (1 + 7), apart, idle", (1, 7), replicas=16, is_idle=True, is_apart=True),
+    Row("composite 16 x (1 + 7), apart, full", (1, 7), replicas=16, is_full=True, is_apart=True),
+    Row("composite 4 x (1 + 7), two racks", (1, 7), replicas=4, racks=2),
+    Row("composite 4 x (1 + 7), two racks, full", (1, 7), replicas=4, is_full=True, racks=2),
 )
 
 
@@ -74,9 +82,14 @@ def group(row: Row, rng: Random) -> Mixed:
         Kind(count * max(1, row.replicas), (1, 1 if at else 8), (SLOTS,) * len(paths))
         for at, count in enumerate(row.sizes)
     )
+    if row.racks > 1:
+        return alone(row, paths, free)
     if row.replicas:
         root = Part("root", minimum=row.replicas)
-        replica = Part("replica", 0, row.replicas, 0, sum(row.sizes), (0, 1), row.sizes)
+        replica = Part(
+            "replica", 0, row.replicas, 0, sum(row.sizes), (0, 1), row.sizes,
+            apart=1 if row.is_apart else -1,
+        )  # fmt: skip
         parts = (root, replica)
         return Mixed(kinds, tuple(free), LEVELS, tuple(paths), 1, parts=parts)
     neighbours = range(len(row.sizes) - 1) if row.costs else ()
@@ -92,6 +105,27 @@ def group(row: Row, rng: Random) -> Mixed:
         costs=Costs(row.costs),
         unwished=(0, 1) if row.costs else (),
     )
+
+
+def alone(row: Row, paths: Sequence[tuple[str, str]], free: Sequence[tuple[int, int]]) -> Mixed:
+    """Return replicas with rules that bind each of them: every one is a part and a class."""
+    many = sum(row.sizes)
+    kinds: list[Kind] = []
+    parts = [Part("root", minimum=row.replicas)]
+    classes: list[PodClass] = []
+    for at in range(row.replicas):
+        own = tuple(range(len(kinds), len(kinds) + len(row.sizes)))
+        kinds += [
+            Kind(count, (1, 1 if number else 8), (SLOTS,) * len(paths))
+            for number, count in enumerate(row.sizes)
+        ]
+        parts.append(Part(f"replica {at}", 0, 1, -1, many, own, row.sizes))
+        rule = Rule("spread", min=many // row.racks, max=many // row.racks, partitions=row.racks)
+        classes.append(PodClass(f"replica {at}", own, rules=(ClassRule(0, rule),), part=at + 1))
+    return Mixed(
+        tuple(kinds), tuple(free), LEVELS, tuple(paths), 1,
+        classes=tuple(classes), parts=tuple(parts),
+    )  # fmt: skip
 
 
 class Run(msgspec.Struct, frozen=True):

@@ -1,4 +1,7 @@
-"""Random groups of groups in small trees, and the oracle that names every part and tries all they could have."""
+"""Random groups of groups in small trees, and the oracle that names every part and tries all they could have.
+
+Parts that are one alone have rules of their own at times, leaves and parts around others alike.
+"""
 
 from __future__ import annotations
 
@@ -9,12 +12,14 @@ from random import Random
 import msgspec
 import numpy as np
 
-from scheduler.solver import checkkinds
+from scheduler.solver import check, checkkinds
+from scheduler.solver import parts as partrecords
+from scheduler.solver.classes import ClassRule, PodClass
 from scheduler.solver.kinds import Kind, Mixed
 from scheduler.solver.mixed import objective_of
 from scheduler.solver.parts import Part
 from tests.property.groups import levels, paths
-from tests.property.unlike import rows_of
+from tests.property.unlike import own_rule, rows_of
 
 Counts = tuple[tuple[int, ...], ...]
 # With more ways than this to fill one part, or to place all pods, another group is made: each is looked at.
@@ -54,6 +59,35 @@ def _parted(rng: Random) -> Mixed:
     )
 
 
+def ruled(rng: Random) -> Mixed:
+    """Return a group of which one part or several have rules of their own, hard ones and wishes."""
+    while True:
+        group = parted(rng)
+        classes = tuple(_ruled(rng, group))
+        if classes:
+            return msgspec.structs.replace(group, classes=classes)
+
+
+def _ruled(rng: Random, group: Mixed) -> Iterator[PodClass]:
+    depth = len(group.levels)
+    totals = partrecords.totals(group.parts)
+    for number, one in enumerate(group.parts):
+        inside = [each for at, each in enumerate(group.parts) if _is_in(group, at, number)]
+        kinds = tuple(kind for each in inside for kind in each.kinds)
+        if totals[number] > 1 or not number or not kinds or rng.random() < 0.3:
+            continue
+        count = sum(group.kinds[kind].count for kind in kinds)
+        at = sorted(rng.sample(range(depth), rng.choice([1, 1, 2])))
+        held = [each.held for each in inside if each.held]
+        yield PodClass(
+            one.name,
+            kinds,
+            rules=tuple(ClassRule(level, own_rule(rng, count)) for level in at),
+            held=tuple(map(sum, zip(*held, strict=True))),
+            part=number,
+        )
+
+
 def _around(rng: Random, depth: int, around: int, above: int) -> Part:
     return Part("inner", around, rng.choice([1, 2, 2]), _level(rng, depth, above))
 
@@ -78,11 +112,14 @@ def _own(rng: Random, depth: int, around: int, above: int, kinds: list[Kind], le
         numbers,
         tuple(sizes),
         tuple(held) if is_held else (),
+        rng.choice([*range(depth), -1, -1, -1, -1, -1, -1]),
     )
 
 
 def _level(rng: Random, depth: int, above: int) -> int:
-    found: int = rng.choice([-1, -1, *range(max(above, 0), depth - 1)])
+    found: int = rng.choice(
+        [-1, -1, *range(max(above, 0), depth - 1), *[depth - 1][: rng.random() < 0.2]]
+    )
     return found
 
 
@@ -111,7 +148,7 @@ def _is_small(group: Mixed) -> bool:
 
 def best(group: Mixed) -> list[int] | None:
     """Return the values of the best placement of all, term by term, None when there is none."""
-    bare = msgspec.structs.replace(group, parts=(), minimum=1)
+    bare = msgspec.structs.replace(group, parts=(), classes=(), minimum=1)
     values = [
         [value for _, _, value in objective_of(group, np.array(counts))]
         for counts in _filled(group, 0, range(len(group.paths)))
@@ -121,7 +158,32 @@ def best(group: Mixed) -> list[int] | None:
 
 
 def _filled(group: Mixed, number: int, leaves: Sequence[int]) -> set[Counts]:
-    """Return all that one part could have on these leaves when it is not left out."""
+    """Return all that one part could have on these leaves when it is not left out, by its own rules as well."""
+    found = _filled_anyhow(group, number, leaves)
+    for one in group.classes:
+        if one.part == number:
+            found = {counts for counts in found if _keeps(group, one, counts)}
+    return found
+
+
+def _keeps(group: Mixed, one: PodClass, counts: Counts) -> bool:
+    """Whether the pods of a part, with those of it that stand, break none of its own rules."""
+    held = one.held or (0,) * len(group.paths)
+    pods = [there + sum(row[leaf] for row in counts) for leaf, there in enumerate(held)]
+    depth = len(group.levels)
+    used: list[dict[tuple[str, ...], int]] = [{} for _ in range(depth + 1)]
+    for path, many in zip(group.paths, pods, strict=True):
+        whole = path + path[-1:] * (depth - len(path))
+        for level in range(depth + 1) if many else ():
+            used[level][whole[:level]] = used[level].get(whole[:level], 0) + many
+    return not any(
+        check.level_problems("", own.rule, used[own.level + 1], used[own.level])
+        for own in one.rules
+    )
+
+
+def _filled_anyhow(group: Mixed, number: int, leaves: Sequence[int]) -> set[Counts]:
+    """Return all that one part could have on these leaves, whatever rules of its own say."""
     one, found = group.parts[number], set[Counts]()
     below = [at for at, each in enumerate(group.parts) if each.parent == number]
     is_held = any(_holds(group, at) for at in range(len(group.parts)) if _is_in(group, at, number))
@@ -170,9 +232,18 @@ def _ways(group: Mixed, one: Part, unit: Sequence[int]) -> set[Counts]:
         counts = list(_nothing(group))
         for kind, row in zip(one.kinds, rows, strict=True):
             counts[kind] = row
-        if _is_possible(group, tuple(counts)):
+        if _is_possible(group, tuple(counts)) and _is_apart(group, one, rows):
             found.add(tuple(counts))
     return found
+
+
+def _is_apart(group: Mixed, one: Part, rows: Sequence[Sequence[int]]) -> bool:
+    """Whether no two of a part's pods stand where it may have one."""
+    if one.apart < 0:
+        return True
+    units = _units(group, one.apart, range(len(group.paths)))
+    each = (*rows, one.held) if one.held else rows
+    return all(sum(row[leaf] for row in each for leaf in unit) <= 1 for unit in units)
 
 
 def _rows(leaves: int, size: int, unit: Sequence[int]) -> Iterator[tuple[int, ...]]:

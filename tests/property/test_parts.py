@@ -1,6 +1,7 @@
 """Groups of groups against enumeration: placed if and only if enough of their parts can be, as well as can be.
 
-The oracle (`partmaking`) names every part and tries all that each could have.
+The oracle (`partmaking`) names every part and tries all that each could have. Of every other group parts have rules of
+their own.
 """
 
 import itertools
@@ -17,6 +18,7 @@ from tests.property.test_certificates import batches
 from tests.property.test_unlike_members import harm
 
 BATCH = 25
+MAKERS = (partmaking.parted, partmaking.ruled)
 LIMITS = Limits(stage_s=20.0, total_s=120.0)
 
 
@@ -25,7 +27,7 @@ def test_placed_as_well_as_can_be_if_and_only_if_enough_parts_fit(batch):
     """The outcome, every stage's value and every bound are those of the best of all placements."""
     placed = 0
     for number in range(BATCH):
-        group = partmaking.parted(Random(f"parts {batch}/{number}"))
+        group = MAKERS[number % 2](Random(f"parts {batch}/{number}"))
         found = mixed.solve(group, LIMITS)
         best = partmaking.best(group)
 
@@ -43,7 +45,7 @@ def test_a_part_that_is_not_whole_is_found_out(batch):
     """A pod that is handed to nobody, a part beyond its number, a part of too few: each is a wrong answer."""
     broken = 0
     for number in range(BATCH):
-        group = partmaking.parted(Random(f"broken {batch}/{number}"))
+        group = MAKERS[number % 2](Random(f"broken {batch}/{number}"))
         found = mixed.solve(group, LIMITS)
         if found.outcome != "placed":
             continue
@@ -59,11 +61,31 @@ def test_a_part_that_is_not_whole_is_found_out(batch):
 
 
 @pytest.mark.parametrize("batch", batches(25, 500))
+def test_a_rule_of_its_own_that_a_part_breaks_is_found_out(batch):
+    """What is placed without these rules is wrong by them, or a placement."""
+    broken = kept = 0
+    for number in range(BATCH):
+        group = partmaking.ruled(Random(f"own rules {batch}/{number}"))
+        parts = tuple(msgspec.structs.replace(one, apart=-1) for one in group.parts)
+        found = mixed.solve(msgspec.structs.replace(group, parts=parts, classes=()), LIMITS)
+        if found.outcome != "placed":
+            continue
+        wrong = checkparts.problems(group, found.counts, found.pieces)
+        best = partmaking.best(group)
+
+        assert wrong or best is not None, group
+        broken += bool(wrong)
+        kept += not wrong
+    assert broken
+    assert kept
+
+
+@pytest.mark.parametrize("batch", batches(25, 500))
 def test_what_is_in_the_way_is_smallest_and_true(batch):
     """Of what parts ask for no less conflicts, and giving up what is named helps."""
     refused = 0
     for number in range(BATCH):
-        group = partmaking.parted(Random(f"refused parts {batch}/{number}"))
+        group = MAKERS[number % 2](Random(f"refused parts {batch}/{number}"))
         advice = mixedconflict.explain(group, LIMITS)
         bare = [msgspec.structs.replace(one, fits_without=False) for one in advice.conflict]
 
@@ -95,7 +117,7 @@ def test_no_other_victims_do_less_harm(batch):
     made = 0
     for number in range(BATCH):
         rng = Random(f"victims of parts {batch}/{number}")
-        problem = unlike.preemption(rng, partmaking.parted(rng))
+        problem = unlike.preemption(rng, MAKERS[number % 2](rng))
         found = mixed.evict(problem, LIMITS)
         best = unlike.least_harm(problem, fits)
 

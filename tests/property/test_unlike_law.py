@@ -1,8 +1,8 @@
 """The law of unlike members and the joint objective: a thousand random small groups against enumeration.
 
 Two to four classes in trees of two to four levels with unequal nodes, rules of classes and between them, costs,
-pods that stand; every fourth one is a group of groups, every fourth an application whose ways cost from pair to pair
-what chance says. What is placed, every term of the objective by name,
+pods that stand; every fourth one is a group of groups, with rules of single ones in every other of these, every fourth an
+application whose ways cost from pair to pair what chance says. What is placed, every term of the objective by name,
 what is in the way, and who goes. The long form has all thousand, and 200 that need victims.
 """
 
@@ -28,7 +28,9 @@ def group_of(number, rng):
     """Return a case."""
     if number % 4 == 1:
         return unlike.application(rng)
-    return unlike.classed(rng) if number % 4 else partmaking.parted(rng)
+    if number % 4:
+        return unlike.classed(rng)
+    return partmaking.parted(rng) if number % 8 else partmaking.ruled(rng)
 
 
 def fits(group):

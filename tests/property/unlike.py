@@ -226,14 +226,14 @@ def _classes(rng: Random, sizes: Sequence[int], leaves: int, depth: int) -> tupl
                 kinds,
                 rng.choice([0, 0, 0, 1, count]),
                 rng.choice([0, 0, 0, count]),
-                tuple(ClassRule(level, _own_rule(rng, count)) for level in own),
+                tuple(ClassRule(level, own_rule(rng, count)) for level in own),
                 held,
             )
         )
     return tuple(made)
 
 
-def _own_rule(rng: Random, count: int) -> Rule:
+def own_rule(rng: Random, count: int) -> Rule:
     """Return a wish, or a rule that a class of so many pods may be able to keep."""
     number = rng.choice([1, 1, count])
     wish: Wish = rng.choice(["pack", "spread"])

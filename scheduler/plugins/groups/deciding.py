@@ -32,6 +32,7 @@ from scheduler.plugins.groups import (
     kueuelevels,
     lastresort,
     mixing,
+    ownrules,
     past,
     planning,
     shapes,
@@ -133,7 +134,7 @@ class Decider:
             return unresolvable(f"the group {name} is held: {error.message}")
         standing = staying(self._handle, self._members.standing(key))
         try:
-            members, parts = self._kinds(room, spec, requests, standing)
+            members, parts = self._kinds(room, spec, tree, requests, standing)
         except ObjectError as error:
             self.hold(key, error.message)
             return unresolvable(f"the group {name} is held: {error.message}")
@@ -186,13 +187,15 @@ class Decider:
         self,
         room: GroupRoom,
         spec: GroupSpec,
+        tree: Topology,
         requests: Mapping[str, Amounts],
         standing: Sequence[Placed],
     ) -> tuple[list[mixing.Alike], tuple[shapes.Shape, ...]]:
         """Return the members by kind, none where all are alike, and of a group of groups whose they are."""
         if spec.tree is None:
             return mixing.members(room, spec, requests), ()
-        return shapes.members(spec.tree, room, requests, standing)
+        own = ownrules.by_group(spec.tree, tree.levels, spec.constraints)
+        return shapes.members(spec.tree, own, room, requests, standing)
 
     def _decided(self, task: Task, record: Record) -> Steps:
         """Place the members, or evict others for them, or say why neither can be."""

@@ -32,7 +32,8 @@ class Node(msgspec.Struct, frozen=True):
     """A group in a tree of groups: one of pods, or a composite one of `groups`.
 
     It is placed whole or stays out: at least `least` of its pods, or of its groups, all of them on nodes with one
-    value of the label `key_label`, if it has one.
+    value of the label `key_label`, if it has one. `constraints` are its own rules by level; those of a root are
+    its spec's.
     """
 
     key: str
@@ -41,6 +42,7 @@ class Node(msgspec.Struct, frozen=True):
     key_label: str = ""
     is_composite: bool = False
     groups: "tuple[Node, ...]" = ()
+    constraints: Mapping[str, Constraint] = {}
 
     def leaves(self) -> "Iterator[Node]":
         """Yield the groups of pods in it, itself if it is one."""
@@ -144,6 +146,8 @@ def check_levels(spec: GroupSpec, levels: tuple[str, ...], tree: str = "") -> No
     try:
         known(spec.constraints, levels, "data.constraints")
         known(() if spec.classes is None else spec.classes.levels, levels, "data.classes")
+        for one in () if spec.tree is None else spec.tree.every():
+            known(one.constraints, levels, f"the constraints of its group {one.name}")
     except ObjectError as error:
         origin = f" of the tree by {tree}" if tree else ""
         text = (

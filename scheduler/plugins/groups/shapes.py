@@ -1,11 +1,12 @@
 """Groups of groups: from a tree of groups and its members to the solver's parts, and back to who goes where.
 
 Like groups (of the same needs, with as many members of each kind, none of which stands) are one shape; of
-which of them a place is, is told after the answer. Reads, changes nothing.
+which of them a place is, is told after the answer. A group with rules of its own beyond the unit that it is in is
+a shape alone, and so are those around it: its rules speak of its members, not of a number. Reads, changes nothing.
 """
 
 from collections import Counter
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Collection, Hashable, Iterator, Mapping, Sequence
 
 import msgspec
 import numpy as np
@@ -16,10 +17,12 @@ from scheduler.objects.pod import Pod
 from scheduler.plugins.groups import mixing
 from scheduler.plugins.groups.group import Node
 from scheduler.plugins.groups.mixing import Alike, MixedSite
-from scheduler.plugins.groups.nesting import NOWHERE
+from scheduler.plugins.groups.nesting import NOWHERE, keys_of
+from scheduler.plugins.groups.ownrules import OwnRules
 from scheduler.plugins.groups.placement import in_order
 from scheduler.plugins.groups.sources import registry as sources
 from scheduler.plugins.groups.topology import Topology
+from scheduler.solver.classes import ClassRule, PodClass
 from scheduler.solver.parts import ROOT, Part, PlacedPart
 from scheduler.state.podindex import Placed
 from scheduler.state.resources import Amounts
@@ -29,11 +32,15 @@ MOST_KINDS = 12
 
 
 class Shape(msgspec.Struct, frozen=True):
-    """Like groups, `count` of them in each one of the shape `parent`; their members by kind, `sizes` in each."""
+    """Like groups, `count` of them in each one of the shape `parent`; their members by kind, `sizes` in each.
+
+    `own` is what each says of levels.
+    """
 
     nodes: tuple[Node, ...]
     parent: int
     count: int
+    own: OwnRules
     kinds: tuple[int, ...] = ()
     sizes: tuple[int, ...] = ()
 
@@ -46,15 +53,23 @@ class Shape(msgspec.Struct, frozen=True):
 
 
 def members(
-    root: Node, room: GroupRoom, requests: Mapping[str, Amounts], standing: Sequence[Placed]
+    root: Node,
+    own: Mapping[str, OwnRules],
+    room: GroupRoom,
+    requests: Mapping[str, Amounts],
+    standing: Sequence[Placed],
 ) -> tuple[list[Alike], tuple[Shape, ...]]:
-    """Return the members by kind, and the shapes that have them; ObjectError when they are too many."""
-    maker = _Maker(mixing.kinds(room.fits_each(), requests), standing)
+    """Return the members by kind, and the shapes that have them; ObjectError when they are too many.
+
+    `own` is by key what each group says of levels.
+    """
+    maker = _Maker(mixing.kinds(room.fits_each(), requests), standing, own)
     maker.make(root)
     if len(maker.kinds) > MOST_KINDS:
+        alone = "; each group with rules of its own counts alone" if maker.has_rules(root) else ""
         raise ObjectError(
             f"its members are of {len(maker.kinds)} kinds, by what they ask for and in what groups they are; "
-            f"{MOST_KINDS} are the most that are placed exactly"
+            f"{MOST_KINDS} are the most that are placed exactly{alone}"
         )
     return maker.kinds, tuple(maker.shapes)
 
@@ -62,14 +77,17 @@ def members(
 class _Maker:
     """Makes the shapes of one tree, each behind the one it is in."""
 
-    def __init__(self, found: Sequence[Alike], standing: Sequence[Placed]) -> None:
+    def __init__(
+        self, found: Sequence[Alike], standing: Sequence[Placed], own: Mapping[str, OwnRules]
+    ) -> None:
         self._found = found
+        self._own = own
         self._standing = Counter(sources.group_of(one.pod) for one in standing)
         self._by_group: dict[str, dict[int, list[Pod]]] = {}
         for number, one in enumerate(found):
             for pod in one.pods:
-                own = self._by_group.setdefault(sources.group_of(pod), {})
-                own.setdefault(number, []).append(pod)
+                its = self._by_group.setdefault(sources.group_of(pod), {})
+                its.setdefault(number, []).append(pod)
         self.kinds: list[Alike] = []
         self.shapes: list[Shape] = []
 
@@ -85,9 +103,10 @@ class _Maker:
             first = len(self.kinds)
             self.kinds += [self._kind(at, nodes) for at in numbers]
             kinds = tuple(range(first, len(self.kinds)))
-            self.shapes.append(Shape(tuple(nodes), parent, count, kinds, sizes))
+            says = self._said(nodes[0])
+            self.shapes.append(Shape(tuple(nodes), parent, count, says, kinds, sizes))
             return
-        self.shapes.append(Shape(tuple(nodes), parent, count))
+        self.shapes.append(Shape(tuple(nodes), parent, count, self._said(nodes[0])))
         own = len(self.shapes) - 1
         alike: dict[Hashable, list[Node]] = {}
         for node in nodes:
@@ -96,6 +115,15 @@ class _Maker:
                     alike.setdefault(self._sign(one), []).append(one)
         for those in alike.values():
             self._shape(those, own, len(those) // len(nodes))
+
+    def has_rules(self, node: Node) -> bool:
+        """Whether a group, or one in it, has rules for members beyond the unit that it is in."""
+        return any(self._said(one).rules for one in node.every())
+
+    def _said(self, node: Node) -> OwnRules:
+        """Return what a group says of levels, nothing where its rules would have nobody to place."""
+        is_still = not any(self._by_group.get(one.key) for one in node.leaves())
+        return OwnRules(node.key_label) if is_still else self._own[node.key]
 
     def _kind(self, number: int, nodes: Sequence[Node]) -> Alike:
         pods = tuple(pod for node in nodes for pod in self._by_group[node.key][number])
@@ -112,15 +140,16 @@ class _Maker:
         return any(self._by_group.get(one.key) or self._standing[one.key] for one in node.leaves())
 
     def _sign(self, node: Node) -> Hashable:
-        """Return what is equal for like groups; one of which members stand is like no other."""
-        if any(self._standing[one.key] for one in node.leaves()):
+        """Return what is equal for like groups; one with rules, or of which members stand, is like no other."""
+        if any(self._standing[one.key] for one in node.leaves()) or self.has_rules(node):
             return node.key
+        says = self._said(node)
         if not node.is_composite:
             own = self._by_group.get(node.key, {})
             sizes = tuple(sorted((number, len(pods)) for number, pods in own.items()))
-            return node.least, node.key_label, sizes
+            return node.least, says.level, says.apart, sizes
         below = Counter(self._sign(one) for one in node.groups if self._is_there(one))
-        return node.least, node.key_label, frozenset(below.items())
+        return node.least, says.level, frozenset(below.items())
 
 
 def with_parts(found: MixedSite, shapes: Sequence[Shape], standing: Sequence[Placed]) -> MixedSite:
@@ -135,21 +164,44 @@ def with_parts(found: MixedSite, shapes: Sequence[Shape], standing: Sequence[Pla
             shape.name,
             shape.parent,
             shape.count,
-            at[shape.nodes[0].key_label] if shape.nodes[0].key_label else -1,
+            at[shape.own.level] if shape.own.level else -1,
             shape.nodes[0].least,
             shape.kinds,
             shape.sizes,
             held.get(shape.nodes[0].key, ()),
+            at[shape.own.apart] if shape.own.apart else -1,
         )
         for shape in shapes
     )
+    classes = tuple(_classes(shapes, parts, at))
     kinds = list(group.kinds)
-    for number, leaves in _nowhere(parts, group.paths).items():
+    keys = {at[key] for key in keys_of(shapes[0].nodes[0])}
+    for number, leaves in _nowhere(parts, classes, keys, group.paths).items():
         slots = kinds[number].slots
         open_ones = tuple(0 if leaf in leaves else slots[leaf] for leaf in range(len(slots)))
         kinds[number] = msgspec.structs.replace(kinds[number], slots=open_ones)
-    asked = msgspec.structs.replace(group, kinds=tuple(kinds), parts=parts)
+    asked = msgspec.structs.replace(group, kinds=tuple(kinds), parts=parts, classes=classes)
     return msgspec.structs.replace(found, group=asked)
+
+
+def _classes(
+    shapes: Sequence[Shape], parts: Sequence[Part], at: Mapping[str, int]
+) -> Iterator[PodClass]:
+    """Yield the rules of groups that have any, for their pods and those of the groups in them."""
+    inside = [[number] for number in range(len(parts))]
+    for number in range(len(parts) - 1, 0, -1):
+        inside[parts[number].parent] += inside[number]
+    for number, shape in enumerate(shapes):
+        if shape.own.rules:
+            own = [parts[each] for each in sorted(inside[number])]
+            held = [one.held for one in own if one.held]
+            yield PodClass(
+                shape.name,
+                tuple(kind for one in own for kind in one.kinds),
+                rules=tuple(ClassRule(at[level], rule) for level, rule in shape.own.rules.items()),
+                held=tuple(map(sum, zip(*held, strict=True))),
+                part=number,
+            )
 
 
 def _held(standing: Sequence[Placed], names: Sequence[str]) -> dict[str, tuple[int, ...]]:
@@ -163,12 +215,21 @@ def _held(standing: Sequence[Placed], names: Sequence[str]) -> dict[str, tuple[i
     return {key: tuple(counts) for key, counts in found.items()}
 
 
-def _nowhere(parts: Sequence[Part], paths: Sequence[Sequence[str]]) -> dict[int, frozenset[int]]:
-    """Return by kind the leaves where it cannot be: on nodes without a label that its groups name."""
+def _nowhere(
+    parts: Sequence[Part],
+    classes: Sequence[PodClass],
+    keys: Collection[int],
+    paths: Sequence[Sequence[str]],
+) -> dict[int, frozenset[int]]:
+    """Return by kind the leaves where it cannot be: on nodes without a label that its groups, or their rules, name.
+
+    `keys` are the levels that are labels which a node may not have.
+    """
     found: dict[int, frozenset[int]] = {}
     needed: list[set[int]] = []
-    for one in parts:
-        own = {one.level} if one.level >= 0 else set[int]()
+    for number, one in enumerate(parts):
+        ruled = {own.level for each in classes if each.part == number for own in each.rules}
+        own = {level for level in (one.level, one.apart, *ruled) if level in keys}
         needed.append(own | (set() if one.parent == ROOT else needed[one.parent]))
         leaves = frozenset(
             leaf

@@ -19,7 +19,6 @@ from scheduler.plugins.groups.sources.workload import (
     ALL,
     COMPOSITE_PREFIX,
     WorkloadGroups,
-    key_label,
     mode,
     workload,
 )
@@ -59,15 +58,20 @@ class CompositeGroups(WorkloadGroups):
             f"CompositePodGroup {meta.namespace}/{meta.name}",
             is_minimum=True,
             counts_alone=True,
-            key_label=key_label(spec.scheduling_constraints.topology),
+            key_label=self.key_of(obj),
             topology=annotated.topology(meta.annotations),
             may_evict=spec.preemption_policy != "Never",
             goes_whole=mode(spec.disruption_mode) in ALL,
             has_classes=True,
             within=TreeMembership(
-                self.parent(obj), workload(spec.workload_ref), policy.gang is None
+                self.parent(obj), workload(spec.workload_ref), policy.gang is None, _alone(obj)
             ),
         )
+
+
+def _alone(obj: CompositePodGroup) -> str:
+    named = annotated.TOPOLOGY_ANNOTATION
+    return f"the annotation {named}" if named in obj.metadata.annotations else ""
 
 
 SOURCE = CompositeGroups()
@@ -127,10 +131,8 @@ def _check_pair(one: GroupSpec, around: GroupSpec, root: GroupSpec) -> None:
         raise ObjectError(f'{where}: disruptionMode "single" in "all"')
     if within.alone:
         raise ObjectError(f"{where}: {within.alone} is for groups that are in no other")
-    if one.constraints and not one.key_label:
-        raise ObjectError(
-            f"{where}: the annotation {annotated.CONSTRAINTS_ANNOTATION} is for groups that are in no other"
-        )
+    if any(rule.for_s for rule in one.constraints.values()):
+        raise ObjectError(f"{where}: only a rule of the root becomes a wish after a time (for)")
 
 
 def _node(
@@ -141,7 +143,8 @@ def _node(
         raise ObjectError(f"{one.source}: the tree is deeper than {DEEPEST} groups")
     below = tuple(_node(each, specs, inside, depth + 1) for each in inside.get(key, ()))
     is_composite = key.startswith(COMPOSITE_PREFIX)
-    return Node(key, one.name, one.size, one.key_label, is_composite, below)
+    own = {} if depth == 1 or one.key_label else one.constraints
+    return Node(key, one.name, one.size, one.key_label, is_composite, below, own)
 
 
 def _least(node: Node) -> int:

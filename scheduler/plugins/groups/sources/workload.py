@@ -31,8 +31,8 @@ PREFIX = "podgroup:"
 COMPOSITE_PREFIX = "compositepodgroup:"
 CONDITION_1_36, CONDITION = "PodGroupScheduled", "PodGroupInitiallyScheduled"
 STRATEGIC_PATCH = "application/strategic-merge-patch+json"
-# What is said in annotations, and claims of the group, are a single group's alone.
-_ALONE = (*annotated.OF_TREES, *(f"{classes.PREFIX}{key}" for key in classes.KEYS))
+# Claims of the group, its classes and the tree that it is placed in are a single group's alone.
+_ALONE = (annotated.TOPOLOGY_ANNOTATION, *(f"{classes.PREFIX}{key}" for key in classes.KEYS))
 SINGLE, ALL = ("Pod", "single"), ("PodGroup", "all")
 Group = WorkloadGroup | CompositePodGroup
 
@@ -97,6 +97,15 @@ class WorkloadGroups:
         name = obj.spec.parent_composite_pod_group_name
         return f"{COMPOSITE_PREFIX}{obj.metadata.namespace}/{name}" if name else ""
 
+    def key_of(self, obj: Group) -> str:
+        """Return the label that its topology constraint names, or an empty text; ObjectError beside words of a tree."""
+        key = _key_label(obj.spec.scheduling_constraints.topology)
+        beside = next((one for one in annotated.OF_TREES if one in obj.metadata.annotations), "")
+        if key and beside:
+            text = f"spec.schedulingConstraints.topology and the annotation {beside} exclude each other"
+            raise ObjectError(text)
+        return key
+
     def read(self, obj: WorkloadGroup) -> GroupSpec:
         """Return what it asks for; ObjectError names the field that is wrong."""
         meta, spec = obj.metadata, obj.spec
@@ -105,11 +114,7 @@ class WorkloadGroups:
             raise ObjectError("spec.schedulingPolicy: exactly one of basic and gang is needed")
         least = 1 if policy.gang is None else policy.gang.min_count
         check_between(least, 1, LARGEST_GROUP, "spec.schedulingPolicy.gang.minCount")
-        key = key_label(spec.scheduling_constraints.topology)
-        beside = next((one for one in annotated.OF_TREES if one in meta.annotations), "")
-        if key and beside:
-            text = f"spec.schedulingConstraints.topology and the annotation {beside} exclude each other"
-            raise ObjectError(text)
+        key = self.key_of(obj)
         return GroupSpec(
             meta.namespace,
             meta.name,
@@ -147,7 +152,7 @@ def _words(one: Condition) -> tuple[str, str, str]:
     return one.status, one.reason, one.message
 
 
-def key_label(topology: tuple[Any, ...]) -> str:
+def _key_label(topology: tuple[Any, ...]) -> str:
     """Return the label that a topology constraint names, "" without one; ObjectError on any other."""
     if len(topology) > 1:
         raise ObjectError(
