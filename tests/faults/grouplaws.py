@@ -83,6 +83,7 @@ class Lives(Killer):
     def __init__(self, *, is_hot: bool, unlike: int, kinds: Sequence[str] = KINDS) -> None:
         self.whole: set[str] = set()
         self.final: set[str] = set()  # uids of PodGroups that were said to be scheduled
+        self.unheard: set[str] = set()  # those of which a write said so that came late, and is not known yet
         self.replicas: dict[str, int] = {}
         self.evicted: set[str] = set()
         self._watched: Engine | None = None
@@ -112,7 +113,7 @@ class Lives(Killer):
             if obj is None:
                 continue
             for one in obj.status.conditions:
-                if one.status == "True":
+                if one.status == "True" and not self._is_unheard(group, obj):
                     self.final.add(obj.metadata.uid)
                 assert one.status == "True" or obj.metadata.uid not in self.final, one
         for group in self.groups:
@@ -121,6 +122,23 @@ class Lives(Killer):
             if said is not None and len(bound) >= said.least:
                 self.seen["whole"] += bool(bound - self.whole)
                 self.whole |= bound
+
+    def _is_scheduled(self, obj: Any) -> bool:
+        return obj is not None and any(one.status == "True" for one in obj.status.conditions)
+
+    def _is_unheard(self, group: str, obj: Any) -> bool:
+        """Whether only a write that came late says that a group is scheduled, and the engine has not heard of it."""
+        uid = obj.metadata.uid
+        if uid in self.unheard:
+            known = self.engine.cluster.store.of(self.kind_of[group]).get(f"default/{group}")
+            if known is not None and known.metadata.uid == uid and self._is_scheduled(known):
+                self.unheard.discard(uid)
+        return uid in self.unheard
+
+    def _scheduled(self) -> set[str]:
+        """Return the uids of the objects that say that their group is scheduled."""
+        every = (self.api.objects[self.kind_of[one]].get(f"default/{one}") for one in self.told)
+        return {obj.metadata.uid for obj in every if self._is_scheduled(obj)}
 
     # What the engine decides: judged when it is decided, for more may be told before it is handed out
 
@@ -253,8 +271,10 @@ class Lives(Killer):
 
     def arrive(self, place: int) -> None:
         """Let a delayed effect arrive, and take note of what it made of a group."""
+        before = self._scheduled()
         super().arrive(place)
         self.final.clear()  # what was given up, or its sender is gone, may say what held once
+        self.unheard |= self._scheduled() - before
         self.note()
 
     # The process

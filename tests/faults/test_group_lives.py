@@ -22,6 +22,7 @@ FOUND = {
     (3846, 25): "members tried out together counted as beyond the minimum",
     (12957, 25): "room stayed promised to a pod that could not have it any more",
     (30931, 25): "a group was said to be bound while the bind of a member was in doubt",
+    (40877, 7): "a node shrank on which a pod was promised room",
     (1482, 0): "a node joined while the solver worked",
 }
 
