@@ -15,6 +15,7 @@ FOUND = {
     (60889, 0): "others went for a member beyond the minimum of its group, while the tree lacked others",
     (60369, 0): "a group that stood elsewhere came into the tree while another's binds were on their way",
     (60887, 0): "a write of a process that is dead said late that a group is scheduled",
+    (80168, 7): "of two writes of one status the older one arrived last",
 }
 
 

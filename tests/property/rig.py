@@ -124,15 +124,15 @@ class Rig:
     # The wire.
 
     def ready(self) -> list[int]:
-        """Return the places on the wire that may be performed: in order for each pod."""
+        """Return the places on the wire that may be performed: in order for each pod and each object."""
         seen: set[str] = set()
         found = []
         for place, effect in enumerate(self.wire):
-            uid = getattr(effect, "uid", "")
-            if not isinstance(effect, SetStatus | Bind) or uid not in seen:
+            whose = effect.path if isinstance(effect, Call) else getattr(effect, "uid", "")
+            if not isinstance(effect, SetStatus | Bind | Call) or whose not in seen:
                 found.append(place)
-            if uid:
-                seen.add(uid)
+            if whose:
+                seen.add(whose)
         return found
 
     def perform(self, place: int, *, times: int = 1, deliver: bool = True) -> None:
