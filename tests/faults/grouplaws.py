@@ -140,7 +140,7 @@ class Lives(Killer):
     def _scheduled(self) -> set[str]:
         """Return the uids of the objects that say that their group is scheduled."""
         every = (self.api.objects[self.kind_of[one]].get(f"default/{one}") for one in self.told)
-        return {obj.metadata.uid for obj in every if self._is_scheduled(obj)}
+        return {one.metadata.uid for one in every if one is not None and self._is_scheduled(one)}
 
     # What the engine decides: judged when it is decided, for more may be told before it is handed out
 
