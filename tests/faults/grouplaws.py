@@ -14,6 +14,7 @@ from scheduler.objects.pod import Pod
 from scheduler.objects.podgroup import (
     SchedulingGroup,
 )
+from tests.faults import dialects
 from tests.faults.test_group_life import Killer
 from tests.property.making import make_pod, with_spec
 from tests.property.model_api import KINDS
@@ -54,6 +55,9 @@ def described(kind: str, obj: Any) -> Described | None:
         if obj.metadata.annotations.get(CONSTRAINTS) == UNREADABLE:
             return None
         return Described(obj.spec.min_member, True, True, None)
+    if kind in dialects.KINDS:
+        is_volcano = kind == dialects.VOLCANO
+        return Described(dialects.least_of(kind, obj), is_volcano, is_volcano, None)
     gang = obj.spec.scheduling_policy.gang
     whole = obj.spec.disruption_mode in ("PodGroup", {"all": {}})
     return Described(
@@ -65,6 +69,7 @@ def group_of(pod: Pod) -> str:
     """Return the name of the pod's group, or an empty text."""
     labels, field = pod.metadata.labels, pod.spec.scheduling_group
     named = labels.get("sakkara.group.name") or labels.get("scheduling.x-k8s.io/pod-group", "")
+    named = named or dialects.name_in(pod)
     return named or ("" if field is None else field.pod_group_name)
 
 
@@ -315,7 +320,7 @@ class Lives(Killer):
 
     def rank_of(self, group: str) -> int:
         """Return the priority of the members of a group; those of one name have one, as workload controllers give it."""
-        return GROUPS.index(group)
+        return self.groups.index(group)
 
     def member(self, group: str, name: str, cpu: int) -> Pod:
         """Return a member that waits."""
@@ -323,6 +328,9 @@ class Lives(Killer):
         field = None
         if self.kind_of[group] == CONFIG_MAP:
             labels = {"sakkara.group.name": group}
+        elif self.kind_of[group] in dialects.KINDS:
+            pod = make_pod(name, uid=f"uid-{name}", cpu=cpu, priority=self.rank_of(group))
+            return dialects.joined(self.kind_of[group], pod, group)
         elif self.kind_of[group] == COSCHEDULING:
             labels = {"scheduling.x-k8s.io/pod-group": group}
         else:

@@ -26,6 +26,14 @@ FOUND = {
     (1482, 0): "a node joined while the solver worked",
 }
 
+# The same with groups of Volcano and AppGroups.
+FOUND_IN_DIALECTS = {
+    90025: "members were not counted that are like a pod on its own but for an annotation",
+    90099: "a phase that nobody had written was written again and again",
+    90136: "a pod that was decided alone was bound after its application had become a gang",
+    90210: "a gang that was whole was said to wait for one more, and to be whole, again and again",
+}
+
 
 @pytest.mark.parametrize("first", range(0, 40, 10))
 def test_lives_of_groups(first: int):
@@ -38,6 +46,12 @@ def test_lives_of_groups(first: int):
 def test_what_was_found_stays_mended(seed: int, unlike: int):
     """The same in the lives that broke it."""
     live(seed, unlike)
+
+
+@pytest.mark.parametrize("seed", [*range(0, 200, 10), *FOUND_IN_DIALECTS])
+def test_lives_of_groups_of_other_dialects(seed: int):
+    """The same of groups of Volcano and of AppGroups that are gangs, beside the others."""
+    live(seed, has_dialects=True)
 
 
 def test_the_lives_are_worth_judging():
