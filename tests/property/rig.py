@@ -341,8 +341,8 @@ class Rig:
                 assert pod.is_terminating, f"{pod.key} is lost"
             elif queued.where is Where.GATED:
                 is_held = pod.spec.scheduling_gates or pod.spec.scheduling_group
-                is_held = is_held or pod.metadata.annotations.volcano_group
-                assert is_held or pod.metadata.labels, pod.key
+                in_group = pod.metadata.labels or pod.metadata.annotations.volcano_group
+                assert is_held or in_group, pod.key
             else:
                 assert queued.where in (Where.UNSCHEDULABLE, Where.ERROR_BACKOFF)
                 self._check_told(queued, pod)
