@@ -131,6 +131,23 @@ class Intake:
         if change.facts:
             self._bindings.changed(change.facts, now)
             self._queues.wake(change, now, but=but)
+            self._wake_promised(change, now, but=but)
+
+    def _wake_promised(self, change: Change, now: float, *, but: str) -> None:
+        """Let those be tried again who are promised room on a node that changes, or that a pod leaves.
+
+        There may be none for them any more. Hints tell what helps, not that, and the promise would keep
+        others from what is there for ever.
+        """
+        if not self._nominations:
+            return
+        node = ""
+        if change.kind == "Node":
+            node = change.node.metadata.name
+        elif change.verb == "delete" and change.before is not None:
+            node = change.before.node
+        promised = [uid for uid in self._nominations.on(node) if uid != but]
+        self._queues.retry(promised, change.label, now)
 
     def _node_change(self, node: Node, *, is_deleted: bool) -> Change:
         if is_deleted:

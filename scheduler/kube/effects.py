@@ -35,7 +35,7 @@ from scheduler.kube.backoff import Backoff
 from scheduler.kube.bodies import binding, pod_path
 from scheduler.kube.eviction import Evictor
 from scheduler.kube.fence import Fence, FencedError
-from scheduler.kube.lane import Lane
+from scheduler.kube.lane import Lane, aside
 from scheduler.kube.limits import RateLimit
 from scheduler.kube.outcome import answer, result_of, was_replaced
 from scheduler.kube.podstatus import StatusWriter
@@ -129,6 +129,8 @@ class Executor:
         self._clock = clock
         self._meters = meters
         self._sender = Sender(api, fence, random, meters)
+        # By path the last of a plugin's requests that change the object there, until it is answered.
+        self._changing: dict[str, asyncio.Event] = {}
         self._evictor = Evictor(self._sender, clock)
         room = limits.room
         self._statuses = StatusWriter(
@@ -288,6 +290,25 @@ class Executor:
         return answer(effect.id, response), response
 
     async def _call(self, effect: Call, _submitted_at: float) -> tuple[Answer, Response]:
+        """Send a plugin's request, behind those that change the same object.
+
+        Else one that is sent again would arrive after what was said later, and would stand for it.
+        """
+        if effect.method not in ("PATCH", "PUT"):
+            return await self._sent(effect)
+        before, done = self._changing.get(effect.path), asyncio.Event()
+        self._changing[effect.path] = done
+        try:
+            if before is not None:
+                async with aside():  # what is to be changed elsewhere does not wait for this
+                    await before.wait()
+            return await self._sent(effect)
+        finally:
+            done.set()
+            if self._changing[effect.path] is done:
+                del self._changing[effect.path]
+
+    async def _sent(self, effect: Call) -> tuple[Answer, Response]:
         """Send a plugin's request; only what was certainly not carried out is sent again."""
         if isinstance(effect.body, bytes):
             body = effect.body

@@ -117,7 +117,7 @@ def images(pod: Pod) -> tuple[str, ...]:
 
 
 class Shapes:
-    """The interner: pods of equal spec, labels, namespace and controller share one `Shape`.
+    """The interner: pods of equal spec, labels, group, namespace and controller share one `Shape`.
 
     A shape lives as long as somebody holds it, so the table never outgrows the cluster.
     """
@@ -159,12 +159,16 @@ def is_controlled(pod: Pod) -> bool:
 
 
 def _key(pod: Pod) -> bytes:
-    """Return the same bytes for pods of one shape."""
+    """Return the same bytes for pods of one shape.
+
+    Annotations that say whether a pod is in a group, and in which, set it apart as labels do.
+    """
     meta = pod.metadata
+    grouped = meta.annotations.volcano_group, meta.annotations.kueue_is_fast
     owner = next(
         ((o.api_version, o.kind, o.name) for o in meta.owner_references if o.controller), None
     )
-    return _encoded((meta.namespace, meta.labels, owner, _without_node(pod.spec)))
+    return _encoded((meta.namespace, meta.labels, grouped, owner, _without_node(pod.spec)))
 
 
 def _without_node(spec: PodSpec) -> PodSpec:

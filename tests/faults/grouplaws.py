@@ -14,6 +14,7 @@ from scheduler.objects.pod import Pod
 from scheduler.objects.podgroup import (
     SchedulingGroup,
 )
+from tests.faults import dialects
 from tests.faults.test_group_life import Killer
 from tests.property.making import make_pod, with_spec
 from tests.property.model_api import KINDS
@@ -54,6 +55,9 @@ def described(kind: str, obj: Any) -> Described | None:
         if obj.metadata.annotations.get(CONSTRAINTS) == UNREADABLE:
             return None
         return Described(obj.spec.min_member, True, True, None)
+    if kind in dialects.KINDS:
+        is_volcano = kind == dialects.VOLCANO
+        return Described(dialects.least_of(kind, obj), is_volcano, is_volcano, None)
     gang = obj.spec.scheduling_policy.gang
     whole = obj.spec.disruption_mode in ("PodGroup", {"all": {}})
     return Described(
@@ -65,6 +69,7 @@ def group_of(pod: Pod) -> str:
     """Return the name of the pod's group, or an empty text."""
     labels, field = pod.metadata.labels, pod.spec.scheduling_group
     named = labels.get("sakkara.group.name") or labels.get("scheduling.x-k8s.io/pod-group", "")
+    named = named or dialects.name_in(pod)
     return named or ("" if field is None else field.pod_group_name)
 
 
@@ -83,6 +88,9 @@ class Lives(Killer):
     def __init__(self, *, is_hot: bool, unlike: int, kinds: Sequence[str] = KINDS) -> None:
         self.whole: set[str] = set()
         self.final: set[str] = set()  # uids of PodGroups that were said to be scheduled
+        self.unheard: set[str] = (
+            set()
+        )  # those of which a write said so that came late, and is not known yet
         self.replicas: dict[str, int] = {}
         self.evicted: set[str] = set()
         self._watched: Engine | None = None
@@ -112,7 +120,7 @@ class Lives(Killer):
             if obj is None:
                 continue
             for one in obj.status.conditions:
-                if one.status == "True":
+                if one.status == "True" and not self._is_unheard(group, obj):
                     self.final.add(obj.metadata.uid)
                 assert one.status == "True" or obj.metadata.uid not in self.final, one
         for group in self.groups:
@@ -121,6 +129,23 @@ class Lives(Killer):
             if said is not None and len(bound) >= said.least:
                 self.seen["whole"] += bool(bound - self.whole)
                 self.whole |= bound
+
+    def _is_scheduled(self, obj: Any) -> bool:
+        return obj is not None and any(one.status == "True" for one in obj.status.conditions)
+
+    def _is_unheard(self, group: str, obj: Any) -> bool:
+        """Whether only a write that came late says that a group is scheduled, and the engine has not heard of it."""
+        uid = obj.metadata.uid
+        if uid in self.unheard:
+            known = self.engine.cluster.store.of(self.kind_of[group]).get(f"default/{group}")
+            if known is not None and known.metadata.uid == uid and self._is_scheduled(known):
+                self.unheard.discard(uid)
+        return uid in self.unheard
+
+    def _scheduled(self) -> set[str]:
+        """Return the uids of the objects that say that their group is scheduled."""
+        every = (self.api.objects[self.kind_of[one]].get(f"default/{one}") for one in self.told)
+        return {one.metadata.uid for one in every if one is not None and self._is_scheduled(one)}
 
     # What the engine decides: judged when it is decided, for more may be told before it is handed out
 
@@ -253,8 +278,10 @@ class Lives(Killer):
 
     def arrive(self, place: int) -> None:
         """Let a delayed effect arrive, and take note of what it made of a group."""
+        before = self._scheduled()
         super().arrive(place)
         self.final.clear()  # what was given up, or its sender is gone, may say what held once
+        self.unheard |= self._scheduled() - before
         self.note()
 
     # The process
@@ -293,7 +320,7 @@ class Lives(Killer):
 
     def rank_of(self, group: str) -> int:
         """Return the priority of the members of a group; those of one name have one, as workload controllers give it."""
-        return GROUPS.index(group)
+        return self.groups.index(group)
 
     def member(self, group: str, name: str, cpu: int) -> Pod:
         """Return a member that waits."""
@@ -301,6 +328,9 @@ class Lives(Killer):
         field = None
         if self.kind_of[group] == CONFIG_MAP:
             labels = {"sakkara.group.name": group}
+        elif self.kind_of[group] in dialects.KINDS:
+            pod = make_pod(name, uid=f"uid-{name}", cpu=cpu, priority=self.rank_of(group))
+            return dialects.joined(self.kind_of[group], pod, group)
         elif self.kind_of[group] == COSCHEDULING:
             labels = {"scheduling.x-k8s.io/pod-group": group}
         else:

@@ -7,6 +7,7 @@ standby that has watched; answers are lost, refused, late. The laws stand in `gr
 """
 
 from collections import Counter
+from collections.abc import Mapping
 from functools import partial
 from random import Random
 from typing import Any
@@ -26,6 +27,7 @@ from scheduler.objects.podgroup import (
     WorkloadGroup,
     WorkloadGroupSpec,
 )
+from tests.faults import dialects
 from tests.faults.grouplaws import (
     CONFIG_MAP,
     CONSTRAINTS,
@@ -40,6 +42,7 @@ from tests.faults.grouplaws import (
 )
 from tests.property import moves
 from tests.property.making import make_node, make_pod
+from tests.property.model_api import KINDS
 from tests.property.moves import NODES, Move, Pick
 
 RACK = "topology.trellis.dev/rack"
@@ -62,7 +65,7 @@ UNLIKE = 25
 
 def describe(rig: Lives, group: str, least: int, rules: str, pick: Pick) -> None:
     """Write a group's object, or edit it: what is immutable in Kubernetes stays as it is."""
-    kind, rank = KIND_OF[group], GROUPS.index(group)
+    kind, rank = rig.kind_of[group], rig.groups.index(group)
     known = rig.api.objects[kind].get(f"default/{group}")
     if kind == CONFIG_MAP:
         data = {**(known.data if known is not None else {}), "name": group, "size": str(least)}
@@ -75,6 +78,9 @@ def describe(rig: Lives, group: str, least: int, rules: str, pick: Pick) -> None
     note = {CONSTRAINTS: rules} if kind == COSCHEDULING else {}
     about = AnnotatedMeta(name=group, namespace="default", uid=uid_of(rig, known), annotations=note)
     made: Any
+    if kind in dialects.KINDS:
+        rig.api.put(kind, dialects.made(kind, about, least, known))
+        return
     if kind == COSCHEDULING:
         made = PodGroup(about, PodGroupSpec(least))
     elif known is not None:
@@ -109,13 +115,13 @@ def _spec(kind: str, least: int, rank: int, pick: Pick) -> WorkloadGroupSpec:
 
 def write(rig: Lives, pick: Pick) -> None:
     """Somebody writes a group, edits it, resizes it, or deletes its object."""
-    group = GROUPS[pick(len(GROUPS))]
+    group = rig.groups[pick(len(rig.groups))]
     if pick(8) == 0:
-        rig.api.remove(KIND_OF[group], f"default/{group}")
+        rig.api.remove(rig.kind_of[group], f"default/{group}")
         return
     least = 1 + pick(4)
     describe(rig, group, least, RULES[pick(len(RULES))], pick)
-    rig.replicas[group] = least + (0 if KIND_OF[group] == CONFIG_MAP else pick(3))
+    rig.replicas[group] = least + (0 if rig.kind_of[group] == CONFIG_MAP else pick(3))
     rig.note()
 
 
@@ -192,10 +198,21 @@ WIRE: tuple[tuple[Move, int], ...] = (
 WEIGHTED = tuple(move for move, weight in (*WORLD, *WIRE) for _ in range(weight))
 
 
-def noisy(seed: int, unlike: int) -> Lives:
+class Dialects(Lives):
+    """A rig with groups of Volcano and AppGroups that are gangs instead of some of the others."""
+
+    groups = ("ga", "gv", "gb", "gc", "gg")
+    told = ("gc",)
+    kind_of: Mapping[str, str] = {**KIND_OF, "gv": dialects.VOLCANO, "gg": dialects.APP_GROUP}
+
+    def __init__(self, *, is_hot: bool, unlike: int) -> None:
+        super().__init__(is_hot=is_hot, unlike=unlike, kinds=(*KINDS, *dialects.KINDS))
+
+
+def noisy(seed: int, unlike: int, *, has_dialects: bool = False) -> Lives:
     """Return a life of 80 to 180 moves; it has not settled."""
     random = Random(f"lives {seed}")
-    rig = Lives(is_hot=random.random() < 0.5, unlike=unlike)
+    rig = (Dialects if has_dialects else Lives)(is_hot=random.random() < 0.5, unlike=unlike)
     for _ in range(3):
         put_node(rig, random.randrange)
     for _ in range(3):
@@ -205,12 +222,12 @@ def noisy(seed: int, unlike: int) -> Lives:
     return rig
 
 
-def ended(seed: int, unlike: int = UNLIKE) -> Lives:
+def ended(seed: int, unlike: int = UNLIKE, *, has_dialects: bool = False) -> Lives:
     """Return a life that came to rest: every group can be read, and controllers have nothing to do."""
-    rig = noisy(seed, unlike)
-    for group in GROUPS:
-        known = rig.api.objects[KIND_OF[group]].get(f"default/{group}")
-        if known is None or described(KIND_OF[group], known) is None:
+    rig = noisy(seed, unlike, has_dialects=has_dialects)
+    for group in rig.groups:
+        known = rig.api.objects[rig.kind_of[group]].get(f"default/{group}")
+        if known is None or described(rig.kind_of[group], known) is None:
             describe(rig, group, 2, "{}", lambda _: 0)
     come_to_rest(rig)
     return rig
@@ -236,12 +253,12 @@ def judge(rig: Lives) -> None:
     A process that begins anew binds nobody and takes nobody away.
     """
     assert [] == rig.faults
-    for group in GROUPS:
+    for group in rig.groups:
         said, there = rig.described(group), rig.members(group)
         bound = [pod for pod in there if pod.spec.node_name]
         assert said is not None
         rig.seen["at rest whole" if len(bound) >= said.least else "at rest waiting"] += bool(there)
-        if KIND_OF[group] == CONFIG_MAP and 0 < len(bound) < said.least:
+        if rig.kind_of[group] == CONFIG_MAP and 0 < len(bound) < said.least:
             rig.seen["at rest in part"] += 1
             assert not proves_torso(rig, group, said.least), (
                 f"{group} is bound in part: {len(bound)}"
@@ -263,7 +280,7 @@ def proves_torso(rig: Lives, group: str, size: int) -> bool:
     So was the object that says how many there are to be, and nobody has set its size since: an older one, or this
     one before it was edited, may have said less.
     """
-    described_by = rig.api.objects[KIND_OF[group]][f"default/{group}"]
+    described_by = rig.api.objects[rig.kind_of[group]][f"default/{group}"]
     meta = described_by.metadata
     sizes = [one.time for one in meta.managed_fields if "f:size" in one.fields_v1.get("f:data", {})]
     bound, objects = [], [str(meta.creation_timestamp), *map(str, sizes)]
@@ -280,8 +297,8 @@ def proves_torso(rig: Lives, group: str, size: int) -> bool:
     return is_torso and max(created + objects) < min(bound)
 
 
-def live(seed: int, unlike: int = UNLIKE) -> Counter[str]:
+def live(seed: int, unlike: int = UNLIKE, *, has_dialects: bool = False) -> Counter[str]:
     """Play a life to its end and judge it; return what was seen in it."""
-    rig = ended(seed, unlike)
+    rig = ended(seed, unlike, has_dialects=has_dialects)
     judge(rig)
     return rig.seen

@@ -22,7 +22,16 @@ FOUND = {
     (3846, 25): "members tried out together counted as beyond the minimum",
     (12957, 25): "room stayed promised to a pod that could not have it any more",
     (30931, 25): "a group was said to be bound while the bind of a member was in doubt",
+    (40877, 7): "a node shrank on which a pod was promised room",
     (1482, 0): "a node joined while the solver worked",
+}
+
+# The same with groups of Volcano and AppGroups.
+FOUND_IN_DIALECTS = {
+    90025: "members were not counted that are like a pod on its own but for an annotation",
+    90099: "a phase that nobody had written was written again and again",
+    90136: "a pod that was decided alone was bound after its application had become a gang",
+    90210: "a gang that was whole was said to wait for one more, and to be whole, again and again",
 }
 
 
@@ -37,6 +46,12 @@ def test_lives_of_groups(first: int):
 def test_what_was_found_stays_mended(seed: int, unlike: int):
     """The same in the lives that broke it."""
     live(seed, unlike)
+
+
+@pytest.mark.parametrize("seed", [*range(0, 200, 10), *FOUND_IN_DIALECTS])
+def test_lives_of_groups_of_other_dialects(seed: int):
+    """The same of groups of Volcano and of AppGroups that are gangs, beside the others."""
+    live(seed, has_dialects=True)
 
 
 def test_the_lives_are_worth_judging():

@@ -12,6 +12,10 @@ from tests.faults.treelives import live
 # Lives that once broke a law: the seed, and of how many members one asks for more than the others.
 FOUND = {
     (148, 0): "a group in a group was said to wait after it was said to be scheduled",
+    (60889, 0): "others went for a member beyond the minimum of its group",
+    (60369, 0): "a group came into the tree while binds of another were on their way",
+    (60887, 0): "a write of a process that is dead said late that a group is scheduled",
+    (80168, 7): "of two writes of one status the older one arrived last",
 }
 
 

@@ -28,6 +28,7 @@ from scheduler.engine.effects import (
     Watched,
 )
 from scheduler.objects.configmap import ConfigMap, ConfigMapMeta, FieldsRecord
+from scheduler.objects.kinds import VOLCANO_GROUP
 from scheduler.objects.meta import ObjectMeta
 from scheduler.objects.node import Node
 from scheduler.objects.pod import Pod, PodCondition
@@ -182,7 +183,7 @@ class ModelApi:
 
     def _patch(self, effect: Call) -> Answer:
         """Change a ConfigMap's data by JSON patch, a pod's labels or a PodGroup's status by merge patch."""
-        if effect.path.endswith("/status"):
+        if effect.path.endswith("/status") or "/podgroups/" in effect.path:
             return self._patch_group(effect)
         namespace, plural, name = effect.path.split("/")[4:]
         kind = {"configmaps": "GroupConfigMap", "pods": "Pod"}[plural]
@@ -208,8 +209,10 @@ class ModelApi:
 
     def _patch_group(self, effect: Call) -> Answer:
         """Merge into the status of a group of any kind but a ConfigMap; conditions are merged by their type."""
-        _, _, group, version, _, namespace, plural, name, _ = effect.path.split("/")
-        kind = "PodGroup" if group == "scheduling.x-k8s.io" else f"PodGroup.{version}"
+        path = effect.path.removesuffix("/status")
+        _, _, group, version, _, namespace, plural, name = path.split("/")
+        known_as = {"scheduling.x-k8s.io": "PodGroup", "scheduling.volcano.sh": VOLCANO_GROUP.kind}
+        kind = known_as.get(group, f"PodGroup.{version}")
         kind = {"appgroups": "AppGroup", "compositepodgroups": "CompositePodGroup"}.get(
             plural, kind
         )
@@ -223,6 +226,8 @@ class ModelApi:
             known = {one["type"]: one for one in before.get("conditions", ())}
             known |= {one["type"]: one for one in wanted["conditions"]}
             wanted["conditions"] = list(known.values())
+        if "gang" in wanted:
+            wanted["gang"] = (before.get("gang") or {}) | wanted["gang"]
         status = msgspec.convert({**before, **wanted}, type(obj.status))
         self.put(kind, msgspec.structs.replace(obj, status=status))
         return Answer(effect.id, 200)

@@ -124,15 +124,15 @@ class Rig:
     # The wire.
 
     def ready(self) -> list[int]:
-        """Return the places on the wire that may be performed: in order for each pod."""
+        """Return the places on the wire that may be performed: in order for each pod and each object."""
         seen: set[str] = set()
         found = []
         for place, effect in enumerate(self.wire):
-            uid = getattr(effect, "uid", "")
-            if not isinstance(effect, SetStatus | Bind) or uid not in seen:
+            whose = effect.path if isinstance(effect, Call) else getattr(effect, "uid", "")
+            if not isinstance(effect, SetStatus | Bind | Call) or whose not in seen:
                 found.append(place)
-            if uid:
-                seen.add(uid)
+            if whose:
+                seen.add(whose)
         return found
 
     def perform(self, place: int, *, times: int = 1, deliver: bool = True) -> None:
@@ -341,7 +341,8 @@ class Rig:
                 assert pod.is_terminating, f"{pod.key} is lost"
             elif queued.where is Where.GATED:
                 is_held = pod.spec.scheduling_gates or pod.spec.scheduling_group
-                assert is_held or pod.metadata.labels, pod.key
+                in_group = pod.metadata.labels or pod.metadata.annotations.volcano_group
+                assert is_held or in_group, pod.key
             else:
                 assert queued.where in (Where.UNSCHEDULABLE, Where.ERROR_BACKOFF)
                 self._check_told(queued, pod)

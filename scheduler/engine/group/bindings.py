@@ -5,7 +5,7 @@ some in each turn of the engine: a thousand at once would hold everybody else up
 all stand at permit; when one fails, all that have not been let go yet are recalled with it.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from enum import StrEnum
 
 import msgspec
@@ -62,8 +62,11 @@ class GroupBinding(msgspec.Struct, eq=False):
 class GroupBindings:
     """All groups between decision and bind, `flights` by key; `writing` tells of them."""
 
-    def __init__(self, steps: GroupSteps, writing: Writing) -> None:
+    def __init__(
+        self, steps: GroupSteps, writing: Writing, planners: Mapping[str, GroupPlanner]
+    ) -> None:
         self._engine = steps
+        self._planners = planners
         self._bindings = steps.bindings
         self._writing = writing
         self._cluster = steps.attempts.cluster
@@ -126,9 +129,19 @@ class GroupBindings:
         """Return why a member must not be bound now, or an empty text: it would begin a group in part."""
         flight = self.flights.get(self.key_of(uid))
         if flight is None:
-            return ""
+            return self._joined(uid)
         # A bind may be sent long after it was decided: others fail, members go, and descriptions change.
         return flight.planner.group_short(flight.key, uid, flight.uids, self._without_place(flight))
+
+    def _joined(self, uid: str) -> str:
+        """Return why a pod must not be bound that was decided alone, and is one of a group by now."""
+        member = self._bindings.get(uid)
+        planner = None if member is None else self._planners.get(member.queued.profile)
+        key = "" if member is None or planner is None else planner.group_of(member.queued.pod)
+        if planner is None or not key:
+            return ""
+        unbound = {one.pod.metadata.uid for one in self._cluster.pods if one.assumed}
+        return planner.group_short(key, uid, unbound, ())
 
     def _without_place(self, flight: GroupBinding) -> Iterator[str]:
         """Yield the members that are about to be called back, and those whose node has gone or is full by now."""

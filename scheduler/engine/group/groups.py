@@ -80,7 +80,7 @@ class Groups:
         self._counts.watch(self.planners)
         self._writing = Writing(steps)
         self.left = LeftMembers(self.planners, steps)
-        self._bindings = GroupBindings(steps, self._writing)
+        self._bindings = GroupBindings(steps, self._writing, planners)
         self.objection = self._bindings.objection
         self.answer = self._writing.answer
 

@@ -37,9 +37,12 @@ class News(msgspec.Struct, frozen=True):
     @property
     def is_bound(self) -> bool:
         """Whether it is news that the group's minimum is bound, as the API server says."""
-        bound = sum(not one.assumed for one in self.standing)
-        is_whole = self.size > 0 and bound >= self.size
-        return is_whole and self.stage in (Stage.BOUND, Stage.CHANGED)
+        return self.has_minimum and self.stage in (Stage.BOUND, Stage.CHANGED)
+
+    @property
+    def has_minimum(self) -> bool:
+        """Whether the group's minimum is bound: if anybody waits it is who comes beyond that."""
+        return 0 < self.size <= sum(not one.assumed for one in self.standing)
 
 
 def event(
@@ -152,6 +155,8 @@ def _gang(obj: Any, news: News) -> list[Told]:
         since = (obj.status.gang or GangStatus()).schedule_time or rfc3339(news.now)
         said = {"phase": appgroup.SCHEDULED, "message": "", "scheduleTime": since}
         return [*source.status(obj, **said)]
+    if news.has_minimum:
+        return []  # what is said stays: the next look at the group would take back that it waits
     if news.stage in WAITS or (news.stage is Stage.HELD and news.record.message):
         message = news.record.message[:LONGEST_MESSAGE]
         return [*source.status(obj, phase=appgroup.PENDING, message=message)]
@@ -170,8 +175,8 @@ def _volcano_status(obj: Any, news: News) -> list[Told]:
         )
         return [*source.status(obj, said, phase=volcano.RUNNING, **count)]
     waits = news.stage in WAITS or (news.stage is Stage.HELD and bool(news.record.message))
-    if news.stage is not Stage.HELD and not waits:
-        return []
+    if news.has_minimum or (news.stage is not Stage.HELD and not waits):
+        return []  # what waits beyond the minimum is no news of a group that has it
     if news.standing:
         phase = volcano.UNKNOWN if waits and source.was_placed(obj) else phase
     elif phase != volcano.INQUEUE:

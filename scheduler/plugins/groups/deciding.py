@@ -104,8 +104,10 @@ class Decider:
         record = self._records.get(key)
         return record is not None and bool(leaving(self._handle, record.awaited))
 
-    def may_ever_evict(self, spec: GroupSpec, pods: Sequence[Pod], standing: int) -> bool:
-        """Whether others may be evicted for waiting members of a group of which so many stand."""
+    def may_ever_evict(
+        self, spec: GroupSpec, pods: Sequence[Pod], standing: Sequence[Placed]
+    ) -> bool:
+        """Whether others may be evicted for waiting members of a group of which these stand."""
         return self._evictor.may_ever_evict(spec, pods, standing)
 
     def hold(self, key: str, message: str) -> None:

@@ -5,7 +5,7 @@ members in place. Called by `deciding` when a group cannot be placed; changes no
 whom the group waits for.
 """
 
-from collections.abc import Collection, Generator, Iterable
+from collections.abc import Collection, Generator, Iterable, Sequence
 
 import msgspec
 import numpy as np
@@ -16,7 +16,7 @@ from scheduler.framework.groups import GroupPlan
 from scheduler.framework.handle import Handle
 from scheduler.framework.status import Status
 from scheduler.objects.pod import Pod
-from scheduler.plugins.groups import between, eviction, mixing, planning
+from scheduler.plugins.groups import between, eviction, mixing, planning, quorum, shapes
 from scheduler.plugins.groups.args import ClusterTopologyPlacementGroupArgs
 from scheduler.plugins.groups.conflicts import conflicts
 from scheduler.plugins.groups.describing import Descriptions
@@ -60,16 +60,18 @@ class Evictor:
         still = record.awaited = leaving(self._handle, record.awaited)
         if still or awaits_room(task.room, self._handle):
             return False
-        return self.may_ever_evict(task.spec, task.room.members, len(task.standing))
+        return self.may_ever_evict(task.spec, task.room.members, task.standing)
 
-    def may_ever_evict(self, spec: GroupSpec, members: Iterable[Pod], standing: int) -> bool:
-        """Whether these members may evict, of a group of which so many stand: not with policy Never.
+    def may_ever_evict(
+        self, spec: GroupSpec, members: Iterable[Pod], standing: Sequence[Placed]
+    ) -> bool:
+        """Whether these members may evict, of a group of which others stand: not with policy Never.
 
         Members beyond the minimum never do: the group runs without them.
         """
         if self._args.preemption == "Disabled" or not spec.may_evict:
             return False
-        if standing and (spec.is_ours or standing >= spec.size):
+        if standing and (spec.is_ours or quorum.has_minimum(spec, standing)):
             return False
         return all(pod.spec.preemption_policy != "Never" for pod in members)
 
@@ -151,10 +153,13 @@ class Evictor:
         budgets = tuple(self._handle.objects("PodDisruptionBudget").values())
         limits = limits_of(self._args, self._args.preemption_time_limit_seconds)
         forbid = self._args.pdb == "Forbid"
-        kinds = [
-            msgspec.structs.replace(one) for one in task.kinds
-        ]  # what is learnt is not for all
-        task = msgspec.structs.replace(task, kinds=kinds)
+        kinds, parts = task.kinds, task.shapes
+        if parts:
+            kinds, parts = shapes.needed(kinds, parts, task.standing)
+            if not kinds:
+                return None
+        kinds = [msgspec.structs.replace(one) for one in kinds]  # what is learnt is not for all
+        task = msgspec.structs.replace(task, kinds=kinds, shapes=parts)
         learnt: list[mixing.KindConflict] = []
         for attempt in range(ROUNDS):
             lower = self._lower(task)

@@ -138,7 +138,7 @@ class ClusterTopologyPlacementGroup(GroupSort[ClusterTopologyPlacementGroupArgs]
         if spec is None:
             return True
         tried = {pod.metadata.uid for pod in pods}  # put on nodes to see whether all of them fit
-        standing = sum(1 for _ in beside(self.handle, self._members.placed(key), tried))
+        standing = list(beside(self.handle, self._members.placed(key), tried))
         return self._decider.may_ever_evict(spec, pods, standing)
 
     def resorted_by(self, change: Change) -> Callable[[Pod], bool] | None:
@@ -274,7 +274,16 @@ class ClusterTopologyPlacementGroup(GroupSort[ClusterTopologyPlacementGroupArgs]
             return ""  # it has begun, and all that it is in
         placed = self._members.placed(key)
         begun = [] if own == key else list(beside(self.handle, placed, unbound))
-        return quorum.short(spec, own, list(beside(self.handle, placed, set(displaced))), begun)
+        there = list(beside(self.handle, placed, set(displaced)))
+        short = quorum.short(spec, own, there, begun)
+        if short or spec.tree is None:
+            return short
+        torn = quorum.torn(spec.tree, own, there, self._labels_of)
+        return f"the group {title(key)} must not begin there: {torn}" if torn else ""
+
+    def _labels_of(self, name: str) -> Mapping[str, str]:
+        node = self.handle.node(name)
+        return {} if node is None else node.metadata.labels
 
     # The plan
 

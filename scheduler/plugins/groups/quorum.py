@@ -5,7 +5,7 @@ begun: groups in it come one by one. Pure; called at the gate.
 """
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from scheduler.framework.status import Status, unschedulable
 from scheduler.objects.pod import Pod
@@ -64,6 +64,21 @@ def short(spec: GroupSpec, own: str, there: Sequence[Placed], begun: Sequence[Pl
     return ""
 
 
+def torn(
+    tree: Node, own: str, there: Sequence[Placed], labels_of: Callable[[str], Mapping[str, str]]
+) -> str:
+    """Return which group, of those above `own` and that one, would be in several places by its topology key.
+
+    So it may be where another group has come into the tree since it was planned.
+    """
+    for node in _above(tree, own):
+        inside = {leaf.key for leaf in node.leaves()} if node.key_label else ()
+        on = {one.node for one in there if sources.group_of(one.pod) in inside}
+        if len({labels_of(name).get(node.key_label, "") for name in on}) > 1:
+            return f"{node.name} would be in several places by {node.key_label}"
+    return ""
+
+
 def _above(node: Node, own: str) -> list[Node]:
     """Return the groups on the way from a node down to the group of pods `own`, none if that is not in it."""
     if node.key == own:
@@ -81,6 +96,13 @@ def lacking(node: Node, there: Mapping[str, int]) -> str:
     text = f"{node.name} has {sum(good)} of the {node.least} groups it needs"
     first = next((one for one, is_good in zip(node.groups, good, strict=True) if not is_good), None)
     return text if first is None else f"{text}: {lacking(first, there)}"
+
+
+def has_minimum(spec: GroupSpec, standing: Sequence[Placed]) -> bool:
+    """Whether those who stand are what a group asks for at least."""
+    if spec.tree is None:
+        return len(standing) >= spec.size
+    return is_in(spec.tree, Counter(sources.group_of(one.pod) for one in standing))
 
 
 def is_in(node: Node, standing: Mapping[str, int]) -> bool:

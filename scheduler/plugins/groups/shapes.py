@@ -14,7 +14,7 @@ import numpy as np
 from scheduler.base.errors import ObjectError
 from scheduler.framework.groups import GroupRoom
 from scheduler.objects.pod import Pod
-from scheduler.plugins.groups import mixing
+from scheduler.plugins.groups import mixing, quorum
 from scheduler.plugins.groups.group import Node
 from scheduler.plugins.groups.mixing import Alike, MixedSite
 from scheduler.plugins.groups.nesting import NOWHERE, keys_of
@@ -150,6 +150,28 @@ class _Maker:
             return node.least, says.level, says.apart, sizes
         below = Counter(self._sign(one) for one in node.groups if self._is_there(one))
         return node.least, says.level, frozenset(below.items())
+
+
+def needed(
+    kinds: Sequence[Alike], shapes: Sequence[Shape], standing: Sequence[Placed]
+) -> tuple[list[Alike], tuple[Shape, ...]]:
+    """Return the members by kind that a tree lacks, and the shapes with them alone.
+
+    Who is in a group that has its minimum with those that stand is beyond it, and so are all groups in such a one.
+    """
+    counts = Counter(sources.group_of(one.pod) for one in standing)
+    lacking: list[Alike] = []
+    found: list[Shape] = []
+    has_all: list[bool] = []
+    for shape in shapes:
+        is_inside = shape.parent != ROOT and has_all[shape.parent]
+        has_all.append(is_inside or quorum.is_in(shape.nodes[0], counts))
+        own = () if has_all[-1] else shape.kinds
+        numbers = tuple(range(len(lacking), len(lacking) + len(own)))
+        lacking += [kinds[at] for at in own]
+        sizes = shape.sizes if own else ()
+        found.append(msgspec.structs.replace(shape, kinds=numbers, sizes=sizes))
+    return lacking, tuple(found)
 
 
 def with_parts(found: MixedSite, shapes: Sequence[Shape], standing: Sequence[Placed]) -> MixedSite:

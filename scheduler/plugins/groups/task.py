@@ -1,5 +1,6 @@
 """`Task`: what is decided in one attempt for a group, put together once and handed through it."""
 
+from collections import Counter
 from collections.abc import Collection, Generator, Iterable, Iterator, Mapping, Sequence
 from typing import TypeAlias
 
@@ -12,13 +13,14 @@ from scheduler.framework.groups import Fits, GroupPlan, GroupRoom, Outcome, Unde
 from scheduler.framework.handle import Handle
 from scheduler.framework.status import Code, Status, unschedulable
 from scheduler.objects.pod import Pod
-from scheduler.plugins.groups import between, planning
+from scheduler.plugins.groups import between, planning, quorum
 from scheduler.plugins.groups.args import ClusterTopologyPlacementGroupArgs
 from scheduler.plugins.groups.deadlines import Deadline
 from scheduler.plugins.groups.group import GroupSpec
 from scheduler.plugins.groups.mixing import Alike
 from scheduler.plugins.groups.placement import in_order
 from scheduler.plugins.groups.shapes import Shape
+from scheduler.plugins.groups.sources import registry as sources
 from scheduler.plugins.groups.topology import Topology
 from scheduler.solver.answer import Stage
 from scheduler.solver.instance import Limits
@@ -132,13 +134,24 @@ class Task(msgspec.Struct, frozen=True):
         is_proven = all(stage.proven for stage in stages if stage.measure == "leftOut")
         others = len(self.room.members) - len(nodes)
         found = "there is no room" if is_proven else "no room was found in time"
-        text = f"the group {self.name} has its minimum; {found} for {others} more of it"
+        lacks = self._lacks_groups(nodes)
+        so_far = "lacks groups" if lacks else "has its minimum"
+        text = f"the group {self.name} {so_far}; {found} for {others} more of it"
+        # Others may go for the groups that a tree lacks, and who asks for that is a new attempt.
         return GroupPlan(
             nodes,
             message=text if others else "",
             hold_s=self.spec.hold_s,
-            is_proven=is_proven,
+            is_proven=is_proven and not lacks,
         )
+
+    def _lacks_groups(self, nodes: Mapping[str, str]) -> bool:
+        """Whether a tree has not what it asks for, with those who are placed by now."""
+        if self.spec.tree is None:
+            return False
+        placed = [pod for pod in self.room.members if pod.metadata.uid in nodes]
+        placed += [one.pod for one in self.standing]
+        return not quorum.is_in(self.spec.tree, Counter(map(sources.group_of, placed)))
 
 
 def leaving(handle: Handle, uids: Iterable[str]) -> frozenset[str]:

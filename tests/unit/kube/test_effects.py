@@ -519,6 +519,25 @@ async def test_a_call_brings_its_answer_back_decoded():
     assert "AlreadyExists" == run.answers()[2].reason
 
 
+async def test_what_changes_one_object_does_not_overtake_what_was_said_before():
+    """The first change is sent again a while later; the second waits for it, others do not."""
+    async with running(Limits(writes=1)) as run:
+        path = "/api/v1/nodes/n1"
+        run.pod("a")
+        run.accidents(refused(429, retry_after_s=5.0), on=path)
+        merge = "application/merge-patch+json"
+        said = [{"metadata": {"labels": {"said": word}}} for word in ("first", "last")]
+        first, last = (Call(n, "PATCH", path, merge, said[n]) for n in range(2))
+        await run.carry_out(first, last, Call(2, "PATCH", f"{PODS}/a", merge, said[0]))
+        early = run.codes()
+        await asyncio.sleep(20)
+        node = run.api.get(path)
+
+    assert {2: 200} == early
+    assert {0: 200, 1: 200, 2: 200} == run.codes()
+    assert "last" == node["metadata"]["labels"]["said"]
+
+
 async def test_after_the_fence_nothing_is_sent_any_more():
     """What is under way is abandoned, what waits is dropped and counted, and nobody is answered."""
     async with running(Limits(binds=1)) as run:

@@ -102,8 +102,7 @@ class VolcanoGroups:
 
         It goes to the object itself: the definition that Volcano brings has no subresource for the status.
         """
-        plain = msgspec.to_builtins(obj.status)
-        changed = {key: value for key, value in news.items() if plain.get(key) != value}
+        changed = {key: value for key, value in news.items() if getattr(obj.status, key) != value}
         said = [one for one in conditions if not _is_said(obj, one)]
         if said:
             types = {one.type for one in said}
