@@ -317,7 +317,8 @@ class ClusterTopologyPlacementGroup(GroupSort[ClusterTopologyPlacementGroupArgs]
         changed = self._members.changed
         if changed:
             self._members.changed = set()
-        return changed
+        # A group may have come into another since: it is told of with that one, or would be told by two.
+        return {self._members.root(key) for key in changed}
 
     def group_told(self, key: str, stage: Stage, now: float) -> Sequence[Told]:
         """Keep the group's state, and return what writes it down and tells of it."""
