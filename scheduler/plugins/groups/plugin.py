@@ -321,6 +321,8 @@ class ClusterTopologyPlacementGroup(GroupSort[ClusterTopologyPlacementGroupArgs]
     def group_told(self, key: str, stage: Stage, now: float) -> Sequence[Told]:
         """Keep the group's state, and return what writes it down and tells of it."""
         if stage is Stage.CHANGED:
+            if self._members.root(key) != key:
+                return []  # it has come into another since, and is told of with that one
             return self._writer.checked(key, self._described.size_of(key), now)
         said = self._writer.told(key, stage, now)
         reporter = self._records[key].reporter  # none before the first plan, which reads the tree
