@@ -6,6 +6,7 @@ come after a jump and so too late.
 """
 
 import asyncio
+import gc
 import os
 
 import pytest
@@ -23,7 +24,7 @@ settings.register_profile(
     derandomize=True,
     database=None,
     deadline=None,
-    max_examples=50,
+    max_examples=30,
     suppress_health_check=[HealthCheck.too_slow],
 )
 settings.register_profile(
@@ -49,3 +50,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.real)
         if item.get_closest_marker("real") and not item.get_closest_marker("timeout"):
             item.add_marker(pytest.mark.timeout(REAL_LIMIT_S))
+
+
+def pytest_collection_finish() -> None:
+    """Set aside what lives as long as the run: eight thousand tests, which each collection would go through."""
+    gc.collect()
+    gc.freeze()

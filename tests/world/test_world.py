@@ -23,7 +23,7 @@ BROKE = {
 }
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", range(3))
 def test_no_law_is_broken(seed: int):
     """Two replicas, gangs of eight in bursts, and what can happen to them, their nodes and their kinds."""
     run = alone(seed, Length(40))

@@ -1,5 +1,6 @@
 """Groups of absurd numbers, from every source: refused by name at the door, in few words, for next to nothing."""
 
+import gc
 import json
 import sys
 from collections import Counter
@@ -175,18 +176,20 @@ def member(fields: dict[str, Any]) -> dict[str, Any]:
 
 @contextmanager
 def counting() -> Iterator[Counter[str]]:
-    """Count the calls of Python functions inside the block."""
+    """Count the calls of Python functions inside the block, but what a garbage collection would call."""
     calls: Counter[str] = Counter()
 
     def count(_frame: Any, event: str, _arg: Any) -> None:
         calls[event] += 1
 
     before = sys.getprofile()
+    gc.disable()
     sys.setprofile(count)
     try:
         yield calls
     finally:
         sys.setprofile(before)
+        gc.enable()
 
 
 @pytest.mark.parametrize("name", CASES)
