@@ -31,8 +31,9 @@ help:
 demo: $(RUN) ## place real pods in an embedded cluster and tell about it (ARGS=--once ends by itself)
 	@$(BIN)/trellis demo $(ARGS)
 
+# The house tests are part of `make check`.
 test: $(DEV) ## the default test suite (ARGS="-k name" for a part of it)
-	@$(PYTEST) $(PARALLEL) -q $(ARGS)
+	@$(PYTEST) $(PARALLEL) -q $(or $(ARGS),--ignore=tests/house)
 
 # Compiled as pip does it with what it installs: a command starts in half the time where Python itself
 # may not write its cache.
