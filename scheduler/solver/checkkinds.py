@@ -32,10 +32,12 @@ def problems(group: Mixed, counts: Rows, pieces: Sequence[PlacedPart] | None = (
         for leaf, (pods, slots) in enumerate(zip(row, kind.slots, strict=True)):
             if not 0 <= pods <= slots:
                 found.append(f"leaf {leaf} takes {pods} of {slots} slots of kind {number}")
-    for leaf, free in enumerate(group.free):
-        for resource, amount in enumerate(free):
-            needs = [kind.request[resource] for kind in group.kinds]
-            used = sum(row[leaf] * need for row, need in zip(counts, needs, strict=True))
+    needs = list(zip(*(kind.request for kind in group.kinds), strict=True))
+    for leaf, here in enumerate(zip(*counts, strict=True)):
+        if not any(here):
+            continue
+        for amount, need in zip(group.free[leaf], needs, strict=True):
+            used = sum(number * each for number, each in zip(here, need, strict=True))
             if used > max(0, amount):
                 found.append(f"leaf {leaf} has {amount}, its pods need {used}")
     for rule in group.apart:
@@ -52,7 +54,7 @@ def problems(group: Mixed, counts: Rows, pieces: Sequence[PlacedPart] | None = (
             if all(row[leaf] >= most for row, most in zip(counts, combination.counts, strict=True))
         ]
     held = group.held or (0,) * len(group.paths)
-    alike = [sum(row[leaf] for row in counts) + held[leaf] for leaf in range(len(held))]
+    alike = _sums([*counts, held])
     found += _of_classes(group, counts)
     return found + check.problems(group.alike(), alike)
 
@@ -65,16 +67,15 @@ def objective(group: Mixed, counts: Rows) -> list[tuple[str, str, int]]:
     """
     held = group.held or (0,) * len(group.paths)
     alike = group.alike()
-    pods = [sum(row[leaf] for row in counts) + held[leaf] for leaf in range(len(held))]
+    pods = _sums([*counts, held])
     found = [("", "leftOut", alike.size - sum(pods))] if alike.is_elastic else []
     for at, level in enumerate(group.levels):
         if at not in group.unwished:
             found += check.level_values(level.name, level.rule, _units(group, pods, at + 1))
         of_classes = []
         for number, one in enumerate(group.classes):
-            mine = _pods(group, counts, number)
             for each in (each for each in one.rules if each.level == at):
-                used = _units(group, mine, at + 1)
+                used = _units(group, _pods(group, counts, number), at + 1)
                 name = PARTS if group.parts else one.name
                 of_classes += check.level_values(f"{level.name} of {name}", each.rule, used)
         found += _summed(of_classes) if group.parts else of_classes
@@ -121,8 +122,12 @@ def _of_classes(group: Mixed, counts: Rows) -> list[str]:
 def _pods(group: Mixed, counts: Rows, number: int) -> list[int]:
     """Return the pods of a class on each leaf, held ones included."""
     one = group.classes[number]
-    held = one.held or (0,) * len(group.paths)
-    return [sum(counts[kind][leaf] for kind in one.kinds) + held[leaf] for leaf in range(len(held))]
+    return _sums([*(counts[kind] for kind in one.kinds), one.held or (0,) * len(group.paths)])
+
+
+def _sums(rows: Rows) -> list[int]:
+    """Return the sum of rows, leaf by leaf."""
+    return [sum(column) for column in zip(*rows, strict=True)]
 
 
 def _units(group: Mixed, pods: Sequence[int], level: int) -> dict[Path, int]:
@@ -207,8 +212,7 @@ def _carried(group: Mixed, pods: Sequence[dict[int, int]], link: Link) -> int:
 
 def _placed(group: Mixed, counts: Rows, number: int) -> set[int]:
     """Return the areas in which pods of a class are placed now."""
-    rows = [counts[kind] for kind in group.classes[number].kinds]
-    return _areas(group, [sum(column) for column in zip(*rows, strict=True)])
+    return _areas(group, _sums([counts[kind] for kind in group.classes[number].kinds]))
 
 
 def _areas(group: Mixed, pods: Sequence[int]) -> set[int]:

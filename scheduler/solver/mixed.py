@@ -269,10 +269,13 @@ def _up_to_a_gap(values: Sequence[int], bounds: Sequence[int]) -> list[int]:
     return [bound if at <= first else NOTHING for at, bound in enumerate(bounds)]
 
 
-def _told(group: Mixed, counts: Ints, bounds: Sequence[int]) -> Found:
+def _told(group: Mixed, counts: Ints, bounds: Sequence[int] = ()) -> Found:
+    values = objective_of(group, counts)
     stages = tuple(
         Stage(level, measure, value, min(bound, value))
-        for (level, measure, value), bound in zip(objective_of(group, counts), bounds, strict=True)
+        for (level, measure, value), bound in zip(
+            values, bounds or [NOTHING] * len(values), strict=True
+        )
     )
     return Found(counts, stages, all(stage.proven for stage in stages))
 
@@ -344,7 +347,7 @@ def _valid(group: Mixed, counts: Ints) -> Found:
     rows = counts.tolist()
     if checkkinds.problems(group, rows, split(group, rows) if group.parts else ()):
         return Found(None)
-    return _told(group, counts, [NOTHING] * len(objective_of(group, counts)))
+    return _told(group, counts)
 
 
 def _since(started: float) -> float:
