@@ -88,9 +88,8 @@ class Lives(Killer):
     def __init__(self, *, is_hot: bool, unlike: int, kinds: Sequence[str] = KINDS) -> None:
         self.whole: set[str] = set()
         self.final: set[str] = set()  # uids of PodGroups that were said to be scheduled
-        self.unheard: set[str] = (
-            set()
-        )  # those of which a write said so that came late, and is not known yet
+        # Those of which a write said so that came late, and is not known yet.
+        self.unheard: set[str] = set()
         self.replicas: dict[str, int] = {}
         self.evicted: set[str] = set()
         self._watched: Engine | None = None
