@@ -125,9 +125,17 @@ class Lives(Killer):
         for group in self.groups:
             said = self.described(group)
             bound = {one.metadata.uid for one in self.members(group) if one.spec.node_name}
-            if said is not None and len(bound) >= said.least:
+            if said is not None and len(bound) >= max(said.least, self._heard_least(group)):
                 self.seen["whole"] += bool(bound - self.whole)
                 self.whole |= bound
+
+    def _heard_least(self, group: str) -> int:
+        """Return how many members a group needs as far as the engine has heard; who asked for fewer is heard later.
+
+        Of an object that it has not heard of, or cannot read, it knows nothing that it could hold against a group.
+        """
+        said = self._known(group)
+        return 0 if said is None else said.least
 
     def _is_scheduled(self, obj: Any) -> bool:
         return obj is not None and any(one.status == "True" for one in obj.status.conditions)
@@ -152,6 +160,7 @@ class Lives(Killer):
         """Deliver one event, and judge what comes of it."""
         self._watch_outbox()
         super().hear(event)
+        self.note()
         self._judge()
 
     def run(self, cycles: int = 4) -> tuple[Effects, ...]:

@@ -24,6 +24,7 @@ FOUND = {
     (30931, 25): "a group was said to be bound while the bind of a member was in doubt",
     (40877, 7): "a node shrank on which a pod was promised room",
     (1482, 0): "a node joined while the solver worked",
+    (110949, 25): "a group was let go that needs fewer by an edit that nobody had heard of: lawful",
 }
 
 # The same with groups of Volcano and AppGroups.
