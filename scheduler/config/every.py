@@ -56,8 +56,12 @@ def _place(problem: Problem) -> tuple[int, int]:
 def _leave_out(node: Node, wrong: set[tuple[int, int]]) -> None:
     """Take the fields and list items that stand at the positions `wrong` out of a tree."""
     if isinstance(node.value, dict):
-        for key in [key for key in node.value if node.keys[key] in wrong]:
+        fields = [key for key in node.value if node.keys[key] in wrong]
+        for key in fields:
             del node.value[key]
+        if fields and node.at not in node.keys.values():
+            # In braces an object does not stand where its first field does; what it lacks now is no mistake.
+            wrong.add(node.at)
         for key in [key for key, child in node.value.items() if _is_wrong(child, wrong)]:
             del node.value[key]
     elif isinstance(node.value, list):

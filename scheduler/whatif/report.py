@@ -1,7 +1,7 @@
 """Records as tables for people: titles and rows of text. Whoever prints them aligns them."""
 
 from collections.abc import Iterable, Sequence
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from scheduler.base.text import go_duration
 from scheduler.whatif.diff import Side, SimulationDiff
@@ -10,6 +10,9 @@ from scheduler.whatif.offers import OfferReport
 from scheduler.whatif.records import PodName, PodResult, Simulation
 from scheduler.whatif.verdicts import NodeVerdict
 from scheduler.whatif.why.records import Why
+
+# So many nodes of which the same is said have a row each.
+FEW: Final = 10
 
 
 class Table(NamedTuple):
@@ -124,23 +127,41 @@ def _names(pods: Iterable[PodName]) -> str:
 
 
 def explanation_tables(explanation: Explanation, *, wide: bool, one_node: bool) -> list[Table]:
-    """Return the nodes, best first; for one node what each plugin says of it."""
+    """Return the nodes, best first; for one node what each plugin says of it.
+
+    Unless it is to be wide, many nodes of which the same is said are one row, and so are those that
+    fit beyond the best.
+    """
     if one_node:
         return [_plugins_table(node) for node in explanation.nodes]
     ordered = sorted(explanation.nodes, key=lambda node: _rank(node, explanation.node))
     plugins = sorted({plugin for node in ordered for plugin in node.scores}) if wide else []
     rows = [
         [
-            node.name,
+            node.name if not alike else f"{node.name} and {alike} more",
             _verdict(node.feasible, node.rejected_by, "rejected"),
             "" if node.total is None else str(node.total),
             *(str(node.scores[p].weighted) if p in node.scores else "" for p in plugins),
             node.why,
         ]
-        for node in ordered
+        for node, alike in (((node, 0) for node in ordered) if wide else _folded(ordered))
     ]
     tables = [Table(["node", "verdict", "total", *plugins, "why"], rows)] if rows else []
     return [*tables, _ties_table(explanation)] if explanation.ties else tables
+
+
+def _folded(ordered: Iterable[NodeExplanation]) -> list[tuple[NodeExplanation, int]]:
+    """Return nodes in their order, each with how many more its row is about."""
+    said: dict[tuple[bool, str], list[NodeExplanation]] = {}
+    for node in ordered:
+        # What is said of nodes that fit tells how far behind each is: they are alike in being worse.
+        said.setdefault((node.feasible, "" if node.feasible else node.why), []).append(node)
+    rows: list[tuple[NodeExplanation, int]] = []
+    for (is_feasible, _), nodes in said.items():
+        alone = FEW if is_feasible or len(nodes) <= FEW else 0
+        rows += [(node, 0) for node in nodes[:alone]]
+        rows += [(node, len(nodes) - alone - 1) for node in nodes[alone : alone + 1]]
+    return rows
 
 
 def _ties_table(explanation: Explanation) -> Table:

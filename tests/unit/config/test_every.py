@@ -39,6 +39,12 @@ def test_mistakes_of_all_steps_are_named_once():
     assert [3, 4, 5, 7, 11, 14] == sorted(lines)
 
 
+def test_an_object_in_braces_is_not_missed_when_its_name_is_wrong():
+    """What is left of it without the name is nobody's mistake."""
+    lists = "profiles: [{schedulerName: a, plugins: {score: {enabled: [{name: Foo}]}}}]\n"
+    assert [(3, True)] == [(line, '"Foo"' in text) for line, text in found(HEAD + lists)]
+
+
 @pytest.mark.parametrize("text", [HEAD, HEAD + "profiles: [{schedulerName: a}]\n"])
 def test_a_valid_file_has_none(text):
     """Nothing is made up."""

@@ -132,6 +132,21 @@ def test_one_node():
     }
 
 
+def test_nodes_of_which_the_same_is_said_are_one_row():
+    """Nobody reads a hundred times the same; the best are told one by one, and `-o wide` tells of each."""
+    large = [node(f"large-{n:02}", cpu="4") for n in range(30)]
+    small = [node(f"small-{n:02}", cpu="1") for n in range(30)]
+    closed = node("zero", unschedulable=True)
+    got = ask("p", *large, *small, closed, pod("p", requests={"cpu": "2"})).explanation
+    (table,) = explanation_tables(got, wide=False, one_node=False)
+    (every,) = explanation_tables(got, wide=True, one_node=False)
+
+    names = [row[0] for row in table.rows]
+    assert [f"large-{n:02}" for n in range(10)] == names[:10]
+    assert ["large-10 and 19 more", "small-00 and 29 more", "zero"] == names[10:]
+    assert 61 == len(every.rows)
+
+
 def test_unknown_names_are_refused():
     """A mistyped pod or node is named, with what was probably meant."""
     with pytest.raises(MissingError, match=r'default/pp: no such pod .*did you mean "default/p"'):
