@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from scheduler.engine.effects import Bind, Effects, Event, Evict, Record
+from scheduler.engine.effects import Bind, Call, Effects, Event, Evict, Record
 from scheduler.engine.engine import Engine
 from scheduler.objects.pod import Pod
 from scheduler.objects.podgroup import (
@@ -18,7 +18,7 @@ from tests.faults import dialects
 from tests.faults.test_group_life import Killer
 from tests.property.making import make_pod, with_spec
 from tests.property.model_api import KINDS
-from tests.property.receipts import RECEIPTS
+from tests.property.receipts import RECEIPTS, is_of_a_group
 
 CONSTRAINTS = "sakkara.group/constraints"
 CONFIG_MAP, COSCHEDULING = "GroupConfigMap", "PodGroup"
@@ -90,6 +90,9 @@ class Lives(Killer):
         self.final: set[str] = set()  # uids of PodGroups that were said to be scheduled
         # Those of which a write said so that came late, and is not known yet.
         self.unheard: set[str] = set()
+        # What was decided to be told to such a PodGroup when the word of it came, among all that was told.
+        self._unknowing: list[tuple[Call, str]] = []
+        self._calls: list[Call] = []
         self.replicas: dict[str, int] = {}
         self.evicted: set[str] = set()
         self._watched: Engine | None = None
@@ -147,6 +150,8 @@ class Lives(Killer):
             known = self.engine.cluster.store.of(self.kind_of[group]).get(f"default/{group}")
             if known is not None and known.metadata.uid == uid and self._is_scheduled(known):
                 self.unheard.discard(uid)
+                end = f"/{group}/status"
+                self._unknowing += [(one, uid) for one in self._calls if one.path.endswith(end)]
         return uid in self.unheard
 
     def _scheduled(self) -> set[str]:
@@ -180,8 +185,12 @@ class Lives(Killer):
             put(effect)
             if isinstance(effect, Evict):
                 self._note_eviction(effect)
+                if not is_of_a_group(self.engine, effect.uid):
+                    self.undescribed.add(effect.uid)
             elif isinstance(effect, Record):
                 self._notes.append(effect)
+            elif isinstance(effect, Call):
+                self._calls.append(effect)
 
         self.engine._outbox.put = watched  # type: ignore[method-assign]
 
@@ -269,6 +278,7 @@ class Lives(Killer):
             assert told, f"{one.name} goes before anybody was told"
             self.seen["evicted"] += 1
         super().perform(place, times=times, deliver=deliver)
+        self.final -= {uid for call, uid in self._unknowing if call is one}
         self.note()
 
     def _check_start(self, effect: Bind) -> None:

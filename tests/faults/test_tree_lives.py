@@ -16,6 +16,10 @@ FOUND = {
     (60369, 0): "a group came into the tree while binds of another were on their way",
     (60887, 0): "a write of a process that is dead said late that a group is scheduled",
     (82138, 0): "a group was looked at alone as it came, and after that with the tree it is in",
+    (
+        120268,
+        0,
+    ): "a group was said to wait just before the word of one that is dead was heard: lawful",
     (80168, 7): "of two writes of one status the older one arrived last",
 }
 

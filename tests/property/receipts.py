@@ -1,6 +1,6 @@
 """The law of receipts: nothing that runs is taken away before it is told who takes it, and why."""
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 
 from scheduler.engine.effects import Effects, Evict, Record
 from scheduler.engine.engine import Engine
@@ -10,10 +10,13 @@ from scheduler.plugins.groups.plugin import ClusterTopologyPlacementGroup
 RECEIPTS = ("Preempted", "GroupReleased")
 
 
-def check_receipts(effects: Iterable[Effects], engine: Engine) -> None:
+def check_receipts(
+    effects: Iterable[Effects], engine: Engine, undescribed: Collection[str] = ()
+) -> None:
     """Check one turn of an engine: every eviction comes after an event that says who and why.
 
-    The group of a pod is told as well, where there is an object to tell it of.
+    The group of a pod is told as well, where there is an object to tell it of; there was none when those of
+    `undescribed` (uids) were evicted.
     """
     told: dict[str, Record] = {}
     listed: set[str] = set()
@@ -30,13 +33,17 @@ def check_receipts(effects: Iterable[Effects], engine: Engine) -> None:
             record = told.get(effect.uid)
             assert record is not None, f"{effect.namespace}/{effect.name} goes without a receipt"
             _check(record, listed)
-            if record.reason == "Preempted" and _is_of_a_group(engine, effect.uid):
+            if (
+                record.reason == "Preempted"
+                and effect.uid not in undescribed
+                and is_of_a_group(engine, effect.uid)
+            ):
                 # The names of those who go end the note.
                 named = [note.rpartition(": ")[2].split(", ") for note in groups]
                 assert any(effect.name in names for names in named), f"no word of {effect.name}"
 
 
-def _is_of_a_group(engine: Engine, uid: str) -> bool:
+def is_of_a_group(engine: Engine, uid: str) -> bool:
     """Whether a pod on a node is a member of a group that an object describes."""
     pod = engine.cluster.pods.get(uid)
     return any(

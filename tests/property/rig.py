@@ -70,6 +70,8 @@ class Rig:
         self.faults: list[tuple[str, str]] = []
         self.steps: list[tuple[float, tuple[Event, ...], int, tuple[Effects, ...]]] = []
         self._pending: list[Event] = []
+        # Uids of pods that were evicted when no object described a group of theirs, where somebody looks.
+        self.undescribed: set[str] = set()
         self._build = build
         self._begin()
 
@@ -99,7 +101,7 @@ class Rig:
         self._pending = []
         self.dog.forget_bound()
         check_inside(self.engine)
-        check_receipts(effects, self.engine)
+        check_receipts(effects, self.engine, self.undescribed)
         # The executor sends nothing without the lease.
         self.wire += effects if self.engine.is_leading else ()
         return effects
