@@ -8,7 +8,6 @@ exporter would look fresh for as long as the range of its rate.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from typing import Any, Literal
 
 import msgspec
@@ -167,23 +166,3 @@ def _host(label: str, value: str) -> str:
         return value
     host, colon, port = value.rpartition(":")
     return host if colon and port.isdigit() else value
-
-
-def relabelled(queries: tuple[Query, ...], labels: Mapping[str, str]) -> tuple[Query, ...]:
-    """Return queries with other names of labels, for servers that call a node otherwise."""
-
-    def renamed(text: str) -> str:
-        for old, new in labels.items():
-            for word in ("by", "on"):
-                text = text.replace(f"{word} ({old})", f"{word} ({new})")
-        return text
-
-    return tuple(
-        msgspec.structs.replace(
-            query,
-            expr=renamed(query.expr),
-            times=renamed(query.times),
-            labels=tuple(labels.get(label, label) for label in query.labels),
-        )
-        for query in queries
-    )

@@ -1,9 +1,14 @@
-"""What the runner makes of the plugins' answers in one attempt."""
+"""The plugins' answers in one attempt: what the runner makes of them, and what is said of wrong ones.
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+Whether a plugin returned what its point expects is looked at where the answer is looked at anyway, and
+costs nothing for right ones; the sentences name what came back and what should have.
+"""
+
+from collections.abc import Generator, Mapping
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import msgspec
+import numpy as np
 
 from scheduler.base.arrays import BoolColumn, IntColumn
 from scheduler.framework.profile import Bound
@@ -12,6 +17,11 @@ from scheduler.framework.status import SUCCESS, Rejected, Status
 if TYPE_CHECKING:
     from scheduler.framework.concern import Asked
     from scheduler.framework.memo import Kind
+    from scheduler.framework.points import Steps
+    from scheduler.framework.postfilter import PostFiltered
+
+_BOOL = np.dtype(np.bool_)
+_INT64 = np.dtype(np.int64)
 
 
 class States(msgspec.Struct, eq=False):
@@ -61,3 +71,71 @@ class Scored(msgspec.Struct, frozen=True):
     raw: IntColumn
     normalized: IntColumn
     weight: int
+
+
+def status_of(answer: Any, method: str) -> Status | None:
+    """Return the answer of a point that gives None or a `Status`; TypeError for any other."""
+    if answer is not None and not isinstance(answer, Status):
+        _refuse(method, answer, "None or a Status, such as unschedulable(reason)")
+    return answer
+
+
+def post_filtered_of(answer: Any) -> "PostFiltered":
+    """Return what `post_filter` found; TypeError for anything but `PostFiltered`."""
+    from scheduler.framework.postfilter import PostFiltered
+
+    if not isinstance(answer, PostFiltered):
+        _refuse("post_filter", answer, "a PostFiltered")
+    return answer
+
+
+def rejection_of(answer: Any, size: int) -> Rejected | None:
+    """Return what `filter` said of `size` rows; TypeError for anything but None and `Rejected`."""
+    if answer is None:
+        return None
+    if not isinstance(answer, Rejected):
+        _refuse("filter", answer, "None or a Rejected, such as reject(rows, reason)")
+    if not _is_column(answer.rows, _BOOL, size):
+        _refuse("filter", answer.rows, f"rows as a column of {size} bools", "rejected ")
+    return answer
+
+
+def steps_of(answer: Any, method: str) -> "Steps":
+    """Return the generator of `pre_bind` or `bind`; TypeError for anything else."""
+    if not isinstance(answer, Generator):
+        _refuse(method, answer, "a generator: it yields what it asks for")
+    steps: Steps = answer
+    return steps
+
+
+def scores_of(answer: Any, size: int, method: str = "score") -> IntColumn:
+    """Return what `score` (or `normalize`) said of `size` rows; TypeError for no such column."""
+    if not _is_column(answer, _INT64, size):
+        _refuse(method, answer, f"an int64 column of {size} rows")
+    column: IntColumn = answer
+    return column
+
+
+def described(value: Any) -> str:
+    """Return in a few words what a value is."""
+    if isinstance(value, np.ndarray):
+        if value.ndim == 1:
+            return f"a column of {len(value)} {value.dtype.name} values"
+        return f"an array of shape {value.shape}"
+    if value is None:
+        return "None"
+    name = type(value).__name__
+    return f"{'an' if name[0] in 'aeiouAEIOU' else 'a'} {name}"
+
+
+def _is_column(value: Any, dtype: np.dtype[Any], size: int) -> bool:
+    return (
+        isinstance(value, np.ndarray)
+        and value.dtype == dtype
+        and value.ndim == 1
+        and len(value) == size
+    )
+
+
+def _refuse(method: str, answer: Any, expected: str, what: str = "") -> NoReturn:
+    raise TypeError(f"{method} returned {what}{described(answer)}; expected is {expected}")

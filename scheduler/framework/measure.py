@@ -1,12 +1,14 @@
-"""Measuring the plugins of a profile: how often each is called, how long points and plugins take.
+"""One point's plugins, one after the other: how often each is called, how long it takes, who failed.
 
-The runner tells `Measure` of its points; where the numbers go is the business of `Instruments`.
-Nothing here reaches a decision.
+`PointRun` is what the runner goes through at every point; it tells `Measure`, and where the numbers go is the
+business of `Instruments`. No number reaches a decision.
 """
 
-from collections.abc import Callable, Collection, Generator, Iterable
-from typing import Protocol
+from collections.abc import Callable, Collection, Generator, Iterable, Iterator
+from contextlib import contextmanager
+from typing import Protocol, Self
 
+from scheduler.base.errors import PluginError
 from scheduler.framework.calls import BindStep, CallResult
 from scheduler.framework.plugin import POINT_NAMES
 from scheduler.framework.profile import Bound, Profile
@@ -80,6 +82,94 @@ class Measure:
             for bound in bounds:
                 if bound.name not in skipped:
                     counts[bound.name]()
+
+
+class PointRun:
+    """The plugins of a point, one after the other: timed, counted, and named where one fails.
+
+    Whoever has heard enough leaves the loop. `outcome` is what the metrics say if nothing fails.
+    """
+
+    __slots__ = (
+        "_bound",
+        "_bounds",
+        "_fault",
+        "_measure",
+        "_plugin_s",
+        "_point",
+        "_skipped",
+        "_started_s",
+        "outcome",
+    )
+
+    def __init__(
+        self,
+        measure: Measure | None,
+        point: str,
+        bounds: tuple[Bound, ...],
+        skipped: Collection[str] = (),
+    ) -> None:
+        self._point = point
+        self._bounds = bounds
+        self._skipped = skipped
+        self._measure = measure
+        self._bound: Bound | None = None  # the one that is being asked, or was asked last
+        self._fault: PluginError | None = None
+        self._started_s = 0.0
+        self._plugin_s: float | None = None  # when it began
+        self.outcome: str = "Success"
+
+    def __enter__(self) -> Self:
+        if self._measure is not None:
+            self._started_s = self._measure.now_s()
+        return self
+
+    def __iter__(self) -> Iterator[Bound]:
+        measure = self._measure
+        if measure is None or not measure.is_sampled:
+            for bound in self._bounds:
+                self._bound = bound
+                yield bound
+            return
+        for bound in self._bounds:
+            self._bound = bound
+            self._plugin_s = measure.now_s()
+            yield bound
+            measure.plugin(self._point, bound, self._plugin_s, "Success")
+            self._plugin_s = None
+
+    def __exit__(
+        self, _kind: type[BaseException] | None, error: BaseException | None, _trace: object
+    ) -> None:
+        if self._measure is not None:
+            self._measured(self._measure, error)
+        if isinstance(error, Exception) and not isinstance(error, PluginError):
+            raise self._named(error) from error  # the one place where a plugin's fault is caught
+        if error is None and self._fault is not None:
+            raise self._fault
+
+    def _measured(self, measure: Measure, error: BaseException | None) -> None:
+        bound, bounds = self._bound, self._bounds
+        if bound is not None and self._plugin_s is not None:
+            said = "Success" if error is None else "Error"
+            measure.plugin(self._point, bound, self._plugin_s, said)
+        is_well = error is None and self._fault is None
+        measure.point(self._point, self._started_s, self.outcome if is_well else "Error")
+        if bound is not None:
+            asked = bounds if bound is bounds[-1] else bounds[: bounds.index(bound) + 1]
+            measure.asked(self._point, asked, self._skipped)
+
+    @contextmanager
+    def going_on(self) -> Iterator[None]:
+        """Raise what fails inside when all the others have been asked."""
+        try:
+            yield
+        except Exception as error:  # noqa: BLE001 - raised at the end
+            self._fault = self._fault or self._named(error)
+
+    def _named(self, error: Exception) -> PluginError:
+        name = "" if self._bound is None else self._bound.name
+        return PluginError(name, POINT_NAMES[self._point], str(error))
 
 
 def measured(

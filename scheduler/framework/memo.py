@@ -19,10 +19,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from scheduler.base.arrays import IntColumn, Rows
+from scheduler.framework.answers import rejection_of, scores_of
 from scheduler.framework.cycle import Cycle
 from scheduler.framework.nodes import Nodes
 from scheduler.framework.plugin import Plugin
-from scheduler.framework.returned import rejection_of, scores_of
 from scheduler.framework.scores import MAX_SCORE, is_constant
 from scheduler.framework.status import Reason, Rejected
 from scheduler.objects.kinds import BY_KIND

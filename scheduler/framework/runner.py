@@ -1,31 +1,39 @@
 """`Runner`: calls the plugins of a profile, point by point.
 
-`PointRun` serves all points: order, timing, and an exception of a plugin named with plugin and point.
+`PointRun` serves all points: order, timing, and an exception of a plugin named with plugin and point. Only
+pre-bind and bind are generators, which the engine drives from question to question: `_steps` names theirs.
 What a point makes of the answers stands in the method of that point; the runner decides nothing about
 pods beyond that. What it keeps between attempts, in `Concerns` and their `Memo`, changes none.
 """
 
-from collections.abc import Collection, Generator, Hashable, Iterator
-from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, Self
+from collections.abc import Generator, Hashable
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from scheduler.base.arrays import BoolColumn, IntColumn, is_any
 from scheduler.base.errors import PluginError
-from scheduler.framework.answers import PreFiltered, Rejection, Scored, States
+from scheduler.framework.answers import (
+    PreFiltered,
+    Rejection,
+    Scored,
+    States,
+    post_filtered_of,
+    rejection_of,
+    scores_of,
+    status_of,
+    steps_of,
+)
 from scheduler.framework.calls import ApiCall, BindStep, CallResult
 from scheduler.framework.concern import Concerns
 from scheduler.framework.cycle import Cycle
-from scheduler.framework.measure import Instruments, Measure, measured
+from scheduler.framework.measure import Instruments, Measure, PointRun, measured
 from scheduler.framework.narrow import Narrow, none_left
 from scheduler.framework.nodes import Nodes
 from scheduler.framework.plugin import POINT_NAMES
 from scheduler.framework.profile import Bound, Profile
-from scheduler.framework.returned import post_filtered_of, rejection_of, scores_of, status_of
 from scheduler.framework.scores import Total, check_range, normalize
 from scheduler.framework.status import SUCCESS, Code, Rejected, Status
-from scheduler.framework.steps import bind, pre_bind
 
 if TYPE_CHECKING:
     from scheduler.framework.postfilter import FitFailure, PostFiltered
@@ -197,12 +205,29 @@ class Runner:
         self, cycle: Cycle, node: str, states: States
     ) -> Generator[BindStep, CallResult, Status]:
         """Run pre-bind, then the first binder that does not skip; yields what plugins ask for."""
-        bounds = self.profile.pre_bind if states.asked is None else states.asked.pre_bind
-        asking = [(bound, _state(bound, states)) for bound in bounds]
-        status = yield from measured(self._measure, "pre_bind", pre_bind(asking, cycle, node))
+        status = yield from measured(self._measure, "pre_bind", self._pre_bind(cycle, node, states))
         if status.code not in (Code.SUCCESS, Code.SKIP):
             return status
-        return (yield from measured(self._measure, "bind", bind(self.profile.bind, cycle, node)))
+        return (yield from measured(self._measure, "bind", self._bind(cycle, node)))
+
+    def _pre_bind(
+        self, cycle: Cycle, node: str, states: States
+    ) -> Generator[BindStep, CallResult, Status]:
+        """Run the pre-bind plugins, each with its state, until one does not succeed."""
+        bounds = self.profile.pre_bind if states.asked is None else states.asked.pre_bind
+        for bound in bounds:
+            status = yield from _steps(bound, "PreBind", cycle, node, _state(bound, states))
+            if status.code not in (Code.SUCCESS, Code.SKIP):
+                return status
+        return SUCCESS
+
+    def _bind(self, cycle: Cycle, node: str) -> Generator[BindStep, CallResult, Status]:
+        """Run the first binder that does not skip."""
+        for bound in self.profile.bind:
+            status = yield from _steps(bound, "Bind", cycle, node, ())
+            if status.code is not Code.SKIP:
+                return status
+        return Status(Code.ERROR, (f"no bind plugin took the pod to node {node}",))
 
     def post_bind(self, cycle: Cycle, node: str) -> None:
         """Tell all plugins that the pod is bound; a plugin's exception is raised at the end."""
@@ -275,92 +300,19 @@ class Runner:
         kept[bound.name] = answer.state if isinstance(answer, Narrow) else answer
 
 
-class PointRun:
-    """The plugins of a point, one after the other: timed, counted, and named where one fails.
-
-    Whoever has heard enough leaves the loop. `outcome` is what the metrics say if nothing fails.
-    """
-
-    __slots__ = (
-        "_bound",
-        "_bounds",
-        "_fault",
-        "_measure",
-        "_plugin_s",
-        "_point",
-        "_skipped",
-        "_started_s",
-        "outcome",
-    )
-
-    def __init__(
-        self,
-        measure: Measure | None,
-        point: str,
-        bounds: tuple[Bound, ...],
-        skipped: Collection[str] = (),
-    ) -> None:
-        self._point = point
-        self._bounds = bounds
-        self._skipped = skipped
-        self._measure = measure
-        self._bound: Bound | None = None  # the one that is being asked, or was asked last
-        self._fault: PluginError | None = None
-        self._started_s = 0.0
-        self._plugin_s: float | None = None  # when it began
-        self.outcome: str = "Success"
-
-    def __enter__(self) -> Self:
-        if self._measure is not None:
-            self._started_s = self._measure.now_s()
-        return self
-
-    def __iter__(self) -> Iterator[Bound]:
-        measure = self._measure
-        if measure is None or not measure.is_sampled:
-            for bound in self._bounds:
-                self._bound = bound
-                yield bound
-            return
-        for bound in self._bounds:
-            self._bound = bound
-            self._plugin_s = measure.now_s()
-            yield bound
-            measure.plugin(self._point, bound, self._plugin_s, "Success")
-            self._plugin_s = None
-
-    def __exit__(
-        self, _kind: type[BaseException] | None, error: BaseException | None, _trace: object
-    ) -> None:
-        if self._measure is not None:
-            self._measured(self._measure, error)
-        if isinstance(error, Exception) and not isinstance(error, PluginError):
-            raise self._named(error) from error  # the one place where a plugin's fault is caught
-        if error is None and self._fault is not None:
-            raise self._fault
-
-    def _measured(self, measure: Measure, error: BaseException | None) -> None:
-        bound, bounds = self._bound, self._bounds
-        if bound is not None and self._plugin_s is not None:
-            said = "Success" if error is None else "Error"
-            measure.plugin(self._point, bound, self._plugin_s, said)
-        is_well = error is None and self._fault is None
-        measure.point(self._point, self._started_s, self.outcome if is_well else "Error")
-        if bound is not None:
-            asked = bounds if bound is bounds[-1] else bounds[: bounds.index(bound) + 1]
-            measure.asked(self._point, asked, self._skipped)
-
-    @contextmanager
-    def going_on(self) -> Iterator[None]:
-        """Raise what fails inside when all the others have been asked."""
-        try:
-            yield
-        except Exception as error:  # noqa: BLE001 - raised at the end
-            self._fault = self._fault or self._named(error)
-
-    def _named(self, error: Exception) -> PluginError:
-        name = "" if self._bound is None else self._bound.name
-        return PluginError(name, POINT_NAMES[self._point], str(error))
+def _steps(
+    bound: Bound, point: str, cycle: Cycle, node: str, state: tuple[Any, ...]
+) -> Generator[BindStep, CallResult, Status]:
+    """Run one plugin at `point`; an error names plugin and point, a rejection keeps its reasons."""
+    try:
+        steps = steps_of(bound.call(cycle, node, *state), point)
+        status = status_of((yield from steps), point) or SUCCESS
+    except Exception as error:
+        raise PluginError(bound.name, point, str(error)) from error
+    if status.code is Code.ERROR:
+        text = f'running {point} plugin "{bound.name}": {status.message}'
+        return Status(Code.ERROR, (text,), bound.name)
+    return msgspec.structs.replace(status, plugin=bound.name)
 
 
 def _plugins_without_state(profile: Profile, point: str, before: str) -> frozenset[str]:

@@ -9,10 +9,10 @@ are left for when the plain one does not settle it.
 import numpy as np
 
 from scheduler.base.arrays import BoolColumn, IntColumn
+from scheduler.framework.answers import scores_of
 from scheduler.framework.cycle import Cycle
 from scheduler.framework.nodes import Nodes
 from scheduler.framework.profile import Bound
-from scheduler.framework.returned import scores_of
 
 MAX_SCORE = 100
 _REPEATED = (0,)

@@ -20,7 +20,6 @@ from scheduler.solver.instance import Domains, Instance, Level
 from scheduler.solver.tree import Bools, Ints, Tree
 
 MOST_RULES = 3  # rules are tried in every order
-MOST_CHOICES = 100_000
 
 # level -> [unit, pods]: which counts a unit may hold, as far as there is room in any
 Masks: TypeAlias = Mapping[int, Bools]

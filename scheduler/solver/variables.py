@@ -6,7 +6,7 @@ thousand leaves need a few thousand numbers. Leaves that a rule tells apart (hel
 """
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -53,10 +53,6 @@ class Variables:
     used: tuple[tuple[Any, ...], ...]
     classes: tuple[LeafClass, ...]
     leaving: Mapping[tuple[int, int], Any] = field(default_factory=dict)
-
-    def below(self, unit: int) -> Iterator[LeafClass]:
-        """Yield the leaf classes of a unit of the level above the leaves."""
-        return (one for one in self.classes if one.parent == unit)
 
 
 def make(instance: Instance, tree: Tree, left_out: Bools | None = None) -> Variables:

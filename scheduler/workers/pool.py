@@ -58,11 +58,6 @@ class Pool:
     async def __aexit__(self, *_: object) -> None:
         await self.close()
 
-    @property
-    def pid(self) -> int | None:
-        """Return the process id of the helper, None while there is none."""
-        return self._process.pid if self._process is not None else None
-
     async def start(self) -> None:
         """Begin; the process is started at once, so that the first job finds it warm."""
         if self._task is None:

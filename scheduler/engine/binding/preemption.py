@@ -1,8 +1,8 @@
 """Carrying a preemption out: victims are evicted, lower promises taken back, the preemptor waits.
 
 The decision who has to go was made by a post-filter plugin; here its consequences become effects. The
-preemptor stays out of the queue while evictions are under way (`is_running` is what the plugin's
-pre-enqueue asks). An eviction that fails ends the preemption; the pod is tried again after its back-off.
+preemptor stays out of the queue while evictions are under way (`running`, of which the
+plugin's pre-enqueue learns through its handle). An eviction that fails ends the preemption; the pod is tried again after its back-off.
 """
 
 from collections.abc import Mapping, Sequence
@@ -76,10 +76,6 @@ class Preemptions:
         for uid in list(self.running):
             self._end(uid, now, is_done=False)
             self._queues.activate([uid], now)
-
-    def is_running(self, uid: str) -> bool:
-        """Whether evictions for this pod are under way."""
-        return uid in self.running
 
     def is_evicting(self, uid: str) -> bool:
         """Whether an eviction of this pod is under way, or was carried out and is not seen yet."""

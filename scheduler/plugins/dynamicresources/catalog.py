@@ -118,11 +118,6 @@ class DeviceCatalog:
 
     # Questions.
 
-    @property
-    def is_empty(self) -> bool:
-        """Whether no devices are known at all."""
-        return self.slices.is_empty
-
     def claim(self, key: str) -> ResourceClaim | None:
         """Return a claim by `namespace/name`."""
         found = self._cluster.store.of(CLAIM).get(key) if self._cluster is not None else None

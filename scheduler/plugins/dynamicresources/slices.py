@@ -76,11 +76,6 @@ class Slices:
         self._next_layout = 0
 
     @property
-    def is_empty(self) -> bool:
-        """Whether there is no slice."""
-        return not self._pools
-
-    @property
     def has_selectors(self) -> bool:
         """Whether which node sees which pool may depend on labels."""
         return bool(self._wide)

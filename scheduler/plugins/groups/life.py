@@ -36,7 +36,6 @@ STATUS_AFTER: Mapping[Stage, str] = {
     Stage.DISSOLVED: WAITING,
     Stage.PREEMPTING: PREEMPTING,
 }
-WRITTEN = (FAILED, BOUND, WAITING, PREEMPTING)
 
 
 class Record(msgspec.Struct):

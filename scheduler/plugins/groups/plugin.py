@@ -112,10 +112,6 @@ class ClusterTopologyPlacementGroup(GroupSort[ClusterTopologyPlacementGroupArgs]
 
     # In the queue
 
-    def entity(self, queued: Queued) -> str:
-        """Return the pod's group: its members stand in the queue as one."""
-        return self._members.group_of(queued.pod)
-
     def urgency(self, queued: Queued) -> Key:
         """Return what a pod contributes to its group's key: its priority, never above the group's.
 

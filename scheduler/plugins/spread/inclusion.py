@@ -5,8 +5,6 @@
 
 from collections.abc import Callable, Sequence
 
-import numpy as np
-
 from scheduler.framework import BoolColumn, Cycle, Node, Nodes, PerSpec, Pod
 from scheduler.plugins.nodeselection import RequiredNodes, required_nodes
 from scheduler.plugins.spread.constraints import Constraint
@@ -60,8 +58,3 @@ def labelled(nodes: Nodes, keys: Sequence[str]) -> Mask:
         if domains.labelled != nodes.count:
             mask = both(mask, domains.slots > 0)
     return mask
-
-
-def all_of(mask: Mask, nodes: Nodes) -> BoolColumn:
-    """Return a mask as a column."""
-    return np.ones(nodes.size, dtype=np.bool_) if mask is None else mask

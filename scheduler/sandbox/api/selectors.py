@@ -75,14 +75,6 @@ def matcher(resource: Resource, labels: str, fields: str) -> Matcher | None:
     return lambda obj: first(obj) and second(obj)
 
 
-def name_of(fields: str) -> str:
-    """The name that a field selector asks for (`metadata.name=x`), or an empty string."""
-    for term in fields.split(","):
-        if term.startswith("metadata.name="):
-            return term.partition("=")[2].lstrip("=")
-    return ""
-
-
 def _label_matcher(text: str) -> Matcher | None:
     rules = [_label_rule(term, text) for term in _split(text)]
     if not rules:

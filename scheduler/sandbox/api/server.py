@@ -4,7 +4,7 @@
     async with ApiServer(store) as server:
         server.kubeconfig(Path("kubeconfig"))         # for kubectl, helm, the daemon
         server.url, server.token, server.authority    # https://127.0.0.1:PORT, admin token, CA in PEM
-        server.add_user(token, User("alice", ("devs",)))
+        server.access.add(token, User("alice", ("devs",)))
 
 It runs on the caller's loop, next to whatever else lives there; a request is answered without an await between
 reading the store and writing it, so there are no locks. Always HTTPS, with a certificate authority of its own. In-process
@@ -90,10 +90,6 @@ class ApiServer:
     def kubeconfig(self, path: Path, token: str = "") -> Path:
         """Write a kubeconfig for the admin, or for another token; writes a file, so it blocks."""
         return write_kubeconfig(path, self.url, self.authority, token or self.token)
-
-    def add_user(self, token: str, user: User) -> None:
-        """Let a further token in."""
-        self.access.add(token, user)
 
     async def start(self) -> None:
         """Listen; port 0 picks a free one."""

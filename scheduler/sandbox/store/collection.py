@@ -134,11 +134,6 @@ class Watch:
             self._told = True
             self._wake()
 
-    @property
-    def pending(self) -> bool:
-        """Whether `changes()` has something to say."""
-        return self._position < self._collection.end
-
 
 class Collection:
     """The objects of one storage by key (`namespace/name`, or `name`), sorted, with history."""

@@ -82,7 +82,7 @@ def test_a_failed_eviction_lets_the_preemptor_try_again():
         rig.wire.clear()
         rig.deliver(0)
         assert Where.ERROR_BACKOFF is rig.where("boss")
-        assert not rig.engine.preemptions.is_running("uid-boss")
+        assert "uid-boss" not in rig.engine.preemptions.running
         since = rig.now
         while Where.ERROR_BACKOFF is rig.where("boss"):
             rig.pass_time(0.25)
@@ -192,5 +192,5 @@ def test_a_preemptor_that_goes_leaves_nothing():
     rig.watch("Pod")
     rig.settle()
 
-    assert not rig.engine.preemptions.is_running("uid-boss")
+    assert "uid-boss" not in rig.engine.preemptions.running
     assert 0 == len(rig.engine.nominations)

@@ -17,7 +17,6 @@ from operators.metricproviders import (
     Query,
     Snapshot,
 )
-from operators.metricproviders.prometheus import DEFAULT_QUERIES, relabelled
 from scheduler.base.clock import ManualClock, parse_rfc3339
 
 TIME = "2026-03-01T10:00:00Z"
@@ -127,15 +126,6 @@ async def test_a_refused_query_fails_the_whole_answer(answer):
     source = Source(lambda _path, _query: answer)
     with pytest.raises(ProviderError):
         await Prometheus(source, ManualClock(), (QUERY,)).fetch()
-
-
-def test_queries_can_use_other_labels():
-    """Where a server calls a node otherwise, expression and labels change together."""
-    first = relabelled(DEFAULT_QUERIES, {"node": "kubernetes_node"})[0]
-
-    assert first.labels == ("kubernetes_node",)
-    assert "by (kubernetes_node)" in first.expr
-    assert "by (kubernetes_node)" in first.times
 
 
 class Flaky:
