@@ -122,6 +122,7 @@ class PatternModel:
         self._cells = found
         self._inner = MixedModel(_summed(group, found), is_summed=True)
         self.cp: cp_model.CpModel = self._inner.cp
+        self.pods = self._inner.pods
         self.tree = tree.build(group.alike(), with_full=True)
         self._last = len(group.levels)
         self._y = [
