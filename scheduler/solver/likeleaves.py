@@ -1,6 +1,7 @@
 """Leaves that nothing tells apart, wherever they are: what stands on one may as well stand on another.
 
-Called by scheduler.solver.mixedleaves and scheduler.solver.mixedseveral, which know when that costs nothing.
+Called by scheduler.solver.mixedpatterns, and by scheduler.solver.mixedleaves and scheduler.solver.mixedseveral, which
+know when it costs nothing.
 """
 
 import numpy as np
@@ -10,15 +11,29 @@ from scheduler.solver.kinds import Mixed
 from scheduler.solver.tree import Ints
 
 
+def room(group: Mixed) -> list[tuple[int, ...]]:
+    """Return by leaf what it has that its pods can use: of each resource, and slots of each kind.
+
+    What pods take in all is a multiple of what their requests have in common, so the rest of an amount is of no use.
+    """
+    requests = np.array([kind.request for kind in group.kinds], dtype=np.int64)
+    counts = np.array([kind.count for kind in group.kinds], dtype=np.int64)
+    grain = np.maximum(np.gcd.reduce(requests, axis=0), 1)
+    free = np.array(group.free, dtype=np.int64).reshape(len(group.paths), -1).clip(min=0)
+    free = np.minimum(free - free % grain, counts @ requests)
+    slots = np.array([kind.slots for kind in group.kinds], dtype=np.int64)
+    slots = np.minimum(slots, counts[:, None])
+    return list(map(tuple, np.concatenate((free, slots.T), axis=1).tolist()))
+
+
 def numbers(group: Mixed) -> Ints:
-    """Return for each leaf a number, the same for all that are like it: by room, slots, and who stands there."""
+    """Return for each leaf a number, the same for all that are like it: by room, and by who stands there."""
     found: dict[object, int] = {}
     held = group.held or (0,) * len(group.paths)
-    slots = zip(*(kind.slots for kind in group.kinds), strict=True)
     return np.array(
         [
-            found.setdefault((free, most, here, group.stand(leaf)), len(found))
-            for leaf, (free, most, here) in enumerate(zip(group.free, slots, held, strict=True))
+            found.setdefault((has, here, group.stand(leaf)), len(found))
+            for leaf, (has, here) in enumerate(zip(room(group), held, strict=True))
         ],
         dtype=np.int64,
     )

@@ -12,7 +12,7 @@ from collections.abc import Callable
 import msgspec
 import numpy as np
 
-from scheduler.solver import likeleaves, mixed
+from scheduler.solver import likeleaves, mixed, mixedpatterns
 from scheduler.solver.answer import NOTHING
 from scheduler.solver.classes import Costs
 from scheduler.solver.cpsat import MEANINGFUL_S
@@ -30,10 +30,10 @@ LEAVES_PART, UNITS_PART = 0.25, 0.25
 
 def best(group: Mixed, limits: Limits, left_s: Callable[[], float]) -> KnownLimits | None:
     """Return what is known of a group, None where it is not to be told so."""
-    if not is_told_by_leaves(group):
+    if not is_told_by_leaves(group) or mixedpatterns.cells(alone := _alone(group)) is None:
         return None
     found = improved(
-        alone := _alone(group), mixed.Found(None), bounds(alone), (), limits,
+        alone, mixed.Found(None), bounds(alone), (), limits,
         _until(left_s, LEAVES_PART),
     )  # fmt: skip
     if found.counts is None:

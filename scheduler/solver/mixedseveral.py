@@ -69,7 +69,7 @@ class SeveralUnits:
             known = [self.limits(1, fewest - 1)]
             for number in self._promising(fewest):
                 own = self.limits(fewest, self._most[number])
-                if values is not None and own > values:
+                if -NOTHING in own or (values is not None and own > values):
                     known.append(own)
                     continue
                 found = self._fullest(number, fewest, limits, left_s)

@@ -38,8 +38,9 @@ def talking(rng):
     sizes = [rng.choice([1, 2, 2, 3]) for _ in range(rng.choice([2, 2, 3]))]
     while unlike.rows_of(sizes, len(found)) > unlike.LARGEST_SPACE:
         sizes[sizes.index(max(sizes))] -= 1
-    # Few kinds of leaves, so that many are alike.
-    rooms = [rng.randint(0, 5) for _ in range(2)]
+    # Few kinds of leaves, so that many are alike; where pods take two or four, some of it is of no use.
+    rooms = [rng.randint(-1, 10) for _ in range(2)]
+    rooms += [one + 1 for one in rooms]
     slots = tuple(tuple(rng.choice([1, 4, 4, 4]) for _ in leaves) for _ in sizes)
     classes = tuple(
         PodClass(
@@ -55,7 +56,9 @@ def talking(rng):
     ties = [(rng.randrange(len(sizes)), rng.randrange(len(sizes))) for _ in range(3)]
     of_all = [Rule("pack"), Rule("pack", min=1, max=3), Rule("spread", partitions=2), ALONE]
     return Mixed(
-        tuple(Kind(n, (rng.randint(1, 2),), most) for n, most in zip(sizes, slots, strict=True)),
+        tuple(
+            Kind(n, (rng.choice([1, 2, 2, 4]),), most) for n, most in zip(sizes, slots, strict=True)
+        ),
         tuple((rng.choice(rooms),) for _ in leaves),
         tuple(
             Level(f"l{at}", rng.choice(of_all) if rng.random() < 0.2 else Rule())
