@@ -62,7 +62,7 @@ def evict(problem: MixedPreemption, limits: Limits) -> MixedAnswer:
     group = problem.group
     best: tuple[tuple[int, ...], Ints, dict[int, int]] | None = None
     is_proven = True
-    for leaves in _units(group, _levels_in_one_unit(group)):
+    for leaves in units(group, _levels_in_one_unit(group)):
         if sum(group.part(leaves.tolist()).held) < sum(group.held):
             continue  # others of the group stand in another unit
         left = limits.total_s - (perf_s() - started)
@@ -112,6 +112,16 @@ class _Clock:
         self._until += perf_s() - loading
         return mixedsearch.improved
 
+    def by_leaves(self, group: Mixed, limits: Limits) -> "KnownLimits":
+        """Return what leaves alone say of a group whose members talk; it takes a part of the time, none to load."""
+        if not group.traffic or group.costs.areas:
+            return KnownLimits([])
+        loading = perf_s()
+        from scheduler.solver import mixedleaves
+
+        self._until += perf_s() - loading
+        return mixedleaves.best(group, limits, self) or KnownLimits([])
+
     def paid(self, group: Mixed, guess: "Found", bounds: Sequence[int]) -> list[int]:
         """Return limits of all stages with a better one of what talk costs; it takes a part of the time, none to load.
 
@@ -148,13 +158,24 @@ class Found(msgspec.Struct, frozen=True):
         return [stage.value for stage in self.stages]
 
 
+class KnownLimits(msgspec.Struct, frozen=True):
+    """A placement that breaks no rule, if one is known, and what none is better than; nothing fits if `is_none`.
+
+    Each of `limits` holds while all before it are met. Without any, nothing is known.
+    """
+
+    limits: list[int]
+    counts: Ints | None = None
+    is_none: bool = False
+
+
 def _best(group: Mixed, limits: Limits, left_s: _Clock) -> Found:
     """Return the best placement: inside of one unit where that is wanted and possible, else in all."""
     if _is_hopeless(group):
         return Found(None, is_proven=True)
     if group.links and not mixedflows.parts_of(group):
         return Found(None)
-    level = _first_with_several(group)
+    level = first_with_several(group)
     rule = group.levels[level - 1].rule if level else Rule("spread")
     best = Found(None)
     is_wished = rule.is_hard_pack or (rule.kind == "pack" and level - 1 not in group.unwished)
@@ -168,19 +189,28 @@ def _best(group: Mixed, limits: Limits, left_s: _Clock) -> Found:
         if best.counts is not None and best.is_proven and best.values[0] == 0:
             return best  # whoever else pays nothing is in one unit, too
     known = bounds(group)
-    guess = best
+    guess, least = best, KnownLimits([])
     if guess.counts is None:
         guess = _better(_guess(group, is_filling=True), _guess(group, is_filling=False))
-        for near in mixednear.near_by(group) if group.traffic else ():
-            guess = _better(guess, _valid(group, near))
-            if guess.values == known:
+        if guess.values != known:
+            least = left_s.by_leaves(group, limits)
+        if least.is_none:
+            return Found(None, is_proven=True)
+        if least.counts is not None:
+            guess = _better(guess, valid(group, least.counts))
+        if guess.counts is not None and guess.values == least.limits:
+            return _told(group, guess.counts, least.limits)
+        for near in mixednear.near_by(group) if group.traffic and guess.values != known else ():
+            guess = _better(guess, valid(group, near))
+            if guess.values in (known, least.limits):
                 break
-    if guess.counts is not None and guess.values == known:
-        return _told(group, guess.counts, known)
+    if guess.counts is not None and guess.values in (known, least.limits):
+        return _told(group, guess.counts, guess.values)
     if left_s() < MEANINGFUL_S:
         if guess.counts is None:
             return guess
-        return _told(group, guess.counts, _up_to_a_gap(guess.values, known))
+        told = max(least.limits, up_to_a_gap(guess.values, known))
+        return _told(group, guess.counts, up_to_a_gap(guess.values, told))
     if guess.counts is not None and group.traffic:
         known = left_s.paid(group, guess, known)
         if guess.values == known:
@@ -190,11 +220,13 @@ def _best(group: Mixed, limits: Limits, left_s: _Clock) -> Found:
     if alike.is_none:
         return Found(None, is_proven=True)
     if alike.counts is not None:
-        own = _valid(group, alike.counts)
+        own = valid(group, alike.counts)
         guess = _better(guess, own)
         if own.counts is not None and tuple(own.values) == alike.values:
             return _told(group, own.counts, alike.values)
-    return left_s.improved()(group, guess, known, alike.values, limits, left_s)
+    # Limits, each of which holds while those before it are met.
+    least_of_all = max(alike.values, tuple(least.limits))
+    return left_s.improved()(group, guess, known, least_of_all, limits, left_s)
 
 
 def _is_free_together(group: Mixed, level: int) -> bool:
@@ -225,7 +257,7 @@ def _in_one_unit(group: Mixed, level: int, limits: Limits, left_s: _Clock) -> Fo
 
     Units are looked at in the order of what they could offer at best, so that most need no look.
     """
-    parts = [(leaves, group.part(leaves.tolist())) for leaves in _units(group, level)]
+    parts = [(leaves, group.part(leaves.tolist())) for leaves in units(group, level)]
     held = sum(group.held)
     parts = [
         (leaves, part)
@@ -257,10 +289,10 @@ def _in_one_unit(group: Mixed, level: int, limits: Limits, left_s: _Clock) -> Fo
             best = Found(counts, found.stages)
     if best.counts is None:
         return Found(None, is_proven=is_proven)
-    return _told(group, best.counts, _up_to_a_gap(best.values, min(known.values())))
+    return _told(group, best.counts, up_to_a_gap(best.values, min(known.values())))
 
 
-def _up_to_a_gap(values: Sequence[int], bounds: Sequence[int]) -> list[int]:
+def up_to_a_gap(values: Sequence[int], bounds: Sequence[int]) -> list[int]:
     """Return the bounds up to the first stage that is not proven: they say nothing of later ones."""
     open_ones = (
         at for at, (value, bound) in enumerate(zip(values, bounds, strict=True)) if bound < value
@@ -300,7 +332,7 @@ def _is_hopeless(group: Mixed) -> bool:
     return bool(((counts @ requests) > free).any() or (slots.sum(axis=1) < counts).any())
 
 
-def _first_with_several(group: Mixed) -> int:
+def first_with_several(group: Mixed) -> int:
     """Return the first level with several units that could be used, 0 when there is none."""
     room = group.room()
     usable = [at for at in range(len(group.paths)) if room[at] or (group.held and group.held[at])]
@@ -322,7 +354,7 @@ def _levels_in_one_unit(group: Mixed) -> int:
     return found
 
 
-def _units(group: Mixed, level: int) -> list[Ints]:
+def units(group: Mixed, level: int) -> list[Ints]:
     """Return the leaves of each unit of a level, in the order of their paths; 0 is the root."""
     by_unit: dict[tuple[str, ...], list[int]] = defaultdict(list)
     depth = len(group.levels)
@@ -339,10 +371,10 @@ def _better(one: Found, other: Found) -> Found:
 
 def _guess(group: Mixed, *, is_filling: bool) -> Found:
     """Return what a descent finds, with no bound; nothing if it breaks a rule of a level."""
-    return _valid(group, mixedguess.descent(group, is_filling=is_filling))
+    return valid(group, mixedguess.descent(group, is_filling=is_filling))
 
 
-def _valid(group: Mixed, counts: Ints) -> Found:
+def valid(group: Mixed, counts: Ints) -> Found:
     """Return a placement with no bound; nothing if it breaks a rule."""
     rows = counts.tolist()
     if checkkinds.problems(group, rows, split(group, rows) if group.parts else ()):

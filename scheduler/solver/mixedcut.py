@@ -25,12 +25,13 @@ from scheduler.solver import tree
 from scheduler.solver.cpsat import MEANINGFUL_S, solver_for
 from scheduler.solver.instance import Limits
 from scheduler.solver.kinds import Mixed
+from scheduler.solver.leastcut import least_cut
 from scheduler.solver.mixednear import MOST_DENSE, TalkCosts
 from scheduler.solver.tree import Ints
 
 # Kinds are left out where there are more patterns than this, those that talk least first.
 MOST_PATTERNS = 250_000
-MOST_ROUNDS, MOST_VERTICES = 80, 128
+MOST_ROUNDS = 80
 # So many patterns at most are searched among.
 MOST_NEAR = 5_000
 # What talk costs where there is one leaf alone, and nowhere else to be.
@@ -156,7 +157,9 @@ class _Talk:
         self._open = (self._rows > 0).any(axis=0)
         whole = np.where(self._open, self._counts, 0)
         self.total = int(self._talk((whole + self.held.sum(axis=1))[None, :].astype(np.float64))[0])
-        self.cut = self._least_cut()
+        # What two parts of the pods say to each other at least.
+        between = (self._weights + self._weights.T).astype(np.int64)
+        self.cut = least_cut(between, self._counts + self.held.sum(axis=1))
         self._taken = self._talk(self._rows)
 
     def _talk(self, rows: Floats) -> Floats:
@@ -183,16 +186,6 @@ class _Talk:
             wider[:, number] = np.tile(more, len(rows))
             rows, needs = wider[fits], asked[fits]
         return rows, needs
-
-    def _least_cut(self) -> int:
-        """Return how much two parts of the pods say to each other at least, whatever the parts."""
-        numbers = self._counts + self.held.sum(axis=1)
-        if int(numbers.sum()) > MOST_VERTICES:
-            return 0
-        each = np.repeat(np.arange(len(numbers)), numbers)
-        weights = (self._weights + self._weights.T)[np.ix_(each, each)]
-        np.fill_diagonal(weights, 0)
-        return _least_cut(weights.astype(np.int64))
 
     def like(self, leaves: Sequence[int]) -> list[_Leaves]:
         """Return leaves by what they may take."""
@@ -321,25 +314,3 @@ class _Prices:
         if status in (cp_model.OPTIMAL, cp_model.FEASIBLE):
             return min(kept, int(np.floor(solver.best_objective_bound + 1e-6)))
         return kept
-
-
-def _least_cut(weights: Ints) -> int:
-    """Return the least sum of weights between two parts of the vertices (Stoer and Wagner's algorithm)."""
-    weights = weights.copy()
-    left = list(range(len(weights)))
-    best = None
-    while len(left) > 1:
-        near = weights[left[0]].copy()
-        order = [left[0]]
-        open_ones = left[1:]
-        while open_ones:
-            order.append(max(open_ones, key=near.__getitem__))
-            open_ones.remove(order[-1])
-            near += weights[order[-1]]
-        last, before = order[-1], order[-2]
-        cut = int(sum(weights[last, each] for each in left if each != last))
-        best = cut if best is None else min(best, cut)
-        weights[before] += weights[last]
-        weights[:, before] += weights[:, last]
-        left.remove(last)
-    return best or 0

@@ -16,7 +16,7 @@ import msgspec
 import numpy as np
 from ortools.sat.python import cp_model
 
-from scheduler.solver import parts, tree
+from scheduler.solver import likeleaves, parts, tree
 from scheduler.solver.instance import Level, Rule
 from scheduler.solver.kinds import Mixed
 from scheduler.solver.mixedmodel import MixedModel
@@ -42,12 +42,11 @@ def cells(group: Mixed) -> list[Cell] | None:
         return None  # they tell leaves apart
     found: dict[Any, list[int]] = defaultdict(list)
     areas = group.costs.areas or (0,) * len(group.paths)
-    for leaf, path in enumerate(group.paths):
-        slots = tuple(kind.slots[leaf] for kind in group.kinds)
+    for leaf, (path, has) in enumerate(zip(group.paths, likeleaves.room(group), strict=True)):
         held = group.held[leaf] if group.held else 0
         stands = group.stand(leaf)
         above = tree.filled(path, depth)[:-1]
-        found[above, group.free[leaf], slots, held, stands, areas[leaf]].append(leaf)
+        found[above, has, held, stands, areas[leaf]].append(leaf)
     known: dict[Any, Ints | None] = {}
     made, total = [], 0
     for key, leaves in found.items():
@@ -122,6 +121,7 @@ class PatternModel:
         self._cells = found
         self._inner = MixedModel(_summed(group, found), is_summed=True)
         self.cp: cp_model.CpModel = self._inner.cp
+        self.pods = self._inner.pods
         self.tree = tree.build(group.alike(), with_full=True)
         self._last = len(group.levels)
         self._y = [

@@ -26,14 +26,18 @@ def improved(
     alike: Sequence[int],
     limits: Limits,
     left_s: Callable[[], float],
+    *,
+    fullest: int = 0,
 ) -> Found:
-    """Return the best placement stage by stage, from what is known.
+    """Return the best placement stage by stage, from what is known, with at least `fullest` pods in the first unit.
 
     `bounds` follow from the room. `alike` are those of the first stages for pods that are alike: each
     holds while all before it are met.
     """
     found = mixedpatterns.cells(group)
     model = MixedModel(group) if found is None else mixedpatterns.PatternModel(group, found)
+    if fullest:
+        model.cp.add(model.pods[1][0] >= fullest)
     best = guess.counts
     if best is not None:
         model.hint(best)

@@ -9,6 +9,7 @@ SIMULATED: Final = "tests/property/test_simulated_victims.py"
 DIALECTS: Final = "tests/property/test_group_dialects.py"
 LIFE: Final = "tests/faults/test_group_life.py"
 LIVES: Final = "tests/faults/test_group_lives.py"
+TALK: Final = "tests/property/test_units_of_talk.py"
 APPLICATIONS: Final = "tests/property/test_whole_applications.py"
 WORKLOADS: Final = "tests/property/test_workload_laws.py"
 ALONE: Final = "tests/property/test_objects_alone.py"
@@ -88,6 +89,20 @@ MUTATIONS: Final = (
         "rows = (np.flatnonzero(row > one.most) for row in ways.prices)",
         "rows = (np.flatnonzero(row >= one.most) for row in ways.prices)",
         (APPLICATIONS,),
+    ),
+    Mutation(
+        "what units say to one another is counted from both sides",
+        CERTIFICATE, "scheduler/solver/mixedseveral.py",
+        "pods * cheapest / 2",
+        "pods * cheapest",
+        (TALK,),
+    ),
+    Mutation(
+        "leaves alone tell of a group that has so many under each unit",
+        CERTIFICATE, "scheduler/solver/mixedleaves.py",
+        "        and not any(rule.units_per_parent for rule in rules)\n",
+        "",
+        (TALK,),
     ),
     Mutation(
         "members are let go without proof that the group was never whole",

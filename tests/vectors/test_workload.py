@@ -10,7 +10,10 @@ from tests.vectors.workloadlaws import alike, compare, laws
 from tests.vectors.workloadplay import play
 
 FOLDER = "workload"
-RUNNERS = {f"{name}.json" for name in ("basic", "gang", "life", "order", "preemption", "topology")}
+RUNNERS = {
+    f"{name}.json"
+    for name in ("basic", "gang", "life", "order", "preemption", "topology", "unlike")
+}
 
 
 def test_case(vector):
