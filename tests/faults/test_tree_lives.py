@@ -20,6 +20,7 @@ FOUND = {
         120268,
         0,
     ): "a group was said to wait just before the word of one that is dead was heard: lawful",
+    (121562, 0): "pods stood elsewhere whose group had lost its object: lawful",
     (80168, 7): "of two writes of one status the older one arrived last",
 }
 

@@ -160,11 +160,17 @@ class TreeLives(Lives):
             key = self.plan.keys[name]
             if not key or self.in_engine(name) is None:
                 continue
-            others = (one for leaf in BELOW[name] for one in self._on_nodes(leaf))
+            there = (leaf for leaf in BELOW[name] if self._is_known_in(leaf, name))
+            others = (one for leaf in there for one in self._on_nodes(leaf))
             uids = {one.metadata.uid for one in others}
             nodes = {one.node for one in self.engine.cluster.pods if one.pod.metadata.uid in uids}
             places = {self._place(node, key) for node in (*nodes, effect.node)} - {""}
             assert len(places) <= 1, f"{name} is in {places} by {key}"
+
+    def _is_known_in(self, leaf: str, name: str) -> bool:
+        """Whether objects say that a group of pods is in another; one that has gone says nothing any more."""
+        path = way(leaf)
+        return all(self.in_engine(one) is not None for one in path[path.index(name) :])
 
     def _place(self, node: str, key: str) -> str:
         """Return the value of a label of a node, or an empty text without the node."""
