@@ -194,6 +194,9 @@ class Stages(Races):
                 self.world.pod(self._named("e"), "1")
             await self.world.pass_time(self.dice.choice((0.2, 2.0)))
             await leader.leave()
+            # Whoever leads next has others to bind before those, into the same room.
+            for _ in range(self.dice.choice((0, 2))):
+                self.world.pod(self._named("e"), "1", spec=PATIENT)
             await self.world.revive()
             await self.world.pass_time(30)
 
