@@ -36,6 +36,7 @@ CUT_SHORT = Accident(
     ),
     is_applied=True,
 )
+PATIENT = {"priorityClassName": "patient"}
 # Within so long a pod is bound that nothing stands in the way of.
 PROMPT_S = 40.0
 
@@ -45,13 +46,17 @@ class Stages(Races):
 
     @asynccontextmanager
     async def crowded(self, free_milli: int) -> AsyncIterator[None]:
-        """Let somebody else's pods fill the nodes until so much CPU is free in all."""
+        """Let somebody else's pods fill the nodes until so much CPU is free in all; where it is not, some pods end."""
         self.hold_up()
         for replica in self.world.replicas:
             for flow in [flow for flow in replica.wiring.flows if flow.is_dead]:
                 flow.cut()
         await self.world.pass_time(4)
         names, history = [], self.world.history
+        for pod in self._bound(len(history.held)):
+            if self._cores_free() * 1000 >= free_milli:
+                break
+            self._end(pod)
         for node, offer in sorted(history.nodes.items()):
             free = offer.allocatable.get("cpu", 0) - history.used(node).get("cpu", 0)
             kept = 0 if offer.is_closed else max(0, min(free, free_milli))
@@ -127,22 +132,28 @@ class Stages(Races):
                 self.world.resize(node, "8")
 
     async def half_bound(self) -> None:
-        """Who binds a group dies in the midst of it, and others stand before it in the queue."""
+        """Who binds a group dies in the midst of it, or some of it are refused, and others come for their room."""
         async with self.crowded(8000):
             leader = self._leader()
             if leader is None:
                 return
-            if self.dice.random() < 0.5:
+            dies = self.dice.random() < 0.5
+            if dies:
+                leader.wiring.writes_left = self.dice.randint(2, 20)
+            if not dies or self.dice.random() < 0.5:
                 self.world.refusals[BINDINGS] = (FORBIDDEN, TOLD_LATE)
-            leader.wiring.writes_left = self.dice.randint(2, 20)
             group = self._gang("1")
-            for _ in range(3):
-                self.world.pod(self._named("w"), "2")
-            await self.world.pass_time(3)
-            await leader.kill()
+            await self._begins(group, 3.0)
+            # They stand before it in the queue, and nobody may go for them.
+            for _ in range(4):
+                self.world.pod(self._named("w"), "1", spec=PATIENT)
+            if dies:
+                await leader.kill()
+            else:
+                await self.world.pass_time(self.dice.choice((0.5, 3.0, 12.0)))
             self.world.refusals.clear()
             await self.world.revive()
-            await self.world.pass_time(40)
+            await self.world.pass_time(25 + (self.world.longest_lease_s if dies else 0))
             self._whole(group)
 
     async def succeed(self) -> None:
@@ -183,6 +194,9 @@ class Stages(Races):
                 self.world.pod(self._named("e"), "1")
             await self.world.pass_time(self.dice.choice((0.2, 2.0)))
             await leader.leave()
+            # Whoever leads next has others to bind before those, into the same room.
+            for _ in range(self.dice.choice((0, 2))):
+                self.world.pod(self._named("e"), "1", spec=PATIENT)
             await self.world.revive()
             await self.world.pass_time(30)
 
@@ -309,6 +323,14 @@ class Stages(Races):
 
     # What they are made of
 
+    def _cores_free(self) -> int:
+        """Return how many whole cores open nodes have left."""
+        history, cores = self.world.history, 0
+        for node, offer in history.nodes.items():
+            free = offer.allocatable.get("cpu", 0) - history.used(node).get("cpu", 0)
+            cores += 0 if offer.is_closed else max(0, free) // 1000
+        return cores
+
     def _named(self, letter: str) -> str:
         self._number += 1
         return f"{letter}{self._number}"
@@ -318,6 +340,14 @@ class Stages(Races):
         self.groups[name] = 8
         self.world.gang(name, 8, cpu)
         return name
+
+    async def _begins(self, group: str, limit_s: float) -> None:
+        """Wait until a member of a group is bound, for so long at most."""
+        until = self.world.clock.now() + limit_s
+        while self.world.clock.now() < until:
+            if any(one["spec"].get("nodeName") for one in members(self.world.pods(), group)):
+                return
+            await self.world.pass_time(0.02)
 
     def _whole(self, group: str) -> None:
         """Have it noted when a group is in part though nothing has kept it from being whole for a while."""

@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Sequence
 
 from scheduler.base import reasons
+from scheduler.base.sweep import Sweep
 from scheduler.framework.groups import Stage, Told, title
 from scheduler.plugins.groups import quorum
 from scheduler.plugins.groups.announcing import SEEN_BY_THEN_S, WAITS, said_of
@@ -27,6 +28,7 @@ class InnerGroupWriter:
         self._said: dict[str, tuple[str, float]] = {}
         # By group the uid of the object of which it was said that it is placed: that is final, and may be on its way.
         self._final: dict[str, str] = {}
+        self._said_sweep, self._final_sweep = Sweep(), Sweep()
 
     def told(
         self, root: Node, stage: Stage, record: Record, standing: Sequence[Placed], now: float
@@ -35,23 +37,38 @@ class InnerGroupWriter:
         there = Counter(sources.group_of(one.pod) for one in standing)
         bound = Counter(sources.group_of(one.pod) for one in standing if not one.assumed)
         found: list[Told] = []
+        self._said_sweep.clear(self._said, self._is_there)
+        self._final_sweep.clear(self._final, self._is_there)
         for node in list(root.every())[1:]:
             if quorum.is_in(node, bound):
                 if stage in (Stage.BOUND, Stage.CHANGED):
                     found += self._say(node, "True", reasons.SCHEDULED, "", now)
             elif not any(there[leaf.key] for leaf in node.leaves()):
-                found += self._waits(root, node, stage, record, now)
+                found += self._waits(root, node, stage, record, there, now)
         return found
 
+    def _is_there(self, key: str) -> bool:
+        return bool(self._members.described_by(key))
+
     def _waits(
-        self, root: Node, node: Node, stage: Stage, record: Record, now: float
+        self,
+        root: Node,
+        node: Node,
+        stage: Stage,
+        record: Record,
+        there: Counter[str],
+        now: float,
     ) -> list[Told]:
-        """Tell a group that has no place why."""
+        """Tell a group that has no place why; `there` is how many pods of each group stand."""
         if stage in WAITS or (stage is Stage.HELD and record.message):
             reason = reasons.SCHEDULER_ERROR if record.is_error else reasons.UNSCHEDULABLE
             return self._say(node, "False", reason, record.message, now)
         if stage is Stage.BOUND:
-            text = f"the group {title(root.key)} has its minimum without this one"
+            # What has landed may be a pod in the place of another, while the root lacks whole groups.
+            says = "has its minimum without this one"
+            if not quorum.is_in(root, there):
+                says = f"is not complete: {quorum.lacking(root, there)}"
+            text = f"the group {title(root.key)} {says}"
             return self._say(node, "False", reasons.UNSCHEDULABLE, text, now)
         return []
 

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import gc
 from typing import Any
 
 import msgspec
+import pytest
 
-from scheduler.engine.effects import Answer, Bind, Evict, Record, Solve, Watched
+from scheduler.base import sweep
+from scheduler.engine.effects import Answer, Bind, Call, Evict, Record, Solve, Watched
 from scheduler.objects.pod import Pod
 from scheduler.objects.podgroup import CompositePodGroup, WorkloadGroup
+from scheduler.plugins.groups.innergroups import InnerGroupWriter
 from tests.property.making import make_node
 from tests.unit.engine.test_groups import Floor
 from tests.unit.plugins.compositeworld import composite, leaf, pods
@@ -113,3 +117,64 @@ def test_a_group_that_joins_one_that_runs_does_not_begin_with_fewer_than_it_need
 
     wanted = "the group default/app must not begin: h has 1 of the 2 pods it needs"
     assert wanted == floor.engine.objection(binds["h-1"])
+
+
+def words(effects: list[Any], group: str) -> list[str]:
+    """Return what a group of pods was told that has no place, in order."""
+    about = f"/podgroups/{group}/status"
+    bodies = [one.body for one in effects if isinstance(one, Call) and one.path.endswith(about)]
+    told = [one for body in bodies for one in body["status"]["conditions"]]
+    return [one["message"] for one in told if one["status"] == "False"]
+
+
+@pytest.mark.parametrize(
+    ("least", "says"),
+    [
+        (1, "has its minimum without this one"),
+        (2, "is not complete: app has 1 of the 2 groups it needs: h has 0 of the 2 pods it needs"),
+    ],
+)
+def test_a_group_that_stays_out_is_told_what_is_true_of_its_root(least: int, says: str):
+    """A pod of g is replaced where there is no room for h: whether the root has its minimum is by what stands."""
+    floor = Floor(nodes=0, size=0)
+    floor.hear(Watched("Node", "ADDED", make_node("n0", cpu=2)))
+    hear(floor, composite("app", least), leaf("g", 2, "app"), leaf("h", 2, "app"))
+    hear(floor, *pods("g", 1, on="n0"), *pods("g", 1, first=1), *pods("h", 2))
+    found = settle(floor)
+    for bind in [one for one in found if isinstance(one, Bind)]:
+        floor.hear(Answer(bind.id, 201))
+    found += settle(floor)
+
+    assert {"g-1"} == bound(found)
+    assert [f"the group default/app {says}"] == words(found, "h")[-1:]
+
+
+def kept() -> int:
+    """Return of how many groups it is kept what was said to them."""
+    gc.collect()
+    writers = [one for one in gc.get_objects() if type(one) is InnerGroupWriter]
+    return sum(len(one._said) + len(one._final) for one in writers)
+
+
+def test_what_was_said_to_groups_in_a_group_goes_with_them(monkeypatch: pytest.MonkeyPatch):
+    """After ever more groups of groups that came, were told, and went no more is kept than of a few."""
+    monkeypatch.setattr(sweep, "LEAST_KEPT", 4)
+    floor = Floor(nodes=1, size=0)
+    before, most = kept(), 0
+    for number in range(20):
+        root, one, other = (f"{name}{number}" for name in "agh")
+        there = [composite(root, 1), leaf(one, 2, root), leaf(other, 4, root)]
+        there += [*pods(one, 2), *pods(other, 4)]
+        hear(floor, *there)
+        for bind in [effect for effect in settle(floor) if isinstance(effect, Bind)]:
+            floor.hear(Answer(bind.id, 201))
+        for pod in pods(one, 2, on="n0"):
+            hear(floor, pod, how="MODIFIED")
+        settle(floor)
+        most = max(most, kept() - before)
+        hear(floor, *there, how="DELETED")
+        floor.now += 10
+        settle(floor)
+
+    assert 4 < most <= 12
+    assert kept() - before <= 8
