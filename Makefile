@@ -78,8 +78,9 @@ mutations: $(DEV) ## break each rule on purpose: its law must fail (rights too a
 fuzz: $(DEV) ## 100,000 pods that nobody should write, through simulate and through a watch
 	@nice $(PYTEST) $(PARALLEL) -q -rP -m "long and not perf" --timeout=3600 tests/fuzz $(ARGS)
 
-world: $(DEV) ## the whole daemon in simulated worlds with faults (MINUTES=1000 SEED=1 GUIDED=1; fresh seeds without)
-	@$(BIN)/python -m tests.world.run $(if $(CPU_SECONDS),--cpu-seconds $(CPU_SECONDS),--minutes $(or $(MINUTES),1000)) \
+world: $(DEV) ## the whole daemon in simulated worlds with faults (MINUTES=1000 or SEEDS=20, SEED=1 GUIDED=1; fresh seeds without)
+	@$(BIN)/python -m tests.world.run $(if $(SEEDS),--seeds $(SEEDS)) $(if $(CPU_SECONDS),--cpu-seconds $(CPU_SECONDS)) \
+	  $(if $(SEEDS)$(CPU_SECONDS),,--minutes $(or $(MINUTES),1000)) \
 	  $(if $(SEED),--seed $(SEED)) $(if $(GUIDED),--guided) $(ARGS)
 
 hunt: $(DEV) ## let the world find each hand-made bug by itself (ARGS="--only TEXT --minutes 200")

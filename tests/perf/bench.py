@@ -25,11 +25,11 @@ from rich.table import Table
 
 from scheduler.base.clock import RealClock
 from tests.perf import contest, workload
-from tests.perf.contestants import CONTESTANTS, contestant
+from tests.perf.contestants import CONTESTANTS, contestant, join
 from tests.perf.figures import Run, figures, medians, ratios
 from tests.perf.machine import machine, versions
 from tests.perf.workload import Workload
-from tests.real.schedulers import ROOT, Trellis
+from tests.real.schedulers import ROOT
 
 REPORTED = ("basic-1000-5000", "basic-5000-10000")
 SMOKE = "smoke-50-200"
@@ -65,7 +65,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             console.print(f"warming up {name}")
             play(workload.load(SMOKE), name)
     if options.before:
-        CONTESTANTS[BEFORE] = Trellis(BEFORE, checkout=options.before.resolve())
+        join(BEFORE, options.before.resolve())
         options.contestant.append(BEFORE)
     for name in options.workload:
         report = compete(workload.load(name), options.contestant, options.repeat, options.output)

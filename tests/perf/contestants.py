@@ -54,12 +54,17 @@ CONTESTANTS: dict[str, Scheduler] = {
 
 # With a configuration file groups are off unless it names their plugin, and kube-scheduler has gates for them.
 GATES = ",".join(f"{gate}=true" for gate in GROUP_GATES)
+GROUPS = {"preEnqueue": {"enabled": [{"name": "ClusterTopologyPlacementGroup"}]}}
 WITH_GANGS: dict[str, Scheduler] = {
     "kube-scheduler": KubeSchedulerPeer(flags=(f"--feature-gates={GATES}",)),
-    "trellis": Trellis(
-        plugins={"preEnqueue": {"enabled": [{"name": "ClusterTopologyPlacementGroup"}]}}
-    ),
+    "trellis": Trellis(plugins=GROUPS),
 }
+
+
+def join(name: str, checkout: Path) -> None:
+    """Let another checkout of ours take part in all contests under a name."""
+    CONTESTANTS[name] = Trellis(name, checkout=checkout)
+    WITH_GANGS[name] = Trellis(name, checkout=checkout, plugins=GROUPS)
 
 
 def contestant(name: str, *, gangs: bool) -> Scheduler:

@@ -67,23 +67,36 @@ class LeafRows:
             nth: IntColumn = before - before[first][which]
             kept |= enough & (nth < size // k)
         found = np.zeros(len(rows), dtype=np.bool_)
-        found[_without_like_units(tree, order[kept], room, is_held, size)] = True
-        return list(map(int, np.flatnonzero(found)))
+        found[_without_like_units(tree, order[kept], parents, room, is_held, size)] = True
+        return np.flatnonzero(found).tolist()
 
 
 def _without_like_units(
-    tree: Topology, leaves: IntColumn, room: IntColumn, held: BoolColumn, size: int
-) -> list[int]:
+    tree: Topology,
+    leaves: IntColumn,
+    parents: IntColumn,
+    room: IntColumn,
+    held: BoolColumn,
+    size: int,
+) -> IntColumn:
     """Return the leaves of units that no more than `size` like ones under the same parent precede.
 
-    `leaves` stand in the order of their paths. A unit with held members is like no other.
+    `leaves` stand in the order of their paths; the others are columns by leaf. A unit with held members is like no other.
     """
-    found: list[int] = []
-    seen: Counter[tuple[tuple[str, ...], tuple[int, ...]]] = Counter()
-    for path, each in itertools.groupby(leaves.tolist(), key=lambda leaf: tree.leaves[leaf][0]):
-        here = list(each)
-        kind = (path[:-1], tuple(sorted(room[here].tolist())))
+    if not len(leaves):
+        return leaves
+    begins = np.diff(parents[leaves], prepend=-1) != 0
+    starts = np.flatnonzero(begins)
+    bounds = [*starts.tolist(), len(leaves)]
+    # Units stand one after the other, so their rooms may be put in order all at once.
+    rooms = room[leaves][np.lexsort((room[leaves], np.cumsum(begins)))]
+    is_kept: list[bool] = []
+    seen: Counter[tuple[tuple[str, ...], bytes]] = Counter()
+    for start, end in itertools.pairwise(bounds):
+        path = tree.leaves[leaves[start]][0]
+        kind = (path[:-1], rooms[start:end].tobytes())
         seen[kind] += 1
-        if not path or seen[kind] <= size or held[here].any():
-            found += here
+        is_kept.append(not path or seen[kind] <= size)
+    kept = np.logical_or(is_kept, np.logical_or.reduceat(held[leaves], starts))
+    found: IntColumn = leaves[np.repeat(kept, np.diff(bounds))]
     return found
