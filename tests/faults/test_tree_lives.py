@@ -21,6 +21,7 @@ FOUND = {
         0,
     ): "a group was said to wait just before the word of one that is dead was heard: lawful",
     (121562, 0): "pods stood elsewhere whose group had lost its object: lawful",
+    (200959, 0): "a member was left out of its group by what a gate had said before it opened",
     (80168, 7): "of two writes of one status the older one arrived last",
 }
 

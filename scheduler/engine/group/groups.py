@@ -1,10 +1,9 @@
 """`Groups`: pods that are decided together, from the queue to the last bind.
 
-A pod of a group is popped like any other; its group is then taken out of the queue as a whole and
-planned by its plugin, which may ask the solver and waits for the answer while other pods go on. Groups
-are planned one after the other: what one was told would not hold any more once another is placed. A plan
-is carried out for all members or for none: their room is booked at once, the rest is `bindings`'. Many
-are told in several turns of the engine to wait.
+A pod of a group is popped like any other; its group is then taken out of the queue as a whole and planned by its
+plugin, which may ask the solver and waits for the answer while other pods go on. Groups are planned one after the
+other: what one was told would not hold any more once another is placed. A plan is carried out for all members or for
+none: their room is booked at once, the rest is `bindings`'. Many are told in several turns of the engine to wait.
 
 Knows nothing of trees, rules or ConfigMaps: that is the plugin's business (framework.groups); what is
 written about groups is `writing`'s.
@@ -124,13 +123,14 @@ class Groups:
     def _hear_gates(self) -> None:
         """Note for whom gates have opened, and whom they hold; its siblings may be free as well."""
         answers = self._members.answers
+        last = {queued.uid: status for queued, status in answers}
         for queued, status in answers:
             key = self._group_of(queued.pod)
             if status is None:
                 self._opened.add(key)
             elif status.plugin == self._planners[queued.profile].name:
                 self._held_back[queued.uid] = (key, status.message)
-            else:
+            elif last[queued.uid] is status:
                 # No member that its group can be decided with: the others would wait for it.
                 self._members.drop(key, queued.uid)
         answers.clear()
