@@ -25,6 +25,7 @@ FOUND = {
     (40877, 7): "a node shrank on which a pod was promised room",
     (1482, 0): "a node joined while the solver worked",
     (110949, 25): "a group was let go that needs fewer by an edit that nobody had heard of: lawful",
+    (401866, 25): "a member waited for one that was about to be deleted, and for ever after that",
     (112539, 25): "a pod was evicted just before an object described its group: lawful",
 }
 

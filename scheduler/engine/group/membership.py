@@ -37,6 +37,7 @@ class GroupMembers:
             for uid in [uid for uid in members.pods if uid != own and uid not in self._queued]:
                 members.drop(uid)
                 self._key_of.pop(uid, None)
+            members.leave(one.pod for uid in members.pods if (one := self._queued.get(uid)))
         if members.is_new_version(pod):
             # The others were told the same, mostly: taken in now, they change nothing later.
             known = (self._queued.get(uid) for uid in members.pods)
@@ -107,6 +108,12 @@ class _Members:
         """Take known members in as they are now."""
         self.pods.update({pod.metadata.uid: pod for pod in pods})
         self._tuple = None
+
+    def leave(self, pods: Iterable[Pod]) -> None:
+        """Take in as they are now those of its members that are leaving: nobody need wait for them."""
+        leaving = [pod for pod in pods if pod.is_terminating]
+        if any(self.pods[pod.metadata.uid] is not pod for pod in leaving):
+            self.renew(leaving)
 
     def drop(self, uid: str) -> None:
         """Forget a member."""

@@ -99,7 +99,7 @@ class QueuedPod:
 class QueuedPods(dict[str, QueuedPod]):
     """The pods that are to be placed, by uid; `Queues` alone writes to it.
 
-    `removals` is how many have left: who keeps a list of them knows by it when to look again.
+    `removals` is how many have left or begun to: who keeps a list of them knows by it when to look again.
     """
 
     removals = 0

@@ -111,6 +111,7 @@ class Queues:
         """Take in a newer version of a queued pod; wake it if its own change may help."""
         queued = self._pods[change.pod.metadata.uid]
         old, meta = self._sort_key(queued), queued.pod.metadata
+        self._pods.removals += change.pod.is_terminating and not queued.pod.is_terminating
         queued.renew(change.pod)
         queued.is_member = self._is_member(change.pod)
         # Who keeps the key keeps the place among equals; one that is no tuple cannot tell what it was.
