@@ -87,6 +87,8 @@ class Audit:
     targets: dict[str, str] = field(default_factory=dict)
     # Groups that lost a member while nothing described them, as far as who evicted it could know.
     torn: set[str] = field(default_factory=set)
+    # Groups whose room others may have taken when a part of them was bound: who is more important, or bound by others.
+    deprived: set[str] = field(default_factory=set)
     # Pods of which some status was refused: it is not written again until there is something else to say.
     untold: set[str] = field(default_factory=set)
     # Groups of which somebody went for somebody else.
@@ -119,8 +121,11 @@ class Audit:
             self._priorities[uid] = obj["spec"].get("priority", 0)
             deleted = verb == "DELETED" or "deletionTimestamp" in obj["metadata"]
             room = (obj["spec"].get("nodeName", ""), requests_of(obj["spec"]), deleted)
-            if room != self._rooms.get(uid):
+            before = self._rooms.get(uid)
+            if room != before:
                 self._changed[room[0]] = now
+            if room[0] and (before is None or not before[0]):
+                self._deprive(uid)
             self._rooms[uid] = room
         elif kind == "PodGroup":
             name = obj["metadata"]["name"]
@@ -143,6 +148,22 @@ class Audit:
                 key = obj.get("involvedObject", {}).get("name", "")
                 self._reasons.setdefault(key, []).append(obj["reason"])
             self._told[uid] = Told(obj["reason"], obj.get("related", {}).get("uid", ""), note, now)
+
+    def _deprive(self, uid: str) -> None:
+        """Take note of the groups that a pod that was bound just now need not have left any room."""
+        priority, is_foreign = self._priorities[uid], uid in self.history.foreign
+        if not priority and not is_foreign:
+            return
+        bound: dict[str, dict[str, int]] = {}
+        for stored in self.store.list(PODS):
+            meta, spec = stored.obj["metadata"], stored.obj["spec"]
+            group = (meta.get("labels") or {}).get(POD_GROUP)
+            if group and spec.get("nodeName"):
+                bound.setdefault(group, {})[meta["uid"]] = spec.get("priority", 0)
+        for group, priorities in bound.items():
+            is_part = len(priorities) < self._sizes.get(group, 0) and uid not in priorities
+            if is_part and (is_foreign or priority > min(priorities.values())):
+                self.deprived.add(group)
 
     def failed(self, process: int, path: str, body: bytes) -> None:
         """Take note of a request of a process and that it heard nothing good of it.

@@ -201,3 +201,31 @@ async def test_nobody_is_asked_to_go_for_who_may_not_evict():
         assert ["patient"] == world.unbound()
 
     assert [] == world.history.broken
+
+
+@pytest.mark.parametrize("taker", ["plain", "urgent", "foreign"])
+def test_a_group_is_excused_only_where_others_were_free_to_take_its_room(taker: str):
+    """One of three is bound; a more important pod takes the room of the rest, or another scheduler gives it away.
+
+    It is no excuse any more when the room is there again, and a pod that is no more important never was one.
+    """
+    world = World(10)
+    world.protect()
+    world.node("n", cpu="3")
+    world.group("g", 3)
+    for number in range(3):
+        world.pod(f"g-{number}", labels={POD_GROUP: "g"})
+
+    def bind(name: str) -> None:
+        target = {"target": {"kind": "Node", "name": "n"}}
+        world.outside.put(f"/api/v1/namespaces/default/pods/{name}/binding", target)
+
+    bind("g-0")
+    assert ["g"] == world.partial({"g": 3})
+    uid = world.pod("other", "2", spec=URGENT if taker == "urgent" else {})
+    if taker == "foreign":
+        world.history.foreign.add(uid)
+    bind("other")
+    assert (["g"] if taker == "plain" else []) == world.partial({"g": 3})
+    world.remove_pod("other")
+    assert ["g"] == world.partial({"g": 3})

@@ -354,9 +354,17 @@ class World:
         return found
 
     def partial(self, groups: dict[str, int]) -> list[str]:
-        """Return the groups that are bound in part, without those that were torn with an excuse."""
+        """Return the groups that are bound in part, without those that were torn with an excuse.
+
+        One whose room others were free to take is in part as long as there is no room for the rest of it.
+        """
         held = {name: size for name, size in groups.items() if name not in self.audit.torn}
-        return self.history.partial(held, POD_GROUP, self.pods())
+        pods = self.pods()
+        return [
+            name
+            for name in self.history.partial(held, POD_GROUP, pods)
+            if name not in self.audit.deprived or at_most(self.history, pods, name) >= held[name]
+        ]
 
     async def until(self, holds: Any, timeout_s: float = 120.0) -> float:
         """Let time pass until something holds; return how long it took, in virtual seconds."""
