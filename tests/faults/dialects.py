@@ -1,4 +1,4 @@
-"""Groups as Volcano and AppGroups describe them, for lives: their objects, what these say, and how a pod names one."""
+"""Groups as Volcano, AppGroups and Kueue's pods describe them, for lives: what says of what they need, and how a pod names one."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -16,11 +16,13 @@ from scheduler.objects.groups import (
 from scheduler.objects.meta import AnnotatedMeta, ObjectMeta
 from scheduler.objects.pod import Pod, PodAnnotations
 from scheduler.objects.volcano import VolcanoGroupSpec, VolcanoPodGroup
-from scheduler.plugins.groups.sources import appgroup, volcano
+from scheduler.plugins.groups.sources import appgroup, kueue, volcano
 from tests.property.making import with_meta
 
 VOLCANO, APP_GROUP = volcano.KIND, appgroup.KIND
 KINDS = (VOLCANO, APP_GROUP)
+# No kind of an API: its pods describe such a group.
+KUEUE = "pods of Kueue"
 # All members of an application are of one workload: what several may be together is not played here.
 _SELECTOR = "w"
 
@@ -51,6 +53,17 @@ def joined(kind: str, pod: Pod, group: str) -> Pod:
     return with_meta(pod, labels=labels)
 
 
+def joined_in_kueue(pod: Pod, group: str, total: int, required: str) -> Pod:
+    """Return a pod as one of so many of a group of Kueue, all of them in one unit of a level if one is `required`."""
+    said = PodAnnotations(kueue_total=str(total), kueue_required=required)
+    return with_meta(pod, labels={kueue.LABEL: group}, annotations=said)
+
+
 def name_in(pod: Pod) -> str:
     """Return the name of the group of a pod in one of these dialects, or an empty text."""
-    return pod.metadata.annotations.volcano_group or pod.metadata.labels.get(GROUP_LABEL, "")
+    labels = pod.metadata.labels
+    return (
+        pod.metadata.annotations.volcano_group
+        or labels.get(GROUP_LABEL, "")
+        or labels.get(kueue.LABEL, "")
+    )

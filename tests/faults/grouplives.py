@@ -7,15 +7,18 @@ standby that has watched; answers are lost, refused, late. The laws stand in `gr
 """
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import partial
 from random import Random
 from typing import Any
 
 import msgspec
 
+from scheduler.engine.effects import Bind
 from scheduler.objects.configmap import GROUP_KEY, ConfigMap, ConfigMapMeta
-from scheduler.objects.meta import AnnotatedMeta
+from scheduler.objects.kueue import HOSTNAME, KueueLevel, KueueTopology, KueueTopologySpec
+from scheduler.objects.meta import AnnotatedMeta, ObjectMeta
+from scheduler.objects.pod import Pod
 from scheduler.objects.podgroup import (
     BasicPolicy,
     GangPolicy,
@@ -37,8 +40,10 @@ from tests.faults.grouplaws import (
     UNREADABLE,
     V1_36,
     V1_37,
+    Described,
     Lives,
     described,
+    group_of,
 )
 from tests.property import moves
 from tests.property.making import make_node, make_pod
@@ -46,6 +51,7 @@ from tests.property.model_api import KINDS
 from tests.property.moves import NODES, Move, Pick
 
 RACK = "topology.trellis.dev/rack"
+TOPOLOGY = "KueueTopology.v1beta1"
 RULES = (
     "{}",
     "{}",
@@ -116,6 +122,9 @@ def _spec(kind: str, least: int, rank: int, pick: Pick) -> WorkloadGroupSpec:
 def write(rig: Lives, pick: Pick) -> None:
     """Somebody writes a group, edits it, resizes it, or deletes its object."""
     group = rig.groups[pick(len(rig.groups))]
+    if rig.kind_of[group] == dialects.KUEUE:
+        rewrite(rig, group, pick)
+        return
     if pick(8) == 0:
         rig.api.remove(rig.kind_of[group], f"default/{group}")
         return
@@ -125,10 +134,29 @@ def write(rig: Lives, pick: Pick) -> None:
     rig.note()
 
 
+def rewrite(rig: Lives, group: str, pick: Pick) -> None:
+    """Make a workload of Kueue anew, all its pods at once: they say what they are, and can never be edited.
+
+    Or the tree that its racks are in.
+    """
+    assert isinstance(rig, Queued)
+    if pick(6) == 0:
+        rig.api.remove(TOPOLOGY, "fabric")
+        return
+    rig.put_topology()
+    for pod in rig.members(group, leaving=True):
+        rig.api.remove("Pod", pod.key)
+    rig.replicas[group] = total = 1 + pick(4)
+    rig.asked[group] = total, RACK if pick(4) == 0 else ""
+
+
 def scale(rig: Lives, pick: Pick) -> None:
     """A workload gets another number of members; its controller deletes those that are too many."""
     group = rig.groups[pick(len(rig.groups))]
     rig.replicas[group] = pick(6)
+    if isinstance(rig, Queued) and rig.kind_of[group] == dialects.KUEUE:
+        # There are never more pods than they say; fewer when some have ended well.
+        rig.replicas[group] = min(rig.replicas[group], rig.asked.get(group, (0, ""))[0])
     there = rig.members(group)
     for pod in there[rig.replicas[group] :]:
         rig.api.remove("Pod", pod.key)
@@ -209,10 +237,68 @@ class Dialects(Lives):
         super().__init__(is_hot=is_hot, unlike=unlike, kinds=(*KINDS, *dialects.KINDS))
 
 
-def noisy(seed: int, unlike: int, *, has_dialects: bool = False) -> Lives:
+class Queued(Lives):
+    """A rig with groups of Kueue's pods instead of some of the others.
+
+    `asked` is how many pods each of them is to have, and the level that they ask for.
+    """
+
+    groups = ("ga", "gk", "gb", "gc", "gl")
+    told = ("gc",)
+    kind_of: Mapping[str, str] = {**KIND_OF, "gk": dialects.KUEUE, "gl": dialects.KUEUE}
+
+    def __init__(self, *, is_hot: bool, unlike: int) -> None:
+        self.asked: dict[str, tuple[int, str]] = {}
+        super().__init__(is_hot=is_hot, unlike=unlike, kinds=(*KINDS, TOPOLOGY))
+
+    def put_topology(self) -> None:
+        """Write the tree of racks, if it is not there."""
+        if "fabric" not in self.api.objects[TOPOLOGY]:
+            self.made += 1
+            meta = ObjectMeta(name="fabric", uid=f"object-{self.made}")
+            spec = KueueTopologySpec((KueueLevel(RACK), KueueLevel(HOSTNAME)))
+            self.api.put(TOPOLOGY, KueueTopology(meta, spec))
+
+    def described(self, group: str) -> Described | None:
+        """Return what the server's objects say of a group, of which its pods may be the only ones."""
+        if self.kind_of[group] != dialects.KUEUE:
+            return super().described(group)
+        return _said_by(self.members(group, leaving=True))
+
+    def _known(self, group: str) -> Described | None:
+        if self.kind_of[group] != dialects.KUEUE:
+            return super()._known(group)
+        return _said_by(self._on_nodes(group))
+
+    def _check_start(self, effect: Bind) -> None:
+        """Whoever has to be in one rack is bound into the rack of the others."""
+        super()._check_start(effect)
+        pod = self._placed(effect)
+        if pod.metadata.annotations.kueue_required:
+            here = [one.spec.node_name for one in self._on_nodes(group_of(pod))]
+            racks = {NODES.index(node) % 2 for node in here if node}
+            assert len(racks) <= 1, f"{group_of(pod)} has to be in one rack and is on {here}"
+            self.seen["in one rack"] += len(here) > 1
+
+    def member(self, group: str, name: str, cpu: int) -> Pod:
+        """Return a member that waits."""
+        if self.kind_of[group] != dialects.KUEUE:
+            return super().member(group, name, cpu)
+        pod = make_pod(name, uid=f"uid-{name}", cpu=cpu, priority=self.rank_of(group))
+        return dialects.joined_in_kueue(pod, group, *self.asked[group])
+
+
+def _said_by(pods: Sequence[Pod]) -> Described | None:
+    """Return what pods of Kueue say of their group: so many begin together, whatever is left of it goes together."""
+    if not pods:
+        return None
+    return Described(int(pods[0].metadata.annotations.kueue_total), True, False, None)
+
+
+def noisy(seed: int, unlike: int, rig_of: type[Lives] = Lives) -> Lives:
     """Return a life of 80 to 180 moves; it has not settled."""
     random = Random(f"lives {seed}")
-    rig = (Dialects if has_dialects else Lives)(is_hot=random.random() < 0.5, unlike=unlike)
+    rig = rig_of(is_hot=random.random() < 0.5, unlike=unlike)
     for _ in range(3):
         put_node(rig, random.randrange)
     for _ in range(3):
@@ -222,10 +308,14 @@ def noisy(seed: int, unlike: int, *, has_dialects: bool = False) -> Lives:
     return rig
 
 
-def ended(seed: int, unlike: int = UNLIKE, *, has_dialects: bool = False) -> Lives:
+def ended(seed: int, unlike: int = UNLIKE, rig_of: type[Lives] = Lives) -> Lives:
     """Return a life that came to rest: every group can be read, and controllers have nothing to do."""
-    rig = noisy(seed, unlike, has_dialects=has_dialects)
+    rig = noisy(seed, unlike, rig_of)
+    if isinstance(rig, Queued):
+        rig.put_topology()
     for group in rig.groups:
+        if rig.kind_of[group] == dialects.KUEUE:
+            continue
         known = rig.api.objects[rig.kind_of[group]].get(f"default/{group}")
         if known is None or described(rig.kind_of[group], known) is None:
             describe(rig, group, 2, "{}", lambda _: 0)
@@ -256,6 +346,8 @@ def judge(rig: Lives) -> None:
     for group in rig.groups:
         said, there = rig.described(group), rig.members(group)
         bound = [pod for pod in there if pod.spec.node_name]
+        if rig.kind_of[group] == dialects.KUEUE and said is None:
+            continue  # nobody is there who could say anything
         assert said is not None
         rig.seen["at rest whole" if len(bound) >= said.least else "at rest waiting"] += bool(there)
         if rig.kind_of[group] == CONFIG_MAP and 0 < len(bound) < said.least:
@@ -297,8 +389,8 @@ def proves_torso(rig: Lives, group: str, size: int) -> bool:
     return is_torso and max(created + objects) < min(bound)
 
 
-def live(seed: int, unlike: int = UNLIKE, *, has_dialects: bool = False) -> Counter[str]:
+def live(seed: int, unlike: int = UNLIKE, rig_of: type[Lives] = Lives) -> Counter[str]:
     """Play a life to its end and judge it; return what was seen in it."""
-    rig = ended(seed, unlike, has_dialects=has_dialects)
+    rig = ended(seed, unlike, rig_of)
     judge(rig)
     return rig.seen

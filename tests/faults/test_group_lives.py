@@ -7,7 +7,7 @@ from collections import Counter
 
 import pytest
 
-from tests.faults.grouplives import live
+from tests.faults.grouplives import Dialects, Queued, live
 
 # Lives that once broke a law: the seed, and of how many members one asks for more than the others.
 FOUND = {
@@ -54,7 +54,13 @@ def test_what_was_found_stays_mended(seed: int, unlike: int):
 @pytest.mark.parametrize("seed", [*range(0, 200, 10), *FOUND_IN_DIALECTS])
 def test_lives_of_groups_of_other_dialects(seed: int):
     """The same of groups of Volcano and of AppGroups that are gangs, beside the others."""
-    live(seed, has_dialects=True)
+    live(seed, rig_of=Dialects)
+
+
+@pytest.mark.parametrize("seed", range(0, 200, 10))
+def test_lives_of_groups_of_kueue(seed: int):
+    """The same of pod groups of Kueue, which nothing but their pods describes."""
+    live(seed, rig_of=Queued)
 
 
 def test_the_lives_are_worth_judging():

@@ -48,7 +48,7 @@ KINDS = (
     "PodGroup.v1alpha2",
     "PodGroup.v1beta1",
 )
-CLUSTER_WIDE = ("Node", "ResourceSlice", "DeviceClass")
+CLUSTER_WIDE = ("Node", "ResourceSlice", "DeviceClass", "KueueTopology.v1beta1")
 DISRUPTED = PodCondition(type="DisruptionTarget", status="True", reason="PreemptionByScheduler")
 BOUND = PodCondition(type="PodScheduled", status="True")
 
