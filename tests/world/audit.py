@@ -87,7 +87,8 @@ class Audit:
     targets: dict[str, str] = field(default_factory=dict)
     # Groups that lost a member while nothing described them, as far as who evicted it could know.
     torn: set[str] = field(default_factory=set)
-    # Groups whose room others may have taken when a part of them was bound: who is more important, or bound by others.
+    # Groups whose room others may have taken when a part of them was bound: who could evict their members, or is
+    # bound by another scheduler.
     deprived: set[str] = field(default_factory=set)
     # Pods of which some status was refused: it is not written again until there is something else to say.
     untold: set[str] = field(default_factory=set)
@@ -125,7 +126,7 @@ class Audit:
             if room != before:
                 self._changed[room[0]] = now
             if room[0] and (before is None or not before[0]):
-                self._deprive(uid)
+                self._deprive(uid, obj["spec"])
             self._rooms[uid] = room
         elif kind == "PodGroup":
             name = obj["metadata"]["name"]
@@ -149,9 +150,15 @@ class Audit:
                 self._reasons.setdefault(key, []).append(obj["reason"])
             self._told[uid] = Told(obj["reason"], obj.get("related", {}).get("uid", ""), note, now)
 
-    def _deprive(self, uid: str) -> None:
-        """Take note of the groups that a pod that was bound just now need not have left any room."""
-        priority, is_foreign = self._priorities[uid], uid in self.history.foreign
+    def _deprive(self, uid: str, spec: Object) -> None:
+        """Take note of the groups that a pod that was bound just now need not have left any room.
+
+        Who may evict nobody does not take the room of a group of which others are bound, however important it is;
+        and who does evict takes all of a group, and leaves no part of it.
+        """
+        is_foreign = uid in self.history.foreign
+        may_evict = spec.get("preemptionPolicy") != "Never"
+        priority = spec.get("priority", 0) if may_evict else 0
         if not priority and not is_foreign:
             return
         bound: dict[str, dict[str, int]] = {}
@@ -162,6 +169,7 @@ class Audit:
                 bound.setdefault(group, {})[meta["uid"]] = spec.get("priority", 0)
         for group, priorities in bound.items():
             is_part = len(priorities) < self._sizes.get(group, 0) and uid not in priorities
+            is_part = is_part and group not in self._preempted
             if is_part and (is_foreign or priority > min(priorities.values())):
                 self.deprived.add(group)
 

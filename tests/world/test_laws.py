@@ -203,11 +203,11 @@ async def test_nobody_is_asked_to_go_for_who_may_not_evict():
     assert [] == world.history.broken
 
 
-@pytest.mark.parametrize("taker", ["plain", "urgent", "foreign"])
+@pytest.mark.parametrize("taker", ["plain", "patient", "urgent", "foreign"])
 def test_a_group_is_excused_only_where_others_were_free_to_take_its_room(taker: str):
     """One of three is bound; a more important pod takes the room of the rest, or another scheduler gives it away.
 
-    It is no excuse any more when the room is there again, and a pod that is no more important never was one.
+    It is no excuse any more when the room is there again, and a pod that may evict nobody never was one.
     """
     world = World(10)
     world.protect()
@@ -222,10 +222,12 @@ def test_a_group_is_excused_only_where_others_were_free_to_take_its_room(taker: 
 
     bind("g-0")
     assert ["g"] == world.partial({"g": 3})
-    uid = world.pod("other", "2", spec=URGENT if taker == "urgent" else {})
+    uid = world.pod(
+        "other", "2", spec={"priorityClassName": taker} if taker in ("patient", "urgent") else {}
+    )
     if taker == "foreign":
         world.history.foreign.add(uid)
     bind("other")
-    assert (["g"] if taker == "plain" else []) == world.partial({"g": 3})
+    assert (["g"] if taker in ("plain", "patient") else []) == world.partial({"g": 3})
     world.remove_pod("other")
     assert ["g"] == world.partial({"g": 3})
