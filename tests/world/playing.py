@@ -93,8 +93,10 @@ async def come_to_rest(one: Play) -> None:
             flow.die()
     await one.amends()
     await settle(one, SETTLED_S + world.longest_lease_s)
-    # Until what was only held in doubt is let go of, and a watch that brings nothing is given up.
-    await world.pass_time(170)
+    # Until what was only held in doubt is let go of, and a watch that brings nothing is given up. Who led may
+    # have been unable to renew for long before: then another, or itself begun anew, waits for its lease to run out.
+    await stay(world, 170)
+    await settle(one, SETTLED_S + world.longest_lease_s)
     judge(world, [*await unlike(world), *world.audit.owing({one.number for one in world.replicas})])
     await one.finish()
     await settle(one, TAKEN_S + world.longest_backoff_s)
@@ -123,6 +125,13 @@ async def unlike(world: World) -> list[Breach]:
     ):
         await world.pass_time(1)
     return world.unlike()
+
+
+async def stay(world: World, seconds: int) -> None:
+    """Let time pass, in which whoever ends is started anew, as a Deployment would."""
+    for _ in range(seconds):
+        await world.pass_time(1)
+        await world.revive()
 
 
 async def settle(one: Play, limit_s: float) -> None:

@@ -283,9 +283,9 @@ class World:
         self.outside.put("/apis/scheduling.k8s.io/v1/priorityclasses", patient)
 
     def is_settled(self, groups: dict[str, int]) -> bool:
-        """Whether no group is bound in part, and nobody waits who would fit on some node."""
+        """Whether somebody leads, no group is bound in part, and nobody waits who would fit on some node."""
         pods = self.pods()
-        if self.partial(groups):
+        if self.partial(groups) or not any(one.leads for one in self.replicas):
             return False
         bound = {held for held in self.history.held if held in pods}
         for name, size in groups.items():
