@@ -23,6 +23,7 @@ from scheduler.engine.effects import (
     Event,
     Evict,
     Leading,
+    Listed,
     Record,
     SetStatus,
     Solve,
@@ -483,3 +484,27 @@ def test_no_member_goes_because_the_solver_is_silent(restarted):
     assert [] == [pod.metadata.name for pod in rig.api.pods.values() if pod.is_terminating]
     rig.live()  # it answers again: the rest does not fit, and the others go
     assert 3 == len([one for one in rig.performed if isinstance(one, Evict)])
+
+
+@pytest.mark.parametrize("kind", SOURCES)
+def test_who_leads_a_moment_after_it_has_heard_of_a_whole_group_says_so(kind: str):
+    """What it would have written before it led is lost, and is not taken for being on its way."""
+    source = SOURCES[kind]
+    rig = Killer(kinds=(*KINDS, "AppGroup"))
+    rig.api.put("Node", make_node("n0", cpu=SIZE))
+    rig.api.put(source.kind, source.group)
+    for number in range(SIZE):
+        rig.api.put("Pod", source.member(number))
+    rig.live()
+    rig.api.remove(source.kind, "default/g")
+    rig.api.put(source.kind, source.group)  # it comes back as it was before anybody wrote to it
+    engine = build()
+    engine.handle(Leading(active=False), rig.now)
+    for one in rig.kinds:
+        engine.handle(Listed(one, tuple(rig.api.objects[one].values())), rig.now)
+    engine.run(rig.now, 50)
+    engine.handle(Leading(active=True), rig.now + 1.0)
+    later = [each for second in range(12) for each in engine.run(rig.now + 1.0 + second, 50)]
+
+    about = [one.path for one in later if isinstance(one, Call)]
+    assert any("/g" in path for path in about), about

@@ -90,7 +90,8 @@ class Audit:
     # Groups whose room others may have taken when a part of them was bound: who could evict their members, or is
     # bound by another scheduler.
     deprived: set[str] = field(default_factory=set)
-    # Pods of which some status was refused: it is not written again until there is something else to say.
+    # Pods of which some status was refused: it is not written again until there is something else to say. And names
+    # of groups.
     untold: set[str] = field(default_factory=set)
     # Groups of which somebody went for somebody else.
     _preempted: set[str] = field(default_factory=set)
@@ -181,6 +182,8 @@ class Audit:
         pod = self._pod(path.removesuffix("/status"))
         if pod is not None and path.endswith("/status"):
             self.untold.add(pod["metadata"]["uid"])
+        if "/podgroups/" in path and path.endswith("/status"):
+            self.untold.add(path.split("/")[-2])
         if path.endswith(EVENTS) and body:
             about = msgspec.json.decode(body).get("regarding", {}).get("uid", "")
             self._failed.add((process, about))

@@ -25,6 +25,7 @@ class Law(StrEnum):
     TRUTH = "what is said to be bound is"
     LIVENESS = "who can be bound is bound in time"
     TOLD = "who waits is told why"
+    SAID = "a group that is whole says so"
     BOOKS = "the leader's books are the server's"
     LEFT = "nothing is left over"
     SILENCE = "a quiet world is silent"

@@ -5,7 +5,8 @@ answers in this process. One seed makes one run.
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections import Counter
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager
 from hashlib import sha256
 from math import inf
@@ -31,6 +32,8 @@ from tests.world.setting import Setting
 # Whoever uses this module runs on a loop whose time jumps: its delays cost nothing.
 pytestmark = pytest.mark.looptime
 
+# What a PodGroup says of which nobody has written that it is scheduled.
+NOT_SCHEDULED = ("", "Pending", "PreScheduling", "Scheduling")
 POD_GROUPS = "/apis/scheduling.x-k8s.io/v1alpha1/namespaces/default/podgroups"
 Object = dict[str, Any]
 # Files are read here and not while a loop runs: the definitions of kinds, the plugins.
@@ -335,6 +338,8 @@ class World:
             )
             if not any(one["status"] == "False" and one.get("message") for one in told):
                 is_unlike(Law.TOLD, f"{pod['metadata']['name']} waits and is not told why")
+        for name, said in self._whole_and_silent(pods):
+            is_unlike(Law.SAID, f"{name} is whole, and its PodGroup says {said!r}")
         for one in leaders:
             engine = one.daemon.engine
             held = {placed.pod.metadata.uid: placed.node for placed in engine.cluster.pods}
@@ -352,6 +357,21 @@ class World:
             if one.is_busy:
                 is_unlike(Law.LEFT, f"{one.number} has work left over")
         return found
+
+    def _whole_and_silent(self, pods: dict[str, Object]) -> Iterator[tuple[str, str]]:
+        """Yield the PodGroups that do not say that they are scheduled, though all they need is bound, and what they say.
+
+        Who was bound by others, or came with a node, was not scheduled.
+        """
+        bound: Counter[str] = Counter()
+        for uid, pod in pods.items():
+            if uid in self.history.held and uid in self.history.waited - self.history.foreign:
+                bound[(pod["metadata"].get("labels") or {}).get(POD_GROUP, "")] += 1
+        for group in (self.outside.get(POD_GROUPS) or {"items": ()})["items"]:
+            name, said = group["metadata"]["name"], (group.get("status") or {}).get("phase", "")
+            is_whole = bound[name] >= group["spec"].get("minMember", 0) > 0
+            if is_whole and said in NOT_SCHEDULED and name not in self.audit.untold:
+                yield name, said
 
     def partial(self, groups: dict[str, int]) -> list[str]:
         """Return the groups that are bound in part, without those that were torn with an excuse.

@@ -34,6 +34,8 @@ class Writing:
         # The same by time, with entries that no longer hold: of 750 groups few are due at an event.
         self.by_time: list[tuple[float, str]] = []
         self._calls: dict[int, tuple[str, str]] = {}  # the group's key and the path, by effect
+        # Up to here what was said before this process led, and is lost, may look as if it were on its way.
+        self._sure_at = 0.0
         # What was last written to a path and when, oldest first.
         self._written: dict[str, tuple[float, Any]] = {}
 
@@ -78,9 +80,10 @@ class Writing:
         return True
 
     def leads(self, now: float) -> None:
-        """Look at all groups again: what was written in the last moments of a lease may be lost."""
+        """Look at all groups again, now and in a while: what was written in the last moments of a lease may be lost."""
         self._calls.clear()
         self._written.clear()
+        self._sure_at = now + WRITE_AGAIN_S + 1.0
         for key in self._known:
             self._look_at(key, now)
 
@@ -108,6 +111,8 @@ class Writing:
         for key in self._due(now):
             if key not in busy:
                 self.tell(self._known[key], key, Stage.CHANGED, now)
+            if now < self._sure_at:
+                self._look_at(key, self._sure_at)
 
     def _is_there(self, key: str) -> bool:
         return key in self._unwritten or self._known[key].has_group(key)
