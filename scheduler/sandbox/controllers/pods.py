@@ -35,19 +35,22 @@ def is_active(pod: Object) -> bool:
 
 def is_ready(pod: Object) -> bool:
     """Whether the condition Ready is True."""
-    for condition in (pod.get("status") or {}).get("conditions") or ():
-        if condition["type"] == "Ready":
-            return bool(condition["status"] == "True")
-    return False
+    return _ready_condition(pod) is not None
 
 
 def ready_since(pod: Object) -> float | None:
     """Since when the pod is Ready (seconds since the epoch), None when it is not."""
+    condition = _ready_condition(pod)
+    if condition is None:
+        return None
+    return parse_rfc3339(condition.get("lastTransitionTime")) or 0.0
+
+
+def _ready_condition(pod: Object) -> Object | None:
     for condition in (pod.get("status") or {}).get("conditions") or ():
         if condition["type"] == "Ready":
-            if condition["status"] != "True":
-                return None
-            return parse_rfc3339(condition.get("lastTransitionTime")) or 0.0
+            found: Object = condition
+            return found if found["status"] == "True" else None
     return None
 
 

@@ -78,18 +78,13 @@ class Shape(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=T
         return sum(group.count for group in self.nodes)
 
 
-def plain_shape(count: int, *, zones: int = 3, largest_rack: int = 16) -> Shape:
-    """`count` equal nodes in racks of at most `largest_rack`, so small that every zone has one."""
-    nodes_per_rack = max(1, min(largest_rack, -(-count // zones)))
+def plain_shape(count: int) -> Shape:
+    """`count` equal nodes in three zones, in racks of at most 16, so small that every zone has one."""
+    zones = ("zone-a", "zone-b", "zone-c")
+    nodes_per_rack = max(1, min(16, -(-count // len(zones))))
     width = len(str(max(count - 1, 0)))
-    names = [f"zone-{chr(ord('a') + number)}" for number in range(zones)]
-    group = Group(
-        count=count,
-        name=f"node-{{index:0{width}}}",
-        zones=tuple(names),
-        nodes_per_rack=nodes_per_rack,
-    )
-    return Shape(nodes=[group])
+    name = f"node-{{index:0{width}}}"
+    return Shape(nodes=[Group(count=count, name=name, zones=zones, nodes_per_rack=nodes_per_rack)])
 
 
 def read_shape(path: Path) -> Shape:

@@ -184,12 +184,9 @@ class Store:
         namespace: str,
         name: str,
         edit: Callable[[Object], Object],
-        *,
-        subresource: str = "",
     ) -> Stored:
         """Update with what `edit` makes of the current object; `edit` must return a new dict."""
-        obj = edit(self.get(resource, namespace, name).obj)
-        return self.update(resource, obj, subresource=subresource)
+        return self.update(resource, edit(self.get(resource, namespace, name).obj))
 
     def replace(self, resource: Resource, old: Stored, new: Object) -> Stored:
         """Write a successor of `old` past the rules: for bindings, finalization and the like.
