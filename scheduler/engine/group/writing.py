@@ -18,6 +18,7 @@ from scheduler.engine.group.steps import GroupSteps
 from scheduler.framework.groups import GroupEvent, GroupPlanner, Stage
 
 WRITE_AGAIN_S = 5.0
+SURE_AFTER_S = WRITE_AGAIN_S + 1.0
 # The object is gone, or is not ours to write: asking again would not help, for a while.
 _FINAL = (403, 404)
 REFUSED_FOR_S = 300.0
@@ -34,8 +35,8 @@ class Writing:
         # The same by time, with entries that no longer hold: of 750 groups few are due at an event.
         self.by_time: list[tuple[float, str]] = []
         self._calls: dict[int, tuple[str, str]] = {}  # the group's key and the path, by effect
-        # Up to here what was said before this process led, and is lost, may look as if it were on its way.
-        self._sure_at = 0.0
+        # Until when what was said of a group before this process led, and is lost, may look as if it were on its way.
+        self._unsure: dict[str, float] = {}
         # What was last written to a path and when, oldest first.
         self._written: dict[str, tuple[float, Any]] = {}
 
@@ -83,7 +84,7 @@ class Writing:
         """Look at all groups again, now and in a while: what was written in the last moments of a lease may be lost."""
         self._calls.clear()
         self._written.clear()
-        self._sure_at = now + WRITE_AGAIN_S + 1.0
+        self._unsure = dict.fromkeys(self._known, now + SURE_AFTER_S)
         for key in self._known:
             self._look_at(key, now)
 
@@ -111,8 +112,10 @@ class Writing:
         for key in self._due(now):
             if key not in busy:
                 self.tell(self._known[key], key, Stage.CHANGED, now)
-            if now < self._sure_at:
-                self._look_at(key, self._sure_at)
+            if now < (sure_at := self._unsure.get(key, now)):
+                self._look_at(key, sure_at)
+            else:
+                self._unsure.pop(key, None)
 
     def _is_there(self, key: str) -> bool:
         return key in self._unwritten or self._known[key].has_group(key)

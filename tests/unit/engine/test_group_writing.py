@@ -4,7 +4,7 @@ from random import Random
 from typing import Any
 
 from scheduler.engine.effects import Answer
-from scheduler.engine.group.writing import WRITE_AGAIN_S, Writing
+from scheduler.engine.group.writing import SURE_AFTER_S, WRITE_AGAIN_S, Writing
 from scheduler.framework.calls import ApiCall
 from scheduler.framework.groups import Stage
 
@@ -56,6 +56,7 @@ def test_each_group_is_looked_at_when_it_is_due_and_only_then():
         due: dict[str, float] = {}
         written: dict[str, float] = {}
         known: set[str] = set()
+        unsure: dict[str, float] = {}
         now = 0.0
         for _ in range(30):
             now += rng.choice((0.0, 1.0, 3.0))
@@ -72,6 +73,8 @@ def test_each_group_is_looked_at_when_it_is_due_and_only_then():
                 writing.leads(now)
                 written.clear()
                 due.update(dict.fromkeys(known, now))
+                unsure = dict.fromkeys(known, now + SURE_AFTER_S)
+                unsure = dict.fromkeys(known, now + SURE_AFTER_S)
             expected = sorted({*planner.changed, *(key for key, at in due.items() if at <= now)})
             planner.seen = []
             changed, planner.changed = dict.fromkeys(planner.changed, planner), []
@@ -87,5 +90,7 @@ def test_each_group_is_looked_at_when_it_is_due_and_only_then():
                     due[key] = written[key] + WRITE_AGAIN_S
                 else:
                     written[key] = now
+                if now < unsure.get(key, now):  # what was said before may be lost
+                    due[key] = unsure[key]
             assert min(due.values(), default=None) == writing.next_deadline(), seed
     assert looks > 1000
