@@ -508,3 +508,27 @@ def test_who_leads_a_moment_after_it_has_heard_of_a_whole_group_says_so(kind: st
 
     about = [one.path for one in later if isinstance(one, Call)]
     assert any("/g" in path for path in about), about
+
+
+@pytest.mark.parametrize("kind", SOURCES)
+def test_members_of_a_group_that_nobody_completes_leave_their_promised_room_to_others(kind: str):
+    """Two of four were promised room, and the others have gone: for a minute they may come back, and no longer."""
+    source = SOURCES[kind]
+    rig = Killer(kinds=(*KINDS, "AppGroup"))
+    rig.api.put("Node", make_node("n0", cpu=2))
+    rig.api.put(source.kind, source.group)
+    for number in range(2):
+        member = source.member(number)
+        status = msgspec.structs.replace(member.status, nominated_node_name="n0")
+        rig.api.put("Pod", msgspec.structs.replace(member, status=status))
+    rig.live()
+    rig.api.put("Pod", make_pod("alone"))
+    rig.live()
+    assert not rig.api.pods["default/alone"].spec.node_name
+    rig.pass_time(61.0)
+    rig.live()
+    rig.pass_time(61.0)
+    rig.live()
+
+    assert "n0" == rig.api.pods["default/alone"].spec.node_name
+    assert not any(pod.status.nominated_node_name for pod in rig.api.pods.values())

@@ -52,6 +52,10 @@ class Nominations(dict[str, str]):
         """Yield the nodes that pods are nominated to."""
         return iter(self._pods)
 
+    def members_of(self, key: str) -> tuple[str, ...]:
+        """Return the uids of the members of a group that are nominated, wherever that is."""
+        return tuple(self._members.get(key, ()))
+
     def is_any_below(self, priority: int) -> bool:
         """Whether somebody less important is promised room."""
         pods = (pod for on_node in self._pods.values() for pod in on_node.values())

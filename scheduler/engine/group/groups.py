@@ -5,8 +5,7 @@ plugin, which may ask the solver and waits for the answer while other pods go on
 other: what one was told would not hold any more once another is placed. A plan is carried out for all members or for
 none: their room is booked at once, the rest is `bindings`'. Many are told in several turns of the engine to wait.
 
-Knows nothing of trees, rules or ConfigMaps: that is the plugin's business (framework.groups); what is
-written about groups is `writing`'s.
+Knows nothing of trees, rules or ConfigMaps: these are the plugin's (framework.groups), what is written `writing`'s.
 """
 
 from collections import deque
@@ -78,8 +77,8 @@ class Groups:
         self._counts = steps.observation.groups
         self._counts.watch(self.planners)
         self._writing = Writing(steps)
-        self.left = LeftMembers(self.planners, steps)
         self._bindings = GroupBindings(steps, self._writing, planners)
+        self.left = LeftMembers(self.planners, queues, self._bindings.flights, steps)
         self.objection = self._bindings.objection
         self.answer = self._writing.answer
 
@@ -160,6 +159,7 @@ class Groups:
             if queued is not None and queued.where is Where.GATED:
                 self._engine.explain_wait(queued, message, now)
                 told[key] = self._planners[queued.profile]
+        self.left.note(told, now)
         for key, planner in told.items():
             self._writing.tell(planner, key, Stage.HELD, now)
 
