@@ -80,11 +80,13 @@ class GroupEvent(msgspec.Struct, frozen=True):
 class UndecidedStatus(Status, frozen=True):
     """A refusal that leaves open whether the group fits: no answer came, or none was proven.
 
-    Nothing that runs is given up for it, and no room that was promised to the group. At `retry_at` (seconds
-    since the epoch) the group is tried again, whatever happens meanwhile; 0 says nothing.
+    Nothing that runs is given up for it, nor room that was promised to the group, but where it `gives_up` that:
+    nobody of it stands or is waited for, and others would wait in vain. At `retry_at` (seconds since the epoch) the
+    group is tried again, whatever happens meanwhile; 0 says nothing.
     """
 
     retry_at: float = 0.0
+    gives_up: bool = False
 
 
 class HeldStatus(Status, frozen=True):

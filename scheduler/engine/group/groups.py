@@ -273,8 +273,7 @@ class Groups:
         """Note how a member ended after it was decided."""
         key = self._bindings.key_of(pod.uid)
         self._members.drop(key, pod.uid)
-        flight = self._bindings.landed(pod, now, is_bound=is_bound)
-        if flight is not None:
+        if (flight := self._bindings.landed(pod, now, is_bound=is_bound)) is not None:
             if not flight.has_begun:
                 self._engine.give_up([self._queues.get(uid) for uid in flight.held_back], now)
             self._opened.add(key)  # those who came too late for it may be let in one by one
@@ -326,7 +325,8 @@ class Groups:
             self._counts.ended(run.attempt, "unschedulable", now)
         if isinstance(outcome, Status):
             run.room.release()
-            is_final = outcome.is_rejected and not isinstance(outcome, UndecidedStatus)
+            keeps = isinstance(outcome, UndecidedStatus) and not outcome.gives_up
+            is_final = outcome.is_rejected and not keeps
             status = _by(run.planner, outcome)
             self._refused.put(run.key, run.members, status, now, gives_up=is_final)
             self._writing.tell(run.planner, run.key, Stage.REFUSED, now)

@@ -292,17 +292,16 @@ class Decider:
             if solution.placed.outcome != "placed":
                 advice = solution.advice or Advice(())
                 near = shortage.told(site, task.tree, room.nodes, self._handle.pods, fits, advice)
-                return refusal(task.name, fits, solution, near, tried=most is not None)
+                return refusal(task, fits, solution, near, tried=most is not None)
             nodes = planning.assign(site, solution.placed.counts, room.members)
             if not nodes:
-                return undecided(f"the group {task.name} has no room for more: {fits.message}")
+                return task.left_open(f"has no room for more: {fits.message}")
             misfit = room.hold(nodes)
             if misfit is None:
                 return task.plan(nodes, solution.placed.stages)
             most = misfit.most if most is None else lower_of(most, misfit.most)
             why = f"{misfit.reason} on {misfit.node}"
-        text = f"the rules between its members do not hold: {why}"
-        return undecided(f"the group {task.name} does not fit: {text}")
+        return task.left_open(f"does not fit: the rules between its members do not hold: {why}")
 
     def _site(
         self, task: Task, slots: IntColumn, reach: IntColumn | None, *, may_be_thin: bool

@@ -134,14 +134,13 @@ class MixedPlanner:
 
     def _refusal(self, task: Task, mixed: MixedAnswer, why: str, rules: str) -> Status:
         if mixed.outcome == "unknown":
-            return undecided(
-                f"the group {task.name} waits: the solver found nothing within its time"
-            )
+            return task.left_open("waits: the solver found nothing within its time")
         least = task.least or len(task.room.members)
-        text = f"the group {task.name} does not fit: no {least} of its {len(task.room.members)}"
-        text += " unlike members fit together"
+        text = (
+            f"does not fit: no {least} of its {len(task.room.members)} unlike members fit together"
+        )
         if task.shapes:
-            text = f"the group {task.name} does not fit: not enough of its groups fit together"
+            text = "does not fit: not enough of its groups fit together"
         if rules:
             text += f": {rules}"
         if why:
@@ -149,7 +148,7 @@ class MixedPlanner:
         nowhere = self._nowhere(task)
         text = f"{text} ({nowhere})" if nowhere else text
         # What was learnt from a misfit may forbid more than does not fit: no proof stands on it.
-        return undecided(text) if why else unschedulable(text)
+        return task.left_open(text) if why else unschedulable(f"the group {task.name} {text}")
 
     def _nowhere(self, task: Task) -> str:
         """Return why a member fits on no node at all, or an empty text."""

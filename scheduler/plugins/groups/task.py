@@ -47,14 +47,14 @@ def unanswered(name: str) -> UndecidedStatus:
     return UndecidedStatus(Code.ERROR, (f"the group {name} waits: no answer came from the solver",))
 
 
-def refusal(name: str, fits: Fits, solution: Solution, near: str, *, tried: bool) -> Status:
+def refusal(task: "Task", fits: Fits, solution: Solution, near: str, *, tried: bool) -> Status:
     """Return why the solver's answer places nobody; `tried` if it rests on bounds learnt on the way.
 
     `near` says where it came nearest (see `shortage`).
     """
     if solution.placed.outcome == "unknown":
-        return undecided(f"the group {name} waits: the solver found nothing within its time")
-    text = f"the group {name} does not fit: {solution.says}"
+        return task.left_open("waits: the solver found nothing within its time")
+    text = f"does not fit: {solution.says}"
     if near:
         text += f"; {near}"
     if tried:
@@ -62,7 +62,7 @@ def refusal(name: str, fits: Fits, solution: Solution, near: str, *, tried: bool
     if not (fits.slots > 0).any():
         text += f" ({fits.message})"
     # Bounds that were learnt from a misfit may say more than is true: no proof stands on them.
-    return undecided(text) if tried else unschedulable(text)
+    return task.left_open(text) if tried else unschedulable(f"the group {task.name} {text}")
 
 
 class Task(msgspec.Struct, frozen=True):
@@ -119,6 +119,11 @@ class Task(msgspec.Struct, frozen=True):
         """Return the members for whom others may be evicted: those up to the minimum."""
         members = self.room.members
         return in_order(members)[: self.least] if self.least else members
+
+    def left_open(self, what: str) -> UndecidedStatus:
+        """Return a refusal that is no proof; where nobody of the group stands it need not keep room from others."""
+        text = f"the group {self.name} {what}"
+        return UndecidedStatus(Code.UNSCHEDULABLE, (text,), gives_up=not self.standing)
 
     def still_refused(
         self, refused: frozenset[str], plan: Outcome, handle: Handle

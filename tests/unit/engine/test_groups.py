@@ -37,7 +37,8 @@ from scheduler.objects.podgroup import (
     WorkloadGroupSpec,
 )
 from scheduler.plugins.intree import IN_TREE
-from scheduler.solver.questions import answer
+from scheduler.solver.answer import Answer as Answered
+from scheduler.solver.questions import Solution, answer
 from tests.property.making import make_node, make_pod, with_spec
 
 REGISTRY = Registry(IN_TREE)
@@ -472,3 +473,23 @@ def test_a_member_that_something_else_holds_is_not_counted():
     told = {one.name: one.condition for one in effects if isinstance(one, SetStatus)}
     assert ["g-0"] == list(told)
     assert "the group default/g is not complete: it needs 2 members" in str(told["g-0"])
+
+
+@pytest.mark.parametrize("stands", [False, True])
+def test_a_group_that_is_left_undecided_keeps_its_promised_room_only_for_those_that_stand(
+    stands: bool,
+):
+    """The solver finds nothing within its time: others wait for that room in vain unless a part of the group stands."""
+    floor = Floor(nodes=1, size=4)
+    for number in range(4):
+        member = make_pod(f"g-{number}", labels=LABELS, nominated="n0")
+        if number == 0 and stands:
+            member = with_spec(member, node_name="n0")
+        floor.hear(Watched("Pod", "MODIFIED", member))
+    question = the_solve(floor.run())
+    silent = Solution(Answered("unknown"))
+    floor.hear(Answer(question.id, 200, body=silent))
+    floor.run()
+    floor.single("s", cpu=3)
+
+    assert (set() if stands else {"s"}) == bound(floor.run())
