@@ -70,9 +70,27 @@ MUTATIONS: Final = (
         (EVICTIONS, "-k", "cannot_be_marked"),
     ),
     Mutation(
+        "members of a group that nobody completes keep the room they were promised",
+        TORN, "scheduler/engine/group/left.py",
+        "            self._engine.give_up(promised, now)\n", "",
+        (LIFE, "-k", "nobody_completes"),
+    ),
+    Mutation(
+        "a group that is left undecided keeps room from others",
+        TORN, "scheduler/plugins/groups/task.py",
+        ", gives_up=not self.standing", "",
+        ("tests/unit/engine/test_groups.py", "-k", "undecided_keeps"),
+    ),
+    Mutation(
+        "what was said of a group before this process led is taken for being on its way",
+        TORN, "scheduler/engine/group/writing.py",
+        "self._unsure = dict.fromkeys(self._known, now + SURE_AFTER_S)", "self._unsure = {}",
+        (LIFE, "-k", "who_leads_a_moment"),
+    ),
+    Mutation(
         "who was left of a group that was evicted stays",
         TORN, "scheduler/engine/group/left.py",
-        "            for placed in left if may_decide else ():\n",
+        "            for placed in left:\n",
         "            for placed in ():\n",
         (EVICTIONS, "-k", "goes_later or finishes"),
     ),
