@@ -99,7 +99,7 @@ MUTATIONS: Final = (
         CERTIFICATE, "scheduler/plugins/groups/classsite.py",
         "return Costs(steps, tuple(ways.areas.tolist()), tuple(map(tuple, (costs - near).tolist())))",
         "return Costs(steps, tuple(ways.areas.tolist()), tuple(map(tuple, (costs - near).T.tolist())))",
-        (APPLICATIONS,),
+        (APPLICATIONS, "-m", "long or not long", "-k", "[1]"),
     ),
     Mutation(
         "a way as dear as its limit is too dear",
