@@ -32,6 +32,7 @@ from tests.world.setting import Setting
 # Whoever uses this module runs on a loop whose time jumps: its delays cost nothing.
 pytestmark = pytest.mark.looptime
 
+SEEN = "PodScheduled"
 # What a PodGroup says of which nobody has written that it is scheduled.
 NOT_SCHEDULED = ("", "Pending", "PreScheduling", "Scheduling")
 POD_GROUPS = "/apis/scheduling.x-k8s.io/v1alpha1/namespaces/default/podgroups"
@@ -361,11 +362,14 @@ class World:
     def _whole_and_silent(self, pods: dict[str, Object]) -> Iterator[tuple[str, str]]:
         """Yield the PodGroups that do not say that they are scheduled, though all they need is bound, and what they say.
 
-        Who was bound by others, or came with a node, was not scheduled.
+        Who was bound by others, or came with a node, was not scheduled; nor was, as far as anybody can see, of whom
+        something else has been said since, by a write of which nothing was heard: a kubelet would put that right.
         """
         bound: Counter[str] = Counter()
         for uid, pod in pods.items():
-            if uid in self.history.held and uid in self.history.waited - self.history.foreign:
+            said = (c["status"] for c in pod["status"].get("conditions", ()) if c["type"] == SEEN)
+            is_ours = uid in self.history.waited - self.history.foreign
+            if uid in self.history.held and is_ours and next(said, "") == "True":
                 bound[(pod["metadata"].get("labels") or {}).get(POD_GROUP, "")] += 1
         for group in (self.outside.get(POD_GROUPS) or {"items": ()})["items"]:
             name, said = group["metadata"]["name"], (group.get("status") or {}).get("phase", "")
