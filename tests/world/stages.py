@@ -370,7 +370,9 @@ class Stages(Races):
     def _is_led(self) -> bool:
         """Whether somebody leads who knows what there is to know."""
         leader = self._leader()
-        return leader is not None and not any(flow.is_dead for flow in leader.wiring.flows)
+        if leader is None or not leader.leads:
+            return False  # the lease may still name one that has lost it
+        return not any(flow.is_dead for flow in leader.wiring.flows)
 
     async def _bound_in_time(self, name: str, began: float, limit_s: float = PROMPT_S) -> None:
         """Have it noted when a pod that fits is not bound in time."""
