@@ -71,17 +71,7 @@ def diff(before: Simulation, after: Simulation) -> SimulationDiff:
 
 
 def _side(pod: PodResult | None) -> Side | None:
-    if pod is None:
-        return None
-    return Side(
-        pod.profile,
-        pod.result,
-        pod.node,
-        pod.reason,
-        pod.message,
-        pod.nominated_node,
-        pod.victims,
-    )
+    return None if pod is None else msgspec.convert(pod, Side, from_attributes=True)
 
 
 def _outcome(side: Side | None) -> Side | None:

@@ -8,7 +8,7 @@ not just the first word.
 from collections.abc import Iterable, Mapping
 
 import msgspec
-from msgspec.structs import replace
+from msgspec.structs import asdict, replace
 
 from scheduler.base.errors import MissingError, PluginError, TrellisError
 from scheduler.base.reasons import SCHEDULER_ERROR, UNSCHEDULABLE
@@ -269,15 +269,7 @@ def explained_nodes(
     best = next((one for one in listed if one.name == chosen), None)
     return tuple(
         NodeExplanation(
-            name=one.name,
-            feasible=one.feasible,
-            rejected_by=one.rejected_by,
-            code=one.code,
-            reasons=one.reasons,
-            scores=one.scores,
-            total=one.total,
-            plugins=(alone or {}).get(one.name, {}),
-            why=_why(one, best, ties),
+            **asdict(one), plugins=(alone or {}).get(one.name, {}), why=_why(one, best, ties)
         )
         for one in listed
     )
