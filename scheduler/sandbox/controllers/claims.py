@@ -11,6 +11,7 @@ from scheduler.sandbox.controllers.ownership import (
     reference_to,
     sorted_dependents,
 )
+from scheduler.sandbox.controllers.pods import is_active
 from scheduler.sandbox.controllers.workqueue import Interest, WorkQueue
 from scheduler.sandbox.kinds.kinds import Resource
 from scheduler.sandbox.kinds.objectchecks import selects
@@ -80,8 +81,7 @@ class Claims:
     def _may_adopt(self, stored: Stored, selector: Object) -> bool:
         obj = stored.obj
         labels = obj["metadata"].get("labels") or {}
-        ended = (obj.get("status") or {}).get("phase") in ("Succeeded", "Failed")
-        return not is_deleted(obj) and not ended and selects(selector, labels)
+        return is_active(obj) and selects(selector, labels)
 
     def _write(self, stored: Stored, reference: Object | None, owner: Object) -> None:
         meta = stored.obj["metadata"]

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
 from scheduler.sandbox.api.status import Object, StatusError
+from scheduler.sandbox.controllers.pods import is_ended
 from scheduler.sandbox.kinds.crd import CLEANUP
 from scheduler.sandbox.kinds.kinds import (
     COMPOSITE_POD_GROUPS,
@@ -31,7 +32,6 @@ _GROUP_PROTECTION: Final = "scheduling.k8s.io/podgroup-protection"
 _OURS: Final = frozenset(
     {FOREGROUND, ORPHAN, _VOLUME_PROTECTION, _CLAIM_PROTECTION, _GROUP_PROTECTION}
 )
-_ENDED: Final = ("Succeeded", "Failed")
 
 
 class Collector:
@@ -185,18 +185,17 @@ class Collector:
         return any(
             (stored.obj["spec"].get("schedulingGroup") or {}).get("podGroupName") == group.name
             for stored in self._store.list(PODS, group.namespace)
-            if (stored.obj.get("status") or {}).get("phase") not in _ENDED
+            if not is_ended(stored.obj)
         )
 
     def _is_claim_used(self, claim: Stored) -> bool:
         """Whether a pod that has not ended mounts the claim."""
-        for stored in self._store.list(PODS, claim.namespace):
-            if (stored.obj.get("status") or {}).get("phase") in _ENDED:
-                continue
-            for volume in stored.obj["spec"].get("volumes") or ():
-                if (volume.get("persistentVolumeClaim") or {}).get("claimName") == claim.name:
-                    return True
-        return False
+        return any(
+            (volume.get("persistentVolumeClaim") or {}).get("claimName") == claim.name
+            for stored in self._store.list(PODS, claim.namespace)
+            if not is_ended(stored.obj)
+            for volume in stored.obj["spec"].get("volumes") or ()
+        )
 
     def _delete(self, resource: Resource, stored: Stored, way: str = "Background") -> bool:
         """Delete, in the background unless told otherwise; True while the object is still there."""

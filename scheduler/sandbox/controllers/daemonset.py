@@ -8,7 +8,6 @@ from typing import Any, Final
 
 from scheduler.sandbox.api.status import Object, StatusError
 from scheduler.sandbox.controllers import revisions, rollout
-from scheduler.sandbox.controllers.events import WARNING, record
 from scheduler.sandbox.controllers.ownership import (
     hear_itself,
     hear_owned,
@@ -16,7 +15,7 @@ from scheduler.sandbox.controllers.ownership import (
     reference_to,
     sorted_dependents,
 )
-from scheduler.sandbox.controllers.pods import Count, is_available, is_ended, mould
+from scheduler.sandbox.controllers.pods import Count, create_pod, is_available, is_ended, mould
 from scheduler.sandbox.controllers.workqueue import Interest, WorkQueue
 from scheduler.sandbox.kinds.kinds import DAEMONSETS, NODES, PODS
 from scheduler.sandbox.nodes.nodematch import NO_EXECUTE, keeps_away, selects_node, untolerated
@@ -47,8 +46,7 @@ class DaemonSets:
 
     def act(self, key: str, now: float) -> None:
         """Make, remove or replace pods node by node, then write the status."""
-        namespace, name = key.split("/")
-        stored = self._store.find(DAEMONSETS, namespace, name)
+        stored = self._store.collection(DAEMONSETS).items.get(key)
         if stored is None:
             self._verdicts.pop(key, None)
             return
@@ -126,18 +124,14 @@ class DaemonSets:
         make = mould(revision.template, reference_to(DAEMONSETS, owner))
         if len(missing) > _BATCH:
             self.work_queue.again(key)
-        meta = owner["metadata"]
         for node in missing[:_BATCH]:
             made = make()
-            made["metadata"]["generateName"] = meta["name"] + "-"
+            made["metadata"]["generateName"] = owner["metadata"]["name"] + "-"
             labels = made["metadata"].get("labels") or {}
             made["metadata"]["labels"] = {**labels, revisions.LABEL: revision.hash}
             _pin(made["spec"], node)
-            try:
-                self._store.create(PODS, made, meta["namespace"], owned=True)
-            except StatusError as refusal:
-                text = f"Error creating: {refusal.message}"
-                record(self._store, owner, _NAME, "FailedCreate", text, WARNING)
+            refusal = create_pod(self._store, owner, _NAME, made)
+            if refusal is not None:
                 return refusal
         return None
 

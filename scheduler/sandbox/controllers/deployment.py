@@ -64,8 +64,7 @@ class Deployments:
 
     def act(self, key: str, now: float) -> None:
         """Take one step of the rollout; the changes it makes bring it back here."""
-        namespace, name = key.split("/")
-        stored = self._store.find(DEPLOYMENTS, namespace, name)
+        stored = self._store.collection(DEPLOYMENTS).items.get(key)
         if stored is None:
             return
         owner = stored.obj

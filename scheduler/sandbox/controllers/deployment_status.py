@@ -6,6 +6,7 @@ Pure functions; `deployment.py` writes what they return.
 from scheduler.base.clock import parse_rfc3339, rfc3339
 from scheduler.sandbox.api.status import Object
 from scheduler.sandbox.controllers import rollout
+from scheduler.sandbox.controllers.pods import condition_of
 
 _NO_DEADLINE = 2**31 - 1
 
@@ -141,10 +142,9 @@ def _moved(before: Object, status: Object) -> bool:
 
 def _failure(sets: list[Object], new: Object | None) -> Object | None:
     for found in [new, *sets] if new else sets:
-        for condition in (found.get("status") or {}).get("conditions") or ():
-            if condition["type"] == "ReplicaFailure":
-                when = condition["lastTransitionTime"]
-                return {**condition, "lastUpdateTime": when}
+        condition = condition_of(found, "ReplicaFailure")
+        if condition is not None:
+            return {**condition, "lastUpdateTime": condition["lastTransitionTime"]}
     return None
 
 

@@ -19,7 +19,7 @@ from scheduler.sandbox.controllers.ownership import (
     reference_to,
     sorted_dependents,
 )
-from scheduler.sandbox.controllers.pods import mould, phase, ready_since
+from scheduler.sandbox.controllers.pods import condition_of, create_pod, mould, phase, ready_since
 from scheduler.sandbox.controllers.workqueue import Interest, WorkQueue
 from scheduler.sandbox.kinds.kinds import JOBS, PODS
 from scheduler.sandbox.store.collection import DELETED, Change, Stored
@@ -54,8 +54,7 @@ class Jobs:
 
     def act(self, key: str, now: float) -> None:
         """Count what ended, end the job or make the pods that are missing, write the status."""
-        namespace, name = key.split("/")
-        stored = self._store.find(JOBS, namespace, name)
+        stored = self._store.collection(JOBS).items.get(key)
         if stored is None:
             return
         job = stored.obj
@@ -176,11 +175,8 @@ class Jobs:
                 if number is None:
                     return None
                 indexes.give(pod, meta["name"], number)
-            try:
-                self._store.create(PODS, pod, meta["namespace"], owned=True)
-            except StatusError as refusal:
-                text = f"Error creating: {refusal.message}"
-                record(self._store, job, _NAME, "FailedCreate", text, WARNING)
+            refusal = create_pod(self._store, job, _NAME, pod)
+            if refusal is not None:
                 return refusal
         return None
 
@@ -255,11 +251,8 @@ _FINAL: Final = ("Complete", "Failed")
 
 
 def _ended(job: Object) -> Object | None:
-    for condition in (job.get("status") or {}).get("conditions") or ():
-        if condition["type"] in _FINAL and condition["status"] == "True":
-            found: Object = condition
-            return found
-    return None
+    found = condition_of(job, *_FINAL)
+    return found if found is not None and found["status"] == "True" else None
 
 
 def _verdict(

@@ -8,6 +8,7 @@ from typing import Final
 
 from scheduler.sandbox.api.status import Object
 from scheduler.sandbox.controllers.events import record
+from scheduler.sandbox.controllers.pods import condition_of
 from scheduler.sandbox.controllers.workqueue import Interest, WorkQueue
 from scheduler.sandbox.kinds.kinds import LEASES, NODES, PODS
 from scheduler.sandbox.nodes.nodes import LEASE_NAMESPACE
@@ -144,7 +145,5 @@ def _wanted(node: Object) -> list[tuple[str, str]]:
 
 
 def _ready(node: Object) -> str:
-    for condition in (node.get("status") or {}).get("conditions") or ():
-        if condition["type"] == "Ready":
-            return str(condition["status"])
-    return ""
+    found = condition_of(node, "Ready")
+    return "" if found is None else str(found["status"])

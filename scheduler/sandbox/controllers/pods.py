@@ -1,6 +1,6 @@
 """Facts about pods that several controllers need, and new pods from templates.
 
-Readiness and availability as the real controllers define them. Nothing here writes.
+Readiness and availability as the real controllers define them.
 """
 
 from collections.abc import Callable, Iterable
@@ -9,13 +9,22 @@ from typing import Any, Final
 import msgspec
 
 from scheduler.base.clock import parse_rfc3339
-from scheduler.sandbox.api.status import Object
+from scheduler.sandbox.api.status import Object, StatusError
+from scheduler.sandbox.controllers.events import WARNING, record
 from scheduler.sandbox.controllers.ownership import is_deleted
+from scheduler.sandbox.kinds.kinds import PODS
+from scheduler.sandbox.store.store import Store
 
 _encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder().decode
 _ENDED: Final = ("Succeeded", "Failed")
 _NEVER: Final = float("inf")
+
+
+def condition_of(obj: Object, *types: str) -> Object | None:
+    """The first condition of one of these types in the status, None without one."""
+    conditions: list[Object] = (obj.get("status") or {}).get("conditions") or []
+    return next((found for found in conditions if found["type"] in types), None)
 
 
 def phase(pod: Object) -> str:
@@ -47,11 +56,8 @@ def ready_since(pod: Object) -> float | None:
 
 
 def _ready_condition(pod: Object) -> Object | None:
-    for condition in (pod.get("status") or {}).get("conditions") or ():
-        if condition["type"] == "Ready":
-            found: Object = condition
-            return found if found["status"] == "True" else None
-    return None
+    found = condition_of(pod, "Ready")
+    return found if found is not None and found["status"] == "True" else None
 
 
 class Count:
@@ -78,6 +84,17 @@ def is_available(pod: Object, min_ready_s: float, now: float) -> bool:
     """Whether the pod has been Ready for `min_ready_s`."""
     since = ready_since(pod)
     return since is not None and since + min_ready_s <= now
+
+
+def create_pod(store: Store, owner: Object, component: str, pod: Object) -> StatusError | None:
+    """Make a pod for its owner; a refusal is returned, and told of in an event."""
+    try:
+        store.create(PODS, pod, owner["metadata"]["namespace"], owned=True)
+    except StatusError as refusal:
+        text = f"Error creating: {refusal.message}"
+        record(store, owner, component, "FailedCreate", text, WARNING)
+        return refusal
+    return None
 
 
 def mould(template: Object, owner: Object) -> Callable[[], Object]:

@@ -12,7 +12,7 @@ import msgspec
 
 from scheduler.sandbox.api.status import Object, StatusError
 from scheduler.sandbox.controllers.claims import Claims
-from scheduler.sandbox.controllers.events import NORMAL, WARNING, record
+from scheduler.sandbox.controllers.events import NORMAL, record
 from scheduler.sandbox.controllers.ownership import (
     controller_of,
     dependents,
@@ -22,6 +22,8 @@ from scheduler.sandbox.controllers.ownership import (
 )
 from scheduler.sandbox.controllers.pods import (
     Count,
+    condition_of,
+    create_pod,
     is_active,
     is_ready,
     mould,
@@ -76,8 +78,7 @@ class ReplicaSets:
 
     def act(self, key: str, now: float) -> None:
         """Make or remove pods until there are as many as asked for; then write the status."""
-        namespace, name = key.split("/")
-        stored = self._store.find(REPLICASETS, namespace, name)
+        stored = self._store.collection(REPLICASETS).items.get(key)
         if stored is None:
             return
         owner = stored.obj
@@ -118,16 +119,12 @@ class ReplicaSets:
         self.work_queue.add(f"{stored.namespace}/{owner['name']}")
 
     def _create(self, owner: Object, count: int) -> StatusError | None:
-        meta = owner["metadata"]
         make = mould(owner["spec"]["template"], reference_to(REPLICASETS, owner))
         for _ in range(count):
             pod = make()
-            pod["metadata"]["generateName"] = meta["name"] + "-"
-            try:
-                self._store.create(PODS, pod, meta["namespace"], owned=True)
-            except StatusError as refusal:
-                message = f"Error creating: {refusal.message}"
-                record(self._store, owner, _NAME, "FailedCreate", message, WARNING)
+            pod["metadata"]["generateName"] = owner["metadata"]["name"] + "-"
+            refusal = create_pod(self._store, owner, _NAME, pod)
+            if refusal is not None:
                 return refusal
         message = f"Created {count} pod(s)" if count > 1 else "Created 1 pod"
         record(self._store, owner, _NAME, "SuccessfulCreate", message, NORMAL)
@@ -202,10 +199,9 @@ def _number(text: str) -> int:
 
 
 def _failure(owner: Object, refusal: StatusError, now: str) -> Object:
-    for held in (owner.get("status") or {}).get("conditions") or ():
-        if held["type"] == "ReplicaFailure" and held.get("message") == refusal.message:
-            kept: Object = held
-            return kept
+    held = condition_of(owner, "ReplicaFailure")
+    if held is not None and held.get("message") == refusal.message:
+        return held
     return {
         "type": "ReplicaFailure",
         "status": "True",

@@ -43,8 +43,7 @@ class StatefulSets:
 
     def act(self, key: str, now: float) -> None:
         """Take the next step that the order allows, then write the status."""
-        namespace, name = key.split("/")
-        stored = self._store.find(STATEFULSETS, namespace, name)
+        stored = self._store.collection(STATEFULSETS).items.get(key)
         if stored is None:
             return
         owner = stored.obj
