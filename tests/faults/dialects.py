@@ -53,9 +53,8 @@ def joined(kind: str, pod: Pod, group: str) -> Pod:
     return with_meta(pod, labels=labels)
 
 
-def joined_in_kueue(pod: Pod, group: str, total: int, required: str) -> Pod:
-    """Return a pod as one of so many of a group of Kueue, all of them in one unit of a level if one is `required`."""
-    said = PodAnnotations(kueue_total=str(total), kueue_required=required)
+def joined_in_kueue(pod: Pod, group: str, said: PodAnnotations) -> Pod:
+    """Return a pod as one of a group of Kueue, of which `said` is what all of them say."""
     return with_meta(pod, labels={kueue.LABEL: group}, annotations=said)
 
 

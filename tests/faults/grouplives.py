@@ -7,7 +7,7 @@ standby that has watched; answers are lost, refused, late. The laws stand in `gr
 """
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from random import Random
 from typing import Any
@@ -18,7 +18,7 @@ from scheduler.engine.effects import Bind
 from scheduler.objects.configmap import GROUP_KEY, ConfigMap, ConfigMapMeta
 from scheduler.objects.kueue import HOSTNAME, KueueLevel, KueueTopology, KueueTopologySpec
 from scheduler.objects.meta import AnnotatedMeta, ObjectMeta
-from scheduler.objects.pod import Pod
+from scheduler.objects.pod import Pod, PodAnnotations
 from scheduler.objects.podgroup import (
     BasicPolicy,
     GangPolicy,
@@ -30,6 +30,7 @@ from scheduler.objects.podgroup import (
     WorkloadGroup,
     WorkloadGroupSpec,
 )
+from scheduler.plugins.groups.placement import in_order
 from tests.faults import dialects
 from tests.faults.grouplaws import (
     CONFIG_MAP,
@@ -65,6 +66,8 @@ RULES = (
 LONGEST_REST_S = 900.0
 # One member in so many asks for more than the others of its group.
 UNLIKE = 25
+# So many pods of Kueue are one slice.
+SLICE = 2
 
 # What users do
 
@@ -147,7 +150,15 @@ def rewrite(rig: Lives, group: str, pick: Pick) -> None:
     for pod in rig.members(group, leaving=True):
         rig.api.remove("Pod", pod.key)
     rig.replicas[group] = total = 1 + pick(4)
-    rig.asked[group] = total, RACK if pick(4) == 0 else ""
+    where = pick(6)
+    is_sliced = where == 2 and total % SLICE == 0
+    rig.asked[group] = PodAnnotations(
+        kueue_total=str(total),
+        kueue_required=RACK if where == 0 else "",
+        kueue_preferred=RACK if where == 1 else "",
+        kueue_slices=RACK if is_sliced else "",
+        kueue_slice_size=str(SLICE) if is_sliced else "",
+    )
 
 
 def scale(rig: Lives, pick: Pick) -> None:
@@ -156,7 +167,7 @@ def scale(rig: Lives, pick: Pick) -> None:
     rig.replicas[group] = pick(6)
     if isinstance(rig, Queued) and rig.kind_of[group] == dialects.KUEUE:
         # There are never more pods than they say; fewer when some have ended well.
-        rig.replicas[group] = min(rig.replicas[group], rig.asked.get(group, (0, ""))[0])
+        rig.replicas[group] = min(rig.replicas[group], rig.total(group))
     there = rig.members(group)
     for pod in there[rig.replicas[group] :]:
         rig.api.remove("Pod", pod.key)
@@ -240,7 +251,7 @@ class Dialects(Lives):
 class Queued(Lives):
     """A rig with groups of Kueue's pods instead of some of the others.
 
-    `asked` is how many pods each of them is to have, and the level that they ask for.
+    `asked` is what the pods of each of them say: how many they are to be, and where they go.
     """
 
     groups = ("ga", "gk", "gb", "gc", "gl")
@@ -248,7 +259,7 @@ class Queued(Lives):
     kind_of: Mapping[str, str] = {**KIND_OF, "gk": dialects.KUEUE, "gl": dialects.KUEUE}
 
     def __init__(self, *, is_hot: bool, unlike: int) -> None:
-        self.asked: dict[str, tuple[int, str]] = {}
+        self.asked: dict[str, PodAnnotations] = {}
         super().__init__(is_hot=is_hot, unlike=unlike, kinds=(*KINDS, TOPOLOGY))
 
     def put_topology(self) -> None:
@@ -258,6 +269,10 @@ class Queued(Lives):
             meta = ObjectMeta(name="fabric", uid=f"object-{self.made}")
             spec = KueueTopologySpec((KueueLevel(RACK), KueueLevel(HOSTNAME)))
             self.api.put(TOPOLOGY, KueueTopology(meta, spec))
+
+    def total(self, group: str) -> int:
+        """Return how many pods a group of Kueue is to have."""
+        return int(self.asked[group].kueue_total) if group in self.asked else 0
 
     def described(self, group: str) -> Described | None:
         """Return what the server's objects say of a group, of which its pods may be the only ones."""
@@ -271,21 +286,32 @@ class Queued(Lives):
         return _said_by(self._on_nodes(group))
 
     def _check_start(self, effect: Bind) -> None:
-        """Whoever has to be in one rack is bound into the rack of the others."""
+        """Whoever has to be in one rack is bound into the rack of the others; slices begin in one rack each."""
         super()._check_start(effect)
         pod = self._placed(effect)
-        if pod.metadata.annotations.kueue_required:
-            here = [one.spec.node_name for one in self._on_nodes(group_of(pod))]
-            racks = {NODES.index(node) % 2 for node in here if node}
-            assert len(racks) <= 1, f"{group_of(pod)} has to be in one rack and is on {here}"
+        said, here = pod.metadata.annotations, self._on_nodes(group_of(pod))
+        if said.kueue_required:
+            racks = self._racks(here)
+            assert len(racks) <= 1, f"{group_of(pod)} has to be in one rack and is in {racks}"
             self.seen["in one rack"] += len(here) > 1
+        begins = not any(one.spec.node_name for one in self.members(group_of(pod)))
+        if said.kueue_slices and begins and len(here) == int(said.kueue_total):
+            ordered = in_order(here)
+            for slice_ in (ordered[at : at + SLICE] for at in range(0, len(ordered), SLICE)):
+                assert len(self._racks(slice_)) == 1, f"a slice of {group_of(pod)} is split"
+            self.seen["in slices"] += 1
+
+    def _racks(self, pods: Iterable[Pod]) -> set[int]:
+        """Return the racks of pods that the engine counts on a node."""
+        there = (self.engine.cluster.pods.get(pod.metadata.uid) for pod in pods)
+        return {NODES.index(placed.node) % 2 for placed in there if placed is not None}
 
     def member(self, group: str, name: str, cpu: int) -> Pod:
         """Return a member that waits."""
         if self.kind_of[group] != dialects.KUEUE:
             return super().member(group, name, cpu)
         pod = make_pod(name, uid=f"uid-{name}", cpu=cpu, priority=self.rank_of(group))
-        return dialects.joined_in_kueue(pod, group, *self.asked[group])
+        return dialects.joined_in_kueue(pod, group, self.asked[group])
 
 
 def _said_by(pods: Sequence[Pod]) -> Described | None:
