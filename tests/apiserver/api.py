@@ -15,6 +15,7 @@ from typing import Any, Self
 import aiohttp
 from multidict import CIMultiDict
 
+from tests.apiserver.manifests import ZONE, pod
 from tests.apiserver.patience import PATIENCE_S, asked
 
 JSON_PATCH = "application/json-patch+json"
@@ -179,6 +180,17 @@ class Api:
 
     async def post(self, where: str, body: Any, **rest: Any) -> Reply:
         return await self.send("POST", where, body, **rest)
+
+    async def post_node(self, body: Any, **rest: Any) -> Reply:
+        """Create a node and wait until pods get its zone: a real server's admission hears of it a little later."""
+        reply = await self.post("nodes", body, **rest)
+        probe = pod("probe", nodeName=body["metadata"]["name"])
+
+        async def tried() -> Reply:
+            return await self.post("pods", probe, dryRun="All", record=False)
+
+        await asked(tried, lambda got: ZONE in (got.meta.get("labels") or {}), f"{ZONE} on pods")
+        return reply
 
     async def put(self, where: str, body: Any, **rest: Any) -> Reply:
         return await self.send("PUT", where, body, **rest)

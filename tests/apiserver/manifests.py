@@ -3,6 +3,7 @@
 from typing import Any
 
 Json = dict[str, Any]
+ZONE = "topology.kubernetes.io/zone"
 
 
 def pod(name: str = "p", *, labels: Json | None = None, generate: str = "", **spec: Any) -> Json:
@@ -30,7 +31,7 @@ def node(name: str, **spec: Any) -> Json:
     return {
         "apiVersion": "v1",
         "kind": "Node",
-        "metadata": {"name": name, "labels": {"topology.kubernetes.io/zone": "z1"}},
+        "metadata": {"name": name, "labels": {ZONE: "z1"}},
         "spec": spec,
         "status": {"capacity": {"cpu": "4", "memory": "8Gi", "pods": "110"}},
     }

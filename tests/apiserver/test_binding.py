@@ -126,7 +126,7 @@ async def test_binding_clears_the_nomination(api: Api):
 async def test_binding_copies_annotations_and_topology(api: Api):
     """Annotations of the binding and the node's zone label arrive at the pod."""
     name = api.name("n")
-    await api.post("nodes", node(name))
+    await api.post_node(node(name))
     await api.post("pods", pod(labels={"app": "a"}))
     body = binding("p", name, annotations={"example.com/why": "score 7"})
     await api.post("pods/p/binding", body)

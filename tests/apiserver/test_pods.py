@@ -439,7 +439,7 @@ async def test_qos_and_phase_cannot_be_chosen_at_creation(api: Api):
 async def test_resources_change_by_resize(api: Api):
     """In place, through the subresource only; the generation counts."""
     requests = {"requests": {"cpu": "1", "memory": "1Gi"}}
-    await api.post("nodes", node(api.name("n")), record=False)
+    await api.post_node(node(api.name("n")), record=False)
     assigned = pod(containers=[container(resources=requests)], nodeName=api.name("n"))
     await api.post("pods", assigned)
     change = {"spec": {"containers": [{"name": "c", "resources": {"requests": {"cpu": "2"}}}]}}
@@ -454,7 +454,7 @@ async def test_resources_change_by_resize(api: Api):
 async def test_resize_changes_nothing_else(api: Api):
     """Labels and images sent along are dropped."""
     requests = {"requests": {"cpu": "1"}}
-    await api.post("nodes", node(api.name("n")), record=False)
+    await api.post_node(node(api.name("n")), record=False)
     assigned = pod(containers=[container(resources=requests)], nodeName=api.name("n"))
     await api.post("pods", assigned)
     change = {
