@@ -113,7 +113,10 @@ class DynamicResources(Plugin[DynamicResourcesArgs]):
         self._serving = (-1, class_of({}))
 
     def key(self, pod: Pod) -> Hashable:
-        """Return one key for all pods that need no devices: every node is as good for them."""
+        """Return one key for all pods that need no devices: every node is as good for them.
+
+        None would pass over the score as well, and with it the 0 that kube-scheduler shows for such pods.
+        """
         if pod.spec.resource_claims or self._served(counted(pod_requests(pod))):
             return EACH_POD
         return ()
