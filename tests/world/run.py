@@ -21,6 +21,9 @@ from tests.world.search import Script, Search, Step
 from tests.world.shrink import shrunk
 from tests.world.tally import Tally
 
+# Between two lines that tell how far a run of hours has come.
+TELL_EVERY_CPU_S = 300.0
+
 
 class Worlds:
     """Plays worlds and adds them up."""
@@ -28,6 +31,7 @@ class Worlds:
     def __init__(self, trials: int) -> None:
         self.total = Tally()
         self._trials = trials
+        self._told_s = time.process_time()
 
     def play(self, script: Script, length: Length) -> Run:
         """Play one, and tell of a law that it breaks."""
@@ -50,6 +54,13 @@ class Worlds:
             print(f"to play it again: python -m tests.world.run {how}", flush=True)
             if self._trials and not length.days:
                 self._shrink(run, run.broken.law)
+        if time.process_time() - self._told_s >= TELL_EVERY_CPU_S:
+            self._told_s = time.process_time()
+            print(
+                f"so far {total.seeds} worlds, {total.virtual_s / 60:.0f} virtual minutes, "
+                f"{len(total.broken)} laws broken",
+                flush=True,
+            )
         return run
 
     def _shrink(self, run: Run, law: Law) -> None:
