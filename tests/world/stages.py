@@ -19,6 +19,7 @@ from tests.world.laws import Breach, Law
 from tests.world.mishaps import PODS_PATH
 from tests.world.races import BUSY, FORBIDDEN, NO_QUORUM, URGENT, Races
 from tests.world.replica import Replica
+from tests.world.world import Object
 
 # Whoever uses this module runs on a loop whose time jumps: its delays cost nothing.
 pytestmark = pytest.mark.looptime
@@ -374,10 +375,19 @@ class Stages(Races):
             return False  # the lease may still name one that has lost it
         return not any(flow.is_dead for flow in leader.wiring.flows)
 
+    def _is_outranked(self, pod: Object) -> bool:
+        """Whether a more important pod waits: room stays promised to it for as long as it cannot evict others."""
+        own = pod["spec"].get("priority") or 0
+        return any(
+            (other["spec"].get("priority") or 0) > own and not other["spec"].get("nodeName")
+            for other in self.world.pods().values()
+        )
+
     async def _bound_in_time(self, name: str, began: float, limit_s: float = PROMPT_S) -> None:
-        """Have it noted when a pod that fits is not bound in time."""
+        """Have it noted when a pod that fits is not bound in time, though none waits that may be promised its room."""
         while (pod := self.world.outside.get(f"{PODS_PATH}/{name}")) is not None:
-            if pod["spec"].get("nodeName") or not self.world.history.fits(pod):
+            is_free = self.world.history.fits(pod) and not self._is_outranked(pod)
+            if pod["spec"].get("nodeName") or not is_free:
                 return
             if not self._is_led():
                 began = self.world.clock.now()
