@@ -16,7 +16,7 @@ from scheduler.kube.api import Response
 from scheduler.sandbox.kinds.kinds import PODS
 from scheduler.sandbox.store.store import Store
 from tests.world.begun import Begun
-from tests.world.grouproom import POD_GROUP, at_most
+from tests.world.grouproom import POD_GROUP, at_most, members
 from tests.world.history import History, Object, requests_of
 from tests.world.laws import Breach, Law
 
@@ -88,7 +88,7 @@ class Audit:
     # Groups that lost a member while nothing described them, as far as who evicted it could know.
     torn: set[str] = field(default_factory=set)
     # Groups whose room others may have taken when a part of them was bound: who could evict their members, or is
-    # bound by another scheduler.
+    # bound by another scheduler. And those whose room went with nodes while their binds were under way.
     deprived: set[str] = field(default_factory=set)
     # Pods of which some status was refused: it is not written again until there is something else to say. And names
     # of groups.
@@ -106,6 +106,9 @@ class Audit:
     _changed: dict[str, float] = field(default_factory=dict)
     _rooms: dict[str, tuple[str, dict[str, int], bool]] = field(default_factory=dict)
     _born: dict[str, float] = field(default_factory=dict)
+    # What nodes offer, and when one last offered something else, or went.
+    _offers: dict[str, Object] = field(default_factory=dict)
+    _resized_at: float = -inf
     _sizes: dict[str, int] = field(default_factory=dict)
     # By process, when the last renewal was sent of which it was told that it is carried out.
     _renewed: dict[int, float] = field(default_factory=dict)
@@ -128,6 +131,7 @@ class Audit:
                 self._changed[room[0]] = now
             if room[0] and (before is None or not before[0]):
                 self._deprive(uid, obj["spec"])
+                self._strand((obj["metadata"].get("labels") or {}).get(POD_GROUP, ""))
             self._rooms[uid] = room
         elif kind == "PodGroup":
             name = obj["metadata"]["name"]
@@ -139,7 +143,11 @@ class Audit:
             else:
                 self._described.setdefault(name, now)
         elif kind == "Node":
-            self._changed[obj["metadata"]["name"]] = now
+            name = obj["metadata"]["name"]
+            self._changed[name] = now
+            offer = {} if verb == "DELETED" else dict(obj["status"].get("allocatable") or {})
+            if self._offers.setdefault(name, offer) != offer:
+                self._offers[name], self._resized_at = offer, now
         elif kind == "Event" and obj.get("reason") == "Scheduled":
             self._check_truth(obj, now)
         elif kind == "Event" and obj.get("reason") in ("Preempted", "GroupReleased"):
@@ -173,6 +181,19 @@ class Audit:
             is_part = is_part and group not in self._preempted
             if is_part and (is_foreign or priority > min(priorities.values())):
                 self.deprived.add(group)
+
+    def _strand(self, group: str) -> None:
+        """Take note of a group that begins in part since nodes went, or became others, after it had come.
+
+        Whoever decided it could not know. What room comes later is for whoever is tried first.
+        """
+        pods = {stored.obj["metadata"]["uid"]: stored.obj for stored in self.store.list(PODS)}
+        mine, size = members(pods, group), self._sizes.get(group, 0)
+        if not group or size <= sum(bool(pod["spec"].get("nodeName")) for pod in mine):
+            return
+        came = min(self._born.get(pod["metadata"]["uid"], inf) for pod in mine)
+        if came < self._resized_at and at_most(self.history, pods, group) < size:
+            self.deprived.add(group)
 
     def failed(self, process: int, path: str, body: bytes) -> None:
         """Take note of a request of a process and that it heard nothing good of it.

@@ -231,3 +231,26 @@ def test_a_group_is_excused_only_where_others_were_free_to_take_its_room(taker: 
     assert (["g"] if taker in ("plain", "patient") else []) == world.partial({"g": 3})
     world.remove_pod("other")
     assert ["g"] == world.partial({"g": 3})
+
+
+@pytest.mark.parametrize("comes_first", [True, False])
+async def test_a_group_is_excused_where_its_room_went_with_a_node_after_it_had_come(
+    *, comes_first: bool
+):
+    """Two of three are bound on a node that has become too small for the third; once it is large enough none is excused."""
+    world = World(10)
+    world.node("n", cpu="3")
+    if not comes_first:
+        world.resize("n", "2")
+    world.group("g", 3)
+    for number in range(3):
+        world.pod(f"g-{number}", labels={POD_GROUP: "g"})
+    if comes_first:
+        await world.pass_time(1)
+        world.resize("n", "2")
+    target = {"target": {"kind": "Node", "name": "n"}}
+    for name in ("g-0", "g-1"):
+        world.outside.put(f"/api/v1/namespaces/default/pods/{name}/binding", target)
+    assert ([] if comes_first else ["g"]) == world.partial({"g": 3})
+    world.resize("n", "3")
+    assert ["g"] == world.partial({"g": 3})
