@@ -12,7 +12,8 @@ from scheduler.base import reasons
 from scheduler.cli.installed import registry
 from scheduler.engine.attempt import failure
 from scheduler.engine.effects import Record
-from scheduler.framework.calls import PodEvent
+from scheduler.engine.queue.pod import QueuedPod
+from scheduler.framework.calls import PodEvent, WaitUntil
 from scheduler.objects.node import Node, NodeMeta
 from scheduler.objects.pod import Pod, PodMeta, PodSpec
 from scheduler.plugins.groups.topology import RESOURCES_CHOOSE_NOTHING
@@ -70,7 +71,8 @@ def _records() -> Iterator[Record]:
     """Yield events about pods and nodes, each made by the function that the daemon makes it by."""
     yield failure.scheduled_event(_POD, "NODE", 0.0)
     yield failure.failed_event(_POD, "MESSAGE", 0.0)
-    yield failure.waiting_event(_POD, "TEXT", 0.0)
+    volumes = WaitUntil(bool, ("PersistentVolume", "PersistentVolumeClaim"), 600.0)
+    yield failure.waiting(QueuedPod(_POD, 0, 0.0), "NODE", volumes, 0.0)[1]
     devices = "waiting for binding conditions for device on node NODE"
     pending = PodEvent(reasons.BINDING_CONDITIONS_PENDING, "Scheduling", devices)
     yield failure.plain_event(_POD, pending, 0.0)

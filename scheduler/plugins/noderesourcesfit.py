@@ -1,6 +1,8 @@
 """NodeResourcesFit: nodes must have room for what the pod requests; score by how much is given out."""
 
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping
+from functools import reduce
+from operator import or_
 from typing import ClassVar
 
 import msgspec
@@ -45,7 +47,6 @@ UNBOUNDED = 2**63 - 1
 _ALWAYS_COUNTED = (CPU, MEMORY, EPHEMERAL)
 
 Cells = Callable[[int], int]
-Columns = tuple[BoolColumn, ...]
 # (resource, amount) for each resource that the pod wants, in the order of the reasons.
 Wanted = tuple[tuple[str, int], ...]
 # (resource, amount) for each resource of the strategy that counts for the pod.
@@ -105,9 +106,8 @@ class NodeResourcesFit(Plugin[NodeResourcesFitArgs]):
     def filter(self, _cycle: Cycle, nodes: Nodes, wanted: Wanted) -> Rejected | None:
         """Reject nodes that lack room; final where a request exceeds all that a node offers."""
         devices = self._devices(wanted)
-        short, final, *lacking = (
-            _without_devices(wanted, devices, nodes) if devices else _room(wanted, nodes)
-        )
+        lacking = _lacking(wanted, devices, nodes)
+        short = reduce(or_, lacking)
         if not np.count_nonzero(short):
             return None
         texts = (REASON_PODS, *(f"Insufficient {resource}" for resource, _ in wanted))
@@ -116,7 +116,7 @@ class NodeResourcesFit(Plugin[NodeResourcesFitArgs]):
             for rows, text in zip(lacking, texts, strict=True)
             if np.count_nonzero(rows)
         )
-        return Rejected(short, final, reasons)
+        return Rejected(short, _final(wanted, devices, nodes), reasons)
 
     def pre_score(self, cycle: Cycle, *_: object) -> Scored:
         """Return what the pod adds to each resource of the strategy."""
@@ -249,30 +249,26 @@ class NodeResourcesFit(Plugin[NodeResourcesFitArgs]):
         return strategy
 
 
-def _room(wanted: Wanted, nodes: Nodes) -> Columns:
-    """Return the rows without room, those where that is final, and those of each reason."""
-    short = nodes.allocatable(PODS) - nodes.requested(PODS) < 1
-    final = np.zeros(nodes.size, dtype=np.bool_)
-    lacking = [short]
+def _lacking(wanted: Wanted, devices: Container[str], nodes: Nodes) -> list[BoolColumn]:
+    """Return the rows without a place for one more pod, and those without room for each amount.
+
+    `devices` are left to DynamicResources where no node names them.
+    """
+    lacking = [nodes.allocatable(PODS) - nodes.requested(PODS) < 1]
     for name, amount in wanted:
         offered = nodes.allocatable(name)
         lacks = offered - nodes.requested(name) < amount
-        lacking.append(lacks)
-        short = short | lacks
-        final |= offered < amount
-    return short, final, *lacking
+        lacking.append(lacks & (offered > 0) if name in devices else lacks)
+    return lacking
 
 
-def _without_devices(wanted: Wanted, devices: Container[str], nodes: Nodes) -> Columns:
-    """Return what `_room` does, but leave `devices` to DynamicResources where no node names them."""
-    _, _, pods, *lacking = _room(wanted, nodes)
-    final = np.zeros_like(pods)
-    for place, (name, amount) in enumerate(wanted):
+def _final(wanted: Wanted, devices: Container[str], nodes: Nodes) -> BoolColumn:
+    """Return the rows that offer less than is wanted, whoever would go."""
+    final = np.zeros(nodes.size, dtype=np.bool_)
+    for name, amount in wanted:
         offered = nodes.allocatable(name)
-        if name in devices:
-            lacking[place] &= offered > 0
-        final |= lacking[place] & (amount > offered)
-    return np.any([pods, *lacking], axis=0), final, pods, *lacking
+        final |= (offered < amount) & (offered > 0) if name in devices else offered < amount
+    return final
 
 
 def _held(nodes: Nodes, resource: str) -> IntColumn:

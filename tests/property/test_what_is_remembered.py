@@ -116,6 +116,7 @@ REMEMBERED: Mapping[str, str] = {
     "ClusterTopologyPlacementGroup._trees": GROUPS,
     "GroupStatusWriter": GROUPS,
     "Writing": GROUPS,
+    "Deadlines": "when what is said of a group is compared again; of bindings there are none at rest",
     "Shared.leaving": "whose eviction the API server has confirmed; their deletion stands in the objects by now",
 }
 

@@ -71,18 +71,19 @@ def waited_too_long(plugin: str, timeout_s: float) -> str:
     return f"rejected due to timeout after waiting {go_duration(timeout_s)} at plugin {plugin}"
 
 
-def waiting_message(node: str, until: WaitUntil) -> str:
-    """Return what a pod waits for whose node is chosen."""
+def waiting(
+    queued: QueuedPod, node: str, until: WaitUntil, now: float
+) -> tuple[SetStatus | None, Record]:
+    """Return the patch (None as above) and the warning that tell what a pod waits for whose node is chosen."""
     kinds = sorted({fact.partition(".")[0] for fact in until.reads} - {"node", "pod"})
-    return (
+    text = (
         f"node {node} is chosen and its room held; waiting for up to "
         f"{go_duration(until.timeout_s)} until {', '.join(kinds)} are ready"
     )
-
-
-def waiting_patch(queued: QueuedPod, message: str, now: float) -> SetStatus | None:
-    """Return the patch that tells why a pod whose node is chosen is not bound, or None as above."""
-    return status_patch(queued, reasons.WAITING_ON_PRE_BIND, message, None, now)
+    return (
+        status_patch(queued, reasons.WAITING_ON_PRE_BIND, text, None, now),
+        _record(queued.pod, "Warning", reasons.WAITING_ON_PRE_BIND, "Binding", text, now),
+    )
 
 
 def nomination_patch(queued: QueuedPod, node: str) -> SetStatus | None:
@@ -103,11 +104,6 @@ def _nominated(queued: QueuedPod) -> str:
 def failed_event(pod: Pod, message: str, now: float) -> Record:
     """Return the warning that an attempt failed."""
     return _record(pod, "Warning", reasons.FAILED_SCHEDULING, "Scheduling", message, now)
-
-
-def waiting_event(pod: Pod, message: str, now: float) -> Record:
-    """Return the warning that a pod whose node is chosen waits for something else."""
-    return _record(pod, "Warning", reasons.WAITING_ON_PRE_BIND, "Binding", message, now)
 
 
 def scheduled_event(pod: Pod, node: str, now: float) -> Record:

@@ -3,8 +3,7 @@
 Pure like the rest of the engine: what must be asked of the API server goes out as an effect and its
 answer comes back through `answer`. Nobody ever guesses: a bind whose outcome is unknown is looked up,
 and sent again as long as it may still arrive, before the pod's room is given to somebody else. So a
-lost answer can neither lose a pod nor overcommit a node. How a pod ended is put into `changes`, from where
-the engine takes it to who puts the pod where it belongs.
+lost answer can neither lose a pod nor overcommit a node. What became of a pod is put into `changes`.
 """
 
 from collections import deque
@@ -19,6 +18,7 @@ from scheduler.engine.attempt.suspended import GRACE_S
 from scheduler.engine.binding.inflight import Ended, InFlight, is_doubtful, objection, short_of
 from scheduler.engine.binding.permit import PermitWord, WaitingPods
 from scheduler.engine.binding.prebind import PRE_BIND, PreBindPlaces
+from scheduler.engine.deadlines import Deadlines
 from scheduler.engine.effects import OUTDATED, Answer, AskExtender, Bind, Call, Look, Seen
 from scheduler.engine.extender.extenders import Extender, bound_through, interested
 from scheduler.engine.observation import Observation
@@ -60,6 +60,7 @@ class Bindings:
         self._pods: dict[str, InFlight] = {}
         self._by_effect: dict[int, InFlight] = {}
         self._until: dict[str, WaitUntil] = {}
+        self._deadlines = Deadlines()  # of who waits at permit, or for an answer
         self.waiting = waiting
         self.pre_bind = PreBindPlaces(queues)
 
@@ -99,7 +100,7 @@ class Bindings:
         if hold is not None and (status.is_success or status.code is Code.WAIT):
             waits, status = {**waits, hold[0]: hold[1]}, Status(Code.WAIT)
         if status.code is Code.WAIT:
-            self.waiting.add(pod.queued, waits, now)
+            self._deadlines.set(pod.uid, self.waiting.add(pod.queued, waits, now))
         elif status.is_success:
             self._proceed(pod, now)
         else:
@@ -110,6 +111,8 @@ class Bindings:
         if self.waiting.allow(uid, plugin):
             self._leave_permit(uid, Code.SUCCESS, now)
             self._proceed(self._pods[uid], now)
+        elif uid in self.waiting:
+            self._deadlines.set(uid, self.waiting[uid].ends_at)
 
     def reject(self, uid: str, plugin: str, reason: str, now: float) -> None:
         """Reject a waiting pod in the name of `plugin`."""
@@ -203,23 +206,24 @@ class Bindings:
 
     def expire(self, now: float) -> Iterator[None]:
         """End waits whose time is up, and look after binds that got no answer; stop after each."""
-        for uid, plugin, timeout_s in self.waiting.expired(now) if self.waiting else ():
-            self.reject(uid, plugin, failure.waited_too_long(plugin, timeout_s), now)
-            yield
-        for uid, pod in list(self._pods.items()):
-            if pod.deadline is None or pod.deadline > now or self._pods.get(uid) is not pod:
-                continue  # in time, or the end of an earlier one has ended it
-            if isinstance(pod.asked, WaitUntil) and now < pod.ends_at:
-                self._tell_wait(pod, pod.asked, now)
-                continue
-            was_sent = pod.effect != 0
-            self._forget_effect(pod)
-            if isinstance(pod.asked, BindPod) and not pod.is_looking and not was_sent:
-                self._send_bind(pod, pod.asked, now)
-            elif isinstance(pod.asked, BindPod):
+        for uid in self._deadlines.take(now):
+            pod = self._pods.get(uid)
+            if pod is None or uid in self._deadlines:
+                continue  # the end of an earlier one has ended it, or moved it on
+            if uid in self.waiting:
+                plugin, timeout_s = self.waiting[uid].first
+                self.reject(uid, plugin, failure.waited_too_long(plugin, timeout_s), now)
+            elif isinstance(pod.asked, WaitUntil) and now < pod.ends_at:
+                self._deadlines.set(uid, pod.ends_at)
+                for effect in failure.waiting(pod.queued, pod.node, pod.asked, now):
+                    self._outbox.put(effect)
+            elif not isinstance(pod.asked, BindPod):
+                self._forget_effect(pod)
+                self._advance(pod, CallResult(0, "Timeout", "context deadline exceeded"), now)
+            elif pod.effect or pod.is_looking:
                 self._unanswered(pod, now)
             else:
-                self._advance(pod, CallResult(0, "Timeout", "context deadline exceeded"), now)
+                self._send_bind(pod, pod.asked, now)
             yield
 
     @property
@@ -229,8 +233,7 @@ class Bindings:
 
     def next_deadline(self) -> float | None:
         """Return when `expire` will next have something to do, or None."""
-        times = (self.waiting.next_deadline(), *(p.deadline for p in self._pods.values()))
-        return min((one for one in times if one is not None), default=None)
+        return self._deadlines.next()
 
     def _proceed(self, pod: InFlight, now: float) -> None:
         pod.steps = pod.runner.bind(pod.cycle, pod.node, pod.states)
@@ -245,7 +248,8 @@ class Bindings:
         An exception is raised where the plugin asked.
         """
         self._until.pop(pod.uid, None)
-        pod.asked, pod.deadline = None, None
+        self._deadlines.drop(pod.uid)
+        pod.asked = None
         steps = pod.steps
         if steps is None:
             return
@@ -281,7 +285,7 @@ class Bindings:
             self._outbox.put(Call(effect, asked.method, asked.path, asked.content_type, asked.body))
         elif isinstance(asked, WaitUntil):
             pod.ends_at = now + asked.timeout_s
-            pod.deadline = min(pod.ends_at, now + TELL_AFTER_S)
+            self._deadlines.set(pod.uid, min(pod.ends_at, now + TELL_AFTER_S))
             self._until[pod.uid] = asked
             self._ask_predicate(pod, asked, now)
         elif isinstance(asked, PodEvent):
@@ -306,12 +310,13 @@ class Bindings:
         if asked.extender is None:
             self._outbox.put(Bind(effect, meta.namespace, meta.name, meta.uid, asked.node))
             return
-        pod.deadline = now + max(ANSWER_DEADLINE_S, asked.timeout_s + GRACE_S)
+        self._deadlines.set(pod.uid, now + max(ANSWER_DEADLINE_S, asked.timeout_s + GRACE_S))
         whom = (meta.namespace, meta.name, meta.uid, (asked.node,))
         self._outbox.put(AskExtender(effect, asked.extender, "bind", *whom))
 
     def _unanswered(self, pod: InFlight, now: float) -> None:
         """Look what became of a bind that got no answer, or look again."""
+        self._forget_effect(pod)
         if not pod.is_looking:
             pod.doubt_until = now + LATE_S
             pod.failure = CallResult(0, "Timeout", "the bind was not answered")
@@ -334,7 +339,7 @@ class Bindings:
 
     def _bind_seen(self, pod: InFlight, result: CallResult, now: float) -> None:
         if not result.ok and result.code != 404:
-            pod.deadline = now + LOOK_AGAIN_S
+            self._deadlines.set(pod.uid, now + LOOK_AGAIN_S)
             return
         # A pod that is not found is not given up: the watch tells whether it is really gone.
         seen = msgspec.convert(result.body or {}, Seen) if result.ok else Seen(pod.uid)
@@ -353,14 +358,15 @@ class Bindings:
 
         At the end of patience wait until it cannot arrive any more, and look a last time.
         """
-        pod.deadline = pod.doubt_until
+        until = pod.doubt_until
         if pod.binds < MOST_BINDS and isinstance(pod.asked, BindPod) and pod.asked.extender is None:
             pod.is_looking = False
-            pod.deadline = min(pod.deadline, now + LOOK_AGAIN_S * 2.0 ** (pod.binds - 1))
+            until = min(until, now + LOOK_AGAIN_S * 2.0 ** (pod.binds - 1))
+        self._deadlines.set(pod.uid, until)
 
     def _expect(self, pod: InFlight, now: float) -> int:
         pod.effect = self._outbox.new_id()
-        pod.deadline = now + ANSWER_DEADLINE_S
+        self._deadlines.set(pod.uid, now + ANSWER_DEADLINE_S)
         self._by_effect[pod.effect] = pod
         return pod.effect
 
@@ -374,16 +380,10 @@ class Bindings:
             pod.tells_nomination = True
             self._outbox.put(failure.nomination_patch(pod.queued, pod.node))
 
-    def _tell_wait(self, pod: InFlight, until: WaitUntil, now: float) -> None:
-        """Say on the pod what it is waiting for, once it takes long."""
-        pod.deadline = pod.ends_at
-        text = failure.waiting_message(pod.node, until)
-        self._outbox.put(failure.waiting_patch(pod.queued, text, now))
-        self._outbox.put(failure.waiting_event(pod.queued.pod, text, now))
-
     def _end(self, pod: InFlight, status: Status, now: float) -> None:
         self._forget_effect(pod)
         self._until.pop(pod.uid, None)
+        self._deadlines.drop(pod.uid)
         self._leave_permit(pod.uid, status.code, now)
         del self._pods[pod.uid]
         self._leave_pre_bind(pod, now)

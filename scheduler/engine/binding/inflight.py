@@ -33,7 +33,6 @@ class InFlight(msgspec.Struct, eq=False):
     steps: Generator[BindStep, CallResult, Status] | None = None
     asked: BindStep | None = None
     effect: int = 0
-    deadline: float | None = None
     binds: int = 0
     doubt_until: float = 0.0
     failure: CallResult = CallResult(0)

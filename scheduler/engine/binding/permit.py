@@ -1,4 +1,4 @@
-"""Pods that wait at permit: listed, allowed, rejected, timed out."""
+"""Pods that wait at permit: listed, allowed, rejected."""
 
 import msgspec
 
@@ -13,6 +13,17 @@ class Waiting(msgspec.Struct):
     until: dict[str, float]
     timeouts_s: dict[str, float]
 
+    @property
+    def ends_at(self) -> float:
+        """Return when the first plugin's patience ends."""
+        return min(self.until.values())
+
+    @property
+    def first(self) -> tuple[str, float]:
+        """Return the plugin whose patience ends first, and its timeout in seconds."""
+        plugin = min(self.until, key=self.until.__getitem__)
+        return plugin, self.timeouts_s[plugin]
+
 
 class PermitWord(msgspec.Struct, frozen=True):
     """What a plugin says of a pod at permit: without a `reason` it may pass, else it is rejected."""
@@ -25,10 +36,11 @@ class PermitWord(msgspec.Struct, frozen=True):
 class WaitingPods(dict[str, Waiting]):
     """The pods at permit by uid."""
 
-    def add(self, queued: QueuedPod, waits: dict[str, float], now: float) -> None:
-        """Let a pod wait; `waits` gives each waiting plugin's timeout in seconds."""
+    def add(self, queued: QueuedPod, waits: dict[str, float], now: float) -> float:
+        """Let a pod wait, and return until when; `waits` gives each waiting plugin's timeout in seconds."""
         until = {plugin: now + timeout for plugin, timeout in waits.items()}
-        self[queued.uid] = Waiting(queued, now, until, dict(waits))
+        waiting = self[queued.uid] = Waiting(queued, now, until, dict(waits))
+        return waiting.ends_at
 
     def waits_only_for(self, uid: str, plugin: str) -> bool:
         """Whether a pod is at permit and `plugin` alone holds it."""
@@ -46,17 +58,3 @@ class WaitingPods(dict[str, Waiting]):
     def drop(self, uid: str) -> Waiting | None:
         """Forget a pod; return it, or None if it did not wait."""
         return self.pop(uid, None)
-
-    def expired(self, now: float) -> list[tuple[str, str, float]]:
-        """Return (uid, plugin, timeout) of the pods whose time is up, the first plugin of each."""
-        found = []
-        for waiting in self.values():
-            late = [plugin for plugin, end in waiting.until.items() if end <= now]
-            if late:
-                plugin = min(late, key=lambda name: waiting.until[name])
-                found.append((waiting.queued.uid, plugin, waiting.timeouts_s[plugin]))
-        return found
-
-    def next_deadline(self) -> float | None:
-        """Return when the next pod's time is up, or None."""
-        return min((end for w in self.values() for end in w.until.values()), default=None)

@@ -112,7 +112,7 @@ class Groups:
             or self._bindings.flights
             or self._refused.told
             or self._refused.due
-            or self._writing.by_time
+            or self._writing.due
             or self.left.due
             or self._is_new
         )

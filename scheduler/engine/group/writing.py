@@ -8,11 +8,11 @@ five seconds. Called by `groups`; decides nothing about pods.
 """
 
 from collections.abc import Container, Mapping
-from heapq import heappop, heappush
 from typing import Any
 
 from scheduler.base.sweep import Sweep
 from scheduler.engine.attempt.failure import group_event
+from scheduler.engine.deadlines import Deadlines
 from scheduler.engine.effects import Answer, Call
 from scheduler.engine.group.steps import GroupSteps
 from scheduler.framework.groups import GroupEvent, GroupPlanner, Stage
@@ -31,9 +31,7 @@ class Writing:
         self._engine = steps
         self._known: dict[str, GroupPlanner] = {}
         self._sweep = Sweep()
-        self._unwritten: dict[str, float] = {}
-        # The same by time, with entries that no longer hold: of 750 groups few are due at an event.
-        self.by_time: list[tuple[float, str]] = []
+        self.due = Deadlines()
         self._calls: dict[int, tuple[str, str]] = {}  # the group's key and the path, by effect
         # Until when what was said of a group before this process led, and is lost, may look as if it were on its way.
         self._unsure: dict[str, float] = {}
@@ -55,8 +53,7 @@ class Writing:
                 continue
             since, body = self._written.get(call.path, (now, None))
             if stage is Stage.CHANGED and body == call.body:
-                due = since + WRITE_AGAIN_S
-                self._look_at(key, min(due, self._unwritten.get(key, due)))
+                self.due.set_earlier(key, since + WRITE_AGAIN_S)
                 continue
             self._written.pop(call.path, None)
             self._written[call.path] = (now, call.body)
@@ -77,7 +74,7 @@ class Writing:
             if answer.code in _FINAL:
                 self._written[path] = (now + REFUSED_FOR_S, body)
             elif key in self._known:
-                self._look_at(key, now + WRITE_AGAIN_S)
+                self.due.set(key, now + WRITE_AGAIN_S)
         return True
 
     def leads(self, now: float) -> None:
@@ -86,16 +83,11 @@ class Writing:
         self._written.clear()
         self._unsure = dict.fromkeys(self._known, now + SURE_AFTER_S)
         for key in self._known:
-            self._look_at(key, now)
+            self.due.set(key, now)
 
     def next_deadline(self) -> float | None:
         """Return when `look_after` will next have something to write, or None."""
-        while self.by_time:
-            when, key = self.by_time[0]
-            if self._unwritten.get(key) == when:
-                return when
-            heappop(self.by_time)
-        return None
+        return self.due.next()
 
     def look_after(
         self, changed: Mapping[str, GroupPlanner], busy: Container[str], now: float
@@ -103,33 +95,19 @@ class Writing:
         """Compare what is written about groups with what has `changed`, except those in `busy`."""
         for key, planner in changed.items():
             self._known[key] = planner
-            self._look_at(key, now)
+            self.due.set(key, now)
         self._sweep.clear(self._known, self._is_there)
         while self._written and (path := next(iter(self._written))):
             if now < self._written[path][0] + WRITE_AGAIN_S:
                 break
             del self._written[path]
-        for key in self._due(now):
+        for key in self.due.take(now):
             if key not in busy:
                 self.tell(self._known[key], key, Stage.CHANGED, now)
             if now < (sure_at := self._unsure.get(key, now)):
-                self._look_at(key, sure_at)
+                self.due.set(key, sure_at)
             else:
                 self._unsure.pop(key, None)
 
     def _is_there(self, key: str) -> bool:
-        return key in self._unwritten or self._known[key].has_group(key)
-
-    def _look_at(self, key: str, when: float) -> None:
-        if self._unwritten.get(key) != when:
-            self._unwritten[key] = when
-            heappush(self.by_time, (when, key))
-
-    def _due(self, now: float) -> list[str]:
-        """Return the groups that are to be compared by now, and take them out."""
-        due = []
-        while (when := self.next_deadline()) is not None and when <= now:
-            _, key = heappop(self.by_time)
-            del self._unwritten[key]
-            due.append(key)
-        return due
+        return key in self.due or self._known[key].has_group(key)

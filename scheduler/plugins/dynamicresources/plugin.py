@@ -194,6 +194,12 @@ class DynamicResources(Plugin[DynamicResourcesArgs]):
             return nodes.constant(0)
         return self._filtering.scores(cycle, nodes, devices)
 
+    def score_cells(
+        self, cycle: Cycle, nodes: Nodes, devices: PodDevices | None
+    ) -> Callable[[int], int]:
+        """Return what `score` says of single rows; by `key` it is kept for pods without devices alone."""
+        return self.score(cycle, nodes, devices).item
+
     def row_room(self, cycle: Cycle, nodes: Nodes, demand: Demand, devices: PodDevices) -> RowRoom:
         """Return how many pods with such claims each row has devices for."""
         return self._joint.row_room(cycle, nodes, demand, devices)

@@ -1,0 +1,59 @@
+"""`Deadlines`: when the time of each of many things is up, however many have none or are done before."""
+
+from heapq import heapify, heappop, heappush
+
+# Entries of things that are done by now are cleared away once they are this many, and the most.
+_MANY = 64
+
+
+class Deadlines:
+    """One moment for each key, in seconds; asking which comes first does not look at all of them."""
+
+    def __init__(self) -> None:
+        self._when: dict[str, float] = {}
+        # Every moment that was ever set; one that is not the key's any more says nothing.
+        self._heap: list[tuple[float, str]] = []
+
+    def __len__(self) -> int:
+        return len(self._when)
+
+    def __contains__(self, key: object) -> bool:
+        return key in self._when
+
+    def set(self, key: str, when: float) -> None:
+        """Let the time of `key` be up at `when`, whatever was said before."""
+        if self._when.get(key) == when:
+            return
+        self._when[key] = when
+        if len(self._heap) >= _MANY + 2 * len(self._when):
+            self._heap = [(moment, one) for one, moment in self._when.items()]
+            heapify(self._heap)
+        else:
+            heappush(self._heap, (when, key))
+
+    def set_earlier(self, key: str, when: float) -> None:
+        """Let the time of `key` be up at `when`, unless it is before."""
+        self.set(key, min(when, self._when.get(key, when)))
+
+    def drop(self, key: str) -> None:
+        """Forget when the time of `key` is up."""
+        self._when.pop(key, None)
+
+    def next(self) -> float | None:
+        """Return the first moment, or None."""
+        heap = self._heap
+        while heap:
+            when, key = heap[0]
+            if self._when.get(key) == when:
+                return when
+            heappop(heap)
+        return None
+
+    def take(self, now: float) -> list[str]:
+        """Return whose time is up by `now`, the earliest first, and forget when it was."""
+        due: list[str] = []
+        while (when := self.next()) is not None and when <= now:
+            _, key = heappop(self._heap)
+            del self._when[key]
+            due.append(key)
+        return due
