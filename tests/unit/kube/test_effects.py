@@ -223,8 +223,8 @@ async def test_each_time_before_it_is_sent_a_bind_is_asked_about():
 
 
 async def test_binds_that_are_put_off_hold_up_no_others():
-    """64 answers 429 with Retry-After 600: the next 20 are bound at once, those within half a minute."""
-    async with running() as run:
+    """All 64 that may be under way are answered 429 with Retry-After 600: the next 20 are bound at once, those within half a minute."""
+    async with running(Limits(binds=64)) as run:
         uids = [run.pod(f"p{number}") for number in range(84)]
         busy = refused(429, retry_after_s=600.0)
         run.accidents(*[busy] * 64, on="binding")
