@@ -83,6 +83,7 @@ class DaemonOptions(NamedTuple):
     record: Record | None = None
     on_listed: Callable[[], None] = lambda: None
     asking: str = ""
+    limits: Limits = Limits()
 
 
 class Daemon:
@@ -124,7 +125,7 @@ class Daemon:
         if self._extenders is not None:
             others[AskExtender] = self._extenders.carry
         host = socket.gethostname()
-        limits = Limits.within(loaded.scheduler.client_connection.qps)
+        limits = options.limits.within(loaded.scheduler.client_connection.qps)
         recorder = Recorder(
             Sender(client, self._fence, random, meters),
             host,

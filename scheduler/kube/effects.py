@@ -66,10 +66,11 @@ class Limits(msgspec.Struct, frozen=True):
     refusals_per_s: float = 250.0
     refusals_at_once: int = 2000
 
-    @classmethod
-    def within(cls, qps: float | None) -> Limits:
+    def within(self, qps: float | None) -> Limits:
         """Return the limits for a client that sends `qps` requests a second: half are left to binds."""
-        return cls() if qps is None else cls(refusals_per_s=min(cls().refusals_per_s, qps / 4))
+        if qps is None:
+            return self
+        return msgspec.structs.replace(self, refusals_per_s=min(self.refusals_per_s, qps / 4))
 
     def pace(self, clock: Clock) -> RateLimit:
         """Return how fast refusals may be told."""

@@ -14,6 +14,7 @@ import pytest
 from scheduler.base.meters import Meters
 from scheduler.daemon import Daemon, DaemonOptions
 from scheduler.daemon.loop import TURN_S
+from scheduler.kube.effects import Limits
 from scheduler.serve.app import Address
 from scheduler.workers.jobs import KINDS
 from scheduler.workers.outcome import Outcome
@@ -32,6 +33,8 @@ pytestmark = pytest.mark.looptime
 SKEWS_S = (0.0, 0.0, -300.0, 300.0)
 # A process that was asked to end drains for ten seconds, and gives the lease back within ten more.
 MOST_TO_END_S = 60.0
+# So few that what a world asks for can fill them all.
+PLACES = Limits(binds=64)
 
 
 class Inline:
@@ -100,6 +103,7 @@ class Replica:
                 Address(port=0),
                 seed=number,
                 stopwatch=Strides(world.random.getrandbits(32)),
+                limits=PLACES,
             ),
         )
         self.daemon._solving._pool = Inline(Random(number))  # type: ignore[assignment]

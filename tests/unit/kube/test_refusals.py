@@ -106,9 +106,9 @@ async def test_events_of_a_flood_are_bounded_and_keep_nobody_waiting(monkeypatch
 
 async def test_a_client_with_a_limit_keeps_half_of_it_for_binds():
     """Patches and events take a quarter each."""
-    assert 12.5 == Limits.within(50).refusals_per_s
-    assert Limits().refusals_per_s == Limits.within(None).refusals_per_s
-    assert Limits().refusals_per_s == Limits.within(5000).refusals_per_s
+    assert 12.5 == Limits().within(50).refusals_per_s
+    assert Limits().refusals_per_s == Limits().within(None).refusals_per_s
+    assert Limits().refusals_per_s == Limits().within(5000).refusals_per_s
 
 
 async def test_what_is_to_be_told_ends_with_the_right_to_write():
