@@ -116,6 +116,8 @@ class Audit:
     # Who has held the lease by the server's word, and when who led after another asked for it.
     _holders: set[int] = field(default_factory=set)
     _succeeded: dict[int, float] = field(default_factory=dict)
+    # By process, until when the server's lease says that it leads. Who has given its lease back is not there.
+    _valid_until: dict[int, float] = field(default_factory=dict)
 
     def take(self, kind: str, verb: str, obj: Object, now: float) -> None:
         """Take in one change of the store."""
@@ -261,10 +263,7 @@ class Audit:
         if not response.ok:
             return response
         if path.startswith(LEASES):
-            holder = msgspec.json.decode(body).get("spec", {}).get("holderIdentity")
-            self.holder = process if holder else None
-            if holder:
-                self._holders.add(process)
+            self._hand_over(process, msgspec.json.decode(body).get("spec", {}))
             return response
         if EVENTS not in path:
             self._check_lease(process, method, path)
@@ -287,8 +286,25 @@ class Audit:
         """
         return max(sent.known_until, self._succeeded.get(sent.process, -inf) - UNDER_WAY_S)
 
+    def _hand_over(self, process: int, claim: Object) -> None:
+        """Take note of who has the lease now: a process that claims it, or nobody once it is given back."""
+        if claim.get("holderIdentity"):
+            self.holder = process
+            self._holders.add(process)
+            self._valid_until[process] = self.store.clock.now() + claim["leaseDurationSeconds"]
+        else:
+            self.holder = None
+            self._valid_until.pop(process, None)
+
     def _check_lease(self, process: int, method: str, path: str) -> None:
+        """Excused is what left in time and was under way until its sender's lease had run out.
+
+        Nobody can call that back, and a lease that runs out waits for nothing longer than it says itself. Who gives
+        a lease back can wait, and is not excused.
+        """
         self.checked["leases"] += 1
+        if self.store.clock.now() >= self._valid_until.get(process, inf):
+            return
         if self.holder is not None and self.holder != process:
             what = f"{method} {path} of {process} is carried out while {self.holder} leads"
             self._broken(Law.LEASE, what)

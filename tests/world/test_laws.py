@@ -170,6 +170,26 @@ async def test_who_cannot_renew_writes_nothing_once_another_leads():
     assert world.audit.checked["leases"] >= 40
 
 
+async def test_nobody_can_call_back_what_has_left_in_time():
+    """A leader's last bind is under way until another leads: its lease ran out, and waits for nothing."""
+    world = World(8)
+    world.node("n", cpu="64")
+    down = Accident(Response(500, reason="InternalError", message="no quorum"))
+    async with world.running():
+        leader, standby = world.replicas
+        leader.wiring.late["/binding"] = 20.0
+        leader.wiring.accident = lambda _, path: down if "/leases/" in path else None
+        standby.wiring.accident = lambda _, path: down if path.endswith("/binding") else None
+        await world.pass_time(5)
+        world.pod("p")
+        await world.until(lambda: not world.unbound())
+        assert world.audit.holder == standby.number
+        asked = world.audit.checked["known"]
+
+    assert 1 == asked
+    assert [] == world.history.broken
+
+
 async def test_what_is_written_changes_something():
     """Gangs whose members come one by one, some of which do not fit, in a world without faults."""
     world = World(6)
