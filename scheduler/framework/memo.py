@@ -23,7 +23,7 @@ from scheduler.framework.answers import rejection_of, scores_of
 from scheduler.framework.cycle import Cycle
 from scheduler.framework.nodes import Nodes
 from scheduler.framework.plugin import Plugin
-from scheduler.framework.scores import MAX_SCORE, is_constant
+from scheduler.framework.scores import MAX_SCORE, is_constant, largest_unsigned
 from scheduler.framework.status import Reason, Rejected
 from scheduler.objects.kinds import BY_KIND
 from scheduler.state import facts
@@ -164,7 +164,7 @@ class Keeper:
         """Ask `score` about all rows."""
         column = scores_of(self._plugin.score(cycle, nodes, *state), nodes.size)
         kept = self._kept(nodes, column if is_constant(column) else _sealed(column.copy()))
-        kept.is_bounded = _is_bounded(column)
+        kept.is_bounded = largest_unsigned(column) <= MAX_SCORE
         return kept
 
     def changed(self, kept: Kept, nodes: Nodes) -> Sequence[int] | None:
@@ -232,7 +232,7 @@ class Keeper:
             fresh = scores_of(self._plugin.score(cycle, nodes.only(rows), *state), len(rows))
             if is_constant(column) and is_constant(fresh) and column.item(0) == fresh.item(0):
                 return True
-            is_bounded = _is_bounded(fresh)
+            is_bounded = largest_unsigned(fresh) <= MAX_SCORE
         column = column.copy()
         if len(rows) == 1:
             column[rows[0]] = fresh[0]  # several times quicker than a list of one
@@ -264,10 +264,6 @@ class Keeper:
                 nodes.layout,
             )
         return kept.cells
-
-
-def _is_bounded(column: IntColumn) -> bool:
-    return len(column) == 0 or (int(column.min()) >= 0 and int(column.max()) <= MAX_SCORE)
 
 
 def _sealed(column: NDArray[Any]) -> NDArray[Any]:

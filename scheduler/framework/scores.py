@@ -43,7 +43,7 @@ def check_range(plugin: str, normalized: IntColumn, nodes: Nodes) -> None:
     if is_constant(normalized):
         if 0 <= normalized.item(0) <= MAX_SCORE:
             return
-    elif _largest_unsigned(normalized) <= MAX_SCORE:
+    elif largest_unsigned(normalized) <= MAX_SCORE:
         return
     low = int(normalized.min(where=nodes.feasible, initial=0))
     high = int(normalized.max(where=nodes.feasible, initial=0))
@@ -105,7 +105,7 @@ def _highest(raw: IntColumn, feasible: BoolColumn) -> int:
     return int(raw.max(where=feasible, initial=0))
 
 
-def _largest_unsigned(column: IntColumn) -> int:
+def largest_unsigned(column: IntColumn) -> int:
     """Return the largest number, negative ones being huge: one look at both ends of a range.
 
     Finding where the largest is costs half of finding out how large it is.
