@@ -246,6 +246,8 @@ async def measure(given: argparse.Namespace) -> dict[str, Any]:
             waits.phase = "arriving"
             running.add(asyncio.create_task(load.changes()))
             await load.flood(given.flood, given.groups)
+            # What the daemon has not read yet is still arriving.
+            await until(lambda: not waits.open, "the last of the flood", 300.0)
             memory["arriving"] = resident_mib(pid)
             await phase("standing", given.seconds)
             for task in running - {cleaning, tenants}:
