@@ -11,7 +11,6 @@ from scheduler.kube.api import Response
 from tests.unit.kube.memoryapi import LOST, Accident
 from tests.world.audit import LOOK_AGAIN_S
 from tests.world.grouproom import POD_GROUP, at_most, members
-from tests.world.laws import Breach, Law
 from tests.world.mishaps import CRDS, PODS_PATH
 from tests.world.races import BUSY, FORBIDDEN, TOO_MANY, URGENT
 from tests.world.stages import BINDINGS, DOWN, GONE, PROMPT_S, Stages
@@ -287,17 +286,13 @@ class Plots(Stages):
 
     async def _prompt(self, group: str) -> None:
         """Have it noted when a group, that has room and somebody who leads, is not bound in time."""
-        limit_s = PROMPT_S + self.world.longest_backoff_s
-        began = self.world.clock.now()
-        while self.world.clock.now() - began <= limit_s:
+
+        def is_owed() -> bool:
             pods = self.world.pods()
             mine = members(pods, group)
-            is_bound = all(one["spec"].get("nodeName") for one in mine)
-            if is_bound or at_most(self.world.history, pods, group) < len(mine):
-                return
-            if not self._is_led():
-                began = self.world.clock.now()
-            await self.world.pass_time(1)
-            await self.world.revive()
-        what = f"{group} fits and is not bound in {limit_s:.0f} s"
-        self.world.history.broken.append(Breach(Law.LIVENESS, self.world.clock.now(), what))
+            if all(one["spec"].get("nodeName") for one in mine):
+                return False
+            return at_most(self.world.history, pods, group) >= len(mine)
+
+        limit_s = PROMPT_S + self.world.longest_backoff_s
+        await self._in_time(group, is_owed, self.world.clock.now(), limit_s)

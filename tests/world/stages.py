@@ -6,7 +6,7 @@ pods would, and takes away again what it filled them with.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 
 import pytest
@@ -40,6 +40,8 @@ CUT_SHORT = Accident(
 PATIENT = {"priorityClassName": "patient"}
 # Within so long a pod is bound that nothing stands in the way of.
 PROMPT_S = 40.0
+# A stage waits no longer for one that leads.
+LEADERLESS_S = 600.0
 
 
 class Stages(Races):
@@ -385,16 +387,29 @@ class Stages(Races):
 
     async def _bound_in_time(self, name: str, began: float, limit_s: float = PROMPT_S) -> None:
         """Have it noted when a pod that fits is not bound in time, though none waits that may be promised its room."""
-        while (pod := self.world.outside.get(f"{PODS_PATH}/{name}")) is not None:
-            is_free = self.world.history.fits(pod) and not self._is_outranked(pod)
-            if pod["spec"].get("nodeName") or not is_free:
-                return
-            if not self._is_led():
-                began = self.world.clock.now()
-            if self.world.clock.now() - began > limit_s:
-                what = f"{name} fits and is not bound in {limit_s:.0f} s"
-                breach = Breach(Law.LIVENESS, self.world.clock.now(), what)
-                self.world.history.broken.append(breach)
+
+        def is_owed() -> bool:
+            pod = self.world.outside.get(f"{PODS_PATH}/{name}")
+            if pod is None or pod["spec"].get("nodeName"):
+                return False
+            return self.world.history.fits(pod) and not self._is_outranked(pod)
+
+        await self._in_time(name, is_owed, began, limit_s)
+
+    async def _in_time(
+        self, who: str, is_owed: Callable[[], bool], began: float, limit_s: float
+    ) -> None:
+        """Have it noted when somebody leads and does not bind in time who fits.
+
+        Whether anybody leads is judged when the world comes to rest.
+        """
+        led_at = began
+        while is_owed() and (now := self.world.clock.now()) - led_at <= LEADERLESS_S:
+            is_led = self._is_led()
+            began, led_at = (began, now) if is_led else (now, led_at)
+            if now - began > limit_s:
+                what = f"{who} fits and is not bound in {limit_s:.0f} s"
+                self.world.history.broken.append(Breach(Law.LIVENESS, now, what))
                 return
             await self.world.pass_time(1)
             await self.world.revive()
