@@ -1,9 +1,12 @@
 """Many small requests share a few connections, and nobody waits for ever or asks twice."""
 
 import asyncio
+import tracemalloc
+from asyncio.sslproto import SSLProtocol
 
 import pytest
 
+from scheduler.kube.tls import client_context
 from scheduler.kube.wire import NotSentError, Wire
 from tests.unit.kube.scripted import Asked, Conversation, scripted
 from tests.unit.kube.waiting import wait_until
@@ -227,3 +230,17 @@ async def test_the_guard_is_asked_when_a_connection_is_there():
 
     assert 200 == getattr(answers[0], "code", answers[0])
     assert isinstance(answers[1], NotSentError)
+
+
+@pytest.mark.filterwarnings("ignore:unclosed transport:ResourceWarning")  # it was never connected
+async def test_a_connection_with_tls_takes_little_memory():
+    """The library's own buffers are four times as large, for each of some hundred connections."""
+    loop, context = asyncio.get_running_loop(), client_context()
+    waiter: asyncio.Future[None] = loop.create_future()
+    tracemalloc.start()
+    protocol = SSLProtocol(loop, asyncio.Protocol(), context, waiter)
+    taken, _ = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+
+    assert protocol is not None
+    assert taken < 100 * 1024
