@@ -1,6 +1,6 @@
 """Make each hand-made bug in a copy of the project and play worlds until a law is broken.
 
-`python -m tests.world.hunt [--seed 1] [--minutes 400] [--only TEXT]...` prints a line for each bug as it ends: after
+`python -m tests.world.hunt [--seed 1] [--minutes 1200] [--only TEXT]...` prints a line for each bug as it ends: after
 how many virtual minutes and seconds of CPU it was found, and by which law. A seed that breaks a law is played
 again without the bug; one that breaks a law then proves nothing and is passed over. Only a named law that is
 broken is a find: a world that comes to no end, or whose own code fails, is told as that. The exit code is 1 when
@@ -113,7 +113,7 @@ def main(arguments: list[str]) -> int:
     """Hunt all bugs, or those whose name contains a text."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seed", type=int, default=1, help="the first seed")
-    parser.add_argument("--minutes", type=float, default=400.0, help="virtual, for each bug")
+    parser.add_argument("--minutes", type=float, default=1200.0, help="virtual, for each bug")
     parser.add_argument("--cpu-seconds", type=float, default=120.0, help="at most, for each bug")
     parser.add_argument("--only", action="append", help="a part of the bugs' names")
     asked = parser.parse_args(arguments)
