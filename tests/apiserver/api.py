@@ -217,6 +217,17 @@ class Api:
         """Read until `holds(reply)`; for what a server finishes in the background."""
         return await asked(lambda: self.get(where, record=False), holds, where)
 
+    async def until_watched(self, where: str) -> None:
+        """Wait until watches can be opened: a real server says 429 at first of a kind that is new to it."""
+
+        async def opened() -> int:
+            query = {"watch": "true"}
+            response = await self.session.get(self.url + self.path(where), params=query)
+            abandon(response)
+            return response.status
+
+        await asked(opened, lambda code: code == 200, where)
+
     def record(self, entry: Any) -> None:
         """Add to the transcript."""
         # Copied at once: a test may use the answer's dicts for its next request.

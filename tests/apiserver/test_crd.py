@@ -34,6 +34,7 @@ class Widgets:
         made = await self.api.post("customresourcedefinitions", definition, record=False)
         if made.code == 201:
             await self.api.until(self.path, lambda reply: reply.code == 200)
+            await self.api.until_watched(self.path)
         return made
 
     async def end(self) -> None:
