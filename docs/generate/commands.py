@@ -10,14 +10,7 @@ import typer.main
 
 from docs.generate import markdown
 from scheduler.cli.asking import EXIT_DOES_NOT_FIT, EXIT_UNPROVEN
-from scheduler.cli.main import (
-    EXIT_ERROR,
-    EXIT_INTERRUPTED,
-    EXIT_USAGE,
-    VERBS,
-    app_for,
-    is_there,
-)
+from scheduler.cli.main import EXIT_ERROR, EXIT_INTERRUPTED, EXIT_USAGE, VERBS, app_for
 from scheduler.cli.simulate import EXIT_DIFFERS
 
 INTRODUCTION = f"""\
@@ -59,9 +52,8 @@ def page() -> str:
     names = ((markdown.code(name), meaning) for name, meaning in ENVIRONMENT)
     parts += ["## Environment\n", markdown.table(("variable", "meaning"), names)]
     for verb in VERBS:
-        if is_there(verb):
-            group: Any = typer.main.get_command(app_for(verb.name))
-            parts += section(f"trellis {verb.name}", group.commands[verb.name])
+        group: Any = typer.main.get_command(app_for(verb.name))
+        parts += section(f"trellis {verb.name}", group.commands[verb.name])
     return "\n".join(parts)
 
 

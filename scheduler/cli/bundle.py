@@ -19,7 +19,7 @@ from scheduler.base.clock import RealClock
 from scheduler.base.errors import ApiError, InputError
 from scheduler.cli.about import VERSION
 from scheduler.cli.asking import tell
-from scheduler.cli.commands.bundle import BundleFlags
+from scheduler.cli.commands import BundleFlags
 from scheduler.cli.hashing import NameTable
 from scheduler.cli.live import reach
 from scheduler.cli.past import fetch

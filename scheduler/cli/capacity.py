@@ -22,7 +22,7 @@ from scheduler.cli.asking import (
     show_tables,
     tell,
 )
-from scheduler.cli.commands.capacity import CapacityFlags
+from scheduler.cli.commands import CapacityFlags
 from scheduler.cli.flags import Output
 from scheduler.cli.live import Access, reach
 from scheduler.engine.attempt.cycle import Ties

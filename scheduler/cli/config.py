@@ -2,6 +2,7 @@
 
 import sys
 
+from scheduler.cli.commands import CheckFlags, DefaultsFlags, PrintFlags
 from scheduler.cli.files import read_text, shown
 from scheduler.cli.flags import Output
 from scheduler.cli.installed import registry
@@ -12,9 +13,10 @@ from scheduler.config.problems import InvalidConfigError
 from scheduler.whatif.questions import check_shapes
 
 
-def check(file: str) -> None:
+def check(flags: CheckFlags) -> None:
     """Read a configuration strictly; tell all mistakes, each with line and column."""
-    text, known = read_text(file), registry()
+    file, known = flags.file, registry()
+    text = read_text(file)
     problems = every_problem(text, file=shown(file), registry=known)
     if problems:
         raise InvalidConfigError(problems)
@@ -24,14 +26,15 @@ def check(file: str) -> None:
     print(f"{shown(file)}: valid; schedules pods whose schedulerName is {names}")
 
 
-def print_(file: str | None, output: Output) -> None:
+def print_(flags: PrintFlags) -> None:
     """Print the effective configuration: every plugin list as it is called, every argument."""
-    _print(_load(file) if file is not None else default_config(registry()), output)
+    loaded = default_config(registry()) if flags.file is None else _load(flags.file)
+    _print(loaded, flags.output)
 
 
-def defaults(output: Output) -> None:
+def defaults(flags: DefaultsFlags) -> None:
     """Print the configuration that runs without a file."""
-    _print(default_config(registry()), output)
+    _print(default_config(registry()), flags.output)
 
 
 def _load(file: str, text: str | None = None) -> Loaded:

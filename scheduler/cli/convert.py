@@ -11,23 +11,24 @@ import yaml
 
 from scheduler.base.errors import InputError
 from scheduler.cli.asking import tell
+from scheduler.cli.commands import ConvertFlags
 from scheduler.cli.files import manifest_files, read_bytes, shown
 from scheduler.cli.flags import Output
 from scheduler.whatif.conversion import convert_all
 from scheduler.whatif.documents import Source, items_of
 
 
-def convert(filename: list[str] | None, output: Output) -> int:
+def convert(flags: ConvertFlags) -> int:
     """Rewrite older AppGroups, NetworkTopologies and scheduler policies into today's form."""
-    if not filename:
+    if not flags.filename:
         raise InputError("name what to rewrite: -f F")
-    items = [one for name in manifest_files(filename) for one in _of_file(name)]
+    items = [one for name in manifest_files(flags.filename) for one in _of_file(name)]
     found = []
     for (_, where), done in zip(items, convert_all(items), strict=True):
         tell(f"{where}: {change}" for change in done.changes)
         if done.object is not None:
             found.append(done.object)
-    if output is Output.JSON:
+    if flags.output is Output.JSON:
         document = found[0] if len(found) == 1 else _list(found)
         print(msgspec.json.format(msgspec.json.encode(document), indent=2).decode())
     else:

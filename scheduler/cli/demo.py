@@ -10,6 +10,7 @@ from pathlib import Path
 from scheduler.base import logs
 from scheduler.base.errors import InputError
 from scheduler.cli.asking import options, setups
+from scheduler.cli.commands import DemoFlags
 from scheduler.cli.live import Access
 from scheduler.cli.scenario import Outcome, play, read_scenario
 from scheduler.cli.scenario.show import Show
@@ -20,11 +21,10 @@ from scheduler.engine.attempt.cycle import Ties
 READING_S = 1.5
 
 
-def demo(once: bool, scenario: str) -> int:
+def demo(flags: DemoFlags) -> int:
     """Play a narrated scenario in an embedded cluster."""
     logs.configure(level="error", form="auto")
-    path = _find(scenario)
-    outcome = asyncio.run(_run(path, once=once))
+    outcome = asyncio.run(_run(_find(flags.scenario), once=flags.once))
     print(_summary(outcome))
     for failure in outcome.failures:
         print(f"error: {failure}", file=sys.stderr)

@@ -21,7 +21,7 @@ from scheduler.cli.asking import (
     show_tables,
     tell,
 )
-from scheduler.cli.commands.explain import ExplainFlags
+from scheduler.cli.commands import ExplainFlags
 from scheduler.cli.flags import DaemonFlags, Output
 from scheduler.cli.live import Access, reach
 from scheduler.cli.past import ask

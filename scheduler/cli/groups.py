@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 
 from scheduler.cli.asking import be_quick, options, read_cluster, read_files, setups, tell
-from scheduler.cli.commands.groups import GroupsFlags
+from scheduler.cli.commands import GroupsFlags
 from scheduler.cli.live import reach
 from scheduler.cli.printing import Column, show
 from scheduler.engine.attempt.cycle import Ties

@@ -10,7 +10,7 @@ import msgspec
 
 from scheduler.base.errors import InputError
 from scheduler.cli.asking import be_quick, show_record, show_tables, tell
-from scheduler.cli.commands.history import HistoryFlags
+from scheduler.cli.commands import HistoryFlags
 from scheduler.cli.flags import DaemonFlags, Output
 from scheduler.cli.live import reach
 from scheduler.cli.logged import LogView

@@ -1,6 +1,6 @@
 """`trellis`: finds the verb, imports its module and no other, turns errors into one line.
 
-The table below is the whole command line. A verb's module offers a function or a typer app; it is
+The table below is the whole command line. A verb's module has a function or a typer app of its name; it is
 imported when the verb is used. `trellis`, `trellis --help` and `trellis version` are answered
 without importing anything. Exit codes: 0 done, 1 error, 2 wrong usage or invalid file, 3 does not
 fit, 4 stopped at a time limit.
@@ -12,7 +12,6 @@ import os
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from scheduler.cli.about import version_text
@@ -30,44 +29,33 @@ _HELP_FLAGS: Final = ("-h", "--help")
 
 
 class Verb(NamedTuple):
-    """One line of the command line: where it is and what it says in the help."""
+    """One line of the command line: what it says in the help and where it is."""
 
     name: str
-    module: str
-    function: str
     help: str
-
-
-def _verb(name: str, text: str) -> Verb:
-    """Return a verb whose flags stand where those of most do."""
-    return Verb(name, f"scheduler.cli.commands.{name}", name, text)
+    module: str = "scheduler.cli.commands"
 
 
 VERBS: Final = (
-    _verb("run", "Run the scheduler: the daemon and its endpoints."),
-    Verb("sandbox", "scheduler.cli.sandbox", "app", "An embedded cluster with simulated nodes."),
-    _verb("demo", "A narrated scenario in an embedded cluster."),
-    _verb("simulate", "Place pending pods of a snapshot."),
-    _verb("explain", "Why a pod is where it is, or pending."),
-    _verb("history", "How the attempts at a pod ended."),
-    _verb("capacity", "How many more pods of a shape fit."),
-    _verb("snapshot", "Write a live cluster as one List."),
-    _verb("topology", "The tree with placements and costs."),
-    _verb("groups", "Groups: members, placement, proof, conflict."),
-    _verb("ui", "The page: the cluster in a browser."),
-    _verb("replay", "Run a decision log again and compare."),
-    _verb("convert", "Rewrite older kinds into today's."),
-    Verb(
-        "support-bundle",
-        "scheduler.cli.commands.bundle",
-        "support_bundle",
-        "An archive for whoever looks for a fault.",
-    ),
-    Verb("agent", "scheduler.cli.agent", "app", "Node agents: netperf, bandwidth, load."),
-    Verb("config", "scheduler.cli.commands.config", "app", "Check and print configuration files."),
-    _verb("plugins", "List plugins with points and arguments."),
-    Verb("completion", "scheduler.cli.completion", "completion", "Print a completion script."),
-    Verb("version", "scheduler.cli.version", "version", "Version, supported Kubernetes versions."),
+    Verb("run", "Run the scheduler: the daemon and its endpoints."),
+    Verb("sandbox", "An embedded cluster with simulated nodes.", "scheduler.cli.sandbox"),
+    Verb("demo", "A narrated scenario in an embedded cluster."),
+    Verb("simulate", "Place pending pods of a snapshot."),
+    Verb("explain", "Why a pod is where it is, or pending."),
+    Verb("history", "How the attempts at a pod ended."),
+    Verb("capacity", "How many more pods of a shape fit."),
+    Verb("snapshot", "Write a live cluster as one List."),
+    Verb("topology", "The tree with placements and costs."),
+    Verb("groups", "Groups: members, placement, proof, conflict."),
+    Verb("ui", "The page: the cluster in a browser."),
+    Verb("replay", "Run a decision log again and compare."),
+    Verb("convert", "Rewrite older kinds into today's."),
+    Verb("support-bundle", "An archive for whoever looks for a fault."),
+    Verb("agent", "Node agents: netperf, bandwidth, load.", "scheduler.cli.agent"),
+    Verb("config", "Check and print configuration files."),
+    Verb("plugins", "List plugins with points and arguments."),
+    Verb("completion", "Print a completion script.", "scheduler.cli.completion"),
+    Verb("version", "Version, supported Kubernetes versions.", "scheduler.cli.version"),
 )
 
 
@@ -116,7 +104,7 @@ def _answer(argv: list[str], invocation: Invocation) -> int:
 def help_text() -> str:
     """Return the help of the whole command line."""
     width = max(len(verb.name) for verb in VERBS)
-    lines = [f"  {verb.name:{width}}  {verb.help}" for verb in VERBS if is_there(verb)]
+    lines = [f"  {verb.name:{width}}  {verb.help}" for verb in VERBS]
     return "\n".join(
         (
             "Usage: trellis VERB [ARGS]...",
@@ -134,11 +122,6 @@ def help_text() -> str:
             "4 stopped at a time limit.",
         )
     )
-
-
-def is_there(verb: Verb) -> bool:
-    """Whether the verb's module exists."""
-    return find_spec(verb.module) is not None
 
 
 def _take_verbose(argv: list[str]) -> tuple[bool, list[str]]:
@@ -192,12 +175,10 @@ def app_for(used: str, *, is_completing: bool = False) -> "typer.Typer":
     # With this callback typer keeps the verb's name even where it is the only one.
     app.callback()(_root)
     for verb in VERBS:
-        if not is_there(verb):
-            continue
         if verb.name != used:
             app.command(verb.name, help=verb.help)(_elsewhere)
             continue
-        target: Any = getattr(importlib.import_module(verb.module), verb.function)
+        target: Any = getattr(importlib.import_module(verb.module), verb.name.replace("-", "_"))
         if isinstance(target, typer.Typer):
             app.add_typer(target, name=verb.name, help=verb.help)
         else:

@@ -8,7 +8,7 @@ import msgspec
 
 from scheduler.base.errors import InputError
 from scheduler.base.text import did_you_mean
-from scheduler.cli.flags import Output
+from scheduler.cli.commands import PluginsFlags
 from scheduler.cli.installed import registry
 from scheduler.cli.printing import Column, show
 from scheduler.config import default_config
@@ -25,16 +25,16 @@ COLUMNS: Final = (
 )
 
 
-def plugins(names: list[str] | None, output: Output) -> None:
+def plugins(flags: PluginsFlags) -> None:
     """List the plugins with their extension points and arguments."""
-    known = registry()
-    for name in names or ():
+    known, names = registry(), flags.names or ()
+    for name in names:
         if name not in known:
             hint = did_you_mean(name, known.names())
             raise InputError(f'plugin "{name}" does not exist{hint}')
     items = [item for item in describe(known) if not names or item["name"] in names]
     document = {"apiVersion": "trellis.dev/v1alpha1", "kind": "PluginList", "items": items}
-    show(document, COLUMNS, output)
+    show(document, COLUMNS, flags.output)
 
 
 def describe(known: Registry) -> list[dict[str, Any]]:

@@ -6,19 +6,21 @@ from pathlib import Path
 import msgspec
 
 from scheduler.base.errors import InputError
+from scheduler.cli.commands import ReplayFlags
 from scheduler.cli.logged import engine_of
 from scheduler.whatif.replay import ReplayResult
 from scheduler.whatif.replay import replay as run_again
 
 
-def replay(file: str, as_json: bool) -> int:
+def replay(flags: ReplayFlags) -> int:
     """Run a decision log again; exit 0 when it comes out the same, 1 when it does not."""
+    file = flags.file
     try:
         with Path(file).open("rb") as lines:
             result = run_again(lines, engine_of, where=file)
     except OSError as error:
         raise InputError(f"cannot be read: {error.strerror}", where=file) from error
-    if as_json:
+    if flags.as_json:
         print(msgspec.json.encode(result).decode())
     else:
         _tell(result, file)

@@ -35,7 +35,7 @@ from scheduler.base.clock import RealClock
 from scheduler.base.errors import InputError
 from scheduler.base.meters import Meters
 from scheduler.cli.about import VERSION
-from scheduler.cli.commands.run import RunFlags
+from scheduler.cli.commands import RunFlags
 from scheduler.cli.files import read_text, shown
 from scheduler.cli.installed import registry
 from scheduler.config import Loaded, default_config, load, read_gates, to_log

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from scheduler.sandbox.nodes.shape import Shape
     from scheduler.sandbox.sandbox import Options, Sandbox
 
-app = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
+sandbox = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
 
 _DETACHED = "TRELLIS_SANDBOX_DETACHED"
 _START_LIMIT_S = 60.0
@@ -30,7 +30,7 @@ _STOP_LIMIT_S = 15.0
 Name = Annotated[str, typer.Option("--name", help="Several sandboxes need several names.")]
 
 
-@app.command()
+@sandbox.command()
 def up(
     nodes: Annotated[int, typer.Option("--nodes", min=0, help="How many equal nodes.")] = 3,
     files: Annotated[
@@ -80,7 +80,7 @@ def up(
         asyncio.run(_run(lease, name, options, files or ()))
 
 
-@app.command()
+@sandbox.command()
 def down(name: Name = "default") -> None:
     """Stop a running sandbox."""
     state = detached.find(name)
@@ -95,7 +95,7 @@ def down(name: Name = "default") -> None:
     print(f'sandbox "{name}" stopped')
 
 
-@app.command()
+@sandbox.command()
 def status() -> None:
     """List the sandboxes that run."""
     from scheduler.cli.printing import table
@@ -122,30 +122,30 @@ async def _run(
         loop.add_signal_handler(number, stopped.set)
     # Thousands of long-lived objects: the collector would walk them again and again for nothing.
     gc.disable()
-    async with Sandbox(options) as sandbox:
-        for line in await sandbox.apply(*files):
+    async with Sandbox(options) as started:
+        for line in await started.apply(*files):
             print(line)
         gc.freeze()
         gc.set_threshold(50_000, 50, 100)
         gc.enable()
-        _announce(lease, name, sandbox, options.shape.count)
+        _announce(lease, name, started, options.shape.count)
         await stopped.wait()
     print("sandbox stopped", file=sys.stderr)
 
 
-def _announce(lease: detached.Lease, name: str, sandbox: "Sandbox", nodes: int) -> None:
-    path = str(sandbox.kubeconfig_path.absolute())
+def _announce(lease: detached.Lease, name: str, started: "Sandbox", nodes: int) -> None:
+    path = str(started.kubeconfig_path.absolute())
     lease.tell(
         detached.State(
             name=name,
             pid=os.getpid(),
-            url=sandbox.url,
+            url=started.url,
             kubeconfig=path,
             nodes=nodes,
-            started=sandbox.store.now(),
+            started=started.store.now(),
         )
     )
-    print(f"sandbox is up: {sandbox.url}, {nodes} nodes")
+    print(f"sandbox is up: {started.url}, {nodes} nodes")
     print(f"export KUBECONFIG={path}")
     if _DETACHED not in os.environ:
         print("Ctrl-C stops it", file=sys.stderr)

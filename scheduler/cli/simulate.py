@@ -27,7 +27,7 @@ from scheduler.cli.asking import (
     show_tables,
     tell,
 )
-from scheduler.cli.commands.simulate import Form, SimulateFlags
+from scheduler.cli.commands import Form, SimulateFlags
 from scheduler.cli.crew import answer_lines, processors
 from scheduler.cli.files import read_text, shown
 from scheduler.cli.flags import Output

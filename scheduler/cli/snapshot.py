@@ -13,7 +13,7 @@ import msgspec
 
 from scheduler.base.errors import InputError
 from scheduler.cli.asking import be_quick, tell
-from scheduler.cli.commands.snapshot import SnapshotFlags
+from scheduler.cli.commands import SnapshotFlags
 from scheduler.cli.files import manifest_files, read_bytes, shown
 from scheduler.cli.flags import Output
 from scheduler.cli.live import look, reach

@@ -11,7 +11,7 @@ import msgspec
 
 from scheduler.base.errors import InputError, ObjectError
 from scheduler.cli.asking import options, read_cluster, read_files, show_tables
-from scheduler.cli.commands.topology import TopologyFlags
+from scheduler.cli.commands import TopologyFlags
 from scheduler.cli.flags import Output
 from scheduler.cli.live import reach
 from scheduler.cli.printing import Column, show, show_document

@@ -20,7 +20,7 @@ import structlog
 from scheduler.base.clock import perf_s
 from scheduler.base.errors import ApiError, InputError, TrellisError
 from scheduler.cli.asking import options, read_files, setups, tell
-from scheduler.cli.commands.ui import UiFlags
+from scheduler.cli.commands import UiFlags
 from scheduler.cli.installed import registry
 from scheduler.cli.live import Access, connect, reach, survey
 from scheduler.cli.logged import LogView, configuration

@@ -1,5 +1,5 @@
 """`trellis agent`: what runs on every node. One module per agent; each imports only its own."""
 
-from scheduler.cli.agent.app import app
+from scheduler.cli.agent.app import agent
 
-__all__ = ["app"]
+__all__ = ["agent"]

@@ -4,14 +4,14 @@ import typer
 
 from scheduler.cli.agent import bandwidth, load, netperf
 
-app = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
+agent = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
 
 
-@app.callback()
-def agent() -> None:
+@agent.callback()
+def _about() -> None:
     """Run an agent on a node."""
 
 
-app.command()(load.load)
-app.command()(bandwidth.bandwidth)
-app.add_typer(netperf.app, name="netperf")
+agent.command()(load.load)
+agent.command()(bandwidth.bandwidth)
+agent.add_typer(netperf.app, name="netperf")

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from scheduler.cli import main as frame
-from scheduler.cli.main import VERBS, Verb, run
+from scheduler.cli.main import VERBS, run
 
 PROJECT = Path(__file__).parents[3]
 
@@ -47,19 +47,15 @@ def test_the_help_of_a_verb_imports_its_flags_alone():
     assert "{0} set()\n" == done.stderr
 
 
-def test_help_lists_the_verbs_that_are_there(capsys):
-    """A verb whose module does not exist is not offered."""
+def test_help_lists_the_verbs(capsys):
+    """Each stands there with what it is for."""
     assert 0 == run(["--help"])
-    listed = capsys.readouterr().out
+    listed = [" ".join(line.split()) for line in capsys.readouterr().out.splitlines()]
 
-    for verb in VERBS:
-        assert (f"  {verb.name} " in listed) == frame.is_there(verb)
-    assert not frame.is_there(Verb("x", "scheduler.cli.no_such_verb", "x", ""))
+    assert all(f"{verb.name} {verb.help}" in listed for verb in VERBS)
 
 
-@pytest.mark.parametrize(
-    "verb", [verb for verb in VERBS if frame.is_there(verb)], ids=lambda v: v.name
-)
+@pytest.mark.parametrize("verb", VERBS, ids=lambda v: v.name)
 def test_every_verb_has_help(verb, capsys):
     """Its module imports, its function is there, and -h describes it."""
     assert 0 == run([verb.name, "-h"])

@@ -1,0 +1,399 @@
+"""What every verb may be told: its flags, its arguments and its help.
+
+The module that a verb names here does the work; it is imported when the verb is called, and not for its help.
+"""
+
+from enum import StrEnum
+from typing import Annotated, NamedTuple
+
+import typer
+
+from scheduler.cli.command import command
+from scheduler.cli.flags import (
+    ClusterFlags,
+    ConfigFlag,
+    ContextFlag,
+    DaemonFlags,
+    DecisionLogFlag,
+    KubeconfigFlag,
+    LogFormatFlag,
+    LogLevelFlag,
+    NodeFlags,
+    NowFlag,
+    Output,
+    OutputFlag,
+    PastFlag,
+    PodArgument,
+    PodNamespaceFlag,
+    PodsFlag,
+    SnapshotFlag,
+)
+
+BindAddress = Annotated[str, typer.Option("--bind-address", help="Where the endpoints listen.")]
+SecurePort = Annotated[
+    int, typer.Option("--secure-port", min=0, max=65535, help="Endpoints; 0: none.")
+]
+CertFile = Annotated[
+    str, typer.Option("--tls-cert-file", help="Certificate; without one we make our own.")
+]
+KeyFile = Annotated[str, typer.Option("--tls-private-key-file", help="The certificate's key.")]
+ClientCaFile = Annotated[
+    str, typer.Option("--client-ca-file", help="Who signs certificates of clients.")
+]
+LeaderElect = Annotated[
+    bool | None, typer.Option("--leader-elect/--no-leader-elect", help="Override the file.")
+]
+FeatureGates = Annotated[
+    str, typer.Option("--feature-gates", help="A=true,B=false; added to those of the file.")
+]
+DecisionLog = Annotated[
+    str, typer.Option("--decision-log", help="Write events and effects here for replay.")
+]
+
+
+class RunFlags(NamedTuple):
+    """Run the scheduler: the daemon and its endpoints."""
+
+    config: ConfigFlag = ""
+    kubeconfig: KubeconfigFlag = ""
+    context: ContextFlag = ""
+    bind_address: BindAddress = "0.0.0.0"  # noqa: S104 - scrapers and probes come from other nodes
+    secure_port: SecurePort = 10259
+    tls_cert_file: CertFile = ""
+    tls_private_key_file: KeyFile = ""
+    client_ca_file: ClientCaFile = ""
+    leader_elect: LeaderElect = None
+    feature_gates: FeatureGates = ""
+    decision_log: DecisionLog = ""
+    log_level: LogLevelFlag = "info"
+    log_format: LogFormatFlag = "auto"
+
+
+run = command(RunFlags, "scheduler.cli.run.run")
+
+
+class DemoFlags(NamedTuple):
+    """Play a narrated scenario in an embedded cluster."""
+
+    once: Annotated[
+        bool, typer.Option("--once", help="End with a summary; exit 0 only if all went well.")
+    ] = False
+    scenario: Annotated[
+        str, typer.Option("--scenario", help="A folder of docs/examples, or a scenario file.")
+    ] = "demo"
+
+
+demo = command(DemoFlags, "scheduler.cli.demo.demo")
+
+
+class TiesChoice(StrEnum):
+    """How equally good nodes are told apart."""
+
+    NAME = "name"
+    UID = "uid"
+
+
+class Form(StrEnum):
+    """How a result is printed: as by other verbs, or as a page for a browser."""
+
+    TABLE = "table"
+    WIDE = "wide"
+    JSON = "json"
+    YAML = "yaml"
+    NAME = "name"
+    HTML = "html"
+
+
+FormFlag = Annotated[
+    Form,
+    typer.Option(
+        "--output", "-o", help="How to print the result; html: with --against.", show_choices=True
+    ),
+]
+
+
+class SimulateFlags(NamedTuple):
+    """Place the pending pods of a snapshot, without a cluster."""
+
+    snapshot: SnapshotFlag = None
+    filename: PodsFlag = None
+    config: ConfigFlag = ""
+    against: Annotated[
+        str, typer.Option("--against", metavar="F", help="Another configuration to compare with.")
+    ] = ""
+    batch: Annotated[
+        str, typer.Option("--batch", metavar="F", help="One case per line, JSON; - is stdin.")
+    ] = ""
+    details: Annotated[
+        bool, typer.Option("--details", help="Every node's verdict and scores, for every pod.")
+    ] = False
+    ties: Annotated[
+        TiesChoice, typer.Option("--ties", help="Equal nodes: lowest name, or as the daemon.")
+    ] = TiesChoice.NAME
+    seed: Annotated[
+        int | None, typer.Option("--seed", metavar="N", help="Equal nodes: at random, repeatable.")
+    ] = None
+    nodes: NodeFlags = NodeFlags()
+    now: NowFlag = ""
+    output: FormFlag = Form.TABLE
+
+
+simulate = command(SimulateFlags, "scheduler.cli.simulate.simulate")
+
+
+class ExplainFlags(NamedTuple):
+    """Tell why a pod is where it is, or why it is pending."""
+
+    pod: PodArgument
+    namespace: PodNamespaceFlag = ""
+    node: Annotated[str, typer.Option("--node", metavar="N", help="Just this node.")] = ""
+    snapshot: SnapshotFlag = None
+    filename: PodsFlag = None
+    config: ConfigFlag = ""
+    now: NowFlag = ""
+    cluster: ClusterFlags = ClusterFlags()
+    past: PastFlag = False
+    where: DaemonFlags = DaemonFlags()
+    output: OutputFlag = Output.TABLE
+
+
+explain = command(ExplainFlags, "scheduler.cli.explain.explain")
+
+
+class HistoryFlags(NamedTuple):
+    """Tell how the attempts at a pod ended, in order: from the running daemon, or from a decision log."""
+
+    pod: PodArgument
+    namespace: PodNamespaceFlag = ""
+    decision_log: DecisionLogFlag = ""
+    cluster: ClusterFlags = ClusterFlags()
+    where: DaemonFlags = DaemonFlags()
+    output: OutputFlag = Output.TABLE
+
+
+history = command(HistoryFlags, "scheduler.cli.history.history")
+
+
+ShapeFlag = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--filename", "-f", metavar="F", help="One pod or group, and what it needs; again for more."
+    ),
+]
+LimitFlag = Annotated[
+    int | None,
+    typer.Option("--limit", metavar="N", help="Stop counting there: 1000, at most 10000."),
+]
+WantFlag = Annotated[
+    int | None,
+    typer.Option("--want", metavar="N", help="Exit code 3 when fewer fit than these."),
+]
+
+
+class CapacityFlags(NamedTuple):
+    """Count how many more pods or groups of a shape fit, without preemption."""
+
+    snapshot: SnapshotFlag = None
+    filename: ShapeFlag = None
+    limit: LimitFlag = None
+    want: WantFlag = None
+    config: ConfigFlag = ""
+    nodes: NodeFlags = NodeFlags()
+    now: NowFlag = ""
+    cluster: ClusterFlags = ClusterFlags()
+    output: OutputFlag = Output.TABLE
+
+
+capacity = command(CapacityFlags, "scheduler.cli.capacity.capacity")
+
+
+AnonymizeFlag = Annotated[
+    bool, typer.Option("--anonymize", help="Hide names, labels and images, consistently.")
+]
+SourceFlag = Annotated[
+    list[str] | None,
+    typer.Option("--snapshot", metavar="F", help="Files instead of a cluster, to clean them."),
+]
+
+
+class SnapshotFlags(NamedTuple):
+    """Write a live cluster as one List that simulate, explain and kubectl apply read."""
+
+    anonymize: AnonymizeFlag = False
+    source: SourceFlag = None
+    cluster: ClusterFlags = ClusterFlags()
+    output: OutputFlag = Output.JSON
+
+
+snapshot = command(SnapshotFlags, "scheduler.cli.snapshot.snapshot")
+
+
+NumaFlag = Annotated[bool, typer.Option("--numa", help="NUMA zones instead, node by node.")]
+LevelsFlag = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--level", metavar="LABEL", help="A node label, from the top; else the usual ones."
+    ),
+]
+TreeFlag = Annotated[
+    str,
+    typer.Option(
+        "--tree",
+        metavar="NAME",
+        help="A topology ConfigMap's tree, a Topology of Kueue, or `hypernodes`.",
+    ),
+]
+NodesFlag = Annotated[bool, typer.Option("--nodes", help="Down to the nodes.")]
+ProfilesFlag = Annotated[
+    list[str] | None,
+    typer.Option("--scheduler-name", metavar="NAME", help="A profile; others' pods are foreign."),
+]
+
+
+class TopologyFlags(NamedTuple):
+    """Show the tree of the cluster with room, pods and groups, or its NUMA zones."""
+
+    numa: NumaFlag = False
+    levels: LevelsFlag = None
+    name: TreeFlag = ""
+    nodes: NodesFlag = False
+    scheduler_name: ProfilesFlag = None
+    snapshot: SnapshotFlag = None
+    now: NowFlag = ""
+    cluster: ClusterFlags = ClusterFlags()
+    output: OutputFlag = Output.TABLE
+
+
+topology = command(TopologyFlags, "scheduler.cli.topology.topology")
+
+
+class GroupsFlags(NamedTuple):
+    """List the groups with members, placement, proof or conflict."""
+
+    config: ConfigFlag = ""
+    watch: Annotated[
+        bool, typer.Option("--watch", "-w", help="Print the table again when it changes.")
+    ] = False
+    snapshot: SnapshotFlag = None
+    now: NowFlag = ""
+    cluster: ClusterFlags = ClusterFlags()
+    output: OutputFlag = Output.TABLE
+
+
+groups = command(GroupsFlags, "scheduler.cli.groups.groups")
+
+
+NamespaceFlag = Annotated[
+    str,
+    typer.Option(
+        "--namespace", "-n", help="To fall back on where you may not list all; else the context's."
+    ),
+]
+PortFlag = Annotated[
+    int, typer.Option("--port", min=0, max=65535, help="On 127.0.0.1; 0 for any free one.")
+]
+
+
+class UiFlags(NamedTuple):
+    """Serve the page of a cluster, a snapshot or a decision log to this machine's browser."""
+
+    snapshot: SnapshotFlag = None
+    decision_log: DecisionLogFlag = ""
+    config: ConfigFlag = ""
+    now: NowFlag = ""
+    namespace: NamespaceFlag = ""
+    cluster: ClusterFlags = ClusterFlags()
+    port: PortFlag = 0
+
+
+ui = command(UiFlags, "scheduler.cli.ui.ui")
+
+
+class ReplayFlags(NamedTuple):
+    """Run a decision log again; exit 0 when it comes out the same, 1 when it does not."""
+
+    file: Annotated[str, typer.Argument(metavar="F", help="A log of trellis run --decision-log.")]
+    as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False
+
+
+replay = command(ReplayFlags, "scheduler.cli.replay.replay")
+
+FilesFlag = Annotated[
+    list[str] | None,
+    typer.Option("-f", "--filename", metavar="F", help="A file or folder to rewrite; - is stdin."),
+]
+
+
+class ConvertFlags(NamedTuple):
+    """Rewrite older AppGroups, NetworkTopologies and scheduler policies into today's form."""
+
+    filename: FilesFlag = None
+    output: Annotated[Output, typer.Option("-o", "--output", help="yaml or json.")] = Output.YAML
+
+
+convert = command(ConvertFlags, "scheduler.cli.convert.convert")
+
+FileFlag = Annotated[
+    str, typer.Option("--filename", "-f", metavar="F", help="Where to write it: a .tar.gz.")
+]
+SecondsFlag = Annotated[
+    int, typer.Option("--seconds", min=0, max=300, help="Of the profile; 0 for none.")
+]
+HashNamesFlag = Annotated[
+    bool, typer.Option("--hash-names", help="Names of objects as hashes, anew in each bundle.")
+]
+
+
+class BundleFlags(NamedTuple):
+    """Collect what helps to find a fault of the running daemon: one archive, without secrets."""
+
+    file: FileFlag = "trellis-support.tar.gz"
+    seconds: SecondsFlag = 5
+    hash_names: HashNamesFlag = False
+    cluster: ClusterFlags = ClusterFlags()
+    where: DaemonFlags = DaemonFlags()
+
+
+support_bundle = command(BundleFlags, "scheduler.cli.bundle.support_bundle")
+
+
+File = Annotated[str, typer.Argument(metavar="F", help="The configuration file; - is stdin.")]
+MaybeFile = Annotated[
+    str | None,
+    typer.Argument(metavar="[F]", help="The configuration file; - is stdin, nothing the defaults."),
+]
+
+
+class CheckFlags(NamedTuple):
+    """Read a configuration strictly; tell all mistakes, each with line and column."""
+
+    file: File
+
+
+class PrintFlags(NamedTuple):
+    """Print the effective configuration: every plugin list as it is called, every argument."""
+
+    file: MaybeFile = None
+    output: OutputFlag = Output.YAML
+
+
+class DefaultsFlags(NamedTuple):
+    """Print the configuration that runs without a file."""
+
+    output: OutputFlag = Output.YAML
+
+
+config = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
+config.command("check")(command(CheckFlags, "scheduler.cli.config.check"))
+config.command("print")(command(PrintFlags, "scheduler.cli.config.print_"))
+config.command("defaults")(command(DefaultsFlags, "scheduler.cli.config.defaults"))
+
+
+class PluginsFlags(NamedTuple):
+    """List the plugins with their extension points and arguments."""
+
+    names: Annotated[list[str] | None, typer.Argument(help="Only these plugins.")] = None
+    output: OutputFlag = Output.TABLE
+
+
+plugins = command(PluginsFlags, "scheduler.cli.plugins.plugins")
