@@ -4,11 +4,18 @@
 kopf's own tasks are started with `spawn_tasks`, and just those are cancelled. Each operator has a
 kopf of its own that watches one kind, so that a crash of one leaves the others alone and no watcher
 of kopf outlives the task that started it.
+
+The guest leaves objects, cluster and process alone: nothing is stored in objects (no finalizers, no
+annotations), no events are posted, no definitions or namespaces are watched, signals stay ours; the
+runner knows when a kind is there.
 """
 
 from __future__ import annotations
 
 import asyncio
+import dataclasses
+import signal
+import ssl
 from collections.abc import Collection, Coroutine
 from typing import Any, cast
 
@@ -16,11 +23,8 @@ import kopf
 import structlog
 from kopf._cogs.structs.references import Insights
 
-from operators.api import Credentials
-from operators.kopflogin import Login
-from operators.kopfsettings import quiet_settings
+from operators.api import Access, Credentials
 from operators.operator import Operator
-from operators.signals import KeptSignals
 from scheduler.base.errors import TrellisError
 from scheduler.objects.kinds import Kind
 
@@ -90,7 +94,7 @@ async def _spawn(registry: kopf.OperatorRegistry, insights: Insights) -> Tasks:
         clusterwide=True,
         identity=cast("Any", "trellis"),  # else kopf asks the DNS who we are, and blocks meanwhile
     )
-    kept.put_back()  # no await in between: see operators.signals
+    kept.put_back()  # no await in between: see `KeptSignals`
     return tasks
 
 
@@ -175,3 +179,140 @@ async def _clear_up(
 
 def _name(task: asyncio.Future[Any]) -> str:
     return task.get_name() if isinstance(task, asyncio.Task) else "connection"
+
+
+WANTED_BY_KOPF = (signal.SIGINT, signal.SIGTERM)
+
+
+class KeptSignals:
+    """What stood for SIGINT and SIGTERM when this was made: of the loop, or of the process.
+
+    kopf replaces both each time it starts. Whoever starts it calls `put_back` in the same step of the loop in
+    which kopf's start returns: asyncio looks a handler up when it serves a signal, not when the signal
+    arrives, so no signal reaches kopf in between.
+    """
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._loop = loop
+        self._process = {number: signal.getsignal(number) for number in WANTED_BY_KOPF}
+        self._of_loop = {number: self._handlers().get(number) for number in WANTED_BY_KOPF}
+
+    def put_back(self) -> None:
+        """Make everything as it was."""
+        handlers = self._handlers()
+        for number, before in self._of_loop.items():
+            if handlers.get(number) is before:
+                continue  # also in a thread, where kopf leaves signals alone
+            if before is not None:
+                handlers[number] = before
+            else:
+                self._loop.remove_signal_handler(number)
+                signal.signal(number, self._process[number])
+
+    def _handlers(self) -> dict[int, asyncio.Handle]:
+        # asyncio has no public way to read a handler back; this name is as old as the feature.
+        return cast("dict[int, asyncio.Handle]", cast("Any", self._loop)._signal_handlers)  # noqa: SLF001
+
+
+PAGE = 50  # objects per page of a list: each page is parsed in one go, on the scheduler's loop
+REQUEST_TIMEOUT_S = 10.0
+RECONNECT_S = 1.0
+
+
+class NoDiffBase(kopf.DiffBaseStorage):
+    """Remembers no last handled state: our handlers take every event as it comes."""
+
+    def build(self, **_: Any) -> Any:
+        """Return nothing, instead of copying the whole object at every event."""
+        return {}
+
+    def fetch(self, *, body: kopf.Body) -> None:
+        """Know of nothing."""
+
+    def store(self, *, body: kopf.Body, patch: kopf.Patch, essence: Any) -> None:
+        """Keep nothing."""
+
+
+class NoProgress(kopf.ProgressStorage):
+    """Remembers no progress of handlers: ours are done when they return."""
+
+    def fetch(self, *, key: Any, body: kopf.Body) -> None:
+        """Know of nothing."""
+
+    def store(self, *, key: Any, record: Any, body: kopf.Body, patch: kopf.Patch) -> None:
+        """Keep nothing."""
+
+    def purge(self, *, key: Any, body: kopf.Body, patch: kopf.Patch) -> None:
+        """Have nothing to forget."""
+
+    def touch(self, *, body: kopf.Body, patch: kopf.Patch, value: str | None) -> None:
+        """Leave the object alone."""
+
+    def clear(self, *, essence: Any) -> Any:
+        """Return it as it is: there is nothing of ours in it."""
+        return essence
+
+
+def quiet_settings() -> kopf.OperatorSettings:
+    """Return settings of their own for one start of kopf."""
+    settings = kopf.OperatorSettings()
+    # By default kopf kills the process some time after its tasks are cancelled.
+    settings.process.ultimate_exiting_timeout = None
+    settings.posting.enabled = False
+    settings.scanning.disabled = True
+    settings.watching.chunk_size = PAGE
+    # Lost connections are watched again; anything else ends kopf, and the runner does the retrying.
+    settings.networking.error_backoffs = ()
+    settings.networking.request_timeout = REQUEST_TIMEOUT_S
+    settings.watching.reconnect_backoff = RECONNECT_S
+    settings.persistence.diffbase_storage = NoDiffBase()
+    settings.persistence.progress_storage = cast("Any", NoProgress())
+    return settings
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class SharedAccess(kopf.ConnectionInfo):
+    """A connection with a TLS context that somebody else has made."""
+
+    tls: ssl.SSLContext | None = None
+
+    def as_ssl_context(self) -> ssl.SSLContext:
+        """Return that context."""
+        return self.tls or ssl.create_default_context()
+
+
+class Login:
+    """Answers kopf, which asks at its start and each time that the API server has refused what it was given.
+
+    `broken` gets the error when there are no credentials to be had.
+    """
+
+    def __init__(self, credentials: Credentials, broken: asyncio.Future[None]) -> None:
+        self._credentials = credentials
+        self._broken = broken
+        self._given = False
+
+    async def again(self, **_: Any) -> kopf.ConnectionInfo | None:
+        """Return the access of this moment; from the second time on, look for a newer one first."""
+        try:
+            if self._given:
+                await self._credentials.refresh(force=True)
+            self._given = True
+            return shared_access(self._credentials.access)
+        except Exception as error:  # noqa: BLE001 - whatever it is, it ends this life of kopf
+            # kopf would wait for credentials for ever, in silence.
+            if not self._broken.done():
+                self._broken.set_exception(error)
+            return None
+
+
+def shared_access(access: Access) -> kopf.ConnectionInfo:
+    """Write an access in kopf's words."""
+    scheme, _, token = access.authorization.partition(" ")
+    return SharedAccess(
+        server=access.server,
+        tls=access.tls,
+        scheme=scheme or None,
+        token=token or None,
+        proxy_url=access.proxy,
+    )

@@ -48,7 +48,7 @@ from scheduler.daemon.supervisor import Supervisor
 from scheduler.engine.decisionlog import Header
 from scheduler.engine.effects import Event, Watched
 from scheduler.kube.client import ApiClient
-from scheduler.kube.fenced import FencedApi
+from scheduler.kube.fence import FencedApi
 from scheduler.objects.watchermetrics import WatcherMetrics
 from scheduler.plugins.network import NetworkMinCost, NetworkOverhead
 from scheduler.plugins.network.args import TopologyArgs

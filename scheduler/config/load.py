@@ -10,7 +10,7 @@ from typing import Final, TypeVar
 import msgspec
 
 from scheduler.base.text import did_you_mean
-from scheduler.config import defaults, model, names, shared, trellis, validate
+from scheduler.config import defaults, model, names, trellis, validate
 from scheduler.config.decode import decode
 from scheduler.config.document import Node, parse
 from scheduler.config.merge import default_plugins, merge, our_args, with_ours
@@ -19,7 +19,8 @@ from scheduler.config.notices import Notice, Notices
 from scheduler.config.problems import Problems, Stage
 from scheduler.config.profiles import Building, decode_args, list_notices
 from scheduler.config.settings import SchedulerSettings
-from scheduler.config.trellis import TrellisConfiguration
+from scheduler.config.trellis import SolverLimits, TrellisConfiguration
+from scheduler.framework.args import Args
 from scheduler.framework.profile import ProfileSpec
 from scheduler.framework.registry import Registry
 
@@ -164,7 +165,7 @@ class _Loading:
         for index, (profile, spec) in enumerate(zip(filled.profiles, specs, strict=True)):
             list_notices(profile, f"profiles[{index}]", spec.plugins, self.registry, notices)
         own = Notices(self.file, ours_root)
-        specs = shared.limited(specs, ours.solver, own)
+        specs = _limited(specs, ours.solver, own)
         found = (*notices.found, *own.found)
         return Loaded(specs, defaults.settings(filled), ours, found, filled)
 
@@ -178,3 +179,29 @@ class _Loading:
     ) -> None:
         for path, text in faults:
             problems.add(stage, text, root.position(path) if root else (0, 0))
+
+
+def _limited(
+    specs: Iterable[ProfileSpec], limits: SolverLimits, notices: Notices
+) -> tuple[ProfileSpec, ...]:
+    """Return the profiles with no more for a solve than the process allows."""
+    return tuple(
+        msgspec.structs.replace(
+            spec,
+            args={name: _within(name, args, limits, notices) for name, args in spec.args.items()},
+        )
+        for spec in specs
+    )
+
+
+def _within(plugin: str, args: Args, limits: SolverLimits, notices: Notices) -> Args:
+    found = args.within(limits.time_limit_seconds, limits.workers)
+    if found is args:
+        return args
+    asked, given, usual = map(msgspec.to_builtins, (args, found, type(args)()))
+    for field, value in given.items():
+        # A default that is cut surprises nobody.
+        if asked[field] not in (value, usual[field]):
+            text = f"{plugin} asks for {field}: {asked[field]:g}; solver allows {value:g}"
+            notices.add(text, "solver")
+    return found

@@ -1,24 +1,27 @@
-"""How old the figures are that load-aware placement decides by, as gauges.
+"""How old the figures are that load-aware and network-aware placement decide by, and what placements cost, as gauges.
 
 Ages need a clock, which the engine does not have; the daemon does. Labels are few whatever the number
-of nodes: an age per node would be a series per node.
+of nodes: an age per node would be a series per node. All is worked out when it is scraped; applications whose
+pods have not moved since are not looked at again.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from typing import Any
 
-from scheduler.base.clock import Clock
+from scheduler.base.clock import Clock, parse_rfc3339
 from scheduler.base.meters import Meters
 from scheduler.engine.engine import Engine
+from scheduler.framework.plugin import Plugin
 from scheduler.plugins.loadaware import LoadAwareScheduling
+from scheduler.plugins.network import NetworkMinCost, NetworkOverhead, TotalCost
 
 STATES = ("fresh", "expired", "missing")
 
 
 def show_ages(engine: Engine, clock: Clock, meters: Meters) -> None:
     """Let the gauges read the ages when they are scraped; nothing without the plugin."""
-    plugins = list(_plugins(engine))
+    plugins = [one for one in _plugins(engine) if isinstance(one, LoadAwareScheduling)]
     if not plugins:
         # The daemon before this one, in the same process, may have had it.
         meters.node_metric_age.read_from(dict)
@@ -42,8 +45,29 @@ def show_ages(engine: Engine, clock: Clock, meters: Meters) -> None:
     meters.node_metrics.read_from(states)
 
 
-def _plugins(engine: Engine) -> Iterator[LoadAwareScheduling]:
-    for profile in engine.profiles.values():
-        for plugin in profile.plugins.values():
-            if isinstance(plugin, LoadAwareScheduling):
-                yield plugin
+def show_network(engine: Engine, clock: Clock, meters: Meters) -> None:
+    """Let the gauges be read; nothing without a plugin that goes by costs."""
+    users = [one for one in _plugins(engine) if isinstance(one, NetworkOverhead | NetworkMinCost)]
+    lookups = [one.lookup for one in users]
+    if not lookups:
+        # The daemon before this one, in the same process, may have had one.
+        meters.network_cost.read_from(lambda: 0.0)
+        meters.network_weights_age.read_from(dict)
+        return
+    total = TotalCost(lookups[0])
+
+    def ages() -> dict[str, float]:
+        found = {}
+        for lookup in lookups:
+            topology, measured = lookup.topology(), parse_rfc3339(lookup.measured_at() or "")
+            if topology is not None and measured is not None:
+                meta = topology.metadata
+                found[f"{meta.namespace}/{meta.name}"] = clock.now() - measured
+        return found
+
+    meters.network_cost.read_from(lambda: float(total.now()))
+    meters.network_weights_age.read_from(ages)
+
+
+def _plugins(engine: Engine) -> list[Plugin[Any]]:
+    return [one for profile in engine.profiles.values() for one in profile.plugins.values()]

@@ -24,12 +24,11 @@ from scheduler.base.errors import ApiError
 from scheduler.base.meters import Meters
 from scheduler.config import Loaded, to_configz
 from scheduler.daemon import inspection
-from scheduler.daemon.ages import show_ages
+from scheduler.daemon.ages import show_ages, show_network
 from scheduler.daemon.asked import Asked
 from scheduler.daemon.decisions import DecisionTrail
 from scheduler.daemon.inbox import Inbox
 from scheduler.daemon.loop import Loop, Record
-from scheduler.daemon.network import show_network
 from scheduler.daemon.profile import taken
 from scheduler.daemon.solving import Solving
 from scheduler.daemon.synced import Synced
@@ -41,8 +40,7 @@ from scheduler.framework.registry import Registry
 from scheduler.kube.client import ApiClient
 from scheduler.kube.effects import Carry, Executor, Limits
 from scheduler.kube.extenders import Extenders
-from scheduler.kube.fence import Fence
-from scheduler.kube.fenced import FencedApi
+from scheduler.kube.fence import Fence, FencedApi
 from scheduler.kube.lease import Election
 from scheduler.kube.leaserecord import LeaseSettings
 from scheduler.kube.recorder import Recorder

@@ -19,8 +19,7 @@ from scheduler.engine.effects import Answer, Solve
 from scheduler.kube.api import Response
 from scheduler.solver.answer import Stage
 from scheduler.solver.questions import Solution, at_once
-from scheduler.workers.outcome import Outcome
-from scheduler.workers.pool import Pool
+from scheduler.workers.pool import Outcome, Pool
 
 _CODES = {"done": 200, "invalid": 422, "error": 500}
 _log = structlog.get_logger()

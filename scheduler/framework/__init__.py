@@ -18,7 +18,6 @@ from scheduler.framework.calls import ApiCall, BindPod, BindStep, CallResult, Wa
 from scheduler.framework.cycle import Cycle
 from scheduler.framework.duration import Duration, seconds
 from scheduler.framework.handle import Handle
-from scheduler.framework.narrow import Narrow
 from scheduler.framework.nodes import Nodes
 from scheduler.framework.pershape import PerPod, PerShape, PerSpec
 from scheduler.framework.plugin import EACH_POD, Plugin, Versioned
@@ -50,6 +49,7 @@ from scheduler.framework.status import (
     SKIP,
     SUCCESS,
     Code,
+    Narrow,
     Reason,
     Rejected,
     Status,

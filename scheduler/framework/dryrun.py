@@ -22,14 +22,13 @@ from scheduler.base.arrays import BoolColumn, Rows
 from scheduler.base.errors import PluginError
 from scheduler.framework.answers import Rejection, States
 from scheduler.framework.cycle import Cycle
-from scheduler.framework.narrow import Narrow
 from scheduler.framework.nodes import Nodes
 from scheduler.framework.overlay import Overlay
 from scheduler.framework.plugin import Plugin
 from scheduler.framework.profile import Bound
 from scheduler.framework.rowpods import Nominated, RowPods, row_pods
 from scheduler.framework.runner import Runner
-from scheduler.framework.status import SUCCESS, Code, Reason, Rejected, Status, reject
+from scheduler.framework.status import SUCCESS, Code, Narrow, Reason, Rejected, Status, reject
 from scheduler.state.podindex import Placed
 
 # Which rows pass, and who rejects the others.

@@ -13,9 +13,8 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeVar
 from scheduler.base.arrays import IntColumn, Rows
 from scheduler.framework.calls import ApiCall, BindStep, CallResult
 from scheduler.framework.cycle import Cycle
-from scheduler.framework.narrow import Narrow
 from scheduler.framework.nodes import Nodes
-from scheduler.framework.status import Rejected, Status
+from scheduler.framework.status import Narrow, Rejected, Status
 from scheduler.framework.together import Demand, MemberConflict, RowRoom, SeatedMember, Ways
 from scheduler.objects.pod import Pod
 from scheduler.state.change import Change

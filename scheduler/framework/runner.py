@@ -28,12 +28,11 @@ from scheduler.framework.calls import ApiCall, BindStep, CallResult
 from scheduler.framework.concern import Concerns
 from scheduler.framework.cycle import Cycle
 from scheduler.framework.measure import Instruments, Measure, PointRun, measured
-from scheduler.framework.narrow import Narrow, none_left
 from scheduler.framework.nodes import Nodes
 from scheduler.framework.plugin import POINT_NAMES
 from scheduler.framework.profile import Bound, Profile
 from scheduler.framework.scores import Total, check_range, normalize
-from scheduler.framework.status import SUCCESS, Code, Rejected, Status
+from scheduler.framework.status import SUCCESS, Code, Narrow, Rejected, Status, none_left
 
 if TYPE_CHECKING:
     from scheduler.framework.postfilter import FitFailure, PostFiltered

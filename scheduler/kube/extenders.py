@@ -6,22 +6,27 @@ some: what follows for the pod is the engine's business. Binding writes, so it a
 """
 
 import asyncio
+import base64
+import binascii
+import ssl
 from collections.abc import Sequence
+from pathlib import Path
 
 import aiohttp
 import msgspec
 
 from scheduler.base.clock import perf_s
+from scheduler.base.errors import ConfigError
 from scheduler.base.meters import Meters
-from scheduler.config.model import Extender
+from scheduler.config.model import Extender, ExtenderTLSConfig
 from scheduler.engine.effects import Answer, AskExtender, ExtenderAnswer
 from scheduler.engine.extender.extenders import in_order
 from scheduler.framework.duration import seconds
 from scheduler.kube import extenderwire
 from scheduler.kube.api import JSON, Response
-from scheduler.kube.extendertls import tls_context
 from scheduler.kube.fence import Fence
 from scheduler.kube.originals import Originals
+from scheduler.kube.tls import client_context
 
 # An extender that is shown whole nodes sends them back: 15,000 of the largest fit.
 MOST_BYTES = 256 * 1024 * 1024
@@ -161,3 +166,40 @@ def _originals(configured: Sequence[Extender]) -> Originals:
         nodes=any(extender.filter_verb or extender.prioritize_verb for extender in whole),
         all_pods=any(extender.preempt_verb for extender in whole),
     )
+
+
+def tls_context(extender: Extender) -> ssl.SSLContext:
+    """Return the context for an extender's connections; ConfigError names what cannot be used.
+
+    The rules are kube-scheduler's, also the odd one: `enableHTTPS` without a CA certificate does not check
+    the extender's certificate.
+    """
+    wanted = extender.tls_config or ExtenderTLSConfig()
+    try:
+        return _context(extender, wanted)
+    except (OSError, ssl.SSLError, ValueError, binascii.Error) as error:
+        where = f"the extender {extender.url_prefix}"
+        raise ConfigError(f"tlsConfig cannot be used: {error}", where=where) from error
+
+
+def _context(extender: Extender, wanted: ExtenderTLSConfig) -> ssl.SSLContext:
+    has_ca = bool(wanted.ca_file or wanted.ca_data)
+    is_blind = wanted.insecure or (extender.enable_https and not has_ca)
+    if is_blind and has_ca:
+        raise ValueError(
+            "specifying a root certificates file with the insecure flag is not allowed"
+        )
+    # Read here, because the library does not say which file it could not open.
+    return client_context(
+        _content(wanted.ca_data, wanted.ca_file),
+        _content(wanted.cert_data, wanted.cert_file),
+        _content(wanted.key_data, wanted.key_file),
+        is_blind=is_blind,
+    )
+
+
+def _content(data: str, file: str) -> bytes:
+    """Return what `data` carries, or else what is in `file`; b"" without either."""
+    if data:
+        return base64.b64decode(data, validate=True)
+    return Path(file).read_bytes() if file else b""

@@ -7,6 +7,7 @@ starved past its deadline finds the fence closed before any timer has told it so
 from math import inf
 
 from scheduler.base.clock import Clock
+from scheduler.kube.api import JSON, REQUEST_TIMEOUT_S, Api, Response
 
 
 class FencedError(Exception):
@@ -37,3 +38,33 @@ class Fence:
         """Raise FencedError when nothing may be sent any more."""
         if not self.is_open:
             raise FencedError
+
+
+class FencedApi:
+    """Requests through `api`; what would change anything leaves only while `fence` is open.
+
+    The operators get it in place of the client, so that their writes are shut out as the engine's effects are.
+    """
+
+    def __init__(self, api: Api, fence: Fence) -> None:
+        self._api = api
+        self._fence = fence
+
+    async def request(
+        self,
+        method: str,
+        path: str,
+        body: bytes = b"",
+        *,
+        content_type: str = JSON,
+        timeout_s: float = REQUEST_TIMEOUT_S,
+    ) -> Response:
+        """Send one request and return its outcome; of one that may not leave it is NotSent."""
+        guard = None if method == "GET" else self._fence.check
+        try:
+            return await self._api.request(
+                method, path, body, content_type=content_type, timeout_s=timeout_s, guard=guard
+            )
+        except FencedError:
+            said = "this process does not lead any more"
+            return Response(0, reason="NotSent", message=said, was_sent=False)

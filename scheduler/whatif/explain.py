@@ -34,8 +34,7 @@ from scheduler.whatif.stage import Options, Setup, staged
 from scheduler.whatif.verdicts import NodeVerdict, verdicts
 from scheduler.whatif.why.grouped import why_with_group
 from scheduler.whatif.why.pending import why_pending
-from scheduler.whatif.why.placed import why_placed
-from scheduler.whatif.why.queued import queue_place
+from scheduler.whatif.why.placed import queue_place, why_placed
 from scheduler.whatif.why.records import Why
 
 

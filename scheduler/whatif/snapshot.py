@@ -33,8 +33,7 @@ from scheduler.whatif import admission
 from scheduler.whatif.admission import PRIORITY_CLASS_GROUP, PriorityClass
 from scheduler.whatif.checks import check_node, check_pod
 from scheduler.whatif.documents import Head, Item
-from scheduler.whatif.notices import astray, notices
-from scheduler.whatif.otherkinds import has_no_bearing
+from scheduler.whatif.notices import astray, has_no_bearing, notices
 from scheduler.whatif.spelling import check_spelling
 from scheduler.whatif.workloads import KINDS, MAX_PODS, Surroundings, Workload, missing_objects
 

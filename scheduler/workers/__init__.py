@@ -3,7 +3,6 @@
 Takes jobs as JSON and gives answers as JSON; holds no state of the cluster.
 """
 
-from scheduler.workers.outcome import Outcome
-from scheduler.workers.pool import Pool
+from scheduler.workers.pool import Outcome, Pool
 
 __all__ = ["Outcome", "Pool"]

@@ -9,7 +9,7 @@ from tests.house.source import ROOT
 PAGE = ROOT / "docs/explanation/a-pods-way.md"
 ROOMS = ("engine/", "framework/", "kube/")
 # Run by the clock, beside whatever pod: the lease, and what is listed or swept from time to time.
-BY_THE_CLOCK = {"kube/fenced.py", "kube/lease.py", "kube/leaserecord.py", "kube/watches.py"}
+BY_THE_CLOCK = {"kube/lease.py", "kube/leaserecord.py", "kube/watches.py"}
 
 
 def test_every_file_that_a_plain_pod_enters_is_named():

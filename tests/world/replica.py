@@ -17,7 +17,7 @@ from scheduler.daemon.loop import TURN_S
 from scheduler.kube.effects import Limits
 from scheduler.serve.app import Address
 from scheduler.workers.jobs import KINDS
-from scheduler.workers.outcome import Outcome
+from scheduler.workers.pool import Outcome
 from tests.unit.kube.memoryapi import LoopClock
 from tests.world.laws import Breach, BrokenError, Law
 from tests.world.network import Wiring

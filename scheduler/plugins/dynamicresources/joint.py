@@ -7,7 +7,7 @@ other; one that comes too late is settled first in the next try. Nothing is book
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from typing import Final
 
@@ -20,13 +20,15 @@ from scheduler.framework.nodes import Nodes
 from scheduler.framework.together import Demand, MemberConflict, RowRoom, SeatedMember, Stock
 from scheduler.objects.claims import AllocationResult, ResourceClaim
 from scheduler.objects.pod import Pod
+from scheduler.plugins.dynamicresources.candidates import Candidates, SearchError
 from scheduler.plugins.dynamicresources.catalog import DeviceCatalog
 from scheduler.plugins.dynamicresources.filtering import NO_DEVICES, Filtering, Group, groups_of
 from scheduler.plugins.dynamicresources.outcomes import FITS, Kind, Outcomes
 from scheduler.plugins.dynamicresources.podclaims import PODGROUPS, Claims, identity
-from scheduler.plugins.dynamicresources.search import Chosen, SearchError
+from scheduler.plugins.dynamicresources.pools import DeviceId
+from scheduler.plugins.dynamicresources.requests import Ask, Plan
+from scheduler.plugins.dynamicresources.search import Chosen
 from scheduler.plugins.dynamicresources.state import Agreed, Allocated, PodDevices
-from scheduler.plugins.dynamicresources.stock import stock_of
 from scheduler.plugins.nodeselection import any_of
 
 # How often nodes that share devices are tried in another order.
@@ -255,3 +257,45 @@ def _reaches(allocation: AllocationResult, member: SeatedMember, node: str) -> b
     nodes: Nodes = member.state.nodes
     row, terms = nodes.row(node), any_of(allocation.node_selector)
     return terms is None or (row is not None and bool(terms.mask(nodes)[row]))
+
+
+def stock_of(
+    catalog: DeviceCatalog, plan: Plan, names: Sequence[str], nodes: Iterable[str]
+) -> Stock:
+    """Return what these nodes have of the devices that claims of a plan ask for; `names` are the claims'.
+
+    A device counts once, however many of the nodes can use it, and if any request could take it were it free; what
+    constraints and counters say of several devices is left out. For the text of a refusal.
+    """
+    asks = [ask for claim in plan.claims for asks in claim.requests for ask in asks]
+    used: dict[DeviceId, bool] = {}
+    # What the selectors say of a device follows from its content, whichever node it is on.
+    selected: dict[int, bool] = {}
+    for node in nodes:
+        found = Candidates(names, catalog.pools(node), catalog.in_use)
+        for place, slot in enumerate(found.slots):
+            if not slot.is_here or slot.id in used:
+                continue
+            if slot.content not in selected:
+                selected[slot.content] = any(_selects(found, ask, place) for ask in asks)
+            if selected[slot.content]:
+                used[slot.id] = catalog.in_use.has(slot.id)
+    taken = {device for device, is_used in used.items() if is_used}
+    return Stock("devices", len(used) - len(taken), len(used), _users(catalog, taken))
+
+
+def _selects(found: Candidates, ask: Ask, place: int) -> bool:
+    device = found.slots[place].device
+    try:
+        return found.is_selectable(ask, place) and ask.tolerates(device.taints)
+    except SearchError:
+        return False
+
+
+def _users(catalog: DeviceCatalog, taken: set[DeviceId]) -> Counter[str]:
+    users: Counter[str] = Counter()
+    for user, results in catalog.allocations():
+        number = len({(one.driver, one.pool, one.device) for one in results} & taken)
+        if number:
+            users[user] += number
+    return users

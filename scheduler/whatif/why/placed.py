@@ -1,15 +1,22 @@
-"""Why a node was chosen: the next best one, and which plugins made the difference. Pure."""
+"""Why a node was chosen, and where a pod that waits stands among the others. Pure."""
 
 from collections.abc import Iterable
 
+from scheduler.base.clock import parse_rfc3339
+from scheduler.engine.engine import Engine
+from scheduler.engine.queue.pod import Where
+from scheduler.objects.pod import Pod
 from scheduler.whatif.verdicts import NodeVerdict
-from scheduler.whatif.why.records import RunnerUp, Why
+from scheduler.whatif.why.records import QueuePlace, RunnerUp, Why
 
 MOST_PLUGINS = 3
 
 
 def why_placed(key: str, chosen: str, current: str | None, nodes: Iterable[NodeVerdict]) -> Why:
-    """Return why pod `key`, which is on `current` if anywhere, would go to `chosen`."""
+    """Return why pod `key`, which is on `current` if anywhere, would go to `chosen`.
+
+    Names the next best node, and which plugins made the difference.
+    """
     fitting = {one.name: one for one in nodes if one.feasible}
     lead = f"{key} would go to {chosen}"
     if current is not None:
@@ -38,3 +45,20 @@ def _compared(second: RunnerUp) -> str:
     largest = [f"{name} {gap:+d}" for name, gap in list(second.plugins.items())[:MOST_PLUGINS]]
     points = "point" if second.behind == 1 else "points"
     return f"{second.behind} {points} ahead of {second.node} ({', '.join(largest)})"
+
+
+def queue_place(engine: Engine, pod: Pod, now: float) -> QueuePlace | None:
+    """Return the place of `pod` among all pods that wait, as if all were tried anew; None if it does not.
+
+    Takes the pods out of the queue of `engine`, which cannot be run afterwards.
+    """
+    queued = engine.queues.get(pod.metadata.uid)
+    if queued is None or queued.where is not Where.ACTIVE:
+        return None
+    waiting = engine.queues.count(Where.ACTIVE)
+    place = 1
+    while engine.queues.pop(now) is not queued:
+        place += 1
+    made = parse_rfc3339(pod.metadata.creation_timestamp)
+    waited = None if made is None or made > now else int(now - made)
+    return QueuePlace(place, waiting, waited)

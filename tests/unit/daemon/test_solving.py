@@ -8,8 +8,7 @@ from scheduler.engine.effects import Solve
 from scheduler.solver.answer import Stage
 from scheduler.solver.instance import Instance, Leaf, Level, Rule
 from scheduler.solver.questions import Place, answer
-from scheduler.workers.outcome import Outcome
-from scheduler.workers.pool import Pool
+from scheduler.workers.pool import Outcome, Pool
 
 LEAVES = (Leaf(("a",), 2), Leaf(("b",), 2))
 

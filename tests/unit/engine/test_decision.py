@@ -13,13 +13,13 @@ from scheduler.engine.decision import Decision, fit_message
 from scheduler.engine.effects import Bind
 from scheduler.engine.engine import Engine
 from scheduler.framework.answers import Rejection
-from scheduler.framework.narrow import Narrow
 from scheduler.framework.plugin import Plugin
 from scheduler.framework.postfilter import PostFiltered
 from scheduler.framework.registry import Registry
 from scheduler.framework.status import (
     SUCCESS,
     Code,
+    Narrow,
     Status,
     reject,
     unresolvable,

@@ -10,7 +10,6 @@ from scheduler.base.errors import PluginError
 from scheduler.framework.answers import States
 from scheduler.framework.calls import ApiCall, BindPod, CallResult
 from scheduler.framework.cycle import Cycle
-from scheduler.framework.narrow import Narrow
 from scheduler.framework.nodes import Nodes
 from scheduler.framework.plugin import EACH_POD, Plugin
 from scheduler.framework.postfilter import PostFiltered
@@ -19,6 +18,7 @@ from scheduler.framework.status import (
     SKIP,
     SUCCESS,
     Code,
+    Narrow,
     Status,
     reject,
     unresolvable,

@@ -2,8 +2,7 @@
 
 import pytest
 
-from scheduler.kube.fence import Fence
-from scheduler.kube.fenced import FencedApi
+from scheduler.kube.fence import Fence, FencedApi
 from tests.unit.kube.memoryapi import START, MemoryApi
 
 pytestmark = pytest.mark.looptime

@@ -13,11 +13,8 @@ import kopf
 import pytest
 
 from operators.kopflog import forgotten_errors_redirected, kopf_logs_redirected
-from operators.kopflogin import Login, shared_access
-from operators.kopfsettings import quiet_settings
-from operators.life import EndedError, live
+from operators.life import EndedError, KeptSignals, Login, live, quiet_settings, shared_access
 from operators.networktopology.operator import NETWORK_TOPOLOGY
-from operators.signals import KeptSignals
 from scheduler.base.clock import RealClock
 from scheduler.kube.access import Access
 from scheduler.kube.credentials import Credentials

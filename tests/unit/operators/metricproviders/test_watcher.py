@@ -9,6 +9,7 @@ import pytest
 from aiohttp import web
 
 from operators.figures import Feed
+from operators.health import Sources
 from operators.metricproviders import HttpSettings, HttpSource, LastGood, ProviderError
 from operators.metricproviders.watcher import (
     Figures,
@@ -16,7 +17,6 @@ from operators.metricproviders.watcher import (
     MetricsServerWatcher,
     PrometheusWatcher,
 )
-from operators.sources import Sources
 from scheduler.base.clock import ManualClock, rfc3339
 from scheduler.base.meters import Meters
 from scheduler.cli.run import figures_settings
