@@ -19,10 +19,10 @@ from operators.metricproviders.lastgood import LastGood
 from operators.metricproviders.provider import Fetch, ProviderError
 from operators.metricproviders.watcher import (
     Capacities,
-    Figures,
     LoadWatcher,
     MetricsServerWatcher,
     PrometheusWatcher,
+    ProviderFigures,
 )
 from operators.settings import FiguresSettings
 from scheduler.base.clock import Clock
@@ -39,14 +39,14 @@ Told = Callable[[str, float | None, str], None]
 Watcher = LoadWatcher | PrometheusWatcher | MetricsServerWatcher
 
 
-class Feed:
+class FigureFeed:
     """One source, and what the scheduler has been shown of it."""
 
-    def __init__(self, kept: LastGood[Figures], put: Put, told: Told) -> None:
+    def __init__(self, kept: LastGood[ProviderFigures], put: Put, told: Told) -> None:
         self._kept = kept
         self._put = put
         self._told = told
-        self._shown: Figures | None = None
+        self._shown: ProviderFigures | None = None
         self._error = ""
 
     async def round(self) -> None:
@@ -80,7 +80,7 @@ async def keep_figures(
             fetch = await stack.enter_async_context(HttpSource(settings.http))
             is_watcher = settings.source == LoadWatcher.name
             source = LoadWatcher(fetch, clock) if is_watcher else PrometheusWatcher(fetch, clock)
-        feed = Feed(LastGood(source, clock, settings.expires_s), put, told)
+        feed = FigureFeed(LastGood(source, clock, settings.expires_s), put, told)
         while True:
             await feed.round()
             await asyncio.sleep(settings.every_s)

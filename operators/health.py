@@ -12,7 +12,7 @@ from scheduler.base.clock import Clock
 from scheduler.base.meters import Meters
 
 
-class Sources:
+class MetricSources:
     """The newest answer of every source, by its name."""
 
     def __init__(self, meters: Meters, clock: Clock) -> None:
@@ -57,7 +57,7 @@ class OperatorsHealth:
         self._clock = clock
         self._records: dict[str, OperatorRecord] = {}
         self._restarts = meters.operator_restarts
-        self.sources = Sources(meters, clock)
+        self.sources = MetricSources(meters, clock)
         meters.operator_healthy.read_from(self._gauge)
 
     def healthy(self) -> bool:

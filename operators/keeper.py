@@ -14,7 +14,7 @@ import msgspec
 import structlog
 
 from operators.api import CONFLICT, NOT_FOUND
-from operators.operator import Surroundings
+from operators.operator import OperatorSurroundings
 from scheduler.base.errors import ApiError
 from scheduler.objects.kinds import Kind
 
@@ -37,7 +37,7 @@ class StatusKeeper(Generic[ObjectT]):
     kind: ClassVar[Kind]
     wakes: ClassVar[tuple[str, ...]] = ()
 
-    def __init__(self, around: Surroundings) -> None:
+    def __init__(self, around: OperatorSurroundings) -> None:
         self.around = around
         self.objects: dict[Key, ObjectT] = {}
         # What an object and its surroundings were when its status was last found or made right.

@@ -14,7 +14,7 @@ from scheduler.objects.kinds import Kind
 from scheduler.state.view import ClusterView
 
 
-class Outcome(Protocol):
+class JobOutcome(Protocol):
     """The end of a job: `blob` is the answer if it is `ok`, else `message` says why not."""
 
     @property
@@ -28,11 +28,11 @@ class Outcome(Protocol):
 class Calculator(Protocol):
     """Runs what computes long elsewhere (`scheduler.workers`), so that the loop goes on."""
 
-    async def run(self, kind: str, payload: bytes, limit_s: float) -> Outcome:
+    async def run(self, kind: str, payload: bytes, limit_s: float) -> JobOutcome:
         """Run a job of a kind; JSON in, and whatever goes wrong is an outcome."""
 
 
-class Surroundings(NamedTuple):
+class OperatorSurroundings(NamedTuple):
     """What an operator is given at its start.
 
     `legacy` says that the kind has no status subresource; `report` takes an error that the operator
@@ -68,5 +68,5 @@ class Recipe(NamedTuple):
 
     name: str
     kind: Kind
-    make: Callable[[Surroundings], Operator]
+    make: Callable[[OperatorSurroundings], Operator]
     watches: bool = True

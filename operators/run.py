@@ -23,7 +23,7 @@ from operators.kopflog import forgotten_errors_redirected, kopf_logs_redirected
 from operators.life import live, live_unwatched
 from operators.networktopology.operator import RECIPE as NETWORK_TOPOLOGY
 from operators.nodemetric.operator import RECIPE as NODE_METRIC
-from operators.operator import Calculator, Recipe, Surroundings
+from operators.operator import Calculator, OperatorSurroundings, Recipe
 from operators.settings import OperatorsSettings
 from scheduler.base.clock import Clock
 from scheduler.base.errors import ApiError, TrellisError
@@ -121,7 +121,7 @@ async def _one_life(recipe: Recipe, house: House) -> None:
             house.health.note_error(recipe.name, error)
 
     operator = recipe.make(
-        Surroundings(
+        OperatorSurroundings(
             view=house.view,
             api=api,
             legacy="status" not in subresources,

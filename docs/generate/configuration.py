@@ -141,13 +141,13 @@ MEANINGS: Final[Mapping[str, Mapping[str, str]]] = {
         "networkTopology": "costs and bookings of NetworkTopologies",
         "nodeMetric": "one NodeMetric per node",
     },
-    "AppGroupOperator": {
+    "AppGroupOperatorConfig": {
         "enabled": "false: leave the kind to somebody else",
         "networkTopologyName": "whose table of costs an application is summed up by; empty: the one that the network plugin reads",
         "weightsName": "which table; empty: the one that the network plugin reads",
     },
-    "Operator": {"enabled": "false: leave the kind to somebody else"},
-    "NodeMetricOperator": {
+    "OperatorConfig": {"enabled": "false: leave the kind to somebody else"},
+    "NodeMetricOperatorConfig": {
         "enabled": "off where an installed Koordinator does it",
         "configMap": "`namespace/name` of the collect policies",
         "provider": "one of `metricProviders`, which measures where no agent does",
@@ -157,12 +157,12 @@ MEANINGS: Final[Mapping[str, Mapping[str, str]]] = {
         "timeLimitSeconds": "the smaller of this and a plugin's own limit holds",
         "workers": "processors of one solve, in the helper process; with more than one, equal inputs may get equally good but different answers",
     },
-    "Page": {
+    "PageConfig": {
         "enabled": "false: there is no page",
         "bindAddress": "where else than at `/ui` of the endpoints it is; plain HTTP on loopback, else HTTPS with the access of the endpoints",
         "port": "for `kubectl port-forward`; 0: at `/ui` only",
     },
-    "Capacity": {
+    "CapacityConfig": {
         "intervalSeconds": "how often they are counted; less often where counting takes more than a tenth of the time",
         "shapes": "32 at most",
     },
@@ -175,7 +175,7 @@ MEANINGS: Final[Mapping[str, Mapping[str, str]]] = {
         "endpoint": "where spans of decisions are sent by OTLP over HTTP, a whole URL; empty: nowhere",
         "samplingRatePerMillion": "how many decisions in a million have a span",
     },
-    "MetricProvider": {
+    "MetricProviderConfig": {
         "name": "by which others refer to it",
         "type": "what answers there",
         "address": "its URL; the metrics server needs none",

@@ -21,7 +21,7 @@ from scheduler.base import logs
 from scheduler.cli.asking import options, setups
 from scheduler.cli.comparison import html, side
 from scheduler.cli.installed import registry
-from scheduler.cli.live import Access
+from scheduler.cli.live import ClusterOptions
 from scheduler.cli.scenario import play, read_scenario
 from scheduler.cli.scenario.show import Show
 from scheduler.cli.scenario.stage import stage
@@ -30,10 +30,10 @@ from scheduler.config import load
 from scheduler.engine.attempt.cycle import Ties
 from scheduler.objects.pod import Pod
 from scheduler.testing import node, pod
-from scheduler.whatif.documents import Source, items_of
+from scheduler.whatif.documents import SourceFile, items_of
 from scheduler.whatif.simulate import simulate
 from scheduler.whatif.snapshot import read_snapshot
-from scheduler.whatif.stage import Options, Setup
+from scheduler.whatif.stage import AnswerOptions, Setup
 from tests.page.browser import Tab, browser
 
 PICTURES = Path("docs/images")
@@ -123,7 +123,7 @@ async def _played(tab: Tab, scenario: Path, chapters: int, shots: tuple[Shot, ..
         wanted = options("", Ties.UID, None, details=False)
         known = setups(str(config) if config else "")
         past = TrailView(set_up.trail)
-        place = live_page(known, wanted, Access(str(set_up.kubeconfig)), past=past)
+        place = live_page(known, wanted, ClusterOptions(str(set_up.kubeconfig)), past=past)
         # One that is placed: its scores fill the picture.
         there = [one for one in await set_up.pods() if one.spec.node_name]
         placed = min((one for one in there if not one.is_terminating), key=_key).key
@@ -165,10 +165,10 @@ def _report(file: Path) -> None:
         for at in range(40)
     ]
     plain += [pod("giant", requests={"cpu": "16"}, spec={"schedulerName": "trellis"})]
-    world = read_snapshot(items_of(Source("plain", msgspec.json.encode(plain))))
+    world = read_snapshot(items_of(SourceFile("plain", msgspec.json.encode(plain))))
     known = registry()
     packed = Setup(load(PACKED, file="packed.yaml", registry=known), known)
-    wanted = Options(scores=True)
+    wanted = AnswerOptions(scores=True)
     before, after = (simulate(world, one, wanted) for one in (setups("").default, packed))
     page = html(side("default", world, before), side("packed.yaml", world, after))
     file.write_text(page, encoding="utf-8")

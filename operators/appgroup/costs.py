@@ -16,7 +16,7 @@ from operators.turns import Steps, at_once
 from scheduler.objects.grouporder import MOST_WORKLOADS, finder
 from scheduler.objects.groups import AppGroupSpec
 from scheduler.objects.network import REGION_LABEL, ZONE_LABEL, NetworkTopology, Statistics
-from scheduler.objects.networkways import REGION, ZONE, Ways
+from scheduler.objects.networkways import REGION, ZONE, WayTable
 from scheduler.objects.node import Node
 
 SAME_NODE, SAME_ZONE, UNKNOWN = 0, 1, 100
@@ -26,11 +26,11 @@ PODS_AT_A_TIME, WORKLOADS_AT_A_TIME = 4000, 100
 Summed: TypeAlias = tuple[dict[str, Statistics], Statistics | None]
 
 
-class Places(msgspec.Struct, frozen=True):
+class NodePlaces(msgspec.Struct, frozen=True):
     """Region and zone of each node, and the known costs between them."""
 
     of_node: Mapping[str, tuple[str, str]] = {}
-    ways: Ways | None = None
+    ways: WayTable | None = None
 
     def cost(self, node: str, other: str) -> int:
         """Return the cost from one node to another."""
@@ -50,7 +50,7 @@ class Places(msgspec.Struct, frozen=True):
         return UNKNOWN if found is None else found
 
 
-def places(nodes: Iterable[Node], topology: NetworkTopology | None, weights: str) -> Places:
+def places(nodes: Iterable[Node], topology: NetworkTopology | None, weights: str) -> NodePlaces:
     """Return where nodes stand and what the table of that name says; status stands in for spec."""
     of_node = {
         node.metadata.name: (
@@ -59,15 +59,15 @@ def places(nodes: Iterable[Node], topology: NetworkTopology | None, weights: str
         )
         for node in nodes
     }
-    return Places(of_node, None if topology is None else Ways(topology, weights))
+    return NodePlaces(of_node, None if topology is None else WayTable(topology, weights))
 
 
-def statistics(spec: AppGroupSpec, pods: Iterable[ObservedPod], at: Places) -> Summed:
+def statistics(spec: AppGroupSpec, pods: Iterable[ObservedPod], at: NodePlaces) -> Summed:
     """Return the cost of each workload's placed pods to what they depend on, and of all together."""
     return at_once(summing(spec, pods, at))
 
 
-def summing(spec: AppGroupSpec, pods: Iterable[ObservedPod], at: Places) -> Steps[Summed]:
+def summing(spec: AppGroupSpec, pods: Iterable[ObservedPod], at: NodePlaces) -> Steps[Summed]:
     """Calculate `statistics` in steps."""
     nodes: dict[str, Counter[str]] = defaultdict(Counter)
     for number, pod in enumerate(pods, 1):
@@ -94,7 +94,7 @@ def summing(spec: AppGroupSpec, pods: Iterable[ObservedPod], at: Places) -> Step
     return by_workload, _of(everything) if everything else None
 
 
-def _pairs(here: Counter[str], there: Counter[str], at: Places) -> Counter[int]:
+def _pairs(here: Counter[str], there: Counter[str], at: NodePlaces) -> Counter[int]:
     """Return how many pairs of pods have which cost; pods of one place are alike but on one node."""
     found: Counter[int] = Counter()
     if len(here) * len(there) <= FEW:
@@ -114,7 +114,7 @@ def _pairs(here: Counter[str], there: Counter[str], at: Places) -> Counter[int]:
     return +found
 
 
-def _by_place(nodes: Counter[str], at: Places) -> dict[object, tuple[int, str]]:
+def _by_place(nodes: Counter[str], at: NodePlaces) -> dict[object, tuple[int, str]]:
     """Return the number of pods by place, with one of its nodes."""
     found: dict[object, tuple[int, str]] = {}
     for node, count in nodes.items():

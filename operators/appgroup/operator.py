@@ -6,9 +6,9 @@ from typing import Any
 
 from operators.appgroup import costs
 from operators.appgroup.pods import by_group, misspelt, oddities
-from operators.appgroup.status import Observed, ObservedPod, judging, merge_patch
+from operators.appgroup.status import ObservedGroup, ObservedPod, judging, merge_patch
 from operators.keeper import Key, StatusKeeper
-from operators.operator import Recipe, Surroundings
+from operators.operator import OperatorSurroundings, Recipe
 from operators.turns import in_turns, step_by_step
 from scheduler.base.clock import rfc3339
 from scheduler.objects.groups import AppGroup
@@ -26,11 +26,11 @@ class AppGroupOperator(StatusKeeper[AppGroup]):
     kind = APP_GROUP
     wakes = ("Pod", "Node", "NetworkTopology")
 
-    def __init__(self, around: Surroundings) -> None:
+    def __init__(self, around: OperatorSurroundings) -> None:
         super().__init__(around)
         self._pods: Mapping[Key, list[ObservedPod]] = {}
         self._odd: Mapping[Key, tuple[str, ...]] = {}
-        self._at = costs.Places()
+        self._at = costs.NodePlaces()
         # What the last look at a group came to: its patch is made from the same.
         self._summed: dict[Key, tuple[Mapping[str, Statistics], Statistics | None]] = {}
 
@@ -61,7 +61,7 @@ class AppGroupOperator(StatusKeeper[AppGroup]):
         """Return the fields of status to be written."""
         pods = tuple(self._pods.get(key, ()))
         by_workload, total = self._summed[key]
-        observed = Observed(
+        observed = ObservedGroup(
             generation=obj.metadata.generation,
             previous=obj.status,
             now=rfc3339(self.around.clock.now()),

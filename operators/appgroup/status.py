@@ -1,6 +1,6 @@
 """What the status of an AppGroup has to say: the rules, without clock and I/O.
 
-The operator gathers `Observed`, calls `status_of` when the object, its pods or the costs between them
+The operator gathers `ObservedGroup`, calls `status_of` when the object, its pods or the costs between them
 have changed, and sends what `merge_patch` returns. Both are total: whatever the API server lets
 through has an answer here. Texts name the field that they are about.
 """
@@ -53,7 +53,7 @@ class ObservedPod(msgspec.Struct, frozen=True):
     node: str = ""
 
 
-class Observed(msgspec.Struct, frozen=True):
+class ObservedGroup(msgspec.Struct, frozen=True):
     """What the status depends on besides the spec; `now` is RFC 3339 in whole seconds.
 
     `namespace` is the group's own. `costs` are the placed costs by workload label, for whom they are known, `total` those of all.
@@ -70,12 +70,12 @@ class Observed(msgspec.Struct, frozen=True):
     namespace: str = ""
 
 
-def status_of(spec: AppGroupSpec, observed: Observed) -> AppGroupStatus:
+def status_of(spec: AppGroupSpec, observed: ObservedGroup) -> AppGroupStatus:
     """Return the status that should stand there."""
     return at_once(judging(spec, observed))
 
 
-def judging(spec: AppGroupSpec, observed: Observed) -> Steps[AppGroupStatus]:
+def judging(spec: AppGroupSpec, observed: ObservedGroup) -> Steps[AppGroupStatus]:
     """Work out `status_of` in steps."""
     previous = observed.previous
     members = spec.members[:MOST_WORKLOADS]
@@ -208,7 +208,7 @@ def _dependency_faults(entry: Workload, where: str) -> Iterator[str]:
 
 
 def _conditions(
-    spec: AppGroupSpec, order: Order, observed: Observed, wrong: list[str], astray: list[str]
+    spec: AppGroupSpec, order: Order, observed: ObservedGroup, wrong: list[str], astray: list[str]
 ) -> tuple[Condition, ...]:
     ring = " -> ".join((*order.cycle, *order.cycle[:1]))
     if order.cycle:
@@ -241,7 +241,7 @@ def _conditions(
     return found
 
 
-def _gang(spec: AppGroupSpec, observed: Observed) -> tuple[str, str, str]:
+def _gang(spec: AppGroupSpec, observed: ObservedGroup) -> tuple[str, str, str]:
     """Return what is to be said of a gang: whether all that it needs have nodes, and if not, why."""
     least: Counter[str] = Counter()
     for entry in spec.members[:MOST_WORKLOADS]:

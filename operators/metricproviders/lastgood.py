@@ -12,7 +12,7 @@ from operators.metricproviders.provider import ProviderError
 from scheduler.base.clock import Clock
 
 
-class Answer(Protocol):
+class ProviderAnswer(Protocol):
     """What a provider answered: when, and when the newest of it was measured."""
 
     @property
@@ -21,8 +21,8 @@ class Answer(Protocol):
     def newest(self) -> float: ...
 
 
-AnswerT = TypeVar("AnswerT", bound=Answer)
-AnswerT_co = TypeVar("AnswerT_co", bound=Answer, covariant=True)
+AnswerT = TypeVar("AnswerT", bound=ProviderAnswer)
+AnswerT_co = TypeVar("AnswerT_co", bound=ProviderAnswer, covariant=True)
 
 
 class Provider(Protocol[AnswerT_co]):

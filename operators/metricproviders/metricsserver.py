@@ -6,7 +6,14 @@ It tells an average over some seconds up to a time, for nodes and for each conta
 import msgspec
 
 from operators.metricproviders.provider import Fetch, ProviderError
-from operators.metricproviders.snapshot import CPU, MEMORY, Figure, Figures, Measure, Snapshot
+from operators.metricproviders.snapshot import (
+    CPU,
+    MEMORY,
+    Figure,
+    FigureName,
+    Figures,
+    FigureSnapshot,
+)
 from scheduler.base.clock import Clock, parse_rfc3339
 from scheduler.base.errors import ObjectError
 from scheduler.base.text import go_seconds
@@ -43,11 +50,11 @@ class MetricsServer:
         self._fetch = fetch
         self._clock = clock
 
-    async def fetch(self) -> Snapshot:
+    async def fetch(self) -> FigureSnapshot:
         """Ask for all nodes and all pods; ProviderError when one of the two fails."""
         nodes = _items(await self._fetch(f"{ROOT}/nodes", {}))
         pods = _items(await self._fetch(f"{ROOT}/pods", {}))
-        return Snapshot(
+        return FigureSnapshot(
             source=NAME,
             taken_at=self._clock.now(),
             nodes={
@@ -82,6 +89,6 @@ def _figures(item: _Item, usages: tuple[ResourceList, ...]) -> Figures:
         return {}
     window_s = go_seconds(item.window) or 0.0
     return {
-        Measure(CPU): Figure(cores, measured, window_s),
-        Measure(MEMORY): Figure(float(used_bytes), measured, window_s),
+        FigureName(CPU): Figure(cores, measured, window_s),
+        FigureName(MEMORY): Figure(float(used_bytes), measured, window_s),
     }

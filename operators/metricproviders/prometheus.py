@@ -13,7 +13,7 @@ from typing import Any, Literal
 import msgspec
 
 from operators.metricproviders.provider import Fetch, ProviderError
-from operators.metricproviders.snapshot import CPU, MEMORY, Figure, Measure, Snapshot
+from operators.metricproviders.snapshot import CPU, MEMORY, Figure, FigureName, FigureSnapshot
 from operators.turns import in_turns
 from scheduler.base.clock import Clock
 
@@ -28,7 +28,7 @@ class Query(msgspec.Struct, frozen=True):
     figures whose newest sample (by `times`) is older than `fresh_s` are left out.
     """
 
-    measure: Measure
+    measure: FigureName
     expr: str
     target: Literal["node", "pod"] = "node"
     labels: tuple[str, ...] = ("node",)
@@ -51,20 +51,20 @@ def usual_queries(window_s: int = 120) -> tuple[Query, ...]:
     used, of_pod = 'container_cpu_usage_seconds_total{container!="",pod!=""}', "namespace, pod"
     return (
         Query(
-            Measure(CPU),
+            FigureName(CPU),
             f"sum by (node) (rate({busy}[{span}])) and on (node) count by (node) ({idle} offset {span})",
             times=f"max by (node) (timestamp({idle}))",
             window_s=window_s,
             fresh_s=fresh_s,
         ),
         Query(
-            Measure(MEMORY),
+            FigureName(MEMORY),
             "sum by (node) (node_memory_MemTotal_bytes - node_memory_MemAvailable_bytes)",
             times="max by (node) (timestamp(node_memory_MemAvailable_bytes))",
             fresh_s=fresh_s,
         ),
         Query(
-            Measure(CPU),
+            FigureName(CPU),
             f"sum by ({of_pod}) (rate({used}[{span}]))"
             f" and on ({of_pod}) count by ({of_pod}) ({used} offset {span})",
             target="pod",
@@ -72,7 +72,7 @@ def usual_queries(window_s: int = 120) -> tuple[Query, ...]:
             window_s=window_s,
         ),
         Query(
-            Measure(MEMORY),
+            FigureName(MEMORY),
             f'sum by ({of_pod}) (container_memory_working_set_bytes{{container!="",pod!=""}})',
             target="pod",
             labels=("namespace", "pod"),
@@ -111,9 +111,9 @@ class Prometheus:
         self._clock = clock
         self._queries = queries
 
-    async def fetch(self) -> Snapshot:
+    async def fetch(self) -> FigureSnapshot:
         """Ask all queries; ProviderError when one fails, so that no half picture is taken for whole."""
-        found: dict[str, dict[str, dict[Measure, Figure]]] = {"node": {}, "pod": {}}
+        found: dict[str, dict[str, dict[FigureName, Figure]]] = {"node": {}, "pod": {}}
         for query in self._queries:
             values = await self.instant(query.expr, query.labels)
             times = await self.instant(query.times, query.labels) if query.times else {}
@@ -125,7 +125,7 @@ class Prometheus:
                     continue
                 figures = found[query.target].setdefault(name, {})
                 figures[query.measure] = Figure(value, measured, query.window_s)
-        return Snapshot(NAME, self._clock.now(), nodes=found["node"], pods=found["pod"])
+        return FigureSnapshot(NAME, self._clock.now(), nodes=found["node"], pods=found["pod"])
 
     async def instant(self, expr: str, labels: tuple[str, ...]) -> dict[str, tuple[float, float]]:
         """Return name → (time, value) of an instant vector; values that are no numbers are left out."""

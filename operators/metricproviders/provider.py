@@ -1,8 +1,8 @@
-"""`MetricProvider`: the one method that a source of measured load has."""
+"""`FigureProvider`: the one method that a source of measured load has."""
 
 from typing import Protocol
 
-from operators.metricproviders.snapshot import Snapshot
+from operators.metricproviders.snapshot import FigureSnapshot
 from scheduler.base.errors import TrellisError
 
 
@@ -10,14 +10,14 @@ class ProviderError(TrellisError):
     """A source did not answer, or not with what was asked for."""
 
 
-class MetricProvider(Protocol):
+class FigureProvider(Protocol):
     """Where figures come from; `name` is what objects and metrics call it."""
 
     @property
     def name(self) -> str:
         """Return the source's name, as it is recorded with the figures."""
 
-    async def fetch(self) -> Snapshot:
+    async def fetch(self) -> FigureSnapshot:
         """Ask once; ProviderError when there is no usable answer."""
 
 

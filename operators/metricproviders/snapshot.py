@@ -1,4 +1,4 @@
-"""`Snapshot`: what one answer of a metric provider says, frozen, every figure with its time.
+"""`FigureSnapshot`: what one answer of a metric provider says, frozen, every figure with its time.
 
 Units are plain: cores, bytes, bytes per second. A figure that a source does not have is absent, never
 zero.
@@ -12,7 +12,7 @@ import msgspec
 CPU, MEMORY, BANDWIDTH = "cpu", "memory", "bandwidth"
 
 
-class Measure(NamedTuple):
+class FigureName(NamedTuple):
     """What a figure is about: a resource and a statistic (avg, std, p50, p90, p95, p99, latest)."""
 
     resource: str
@@ -30,10 +30,10 @@ class Figure(msgspec.Struct, frozen=True):
     window_s: float = 0.0
 
 
-Figures = Mapping[Measure, Figure]
+Figures = Mapping[FigureName, Figure]
 
 
-class Snapshot(msgspec.Struct, frozen=True):
+class FigureSnapshot(msgspec.Struct, frozen=True):
     """One answer: figures by node name and by pod (`namespace/name`)."""
 
     source: str

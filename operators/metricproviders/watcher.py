@@ -14,7 +14,7 @@ import msgspec
 from operators.metricproviders.metricsserver import MetricsServer
 from operators.metricproviders.prometheus import Prometheus
 from operators.metricproviders.provider import Fetch, ProviderError
-from operators.metricproviders.snapshot import CPU, MEMORY, Measure
+from operators.metricproviders.snapshot import CPU, MEMORY, FigureName
 from operators.turns import in_turns
 from scheduler.base.clock import Clock
 from scheduler.objects.meta import ObjectMeta
@@ -43,7 +43,7 @@ RULES: Final = (
 Capacities = Callable[[], Mapping[str, tuple[float, float]]]
 
 
-class Figures(msgspec.Struct, frozen=True):
+class ProviderFigures(msgspec.Struct, frozen=True):
     """One answer: when it came, when what it tells was measured."""
 
     taken_at: float
@@ -60,7 +60,7 @@ class LoadWatcher:
         self._fetch = fetch
         self._clock = clock
 
-    async def fetch(self) -> Figures:
+    async def fetch(self) -> ProviderFigures:
         """Ask once; ProviderError when the answer is none of load-watcher's."""
         body = await self._fetch(PATH, {})
         try:
@@ -71,7 +71,7 @@ class LoadWatcher:
             raise ProviderError(f"{self.name} knows no node")
         now = self._clock.now()
         measured = _seconds(found.window.end or found.timestamp)
-        return Figures(now, min(measured, now) if measured else now, _named(found))
+        return ProviderFigures(now, min(measured, now) if measured else now, _named(found))
 
 
 class PrometheusWatcher:
@@ -83,7 +83,7 @@ class PrometheusWatcher:
         self._asking = Prometheus(fetch, clock, ())
         self._clock = clock
 
-    async def fetch(self) -> Figures:
+    async def fetch(self) -> ProviderFigures:
         """Ask for averages and deviations of all rules; those that nobody records are absent."""
         nodes: dict[str, list[WatcherMetric]] = defaultdict(list)
         newest = float("-inf")
@@ -111,7 +111,7 @@ class MetricsServerWatcher:
         self._server = MetricsServer(fetch, clock)
         self._capacities = capacities
 
-    async def fetch(self) -> Figures:
+    async def fetch(self) -> ProviderFigures:
         """Ask once; nodes whose capacity is not known are left out."""
         snapshot = await self._server.fetch()
         nodes: dict[str, list[WatcherMetric]] = {}
@@ -121,7 +121,10 @@ class MetricsServerWatcher:
             nodes[name] = [
                 WatcherMetric(kind, "", _LATEST, "", PERCENT * figures[measure].value / whole)
                 for kind, measure, whole in zip(
-                    ("CPU", "Memory"), (Measure(CPU), Measure(MEMORY)), known[name], strict=True
+                    ("CPU", "Memory"),
+                    (FigureName(CPU), FigureName(MEMORY)),
+                    known[name],
+                    strict=True,
                 )
                 if whole > 0
             ]
@@ -130,12 +133,12 @@ class MetricsServerWatcher:
         return _answer(nodes, snapshot.taken_at, snapshot.newest)
 
 
-def _answer(nodes: Mapping[str, list[WatcherMetric]], now: float, newest: float) -> Figures:
+def _answer(nodes: Mapping[str, list[WatcherMetric]], now: float, newest: float) -> ProviderFigures:
     newest = now if newest == float("-inf") else min(newest, now)
     listed = {name: WatcherNode(tuple(metrics)) for name, metrics in sorted(nodes.items())}
     window = WatcherWindow(WINDOW, end=int(newest))
     found = WatcherMetrics(timestamp=int(now), window=window, data=WatcherData(listed))
-    return Figures(now, newest, _named(found))
+    return ProviderFigures(now, newest, _named(found))
 
 
 def _named(found: WatcherMetrics) -> WatcherMetrics:

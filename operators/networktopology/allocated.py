@@ -37,7 +37,7 @@ Pods = Mapping[str, Counter[Place]]  # workload → its placed pods by place
 _Change = Callable[[str, Origin], Origin]
 
 
-class Link(NamedTuple):
+class LabelLink(NamedTuple):
     """The way between two values of a topology label, from the dependent's end."""
 
     topology_key: str
@@ -45,15 +45,17 @@ class Link(NamedTuple):
     destination: str
 
 
-def booked(groups: Mapping[Key, Sequence[Workload]], pods: Mapping[Key, Pods]) -> dict[Link, int]:
+def booked(
+    groups: Mapping[Key, Sequence[Workload]], pods: Mapping[Key, Pods]
+) -> dict[LabelLink, int]:
     """Return what all groups book per link in bit/s; links without bookings are left out."""
-    totals: Counter[Link] = Counter()
+    totals: Counter[LabelLink] = Counter()
     for key, workloads in groups.items():
         totals.update(booked_by(workloads, pods.get(key, {})))
     return dict(totals)
 
 
-def booked_by(workloads: Sequence[Workload], pods: Pods) -> dict[Link, int]:
+def booked_by(workloads: Sequence[Workload], pods: Pods) -> dict[LabelLink, int]:
     """Return what one group books per link in bit/s."""
     return {link: ceil(amount) for link, amount in _shares(workloads, pods).items()}
 
@@ -68,24 +70,24 @@ def with_capacities(table: Weights, listed: Sequence[Weights]) -> Weights:
 
     What the user lists in one direction only holds for each direction that was measured.
     """
-    known: dict[Link, Quantity] = {}
+    known: dict[LabelLink, Quantity] = {}
     told = [entry for one in listed for entry in _entries(one)]
     for level, origin, way in told:
         if way.bandwidth_capacity is not None:
-            link = Link(level.topology_key, origin.origin, way.destination)
+            link = LabelLink(level.topology_key, origin.origin, way.destination)
             known.setdefault(link, way.bandwidth_capacity)
     if not known:
         return table
-    own = {Link(level.topology_key, o.origin, way.destination) for level, o, way in told}
+    own = {LabelLink(level.topology_key, o.origin, way.destination) for level, o, way in told}
     for link, capacity in list(known.items()):
-        back = Link(link.topology_key, link.destination, link.origin)
+        back = LabelLink(link.topology_key, link.destination, link.origin)
         if back not in own:
             known[back] = capacity
 
     def limited(key: str, origin: Origin) -> Origin:
         ways = tuple(
             msgspec.structs.replace(
-                way, bandwidth_capacity=known.get(Link(key, origin.origin, way.destination))
+                way, bandwidth_capacity=known.get(LabelLink(key, origin.origin, way.destination))
             )
             for way in origin.ways
         )
@@ -120,21 +122,21 @@ def is_links_only(table: Weights) -> bool:
     return bool(ways) and all(way.network_cost is None for way in ways)
 
 
-def with_bookings(table: Weights, amounts: Mapping[Link, int]) -> Weights:
+def with_bookings(table: Weights, amounts: Mapping[LabelLink, int]) -> Weights:
     """Return a table with `bandwidthAllocated` at each way that has a capacity.
 
     A way listed in one direction carries both; listed in both, each carries its own.
     """
     listed = {
-        Link(level.topology_key, origin.origin, way.destination)
+        LabelLink(level.topology_key, origin.origin, way.destination)
         for level, origin, way in _entries(table)
     }
 
     def held(key: str, origin: Origin) -> tuple[Cost, ...]:
         found = []
         for way in origin.ways:
-            link = Link(key, origin.origin, way.destination)
-            back = Link(key, way.destination, origin.origin)
+            link = LabelLink(key, origin.origin, way.destination)
+            back = LabelLink(key, way.destination, origin.origin)
             amount = amounts.get(link, 0) + (0 if back in listed else amounts.get(back, 0))
             is_limited = way.bandwidth_capacity is not None
             found.append(
@@ -166,9 +168,9 @@ def with_statistics(table: Weights) -> Weights:
     return _with_origins(table, stated)
 
 
-def _shares(workloads: Sequence[Workload], pods: Pods) -> dict[Link, Fraction]:
+def _shares(workloads: Sequence[Workload], pods: Pods) -> dict[LabelLink, Fraction]:
     find = finder(workloads)
-    amounts: dict[Link, Fraction] = defaultdict(Fraction)
+    amounts: dict[LabelLink, Fraction] = defaultdict(Fraction)
     for entry in workloads:
         here = pods.get(entry.workload.label)
         for dependency in entry.dependencies if here else ():
@@ -186,12 +188,12 @@ def _shares(workloads: Sequence[Workload], pods: Pods) -> dict[Link, Fraction]:
     return amounts
 
 
-def _link(one: Place, other: Place) -> Link | None:
+def _link(one: Place, other: Place) -> LabelLink | None:
     """Return the link between two places, None inside a zone and where a name is missing."""
     if one[0] != other[0]:
-        return Link(REGION_LABEL, one[0], other[0]) if one[0] and other[0] else None
+        return LabelLink(REGION_LABEL, one[0], other[0]) if one[0] and other[0] else None
     if one[1] != other[1] and one[1] and other[1]:
-        return Link(ZONE_LABEL, one[1], other[1])
+        return LabelLink(ZONE_LABEL, one[1], other[1])
     return None
 
 

@@ -1,4 +1,4 @@
-"""`Bookings`: what all applications book per link, counted anew from the pods that are there.
+"""`PodBookings`: what all applications book per link, counted anew from the pods that are there.
 
 Nothing is added up from events, so a restart books the same. A group whose pods have not moved keeps
 what it booked. The rule itself is in `allocated`.
@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from operators.appgroup.pods import Key
-from operators.networktopology.allocated import Link, Place, booked_by
+from operators.networktopology.allocated import LabelLink, Place, booked_by
 from operators.turns import in_turns
 from scheduler.objects.groups import GROUP_LABEL, WORKLOAD_LABEL, Workload, namespace_of
 from scheduler.state.view import ClusterView
@@ -20,10 +20,10 @@ class _Group(NamedTuple):
 
     workloads: Sequence[Workload]
     pods: Mapping[str, Counter[Place]]
-    links: Mapping[Link, int]
+    links: Mapping[LabelLink, int]
 
 
-class Bookings:
+class PodBookings:
     """Counts pods when asked and remembers by group.
 
     `namespaces` are those where the plugins look for AppGroups besides the pod's own.
@@ -33,7 +33,7 @@ class Bookings:
         self._view = view
         self._namespaces = namespaces
         self._groups: dict[Key, _Group] = {}
-        self.totals: Mapping[Link, int] = {}
+        self.totals: Mapping[LabelLink, int] = {}
         self.version = 0
 
     async def count(self, places: Mapping[str, Place]) -> None:
@@ -50,7 +50,7 @@ class Bookings:
                 if namespace is not None and (namespace, name) in groups:
                     pods[namespace, name][meta.labels.get(WORKLOAD_LABEL, "")][place] += 1
         self._groups = {key: one for key, one in self._groups.items() if key in groups}
-        totals: Counter[Link] = Counter()
+        totals: Counter[LabelLink] = Counter()
         async for some in in_turns(groups.items(), 50):
             for key, workloads in some:
                 totals.update(self._of(key, workloads, pods.get(key, {})))
@@ -71,7 +71,7 @@ class Bookings:
 
     def _of(
         self, key: Key, workloads: Sequence[Workload], pods: Mapping[str, Counter[Place]]
-    ) -> Mapping[Link, int]:
+    ) -> Mapping[LabelLink, int]:
         known = self._groups.get(key)
         if known is None or known.workloads != workloads or known.pods != pods:
             known = self._groups[key] = _Group(workloads, pods, booked_by(workloads, pods))

@@ -44,7 +44,7 @@ class MeasuredNode(msgspec.Struct, frozen=True):
     labels: Mapping[str, str] = {}
 
 
-class Samples(NamedTuple):
+class LatencySamples(NamedTuple):
     """Latencies between nodes as columns; nodes by their number, `at` in seconds since the epoch."""
 
     nodes: Sequence[MeasuredNode]
@@ -54,7 +54,7 @@ class Samples(NamedTuple):
     at: FloatColumn
 
 
-class Between(NamedTuple):
+class LabelLatencies(NamedTuple):
     """What was measured between the values of one label, either way, the first one by name in front."""
 
     level: str
@@ -79,7 +79,9 @@ class Calculated(msgspec.Struct, frozen=True):
     left_out: int = 0
 
 
-async def samples(nodes: Iterable[MeasuredNode], reading: Reading, asked_at: float) -> Samples:
+async def samples(
+    nodes: Iterable[MeasuredNode], reading: Reading, asked_at: float
+) -> LatencySamples:
     """Return the latencies between known nodes; what has no time of its own is as old as the answer."""
     listed = sorted(nodes, key=lambda node: node.name)
     number = {node.name: place for place, node in enumerate(listed)}
@@ -91,7 +93,7 @@ async def samples(nodes: Iterable[MeasuredNode], reading: Reading, asked_at: flo
             if pair[0] in number and pair[1] in number and pair[0] != pair[1]
         ]
     origins, targets, values, times = zip(*known, strict=True) if known else ((), (), (), ())
-    return Samples(
+    return LatencySamples(
         listed,
         np.array(origins, dtype=np.intp),
         np.array(targets, dtype=np.intp),
@@ -101,7 +103,7 @@ async def samples(nodes: Iterable[MeasuredNode], reading: Reading, asked_at: flo
 
 
 async def calculated(
-    found: Samples,
+    found: LatencySamples,
     calculator: Calculator | None = None,
     *,
     name: str = NETPERF_COSTS,
@@ -144,7 +146,7 @@ async def calculated(
     return Calculated(table, tuple(edges[:MOST_EDGES]), len(found.origins), ends, left_out)
 
 
-def measured_between(found: Samples, level: str) -> Between:
+def measured_between(found: LatencySamples, level: str) -> LabelLatencies:
     """Return the means of what was measured between the values of a label."""
     values = sorted({node.labels.get(level, "") for node in found.nodes})
     number = {value: place for place, value in enumerate(values)}
@@ -160,16 +162,16 @@ def measured_between(found: Samples, level: str) -> Between:
     times = np.bincount(which, minlength=len(keys))
     first, second = np.divmod(keys, max(len(values), 1))
     means = (2 * sums + times) // (2 * np.maximum(times, 1))  # to the nearest, halves up
-    return Between(level, tuple(values), first, second, means, times, newest)
+    return LabelLatencies(level, tuple(values), first, second, means, times, newest)
 
 
-def _in_one_region(found: Samples) -> BoolColumn:
+def _in_one_region(found: LatencySamples) -> BoolColumn:
     regions = np.array([node.labels.get(REGION_LABEL, "") for node in found.nodes], dtype=object)
     same: BoolColumn = (regions[found.origins] == regions[found.targets]).astype(np.bool_)
     return same
 
 
-def _network(found: Samples) -> Network:
+def _network(found: LatencySamples) -> Network:
     """Return the ways between nodes; one measured in one direction serves both."""
     size = len(found.nodes)
     there = found.origins * size + found.targets
@@ -183,7 +185,7 @@ def _network(found: Samples) -> Network:
     )
 
 
-def _both_ways(between: Between) -> Network:
+def _both_ways(between: LabelLatencies) -> Network:
     return Network(
         len(between.values),
         np.concatenate((between.first, between.second)),
@@ -199,7 +201,7 @@ def _direct(network: Network) -> IntMatrix:
     return costs
 
 
-def _rows(between: Between, costs: IntMatrix) -> list[tuple[Cost, ...]]:
+def _rows(between: LabelLatencies, costs: IntMatrix) -> list[tuple[Cost, ...]]:
     return [
         tuple(
             Cost(destination=between.values[there], network_cost=int(row[there]))
@@ -210,7 +212,9 @@ def _rows(between: Between, costs: IntMatrix) -> list[tuple[Cost, ...]]:
     ]
 
 
-def _inside(found: Samples, between: Between, costs: IntMatrix | None) -> list[Statistics | None]:
+def _inside(
+    found: LatencySamples, between: LabelLatencies, costs: IntMatrix | None
+) -> list[Statistics | None]:
     """Return least, mean and greatest cost between the nodes of each value, None where unknown."""
     if costs is None:
         return [None] * len(between.values)
@@ -234,7 +238,7 @@ def _inside(found: Samples, between: Between, costs: IntMatrix | None) -> list[S
     return told
 
 
-def _edges(between: Between, unit_us: int) -> Iterator[Edge]:
+def _edges(between: LabelLatencies, unit_us: int) -> Iterator[Edge]:
     for place in range(len(between.means)):
         yield Edge(
             topology_key=between.level,

@@ -7,7 +7,7 @@ import msgspec
 
 from operators.keeper import Key, StatusKeeper
 from operators.networktopology.allocated import Place, has_capacities
-from operators.networktopology.bookings import Bookings
+from operators.networktopology.bookings import PodBookings
 from operators.networktopology.checks import READ_LEVELS, Values
 from operators.networktopology.measured import Calculated, MeasuredNode, calculated, samples
 from operators.networktopology.measuring import (
@@ -19,8 +19,8 @@ from operators.networktopology.measuring import (
 )
 from operators.networktopology.slicekeeper import SETTLE_S, SliceKeeper, Slices
 from operators.networktopology.slices import slices_of
-from operators.networktopology.status import Observed, merge_patch, status_of
-from operators.operator import Recipe, Surroundings
+from operators.networktopology.status import ObservedTopology, merge_patch, status_of
+from operators.operator import OperatorSurroundings, Recipe
 from scheduler.base.clock import parse_rfc3339, rfc3339
 from scheduler.objects.kinds import Kind
 from scheduler.objects.network import REGION_LABEL, ZONE_LABEL, NetworkTopology
@@ -35,7 +35,7 @@ NETWORK_TOPOLOGY = Kind(
 )
 
 
-class Result(msgspec.Struct, frozen=True):
+class MeasuredResult(msgspec.Struct, frozen=True):
     """What was worked out from a measurement for these nodes; `number` tells it from the next one."""
 
     number: int
@@ -51,14 +51,14 @@ class NetworkTopologyOperator(StatusKeeper[NetworkTopology]):
     kind = NETWORK_TOPOLOGY
     wakes = ("Node", "Pod", "AppGroup", "NetworkTopologySlice")
 
-    def __init__(self, around: Surroundings) -> None:
+    def __init__(self, around: OperatorSurroundings) -> None:
         super().__init__(around)
         self._measuring = Measuring(around.api, around.clock, around.told)
         self._slices = SliceKeeper(around)
-        self._bookings = Bookings(around.view, around.settings.app_group.namespaces)
+        self._bookings = PodBookings(around.view, around.settings.app_group.namespaces)
         self._nodes: tuple[MeasuredNode, ...] = ()
         self._values: Values = {}
-        self._results: dict[Key, Result] = {}
+        self._results: dict[Key, MeasuredResult] = {}
         self._calculations = self._looks = 0
         self._retry_at: float | None = None
         self._error = ""
@@ -101,7 +101,7 @@ class NetworkTopologyOperator(StatusKeeper[NetworkTopology]):
     async def patch(self, key: Key, obj: NetworkTopology) -> dict[str, Any]:
         """Return the fields of status to be written."""
         result, (measurement, fault) = self._results.get(key), self._measuring.of(key)
-        observed = Observed(
+        observed = ObservedTopology(
             node_count=self.around.view.node_count(),
             generation=obj.metadata.generation,
             previous=obj.status,
@@ -133,7 +133,9 @@ class NetworkTopologyOperator(StatusKeeper[NetworkTopology]):
         at = rfc3339(measurement.taken_at)
         slices = await slices_of(topology, found, self._slices.published(key), at)
         self._calculations += 1
-        self._results[key] = Result(self._calculations, measurement, measured, costs, slices)
+        self._results[key] = MeasuredResult(
+            self._calculations, measurement, measured, costs, slices
+        )
 
     def _wanted_slices(self) -> dict[Key, Slices | None]:
         """Return the slices of each topology; None where the next answer is waited for."""

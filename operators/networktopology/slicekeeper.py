@@ -13,7 +13,7 @@ import structlog
 from operators.api import CONFLICT, NOT_FOUND, Json
 from operators.keeper import Key
 from operators.networktopology.slices import is_same
-from operators.operator import Surroundings
+from operators.operator import OperatorSurroundings
 from scheduler.base.errors import ApiError
 from scheduler.objects.kinds import BY_KIND
 from scheduler.objects.network import NetworkTopologySlice
@@ -29,7 +29,7 @@ Slices = Mapping[str, NetworkTopologySlice]
 class SliceKeeper:
     """The slices of this cluster."""
 
-    def __init__(self, around: Surroundings) -> None:
+    def __init__(self, around: OperatorSurroundings) -> None:
         self._around = around
         self._api = around.api.custom
         # What was written, None for deleted, and when.

@@ -17,7 +17,7 @@ from zlib import crc32
 import msgspec
 import numpy as np
 
-from operators.networktopology.measured import MeasuredNode, Samples
+from operators.networktopology.measured import LatencySamples, MeasuredNode
 from operators.turns import in_turns
 from scheduler.objects.kinds import BY_KIND
 from scheduler.objects.meta import ObjectMeta, OwnerReference
@@ -36,7 +36,7 @@ STILL = 20
 API_VERSION = BY_KIND["NetworkTopology"].api_version
 
 
-class Row(NamedTuple):
+class WayRow(NamedTuple):
     """Ways from one node; `key` says in which part they are."""
 
     key: str
@@ -44,7 +44,10 @@ class Row(NamedTuple):
 
 
 async def slices_of(
-    topology: NetworkTopology, found: Samples, published: Iterable[NetworkTopologySlice], now: str
+    topology: NetworkTopology,
+    found: LatencySamples,
+    published: Iterable[NetworkTopologySlice],
+    now: str,
 ) -> dict[str, NetworkTopologySlice]:
     """Return the slices that should be there, by name; `published` are those that are."""
     before: dict[str, dict[str, Cost]] = defaultdict(dict)
@@ -52,7 +55,7 @@ async def slices_of(
         for origin in one.origins:
             before[origin.origin].update((way.destination, way) for way in origin.ways)
         await asyncio.sleep(0)
-    by_zone: dict[str, list[Row]] = defaultdict(list)
+    by_zone: dict[str, list[WayRow]] = defaultdict(list)
     async for handful in in_turns(_by_node(found), 50):
         for node, targets, costs in handful:
             known = before.get(node.name, {})
@@ -84,7 +87,7 @@ def is_same(one: NetworkTopologySlice, other: NetworkTopologySlice) -> bool:
     return one.origins == other.origins and one.origin_zone == other.origin_zone
 
 
-def _by_node(found: Samples) -> Iterator[tuple[MeasuredNode, list[int], list[int]]]:
+def _by_node(found: LatencySamples) -> Iterator[tuple[MeasuredNode, list[int], list[int]]]:
     """Yield each measured node with its targets, in order of their names, and the costs."""
     order = np.lexsort((found.targets, found.origins))
     origins = found.origins[order]
@@ -102,16 +105,16 @@ def _way(destination: str, cost: int, published: Mapping[str, Cost]) -> Cost:
     return Cost(destination=destination, network_cost=cost)
 
 
-def _pieces(name: str, ways: tuple[Cost, ...]) -> Iterator[Row]:
+def _pieces(name: str, ways: tuple[Cost, ...]) -> Iterator[WayRow]:
     for start in range(0, len(ways), MOST_WAYS):
-        yield Row(f"{name}/{start}", Origin(name, ways[start : start + MOST_WAYS]))
+        yield WayRow(f"{name}/{start}", Origin(name, ways[start : start + MOST_WAYS]))
 
 
 def _is_still(published: int | None, cost: int) -> bool:
     return published is not None and abs(cost - published) * STILL <= published
 
 
-def _parts(rows: Sequence[Row]) -> dict[int, list[Origin]]:
+def _parts(rows: Sequence[WayRow]) -> dict[int, list[Origin]]:
     """Divide rows by their keys into as many parts as are needed, a power of two."""
     sizes = [len(msgspec.json.encode(row.origin)) for row in rows]
     number = 1

@@ -14,7 +14,7 @@ import msgspec
 
 from operators.conditions import condition_of, document, listed, with_condition
 from operators.networktopology.allocated import (
-    Link,
+    LabelLink,
     has_capacities,
     is_links_only,
     links_of,
@@ -39,7 +39,7 @@ MOST_DOUBTS = 1000
 Way = tuple[str, str, str, str]
 
 
-class Observed(msgspec.Struct, frozen=True):
+class ObservedTopology(msgspec.Struct, frozen=True):
     """What the status depends on besides the spec; times are RFC 3339 in whole seconds.
 
     `measured` are the costs worked out from the figures fetched at `measured_at`, as long as these have
@@ -57,12 +57,12 @@ class Observed(msgspec.Struct, frozen=True):
     fault: str = ""
     refused: tuple[str, ...] = ()
     expired: bool = False
-    bookings: Mapping[Link, int] = {}
+    bookings: Mapping[LabelLink, int] = {}
     # The values that nodes have, by label; a label that is left out is not checked.
     values: Mapping[str, Collection[str]] = {}
 
 
-def status_of(spec: NetworkTopologySpec, observed: Observed) -> NetworkTopologyStatus:
+def status_of(spec: NetworkTopologySpec, observed: ObservedTopology) -> NetworkTopologyStatus:
     """Return the status that should stand there; what others wrote into it stays."""
     previous = observed.previous
     before = condition_of(previous.conditions, MEASURED)
@@ -96,7 +96,7 @@ def status_of(spec: NetworkTopologySpec, observed: Observed) -> NetworkTopologyS
 
 
 def _booked(
-    spec: NetworkTopologySpec, kept: list[Weights], amounts: Mapping[Link, int]
+    spec: NetworkTopologySpec, kept: list[Weights], amounts: Mapping[LabelLink, int]
 ) -> tuple[Weights, ...]:
     """Return the tables of status with what is booked: measured ones whole, users' as bare links."""
     names = {table.name for table in kept}
@@ -149,7 +149,7 @@ def doubtful_ways(spec: NetworkTopologySpec) -> list[Way]:
     return [way for way, times in ways.items() if times > 1]
 
 
-def _measured(observed: Observed) -> Condition:
+def _measured(observed: ObservedTopology) -> Condition:
     """Return whether the measurements are fresh; an old answer stays in use while a source is silent."""
     measured, since = observed.measured, observed.previous.weight_calculation_time
     before = condition_of(observed.previous.conditions, MEASURED)
@@ -175,7 +175,7 @@ def _measured(observed: Observed) -> Condition:
 
 
 def _ready(
-    spec: NetworkTopologySpec, observed: Observed, weights: tuple[Weights, ...]
+    spec: NetworkTopologySpec, observed: ObservedTopology, weights: tuple[Weights, ...]
 ) -> Condition:
     doubtful = doubtful_ways(spec)
     if doubtful:
@@ -189,7 +189,7 @@ def _ready(
 
 
 def _with_doubts(
-    conditions: tuple[Condition, ...], spec: NetworkTopologySpec, observed: Observed
+    conditions: tuple[Condition, ...], spec: NetworkTopologySpec, observed: ObservedTopology
 ) -> tuple[Condition, ...]:
     """Say what is doubtful about the user's costs, and that it is no longer; else say nothing."""
     found = list(islice(doubts(spec, observed.values), MOST_DOUBTS))

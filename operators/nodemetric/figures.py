@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from typing import Any
 
-from operators.metricproviders import CPU, MEMORY, Measure, Snapshot
+from operators.metricproviders import CPU, MEMORY, FigureName, FigureSnapshot
 from operators.metricproviders.snapshot import Figures
 from scheduler.base.clock import rfc3339
 from scheduler.base.errors import ObjectError
@@ -17,7 +17,9 @@ PERCENTILES = ("avg", "p50", "p90", "p95", "p99")
 Json = dict[str, Any]
 
 
-def status_of(node: str, pods: Iterable[Pod], snapshot: Snapshot) -> tuple[Json, float] | None:
+def status_of(
+    node: str, pods: Iterable[Pod], snapshot: FigureSnapshot
+) -> tuple[Json, float] | None:
     """Return the status for a node and when its oldest figure was measured; None if it has none.
 
     A node counts only with both cpu and memory: half a report would pass for an idle half.
@@ -26,7 +28,7 @@ def status_of(node: str, pods: Iterable[Pod], snapshot: Snapshot) -> tuple[Json,
     usage = _usage(figures)
     if usage is None:
         return None
-    measured = min(figures[Measure(name)].measured_at for name in (CPU, MEMORY))
+    measured = min(figures[FigureName(name)].measured_at for name in (CPU, MEMORY))
     metrics = [entry for pod in pods if (entry := _pod(pod, snapshot)) is not None]
     info: Json = {"nodeUsage": {"resources": resources(*usage)}}
     if metrics:
@@ -62,22 +64,22 @@ def pod_entry(pod: Pod, cores: float, used_bytes: float) -> Json | None:
 
 
 def _usage(figures: Figures) -> tuple[float, float] | None:
-    cpu, memory = figures.get(Measure(CPU)), figures.get(Measure(MEMORY))
+    cpu, memory = figures.get(FigureName(CPU)), figures.get(FigureName(MEMORY))
     return None if cpu is None or memory is None else (cpu.value, memory.value)
 
 
-def _pod(pod: Pod, snapshot: Snapshot) -> Json | None:
+def _pod(pod: Pod, snapshot: FigureSnapshot) -> Json | None:
     usage = _usage(snapshot.pods.get(pod.key, {}))
     return None if usage is None else pod_entry(pod, *usage)
 
 
-def _rest(usage: tuple[float, float], metrics: list[Json], snapshot: Snapshot) -> Json:
+def _rest(usage: tuple[float, float], metrics: list[Json], snapshot: FigureSnapshot) -> Json:
     """Return what belongs to no pod."""
     cores, used_bytes = usage
     for one in metrics:
         figures = snapshot.pods[f"{one['namespace']}/{one['name']}"]
-        cores -= figures[Measure(CPU)].value
-        used_bytes -= figures[Measure(MEMORY)].value
+        cores -= figures[FigureName(CPU)].value
+        used_bytes -= figures[FigureName(MEMORY)].value
     return resources(cores, used_bytes)
 
 

@@ -16,9 +16,9 @@ import structlog
 
 from operators.api import CONFLICT, NOT_FOUND
 from operators.metricproviders import (
+    FigureProvider,
     HttpSource,
     LastGood,
-    MetricProvider,
     MetricsServer,
     Prometheus,
     ProviderError,
@@ -26,7 +26,7 @@ from operators.metricproviders import (
 from operators.nodemetric.figures import SOURCE_ANNOTATION, status_of
 from operators.nodemetric.plan import Create, Delete, SetPolicy, Step, policy_document, steps
 from operators.nodemetric.policy import Policies, PolicyError, read_policies
-from operators.operator import Recipe, Surroundings
+from operators.operator import OperatorSurroundings, Recipe
 from operators.turns import in_turns
 from scheduler.base.errors import ApiError
 from scheduler.objects.kinds import BY_KIND
@@ -44,7 +44,7 @@ _log = structlog.get_logger("operators.nodemetric")
 class NodeMetricOperator:
     """One run; everything it knows comes from the view and the ConfigMap."""
 
-    def __init__(self, around: Surroundings) -> None:
+    def __init__(self, around: OperatorSurroundings) -> None:
         self._around = around
         self._settings = around.settings.node_metric
         self._wake = asyncio.Event()
@@ -195,7 +195,7 @@ class NodeMetricOperator:
                     await self._report_all(snapshot)
                 await asyncio.sleep(self._settings.report_interval_s)
 
-    async def _provider(self, stack: AsyncExitStack) -> MetricProvider:
+    async def _provider(self, stack: AsyncExitStack) -> FigureProvider:
         clock = self._around.clock
         if self._settings.source == "Prometheus":
             source = await stack.enter_async_context(HttpSource(self._settings.http))

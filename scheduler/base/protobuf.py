@@ -11,7 +11,7 @@ from typing import NamedTuple
 _VARINT, _FIXED_64, _BYTES, _FIXED_32 = 0, 1, 2, 5
 
 
-class Field(NamedTuple):
+class ProtobufField(NamedTuple):
     """A field that was read: its `value` is an int or bytes, `whole` all that it takes up."""
 
     number: int
@@ -40,7 +40,7 @@ def content(field: int, value: bytes) -> bytes:
     return varint(field << 3 | _BYTES) + varint(len(value)) + value
 
 
-def fields(data: bytes) -> Iterator[Field]:
+def fields(data: bytes) -> Iterator[ProtobufField]:
     """Read the fields of a message; ValueError where it is none."""
     place = 0
     while place < len(data):
@@ -49,7 +49,7 @@ def fields(data: bytes) -> Iterator[Field]:
         form = tag & 7
         if form == _VARINT:
             found, place = _read_varint(data, place)
-            yield Field(tag >> 3, found, data[start:place], has_length=False)
+            yield ProtobufField(tag >> 3, found, data[start:place], has_length=False)
             continue
         if form == _BYTES:
             size, place = _read_varint(data, place)
@@ -60,7 +60,7 @@ def fields(data: bytes) -> Iterator[Field]:
         value, place = data[place : place + size], place + size
         if place > len(data):
             raise ValueError("the message ends too early")
-        yield Field(tag >> 3, value, data[start:place], has_length=form == _BYTES)
+        yield ProtobufField(tag >> 3, value, data[start:place], has_length=form == _BYTES)
 
 
 def _read_varint(data: bytes, place: int) -> tuple[int, int]:

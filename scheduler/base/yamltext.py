@@ -2,7 +2,7 @@
 
 The text is untrusted: depth and number of values are bounded, an alias counts as what it stands for, and
 values are only what JSON has (no tags, no dates, no infinities). Plain scalars follow YAML 1.1, as
-kubectl and kube-scheduler read them. A subclass of `Reader` says what a value is; this knows nothing of
+kubectl and kube-scheduler read them. A subclass of `YamlReader` says what a value is; this knows nothing of
 Kubernetes.
 """
 
@@ -58,7 +58,7 @@ class Frame(Generic[V]):
         self.merged: list[V] = []
 
 
-class Reader(Generic[V]):
+class YamlReader(Generic[V]):
     """Turns parser events into values without recursion; `V` is what stands for a value."""
 
     def __init__(self, max_depth: int, max_values: int) -> None:

@@ -8,9 +8,9 @@ scheduling: plugins and the sandbox hand it texts and devices.
 
 from scheduler.cel.compile import LONGEST_TEXT, compile_selector
 from scheduler.cel.costs import COST_LIMIT
-from scheduler.cel.device import Attribute, Device
+from scheduler.cel.device import Attribute, DeviceInput
 from scheduler.cel.errors import CelCompileError, CelRuntimeError
-from scheduler.cel.program import Program, Verdict
+from scheduler.cel.program import DeviceVerdict, Program
 from scheduler.cel.quantity import Quantity
 from scheduler.cel.rewrite import replace_texts
 from scheduler.cel.semver import Version
@@ -21,10 +21,10 @@ __all__ = [
     "Attribute",
     "CelCompileError",
     "CelRuntimeError",
-    "Device",
+    "DeviceInput",
+    "DeviceVerdict",
     "Program",
     "Quantity",
-    "Verdict",
     "Version",
     "compile_selector",
     "replace_texts",

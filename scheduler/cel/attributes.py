@@ -13,13 +13,13 @@ from typing import Any
 
 import msgspec
 
-from scheduler.cel.run import Run, Step
+from scheduler.cel.run import EvaluationState, Step
 from scheduler.cel.values import (
     EMPTY,
     NO_OVERLOAD,
     NONE,
     DomainMap,
-    Fault,
+    EvaluationFault,
     Optional,
     UInt,
     find,
@@ -27,10 +27,10 @@ from scheduler.cel.values import (
     type_name,
 )
 
-KeyOf = Callable[[Run], Any]
+KeyOf = Callable[[EvaluationState], Any]
 
 
-class Link(msgspec.Struct, eq=False):
+class AttributeLink(msgspec.Struct, eq=False):
     """A field or an index: a `key` that is known, or how to find it."""
 
     key: Any
@@ -44,9 +44,9 @@ class Chain:
 
     def __init__(self, start: Step) -> None:
         self._start = start
-        self.links: list[Link] = []
+        self.links: list[AttributeLink] = []
 
-    def add(self, link: Link) -> None:
+    def add(self, link: AttributeLink) -> None:
         """Append a link."""
         self.links.append(link)
 
@@ -59,14 +59,14 @@ class Chain:
         if all(type(link.key) is str and not link.optional and not link.test for link in links):
             return _by_names(start, tuple(link.key for link in links))
 
-        def resolve(run: Run) -> Any:
+        def resolve(run: EvaluationState) -> Any:
             value = start(run)
-            return value if type(value) is Fault else _follow(run, value, links)
+            return value if type(value) is EvaluationFault else _follow(run, value, links)
 
         return resolve
 
 
-class Choice(Chain):
+class ConditionalAttribute(Chain):
     """A conditional: links go to the branch that is chosen."""
 
     def __init__(self, test: Step, first: Chain, second: Chain) -> None:
@@ -74,7 +74,7 @@ class Choice(Chain):
         self._test = test
         self._branches = (first, second)
 
-    def add(self, link: Link) -> None:
+    def add(self, link: AttributeLink) -> None:
         """Append a link to both branches."""
         for branch in self._branches:
             branch.add(link)
@@ -84,13 +84,13 @@ class Choice(Chain):
         test = self._test
         first, second = (branch.resolver() for branch in self._branches)
 
-        def resolve(run: Run) -> Any:
+        def resolve(run: EvaluationState) -> Any:
             chosen = test(run)
             if chosen is True:
                 return first(run)
             if chosen is False:
                 return second(run)
-            return chosen if type(chosen) is Fault else NO_OVERLOAD
+            return chosen if type(chosen) is EvaluationFault else NO_OVERLOAD
 
         return resolve
 
@@ -98,12 +98,12 @@ class Choice(Chain):
 def _by_names(start: Step, names: tuple[str, ...]) -> Step:
     """Return the resolver of a chain of plain names, by far the most frequent."""
 
-    def resolve(run: Run) -> Any:
+    def resolve(run: EvaluationState) -> Any:
         value = start(run)
-        if type(value) is Fault:
+        if type(value) is EvaluationFault:
             return value
         if type(value) is Optional:
-            return _follow(run, value, tuple(Link(name) for name in names))
+            return _follow(run, value, tuple(AttributeLink(name) for name in names))
         for number, name in enumerate(names, 1):
             kind = type(value)
             if kind is dict:
@@ -121,7 +121,7 @@ def _by_names(start: Step, names: tuple[str, ...]) -> Step:
     return resolve
 
 
-def _follow(run: Run, value: Any, links: tuple[Link, ...]) -> Any:
+def _follow(run: EvaluationState, value: Any, links: tuple[AttributeLink, ...]) -> Any:
     optional = type(value) is Optional
     if optional:
         if not value.present:
@@ -132,11 +132,11 @@ def _follow(run: Run, value: Any, links: tuple[Link, ...]) -> Any:
         key = link.key
         if link.find_key is not None:
             key = link.find_key(run)
-            if type(key) is Fault:
+            if type(key) is EvaluationFault:
                 run.pay(0 if optional else 1)
                 return key
         found_value, found = look_up(value, key)
-        if type(found_value) is Fault:
+        if type(found_value) is EvaluationFault:
             run.pay(0 if optional else 1)
             return found_value
         if optional and not found:
@@ -156,7 +156,7 @@ def look_up(value: Any, key: Any) -> tuple[Any, bool]:
         return find(value, key)
     if isinstance(value, list):
         index = _index(key)
-        if type(index) is Fault:
+        if type(index) is EvaluationFault:
             return index, False
         return (value[index], True) if 0 <= index < len(value) else (None, False)
     return None, False
@@ -168,12 +168,16 @@ def _index(key: Any) -> Any:
     if type(key) is float:
         if not math.isnan(key) and abs(key) < 2**63 and key == int(key):
             return int(key)
-        return Fault(f"unsupported index value {shown_value(key)} in list")
-    return Fault(f"unsupported index type '{type_name(key)}' in list")
+        return EvaluationFault(f"unsupported index value {shown_value(key)} in list")
+    return EvaluationFault(f"unsupported index type '{type_name(key)}' in list")
 
 
-def _missing(value: Any, key: Any) -> Fault:
+def _missing(value: Any, key: Any) -> EvaluationFault:
     if isinstance(value, list):
         index = _index(key)
-        return index if type(index) is Fault else Fault(f"index out of bounds: {shown_value(key)}")
-    return Fault(f"no such key: {shown_value(key)}")
+        return (
+            index
+            if type(index) is EvaluationFault
+            else EvaluationFault(f"index out of bounds: {shown_value(key)}")
+        )
+    return EvaluationFault(f"no such key: {shown_value(key)}")

@@ -13,7 +13,7 @@ from typing import Any
 from scheduler.cel import types
 from scheduler.cel.costs import CHECK_COST, LIST_COST, REGEX, TRAVERSAL
 from scheduler.cel.ranges import MOST, UNKNOWN, Range, fixed
-from scheduler.cel.syntax import Literal, Node
+from scheduler.cel.syntax import Literal, SyntaxNode
 from scheduler.cel.types import Type
 
 Estimate = tuple[Range, Range | None]
@@ -27,7 +27,7 @@ class Argument:
 
     __slots__ = ("items", "known", "node", "type")
 
-    def __init__(self, node: Node, known: Range | None, items: Range | None) -> None:
+    def __init__(self, node: SyntaxNode, known: Range | None, items: Range | None) -> None:
         self.node = node
         self.type = node.type
         self.known = known

@@ -10,8 +10,8 @@ from typing import Any
 
 from scheduler.cel.costs import CallCost, call_cost
 from scheduler.cel.library import Implementation
-from scheduler.cel.run import Run, Step
-from scheduler.cel.values import Fault, UInt, key_of
+from scheduler.cel.run import EvaluationState, Step
+from scheduler.cel.values import EvaluationFault, UInt, key_of
 
 
 def call_step(
@@ -34,7 +34,7 @@ def call_step(
 
 
 def _finish(
-    run: Run, implementation: Implementation, values: tuple[Any, ...], cost: CallCost
+    run: EvaluationState, implementation: Implementation, values: tuple[Any, ...], cost: CallCost
 ) -> Any:
     if cost.after:
         result = implementation(*values)
@@ -45,7 +45,7 @@ def _finish(
 
 
 def _lenient_step(implementation: Implementation, arg: Step) -> Step:
-    def evaluate(run: Run) -> Any:
+    def evaluate(run: EvaluationState) -> Any:
         value = arg(run)
         run.pay(1)
         return implementation(value)
@@ -54,9 +54,9 @@ def _lenient_step(implementation: Implementation, arg: Step) -> Step:
 
 
 def _unary_step(implementation: Implementation, arg: Step, cost: CallCost) -> Step:
-    def evaluate(run: Run) -> Any:
+    def evaluate(run: EvaluationState) -> Any:
         value = arg(run)
-        if type(value) is Fault:
+        if type(value) is EvaluationFault:
             run.pay(cost.reckon((value,), value))
             return value
         return _finish(run, implementation, (value,), cost)
@@ -67,10 +67,10 @@ def _unary_step(implementation: Implementation, arg: Step, cost: CallCost) -> St
 def _binary_step(implementation: Implementation, first: Step, second: Step, cost: CallCost) -> Step:
     reckon = cost.reckon
 
-    def evaluate(run: Run) -> Any:
+    def evaluate(run: EvaluationState) -> Any:
         values = (first(run), second(run))
         for value in values:
-            if type(value) is Fault:
+            if type(value) is EvaluationFault:
                 run.pay(reckon(values, value))
                 return value
         return _finish(run, implementation, values, cost)
@@ -81,12 +81,12 @@ def _binary_step(implementation: Implementation, first: Step, second: Step, cost
 def _general_step(implementation: Implementation, args: list[Step], cost: CallCost) -> Step:
     last = len(args) - 1
 
-    def evaluate(run: Run) -> Any:
+    def evaluate(run: EvaluationState) -> Any:
         values: list[Any] = []
         for index, arg in enumerate(args):
             value = arg(run)
             values.append(value)
-            if type(value) is Fault:
+            if type(value) is EvaluationFault:
                 if index == last:
                     run.pay(cost.reckon(tuple(values), value))
                 return value
@@ -106,9 +106,9 @@ def membership_step(arg: Step, values: list[Any]) -> Step:
         return _binary_step(contained, arg, lambda _run: values, cost)
     known = frozenset(map(key_of, values))
 
-    def evaluate(run: Run) -> Any:
+    def evaluate(run: EvaluationState) -> Any:
         value = arg(run)
-        if type(value) is Fault:
+        if type(value) is EvaluationFault:
             return value
         return type(value) in (str, bool, int, UInt, float) and key_of(value) in known
 

@@ -10,7 +10,7 @@ from typing import Any
 from scheduler.cel import syntax, types
 from scheduler.cel.functions import FUNCTIONS
 from scheduler.cel.library import Function, Overload
-from scheduler.cel.problems import Problems
+from scheduler.cel.problems import SelectorProblems
 from scheduler.cel.types import Type, Unifier, list_of, map_of, optional_of, shown, unwrapped
 from scheduler.cel.values import type_of
 
@@ -33,7 +33,7 @@ class Variable:
         self.slot = slot
 
 
-def check(tree: syntax.Node, problems: Problems) -> tuple[Type, int]:
+def check(tree: syntax.SyntaxNode, problems: SelectorProblems) -> tuple[Type, int]:
     """Type a tree in place; return its type and the number of slots. Raises CelCompileError."""
     checker = _Checker(problems)
     checker.check(tree)
@@ -42,7 +42,7 @@ def check(tree: syntax.Node, problems: Problems) -> tuple[Type, int]:
     return tree.type, checker.slots
 
 
-def _settle(tree: syntax.Node, unifier: Unifier) -> None:
+def _settle(tree: syntax.SyntaxNode, unifier: Unifier) -> None:
     """Replace type parameters by what became known of them; what stayed free is dynamic."""
     stack = [tree]
     while stack:
@@ -52,7 +52,7 @@ def _settle(tree: syntax.Node, unifier: Unifier) -> None:
             stack.extend(node.children())
 
 
-def qualified_name(node: syntax.Node) -> str:
+def qualified_name(node: syntax.SyntaxNode) -> str:
     """Return `a.b.c` where a node is just names; empty otherwise."""
     parts: list[str] = []
     while type(node) is syntax.Select and not node.test:
@@ -64,32 +64,32 @@ def qualified_name(node: syntax.Node) -> str:
 
 
 class _Checker:
-    def __init__(self, problems: Problems) -> None:
+    def __init__(self, problems: SelectorProblems) -> None:
         self._problems = problems
         self.unifier = Unifier()
         self._scope: dict[str, list[Variable]] = {"device": [Variable(types.DEVICE, DEVICE_SLOT)]}
         self.slots = 1
-        self._rules: dict[type[syntax.Node], Callable[[Any], Type]] = {
+        self._rules: dict[type[syntax.SyntaxNode], Callable[[Any], Type]] = {
             syntax.Literal: lambda node: type_of(node.value),
             syntax.Ident: self._ident,
             syntax.Select: self._select,
-            syntax.Call: self._call,
+            syntax.FunctionCall: self._call,
             syntax.ListLiteral: self._list,
             syntax.MapLiteral: self._map,
             syntax.Message: self._message,
             syntax.Fold: self._fold,
         }
 
-    def check(self, node: syntax.Node) -> None:
+    def check(self, node: syntax.SyntaxNode) -> None:
         """Type a node and all below it."""
         node.type = self._rules[type(node)](node)
 
-    def _undeclared(self, node: syntax.Node, name: str) -> Type:
+    def _undeclared(self, node: syntax.SyntaxNode, name: str) -> Type:
         message = f"undeclared reference to '{name}' (in container '')"
         self._problems.add(node.at, message)
         return types.ERROR
 
-    def _mismatch(self, node: syntax.Node, expected: Type, found: Type) -> None:
+    def _mismatch(self, node: syntax.SyntaxNode, expected: Type, found: Type) -> None:
         self._problems.add(node.at, f"expected type '{shown(expected)}' but found '{shown(found)}'")
 
     def _ident(self, node: syntax.Ident) -> Type:
@@ -115,7 +115,7 @@ class _Checker:
         return types.BOOL if node.test else self.unifier.substitute(found)
 
     def _field(
-        self, node: syntax.Node, operand: syntax.Node, field: str, *, optional: bool
+        self, node: syntax.SyntaxNode, operand: syntax.SyntaxNode, field: str, *, optional: bool
     ) -> Type:
         self.check(operand)
         target, was_optional = unwrapped(self.unifier.substitute(operand.type))
@@ -130,7 +130,7 @@ class _Checker:
             self._problems.add(node.at, f"type '{shown(target)}' does not support field selection")
         return optional_of(result) if was_optional or optional else result
 
-    def _struct_field(self, node: syntax.Node, target: Type, field: str) -> Type:
+    def _struct_field(self, node: syntax.SyntaxNode, target: Type, field: str) -> Type:
         if target.name == types.DEVICE.name:
             if field in DEVICE_FIELDS:
                 return DEVICE_FIELDS[field]
@@ -139,7 +139,7 @@ class _Checker:
             self._problems.add(node.at, f"unexpected failed resolution of '{target.name}'")
         return types.ERROR
 
-    def _call(self, node: syntax.Call) -> Type:
+    def _call(self, node: syntax.FunctionCall) -> Type:
         if node.function == "_?._":
             field = node.args[1]
             field.type = types.STRING
@@ -161,14 +161,14 @@ class _Checker:
             return self._undeclared(node, node.function)
         return self._resolve(node, function)
 
-    def _plain_call(self, node: syntax.Call) -> Type:
+    def _plain_call(self, node: syntax.FunctionCall) -> Type:
         function = FUNCTIONS.get(node.function.removeprefix("."))
         if function is None:
             return self._undeclared(node, node.function)
         node.function = function.name
         return self._resolve(node, function)
 
-    def _resolve(self, node: syntax.Call, function: Function) -> Type:
+    def _resolve(self, node: syntax.FunctionCall, function: Function) -> Type:
         """Find the overloads that the types of the arguments leave."""
         args = [arg.type for arg in node.args]
         if node.target is not None:
@@ -194,7 +194,7 @@ class _Checker:
         node.overloads = tuple(found)
         return result
 
-    def _no_overload(self, node: syntax.Call, function: Function, args: list[Type]) -> Type:
+    def _no_overload(self, node: syntax.FunctionCall, function: Function, args: list[Type]) -> Type:
         kinds = [shown(self.unifier.substitute(kind, free_is_dynamic=True)) for kind in args]
         target = f"{kinds.pop(0)}." if node.target is not None else ""
         self._problems.add(
@@ -204,7 +204,7 @@ class _Checker:
         )
         return types.ERROR
 
-    def _logical(self, node: syntax.Call, function: Function) -> Type:
+    def _logical(self, node: syntax.FunctionCall, function: Function) -> Type:
         wrong = False
         for arg in node.args:
             if not self.unifier.assignable(arg.type, types.BOOL):
@@ -229,7 +229,7 @@ class _Checker:
         # Types that do not agree are reported by the validators, which know the exceptions.
         return self.unifier.join(previous, current) or types.DYN
 
-    def _element(self, node: syntax.Node, *, optional: bool) -> Type:
+    def _element(self, node: syntax.SyntaxNode, *, optional: bool) -> Type:
         self.check(node)
         if not optional:
             return node.type
@@ -305,7 +305,7 @@ class _Checker:
         )
         return types.ERROR, types.ERROR
 
-    def _assert(self, node: syntax.Node, kind: Type) -> None:
+    def _assert(self, node: syntax.SyntaxNode, kind: Type) -> None:
         if not self.unifier.assignable(kind, node.type):
             self._mismatch(node, kind, node.type)
 

@@ -9,7 +9,7 @@ from scheduler.cel.errors import CelCompileError
 from scheduler.cel.estimate import max_cost
 from scheduler.cel.parser import parse
 from scheduler.cel.plan import plan
-from scheduler.cel.problems import Problems
+from scheduler.cel.problems import SelectorProblems
 from scheduler.cel.program import Program
 from scheduler.cel.types import ANY, BOOL, Type
 from scheduler.cel.validators import validate
@@ -36,7 +36,7 @@ def compile_selector(text: str) -> Program:
 
 
 def _compiled(text: str) -> Program:
-    problems = Problems(text)
+    problems = SelectorProblems(text)
     tree = parse(text, problems)
     kind, slots = check(tree, problems)
     validate(tree, problems)

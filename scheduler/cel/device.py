@@ -1,6 +1,6 @@
 """The device as selectors see it, and how it is handed in.
 
-Whoever evaluates selectors builds one `Device` per device and keeps it as long as the device does not
+Whoever evaluates selectors builds one `DeviceInput` per device and keeps it as long as the device does not
 change: the maps that CEL looks into are built once, at first use. Never reads API objects itself.
 """
 
@@ -15,7 +15,7 @@ Attribute = bool | int | str | Version
 _Value = TypeVar("_Value")
 
 
-class Device:
+class DeviceInput:
     """A device for selectors: names are `id` (in the driver's domain) or `domain/id`."""
 
     __slots__ = ("_fields", "allow_multiple_allocations", "attributes", "capacity", "driver")

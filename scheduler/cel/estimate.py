@@ -40,7 +40,7 @@ class _Local:
         self.inside = inside
 
 
-def max_cost(tree: syntax.Node) -> int:
+def max_cost(tree: syntax.SyntaxNode) -> int:
     """Return the worst cost of a typed tree, in CEL's cost units; at most 2**64-1."""
     return _Estimate().cost(tree).most
 
@@ -78,32 +78,32 @@ class _Estimate:
         self._sizes: dict[int, Range] = {}
         self._insides: dict[int, _Inside] = {}
         self._locals: dict[str, list[_Local]] = {}
-        self._rules: dict[type[syntax.Node], Callable[[Any], Range]] = {
+        self._rules: dict[type[syntax.SyntaxNode], Callable[[Any], Range]] = {
             syntax.Literal: lambda _node: _ZERO,
             syntax.Ident: self._ident,
             syntax.Select: self._select,
-            syntax.Call: self._call,
+            syntax.FunctionCall: self._call,
             syntax.ListLiteral: self._list,
             syntax.MapLiteral: self._map,
             syntax.Message: self._message,
             syntax.Fold: self._fold,
         }
 
-    def cost(self, node: syntax.Node) -> Range:
+    def cost(self, node: syntax.SyntaxNode) -> Range:
         """Return what a node and all below it cost."""
         return self._rules[type(node)](node)
 
-    def _local(self, node: syntax.Node) -> _Local | None:
+    def _local(self, node: syntax.SyntaxNode) -> _Local | None:
         if type(node) is not syntax.Ident:
             return None
         stack = self._locals.get(node.name)
         return stack[-1] if stack else None
 
-    def _path(self, node: syntax.Node) -> Path:
+    def _path(self, node: syntax.SyntaxNode) -> Path:
         local = self._local(node)
         return local.path if local is not None else self._paths.get(id(node), ())
 
-    def _size(self, node: syntax.Node) -> Range | None:
+    def _size(self, node: syntax.SyntaxNode) -> Range | None:
         known = self._sizes.get(id(node))
         if known is not None:
             return known
@@ -120,17 +120,17 @@ class _Estimate:
         local = self._local(node)
         return local.size if local is not None else None
 
-    def _size_or_unknown(self, node: syntax.Node) -> Range:
+    def _size_or_unknown(self, node: syntax.SyntaxNode) -> Range:
         return self._size(node) or UNKNOWN
 
-    def _inside(self, node: syntax.Node) -> _Inside | None:
+    def _inside(self, node: syntax.SyntaxNode) -> _Inside | None:
         known = self._insides.get(id(node))
         if known is not None:
             return known
         local = self._local(node)
         return local.inside if local is not None else None
 
-    def _copy_sizes(self, target: syntax.Node, source: syntax.Node) -> None:
+    def _copy_sizes(self, target: syntax.SyntaxNode, source: syntax.SyntaxNode) -> None:
         size = self._size(source)
         if size is not None:
             self._sizes[id(target)] = size
@@ -179,7 +179,7 @@ class _Estimate:
             cost = cost.plus(self.cost(value))
         return cost
 
-    def _call(self, node: syntax.Call) -> Range:
+    def _call(self, node: syntax.FunctionCall) -> Range:
         if node.function == "dyn":
             cost = self.cost(node.args[0]).plus(_ONE)
             self._copy_sizes(node, node.args[0])
@@ -211,7 +211,7 @@ class _Estimate:
             self._sizes[id(node)] = size
         return target_cost.plus(worst)
 
-    def _argument(self, node: syntax.Node) -> Argument:
+    def _argument(self, node: syntax.SyntaxNode) -> Argument:
         path = self._path(node)
         if path[:1] in ((syntax.ACCUMULATOR,), (syntax.ACCUMULATOR_NAME,)):
             path = ()
@@ -223,7 +223,7 @@ class _Estimate:
 
     def _overload_cost(
         self,
-        node: syntax.Call,
+        node: syntax.FunctionCall,
         overload: str,
         target: Argument | None,
         args: list[Argument],
@@ -241,14 +241,16 @@ class _Estimate:
             cost = cost.plus(each)
         return cost, size
 
-    def _choice_cost(self, node: syntax.Call, arg_costs: list[Range]) -> tuple[Range, Range | None]:
+    def _choice_cost(
+        self, node: syntax.FunctionCall, arg_costs: list[Range]
+    ) -> tuple[Range, Range | None]:
         _test, first, second = node.args
         size = self._size_or_unknown(first).union(self._size_or_unknown(second))
         self._join_insides(node, first, second)
         return arg_costs[0].plus(arg_costs[1].union(arg_costs[2])), size
 
     def _sum_cost(
-        self, node: syntax.Call, overload: str, arg_costs: list[Range]
+        self, node: syntax.FunctionCall, overload: str, arg_costs: list[Range]
     ) -> tuple[Range, Range | None]:
         first, second = node.args
         size = self._size_or_unknown(first).plus(self._size_or_unknown(second))
@@ -256,7 +258,9 @@ class _Estimate:
         cost = _ONE if overload == "add_list" else size.scaled(0.1)
         return cost.plus(arg_costs[0]).plus(arg_costs[1]), size
 
-    def _join_insides(self, node: syntax.Node, first: syntax.Node, second: syntax.Node) -> None:
+    def _join_insides(
+        self, node: syntax.SyntaxNode, first: syntax.SyntaxNode, second: syntax.SyntaxNode
+    ) -> None:
         mine, theirs = self._inside(first), self._inside(second)
         if mine is not None and theirs is not None:
             self._insides[id(node)] = _Inside(
@@ -316,7 +320,7 @@ class _Estimate:
             self._push(node.var, _Local((*path, "@keys"), key, None))
 
 
-def _literal_size(node: syntax.Node) -> Range | None:
+def _literal_size(node: syntax.SyntaxNode) -> Range | None:
     if type(node) is syntax.Literal:
         return fixed(len(node.value)) if type(node.value) in (str, bytes) else _ONE
     if type(node) is syntax.ListLiteral:

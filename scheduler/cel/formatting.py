@@ -10,7 +10,7 @@ from scheduler.cel.timetext import duration_text, timestamp_text
 from scheduler.cel.types import Type
 from scheduler.cel.values import (
     Duration,
-    Fault,
+    EvaluationFault,
     Timestamp,
     UInt,
     double_text,
@@ -56,7 +56,7 @@ def formatted(template: str, values: list[Any]) -> Any:
             if sum(map(len, parts)) > LARGEST:
                 return TOO_LARGE
     except FormatError as error:
-        return Fault(str(error))
+        return EvaluationFault(str(error))
     return "".join(parts)
 
 

@@ -6,7 +6,7 @@ What is no token is reported and passed over, so that one stray sign does not hi
 import re
 from typing import NamedTuple
 
-from scheduler.cel.problems import Problems
+from scheduler.cel.problems import SelectorProblems
 
 _ESCAPE = (
     r"\\(?:[abfnrtv\"'\\?`]|[xX][0-9a-fA-F]{2}|u[0-9a-fA-F]{4}|U[0-9a-fA-F]{8}|[0-3][0-7][0-7])"
@@ -56,7 +56,7 @@ class Token(NamedTuple):
     at: int
 
 
-def tokens(text: str, problems: Problems) -> list[Token]:
+def tokens(text: str, problems: SelectorProblems) -> list[Token]:
     """Return the tokens of a text with `<EOF>` at the end; reports what is no token."""
     found: list[Token] = []
     at = 0
@@ -75,7 +75,7 @@ def tokens(text: str, problems: Problems) -> list[Token]:
     return found
 
 
-def _stray(text: str, at: int, problems: Problems) -> int:
+def _stray(text: str, at: int, problems: SelectorProblems) -> int:
     """Report what is no token at `at`; return where to go on."""
     match = _OPEN_QUOTE.match(text, at) or _TWO_SIGNS.match(text, at)
     stray = match[0] if match else text[at]

@@ -18,7 +18,7 @@ from typing import Any
 
 from scheduler.cel import types
 from scheduler.cel.types import Type
-from scheduler.cel.values import Fault, type_name, type_of
+from scheduler.cel.values import EvaluationFault, type_name, type_of
 
 Implementation = Callable[..., Any]
 
@@ -100,11 +100,13 @@ class Function:
                     return function(*values)
         return self._missing(values)
 
-    def _missing(self, values: tuple[Any, ...]) -> Fault:
+    def _missing(self, values: tuple[Any, ...]) -> EvaluationFault:
         for value in values:
-            if type(value) is Fault:
+            if type(value) is EvaluationFault:
                 return value
-        return Fault(f"no such overload: {self.name}({', '.join(map(type_name, values))})")
+        return EvaluationFault(
+            f"no such overload: {self.name}({', '.join(map(type_name, values))})"
+        )
 
 
 @dataclass(frozen=True)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from scheduler.cel.run import Run, Step
+from scheduler.cel.run import EvaluationState, Step
 from scheduler.cel.syntax import Fold, ListLiteral, MapLiteral
-from scheduler.cel.values import Fault, GrowingList, GrowingMap, elements, find, type_name
+from scheduler.cel.values import EvaluationFault, GrowingList, GrowingMap, elements, find, type_name
 
 
 def fold_step(node: Fold, over: Step, condition: Step, step: Step, result: Step) -> Step:
@@ -18,9 +18,9 @@ def fold_step(node: Fold, over: Step, condition: Step, step: Step, result: Step)
     loop = _loop_over_two if node.var2 else _loop_over_one
     slots = (node.var_slot, node.var2_slot, accu)
 
-    def evaluate(run: Run) -> Any:
+    def evaluate(run: EvaluationState) -> Any:
         values = over(run)
-        if type(values) is Fault:
+        if type(values) is EvaluationFault:
             return values
         run.slots[accu] = run if growing is None else growing()
         problem = loop(run, values, slots, condition, step)
@@ -42,7 +42,7 @@ def _growing(node: Fold) -> type[GrowingList | GrowingMap] | None:
 
 
 def _binding_step(slot: int, result: Step) -> Step:
-    def evaluate(run: Run) -> Any:
+    def evaluate(run: EvaluationState) -> Any:
         run.slots[slot] = run
         return result(run)
 
@@ -50,12 +50,12 @@ def _binding_step(slot: int, result: Step) -> Step:
 
 
 def _loop_over_one(
-    run: Run, values: Any, slots: tuple[int, int, int], condition: Step, step: Step
-) -> Fault | None:
+    run: EvaluationState, values: Any, slots: tuple[int, int, int], condition: Step, step: Step
+) -> EvaluationFault | None:
     var, _second, accu = slots
     items = elements(values)
     if items is None:
-        return Fault(f"got '{_go_name(values)}', expected iterable type")
+        return EvaluationFault(f"got '{_go_name(values)}', expected iterable type")
     variables = run.slots
     for item in items:
         variables[var] = item
@@ -66,13 +66,13 @@ def _loop_over_one(
 
 
 def _loop_over_two(
-    run: Run, values: Any, slots: tuple[int, int, int], condition: Step, step: Step
-) -> Fault | None:
+    run: EvaluationState, values: Any, slots: tuple[int, int, int], condition: Step, step: Step
+) -> EvaluationFault | None:
     var, second, accu = slots
     variables = run.slots
     items = elements(values)
     if items is None:
-        return Fault(f"unsupported comprehension range type: {_go_name(values)}")
+        return EvaluationFault(f"unsupported comprehension range type: {_go_name(values)}")
     is_map = isinstance(values, dict)
     for index, item in enumerate(items):
         variables[var], variables[second] = (

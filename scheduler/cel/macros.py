@@ -11,14 +11,14 @@ from collections.abc import Callable
 from scheduler.cel.syntax import (
     ACCUMULATOR,
     ACCUMULATOR_NAME,
-    Call,
     Fold,
+    FunctionCall,
     Ident,
     ListLiteral,
     Literal,
     MapLiteral,
-    Node,
     Select,
+    SyntaxNode,
     copied,
 )
 
@@ -30,33 +30,33 @@ _LARGEST_TWICE = 2000
 class MacroError(Exception):
     """An argument of a macro that cannot be what it is."""
 
-    def __init__(self, node: Node, message: str) -> None:
+    def __init__(self, node: SyntaxNode, message: str) -> None:
         super().__init__(message)
         self.node = node
         self.message = message
 
 
-Expander = Callable[[int, Node, list[Node]], Node | None]
+Expander = Callable[[int, SyntaxNode, list[SyntaxNode]], SyntaxNode | None]
 
 
 def _accu(at: int) -> Ident:
     return Ident(at, ACCUMULATOR)
 
 
-def _loop_variable(node: Node, complaint: str) -> str:
+def _loop_variable(node: SyntaxNode, complaint: str) -> str:
     if type(node) is not Ident:
         raise MacroError(node, complaint)
     return node.name
 
 
-def _one_variable(node: Node, complaint: str) -> str:
+def _one_variable(node: SyntaxNode, complaint: str) -> str:
     name = _loop_variable(node, complaint)
     if name in (ACCUMULATOR, ACCUMULATOR_NAME):
         raise MacroError(node, "iteration variable overwrites accumulator variable")
     return name
 
 
-def _two_variables(args: list[Node]) -> tuple[str, str]:
+def _two_variables(args: list[SyntaxNode]) -> tuple[str, str]:
     first = _loop_variable(args[0], "argument must be a simple name")
     second = _loop_variable(args[1], "argument must be a simple name")
     if first == second:
@@ -66,7 +66,9 @@ def _two_variables(args: list[Node]) -> tuple[str, str]:
     return first, second
 
 
-def _fold(at: int, over: Node, names: tuple[str, str], init: Node, parts: list[Node]) -> Fold:
+def _fold(
+    at: int, over: SyntaxNode, names: tuple[str, str], init: SyntaxNode, parts: list[SyntaxNode]
+) -> Fold:
     condition, step, result = parts
     return Fold(
         at,
@@ -81,30 +83,30 @@ def _fold(at: int, over: Node, names: tuple[str, str], init: Node, parts: list[N
     )
 
 
-def _all(at: int, over: Node, names: tuple[str, str], test: Node) -> Fold:
-    going = Call(at, "@not_strictly_false", [_accu(at)])
-    step = Call(at, "_&&_", [_accu(at), test])
+def _all(at: int, over: SyntaxNode, names: tuple[str, str], test: SyntaxNode) -> Fold:
+    going = FunctionCall(at, "@not_strictly_false", [_accu(at)])
+    step = FunctionCall(at, "_&&_", [_accu(at), test])
     return _fold(at, over, names, Literal(at, value=True), [going, step, _accu(at)])
 
 
-def _exists(at: int, over: Node, names: tuple[str, str], test: Node) -> Fold:
-    going = Call(at, "@not_strictly_false", [Call(at, "!_", [_accu(at)])])
-    step = Call(at, "_||_", [_accu(at), test])
+def _exists(at: int, over: SyntaxNode, names: tuple[str, str], test: SyntaxNode) -> Fold:
+    going = FunctionCall(at, "@not_strictly_false", [FunctionCall(at, "!_", [_accu(at)])])
+    step = FunctionCall(at, "_||_", [_accu(at), test])
     return _fold(at, over, names, Literal(at, value=False), [going, step, _accu(at)])
 
 
-def _exists_one(at: int, over: Node, names: tuple[str, str], test: Node) -> Fold:
-    more = Call(at, "_+_", [_accu(at), Literal(at, 1)])
-    step = Call(at, "_?_:_", [test, more, _accu(at)])
-    result = Call(at, "_==_", [_accu(at), Literal(at, 1)])
+def _exists_one(at: int, over: SyntaxNode, names: tuple[str, str], test: SyntaxNode) -> Fold:
+    more = FunctionCall(at, "_+_", [_accu(at), Literal(at, 1)])
+    step = FunctionCall(at, "_?_:_", [test, more, _accu(at)])
+    result = FunctionCall(at, "_==_", [_accu(at), Literal(at, 1)])
     return _fold(at, over, names, Literal(at, 0), [Literal(at, value=True), step, result])
 
 
-Quantifier = Callable[[int, Node, tuple[str, str], Node], Fold]
+Quantifier = Callable[[int, SyntaxNode, tuple[str, str], SyntaxNode], Fold]
 
 
 def _over_one(quantifier: Quantifier) -> Expander:
-    def expand(at: int, target: Node, args: list[Node]) -> Node:
+    def expand(at: int, target: SyntaxNode, args: list[SyntaxNode]) -> SyntaxNode:
         name = _one_variable(args[0], "argument must be a simple name")
         return quantifier(at, target, (name, ""), args[1])
 
@@ -112,57 +114,62 @@ def _over_one(quantifier: Quantifier) -> Expander:
 
 
 def _over_two(quantifier: Quantifier) -> Expander:
-    def expand(at: int, target: Node, args: list[Node]) -> Node:
+    def expand(at: int, target: SyntaxNode, args: list[SyntaxNode]) -> SyntaxNode:
         return quantifier(at, target, _two_variables(args), args[2])
 
     return expand
 
 
 def _collect(
-    at: int, over: Node, names: tuple[str, str], step: Node, test: Node | None, init: Node
+    at: int,
+    over: SyntaxNode,
+    names: tuple[str, str],
+    step: SyntaxNode,
+    test: SyntaxNode | None,
+    init: SyntaxNode,
 ) -> Fold:
     """Return a loop that grows its accumulator by `step`, for elements that pass `test`."""
     if test is not None:
-        step = Call(at, "_?_:_", [test, step, _accu(at)])
+        step = FunctionCall(at, "_?_:_", [test, step, _accu(at)])
     return _fold(at, over, names, init, [Literal(at, value=True), step, _accu(at)])
 
 
-def _appended(at: int, element: Node) -> Call:
-    return Call(at, "_+_", [_accu(at), ListLiteral(at, [element])])
+def _appended(at: int, element: SyntaxNode) -> FunctionCall:
+    return FunctionCall(at, "_+_", [_accu(at), ListLiteral(at, [element])])
 
 
-def _map(at: int, target: Node, args: list[Node]) -> Node:
+def _map(at: int, target: SyntaxNode, args: list[SyntaxNode]) -> SyntaxNode:
     name = _one_variable(args[0], "argument is not an identifier")
     test = args[1] if len(args) == 3 else None
     return _collect(at, target, (name, ""), _appended(at, args[-1]), test, ListLiteral(at, []))
 
 
-def _filter(at: int, target: Node, args: list[Node]) -> Node:
+def _filter(at: int, target: SyntaxNode, args: list[SyntaxNode]) -> SyntaxNode:
     name = _one_variable(args[0], "argument is not an identifier")
     return _collect(at, target, (name, ""), _appended(at, args[0]), args[1], ListLiteral(at, []))
 
 
-def _transform_list(at: int, target: Node, args: list[Node]) -> Node:
+def _transform_list(at: int, target: SyntaxNode, args: list[SyntaxNode]) -> SyntaxNode:
     names = _two_variables(args)
     test = args[2] if len(args) == 4 else None
     return _collect(at, target, names, _appended(at, args[-1]), test, ListLiteral(at, []))
 
 
-def _transform_map(at: int, target: Node, args: list[Node]) -> Node:
+def _transform_map(at: int, target: SyntaxNode, args: list[SyntaxNode]) -> SyntaxNode:
     names = _two_variables(args)
     test = args[2] if len(args) == 4 else None
-    step = Call(at, "cel.@mapInsert", [_accu(at), Ident(at, names[0]), args[-1]])
+    step = FunctionCall(at, "cel.@mapInsert", [_accu(at), Ident(at, names[0]), args[-1]])
     return _collect(at, target, names, step, test, MapLiteral(at, []))
 
 
-def _transform_entry(at: int, target: Node, args: list[Node]) -> Node:
+def _transform_entry(at: int, target: SyntaxNode, args: list[SyntaxNode]) -> SyntaxNode:
     names = _two_variables(args)
     test = args[2] if len(args) == 4 else None
-    step = Call(at, "cel.@mapInsert", [_accu(at), args[-1]])
+    step = FunctionCall(at, "cel.@mapInsert", [_accu(at), args[-1]])
     return _collect(at, target, names, step, test, MapLiteral(at, []))
 
 
-def _bound(at: int, name: str, init: Node, result: Node) -> Fold:
+def _bound(at: int, name: str, init: SyntaxNode, result: SyntaxNode) -> Fold:
     return Fold(
         at,
         over=ListLiteral(at, []),
@@ -175,48 +182,48 @@ def _bound(at: int, name: str, init: Node, result: Node) -> Fold:
     )
 
 
-def _bind(at: int, target: Node, args: list[Node]) -> Node | None:
+def _bind(at: int, target: SyntaxNode, args: list[SyntaxNode]) -> SyntaxNode | None:
     if type(target) is not Ident or target.name != "cel":
         return None
     name = _loop_variable(args[0], "cel.bind() variable names must be simple identifiers")
     return _bound(at, name, args[1], args[2])
 
 
-def _twice(target: Node) -> Node:
+def _twice(target: SyntaxNode) -> SyntaxNode:
     """Return a copy of a target that is needed twice; chains of them would double without end."""
     if target.size > _LARGEST_TWICE:
         raise MacroError(target, "expression is too large to be the target of this macro")
     return copied(target)
 
 
-def _opt_map(at: int, target: Node, args: list[Node]) -> Node:
+def _opt_map(at: int, target: SyntaxNode, args: list[SyntaxNode]) -> SyntaxNode:
     name = _loop_variable(args[0], "optMap() variable name must be a simple identifier")
-    value = Call(at, "value", [], _twice(target))
-    made = Call(at, "optional.of", [_bound(at, name, value, args[1])])
-    has_value = Call(at, "hasValue", [], target)
-    return Call(at, "_?_:_", [has_value, made, Call(at, "optional.none", [])])
+    value = FunctionCall(at, "value", [], _twice(target))
+    made = FunctionCall(at, "optional.of", [_bound(at, name, value, args[1])])
+    has_value = FunctionCall(at, "hasValue", [], target)
+    return FunctionCall(at, "_?_:_", [has_value, made, FunctionCall(at, "optional.none", [])])
 
 
-def _opt_flat_map(at: int, target: Node, args: list[Node]) -> Node:
+def _opt_flat_map(at: int, target: SyntaxNode, args: list[SyntaxNode]) -> SyntaxNode:
     name = _loop_variable(args[0], "optFlatMap() variable name must be a simple identifier")
-    value = Call(at, "value", [], _twice(target))
-    has_value = Call(at, "hasValue", [], target)
+    value = FunctionCall(at, "value", [], _twice(target))
+    has_value = FunctionCall(at, "hasValue", [], target)
     bound = _bound(at, name, value, args[1])
-    return Call(at, "_?_:_", [has_value, bound, Call(at, "optional.none", [])])
+    return FunctionCall(at, "_?_:_", [has_value, bound, FunctionCall(at, "optional.none", [])])
 
 
-def _sort_by(at: int, target: Node, args: list[Node]) -> Node:
-    if not isinstance(target, (ListLiteral, Select, Ident, Fold, Call)):
+def _sort_by(at: int, target: SyntaxNode, args: list[SyntaxNode]) -> SyntaxNode:
+    if not isinstance(target, (ListLiteral, Select, Ident, Fold, FunctionCall)):
         raise MacroError(
             target,
             "sortBy can only be applied to a list, identifier, comprehension, call or select expression",
         )
     keys = _map(at, Ident(at, _SORT_INPUT), args)
-    call = Call(at, "@sortByAssociatedKeys", [keys], Ident(at, _SORT_INPUT))
+    call = FunctionCall(at, "@sortByAssociatedKeys", [keys], Ident(at, _SORT_INPUT))
     return _bound(at, _SORT_INPUT, target, call)
 
 
-def has(at: int, args: list[Node]) -> Node:
+def has(at: int, args: list[SyntaxNode]) -> SyntaxNode:
     """Return the test whether a field is there."""
     select = args[0]
     if type(select) is not Select:

@@ -16,16 +16,16 @@ from scheduler.cel.grammar import (
 from scheduler.cel.lexer import Token, tokens
 from scheduler.cel.literals import constant
 from scheduler.cel.macros import RECEIVER_MACROS, MacroError, has
-from scheduler.cel.problems import NOWHERE, Problems
+from scheduler.cel.problems import NOWHERE, SelectorProblems
 from scheduler.cel.syntax import (
-    Call,
+    FunctionCall,
     Ident,
     ListLiteral,
     Literal,
     MapLiteral,
     Message,
-    Node,
     Select,
+    SyntaxNode,
     balanced,
 )
 
@@ -34,7 +34,7 @@ DEEPEST_TREE = 200
 LARGEST_TREE = 20_000
 
 
-def parse(text: str, problems: Problems) -> Node:
+def parse(text: str, problems: SelectorProblems) -> SyntaxNode:
     """Return the tree of a text; CelCompileError with all that was found wrong if there is none."""
     parser = _Parser(text, problems)
     tree = parser.expression()
@@ -46,7 +46,7 @@ def parse(text: str, problems: Problems) -> Node:
 
 
 class _Parser:
-    def __init__(self, text: str, problems: Problems) -> None:
+    def __init__(self, text: str, problems: SelectorProblems) -> None:
         self._text = text
         self._problems = problems
         self._tokens = tokens(text, problems)
@@ -104,7 +104,7 @@ class _Parser:
         kind = "extraneous" if last else "mismatched"
         self._complain(token, f"{kind} input '{token.text}' expecting <EOF>")
 
-    def expression(self) -> Node:
+    def expression(self) -> SyntaxNode:
         """Return the next expression, a choice `a ? b : c` included."""
         self._nesting += 1
         if self._nesting > DEEPEST_NESTING:
@@ -114,11 +114,11 @@ class _Parser:
             at = self._take().at
             chosen = self._binary(1)
             self._expect(":")
-            node = Call(at, "_?_:_", [node, chosen, self.expression()])
+            node = FunctionCall(at, "_?_:_", [node, chosen, self.expression()])
         self._nesting -= 1
         return node
 
-    def _binary(self, lowest: int) -> Node:
+    def _binary(self, lowest: int) -> SyntaxNode:
         """Return the next operand with all operators that bind at least as tight as `lowest`."""
         left = self._operand()
         while True:
@@ -130,9 +130,9 @@ class _Parser:
                 left = self._logical(left, kind, precedence)
                 continue
             at = self._take().at
-            left = Call(at, FUNCTION_OF[kind], [left, self._binary(precedence + 1)])
+            left = FunctionCall(at, FUNCTION_OF[kind], [left, self._binary(precedence + 1)])
 
-    def _logical(self, first: Node, kind: str, precedence: int) -> Node:
+    def _logical(self, first: SyntaxNode, kind: str, precedence: int) -> SyntaxNode:
         """Return a chain of `&&` or `||` as a tree that is as flat as it can be."""
         terms = [first]
         operators: list[int] = []
@@ -141,7 +141,7 @@ class _Parser:
             terms.append(self._binary(precedence + 1))
         return balanced(FUNCTION_OF[kind], terms, operators, 0, len(operators) - 1)
 
-    def _operand(self) -> Node:
+    def _operand(self) -> SyntaxNode:
         """Return the next operand with its signs, fields, calls and indices."""
         signs: list[Token] = []
         kind = self._next.kind
@@ -153,14 +153,14 @@ class _Parser:
         while (suffix := self._next.kind) in (".", "["):
             node = self._field(node) if suffix == "." else self._index(node)
         if len(signs) % 2:
-            node = Call(signs[0].at, "!_" if kind == "!" else "-_", [node])
+            node = FunctionCall(signs[0].at, "!_" if kind == "!" else "-_", [node])
         return node
 
     def _negative_number(self) -> bool:
         following = self._tokens[min(self._at + 1, len(self._tokens) - 1)].kind
         return self._next.kind == "-" and following in ("int", "float")
 
-    def _primary(self) -> Node:
+    def _primary(self) -> SyntaxNode:
         token = self._start()
         kind = token.kind
         if kind == "(":
@@ -191,8 +191,8 @@ class _Parser:
         self._give_up(token, f"mismatched input '{token.text}' expecting {start_words(more)}")
         raise AssertionError
 
-    def _list(self, opening: Token) -> Node:
-        elements: list[Node] = []
+    def _list(self, opening: Token) -> SyntaxNode:
+        elements: list[SyntaxNode] = []
         optional: set[int] = set()
         more = "']'"
         while self._next.kind in STARTS or self._next.kind == "?" or not elements:
@@ -210,8 +210,8 @@ class _Parser:
         self._expect("]", more)
         return ListLiteral(opening.at, elements, frozenset(optional))
 
-    def _map(self, opening: Token) -> Node:
-        entries: list[tuple[Node, Node]] = []
+    def _map(self, opening: Token) -> SyntaxNode:
+        entries: list[tuple[SyntaxNode, SyntaxNode]] = []
         optional: set[int] = set()
         while self._next.kind not in ("}", ",", "<EOF>"):
             if self._skip("?"):
@@ -226,9 +226,9 @@ class _Parser:
         self._expect("}", "{'}', ','}" if entries else "'}'")
         return MapLiteral(opening.at, entries, frozenset(optional))
 
-    def _arguments(self) -> list[Node]:
+    def _arguments(self) -> list[SyntaxNode]:
         """Return what stands between the parentheses of a call."""
-        found: list[Node] = []
+        found: list[SyntaxNode] = []
         if self._skip(")"):
             return found
         token = self._next
@@ -245,7 +245,7 @@ class _Parser:
         self._expect(")")
         return found
 
-    def _name(self, token: Token) -> Node:
+    def _name(self, token: Token) -> SyntaxNode:
         """Return a variable, a call of a function, or a message."""
         dot = ""
         if token.kind == ".":
@@ -267,9 +267,9 @@ class _Parser:
             except MacroError as error:
                 self._problems.add(error.node.at, error.message)
                 return args[0]
-        return Call(at, dot + token.text, args)
+        return FunctionCall(at, dot + token.text, args)
 
-    def _message(self, name: str) -> Node | None:
+    def _message(self, name: str) -> SyntaxNode | None:
         """Return `a.b.C{...}` if that is what comes."""
         at = self._at
         while self._tokens[at].kind == "." and self._tokens[at + 1].kind == "word":
@@ -278,7 +278,7 @@ class _Parser:
         if self._tokens[at].kind != "{":
             return None
         self._at = at + 1
-        values: list[Node] = []
+        values: list[SyntaxNode] = []
         while self._next.kind in ("word", "?", "escaped"):
             self._skip("?")
             self._take()
@@ -290,7 +290,7 @@ class _Parser:
         self._expect("}")
         return Message(self._tokens[at].at, name, values)
 
-    def _field(self, operand: Node) -> Node:
+    def _field(self, operand: SyntaxNode) -> SyntaxNode:
         """Return a field, an optional field or a method of the operand."""
         dot = self._take()
         optional = self._skip("?")
@@ -304,7 +304,7 @@ class _Parser:
             self._no_field(dot, token)
         self._take()
         if optional:
-            return Call(dot.at, "_?._", [operand, Literal(token.at, token.text)])
+            return FunctionCall(dot.at, "_?._", [operand, Literal(token.at, token.text)])
         if self._next.kind != "(" or token.kind == "escaped":
             return Select(dot.at, operand, token.text)
         at = self._take().at
@@ -318,7 +318,7 @@ class _Parser:
         seen = self._text[dot.at : end].rstrip()
         self._give_up(token, f"no viable alternative at input '{seen}'")
 
-    def _method(self, at: int, name: str, target: Node, args: list[Node]) -> Node:
+    def _method(self, at: int, name: str, target: SyntaxNode, args: list[SyntaxNode]) -> SyntaxNode:
         expand = RECEIVER_MACROS.get((name, len(args)))
         if expand is not None:
             try:
@@ -328,17 +328,17 @@ class _Parser:
                 return target
             if expanded is not None:
                 return expanded
-        return Call(at, name, args, target)
+        return FunctionCall(at, name, args, target)
 
-    def _index(self, operand: Node) -> Node:
+    def _index(self, operand: SyntaxNode) -> SyntaxNode:
         at = self._take().at
         function = "_[?_]" if self._skip("?") else "_[_]"
         self._also = "'?'" if function == "_[_]" else ""
         index = self.expression()
         self._expect("]")
-        return Call(at, function, [operand, index])
+        return FunctionCall(at, function, [operand, index])
 
-    def _number_or_text(self, token: Token) -> Node:
+    def _number_or_text(self, token: Token) -> SyntaxNode:
         at = token.at
         sign = ""
         if token.kind == "-":

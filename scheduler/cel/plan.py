@@ -13,18 +13,18 @@ from typing import Any
 import msgspec
 
 from scheduler.cel import syntax
-from scheduler.cel.attributes import Chain, Choice, Link
+from scheduler.cel.attributes import AttributeLink, Chain, ConditionalAttribute
 from scheduler.cel.calls import call_step, membership_step
 from scheduler.cel.costs import LIST_COST, MAP_COST
 from scheduler.cel.errors import CelCompileError
 from scheduler.cel.functions import FUNCTIONS
 from scheduler.cel.loops import fold_step
 from scheduler.cel.regex import Regex, RegexError
-from scheduler.cel.run import Run, Step
+from scheduler.cel.run import EvaluationState, Step
 from scheduler.cel.values import (
     NO_OVERLOAD,
     NONE,
-    Fault,
+    EvaluationFault,
     Optional,
     equal,
     key_of,
@@ -57,13 +57,13 @@ class Planned(msgspec.Struct, eq=False):
             value = self.value
             return lambda _run: value
         resolve = self.chain.resolver()
-        if type(self.chain) is Choice:
+        if type(self.chain) is ConditionalAttribute:
             return resolve
         return _has_step(resolve) if self.tests else _chain_step(resolve)
 
 
 def _chain_step(resolve: Step) -> Step:
-    def evaluate(run: Run) -> Any:
+    def evaluate(run: EvaluationState) -> Any:
         value = resolve(run)
         run.pay(1)
         return value
@@ -72,25 +72,25 @@ def _chain_step(resolve: Step) -> Step:
 
 
 def _has_step(resolve: Step) -> Step:
-    def evaluate(run: Run) -> Any:
+    def evaluate(run: EvaluationState) -> Any:
         value = resolve(run)
         return value.present if type(value) is Optional else value
 
     return evaluate
 
 
-def plan(tree: syntax.Node) -> Step:
+def plan(tree: syntax.SyntaxNode) -> Step:
     """Return what evaluates a typed tree; CelCompileError if a constant part of it fails."""
     return _Planner().plan(tree).step
 
 
 class _Planner:
     def __init__(self) -> None:
-        self._rules: dict[type[syntax.Node], Callable[[Any], Planned]] = {
+        self._rules: dict[type[syntax.SyntaxNode], Callable[[Any], Planned]] = {
             syntax.Literal: lambda node: Planned(constant=True, value=node.value),
             syntax.Ident: self._ident,
             syntax.Select: self._select,
-            syntax.Call: self._call,
+            syntax.FunctionCall: self._call,
             syntax.ListLiteral: self._list,
             syntax.MapLiteral: self._map,
             syntax.Message: self._message,
@@ -98,7 +98,7 @@ class _Planner:
         }
         self._inits: dict[int, Step] = {}
 
-    def plan(self, node: syntax.Node) -> Planned:
+    def plan(self, node: syntax.SyntaxNode) -> Planned:
         """Compile a node and all below it."""
         return self._rules[type(node)](node)
 
@@ -118,7 +118,7 @@ class _Planner:
             return lambda run: run.slots[slot]
         first: Step = init
 
-        def accumulator(run: Run) -> Any:
+        def accumulator(run: EvaluationState) -> Any:
             value = run.slots[slot]
             if value is run:  # not yet asked for
                 value = run.slots[slot] = first(run)
@@ -137,7 +137,7 @@ class _Planner:
         if node.constant is not None:
             return Planned(constant=True, value=node.constant)
         planned, chain = self._chained(self.plan(node.operand))
-        chain.add(Link(node.field, test=node.test))
+        chain.add(AttributeLink(node.field, test=node.test))
         planned.tests = node.test
         return planned
 
@@ -149,16 +149,16 @@ class _Planner:
         optional = node.optional
         steps = [part.step for part in parts]
 
-        def make(run: Run) -> Any:
+        def make(run: EvaluationState) -> Any:
             values: list[Any] = []
             for index, step in enumerate(steps):
                 value = step(run)
-                if type(value) is Fault:
+                if type(value) is EvaluationFault:
                     run.pay(LIST_COST)
                     return value
                 if index in optional:
                     if type(value) is not Optional:
-                        return Fault(
+                        return EvaluationFault(
                             "cannot initialize optional list element from non-optional value "
                             f"{shown_value(value)}"
                         )
@@ -177,7 +177,7 @@ class _Planner:
         optional = node.optional
         pairs = [(key.step, item.step) for key, item in zip(keys, items, strict=True)]
 
-        def make(run: Run) -> Any:
+        def make(run: EvaluationState) -> Any:
             made: dict[Any, Any] = {}
             for index, (key_step, item_step) in enumerate(pairs):
                 problem = _add_entry(run, made, key_step, item_step, optional=index in optional)
@@ -192,7 +192,7 @@ class _Planner:
     def _made_once(self, parts: list[Planned], make: Step) -> Planned:
         if not all(part.constant for part in parts):
             return Planned(make)
-        return Planned(constant=True, value=make(Run(1)))
+        return Planned(constant=True, value=make(EvaluationState(1)))
 
     def _fold(self, node: syntax.Fold) -> Planned:
         # The accumulator's first value is found out when it is first asked for.
@@ -203,7 +203,7 @@ class _Planner:
         step = self.plan(node.step).step
         return Planned(fold_step(node, over, condition, step, self.plan(node.result).step))
 
-    def _call(self, node: syntax.Call) -> Planned:
+    def _call(self, node: syntax.FunctionCall) -> Planned:
         parts = [self.plan(arg) for arg in node.args]
         if node.target is not None:
             parts.insert(0, self.plan(node.target))
@@ -218,11 +218,11 @@ class _Planner:
         planned, chain = self._chained(parts[0])
         index = parts[1]
         if index.constant:
-            chain.add(Link(index.value, optional=optional))
+            chain.add(AttributeLink(index.value, optional=optional))
         else:
             # A chain as index costs its links, not itself: its last link is this one.
             find_key = index.chain.resolver() if index.chain is not None else index.step
-            chain.add(Link(None, find_key, optional=optional))
+            chain.add(AttributeLink(None, find_key, optional=optional))
         return planned
 
     def _choice(self, parts: list[Planned]) -> Planned:
@@ -231,7 +231,7 @@ class _Planner:
             part.chain if part.chain is not None and not part.tests else Chain(part.step)
             for part in branches
         )
-        return Planned(chain=Choice(test.step, first, second))
+        return Planned(chain=ConditionalAttribute(test.step, first, second))
 
     def _or(self, parts: list[Planned]) -> Planned:
         return Planned(_logical_step([part.step for part in parts], decides=True))
@@ -242,7 +242,7 @@ class _Planner:
     def _or_optional(self, parts: list[Planned]) -> Planned:
         first, second = (part.step for part in parts)
 
-        def evaluate(run: Run) -> Any:
+        def evaluate(run: EvaluationState) -> Any:
             value = first(run)
             if type(value) is not Optional or value.present:
                 return value
@@ -253,7 +253,7 @@ class _Planner:
     def _or_value(self, parts: list[Planned]) -> Planned:
         first, second = (part.step for part in parts)
 
-        def evaluate(run: Run) -> Any:
+        def evaluate(run: EvaluationState) -> Any:
             value = first(run)
             if type(value) is not Optional:
                 return value
@@ -261,7 +261,7 @@ class _Planner:
 
         return Planned(evaluate)
 
-    def _function(self, node: syntax.Call, parts: list[Planned]) -> Planned:
+    def _function(self, node: syntax.FunctionCall, parts: list[Planned]) -> Planned:
         overload = node.overloads[0].id if len(node.overloads) == 1 else ""
         if overload == "in_list" and parts[1].constant:
             return Planned(membership_step(parts[0].step, parts[1].value))
@@ -292,8 +292,8 @@ class _Planner:
             stops_early=several and node.function not in ("_==_", "_!=_"),
         )
         if node.function in _CONVERSIONS and len(parts) == 1 and parts[0].constant:
-            value = step(Run(1))
-            if type(value) is Fault:
+            value = step(EvaluationState(1))
+            if type(value) is EvaluationFault:
                 raise CelCompileError(f"program instantiation failed: {value.message}")
             return Planned(constant=True, value=value)
         return Planned(step)
@@ -336,20 +336,20 @@ def _unequal(left: Any, right: Any) -> bool:
 
 
 def _add_entry(
-    run: Run, made: dict[Any, Any], key_step: Step, item_step: Step, *, optional: bool
-) -> Fault | None:
+    run: EvaluationState, made: dict[Any, Any], key_step: Step, item_step: Step, *, optional: bool
+) -> EvaluationFault | None:
     key = key_step(run)
-    if type(key) is Fault:
+    if type(key) is EvaluationFault:
         return key
     item = item_step(run)
-    if type(item) is Fault:
+    if type(item) is EvaluationFault:
         return item
     stored = key_of(key)
-    if type(stored) is Fault:
+    if type(stored) is EvaluationFault:
         return stored
     if optional:
         if type(item) is not Optional:
-            return Fault(
+            return EvaluationFault(
                 f"cannot initialize optional entry '{shown_value(key)}' from non-optional value "
                 f"{shown_value(item)}"
             )
@@ -365,7 +365,7 @@ def _logical_step(steps: list[Step], *, decides: bool) -> Step:
     """Return `&&` or `||`: one side that decides makes up for a failure of the other."""
     first, second = steps
 
-    def evaluate(run: Run) -> Any:
+    def evaluate(run: EvaluationState) -> Any:
         left = first(run)
         if left is decides:
             return decides
@@ -374,7 +374,7 @@ def _logical_step(steps: list[Step], *, decides: bool) -> Step:
             return decides
         for value in (left, right):
             if type(value) is not bool:
-                return value if type(value) is Fault else NO_OVERLOAD
+                return value if type(value) is EvaluationFault else NO_OVERLOAD
         return not decides
 
     return evaluate

@@ -11,7 +11,7 @@ NOWHERE = -1
 _MOST = 100
 
 
-class Problems:
+class SelectorProblems:
     """The problems of one text, in the order in which they were found."""
 
     def __init__(self, text: str) -> None:

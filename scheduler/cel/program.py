@@ -2,16 +2,16 @@
 
 from typing import Any, NamedTuple
 
-from scheduler.cel.device import Device
+from scheduler.cel.device import DeviceInput
 from scheduler.cel.errors import CelRuntimeError
-from scheduler.cel.run import CancelledError, Run, Step
-from scheduler.cel.values import Fault, type_name
+from scheduler.cel.run import CancelledError, EvaluationState, Step
+from scheduler.cel.values import EvaluationFault, type_name
 from scheduler.cel.work import PURSE, WorkExceededError
 
 _CANCELLED = "operation cancelled: actual cost limit exceeded"
 
 
-class Verdict(NamedTuple):
+class DeviceVerdict(NamedTuple):
     """Whether a device matches, and what finding out cost, in CEL's cost units."""
 
     matches: bool
@@ -35,13 +35,13 @@ class Program:
         self._step = step
         self._slots = slots
 
-    def evaluate(self, device: Device) -> bool:
+    def evaluate(self, device: DeviceInput) -> bool:
         """Return whether the device matches; CelRuntimeError if the selector has no answer for it."""
         return self.verdict(device).matches
 
-    def verdict(self, device: Device) -> Verdict:
+    def verdict(self, device: DeviceInput) -> DeviceVerdict:
         """Return whether the device matches, with the cost; CelRuntimeError as `evaluate`."""
-        run = Run(self._slots)
+        run = EvaluationState(self._slots)
         run.slots[0] = device.fields
         PURSE.fill()
         try:
@@ -51,8 +51,8 @@ class Program:
         except RecursionError:
             raise CelRuntimeError("the expression nests too deeply", cost=run.cost) from None
         if type(value) is bool:
-            return Verdict(value, run.cost)
-        if type(value) is Fault:
+            return DeviceVerdict(value, run.cost)
+        if type(value) is EvaluationFault:
             raise CelRuntimeError(value.message, cost=run.cost)
         raise CelRuntimeError(_not_bool(value), cost=run.cost)
 

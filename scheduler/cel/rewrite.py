@@ -5,12 +5,12 @@ from collections.abc import Callable
 
 from scheduler.cel.lexer import tokens
 from scheduler.cel.literals import string_value
-from scheduler.cel.problems import Problems
+from scheduler.cel.problems import SelectorProblems
 
 
 def replace_texts(text: str, other: Callable[[str], str]) -> str:
     """Return a selector with each string literal replaced; CelCompileError if it has no tokens."""
-    problems = Problems(text)
+    problems = SelectorProblems(text)
     found = tokens(text, problems)
     problems.raise_any()
     for token in reversed(found):

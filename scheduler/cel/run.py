@@ -5,14 +5,14 @@ from typing import Any
 
 from scheduler.cel.costs import COST_LIMIT
 
-Step = Callable[["Run"], Any]
+Step = Callable[["EvaluationState"], Any]
 
 
 class CancelledError(Exception):
     """The evaluation has cost all that it may."""
 
 
-class Run:
+class EvaluationState:
     """The state of an evaluation; `slots` holds the variables, the device first."""
 
     __slots__ = ("cost", "slots")

@@ -10,7 +10,7 @@ from typing import Any
 from scheduler.cel.types import Type
 
 
-class Node:
+class SyntaxNode:
     """A part of the text; `type` is known once the tree is checked."""
 
     __slots__ = ("at", "depth", "size", "type")
@@ -20,7 +20,7 @@ class Node:
     size: int
     type: Type
 
-    def children(self) -> "Iterator[Node]":
+    def children(self) -> "Iterator[SyntaxNode]":
         """Yield the parts of this part."""
         return iter(())
 
@@ -32,7 +32,7 @@ class Node:
             self.depth = max(self.depth, child.depth + 1)
 
 
-class Literal(Node):
+class Literal(SyntaxNode):
     """A constant; `value` as the evaluator holds it."""
 
     __slots__ = ("value",)
@@ -42,7 +42,7 @@ class Literal(Node):
         self._place(at)
 
 
-class Ident(Node):
+class Ident(SyntaxNode):
     """A name; `constant` is the type it names, if it names one, `slot` where its value is kept."""
 
     __slots__ = ("constant", "name", "slot")
@@ -54,30 +54,30 @@ class Ident(Node):
         self._place(at)
 
 
-class Select(Node):
+class Select(SyntaxNode):
     """A field of a value; `test` for `has()`."""
 
     __slots__ = ("constant", "field", "operand", "test")
 
-    def __init__(self, at: int, operand: Node, field: str, *, test: bool = False) -> None:
+    def __init__(self, at: int, operand: SyntaxNode, field: str, *, test: bool = False) -> None:
         self.operand = operand
         self.field = field
         self.test = test
         self.constant: Type | None = None
         self._place(at)
 
-    def children(self) -> Iterator[Node]:
+    def children(self) -> Iterator[SyntaxNode]:
         """Yield the operand."""
         yield self.operand
 
 
-class Call(Node):
+class FunctionCall(SyntaxNode):
     """A call of a function, an operator, or a method of `target`."""
 
     __slots__ = ("args", "function", "overloads", "target")
 
     def __init__(
-        self, at: int, function: str, args: list[Node], target: Node | None = None
+        self, at: int, function: str, args: list[SyntaxNode], target: SyntaxNode | None = None
     ) -> None:
         self.function = function
         self.args = args
@@ -85,65 +85,68 @@ class Call(Node):
         self.overloads: tuple[Any, ...] = ()
         self._place(at)
 
-    def children(self) -> Iterator[Node]:
+    def children(self) -> Iterator[SyntaxNode]:
         """Yield target and arguments."""
         if self.target is not None:
             yield self.target
         yield from self.args
 
 
-class ListLiteral(Node):
+class ListLiteral(SyntaxNode):
     """A list; `optional` holds the indices of elements that may be absent."""
 
     __slots__ = ("elements", "optional")
 
     def __init__(
-        self, at: int, elements: list[Node], optional: frozenset[int] = frozenset()
+        self, at: int, elements: list[SyntaxNode], optional: frozenset[int] = frozenset()
     ) -> None:
         self.elements = elements
         self.optional = optional
         self._place(at)
 
-    def children(self) -> Iterator[Node]:
+    def children(self) -> Iterator[SyntaxNode]:
         """Yield the elements."""
         yield from self.elements
 
 
-class MapLiteral(Node):
+class MapLiteral(SyntaxNode):
     """A map; `optional` holds the indices of entries that may be absent."""
 
     __slots__ = ("entries", "optional")
 
     def __init__(
-        self, at: int, entries: list[tuple[Node, Node]], optional: frozenset[int] = frozenset()
+        self,
+        at: int,
+        entries: list[tuple[SyntaxNode, SyntaxNode]],
+        optional: frozenset[int] = frozenset(),
     ) -> None:
         self.entries = entries
         self.optional = optional
         self._place(at)
 
-    def children(self) -> Iterator[Node]:
+    def children(self) -> Iterator[SyntaxNode]:
         """Yield keys and values in turn."""
         for key, value in self.entries:
             yield key
             yield value
 
 
-class Message(Node):
+class Message(SyntaxNode):
     """A message `Name{field: value}`; no message can be made in a selector."""
 
     __slots__ = ("name", "values")
 
-    def __init__(self, at: int, name: str, values: list[Node]) -> None:
+    def __init__(self, at: int, name: str, values: list[SyntaxNode]) -> None:
         self.name = name
         self.values = values
         self._place(at)
 
-    def children(self) -> Iterator[Node]:
+    def children(self) -> Iterator[SyntaxNode]:
         """Yield the values."""
         yield from self.values
 
 
-class Fold(Node):
+class Fold(SyntaxNode):
     """What a macro becomes: `accu` starts at `init`, then `step` for each element while `condition`."""
 
     __slots__ = (
@@ -164,13 +167,13 @@ class Fold(Node):
         self,
         at: int,
         *,
-        over: Node,
+        over: SyntaxNode,
         var: str,
         accu: str,
-        init: Node,
-        condition: Node,
-        step: Node,
-        result: Node,
+        init: SyntaxNode,
+        condition: SyntaxNode,
+        step: SyntaxNode,
+        result: SyntaxNode,
         var2: str = "",
     ) -> None:
         self.range = over
@@ -184,7 +187,7 @@ class Fold(Node):
         self.var_slot = self.var2_slot = self.accu_slot = -1
         self._place(at)
 
-    def children(self) -> Iterator[Node]:
+    def children(self) -> Iterator[SyntaxNode]:
         """Yield the parts in the order in which they are checked."""
         yield from (self.range, self.init, self.condition, self.step, self.result)
 
@@ -204,13 +207,13 @@ ACCUMULATOR = "@result"
 ACCUMULATOR_NAME = "__result__"
 
 
-def copied(node: Node) -> Node:
+def copied(node: SyntaxNode) -> SyntaxNode:
     """Return a copy of the tree, so that both copies can be checked on their own."""
     kind = type(node)
     return _COPIERS[kind](node)
 
 
-def _copied_list(nodes: list[Node]) -> list[Node]:
+def _copied_list(nodes: list[SyntaxNode]) -> list[SyntaxNode]:
     return [copied(node) for node in nodes]
 
 
@@ -228,11 +231,11 @@ def _copied_fold(node: Any) -> Fold:
     )
 
 
-_COPIERS: dict[type[Node], Callable[[Any], Node]] = {
+_COPIERS: dict[type[SyntaxNode], Callable[[Any], SyntaxNode]] = {
     Literal: lambda n: Literal(n.at, n.value),
     Ident: lambda n: Ident(n.at, n.name),
     Select: lambda n: Select(n.at, copied(n.operand), n.field, test=n.test),
-    Call: lambda n: Call(
+    FunctionCall: lambda n: FunctionCall(
         n.at, n.function, _copied_list(n.args), None if n.target is None else copied(n.target)
     ),
     ListLiteral: lambda n: ListLiteral(n.at, _copied_list(n.elements), n.optional),
@@ -244,7 +247,9 @@ _COPIERS: dict[type[Node], Callable[[Any], Node]] = {
 }
 
 
-def balanced(function: str, terms: list[Node], operators: list[int], low: int, high: int) -> Node:
+def balanced(
+    function: str, terms: list[SyntaxNode], operators: list[int], low: int, high: int
+) -> SyntaxNode:
     """Return a chain of one operator as a tree that is as flat as it can be."""
     middle = (low + high + 1) // 2
     left = terms[middle] if middle == low else balanced(function, terms, operators, low, middle - 1)
@@ -253,4 +258,4 @@ def balanced(function: str, terms: list[Node], operators: list[int], low: int, h
         if middle == high
         else balanced(function, terms, operators, middle + 1, high)
     )
-    return Call(operators[middle], function, [left, right])
+    return FunctionCall(operators[middle], function, [left, right])

@@ -6,9 +6,9 @@ not mix types, except within the arguments of `format`.
 
 from scheduler.cel import types
 from scheduler.cel.formatting import WRONG, FormatError, clauses
-from scheduler.cel.problems import Problems
+from scheduler.cel.problems import SelectorProblems
 from scheduler.cel.regex import Regex, RegexError
-from scheduler.cel.syntax import Call, ListLiteral, Literal, MapLiteral, Node
+from scheduler.cel.syntax import FunctionCall, ListLiteral, Literal, MapLiteral, SyntaxNode
 from scheduler.cel.timetext import read_duration, read_timestamp
 from scheduler.cel.types import Type, shown, unwrapped
 
@@ -40,19 +40,19 @@ _BY_CLAUSE = {
 }
 
 
-def validate(tree: Node, problems: Problems) -> None:
+def validate(tree: SyntaxNode, problems: SelectorProblems) -> None:
     """Report what is wrong with the literals of a tree. Raises CelCompileError."""
-    found: list[tuple[Node, bool]] = []
+    found: list[tuple[SyntaxNode, bool]] = []
     stack = [(tree, False)]
     while stack:
         node, in_format = stack.pop()
         found.append((node, in_format))
-        in_format = in_format or (type(node) is Call and node.function == "format")
+        in_format = in_format or (type(node) is FunctionCall and node.function == "format")
         stack.extend((child, in_format) for child in node.children())
     found.reverse()  # what lies deeper comes first, then from left to right, as upstream
     for function in ("duration", "timestamp", "matches"):
         for node, _in_format in found:
-            if type(node) is Call and node.function == function:
+            if type(node) is FunctionCall and node.function == function:
                 _check_literal(node, problems)
     for node, in_format in found:
         if type(node) is ListLiteral and not in_format:
@@ -61,18 +61,18 @@ def validate(tree: Node, problems: Problems) -> None:
         if type(node) is MapLiteral and not in_format:
             _check_map(node, problems)
     for node, _in_format in found:
-        if type(node) is Call and node.function == "format":
+        if type(node) is FunctionCall and node.function == "format":
             _check_template(node, problems)
     problems.raise_any()
 
 
-def _check_literal(node: Call, problems: Problems) -> None:
+def _check_literal(node: FunctionCall, problems: SelectorProblems) -> None:
     first = node.args[0] if node.args else None
     if type(first) is Literal and not _readable(node.function, first.value):
         problems.add(first.at, f"invalid {node.function} argument")
 
 
-def _check_template(node: Call, problems: Problems) -> None:
+def _check_template(node: FunctionCall, problems: SelectorProblems) -> None:
     first = node.args[0] if node.args else None
     template = node.target.value if type(node.target) is Literal else None
     if type(first) is ListLiteral and type(template) is str:
@@ -92,7 +92,9 @@ def _readable(function: str, value: object) -> bool:
     return read(value) is not None
 
 
-def _check_format(node: Call, template: str, args: list[Node], problems: Problems) -> None:
+def _check_format(
+    node: FunctionCall, template: str, args: list[SyntaxNode], problems: SelectorProblems
+) -> None:
     used = 0
     try:
         for _literal, clause, _precision in clauses(template, len(args)):
@@ -111,7 +113,7 @@ def _check_format(node: Call, template: str, args: list[Node], problems: Problem
         )
 
 
-def _unfit(clause: str, arg: Node) -> Node | None:
+def _unfit(clause: str, arg: SyntaxNode) -> SyntaxNode | None:
     """Return the part of an argument that a clause cannot show."""
     if arg.type.kind not in _BY_CLAUSE[clause]:
         return arg
@@ -120,7 +122,7 @@ def _unfit(clause: str, arg: Node) -> Node | None:
     return next((bad for part in arg.children() if (bad := _unfit("s", part))), None)
 
 
-def _check_list(node: ListLiteral, problems: Problems) -> None:
+def _check_list(node: ListLiteral, problems: SelectorProblems) -> None:
     first: Type | None = None
     for index, element in enumerate(node.elements):
         kind = unwrapped(element.type)[0] if index in node.optional else element.type
@@ -131,7 +133,7 @@ def _check_list(node: ListLiteral, problems: Problems) -> None:
             return
 
 
-def _check_map(node: MapLiteral, problems: Problems) -> None:
+def _check_map(node: MapLiteral, problems: SelectorProblems) -> None:
     firsts: tuple[Type, Type] | None = None
     for index, (key, value) in enumerate(node.entries):
         kind = unwrapped(value.type)[0] if index in node.optional else value.type

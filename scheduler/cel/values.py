@@ -1,7 +1,7 @@
 """Values at run time: what of CEL has no type of Python's own, and what they have in common.
 
 int, str, float, bytes, bool, None, list and dict are themselves; a dict holds bools as `BoolKey`, since
-in Python `True` and `1` are one key. A failure is a value too (`Fault`): `||` may still be true.
+in Python `True` and `1` are one key. A failure is a value too (`EvaluationFault`): `||` may still be true.
 """
 
 import math
@@ -19,7 +19,7 @@ INT64_MIN: Final = -(2**63)
 UINT64_MAX: Final = 2**64 - 1
 
 
-class Fault:
+class EvaluationFault:
     """A value that could not be found out, with the reason."""
 
     __slots__ = ("message",)
@@ -28,7 +28,7 @@ class Fault:
         self.message = message
 
 
-NO_OVERLOAD: Final = Fault("no such overload")
+NO_OVERLOAD: Final = EvaluationFault("no such overload")
 
 
 class UInt(int):
@@ -122,7 +122,7 @@ class GrowingMap(dict[Any, Any]):
 
 
 EMPTY: Final[dict[Any, Any]] = {}
-_ABSENT: Final = Fault("absent")
+_ABSENT: Final = EvaluationFault("absent")
 
 
 def key_of(value: Any) -> Any:
@@ -131,7 +131,7 @@ def key_of(value: Any) -> Any:
     if kind is bool:
         return _BOOL_KEYS[value]
     if kind in (list, dict, DomainMap, GrowingList, GrowingMap):
-        return Fault(f"unsupported key type: {type_name(value)}")
+        return EvaluationFault(f"unsupported key type: {type_name(value)}")
     return value
 
 
@@ -176,7 +176,7 @@ _TYPES: dict[type, Type] = {
     Quantity: types.QUANTITY,
     Version: types.SEMVER,
     Type: types.TYPE,
-    Fault: types.ERROR,
+    EvaluationFault: types.ERROR,
 }
 
 
@@ -216,11 +216,11 @@ def equal(left: Any, right: Any) -> Any:
         return type(right) is kind and left == right
     if kind is Quantity or kind is Version:
         if type(right) is not kind or (kind is Quantity and right.derived):
-            return right if type(right) is Fault else NO_OVERLOAD
+            return right if type(right) is EvaluationFault else NO_OVERLOAD
         return left == right
     if kind is Opaque:
         if type(right) is not Opaque or right.kind is not left.kind:
-            return right if type(right) is Fault else NO_OVERLOAD
+            return right if type(right) is EvaluationFault else NO_OVERLOAD
         return left.value == right.value
     return _equal_composed(left, right)
 
@@ -259,7 +259,7 @@ def compare(left: Any, right: Any) -> Any:
         if type(right) not in _NUMBERS:
             return NO_OVERLOAD
         if math.isnan(left) or math.isnan(right):
-            return Fault("NaN values cannot be ordered")
+            return EvaluationFault("NaN values cannot be ordered")
     elif kind in (str, bytes, bool):
         if type(right) is not kind:
             return NO_OVERLOAD

@@ -16,7 +16,7 @@ from scheduler.base.errors import InputError
 from scheduler.cli.files import MANIFEST_SUFFIXES, manifest_files, read_bytes, read_text, shown
 from scheduler.cli.flags import NodeFlags, Output
 from scheduler.cli.installed import registry
-from scheduler.cli.live import Access, Seen, look
+from scheduler.cli.live import ClusterOptions, SeenCluster, look
 from scheduler.cli.printing import show_document, table
 from scheduler.config import load
 from scheduler.engine.attempt.cycle import Ties
@@ -25,12 +25,12 @@ from scheduler.objects.kinds import Kind
 from scheduler.objects.node import Node
 from scheduler.whatif.batch import moment
 from scheduler.whatif.changes import NodeChanges
-from scheduler.whatif.documents import Item, Source, items_of
+from scheduler.whatif.documents import Item, SourceFile, items_of
 from scheduler.whatif.offers import OfferReport
-from scheduler.whatif.report import Table, offers_line, offers_tables
+from scheduler.whatif.report import TextTable, offers_line, offers_tables
 from scheduler.whatif.setups import Setups
 from scheduler.whatif.snapshot import READ, Snapshot, SnapshotReader, read_snapshot
-from scheduler.whatif.stage import Options, Setup
+from scheduler.whatif.stage import AnswerOptions, Setup
 
 EXIT_DOES_NOT_FIT = 3
 EXIT_UNPROVEN = 4
@@ -44,10 +44,12 @@ def read_files(snapshots: Sequence[str] | None, pods: Sequence[str] | None) -> S
     return read_snapshot(items_in(snapshots or ()), items_in(pods or ()))
 
 
-def read_cluster(access: Access, reader: SnapshotReader, kinds: Iterable[Kind] = READ) -> Seen:
+def read_cluster(
+    access: ClusterOptions, reader: SnapshotReader, kinds: Iterable[Kind] = READ
+) -> SeenCluster:
     """Let a reader take what the user may read in a cluster."""
 
-    def take(page: Source) -> None:
+    def take(page: SourceFile) -> None:
         reader.read(items_of(page))
 
     return look(access, kinds, take)
@@ -56,7 +58,7 @@ def read_cluster(access: Access, reader: SnapshotReader, kinds: Iterable[Kind] =
 def items_in(names: Iterable[str]) -> Iterator[Item]:
     """Yield the objects of files, and of the manifests of folders."""
     for name in manifest_files(names):
-        yield from items_of(Source(shown(name), read_bytes(name)))
+        yield from items_of(SourceFile(shown(name), read_bytes(name)))
 
 
 def node_models(flags: NodeFlags) -> dict[str, Node]:
@@ -97,11 +99,11 @@ def read_setup(config: str, known: Registry) -> Setup:
     return Setup(loaded, known)
 
 
-def options(now: str, ties: Ties, seed: int | None, *, details: bool) -> Options:
+def options(now: str, ties: Ties, seed: int | None, *, details: bool) -> AnswerOptions:
     """Return what flags say of how to answer; a seed decides ties at random, always alike."""
     chosen = ties if seed is None else Ties.SEED
     at = moment(now) if now else None
-    return Options(now=at, ties=chosen, seed=seed or 0, details=details)
+    return AnswerOptions(now=at, ties=chosen, seed=seed or 0, details=details)
 
 
 def show_offers(offers: OfferReport, output: Output) -> int:
@@ -122,7 +124,7 @@ def tell(lines: Iterable[str]) -> None:
         print(line, file=sys.stderr)
 
 
-def show_tables(tables: Iterable[Table]) -> None:
+def show_tables(tables: Iterable[TextTable]) -> None:
     """Print tables with their headings, an empty line between them."""
     for number, one in enumerate(tables):
         if number:

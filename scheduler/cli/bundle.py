@@ -32,7 +32,7 @@ _KEYS = frozenset(("keyData",))
 _IN_URL = re.compile(r"(?<=://)[^/@\s\"]+@")
 
 
-class Part(NamedTuple):
+class BundlePart(NamedTuple):
     """A file of the archive, and where the daemon tells what is in it."""
 
     file: str
@@ -40,15 +40,15 @@ class Part(NamedTuple):
 
 
 PARTS = (
-    Part("status.txt", "/statusz"),
-    Part("flags.txt", "/flagz"),
-    Part("configuration.json", "/configz"),
-    Part("health.txt", "/readyz?verbose"),
-    Part("metrics.txt", "/metrics"),
-    Part("nodes.json", f"/debug/state?limit={MOST}"),
-    Part("queues.json", f"/debug/queues?limit={MOST}"),
-    Part("decisions.json", f"/debug/decisions?limit={MOST}"),
-    Part("stacks.txt", "/debug/stacks"),
+    BundlePart("status.txt", "/statusz"),
+    BundlePart("flags.txt", "/flagz"),
+    BundlePart("configuration.json", "/configz"),
+    BundlePart("health.txt", "/readyz?verbose"),
+    BundlePart("metrics.txt", "/metrics"),
+    BundlePart("nodes.json", f"/debug/state?limit={MOST}"),
+    BundlePart("queues.json", f"/debug/queues?limit={MOST}"),
+    BundlePart("decisions.json", f"/debug/decisions?limit={MOST}"),
+    BundlePart("stacks.txt", "/debug/stacks"),
 )
 
 
@@ -56,7 +56,7 @@ def support_bundle(flags: BundleFlags) -> int:
     """Write the archive."""
     parts = list(PARTS)
     if flags.seconds:
-        parts.append(Part("profile.pb.gz", f"/debug/pprof/profile?seconds={flags.seconds}"))
+        parts.append(BundlePart("profile.pb.gz", f"/debug/pprof/profile?seconds={flags.seconds}"))
     paths = [part.path for part in parts]
     answers = fetch(flags.where, reach(flags.cluster), paths, flags.seconds)
     if not any(answer.ok for _, answer in answers):

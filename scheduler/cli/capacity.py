@@ -24,15 +24,15 @@ from scheduler.cli.asking import (
 )
 from scheduler.cli.commands import CapacityFlags
 from scheduler.cli.flags import Output
-from scheduler.cli.live import Access, reach
+from scheduler.cli.live import ClusterOptions, reach
 from scheduler.engine.attempt.cycle import Ties
 from scheduler.whatif.capacity import DEFAULT_LIMIT, Capacity, room_for
 from scheduler.whatif.capacity import capacity as count
 from scheduler.whatif.copies import shape_of
 from scheduler.whatif.offers import cheapest, read_offers
-from scheduler.whatif.report import Table
+from scheduler.whatif.report import TextTable
 from scheduler.whatif.snapshot import Snapshot, SnapshotReader
-from scheduler.whatif.stage import Options
+from scheduler.whatif.stage import AnswerOptions
 
 
 def capacity(flags: CapacityFlags) -> int:
@@ -71,11 +71,13 @@ def capacity(flags: CapacityFlags) -> int:
         print(headline(found))
         if found.nodes:
             rows = [[node.name, str(node.pods)] for node in found.nodes]
-            show_tables([Table(["node", "pods"], rows)])
+            show_tables([TextTable(["node", "pods"], rows)])
     return 0 if found.fits >= (want or 1) else EXIT_DOES_NOT_FIT
 
 
-def _read_live(access: Access, filename: list[str], wanted: Options) -> tuple[Snapshot, Options]:
+def _read_live(
+    access: ClusterOptions, filename: list[str], wanted: AnswerOptions
+) -> tuple[Snapshot, AnswerOptions]:
     """Read the cluster with the rights of the user; its time is that of now unless another is wanted."""
     reader = SnapshotReader()
     seen = read_cluster(access, reader)

@@ -93,7 +93,7 @@ class TiesChoice(StrEnum):
     UID = "uid"
 
 
-class Form(StrEnum):
+class ResultForm(StrEnum):
     """How a result is printed: as by other verbs, or as a page for a browser."""
 
     TABLE = "table"
@@ -105,7 +105,7 @@ class Form(StrEnum):
 
 
 FormFlag = Annotated[
-    Form,
+    ResultForm,
     typer.Option(
         "--output", "-o", help="How to print the result; html: with --against.", show_choices=True
     ),
@@ -135,7 +135,7 @@ class SimulateFlags(NamedTuple):
     ] = None
     nodes: NodeFlags = NodeFlags()
     now: NowFlag = ""
-    output: FormFlag = Form.TABLE
+    output: FormFlag = ResultForm.TABLE
 
 
 simulate = command(SimulateFlags, "scheduler.cli.simulate.simulate")

@@ -21,7 +21,7 @@ from scheduler.whatif.views import sections
 _IMPORT = re.compile(r'from "\./([a-z]+)\.js"')
 
 
-class Side(msgspec.Struct, frozen=True):
+class ComparedSide(msgspec.Struct, frozen=True):
     """One simulation, what it is called (the file of its configuration), and the world that it leaves."""
 
     title: str
@@ -29,12 +29,12 @@ class Side(msgspec.Struct, frozen=True):
     world: Snapshot
 
 
-def side(title: str, world: Snapshot, simulation: Simulation) -> Side:
+def side(title: str, world: Snapshot, simulation: Simulation) -> ComparedSide:
     """Return a simulation of `world` as a side of a comparison."""
-    return Side(title, simulation, after(world, simulation))
+    return ComparedSide(title, simulation, after(world, simulation))
 
 
-def document(before: Side, later: Side, found: SimulationDiff) -> dict[str, Any]:
+def document(before: ComparedSide, later: ComparedSide, found: SimulationDiff) -> dict[str, Any]:
     """Return the data of a report."""
     scores = [_scores(one.simulation) for one in (before, later)]
     return {
@@ -52,7 +52,7 @@ def document(before: Side, later: Side, found: SimulationDiff) -> dict[str, Any]
     }
 
 
-def html(before: Side, later: Side) -> str:
+def html(before: ComparedSide, later: ComparedSide) -> str:
     """Return the whole file."""
     files = {name: body.decode() for name, body in page_files().items()}
     data = msgspec.json.encode(document(before, later, diff(before.simulation, later.simulation)))
@@ -96,7 +96,7 @@ def html(before: Side, later: Side) -> str:
 """
 
 
-def _side(one: Side) -> dict[str, Any]:
+def _side(one: ComparedSide) -> dict[str, Any]:
     return {
         "title": one.title,
         "figures": figures(one.world, one.simulation),

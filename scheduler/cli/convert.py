@@ -15,7 +15,7 @@ from scheduler.cli.commands import ConvertFlags
 from scheduler.cli.files import manifest_files, read_bytes, shown
 from scheduler.cli.flags import Output
 from scheduler.whatif.conversion import convert_all
-from scheduler.whatif.documents import Source, items_of
+from scheduler.whatif.documents import SourceFile, items_of
 
 
 def convert(flags: ConvertFlags) -> int:
@@ -39,7 +39,7 @@ def convert(flags: ConvertFlags) -> int:
 def _of_file(name: str) -> list[tuple[dict[str, Any], str]]:
     return [
         (msgspec.json.decode(item.raw) if isinstance(item.raw, bytes) else item.raw, item.where)
-        for item in items_of(Source(shown(name), read_bytes(name)))
+        for item in items_of(SourceFile(shown(name), read_bytes(name)))
     ]
 
 

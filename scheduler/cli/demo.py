@@ -11,8 +11,8 @@ from scheduler.base import logs
 from scheduler.base.errors import InputError
 from scheduler.cli.asking import options, setups
 from scheduler.cli.commands import DemoFlags
-from scheduler.cli.live import Access
-from scheduler.cli.scenario import Outcome, play, read_scenario
+from scheduler.cli.live import ClusterOptions
+from scheduler.cli.scenario import ScenarioOutcome, play, read_scenario
 from scheduler.cli.scenario.show import Show
 from scheduler.cli.scenario.stage import stage
 from scheduler.cli.ui import TrailView, live_page
@@ -31,7 +31,7 @@ def demo(flags: DemoFlags) -> int:
     return 0 if outcome.went_well else 1
 
 
-async def _run(path: Path, *, once: bool) -> Outcome:
+async def _run(path: Path, *, once: bool) -> ScenarioOutcome:
     told = await asyncio.to_thread(read_scenario, path)
     config = path.parent / told.config if told.config else None
     stays = not once and sys.stdin.isatty()
@@ -45,7 +45,7 @@ async def _run(path: Path, *, once: bool) -> Outcome:
             wanted = options("", Ties.UID, None, details=False)
             known = await asyncio.to_thread(setups, str(config) if config else "")
             past = TrailView(set_up.trail)
-            page = live_page(known, wanted, Access(str(set_up.kubeconfig)), past=past)
+            page = live_page(known, wanted, ClusterOptions(str(set_up.kubeconfig)), past=past)
             address = await opened.enter_async_context(page)
         with Show() as show:
             show.say(told.title)
@@ -81,7 +81,7 @@ def _example_folders() -> list[Path]:
     return [origin.parent.parent / "docs/examples", Path(sys.prefix) / "share/trellis/examples"]
 
 
-def _summary(outcome: Outcome) -> str:
+def _summary(outcome: ScenarioOutcome) -> str:
     kept = outcome.expectations - len(outcome.failures)
     return (
         f"{outcome.chapters} chapters, {kept} of {outcome.expectations} expectations came true, "

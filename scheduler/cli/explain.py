@@ -23,16 +23,16 @@ from scheduler.cli.asking import (
 )
 from scheduler.cli.commands import ExplainFlags
 from scheduler.cli.flags import DaemonFlags, Output
-from scheduler.cli.live import Access, reach
+from scheduler.cli.live import ClusterOptions, reach
 from scheduler.cli.past import ask
 from scheduler.engine.attempt.cycle import Ties
 from scheduler.objects.kinds import POD
-from scheduler.whatif.explain import Answer
+from scheduler.whatif.explain import ExplainAnswer
 from scheduler.whatif.explain import explain as explained
 from scheduler.whatif.past import counts_table, past_decision, past_line
 from scheduler.whatif.report import explanation_lines, explanation_tables
 from scheduler.whatif.snapshot import Snapshot, SnapshotReader
-from scheduler.whatif.stage import Options
+from scheduler.whatif.stage import AnswerOptions
 
 # What the API server takes for a pod's name: anything else would be more than a name in a selector.
 _NAME: Final = re.compile(r"[a-z0-9]([-a-z0-9.]*[a-z0-9])?\Z")
@@ -63,7 +63,9 @@ def explain(flags: ExplainFlags) -> int:
     return 0 if answer.explanation.fits else EXIT_DOES_NOT_FIT
 
 
-def _tell_past(where: DaemonFlags, access: Access, name: str, node: str, output: Output) -> int:
+def _tell_past(
+    where: DaemonFlags, access: ClusterOptions, name: str, node: str, output: Output
+) -> int:
     found, notices = past_decision(ask(where, access, name), node=node)
     tell(f"notice: {notice}" for notice in notices)
     if output in (Output.JSON, Output.YAML):
@@ -80,7 +82,9 @@ def _tell_past(where: DaemonFlags, access: Access, name: str, node: str, output:
     return 0 if found.fits else EXIT_DOES_NOT_FIT
 
 
-def _read_live(access: Access, wanted: Options, name: str) -> tuple[Snapshot, str, Options]:
+def _read_live(
+    access: ClusterOptions, wanted: AnswerOptions, name: str
+) -> tuple[Snapshot, str, AnswerOptions]:
     reader = SnapshotReader()
     seen = read_cluster(access, reader)
     snapshot = reader.snapshot()
@@ -91,11 +95,11 @@ def _read_live(access: Access, wanted: Options, name: str) -> tuple[Snapshot, st
         snapshot = reader.snapshot()
     tell(f"notice: {notice}" for notice in seen.notices)
     now = seen.now if wanted.now is None else wanted.now
-    answered = Options(now=now, ties=wanted.ties, seed=wanted.seed, details=wanted.details)
+    answered = AnswerOptions(now=now, ties=wanted.ties, seed=wanted.seed, details=wanted.details)
     return snapshot, seen.namespace, answered
 
 
-def _show(answer: Answer, output: Output, *, one_node: bool) -> None:
+def _show(answer: ExplainAnswer, output: Output, *, one_node: bool) -> None:
     explanation = answer.explanation
     tell(f"notice: {notice}" for notice in answer.notices)
     if output in (Output.JSON, Output.YAML):

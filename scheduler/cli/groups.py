@@ -15,7 +15,7 @@ import msgspec
 from scheduler.cli.asking import be_quick, options, read_cluster, read_files, setups, tell
 from scheduler.cli.commands import GroupsFlags
 from scheduler.cli.live import reach
-from scheduler.cli.printing import Column, show
+from scheduler.cli.printing import TableColumn, show
 from scheduler.engine.attempt.cycle import Ties
 from scheduler.whatif.simulate import simulate
 from scheduler.whatif.snapshot import SnapshotReader
@@ -80,12 +80,12 @@ def _proof(item: Mapping[str, Any]) -> str:
 
 
 _COLUMNS = (
-    Column("namespace", lambda item: item["namespace"]),
-    Column("name", lambda item: item["name"]),
-    Column("source", lambda item: item["source"]),
-    Column("status", lambda item: item["status"]),
-    Column("pods", _pods),
-    Column("where", _where),
-    Column("proof", _proof),
-    Column("message", lambda item: item["message"]),
+    TableColumn("namespace", lambda item: item["namespace"]),
+    TableColumn("name", lambda item: item["name"]),
+    TableColumn("source", lambda item: item["source"]),
+    TableColumn("status", lambda item: item["status"]),
+    TableColumn("pods", _pods),
+    TableColumn("where", _where),
+    TableColumn("proof", _proof),
+    TableColumn("message", lambda item: item["message"]),
 )

@@ -17,7 +17,7 @@ from scheduler.cli.logged import LogView
 from scheduler.cli.past import NAMESPACE, told
 from scheduler.whatif.attempts import History, PastAttempt
 from scheduler.whatif.attempts import history as found_in
-from scheduler.whatif.report import Table
+from scheduler.whatif.report import TextTable
 
 _history = msgspec.json.Decoder(History)
 
@@ -57,7 +57,7 @@ def _show(found: History, output: Output) -> None:
         print(*(one.node or "" for one in found.attempts), sep="\n")
         return
     titles = ["attempt", "at", "node", "nodes that fitted", "why"]
-    show_tables([Table(titles, [_row(one) for one in found.attempts])])
+    show_tables([TextTable(titles, [_row(one) for one in found.attempts])])
 
 
 def _row(one: PastAttempt) -> list[str]:

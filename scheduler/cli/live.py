@@ -19,12 +19,12 @@ from scheduler.kube.api import Response
 from scheduler.kube.client import ApiClient
 from scheduler.kube.collection import selectors
 from scheduler.objects.kinds import NODE, POD, Kind
-from scheduler.whatif.documents import Source
+from scheduler.whatif.documents import SourceFile
 
 PAGE = 500
 
 
-class Access(NamedTuple):
+class ClusterOptions(NamedTuple):
     """How to reach a cluster; `namespace` is the one to fall back on."""
 
     kubeconfig: str = ""
@@ -33,12 +33,14 @@ class Access(NamedTuple):
     namespace: str = ""
 
 
-def reach(flags: ClusterFlags, namespace: str = "") -> Access:
+def reach(flags: ClusterFlags, namespace: str = "") -> ClusterOptions:
     """Return what the flags say of reaching a cluster."""
-    return Access(flags.kubeconfig, flags.context, seconds(flags.request_timeout), namespace)
+    return ClusterOptions(
+        flags.kubeconfig, flags.context, seconds(flags.request_timeout), namespace
+    )
 
 
-class Seen(NamedTuple):
+class SeenCluster(NamedTuple):
     """What was seen: the namespace in use, the time, and what could not be read."""
 
     namespace: str
@@ -57,7 +59,9 @@ class _Page(msgspec.Struct, frozen=True):
 _page = msgspec.json.Decoder(_Page)
 
 
-def look(access: Access, kinds: Iterable[Kind], take: Callable[[Source], None]) -> Seen:
+def look(
+    access: ClusterOptions, kinds: Iterable[Kind], take: Callable[[SourceFile], None]
+) -> SeenCluster:
     """List all objects of `kinds`; `take` gets each page. ApiError when the cluster cannot be read."""
     return asyncio.run(_look(access, tuple(kinds), take))
 
@@ -71,7 +75,9 @@ def seconds(text: str) -> float:
     return int(number) * unit
 
 
-async def _look(access: Access, kinds: tuple[Kind, ...], take: Callable[[Source], None]) -> Seen:
+async def _look(
+    access: ClusterOptions, kinds: tuple[Kind, ...], take: Callable[[SourceFile], None]
+) -> SeenCluster:
     client = await connect(access)
     try:
         return await survey(client, access, kinds, take)
@@ -79,7 +85,7 @@ async def _look(access: Access, kinds: tuple[Kind, ...], take: Callable[[Source]
         await client.close()
 
 
-async def connect(access: Access) -> ApiClient:
+async def connect(access: ClusterOptions) -> ApiClient:
     """Return a client for the cluster; whoever asked for it closes it."""
     return await ApiClient.connect(
         access.kubeconfig,
@@ -92,11 +98,11 @@ async def connect(access: Access) -> ApiClient:
 
 async def survey(
     client: ApiClient,
-    access: Access,
+    access: ClusterOptions,
     kinds: Iterable[Kind],
-    take: Callable[[Source], None],
+    take: Callable[[SourceFile], None],
     needed: Collection[Kind] = (NODE, POD),
-) -> Seen:
+) -> SeenCluster:
     """List all objects of `kinds` that may be listed; ApiError when one of the `needed` may not."""
     namespace = access.namespace or client.namespace or "default"
     notices = []
@@ -104,7 +110,7 @@ async def survey(
         notice = await _list(client, kind, namespace, access.timeout_s, take, needed)
         if notice:
             notices.append(notice)
-    return Seen(namespace, RealClock().now(), tuple(notices))
+    return SeenCluster(namespace, RealClock().now(), tuple(notices))
 
 
 async def _list(
@@ -112,7 +118,7 @@ async def _list(
     kind: Kind,
     namespace: str,
     timeout_s: float,
-    take: Callable[[Source], None],
+    take: Callable[[SourceFile], None],
     needed: Collection[Kind],
 ) -> str:
     """List one kind; return what to say of it when it could not be read as a whole."""
@@ -132,7 +138,7 @@ async def _list(
 
 
 async def _take_all(
-    client: ApiClient, kind: Kind, path: str, timeout_s: float, take: Callable[[Source], None]
+    client: ApiClient, kind: Kind, path: str, timeout_s: float, take: Callable[[SourceFile], None]
 ) -> Response | None:
     """Hand on every page; return the answer that ended it early."""
     number = 0
@@ -140,7 +146,7 @@ async def _take_all(
         if not response.ok:
             return response
         number += 1
-        take(Source(f"{kind.plural} (page {number})", response.body))
+        take(SourceFile(f"{kind.plural} (page {number})", response.body))
     return None
 
 

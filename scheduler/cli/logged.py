@@ -13,10 +13,10 @@ from scheduler.base.errors import InputError
 from scheduler.cli.installed import registry
 from scheduler.config import Loaded, default_config, load
 from scheduler.daemon.decisions import DecisionTrail
-from scheduler.engine.decisionlog import Header, Step
+from scheduler.engine.decisionlog import Header, LoggedTurn
 from scheduler.engine.engine import Engine
 from scheduler.engine.settings import engine_settings
-from scheduler.whatif.attempts import Attempt, assumed
+from scheduler.whatif.attempts import AttemptRecord, assumed
 from scheduler.whatif.logged import LoggedWorld
 from scheduler.whatif.replay import replay
 from scheduler.whatif.snapshot import Snapshot
@@ -64,7 +64,7 @@ class LogView:
         elif not result.is_complete:
             self.notices = ("the last line is cut off and was left out",)
 
-    def attempts(self) -> Sequence[Attempt]:
+    def attempts(self) -> Sequence[AttemptRecord]:
         """Return all attempts."""
         return () if self._trail is None else self._trail.attempts
 
@@ -91,5 +91,5 @@ class LogView:
         engine.observation.on_fault = lambda _plugin, _point, _error: None
         return engine
 
-    def _take(self, step: Step) -> None:
+    def _take(self, step: LoggedTurn) -> None:
         self._worlds.take(step)

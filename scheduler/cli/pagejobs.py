@@ -10,7 +10,7 @@ import msgspec
 from scheduler.base.errors import InputError, TrellisError
 from scheduler.cli.installed import registry
 from scheduler.config import default_config, load
-from scheduler.whatif.responder import Responder
+from scheduler.whatif.responder import QuestionResponder
 from scheduler.whatif.setups import Setups
 from scheduler.whatif.stage import Setup
 from scheduler.whatif.wire import unpacked
@@ -27,10 +27,10 @@ def run_page(payload: bytes) -> tuple[bytes, bytes]:
 
 
 @lru_cache(maxsize=1)
-def _answering(config: str) -> Responder:
+def _answering(config: str) -> QuestionResponder:
     known = registry()
     loaded = load(config, file="(in use)", registry=known) if config else default_config(known)
-    return Responder(Setups(known, Setup(loaded, known)))
+    return QuestionResponder(Setups(known, Setup(loaded, known)))
 
 
 def warm() -> None:

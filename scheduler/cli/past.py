@@ -17,7 +17,7 @@ from scheduler.base.errors import ApiError, InputError
 from scheduler.base.meters import Meters
 from scheduler.cli.about import VERSION
 from scheduler.cli.flags import DaemonFlags
-from scheduler.cli.live import Access
+from scheduler.cli.live import ClusterOptions
 from scheduler.kube.api import Response
 from scheduler.kube.client import ApiClient
 from scheduler.kube.elsewhere import client_at
@@ -49,13 +49,13 @@ class _Leases(msgspec.Struct, frozen=True):
 _leases = msgspec.json.Decoder(_Leases)
 
 
-def ask(daemon: DaemonFlags, access: Access, name: str) -> bytes:
+def ask(daemon: DaemonFlags, access: ClusterOptions, name: str) -> bytes:
     """Return what the daemon tells of its last decision about a pod; ApiError when it does not."""
     path = f"/debug/decisions/{NAMESPACE}/{quote(name, safe='')}?limit={MOST_NODES}"
     return told(daemon, access, path)
 
 
-def told(daemon: DaemonFlags, access: Access, path: str) -> bytes:
+def told(daemon: DaemonFlags, access: ClusterOptions, path: str) -> bytes:
     """Return what the daemon answers on a path; ApiError when it does not.
 
     `NAMESPACE` in it stands for that of `access`, else the kubeconfig's.
@@ -67,14 +67,14 @@ def told(daemon: DaemonFlags, access: Access, path: str) -> bytes:
 
 
 def fetch(
-    daemon: DaemonFlags, access: Access, paths: Sequence[str], more_s: float = 0.0
+    daemon: DaemonFlags, access: ClusterOptions, paths: Sequence[str], more_s: float = 0.0
 ) -> list[tuple[str, Response]]:
     """Return the daemon's address with its answer to each path; `more_s` is what they may take longer."""
     return asyncio.run(_fetch(daemon, access, paths, access.timeout_s + more_s))
 
 
 async def _fetch(
-    daemon: DaemonFlags, access: Access, paths: Sequence[str], timeout_s: float
+    daemon: DaemonFlags, access: ClusterOptions, paths: Sequence[str], timeout_s: float
 ) -> list[tuple[str, Response]]:
     clock, meters = RealClock(), Meters()
     agent = f"trellis/{VERSION}"
@@ -113,7 +113,7 @@ def _words(answer: Response, url: str) -> str:
 
 
 @asynccontextmanager
-async def _reached(where: str, access: Access, cluster: ApiClient) -> AsyncIterator[str]:
+async def _reached(where: str, access: ClusterOptions, cluster: ApiClient) -> AsyncIterator[str]:
     """Yield the address of the daemon, forwarded while the block lasts if it is a pod."""
     if "://" in where:
         yield where.rstrip("/")
@@ -148,7 +148,7 @@ async def _leader(cluster: ApiClient, namespace: str, timeout_s: float) -> tuple
 
 
 @asynccontextmanager
-async def _forwarded(namespace: str, pod: str, access: Access) -> AsyncIterator[int]:
+async def _forwarded(namespace: str, pod: str, access: ClusterOptions) -> AsyncIterator[int]:
     words = ["--namespace", namespace, "port-forward", f"pod/{pod}", f":{PORT}"]
     for flag, value in (("--kubeconfig", access.kubeconfig), ("--context", access.context)):
         words += [flag, value] if value else []

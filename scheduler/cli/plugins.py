@@ -10,18 +10,18 @@ from scheduler.base.errors import InputError
 from scheduler.base.text import did_you_mean
 from scheduler.cli.commands import PluginsFlags
 from scheduler.cli.installed import registry
-from scheduler.cli.printing import Column, show
+from scheduler.cli.printing import TableColumn, show
 from scheduler.config import default_config
 from scheduler.framework.plugin import Plugin
 from scheduler.framework.registry import Registry
 
 COLUMNS: Final = (
-    Column("name", lambda item: item["name"]),
-    Column("default", lambda item: "yes" if item["default"] else "no"),
-    Column("points", lambda item: ",".join(item["points"])),
-    Column("args", lambda item: _one_line(item["args"])),
-    Column("reads", lambda item: ",".join(item["reads"]), wide=True),
-    Column("description", lambda item: item["description"], wide=True),
+    TableColumn("name", lambda item: item["name"]),
+    TableColumn("default", lambda item: "yes" if item["default"] else "no"),
+    TableColumn("points", lambda item: ",".join(item["points"])),
+    TableColumn("args", lambda item: _one_line(item["args"])),
+    TableColumn("reads", lambda item: ",".join(item["reads"]), wide=True),
+    TableColumn("description", lambda item: item["description"], wide=True),
 )
 
 

@@ -10,7 +10,7 @@ import msgspec
 from scheduler.cli.flags import Output
 
 
-class Column(NamedTuple):
+class TableColumn(NamedTuple):
     """A column of a table; `wide` ones are shown with `-o wide` only."""
 
     title: str
@@ -18,7 +18,7 @@ class Column(NamedTuple):
     wide: bool = False
 
 
-def show(document: Mapping[str, Any], columns: Sequence[Column], output: Output) -> None:
+def show(document: Mapping[str, Any], columns: Sequence[TableColumn], output: Output) -> None:
     """Print a list document (`kind`, `items`) in the form asked for."""
     items: Sequence[Mapping[str, Any]] = document["items"]
     if output is Output.NAME:

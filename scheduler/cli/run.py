@@ -39,7 +39,7 @@ from scheduler.cli.commands import RunFlags
 from scheduler.cli.files import read_text, shown
 from scheduler.cli.installed import registry
 from scheduler.config import Loaded, default_config, load, read_gates, to_log
-from scheduler.config.trellis import MetricProvider
+from scheduler.config.trellis import MetricProviderConfig
 from scheduler.daemon import Daemon, DaemonOptions, garbage
 from scheduler.daemon.configfile import ConfigFile
 from scheduler.daemon.decisionfile import DecisionFile
@@ -72,7 +72,7 @@ def run(flags: RunFlags) -> int:
     """Run the scheduler: the daemon and its endpoints."""
     threshold = logs.configure(level=flags.log_level, form=flags.log_format)
     clock, meters = RealClock(), Meters()
-    source = Source(flags.config, flags.leader_elect, read_gates(flags.feature_gates))
+    source = ConfigSource(flags.config, flags.leader_elect, read_gates(flags.feature_gates))
     loaded, file = source.open(clock, meters)
     for notice in loaded.notices:
         _log.warning("configuration", notice=str(notice))
@@ -91,13 +91,13 @@ def run(flags: RunFlags) -> int:
     log = _decision_file(flags.decision_log, source, loaded, options.seed)
     if log is not None:
         options = options._replace(record=log)
-    building = Building(options, flags.kubeconfig, flags.context, clock, meters)
+    building = DaemonParts(options, flags.kubeconfig, flags.context, clock, meters)
     # A log is replayed from its header on: with one, a new configuration needs a new start.
     supervisor = Supervisor(building.build, file if log is None else None, meters)
     return asyncio.run(_logged(_run(supervisor, loaded), log))
 
 
-class Source(NamedTuple):
+class ConfigSource(NamedTuple):
     """Where the configuration comes from: a file, stdin (`-`) or nowhere, and the flags above it."""
 
     config: str
@@ -123,7 +123,9 @@ class Source(NamedTuple):
         return _with_gates(_elected(loaded, self.leader_elect), self.gates)
 
 
-def _decision_file(flag: str, source: Source, loaded: Loaded, seed: int) -> DecisionFile | None:
+def _decision_file(
+    flag: str, source: ConfigSource, loaded: Loaded, seed: int
+) -> DecisionFile | None:
     """Return the decision log that the flag or the file asks for."""
     path, config = flag or loaded.trellis.decision_log.path, source.config
     if not path:
@@ -161,7 +163,7 @@ async def _run(supervisor: Supervisor, loaded: Loaded) -> int:
     return await supervisor.run(loaded)
 
 
-class Building(NamedTuple):
+class DaemonParts(NamedTuple):
     """What every daemon of this process is built from, beside its configuration."""
 
     options: DaemonOptions
@@ -324,7 +326,7 @@ def _node_metric_settings(loaded: Loaded) -> NodeMetricSettings:
     return bare
 
 
-def _http(provider: WatcherProvider | MetricProvider) -> HttpSettings:
+def _http(provider: WatcherProvider | MetricProviderConfig) -> HttpSettings:
     return HttpSettings(
         provider.address,
         token_file=provider.token_file,

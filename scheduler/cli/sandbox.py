@@ -18,8 +18,8 @@ from scheduler.sandbox import detached
 from scheduler.sandbox.kinds.kinds import RELEASES
 
 if TYPE_CHECKING:
-    from scheduler.sandbox.nodes.shape import Shape
-    from scheduler.sandbox.sandbox import Options, Sandbox
+    from scheduler.sandbox.nodes.shape import ClusterShape
+    from scheduler.sandbox.sandbox import Sandbox, SandboxOptions
 
 sandbox = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
 
@@ -65,12 +65,12 @@ def up(
     if detach:
         _detach(name)
         return
-    from scheduler.sandbox.sandbox import Options
+    from scheduler.sandbox.sandbox import SandboxOptions
 
     path = kubeconfig or detached.kubeconfig_of(name)
     detached.check_kubeconfig(path)
     with detached.Lease(name) as lease:
-        options = Options(
+        options = SandboxOptions(
             shape=_shape(shape, nodes),
             port=port,
             kubeconfig=path,
@@ -111,7 +111,7 @@ def status() -> None:
 async def _run(
     lease: detached.Lease,
     name: str,
-    options: "Options",
+    options: "SandboxOptions",
     files: Sequence[str],
 ) -> None:
     from scheduler.sandbox.sandbox import Sandbox
@@ -188,7 +188,7 @@ def _last_line(log: Path) -> str:
     return lines[-1].removeprefix("error: ") if lines else "no output"
 
 
-def _shape(path: Path | None, nodes: int) -> "Shape":
+def _shape(path: Path | None, nodes: int) -> "ClusterShape":
     from scheduler.sandbox.nodes.shape import plain_shape, read_shape
 
     return read_shape(path) if path is not None else plain_shape(nodes)

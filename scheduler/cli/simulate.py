@@ -27,7 +27,7 @@ from scheduler.cli.asking import (
     show_tables,
     tell,
 )
-from scheduler.cli.commands import Form, SimulateFlags
+from scheduler.cli.commands import ResultForm, SimulateFlags
 from scheduler.cli.crew import answer_lines, processors
 from scheduler.cli.files import read_text, shown
 from scheduler.cli.flags import Output
@@ -41,7 +41,7 @@ from scheduler.whatif.report import diff_line, diff_table, simulation_tables, su
 from scheduler.whatif.simulate import simulate as place
 from scheduler.whatif.simulate import simulate_stage
 from scheduler.whatif.snapshot import Snapshot
-from scheduler.whatif.stage import Options, staged
+from scheduler.whatif.stage import AnswerOptions, staged
 
 EXIT_DIFFERS: Final = 1
 
@@ -59,7 +59,7 @@ def simulate(flags: SimulateFlags) -> int:
         return _batch(flags.batch, flags.config, wanted)
     if not snapshot and not filename:
         raise InputError("name what to simulate: --snapshot F, -f PODS or --batch F")
-    if form is Form.HTML and not flags.against:
+    if form is ResultForm.HTML and not flags.against:
         raise InputError(
             "a page compares: name another configuration by --against", where="-o html"
         )
@@ -90,13 +90,15 @@ def simulate(flags: SimulateFlags) -> int:
     return 0 if simulation.is_proven else EXIT_UNPROVEN
 
 
-def _compare(world: Snapshot, config: str, against: str, wanted: Options, form: Form) -> int:
+def _compare(
+    world: Snapshot, config: str, against: str, wanted: AnswerOptions, form: ResultForm
+) -> int:
     known = registry()
     first, second = setups(config).default, read_setup(against, known)
-    wanted = msgspec.structs.replace(wanted, scores=form is Form.HTML)
+    wanted = msgspec.structs.replace(wanted, scores=form is ResultForm.HTML)
     before, after = place(world, first, wanted), place(world, second, wanted)
     found = diff(before, after)
-    if form is Form.HTML:
+    if form is ResultForm.HTML:
         from scheduler.cli.comparison import html, side
 
         one = side(shown(config) if config else "the default configuration", world, before)
@@ -115,7 +117,7 @@ def _compare(world: Snapshot, config: str, against: str, wanted: Options, form: 
     return 0 if found.is_same else EXIT_DIFFERS
 
 
-def _batch(name: str, config: str, wanted: Options) -> int:
+def _batch(name: str, config: str, wanted: AnswerOptions) -> int:
     """Answer line by line; that a case does not fit, or is wrong, stands in its answer."""
     answering = Batch(setups(config), wanted, read_text)
     with _opened(name) as file:

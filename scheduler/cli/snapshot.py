@@ -18,7 +18,7 @@ from scheduler.cli.files import manifest_files, read_bytes, shown
 from scheduler.cli.flags import Output
 from scheduler.cli.live import look, reach
 from scheduler.whatif.anonymize import Anonymizer
-from scheduler.whatif.documents import Item, Source, items_of
+from scheduler.whatif.documents import Item, SourceFile, items_of
 from scheduler.whatif.export import exported
 from scheduler.whatif.snapshot import READ, kind_of
 from scheduler.whatif.yamltext import MAX_BYTES
@@ -33,12 +33,12 @@ def snapshot(flags: SnapshotFlags) -> None:
     be_quick()
     objects: list[Object] = []
 
-    def take(page: Source) -> None:
+    def take(page: SourceFile) -> None:
         objects.extend(_exported(items_of(page)))
 
     if flags.source:
         for name in manifest_files(flags.source):
-            take(Source(shown(name), read_bytes(name)))
+            take(SourceFile(shown(name), read_bytes(name)))
     else:
         seen = look(reach(flags.cluster), READ, take)
         tell(f"notice: {notice}" for notice in seen.notices)

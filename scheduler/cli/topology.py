@@ -14,7 +14,7 @@ from scheduler.cli.asking import options, read_cluster, read_files, show_tables
 from scheduler.cli.commands import TopologyFlags
 from scheduler.cli.flags import Output
 from scheduler.cli.live import reach
-from scheduler.cli.printing import Column, show, show_document
+from scheduler.cli.printing import TableColumn, show, show_document
 from scheduler.engine.attempt.cycle import Ties
 from scheduler.objects.kinds import (
     BY_KIND,
@@ -29,11 +29,11 @@ from scheduler.plugins.numa.reserving import Following
 from scheduler.plugins.numa.states import amount_text, node_states
 from scheduler.plugins.numa.tracker import KIND, Topologies
 from scheduler.state.cluster import Cluster
-from scheduler.whatif.report import Table
+from scheduler.whatif.report import TextTable
 from scheduler.whatif.snapshot import Snapshot, SnapshotReader
 from scheduler.whatif.tree import (
     NamedTree,
-    Unit,
+    TreeUnit,
     Way,
     hyper_tree,
     levels_of,
@@ -117,18 +117,18 @@ def _tell_fault(world: Snapshot) -> None:
         raise InputError(error.message, where="--tree") from error
 
 
-def _trees_table(trees: Iterable[NamedTree]) -> Table:
+def _trees_table(trees: Iterable[NamedTree]) -> TextTable:
     rows = [[one.name, one.source, ", ".join(one.levels) or "node"] for one in trees]
-    return Table(["tree (--tree)", "from", "levels"], rows)
+    return TextTable(["tree (--tree)", "from", "levels"], rows)
 
 
-def _walk(unit: Unit, depth: int = 0) -> Iterator[tuple[int, Unit]]:
+def _walk(unit: TreeUnit, depth: int = 0) -> Iterator[tuple[int, TreeUnit]]:
     yield depth, unit
     for child in unit.children:
         yield from _walk(child, depth + 1)
 
 
-def _tree_table(root: Unit, *, with_nodes: bool) -> Table:
+def _tree_table(root: TreeUnit, *, with_nodes: bool) -> TextTable:
     rows = []
     for depth, unit in _walk(root):
         if unit.level == "node" and not with_nodes:
@@ -144,10 +144,10 @@ def _tree_table(root: Unit, *, with_nodes: bool) -> Table:
                 ", ".join(f"{name} {count}" for name, count in unit.groups.items()),
             ]
         )
-    return Table(["unit", "level", "nodes", "pods", *root.room, "groups"], rows)
+    return TextTable(["unit", "level", "nodes", "pods", *root.room, "groups"], rows)
 
 
-def _room(unit: Unit, name: str) -> str:
+def _room(unit: TreeUnit, name: str) -> str:
     """Write what is requested of what there is: `12 of 48`."""
     room = unit.room.get(name)
     if room is None:
@@ -157,7 +157,7 @@ def _room(unit: Unit, name: str) -> str:
     return " of ".join(parts)
 
 
-def _ways_table(between: list[Way]) -> Table:
+def _ways_table(between: list[Way]) -> TextTable:
     titles = ["network", "level", "from", "to", "cost", "capacity", "allocated"]
     rows = [
         [
@@ -169,7 +169,7 @@ def _ways_table(between: list[Way]) -> Table:
         ]
         for way in between
     ]
-    return Table(titles, rows)
+    return TextTable(titles, rows)
 
 
 def _followed(world: Snapshot, following: Following) -> Topologies:
@@ -211,13 +211,13 @@ def _free(item: Any) -> str:
 
 
 _COLUMNS = (
-    Column("node", lambda item: item["node"]),
-    Column("policy", lambda item: item["policy"]),
-    Column("scope", lambda item: item["scope"]),
-    Column("zones", lambda item: ",".join(map(str, item["zones"]))),
-    Column("left", _free),
-    Column("age", _age),
-    Column("unseen pods", lambda item: _text(item["owed"] or None)),
-    Column("state", lambda item: item["state"]),
-    Column("why", lambda item: item["why"]),
+    TableColumn("node", lambda item: item["node"]),
+    TableColumn("policy", lambda item: item["policy"]),
+    TableColumn("scope", lambda item: item["scope"]),
+    TableColumn("zones", lambda item: ",".join(map(str, item["zones"]))),
+    TableColumn("left", _free),
+    TableColumn("age", _age),
+    TableColumn("unseen pods", lambda item: _text(item["owed"] or None)),
+    TableColumn("state", lambda item: item["state"]),
+    TableColumn("why", lambda item: item["why"]),
 )

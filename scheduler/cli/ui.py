@@ -22,21 +22,21 @@ from scheduler.base.errors import ApiError, InputError, TrellisError
 from scheduler.cli.asking import options, read_files, setups, tell
 from scheduler.cli.commands import UiFlags
 from scheduler.cli.installed import registry
-from scheduler.cli.live import Access, connect, reach, survey
+from scheduler.cli.live import ClusterOptions, connect, reach, survey
 from scheduler.cli.logged import LogView, configuration
 from scheduler.daemon.decisions import DecisionTrail
 from scheduler.engine.attempt.cycle import Ties
 from scheduler.kube.client import ApiClient
-from scheduler.serve.feed import Feed
-from scheduler.serve.pageroutes import Answers, Change
-from scheduler.serve.ui import Page
-from scheduler.whatif.attempts import Attempt, moments, undone
-from scheduler.whatif.documents import Source, items_of
+from scheduler.serve.feed import PageFeed
+from scheduler.serve.pageroutes import Answers, TrialChange
+from scheduler.serve.ui import PageSite
+from scheduler.whatif.attempts import AttemptRecord, moments, undone
+from scheduler.whatif.documents import SourceFile, items_of
 from scheduler.whatif.questions import Question
-from scheduler.whatif.responder import Responder
+from scheduler.whatif.responder import QuestionResponder
 from scheduler.whatif.setups import Setups
 from scheduler.whatif.snapshot import READ, Snapshot, SnapshotReader
-from scheduler.whatif.stage import Options, Setup
+from scheduler.whatif.stage import AnswerOptions, Setup
 from scheduler.whatif.views import Sections, sections
 
 AGAIN_S = 2.0
@@ -50,7 +50,7 @@ T = TypeVar("T")
 class PastView(Protocol):
     """What is known of the past: the attempts, and the cluster as it was."""
 
-    def attempts(self) -> Sequence[Attempt]:
+    def attempts(self) -> Sequence[AttemptRecord]:
         """Return all attempts."""
 
     def world_at(self, at: float, now: Snapshot) -> Snapshot:
@@ -63,7 +63,7 @@ class TrailView:
     def __init__(self, trail: DecisionTrail) -> None:
         self._trail = trail
 
-    def attempts(self) -> Sequence[Attempt]:
+    def attempts(self) -> Sequence[AttemptRecord]:
         """Return the attempts that are kept."""
         return self._trail.attempts
 
@@ -75,9 +75,9 @@ class TrailView:
 class Work:
     """The world that the page shows, what came before it, and the answers about both."""
 
-    def __init__(self, known: Setups, wanted: Options, past: PastView | None = None) -> None:
-        self.feed = Feed()
-        self._answering = Responder(known)
+    def __init__(self, known: Setups, wanted: AnswerOptions, past: PastView | None = None) -> None:
+        self.feed = PageFeed()
+        self._answering = QuestionResponder(known)
         self._wanted = wanted
         self._past = past
         self._world = Snapshot()
@@ -100,7 +100,7 @@ class Work:
     async def _explain(self, pod: str, at: float | None) -> object:
         return await self._answer(Question("explain", pod=pod), at)
 
-    async def _change(self, change: Change, at: float | None) -> object:
+    async def _change(self, change: TrialChange, at: float | None) -> object:
         question = Question("change", manifests=change.manifests, config=change.config)
         return await self._answer(question, at)
 
@@ -178,7 +178,11 @@ async def _serve(place: AbstractAsyncContextManager[str]) -> None:
 
 @contextlib.asynccontextmanager
 async def live_page(
-    known: Setups, wanted: Options, access: Access, port: int = 0, past: PastView | None = None
+    known: Setups,
+    wanted: AnswerOptions,
+    access: ClusterOptions,
+    port: int = 0,
+    past: PastView | None = None,
 ) -> AsyncIterator[str]:
     """Serve the page of a live cluster and give its address; ApiError when nothing can be read."""
     work = Work(known, wanted, past)
@@ -186,7 +190,7 @@ async def live_page(
     try:
         for notice in await _look(work, client, access):
             tell([f"notice: {notice}"])
-        page = Page(work.feed, work.answers)
+        page = PageSite(work.feed, work.answers)
         address = await page.start(port)
         following = asyncio.create_task(_follow(work, client, access), name="page-follow")
         try:
@@ -201,20 +205,24 @@ async def live_page(
 
 @contextlib.asynccontextmanager
 async def page_of_files(
-    world: Snapshot, known: Setups, wanted: Options, port: int = 0, past: PastView | None = None
+    world: Snapshot,
+    known: Setups,
+    wanted: AnswerOptions,
+    port: int = 0,
+    past: PastView | None = None,
 ) -> AsyncIterator[str]:
     """Serve the page of a world that stands still, with what is known of its past."""
     work = Work(known, wanted, past)
     at = world.taken_at if wanted.now is None else wanted.now
     work.show(world, sections(world, at, world.notices), at)
-    page = Page(work.feed, work.answers)
+    page = PageSite(work.feed, work.answers)
     try:
         yield await page.start(port)
     finally:
         await page.stop()
 
 
-async def _follow(work: Work, client: ApiClient, access: Access) -> None:
+async def _follow(work: Work, client: ApiClient, access: ClusterOptions) -> None:
     """List the cluster again and again while somebody looks at the page."""
     took_s = 0.0
     while True:
@@ -230,11 +238,11 @@ async def _follow(work: Work, client: ApiClient, access: Access) -> None:
         took_s = perf_s() - began
 
 
-async def _look(work: Work, client: ApiClient, access: Access) -> tuple[str, ...]:
+async def _look(work: Work, client: ApiClient, access: ClusterOptions) -> tuple[str, ...]:
     reader = SnapshotReader()
     pages = 0
 
-    def take(page: Source) -> None:
+    def take(page: SourceFile) -> None:
         nonlocal pages
         pages += 1
         reader.read(items_of(page))

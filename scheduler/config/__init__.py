@@ -6,7 +6,7 @@ Turns KubeSchedulerConfiguration and TrellisConfiguration text into structs; ope
 from scheduler.config.gates import read_gates
 from scheduler.config.load import Loaded, default_config, load
 from scheduler.config.notices import Notice
-from scheduler.config.problems import InvalidConfigError, Problem, Stage
+from scheduler.config.problems import InvalidConfigError, Problem, ReadingStep
 from scheduler.config.render import to_configz, to_log, to_yaml
 from scheduler.config.settings import ClientConnection, LeaderElection, SchedulerSettings
 from scheduler.config.trellis import TrellisConfiguration
@@ -18,8 +18,8 @@ __all__ = [
     "Loaded",
     "Notice",
     "Problem",
+    "ReadingStep",
     "SchedulerSettings",
-    "Stage",
     "TrellisConfiguration",
     "default_config",
     "load",

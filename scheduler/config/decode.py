@@ -11,8 +11,8 @@ from typing import Annotated, Any, Final, TypeVar, Union, get_args, get_origin
 import msgspec
 
 from scheduler.base.text import did_you_mean
-from scheduler.config.document import Node
-from scheduler.config.problems import Problems, Stage
+from scheduler.config.document import DocumentNode
+from scheduler.config.problems import Problems, ReadingStep
 
 T = TypeVar("T")
 
@@ -28,7 +28,7 @@ _WORDS: Final = {
 
 
 def decode(
-    node: Node, into: type[T], problems: Problems, *, path: str = "", context: str = ""
+    node: DocumentNode, into: type[T], problems: Problems, *, path: str = "", context: str = ""
 ) -> T | None:
     """Return `node` as a struct `into`, or None when `problems` has grown.
 
@@ -43,7 +43,7 @@ class _Walk:
         self.problems = problems
         self.context = context
 
-    def value(self, node: Node, tp: Any, path: str) -> Any:
+    def value(self, node: DocumentNode, tp: Any, path: str) -> Any:
         """Convert one value of the declared type `tp`."""
         tp, limits = _unwrap(tp)
         origin = get_origin(tp) or tp
@@ -59,7 +59,7 @@ class _Walk:
             return self._mapping(node, get_args(tp)[1], path)
         return self._leaf(node, Annotated[tp, *limits] if limits else tp, tp, path)
 
-    def _struct(self, node: Node, tp: Any, path: str) -> Any:
+    def _struct(self, node: DocumentNode, tp: Any, path: str) -> Any:
         if not isinstance(node.value, dict):
             return self._expected("an object", node, path)
         fields = {field.encode_name: field for field in msgspec.structs.fields(tp)}
@@ -86,7 +86,7 @@ class _Walk:
             # A struct may check itself in __post_init__.
             return self._add(f"{path}: {error}" if path else str(error), node.at)
 
-    def _sequence(self, node: Node, tp: Any, origin: type, path: str) -> Any:
+    def _sequence(self, node: DocumentNode, tp: Any, origin: type, path: str) -> Any:
         if not isinstance(node.value, list):
             return self._expected("a list", node, path)
         inner = get_args(tp)[0]
@@ -95,7 +95,7 @@ class _Walk:
         ]
         return _WRONG if any(value is _WRONG for value in values) else origin(values)
 
-    def _mapping(self, node: Node, inner: Any, path: str) -> Any:
+    def _mapping(self, node: DocumentNode, inner: Any, path: str) -> Any:
         if not isinstance(node.value, dict):
             return self._expected("an object", node, path)
         values = {
@@ -103,7 +103,7 @@ class _Walk:
         }
         return _WRONG if any(value is _WRONG for value in values.values()) else values
 
-    def _union(self, node: Node, tp: Any, path: str) -> Any:
+    def _union(self, node: DocumentNode, tp: Any, path: str) -> Any:
         if node.value is None and NoneType in get_args(tp):
             return None
         options = [option for option in get_args(tp) if option not in (NoneType, msgspec.UnsetType)]
@@ -111,7 +111,7 @@ class _Walk:
             return self.value(node, options[0], path)
         return self._leaf(node, tp, tp, path)
 
-    def _leaf(self, node: Node, tp: Any, bare: Any, path: str) -> Any:
+    def _leaf(self, node: DocumentNode, tp: Any, bare: Any, path: str) -> Any:
         plain = node.plain()
         if bare is int and isinstance(plain, float) and plain.is_integer():
             plain = int(plain)
@@ -127,12 +127,12 @@ class _Walk:
             place = f"{path}{inner.rstrip('`')}"
             return self._add(f"{place}: {head[0].lower()}{head[1:]}", node.at)
 
-    def _expected(self, what: str, node: Node, path: str) -> Any:
+    def _expected(self, what: str, node: DocumentNode, path: str) -> Any:
         place = f"{path}: " if path else ""
         return self._add(f"{place}expected {what}, got {_shown(node.value)}", node.at)
 
     def _add(self, text: str, at: tuple[int, int], hint: str = "") -> Any:
-        self.problems.add(Stage.DECODE, self.context + text, at, hint=hint)
+        self.problems.add(ReadingStep.DECODE, self.context + text, at, hint=hint)
         return _WRONG
 
 

@@ -1,4 +1,4 @@
-"""YAML or JSON text → trees of `Node`, each of which knows its line and column.
+"""YAML or JSON text → trees of `DocumentNode`, each of which knows its line and column.
 
 The text is untrusted; what of YAML is read, and how, is the business of `base.yamltext`. Called by
 decode; knows nothing of the structs.
@@ -7,15 +7,15 @@ decode; knows nothing of the structs.
 import re
 from typing import Any, Final
 
-from scheduler.base.yamltext import Position, Reader, YamlError, place
-from scheduler.config.problems import Problems, Stage
+from scheduler.base.yamltext import Position, YamlError, YamlReader, place
+from scheduler.config.problems import Problems, ReadingStep
 
 MAX_BYTES: Final = 1 << 20
 MAX_DEPTH: Final = 64
 MAX_VALUES: Final = 100_000
 
 
-class Node:
+class DocumentNode:
     """A value with its place: `value` is a scalar, a list of nodes or a dict of nodes.
 
     `keys` holds the position of each key of a mapping.
@@ -53,7 +53,7 @@ class Node:
                 node = value[part]
         return at
 
-    def find(self, path: str) -> "Node | None":
+    def find(self, path: str) -> "DocumentNode | None":
         """Return the node at exactly `path`, or None."""
         node = self
         for part in re.findall(r"\[\d+\]|[^.\[\]]+", path):
@@ -67,17 +67,17 @@ class Node:
         return node
 
 
-def parse(text: str, problems: Problems) -> list[Node]:
+def parse(text: str, problems: Problems) -> list[DocumentNode]:
     """Return the documents of `text`; problems go to the collector, which raises at the end.
 
     Duplicate fields are collected; whatever makes the rest unreadable ends the reading.
     """
-    documents: list[Node] = []
+    documents: list[DocumentNode] = []
     try:
         _check_size(text)
         documents.extend(_Nodes(problems).read(text))
     except YamlError as error:
-        problems.add(Stage.DECODE, error.text, error.at or (1, 1))
+        problems.add(ReadingStep.DECODE, error.text, error.at or (1, 1))
     problems.raise_if_any()
     return documents
 
@@ -92,23 +92,23 @@ def _check_size(text: str) -> None:
         raise YamlError(f"the file has {size} bytes; the most is {MAX_BYTES}", (1, 1))
 
 
-class _Nodes(Reader[Node]):
+class _Nodes(YamlReader[DocumentNode]):
     """Makes nodes."""
 
     def __init__(self, problems: Problems) -> None:
         super().__init__(MAX_DEPTH, MAX_VALUES)
         self._problems = problems
 
-    def made(self, value: Any, event: Any, keys: dict[str, Position]) -> Node:
-        return Node(value, place(event.start_mark), keys)
+    def made(self, value: Any, event: Any, keys: dict[str, Position]) -> DocumentNode:
+        return DocumentNode(value, place(event.start_mark), keys)
 
-    def fields(self, value: Node) -> dict[str, tuple[Node, Position]] | None:
+    def fields(self, value: DocumentNode) -> dict[str, tuple[DocumentNode, Position]] | None:
         if not isinstance(value.value, dict):
             return None
         return {key: (inner, value.keys[key]) for key, inner in value.value.items()}
 
-    def elements(self, value: Node) -> list[Node]:
+    def elements(self, value: DocumentNode) -> list[DocumentNode]:
         return list(value.value) if isinstance(value.value, list) else [value]
 
     def duplicate(self, text: str, at: Position) -> None:
-        self._problems.add(Stage.DECODE, text, at)
+        self._problems.add(ReadingStep.DECODE, text, at)

@@ -7,7 +7,7 @@ all the same, so `every_problem` reads again without the fields that are wrong. 
 
 from collections.abc import Iterator
 
-from scheduler.config.document import Node, parse
+from scheduler.config.document import DocumentNode, parse
 from scheduler.config.load import load_roots
 from scheduler.config.problems import InvalidConfigError, Problem, Problems
 from scheduler.framework.registry import Registry
@@ -53,7 +53,7 @@ def _place(problem: Problem) -> tuple[int, int]:
     return problem.line, problem.column
 
 
-def _leave_out(node: Node, wrong: set[tuple[int, int]]) -> None:
+def _leave_out(node: DocumentNode, wrong: set[tuple[int, int]]) -> None:
     """Take the fields and list items that stand at the positions `wrong` out of a tree."""
     if isinstance(node.value, dict):
         fields = [key for key in node.value if node.keys[key] in wrong]
@@ -70,12 +70,12 @@ def _leave_out(node: Node, wrong: set[tuple[int, int]]) -> None:
         _leave_out(child, wrong)
 
 
-def _is_wrong(node: Node, wrong: set[tuple[int, int]]) -> bool:
+def _is_wrong(node: DocumentNode, wrong: set[tuple[int, int]]) -> bool:
     """Whether a problem stands at a value itself; an object stands where its first field does."""
     return node.at in wrong and not isinstance(node.value, dict)
 
 
-def _children(node: Node) -> Iterator[Node]:
+def _children(node: DocumentNode) -> Iterator[DocumentNode]:
     if isinstance(node.value, dict):
         yield from node.value.values()
     elif isinstance(node.value, list):

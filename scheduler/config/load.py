@@ -12,12 +12,12 @@ import msgspec
 from scheduler.base.text import did_you_mean
 from scheduler.config import defaults, model, names, trellis, validate
 from scheduler.config.decode import decode
-from scheduler.config.document import Node, parse
+from scheduler.config.document import DocumentNode, parse
 from scheduler.config.merge import default_plugins, merge, our_args, with_ours
 from scheduler.config.model import KubeSchedulerConfiguration
 from scheduler.config.notices import Notice, Notices
-from scheduler.config.problems import Problems, Stage
-from scheduler.config.profiles import Building, decode_args, list_notices
+from scheduler.config.problems import Problems, ReadingStep
+from scheduler.config.profiles import ProfileBuilder, decode_args, list_notices
 from scheduler.config.settings import SchedulerSettings
 from scheduler.config.trellis import SolverLimits, TrellisConfiguration
 from scheduler.framework.args import Args
@@ -54,7 +54,7 @@ def load(text: str, *, file: str, registry: Registry) -> Loaded:
     return load_roots(parse(text, problems), problems, registry)
 
 
-def load_roots(roots: Iterable[Node], problems: Problems, registry: Registry) -> Loaded:
+def load_roots(roots: Iterable[DocumentNode], problems: Problems, registry: Registry) -> Loaded:
     """Read the documents of a file; what parsing found is in `problems`. Raises InvalidConfigError."""
     found = _documents(roots, problems)
     kube, kube_root = _decoded(found, KubeSchedulerConfiguration, problems)
@@ -63,9 +63,9 @@ def load_roots(roots: Iterable[Node], problems: Problems, registry: Registry) ->
     return _Loading(problems.file, registry).load(kube, kube_root, ours, ours_root)
 
 
-def _documents(roots: Iterable[Node], problems: Problems) -> dict[type, Node]:
+def _documents(roots: Iterable[DocumentNode], problems: Problems) -> dict[type, DocumentNode]:
     """Return the documents by what they are; empty ones are skipped."""
-    found: dict[type, Node] = {}
+    found: dict[type, DocumentNode] = {}
     for root in roots:
         if root.value is None:
             continue
@@ -73,11 +73,11 @@ def _documents(roots: Iterable[Node], problems: Problems) -> dict[type, Node]:
         if kind is None:
             continue
         if kind in found:
-            problems.add(Stage.DECODE, f"a second {kind.__name__} in one file", root.at)
+            problems.add(ReadingStep.DECODE, f"a second {kind.__name__} in one file", root.at)
         found[kind] = root
     if not found and not problems.found:
         problems.add(
-            Stage.DECODE,
+            ReadingStep.DECODE,
             f"the file is empty; it needs apiVersion: {model.API_VERSION}, kind: {model.KIND}",
             (1, 1),
         )
@@ -85,22 +85,24 @@ def _documents(roots: Iterable[Node], problems: Problems) -> dict[type, Node]:
     return found
 
 
-def _kind(root: Node, problems: Problems) -> type | None:
+def _kind(root: DocumentNode, problems: Problems) -> type | None:
     """Return the struct for a document by its apiVersion and kind."""
     if not isinstance(root.value, dict):
-        problems.add(Stage.DECODE, "a configuration is an object with apiVersion and kind", root.at)
+        problems.add(
+            ReadingStep.DECODE, "a configuration is an object with apiVersion and kind", root.at
+        )
         return None
     values = {key: root.value[key].value for key in ("apiVersion", "kind") if key in root.value}
     for key, word in (("kind", "Kind"), ("apiVersion", "apiVersion")):
         if not isinstance(values.get(key), str):
             text = f"Object '{word}' is missing"
-            problems.add(Stage.DECODE, text, root.at, hint=f": write {key}: ...")
+            problems.add(ReadingStep.DECODE, text, root.at, hint=f": write {key}: ...")
             return None
     version, kind = values["apiVersion"], values["kind"]
     struct = _KINDS.get((version, kind))
     if struct is None:
         text = f'no kind "{kind}" is registered for version "{version}"'
-        problems.add(Stage.DECODE, text, root.position("kind"), hint=_kind_hint(kind))
+        problems.add(ReadingStep.DECODE, text, root.position("kind"), hint=_kind_hint(kind))
     return struct
 
 
@@ -113,7 +115,9 @@ def _kind_hint(kind: str) -> str:
     return did_you_mean(kind, [known for _, known in _KINDS])
 
 
-def _decoded(found: dict[type, Node], into: type[T], problems: Problems) -> tuple[T, Node | None]:
+def _decoded(
+    found: dict[type, DocumentNode], into: type[T], problems: Problems
+) -> tuple[T, DocumentNode | None]:
     node = found.get(into)
     if node is None:
         return into(), None
@@ -130,9 +134,9 @@ class _Loading:
     def load(
         self,
         kube: KubeSchedulerConfiguration,
-        root: Node | None,
+        root: DocumentNode | None,
         ours: TrellisConfiguration,
-        ours_root: Node | None,
+        ours_root: DocumentNode | None,
     ) -> Loaded:
         notices = Notices(self.file, root)
         if root is not None:
@@ -152,15 +156,15 @@ class _Loading:
             args = [our_args(self.registry) | own for own in args]
         merged = [merge(base, profile.plugins) for profile in filled.profiles]
         faults = validate.scheduler_faults(filled, merged, args)
-        self._report(Stage.VALIDATION, faults, root, problems)
-        self._report(Stage.VALIDATION, validate.trellis_faults(ours), ours_root, problems)
+        self._report(ReadingStep.VALIDATION, faults, root, problems)
+        self._report(ReadingStep.VALIDATION, validate.trellis_faults(ours), ours_root, problems)
         problems.raise_if_any()
-        building = Building(filled, self.registry)
+        building = ProfileBuilder(filled, self.registry)
         specs = building.build(merged, args)
         for problem in building.problems:
             at = root.position(problem.path) if root else (0, 0)
-            problems.add(Stage.START, problem.text, at, hint=building.hint(problem))
-        self._report(Stage.START, validate.start_faults(filled), root, problems)
+            problems.add(ReadingStep.START, problem.text, at, hint=building.hint(problem))
+        self._report(ReadingStep.START, validate.start_faults(filled), root, problems)
         problems.raise_if_any()
         for index, (profile, spec) in enumerate(zip(filled.profiles, specs, strict=True)):
             list_notices(profile, f"profiles[{index}]", spec.plugins, self.registry, notices)
@@ -175,7 +179,11 @@ class _Loading:
             notices.add(f"default plugins that are not there yet: {', '.join(missing)}")
 
     def _report(
-        self, stage: Stage, faults: validate.Faults, root: Node | None, problems: Problems
+        self,
+        stage: ReadingStep,
+        faults: validate.Faults,
+        root: DocumentNode | None,
+        problems: Problems,
     ) -> None:
         for path, text in faults:
             problems.add(stage, text, root.position(path) if root else (0, 0))

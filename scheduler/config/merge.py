@@ -20,7 +20,7 @@ from scheduler.config.names import (
 )
 from scheduler.framework.args import Args
 from scheduler.framework.plugin import POINTS
-from scheduler.framework.profile import Listed
+from scheduler.framework.profile import ListedPlugin
 from scheduler.framework.registry import Registry
 
 # The order in which kube-scheduler looks at its points: the first mistake is the one it reports.
@@ -131,17 +131,17 @@ def _merge_set(default: PluginSet, custom: PluginSet) -> PluginSet:
 
 def expand(
     plugins: Plugins, registry: Registry
-) -> tuple[dict[str, tuple[Listed, ...]], list[ListProblem]]:
+) -> tuple[dict[str, tuple[ListedPlugin, ...]], list[ListProblem]]:
     """Return the plugins of every point in call order with their weights, or what is wrong."""
     problems = list(_check_lists(plugins, registry))
     if problems:
         return {}, problems
     weights = _weights(plugins, registry)
-    lists: dict[str, tuple[Listed, ...]] = {}
+    lists: dict[str, tuple[ListedPlugin, ...]] = {}
     for point in POINTS.values():
         names = _order(plugins, point, registry)
         lists[point] = tuple(
-            Listed(name, weights[name] if point == "score" else 0) for name in names
+            ListedPlugin(name, weights[name] if point == "score" else 0) for name in names
         )
     if sum(weights.values()) * MAX_NODE_SCORE > MAX_TOTAL_SCORE:
         text = "score plugins: total score of Score plugins could overflow"

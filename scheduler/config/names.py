@@ -8,7 +8,7 @@ from typing import Final
 
 import msgspec
 
-from scheduler.config.document import Node
+from scheduler.config.document import DocumentNode
 from scheduler.config.model import (
     KubeSchedulerConfiguration,
     PluginConfig,
@@ -68,7 +68,7 @@ OLD_ARGS: Final = {"CheckRiskNodeBandwidth": {"RiskThreshold": "riskThreshold"}}
 
 
 def rename(
-    config: KubeSchedulerConfiguration, root: Node, notices: Notices
+    config: KubeSchedulerConfiguration, root: DocumentNode, notices: Notices
 ) -> KubeSchedulerConfiguration:
     """Replace names of older texts by today's; each change is a notice."""
     profiles = [
@@ -79,7 +79,7 @@ def rename(
 
 
 def _rename_profile(
-    profile: ProfileConfig, path: str, root: Node, notices: Notices
+    profile: ProfileConfig, path: str, root: DocumentNode, notices: Notices
 ) -> ProfileConfig:
     sets: dict[str, PluginSet] = {}
     for field in msgspec.structs.fields(Plugins):
@@ -112,7 +112,7 @@ def _today(name: str, path: str, notices: Notices) -> str:
     return OLD_NAMES[name]
 
 
-def _rename_args(plugin: str, args: Node | None, path: str, notices: Notices) -> None:
+def _rename_args(plugin: str, args: DocumentNode | None, path: str, notices: Notices) -> None:
     """Rename keys inside the arguments' tree, which is decoded later by the plugin's struct."""
     if args is None or not isinstance(args.value, dict):
         return

@@ -2,7 +2,7 @@
 
 import msgspec
 
-from scheduler.config.document import Node
+from scheduler.config.document import DocumentNode
 
 
 class Notice(msgspec.Struct, frozen=True):
@@ -18,7 +18,7 @@ class Notice(msgspec.Struct, frozen=True):
 class Notices:
     """Collects notices while one document is read."""
 
-    def __init__(self, file: str, root: Node | None) -> None:
+    def __init__(self, file: str, root: DocumentNode | None) -> None:
         self._file = file
         self._root = root
         self.found: list[Notice] = []

@@ -12,7 +12,7 @@ import msgspec
 from scheduler.base.errors import ConfigError
 
 
-class Stage(StrEnum):
+class ReadingStep(StrEnum):
     """The step of reading that found a problem; kube-scheduler finds them in the same order."""
 
     DECODE = "decode"
@@ -23,7 +23,7 @@ class Stage(StrEnum):
 class Problem(msgspec.Struct, frozen=True):
     """One mistake: its text, what may help, and where it stands (1-based; 0 when nowhere)."""
 
-    stage: Stage
+    stage: ReadingStep
     text: str
     hint: str = ""
     file: str = ""
@@ -62,7 +62,9 @@ class Problems:
         self.file = file
         self.found: list[Problem] = []
 
-    def add(self, stage: Stage, text: str, at: tuple[int, int] = (0, 0), *, hint: str = "") -> None:
+    def add(
+        self, stage: ReadingStep, text: str, at: tuple[int, int] = (0, 0), *, hint: str = ""
+    ) -> None:
         """Note a problem at the position `at` (line, column)."""
         self.found.append(Problem(stage, text, hint, self.file, *at))
 

@@ -12,7 +12,7 @@ import msgspec
 from scheduler.base.text import did_you_mean
 from scheduler.config.decode import decode
 from scheduler.config.defaults import sampled
-from scheduler.config.document import Node
+from scheduler.config.document import DocumentNode
 from scheduler.config.merge import ListProblem, expand
 from scheduler.config.model import (
     GROUP,
@@ -23,17 +23,21 @@ from scheduler.config.model import (
 )
 from scheduler.config.names import KUBE_SCHEDULER
 from scheduler.config.notices import Notices
-from scheduler.config.problems import Problems, Stage
+from scheduler.config.problems import Problems, ReadingStep
 from scheduler.config.validate import CHECKED_AT_START, aggregate
 from scheduler.framework.args import Args
-from scheduler.framework.profile import Listed, ProfileSpec
+from scheduler.framework.profile import ListedPlugin, ProfileSpec
 from scheduler.framework.registry import Registry
 
 STARTING = "initializing profiles: "
 
 
 def decode_args(
-    profile: ProfileConfig, path: str, root: Node | None, registry: Registry, problems: Problems
+    profile: ProfileConfig,
+    path: str,
+    root: DocumentNode | None,
+    registry: Registry,
+    problems: Problems,
 ) -> dict[str, Args]:
     """Return the given arguments of known plugins, strictly decoded."""
     found: dict[str, Args] = {}
@@ -53,28 +57,30 @@ def decode_args(
     return found
 
 
-def _check_type(node: Node, plugin: str, context: str, problems: Problems) -> None:
+def _check_type(node: DocumentNode, plugin: str, context: str, problems: Problems) -> None:
     """Refuse `apiVersion` and `kind` inside args when they speak of something else."""
     if not isinstance(node.value, dict):
         return
     kind, version = node.value.get("kind"), node.value.get("apiVersion")
     if kind is not None and kind.value != f"{plugin}Args":
         text = f'{context}expected kind "{plugin}Args", got "{kind.value}"'
-        problems.add(Stage.DECODE, text, node.keys["kind"])
+        problems.add(ReadingStep.DECODE, text, node.keys["kind"])
     if version is not None and not str(version.value).startswith(f"{GROUP}/"):
         text = f'{context}expected an apiVersion of {GROUP}, got "{version.value}"'
-        problems.add(Stage.DECODE, text, node.keys["apiVersion"])
+        problems.add(ReadingStep.DECODE, text, node.keys["apiVersion"])
 
 
-def _without_type(node: Node) -> Node:
+def _without_type(node: DocumentNode) -> DocumentNode:
     if not isinstance(node.value, dict):
         return node
-    bare = Node({k: v for k, v in node.value.items() if k not in ("kind", "apiVersion")}, node.at)
+    bare = DocumentNode(
+        {k: v for k, v in node.value.items() if k not in ("kind", "apiVersion")}, node.at
+    )
     bare.keys = node.keys
     return bare
 
 
-class Building:
+class ProfileBuilder:
     """Builds all profiles of one configuration; collects what is wrong in kube-scheduler's order."""
 
     def __init__(self, config: KubeSchedulerConfiguration, registry: Registry) -> None:
@@ -152,7 +158,7 @@ class Building:
     def _same_queue_sort(
         self,
         name: str,
-        lists: Mapping[str, tuple[Listed, ...]],
+        lists: Mapping[str, tuple[ListedPlugin, ...]],
         args: Mapping[str, Args],
         path: str,
     ) -> None:
@@ -185,7 +191,7 @@ def _all_names(plugins: Plugins) -> Iterator[str]:
             yield entry.name
 
 
-def _whole(name: str, lists: Mapping[str, tuple[Listed, ...]]) -> Iterator[ListProblem]:
+def _whole(name: str, lists: Mapping[str, tuple[ListedPlugin, ...]]) -> Iterator[ListProblem]:
     """Yield what a profile as a whole lacks."""
     sorts = len(lists["queueSort"])
     if sorts != 1:
@@ -224,7 +230,7 @@ def _ignoring(args: Args, extenders: Sequence[Extender]) -> Args:
 def list_notices(
     profile: ProfileConfig,
     path: str,
-    lists: Mapping[str, tuple[Listed, ...]],
+    lists: Mapping[str, tuple[ListedPlugin, ...]],
     registry: Registry,
     notices: Notices,
 ) -> None:

@@ -13,7 +13,7 @@ from scheduler.config import model
 from scheduler.config.defaults import EVERY_NODE
 from scheduler.config.load import Loaded
 from scheduler.framework.args import NoArgs
-from scheduler.framework.profile import Listed, ProfileSpec
+from scheduler.framework.profile import ListedPlugin, ProfileSpec
 
 HIDDEN: Final = "REDACTED"
 # Lists are written out point by point, so that nothing is left for multiPoint to add.
@@ -90,7 +90,7 @@ def _profile(spec: ProfileSpec) -> dict[str, Any]:
     }
 
 
-def _entry(entry: Listed, point: str) -> dict[str, Any]:
+def _entry(entry: ListedPlugin, point: str) -> dict[str, Any]:
     return {"name": entry.name} | ({"weight": entry.weight} if point == "score" else {})
 
 

@@ -21,13 +21,13 @@ class TrellisStruct(FileStruct, frozen=True, omit_defaults=False):
     """Base of our own structs: written out in full, defaults too."""
 
 
-class Operator(TrellisStruct, frozen=True):
+class OperatorConfig(TrellisStruct, frozen=True):
     """One operator; `enabled` false leaves its kind to somebody else."""
 
     enabled: bool = True
 
 
-class AppGroupOperator(TrellisStruct, frozen=True):
+class AppGroupOperatorConfig(TrellisStruct, frozen=True):
     """Keeps the status of AppGroups; their cost is summed up by this table of that NetworkTopology.
 
     Empty: those of the network plugin's arguments, in the first profile that has one.
@@ -38,7 +38,7 @@ class AppGroupOperator(TrellisStruct, frozen=True):
     weights_name: str = ""
 
 
-class NodeMetricOperator(TrellisStruct, frozen=True):
+class NodeMetricOperatorConfig(TrellisStruct, frozen=True):
     """Keeps one NodeMetric per node; off where an installed Koordinator does.
 
     `configMap` is `namespace/name` of the collect policies; `provider` names one of `metricProviders` that
@@ -55,9 +55,9 @@ class Operators(TrellisStruct, frozen=True):
     """The controllers that run inside the daemon."""
 
     enabled: bool = True
-    app_group: AppGroupOperator = AppGroupOperator()
-    network_topology: Operator = Operator()
-    node_metric: NodeMetricOperator = NodeMetricOperator()
+    app_group: AppGroupOperatorConfig = AppGroupOperatorConfig()
+    network_topology: OperatorConfig = OperatorConfig()
+    node_metric: NodeMetricOperatorConfig = NodeMetricOperatorConfig()
 
 
 class SolverLimits(TrellisStruct, frozen=True):
@@ -70,7 +70,7 @@ class SolverLimits(TrellisStruct, frozen=True):
     workers: Annotated[int, msgspec.Meta(ge=1, le=64)] = 1
 
 
-class Page(TrellisStruct, frozen=True):
+class PageConfig(TrellisStruct, frozen=True):
     """The page at `/ui` of the daemon's endpoints and at an address of its own; its users see what they may list.
 
     Port 0: at `/ui` only. An address that is not loopback asks for the same access as the endpoints.
@@ -88,7 +88,7 @@ class CapacityShape(TrellisStruct, frozen=True):
     manifest: str
 
 
-class Capacity(TrellisStruct, frozen=True):
+class CapacityConfig(TrellisStruct, frozen=True):
     """How many more of these shapes fit, counted again and again for the metric trellis_capacity_pods."""
 
     interval_seconds: Positive = 60.0
@@ -113,7 +113,7 @@ class Tracing(TrellisStruct, frozen=True):
     sampling_rate_per_million: Annotated[int, msgspec.Meta(ge=0, le=1_000_000)] = 10_000
 
 
-class MetricProvider(TrellisStruct, frozen=True):
+class MetricProviderConfig(TrellisStruct, frozen=True):
     """A source of measured load, by the name that plugins refer to."""
 
     name: str
@@ -130,9 +130,9 @@ class TrellisConfiguration(TrellisStruct, frozen=True):
     kind: str = KIND
     operators: Operators = Operators()
     solver: SolverLimits = SolverLimits()
-    page: Page = Page()
-    capacity: Capacity = msgspec.field(default_factory=Capacity)
+    page: PageConfig = PageConfig()
+    capacity: CapacityConfig = msgspec.field(default_factory=CapacityConfig)
     decision_log: DecisionLog = DecisionLog()
     tracing: Tracing = Tracing()
-    metric_providers: list[MetricProvider] = msgspec.field(default_factory=list)
+    metric_providers: list[MetricProviderConfig] = msgspec.field(default_factory=list)
     feature_gates: dict[str, bool] = msgspec.field(default_factory=dict)

@@ -21,9 +21,9 @@ from scheduler.engine.queue.pod import Where
 from scheduler.objects.pod import Pod
 from scheduler.whatif.questions import Question
 from scheduler.whatif.snapshot import Snapshot
-from scheduler.whatif.stage import Options
+from scheduler.whatif.stage import AnswerOptions
 from scheduler.whatif.wire import packed
-from scheduler.workers import Pool
+from scheduler.workers import WorkerPool
 
 IDLE_S = 120.0
 ANSWER_S = 60.0
@@ -45,7 +45,7 @@ class AnswerPool:
     def __init__(self, clock: Clock, settings: AnswerSettings) -> None:
         self._clock = clock
         self._settings = settings
-        self._pool: Pool | None = None
+        self._pool: WorkerPool | None = None
         self._one = asyncio.Lock()
         self._waiting = 0
         self._asked_at = 0.0
@@ -65,10 +65,10 @@ class AnswerPool:
 
     async def _ask(self, question: Question, world: Snapshot) -> bytes:
         if self._pool is None:
-            self._pool = Pool(self._settings.jobs)
+            self._pool = WorkerPool(self._settings.jobs)
             await self._pool.start()
         self._asked_at = self._clock.now()
-        wanted = Options(now=world.taken_at, ties=Ties.UID)
+        wanted = AnswerOptions(now=world.taken_at, ties=Ties.UID)
         lines = packed(question, world, wanted, self._settings.config)
 
         def joined() -> tuple[bytes, float]:

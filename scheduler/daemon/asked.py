@@ -1,4 +1,4 @@
-"""`Asked`: what the daemon answers beside its scheduling, the page and the metric of room, by one helper."""
+"""`AskedParts`: what the daemon answers beside its scheduling, the page and the metric of room, by one helper."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -11,11 +11,11 @@ from scheduler.daemon.capacity import CapacityWatch
 from scheduler.daemon.decisions import DecisionTrail
 from scheduler.daemon.page import DaemonPage
 from scheduler.engine.engine import Engine
-from scheduler.serve.access import Access, User
+from scheduler.serve.access import RequestAuthorizer, ReviewedUser
 from scheduler.serve.pageroutes import PageView
 
 
-class Asked:
+class AskedParts:
     """The `parts` that the configuration asks for; `show` is the page's, None without one.
 
     `jobs` is the module of the helper process; empty: nothing is answered.
@@ -25,7 +25,7 @@ class Asked:
         self,
         engine: Engine,
         trail: DecisionTrail,
-        access: Access,
+        access: RequestAuthorizer,
         clock: Clock,
         meters: Meters,
         loaded: Loaded,
@@ -34,7 +34,7 @@ class Asked:
         helper = AnswerPool(clock, AnswerSettings(jobs, to_log(loaded, "") if jobs else ""))
         self._helper = helper
         self.parts: list[DaemonPage | CapacityWatch] = []
-        self.show: Callable[[User, str], Awaitable[PageView]] | None = None
+        self.show: Callable[[ReviewedUser, str], Awaitable[PageView]] | None = None
         room = loaded.trellis.capacity
         if jobs and loaded.trellis.page.enabled:
             page = DaemonPage(engine, trail, access, clock, helper)

@@ -14,7 +14,7 @@ from scheduler.base.errors import TrellisError
 from scheduler.base.meters import Meters
 from scheduler.daemon.answering import AnswerPool, cluster_of
 from scheduler.engine.engine import Engine
-from scheduler.whatif.questions import Question, Room
+from scheduler.whatif.questions import Question, ShapeRoom
 
 # Counting takes no more of the helper's time than this, however large the cluster is.
 SHARE = 0.1
@@ -58,9 +58,9 @@ class CapacityWatch:
         question = Question("capacity", shapes=self._shapes)
         try:
             body = await self._helper.ask(question, cluster_of(self._engine, self._clock.now()))
-            found = msgspec.json.decode(body, type=Room)
+            found = msgspec.json.decode(body, type=ShapeRoom)
         except (TrellisError, OSError) as error:
-            found = Room({}, dict.fromkeys(self._shapes, str(error)))
+            found = ShapeRoom({}, dict.fromkeys(self._shapes, str(error)))
         for name, text in found.problems.items():
             if self._problems.get(name) != text:
                 _log.warning("a shape cannot be counted", shape=name, reason=text)

@@ -18,8 +18,8 @@ from scheduler.engine.decision import Decision
 from scheduler.engine.engine import Engine
 from scheduler.engine.queue.pod import QueuedPod
 from scheduler.framework.nodes import Nodes
-from scheduler.whatif.attempts import Attempt
-from scheduler.whatif.records import PodName, Verdict
+from scheduler.whatif.attempts import AttemptRecord
+from scheduler.whatif.records import LastVerdict, PodName
 from scheduler.whatif.verdicts import NodeVerdict
 
 KEPT = 5000
@@ -36,8 +36,8 @@ class DecisionTrail:
         self._engine = engine
         self._traces = traces
         self._most = most
-        self._ring: deque[Attempt] = deque()
-        self._last: dict[tuple[str, str], Attempt] = {}
+        self._ring: deque[AttemptRecord] = deque()
+        self._last: dict[tuple[str, str], AttemptRecord] = {}
         self._whole: OrderedDict[tuple[str, str], KeptDecision] = OrderedDict()
         self._whole_bytes = 0
         self._second, self._in_second = 0, 0
@@ -47,11 +47,11 @@ class DecisionTrail:
         engine.observation.on_fault = self._fault
 
     @property
-    def attempts(self) -> tuple[Attempt, ...]:
+    def attempts(self) -> tuple[AttemptRecord, ...]:
         """Return what is kept, oldest first; entries are not changed by others."""
         return tuple(self._ring)
 
-    def last(self, namespace: str, name: str, most: int) -> Verdict | None:
+    def last(self, namespace: str, name: str, most: int) -> LastVerdict | None:
         """Return the last verdict on a pod with up to `most` nodes, or None when none is kept."""
         attempt = self._last.get((namespace, name))
         if attempt is None:
@@ -80,10 +80,10 @@ class DecisionTrail:
                 self._forget(gone)
         self._keep_whole(key, decision, now)
 
-    def _attempt(self, queued: QueuedPod, decision: Decision, now: float) -> Attempt:
+    def _attempt(self, queued: QueuedPod, decision: Decision, now: float) -> AttemptRecord:
         meta = queued.pod.metadata
         victims = (one.pod.metadata for one in decision.victims)
-        return Attempt(
+        return AttemptRecord(
             meta.namespace,
             meta.name,
             meta.uid,
@@ -154,8 +154,8 @@ class DecisionTrail:
         _log.error("fault", plugin=plugin, point=point, error=str(error))
 
 
-def _verdict(attempt: Attempt, nodes: tuple[NodeVerdict, ...] | None) -> Verdict:
-    return Verdict(
+def _verdict(attempt: AttemptRecord, nodes: tuple[NodeVerdict, ...] | None) -> LastVerdict:
+    return LastVerdict(
         attempt.namespace,
         attempt.name,
         attempt.uid,

@@ -18,7 +18,7 @@ from scheduler.engine.decision import Decision, outside_text
 from scheduler.framework.answers import Rejection
 from scheduler.framework.nodes import Nodes
 from scheduler.framework.status import SUCCESS, Code, Status
-from scheduler.whatif.verdicts import NodeVerdict, Score
+from scheduler.whatif.verdicts import NodeVerdict, PluginScore
 
 _MOST_REASONS = 60  # as many as fit into a number beside the bit for `final`
 
@@ -73,12 +73,12 @@ class KeptDecision(msgspec.Struct, frozen=True):
             total=int(self.total[row]) if self.total is not None and scores else None,
         )
 
-    def _scores(self, row: int) -> Iterator[tuple[str, Score]]:
+    def _scores(self, row: int) -> Iterator[tuple[str, PluginScore]]:
         for one in self.scores:
             normalized = _at(one.normalized, row)
             yield (
                 one.plugin,
-                Score(_at(one.raw, row), normalized, one.weight, normalized * one.weight),
+                PluginScore(_at(one.raw, row), normalized, one.weight, normalized * one.weight),
             )
 
 

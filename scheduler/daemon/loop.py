@@ -24,7 +24,7 @@ MOST_CYCLES = 32
 MOST_IN_FLIGHT = 1000
 
 
-class Record(Protocol):
+class TurnRecord(Protocol):
     """What keeps the turns (`DecisionFile`): told of events as they arrive, and of each turn when it ends."""
 
     def arrive(self, event: Event, /) -> int:
@@ -61,7 +61,7 @@ class Loop:
         meters: Meters,
         *,
         after_turn: Callable[[], None],
-        record: Record | None = None,
+        record: TurnRecord | None = None,
         stopwatch: Stopwatch = perf_s,
     ) -> None:
         self._engine = engine

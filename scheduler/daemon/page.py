@@ -22,10 +22,10 @@ from scheduler.daemon.decisions import DecisionTrail
 from scheduler.daemon.rights import Rights, may_see_pod, rights, within
 from scheduler.engine.engine import Engine
 from scheduler.objects.kinds import BY_KIND, POD
-from scheduler.serve.access import Access, User
-from scheduler.serve.feed import Feed
-from scheduler.serve.pageroutes import Answers, Change, PageView
-from scheduler.whatif.attempts import Attempt, moments, undone
+from scheduler.serve.access import RequestAuthorizer, ReviewedUser
+from scheduler.serve.feed import PageFeed
+from scheduler.serve.pageroutes import Answers, PageView, TrialChange
+from scheduler.whatif.attempts import AttemptRecord, moments, undone
 from scheduler.whatif.questions import Question
 from scheduler.whatif.snapshot import Snapshot
 from scheduler.whatif.views import DrawnView
@@ -48,7 +48,7 @@ class DaemonPage:
         self,
         engine: Engine,
         trail: DecisionTrail,
-        access: Access,
+        access: RequestAuthorizer,
         clock: Clock,
         helper: AnswerPool,
     ) -> None:
@@ -60,7 +60,7 @@ class DaemonPage:
         self._rights: dict[tuple[object, str], tuple[float, Rights]] = {}
         self._views: dict[Rights, _View] = {}
 
-    async def show(self, user: User, namespace: str) -> PageView:
+    async def show(self, user: ReviewedUser, namespace: str) -> PageView:
         """Return what a user may see; `namespace` is where to look when not everything may be listed."""
         seen = await self._rights_of(user, namespace)
         view = self._views.get(seen)
@@ -120,7 +120,7 @@ class DaemonPage:
         """Return what may be seen of the cluster as it is in memory."""
         return within(cluster_of(self._engine, self._clock.now()), seen)
 
-    def attempts(self, seen: Rights) -> list[Attempt]:
+    def attempts(self, seen: Rights) -> list[AttemptRecord]:
         """Return the attempts at pods that may be seen, without victims that may not."""
         found = []
         for one in self._trail.attempts:
@@ -130,7 +130,7 @@ class DaemonPage:
             found.append(one if len(shown) == len(one.victims) else replace(one, victims=shown))
         return found
 
-    async def _rights_of(self, user: User, namespace: str) -> Rights:
+    async def _rights_of(self, user: ReviewedUser, namespace: str) -> Rights:
         key = (msgspec.json.encode(user), namespace)
         now = self._clock.now()
         known = self._rights.get(key)
@@ -174,7 +174,7 @@ class _View:
     """What users of the same rights see."""
 
     def __init__(self, seen: Rights, page: DaemonPage) -> None:
-        self.feed = Feed()
+        self.feed = PageFeed()
         self.used_at = self.drawn_at = self.rest_s = 0.0
         self._seen = seen
         self._page = page
@@ -219,7 +219,7 @@ class _View:
     async def _explain(self, pod: str, at: float | None) -> object:
         return await self._page.helper.ask(Question("explain", pod=pod), self._at(at))
 
-    async def _change(self, change: Change, at: float | None) -> object:
+    async def _change(self, change: TrialChange, at: float | None) -> object:
         question = Question("change", manifests=change.manifests, config=change.config)
         return await self._page.helper.ask(question, self._at(at))
 

@@ -25,10 +25,10 @@ from scheduler.base.meters import Meters
 from scheduler.config import Loaded, to_configz
 from scheduler.daemon import inspection
 from scheduler.daemon.ages import show_ages, show_network
-from scheduler.daemon.asked import Asked
+from scheduler.daemon.asked import AskedParts
 from scheduler.daemon.decisions import DecisionTrail
 from scheduler.daemon.inbox import Inbox
-from scheduler.daemon.loop import Loop, Record
+from scheduler.daemon.loop import Loop, TurnRecord
 from scheduler.daemon.profile import taken
 from scheduler.daemon.solving import Solving
 from scheduler.daemon.synced import Synced
@@ -38,7 +38,7 @@ from scheduler.engine.engine import Engine
 from scheduler.engine.settings import engine_settings
 from scheduler.framework.registry import Registry
 from scheduler.kube.client import ApiClient
-from scheduler.kube.effects import Carry, Executor, Limits
+from scheduler.kube.effects import Carry, EffectLimits, Executor
 from scheduler.kube.extenders import Extenders
 from scheduler.kube.fence import Fence, FencedApi
 from scheduler.kube.lease import Election
@@ -47,11 +47,11 @@ from scheduler.kube.recorder import Recorder
 from scheduler.kube.sender import Sender
 from scheduler.kube.watches import Watches
 from scheduler.objects.kinds import WATCHED
-from scheduler.serve.access import Access
+from scheduler.serve.access import RequestAuthorizer
 from scheduler.serve.app import Address, Server
 from scheduler.serve.certificates import Files, ServingCertificate
 from scheduler.serve.health import HealthChecks
-from scheduler.serve.sources import About, Sources
+from scheduler.serve.sources import About, EndpointSources
 from scheduler.state.view import ClusterView
 from scheduler.whatif.attempts import history
 
@@ -78,10 +78,10 @@ class DaemonOptions(NamedTuple):
     figures: Figures | None = None
     seed: int = 0
     stopwatch: Callable[[], float] = perf_s
-    record: Record | None = None
+    record: TurnRecord | None = None
     on_listed: Callable[[], None] = lambda: None
     asking: str = ""
-    limits: Limits = Limits()
+    limits: EffectLimits = EffectLimits()
 
 
 class Daemon:
@@ -162,8 +162,10 @@ class Daemon:
             record=options.record,
             stopwatch=options.stopwatch,
         )
-        access = Access(self._review, clock, meters)
-        self._asked = Asked(self.engine, self.trail, access, clock, meters, loaded, options.asking)
+        access = RequestAuthorizer(self._review, clock, meters)
+        self._asked = AskedParts(
+            self.engine, self.trail, access, clock, meters, loaded, options.asking
+        )
         self._server = self._make_server(loaded, access)
         self._is_elected = self._election is None
         self._has_lost = False
@@ -324,10 +326,10 @@ class Daemon:
             on_lost=self._lost,
         )
 
-    def _make_server(self, loaded: Loaded, access: Access) -> Server:
+    def _make_server(self, loaded: Loaded, access: RequestAuthorizer) -> Server:
         engine, options = self.engine, self._options
         about = About("trellis", options.version, platform.python_version(), self._clock.now())
-        sources = Sources(
+        sources = EndpointSources(
             about=about,
             clock=self._clock,
             meters=self._meters,

@@ -17,9 +17,9 @@ from scheduler.base.errors import InputError
 from scheduler.base.meters import Meters
 from scheduler.engine.effects import Answer, Solve
 from scheduler.kube.api import Response
-from scheduler.solver.answer import Stage
+from scheduler.solver.answer import SolvedStage
 from scheduler.solver.questions import Solution, at_once
-from scheduler.workers.pool import Outcome, Pool
+from scheduler.workers.pool import JobOutcome, WorkerPool
 
 _CODES = {"done": 200, "invalid": 422, "error": 500}
 _log = structlog.get_logger()
@@ -28,8 +28,8 @@ _log = structlog.get_logger()
 class Solving:
     """Carries out `Solve` effects, one after the other."""
 
-    def __init__(self, meters: Meters, pool: Pool | None = None) -> None:
-        self._pool = pool or Pool()
+    def __init__(self, meters: Meters, pool: WorkerPool | None = None) -> None:
+        self._pool = pool or WorkerPool()
         self._meters = meters
 
     async def carry(self, effect: Solve, submitted_at: float) -> tuple[Answer, Response]:
@@ -54,7 +54,7 @@ class Solving:
         answer = Answer(effect.id, code, outcome.code, outcome.message, body)
         return answer, Response(code, reason=outcome.code, message=outcome.message)
 
-    async def run(self, kind: str, payload: bytes, limit_s: float) -> Outcome:
+    async def run(self, kind: str, payload: bytes, limit_s: float) -> JobOutcome:
         """Run a job of another kind, after those that came before it."""
         await self._pool.start()
         return await self._pool.run(kind, payload, limit_s)
@@ -83,7 +83,7 @@ def _on_the_spot(question: Any) -> Solution | None:
         return None
 
 
-def gap_ratio(stages: Sequence[Stage]) -> float:
+def gap_ratio(stages: Sequence[SolvedStage]) -> float:
     """Return the largest gap between a stage's value and its proven bound, as a part of the value.
 
     1 stands for more than that as well: without any proof the bound is next to nothing.

@@ -6,7 +6,7 @@ import numpy as np
 from scheduler.base.arrays import BoolColumn, IntColumn
 from scheduler.framework.answers import Rejection, Scored
 from scheduler.framework.calls import ApiCall
-from scheduler.framework.fitmessage import Histogram, head
+from scheduler.framework.fitmessage import ReasonCounts, head
 from scheduler.framework.nodes import Nodes
 from scheduler.framework.status import SUCCESS, Code, Status
 from scheduler.state.podindex import Placed
@@ -92,7 +92,7 @@ def fit_message(
     """Return kube-scheduler's sentence on why no node fits: a histogram of reasons."""
     if not pre_filter.is_success:
         return f"{head(node_count)} {pre_filter.message}."
-    histogram = Histogram()
+    histogram = ReasonCounts()
     histogram.add_rejections(rejections)
     if outside is not None:
         histogram.add(outside_text(narrowed_by), int(np.count_nonzero(outside)))

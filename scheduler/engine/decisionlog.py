@@ -35,7 +35,7 @@ class Header(msgspec.Struct, frozen=True, rename="camel"):
     format: int = FORMAT
 
 
-class Step(msgspec.Struct, frozen=True, rename="camel"):
+class LoggedTurn(msgspec.Struct, frozen=True, rename="camel"):
     """One turn; `cycles` is the number of pods it might try, `effects` are kept as they were."""
 
     now: float
@@ -46,7 +46,7 @@ class Step(msgspec.Struct, frozen=True, rename="camel"):
 
 _encoder = msgspec.json.Encoder()
 _header = msgspec.json.Decoder(Header)
-_step = msgspec.json.Decoder(Step)
+_step = msgspec.json.Decoder(LoggedTurn)
 
 
 def encode_header(header: Header) -> bytes:
@@ -118,7 +118,7 @@ def decode_header(line: bytes, *, where: str = "") -> Header:
     return header
 
 
-def decode_step(line: bytes, *, where: str = "") -> Step:
+def decode_step(line: bytes, *, where: str = "") -> LoggedTurn:
     """Read the line of one turn; InputError names what is wrong in it."""
     try:
         step = _step.decode(line)

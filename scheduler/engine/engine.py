@@ -26,7 +26,7 @@ from scheduler.engine.binding.bindings import Bindings
 from scheduler.engine.binding.inflight import Ended
 from scheduler.engine.binding.nominations import Nominations
 from scheduler.engine.binding.permit import PermitWord, WaitingPods
-from scheduler.engine.binding.preemption import Evictions, Preemptions
+from scheduler.engine.binding.preemption import PendingEvictions, Preemptions
 from scheduler.engine.effects import (
     Answer,
     Behind,
@@ -41,7 +41,7 @@ from scheduler.engine.effects import (
 )
 from scheduler.engine.extender.attempts import ExtenderAttempts, ExtenderRun
 from scheduler.engine.group.groups import Groups
-from scheduler.engine.group.membership import GroupMembers
+from scheduler.engine.group.membership import GroupMembership
 from scheduler.engine.group.steps import GroupSteps
 from scheduler.engine.handle import EngineHandle, Shared
 from scheduler.engine.intake import Intake, identity
@@ -87,9 +87,9 @@ class Engine:
 
         # Tables that plugins read, and the plugins.
         queued, waiting = QueuedPods(), WaitingPods()
-        evictions: dict[str, Evictions] = {}
+        evictions: dict[str, PendingEvictions] = {}
         leaving: set[str] = set()
-        members = GroupMembers(queued)
+        members = GroupMembership(queued)
         shared = Shared(outbox, changes, waiting, evictions, leaving, members, observation)
         names = frozenset(spec.scheduler_name for spec in specs)
         self._handle = handle = EngineHandle(cluster, settings.feature_gates, names, shared)

@@ -13,10 +13,10 @@ import msgspec
 from scheduler.base.errors import ConfigError
 from scheduler.engine.attempt import failure
 from scheduler.engine.binding.permit import PermitWord, WaitingPods
-from scheduler.engine.group.membership import GroupMembers
+from scheduler.engine.group.membership import GroupMembership
 from scheduler.engine.observation import Observation
 from scheduler.engine.outbox import Outbox
-from scheduler.framework.disruption import Units
+from scheduler.framework.disruption import DisruptionUnits
 from scheduler.framework.groups import GroupPlanner
 from scheduler.framework.handle import TrackerT
 from scheduler.framework.profile import Profile, ProfileSpec, build_profile
@@ -41,7 +41,7 @@ class Shared(msgspec.Struct):
     waiting: WaitingPods = msgspec.field(default_factory=WaitingPods)
     preempting: Mapping[str, Any] = msgspec.field(default_factory=dict)
     leaving: set[str] = msgspec.field(default_factory=set)
-    members: GroupMembers | None = None
+    members: GroupMembership | None = None
     observation: Observation | None = None
 
 
@@ -173,11 +173,11 @@ class EngineHandle:
         members = self._shared.members
         return None if members is None else members.first(key)
 
-    def disruption_units(self, since: int) -> Units:
+    def disruption_units(self, since: int) -> DisruptionUnits:
         """Return the groups with pods on nodes that changed after the mark `since`, 0 for all."""
         for planner in self.planners.values():  # any profile's plugin speaks for all pods
             return planner.disruption_units(since)
-        return Units()
+        return DisruptionUnits()
 
     def missing(self, pod: Pod, plugin: str, kind: str, text: str) -> None:
         """Say on a pod that an object it asks for is not there."""

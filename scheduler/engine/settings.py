@@ -10,26 +10,26 @@ import msgspec
 
 from scheduler.config.load import Loaded
 from scheduler.engine.attempt.cycle import Ties
-from scheduler.engine.extender.extenders import Extender, extenders_of
-from scheduler.engine.queue.backoff import Backoff
+from scheduler.engine.extender.extenders import ConfiguredExtender, extenders_of
+from scheduler.engine.queue.backoff import PodBackoff
 
 
 class EngineSettings(msgspec.Struct, frozen=True):
     """What the configuration says of the engine itself; `seed` makes random choices repeatable."""
 
-    backoff: Backoff = Backoff()
+    backoff: PodBackoff = PodBackoff()
     ties: Ties = Ties.UID
     percentage_of_nodes_to_score: int = 0
     seed: int = 0
     feature_gates: Mapping[str, bool] = {}
-    extenders: tuple[Extender, ...] = ()
+    extenders: tuple[ConfiguredExtender, ...] = ()
 
 
 def engine_settings(loaded: Loaded, *, seed: int = 0) -> EngineSettings:
     """Return what a configuration says of the engine; how ties are settled it does not say."""
     scheduler = loaded.scheduler
     return EngineSettings(
-        backoff=Backoff(scheduler.pod_initial_backoff_s, scheduler.pod_max_backoff_s),
+        backoff=PodBackoff(scheduler.pod_initial_backoff_s, scheduler.pod_max_backoff_s),
         percentage_of_nodes_to_score=scheduler.percentage_of_nodes_to_score or 0,
         seed=seed,
         feature_gates=loaded.trellis.feature_gates,

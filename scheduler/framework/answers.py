@@ -15,8 +15,8 @@ from scheduler.framework.profile import Bound
 from scheduler.framework.status import SUCCESS, Rejected, Status
 
 if TYPE_CHECKING:
-    from scheduler.framework.concern import Asked
-    from scheduler.framework.memo import Kind
+    from scheduler.framework.concern import AskedPlugins
+    from scheduler.framework.memo import PodKind
     from scheduler.framework.points import Steps
     from scheduler.framework.postfilter import PostFiltered
 
@@ -35,8 +35,8 @@ class States(msgspec.Struct, eq=False):
     scoring: dict[str, Any] = {}
     skipped: set[str] = set()
     skipped_scoring: set[str] = set()
-    asked: "Asked | None" = None
-    kinds: "Mapping[str, Kind]" = {}
+    asked: "AskedPlugins | None" = None
+    kinds: "Mapping[str, PodKind]" = {}
     filters: tuple[Bound, ...] | None = None
 
     def for_score(self, plugin: str) -> Any:

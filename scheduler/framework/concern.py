@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 
 from scheduler.framework.cycle import Cycle
-from scheduler.framework.memo import Kind, Memo
+from scheduler.framework.memo import Memo, PodKind
 from scheduler.framework.nodes import Nodes
 from scheduler.framework.plugin import EACH_POD, Plugin
 from scheduler.framework.profile import Bound, Profile
@@ -21,7 +21,7 @@ _POINTS = ("pre_filter", "filter", "pre_score", "score", "reserve", "pre_bind")
 _REFUSING = ("pre_filter", "filter", "post_filter")
 
 
-class Asked(msgspec.Struct, frozen=True):
+class AskedPlugins(msgspec.Struct, frozen=True):
     """Who is asked at the points of an attempt; shared by all pods that concern the same plugins."""
 
     pre_filter: tuple[Bound, ...]
@@ -42,8 +42,8 @@ class Concern(msgspec.Struct, frozen=True):
     others.
     """
 
-    asked: Asked
-    kinds: Mapping[str, Kind]
+    asked: AskedPlugins
+    kinds: Mapping[str, PodKind]
     versions: tuple[int, ...]
     likeness: Hashable | None = None
 
@@ -66,7 +66,7 @@ class Concerns:
         self._refuses_alike = keeps and all(
             plugin.has_key and _is_whole(profile, plugin) for plugin in self._refusing
         )
-        self._asked: dict[frozenset[str], Asked] = {}
+        self._asked: dict[frozenset[str], AskedPlugins] = {}
         # The concerns live in the shapes, under keys that keep nobody alive.
         self._live, self._hypothetical = object(), object()
 
@@ -87,7 +87,7 @@ class Concerns:
         return concern
 
     def _made(self, cycle: Cycle, versions: tuple[int, ...], *, is_live: bool) -> Concern:
-        kinds: dict[str, Kind] = {}
+        kinds: dict[str, PodKind] = {}
         absent: list[str] = []
         keys: dict[str, Hashable | None] = {}
         for plugin in self._plugins:
@@ -111,14 +111,14 @@ class Concerns:
         keys = tuple([known[p.name] if p.name in known else p.key(pod) for p in self._refusing])
         return None if EACH_POD in keys else (cycle.shape.spec, keys)
 
-    def _who(self, absent: frozenset[str]) -> Asked:
+    def _who(self, absent: frozenset[str]) -> AskedPlugins:
         asked = self._asked.get(absent)
         if asked is None:
             points = {
                 point: tuple(one for one in getattr(self._profile, point) if one.name not in absent)
                 for point in _POINTS
             }
-            asked = self._asked[absent] = Asked(
+            asked = self._asked[absent] = AskedPlugins(
                 **points,
                 skip_filtering=absent & _names(self._profile.pre_filter + self._profile.filter),
                 skip_scoring=absent & _names(self._profile.pre_score),

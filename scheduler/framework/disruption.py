@@ -12,14 +12,14 @@ import msgspec
 from scheduler.state.podindex import Placed
 
 
-class Mode(StrEnum):
+class DisruptionMode(StrEnum):
     """How the placed pods of a group may be disrupted: each alone, or only all of them together."""
 
     SINGLE = "single"
     ALL = "all"
 
 
-class Unit(msgspec.Struct, frozen=True):
+class DisruptionUnit(msgspec.Struct, frozen=True):
     """A group as a unit of disruption: `members` are its pods on nodes that are not leaving already.
 
     With mode ALL they are evicted together or not at all, and count with the unit's `priority`; with
@@ -28,13 +28,13 @@ class Unit(msgspec.Struct, frozen=True):
     """
 
     key: str
-    mode: Mode
+    mode: DisruptionMode
     priority: int
     members: tuple[Placed, ...]
     spare: int = 0
 
 
-class Units(msgspec.Struct, frozen=True):
+class DisruptionUnits(msgspec.Struct, frozen=True):
     """The groups that changed since a mark, by key; one without members is gone.
 
     `mark` is what to ask with the next time. `is_all` says that there are no others: so it is at the
@@ -42,5 +42,5 @@ class Units(msgspec.Struct, frozen=True):
     """
 
     mark: int = 0
-    changed: Mapping[str, Unit] = {}
+    changed: Mapping[str, DisruptionUnit] = {}
     is_all: bool = False

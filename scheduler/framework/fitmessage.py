@@ -15,7 +15,7 @@ def head(node_count: int) -> str:
     return f"0/{node_count} nodes are available:"
 
 
-class Histogram:
+class ReasonCounts:
     """How many nodes have which reason, and by whom; a node with several reasons counts in each."""
 
     def __init__(self) -> None:
@@ -32,7 +32,7 @@ class Histogram:
         if nodes:
             self._counts[text] = self._counts.get(text, 0) + nodes
 
-    def include(self, other: Histogram) -> None:
+    def include(self, other: ReasonCounts) -> None:
         """Count what another has counted."""
         for text, nodes in other._counts.items():
             self.add(text, nodes)

@@ -21,7 +21,7 @@ import msgspec
 from scheduler.base.arrays import BoolColumn, IntColumn, Rows
 from scheduler.framework.answers import Rejection
 from scheduler.framework.calls import ApiCall, CallResult, SolverCall
-from scheduler.framework.disruption import Units
+from scheduler.framework.disruption import DisruptionUnits
 from scheduler.framework.nodes import Nodes
 from scheduler.framework.status import Status
 from scheduler.framework.together import Stocktaking, Ways
@@ -97,7 +97,7 @@ Told: TypeAlias = ApiCall | GroupEvent
 Outcome: TypeAlias = GroupPlan | GroupRelease | Status
 
 
-class Stage(StrEnum):
+class GroupStage(StrEnum):
     """What a plugin is told about its group."""
 
     CHANGED = "Changed"
@@ -260,7 +260,7 @@ class GroupPlanner(Protocol):
     def plan_group(self, key: str, room: GroupRoom) -> Generator[SolverCall, CallResult, Outcome]:
         """Decide where all members go."""
 
-    def disruption_units(self, since: int) -> Units:
+    def disruption_units(self, since: int) -> DisruptionUnits:
         """Return the groups whose members, mode or priority may have changed after the mark `since`.
 
         A mark is a number above 0; 0 asks for all groups with members on nodes.
@@ -269,7 +269,7 @@ class GroupPlanner(Protocol):
     def group_changed(self) -> set[str]:
         """Return the groups whose members or description changed since this was last asked."""
 
-    def group_told(self, key: str, stage: Stage, now: float) -> Sequence[Told]:
+    def group_told(self, key: str, stage: GroupStage, now: float) -> Sequence[Told]:
         """Hear what became of the group; return what writes it down, and what is told about it."""
 
     def group_evicted(

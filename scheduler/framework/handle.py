@@ -6,7 +6,7 @@ Each member needs a reason; most plugins use none of them.
 from collections.abc import Collection, Hashable, Mapping, Sequence
 from typing import Protocol, TypeVar
 
-from scheduler.framework.disruption import Units
+from scheduler.framework.disruption import DisruptionUnits
 from scheduler.objects.node import Node
 from scheduler.objects.pod import Pod
 from scheduler.state.podindex import PodIndex
@@ -74,7 +74,7 @@ class Handle(Protocol):
     def waiting_member(self, key: str) -> Pod | None:
         """Return the first member of a group that is to be placed, as far as a gate has been asked, or None."""
 
-    def disruption_units(self, since: int) -> Units:
+    def disruption_units(self, since: int) -> DisruptionUnits:
         """Return the groups with pods on nodes that changed after the mark `since`, 0 for all.
 
         For whoever evicts: pods of a unit with mode ALL go together. Empty where no profile of this

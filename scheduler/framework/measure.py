@@ -1,6 +1,6 @@
 """One point's plugins, one after the other: how often each is called, how long it takes, who failed.
 
-`PointRun` is what the runner goes through at every point; it tells `Measure`, and where the numbers go is the
+`PointRun` is what the runner goes through at every point; it tells `PointMeasure`, and where the numbers go is the
 business of `Instruments`. No number reaches a decision.
 """
 
@@ -35,7 +35,7 @@ class Instruments(Protocol):
         """Return what counts the calls of a plugin at a point."""
 
 
-class Measure:
+class PointMeasure:
     """Measures the points of a profile with its instruments."""
 
     def __init__(self, profile: Profile, instruments: Instruments) -> None:
@@ -104,7 +104,7 @@ class PointRun:
 
     def __init__(
         self,
-        measure: Measure | None,
+        measure: PointMeasure | None,
         point: str,
         bounds: tuple[Bound, ...],
         skipped: Collection[str] = (),
@@ -148,7 +148,7 @@ class PointRun:
         if error is None and self._fault is not None:
             raise self._fault
 
-    def _measured(self, measure: Measure, error: BaseException | None) -> None:
+    def _measured(self, measure: PointMeasure, error: BaseException | None) -> None:
         bound, bounds = self._bound, self._bounds
         if bound is not None and self._plugin_s is not None:
             said = "Success" if error is None else "Error"
@@ -173,7 +173,7 @@ class PointRun:
 
 
 def measured(
-    measure: Measure | None, point: str, steps: Generator[BindStep, CallResult, Status]
+    measure: PointMeasure | None, point: str, steps: Generator[BindStep, CallResult, Status]
 ) -> Generator[BindStep, CallResult, Status]:
     """Measure a point together with its waits; one that is given up is not measured."""
     if measure is None:

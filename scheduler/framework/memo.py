@@ -59,7 +59,7 @@ class Kept(msgspec.Struct):
     layout: tuple[int, int] = (0, 0)
 
 
-class Kind:
+class PodKind:
     """The pods of one key of a plugin: what it said to them."""
 
     __slots__ = ("__weakref__", "_filtered", "_scored", "keeper")
@@ -108,10 +108,10 @@ class Memo:
     """The kinds of all plugins of a profile."""
 
     def __init__(self) -> None:
-        self._kinds: WeakValueDictionary[tuple[str, Hashable], Kind] = WeakValueDictionary()
+        self._kinds: WeakValueDictionary[tuple[str, Hashable], PodKind] = WeakValueDictionary()
         self._keepers: dict[str, Keeper | None] = {}
 
-    def kind(self, plugin: Plugin[Any], key: Hashable) -> Kind | None:
+    def kind(self, plugin: Plugin[Any], key: Hashable) -> PodKind | None:
         """Return the kind of pods with a key; None where `reads` names what nobody logs by row."""
         if plugin.name not in self._keepers:
             self._keepers[plugin.name] = None if _UNSEEN & {*plugin.reads} else Keeper(plugin)
@@ -120,7 +120,7 @@ class Memo:
             return None
         kind = self._kinds.get((plugin.name, key))
         if kind is None:
-            kind = self._kinds[plugin.name, key] = Kind(keeper)
+            kind = self._kinds[plugin.name, key] = PodKind(keeper)
         return kind
 
 
@@ -138,14 +138,14 @@ class Keeper:
         )
         self._score_cells = plugin.serves("score_cells")
         # The kinds with answers, by point; who was not worked out for longest goes first.
-        self._used: dict[str, dict[Kind, None]] = {"filter": {}, "score": {}}
+        self._used: dict[str, dict[PodKind, None]] = {"filter": {}, "score": {}}
 
     @property
     def is_by_row(self) -> bool:
         """Whether the plugin says the same of a row until the row itself changes."""
         return self._plugin.local and not self._objects
 
-    def use(self, kind: Kind, point: str) -> None:
+    def use(self, kind: PodKind, point: str) -> None:
         """Note that a kind gets an answer of its own, in the place of the oldest one."""
         used = self._used[point]
         used.pop(kind, None)

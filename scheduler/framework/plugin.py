@@ -39,7 +39,13 @@ if TYPE_CHECKING:
     from scheduler.framework.points import Steps
     from scheduler.framework.postfilter import FitFailure, PostFiltered
     from scheduler.framework.status import Rejected, Status
-    from scheduler.framework.together import Demand, MemberConflict, RowRoom, SeatedMember, Ways
+    from scheduler.framework.together import (
+        MemberConflict,
+        MemberDemand,
+        RowRoom,
+        SeatedMember,
+        Ways,
+    )
     from scheduler.objects.pod import Pod
     from scheduler.state.change import Change
     from scheduler.state.podindex import Placed
@@ -148,7 +154,7 @@ class Plugin(Generic[ArgsT]):
         remove_pod: "Callable[[Any, Placed, int], None]"
         concerns: "Callable[[Any, Placed], bool]"
         figures: "Callable[[Cycle, str], tuple[str, ...]]"
-        row_room: "Callable[[Cycle, Nodes, Demand, Any], RowRoom]"
+        row_room: "Callable[[Cycle, Nodes, MemberDemand, Any], RowRoom]"
         seat_together: "Callable[[Sequence[SeatedMember]], MemberConflict | None]"
         let_go: "Callable[[Sequence[Pod]], tuple[ApiCall, ...]]"
         ways: "Callable[[Pod, Rows], Ways | None]"

@@ -15,7 +15,7 @@ from scheduler.framework.calls import ApiCall, BindStep, CallResult
 from scheduler.framework.cycle import Cycle
 from scheduler.framework.nodes import Nodes
 from scheduler.framework.status import Narrow, Rejected, Status
-from scheduler.framework.together import Demand, MemberConflict, RowRoom, SeatedMember, Ways
+from scheduler.framework.together import MemberConflict, MemberDemand, RowRoom, SeatedMember, Ways
 from scheduler.objects.pod import Pod
 from scheduler.state.change import Change
 from scheduler.state.podindex import Placed
@@ -202,7 +202,7 @@ class SeatsTogether(Protocol[State_contra]):
     """Chooses something for each pod, and can choose for several pods of a group at once."""
 
     def row_room(
-        self, cycle: Cycle, nodes: Nodes, demand: Demand, state: State_contra, /
+        self, cycle: Cycle, nodes: Nodes, demand: MemberDemand, state: State_contra, /
     ) -> RowRoom:
         """Return how many pods like this one, a member of a group, fit on each row."""
 

@@ -17,7 +17,7 @@ from scheduler.framework.plugin import POINTS, Plugin
 from scheduler.framework.registry import Registry
 
 
-class Listed(msgspec.Struct, frozen=True):
+class ListedPlugin(msgspec.Struct, frozen=True):
     """A plugin in the list of one extension point; `weight` matters for score alone."""
 
     name: str
@@ -28,7 +28,7 @@ class ProfileSpec(msgspec.Struct, frozen=True):
     """A profile as configured: `plugins` by point (kube-scheduler's spelling), args by plugin."""
 
     scheduler_name: str
-    plugins: Mapping[str, tuple[Listed, ...]]
+    plugins: Mapping[str, tuple[ListedPlugin, ...]]
     args: Mapping[str, Args]
     percentage_of_nodes_to_score: int | None = None
 

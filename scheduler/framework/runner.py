@@ -27,7 +27,7 @@ from scheduler.framework.answers import (
 from scheduler.framework.calls import ApiCall, BindStep, CallResult
 from scheduler.framework.concern import Concerns
 from scheduler.framework.cycle import Cycle
-from scheduler.framework.measure import Instruments, Measure, PointRun, measured
+from scheduler.framework.measure import Instruments, PointMeasure, PointRun, measured
 from scheduler.framework.nodes import Nodes
 from scheduler.framework.plugin import POINT_NAMES
 from scheduler.framework.profile import Bound, Profile
@@ -48,7 +48,7 @@ class Runner:
         self, profile: Profile, instruments: Instruments | None = None, *, keeps: bool = True
     ) -> None:
         self.profile = profile
-        self._measure = Measure(profile, instruments) if instruments is not None else None
+        self._measure = PointMeasure(profile, instruments) if instruments is not None else None
         self._filters_without_state = _plugins_without_state(profile, "filter", "pre_filter")
         self._scores_without_state = _plugins_without_state(profile, "score", "pre_score")
         self._concerns = Concerns(profile, keeps=keeps)

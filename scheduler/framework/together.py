@@ -32,7 +32,7 @@ class MemberConflict(msgspec.Struct, frozen=True):
     rows: BoolColumn
 
 
-class Demand(msgspec.Struct, frozen=True):
+class MemberDemand(msgspec.Struct, frozen=True):
     """The members of a group that are to be placed; nobody asks for more than `most` on a row."""
 
     members: Sequence[Pod]

@@ -1,6 +1,6 @@
 """`Access`: all that a connection needs of where the API server is and who we are.
 
-What a source of credentials has found (`Proof`: text and PEM) becomes an `Access` here, with a TLS
+What a source of credentials has found (`AccessProof`: text and PEM) becomes an `Access` here, with a TLS
 context that lives as long as what it was made of stays the same. No request is made here.
 """
 
@@ -37,7 +37,7 @@ class Access:
         self.namespace = namespace
 
 
-class Proof(NamedTuple):
+class AccessProof(NamedTuple):
     """What a source has found; `authorities`, `certificate` and `key` are PEM, b"" without.
 
     `is_direct` says that no proxy stands before the server, whatever the environment says.
@@ -62,7 +62,7 @@ class Accesses:
         self._key: tuple[object, ...] = ()
         self._tls: ssl.SSLContext | None = None
 
-    def make(self, proof: Proof) -> Access:
+    def make(self, proof: AccessProof) -> Access:
         """Return the access that `proof` opens; OSError or ValueError for certificates that fail."""
         return Access(
             proof.server,
@@ -75,7 +75,7 @@ class Accesses:
             namespace=proof.namespace,
         )
 
-    def _context(self, proof: Proof) -> ssl.SSLContext:
+    def _context(self, proof: AccessProof) -> ssl.SSLContext:
         key = (proof.authorities, proof.certificate, proof.key, proof.is_blind)
         if self._tls is None or self._key != key:
             self._tls = client_context(*key[:3], is_blind=proof.is_blind)

@@ -42,7 +42,7 @@ class Response(msgspec.Struct, frozen=True, gc=False):
         return self.code in (0, 401, 408, 429) or self.code >= 500
 
 
-class Stream(Protocol):
+class ResponseStream(Protocol):
     """A long answer that is read as it comes."""
 
     @property
@@ -74,7 +74,7 @@ class Api(Protocol):
         what it raises comes through and nothing is sent.
         """
 
-    def stream(self, path: str, *, silence_s: float) -> AbstractAsyncContextManager[Stream]:
+    def stream(self, path: str, *, silence_s: float) -> AbstractAsyncContextManager[ResponseStream]:
         """Open a long answer; reading it raises TimeoutError after `silence_s` without a byte."""
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from scheduler.base.errors import ConfigError
-from scheduler.kube.access import Access, Accesses, Proof
+from scheduler.kube.access import Access, Accesses, AccessProof
 
 # How long a program or a provider may take to answer; one that takes longer is ended.
 PLUGIN_LIMIT_S = 15.0
@@ -88,8 +88,8 @@ async def _bounded(loop: _EndingLoop, work: Coroutine[Any, Any, Any]) -> None:
         await loop.end_programs()
 
 
-def _proof(found: Any, namespace: str) -> Proof:
-    return Proof(
+def _proof(found: Any, namespace: str) -> AccessProof:
+    return AccessProof(
         str(found.host),
         str(found.api_key.get("BearerToken", "")),
         _read(found.ssl_ca_cert),

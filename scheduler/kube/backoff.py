@@ -10,7 +10,7 @@ from random import Random
 MOST_RETRY_AFTER_S = 30.0
 
 
-class Backoff:
+class RetryBackoff:
     """Delays of one operation that keeps failing; `reset` after a success."""
 
     __slots__ = ("_first_s", "_longest_s", "_random", "failures")

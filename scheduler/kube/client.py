@@ -19,7 +19,7 @@ from yarl import URL
 from scheduler.base.clock import Clock, perf_s
 from scheduler.base.meters import Meters
 from scheduler.kube.access import Access
-from scheduler.kube.api import JSON, PROTOBUF, REQUEST_TIMEOUT_S, Response, Stream, failure
+from scheduler.kube.api import JSON, PROTOBUF, REQUEST_TIMEOUT_S, Response, ResponseStream, failure
 from scheduler.kube.credentials import Credentials
 from scheduler.kube.http1 import header
 from scheduler.kube.limits import RateLimit
@@ -155,7 +155,7 @@ class ApiClient:
         return response
 
     @asynccontextmanager
-    async def stream(self, path: str, *, silence_s: float) -> AsyncGenerator[Stream, None]:
+    async def stream(self, path: str, *, silence_s: float) -> AsyncGenerator[ResponseStream, None]:
         """Open a long answer; reading it raises TimeoutError after `silence_s` without a byte."""
         if self._credentials.is_due:
             self._refresh_soon()

@@ -9,8 +9,8 @@ from urllib.parse import quote
 
 import msgspec
 
-from scheduler.kube.api import Api, Response, Stream
-from scheduler.kube.decode import Decoder, GarbageError, Page
+from scheduler.kube.api import Api, Response, ResponseStream
+from scheduler.kube.decode import DecodedPage, Decoder, GarbageError
 from scheduler.objects.kinds import Kind
 
 LIST_TIMEOUT_S = 60.0
@@ -59,14 +59,14 @@ class Collection:
         self._selector = selectors(kind)
         self._list_path = f"{kind.path}?limit={page_limit}{self._selector}"
 
-    async def page(self, token: str) -> Page | Response:
+    async def page(self, token: str) -> DecodedPage | Response:
         """Return a page of the list, the first for an empty `token`, or the failure."""
         more = f"&continue={quote(token, safe='')}" if token else ""
         return await self._get(self._list_path + more)
 
     def watch(
         self, version: str, limit_s: int, silence_s: float
-    ) -> AbstractAsyncContextManager[Stream]:
+    ) -> AbstractAsyncContextManager[ResponseStream]:
         """Open a watch of the changes after `version`; the server ends it after `limit_s`."""
         return self._api.stream(
             f"{self._path}?watch=true&allowWatchBookmarks=true&timeoutSeconds={limit_s}"
@@ -95,7 +95,7 @@ class Collection:
         # A group that is named and whose resources are not found: one of the two answers is wrong.
         return None if self._root.removeprefix("/apis/") in groups.names else False
 
-    async def _get(self, path: str) -> Page | Response:
+    async def _get(self, path: str) -> DecodedPage | Response:
         response = await self._api.request("GET", path, timeout_s=LIST_TIMEOUT_S)
         if not response.ok:
             return response

@@ -14,7 +14,7 @@ import structlog
 
 from scheduler.base.clock import Clock
 from scheduler.base.errors import ConfigError
-from scheduler.kube.access import Access, Accesses, Proof
+from scheduler.kube.access import Access, Accesses, AccessProof
 from scheduler.kube.kubeconfig import KubeconfigSource
 
 CHECK_EVERY_S = 60.0
@@ -25,7 +25,7 @@ SERVICE_TOKEN = Path("/var/run/secrets/kubernetes.io/serviceaccount/token")
 _log = structlog.get_logger()
 
 
-class Source(Protocol):
+class CredentialSource(Protocol):
     """Who knows how to get the current credentials; called in a thread, may block."""
 
     def load(self, *, force: bool) -> Access:
@@ -35,7 +35,7 @@ class Source(Protocol):
 class Credentials:
     """The current access, looked at anew every minute and when the server refuses it."""
 
-    def __init__(self, source: Source, clock: Clock, access: Access) -> None:
+    def __init__(self, source: CredentialSource, clock: Clock, access: Access) -> None:
         self._source = source
         self._clock = clock
         self._loading: asyncio.Task[None] | None = None
@@ -116,7 +116,7 @@ class Credentials:
         return bool(done)
 
 
-def find_source(kubeconfig: str, context: str) -> Source:
+def find_source(kubeconfig: str, context: str) -> CredentialSource:
     """Return where credentials come from; raise ConfigError when there is nothing."""
     paths = kubeconfig or os.environ.get("KUBECONFIG", "")
     default = Path.home() / ".kube" / "config"
@@ -146,7 +146,7 @@ class _InClusterSource:
             raise ConfigError("the token is empty", where=str(SERVICE_TOKEN))
         namespace = SERVICE_TOKEN.with_name("namespace")
         return self._accesses.make(
-            Proof(
+            AccessProof(
                 f"https://{f'[{host}]' if ':' in host else host}:{port}",
                 f"Bearer {token}",
                 SERVICE_TOKEN.with_name("ca.crt").read_bytes(),
@@ -157,7 +157,7 @@ class _InClusterSource:
         )
 
 
-def _load(source: Source, *, force: bool) -> Access:
+def _load(source: CredentialSource, *, force: bool) -> Access:
     """Load, with whatever goes wrong told as one line."""
     try:
         return source.load(force=force)

@@ -1,7 +1,7 @@
 """From bytes of the API server to structs, one `Decoder` per kind.
 
 The ordinary case is one msgspec call per watch line or list page. What does not fit the struct is
-tried once more without its nulls, alone, and if that fails too it becomes a `Fault`: the object is
+tried once more without its nulls, alone, and if that fails too it becomes a `DecodeFault`: the object is
 left out, everybody else is served. Only bytes that are no JSON at all raise. No I/O.
 """
 
@@ -23,7 +23,7 @@ class GarbageError(ValueError):
     """Bytes that are not what an API server sends, for example the half of a line."""
 
 
-class Fault(msgspec.Struct, frozen=True):
+class DecodeFault(msgspec.Struct, frozen=True):
     """An object that could not be read: whose it is, and what is wrong where."""
 
     kind: str
@@ -31,7 +31,7 @@ class Fault(msgspec.Struct, frozen=True):
     message: str
 
 
-class Page(msgspec.Struct, frozen=True):
+class DecodedPage(msgspec.Struct, frozen=True):
     """One page of a list; `continue_token` is empty on the last one."""
 
     objects: list[Any]
@@ -107,7 +107,7 @@ class Decoder:
     def __init__(
         self,
         kind: Kind,
-        report: Callable[[Fault], None],
+        report: Callable[[DecodeFault], None],
         keep: Callable[[bytes], None] | None = None,
     ) -> None:
         self._kind = kind
@@ -115,7 +115,7 @@ class Decoder:
         self._keep = keep
         self._object, self._line, self._page = _decoders(cast(Hashable, kind.struct))
 
-    def page(self, data: bytes) -> Page:
+    def page(self, data: bytes) -> DecodedPage:
         """Read one page of a list; raise GarbageError when it is none."""
         try:
             page = self._page.decode(data)
@@ -126,7 +126,7 @@ class Decoder:
         if self._keep is not None:
             for item in _raw_items.decode(data).items or ():
                 self._keep(bytes(item))
-        return Page(objects, meta.resource_version or "", meta.continue_ or "")
+        return DecodedPage(objects, meta.resource_version or "", meta.continue_ or "")
 
     def line(self, data: bytes) -> Line:
         """Read one line of a watch; a Response is the failure with which the server ends it."""
@@ -189,7 +189,7 @@ class Decoder:
     def _fault(self, raw: bytes, error: Exception) -> None:
         identity = _identity(raw)
         key = f"{identity.namespace}/{identity.name}" if identity.namespace else identity.name
-        self._report(Fault(self._kind.kind, key or "(no name)", str(error)))
+        self._report(DecodeFault(self._kind.kind, key or "(no name)", str(error)))
 
 
 def without_nulls(value: Any) -> Any:

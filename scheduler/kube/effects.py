@@ -31,16 +31,16 @@ from scheduler.engine.effects import (
     SetStatus,
 )
 from scheduler.kube.api import PROTOBUF, Api, Response
-from scheduler.kube.backoff import Backoff
+from scheduler.kube.backoff import RetryBackoff
 from scheduler.kube.bodies import binding, pod_path
-from scheduler.kube.eviction import Evictor
+from scheduler.kube.eviction import PodEvictor
 from scheduler.kube.fence import Fence, FencedError
 from scheduler.kube.lane import Lane, aside
 from scheduler.kube.limits import RateLimit
 from scheduler.kube.outcome import answer, result_of, was_replaced
 from scheduler.kube.podstatus import StatusWriter
 from scheduler.kube.recorder import Recorder
-from scheduler.kube.sender import Request, Sender
+from scheduler.kube.sender import EffectRequest, Sender
 from scheduler.objects.pod import Pod
 
 # The engine takes a bind for lost after a minute and looks; none may be sent after that.
@@ -53,7 +53,7 @@ _anything = msgspec.json.Decoder(Any)
 _encode = msgspec.json.Encoder().encode
 
 
-class Limits(msgspec.Struct, frozen=True):
+class EffectLimits(msgspec.Struct, frozen=True):
     """How many effects may be under way at a time, and how many may queue before `wait_room` waits.
 
     So many patches may tell each second why pods wait (and as many events), after `refusals_at_once`.
@@ -66,7 +66,7 @@ class Limits(msgspec.Struct, frozen=True):
     refusals_per_s: float = 250.0
     refusals_at_once: int = 2000
 
-    def within(self, qps: float | None) -> Limits:
+    def within(self, qps: float | None) -> EffectLimits:
         """Return the limits for a client that sends `qps` requests a second: half are left to binds."""
         if qps is None:
             return self
@@ -115,7 +115,7 @@ class Executor:
         clock: Clock,
         random: Random,
         meters: Meters,
-        limits: Limits | None = None,
+        limits: EffectLimits | None = None,
         objection: Callable[[Bind], str] = lambda _: "",
         others: Mapping[type[Effect], Carry] | None = None,
     ) -> None:
@@ -123,7 +123,7 @@ class Executor:
 
         `objection` is asked right before a bind is sent, each time, and says why it must not be.
         """
-        limits = limits or Limits()
+        limits = limits or EffectLimits()
         self._emit = emit
         self._recorder = recorder
         self._fence = fence
@@ -133,7 +133,7 @@ class Executor:
         self._sender = Sender(api, fence, random, meters)
         # By path the last of a plugin's requests that change the object there, until it is answered.
         self._changing: dict[str, asyncio.Event] = {}
-        self._evictor = Evictor(self._sender, clock)
+        self._evictor = PodEvictor(self._sender, clock)
         room = limits.room
         self._statuses = StatusWriter(
             self._sender, meters, limit=limits.writes, room=room, pace=limits.pace(clock)
@@ -249,8 +249,8 @@ class Executor:
 
         await self._statuses.settle(effect.uid)
         path = pod_path(effect.namespace, effect.name) + "/binding"
-        request = Request("Bind", "POST", path, binding(effect))
-        backoff: Backoff | None = None
+        request = EffectRequest("Bind", "POST", path, binding(effect))
+        backoff: RetryBackoff | None = None
         give_up_at = submitted_at + BIND_PATIENCE_S
         response = Response(0, reason="Timeout", message="not sent in time", was_sent=False)
         while (left := give_up_at - self._clock.now()) > 0:
@@ -278,7 +278,7 @@ class Executor:
 
     async def _look(self, effect: Look, _submitted_at: float) -> tuple[Answer, Response]:
         path = pod_path(effect.namespace, effect.name)
-        response = await self._sender.repeatedly(Request("Look", "GET", path))
+        response = await self._sender.repeatedly(EffectRequest("Look", "GET", path))
         if not response.ok:
             return answer(effect.id, response), response
         pod = _pods.decode(response.body)
@@ -316,7 +316,7 @@ class Executor:
             body = effect.body
         else:
             body = b"" if effect.body is None else _encode(effect.body)
-        request = Request("Call", effect.method, effect.path, body, effect.content_type)
+        request = EffectRequest("Call", effect.method, effect.path, body, effect.content_type)
         backoff = self._sender.backoff()
         while True:
             response = await self._sender.once(request)

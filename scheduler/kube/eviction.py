@@ -14,7 +14,7 @@ from scheduler.engine.effects import Evict
 from scheduler.kube.api import JSON, STRATEGIC, Response
 from scheduler.kube.bodies import deletion, disruption_patch, pod_path
 from scheduler.kube.lane import aside
-from scheduler.kube.sender import Request, Sender
+from scheduler.kube.sender import EffectRequest, Sender
 from scheduler.objects.pod import Pod
 
 MAX_TRIES = 6
@@ -40,7 +40,7 @@ class _Unit:
             self.is_decided.set()
 
 
-class Evictor:
+class PodEvictor:
     """Carries out `Evict` effects; every step may be repeated without harm."""
 
     def __init__(self, sender: Sender, clock: Clock) -> None:
@@ -106,5 +106,5 @@ class Evictor:
     async def _send(
         self, method: str, path: str, body: bytes = b"", content_type: str = JSON
     ) -> Response:
-        request = Request("Evict", method, path, body, content_type)
+        request = EffectRequest("Evict", method, path, body, content_type)
         return await self._sender.repeatedly(request, MAX_TRIES)

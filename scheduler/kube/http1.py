@@ -12,11 +12,11 @@ MAX_HEAD_BYTES = 256 * 1024
 MAX_BODY_BYTES = 512 * 1024 * 1024
 
 
-class ProtocolError(ConnectionError):
+class HttpProtocolError(ConnectionError):
     """The other side does not speak HTTP/1.1 as we know it."""
 
 
-class Answer(NamedTuple):
+class HttpAnswer(NamedTuple):
     """A complete answer; `head` is in lower case, `closes` says that the connection is used up."""
 
     code: int
@@ -39,7 +39,7 @@ class AnswerReader:
         self._chunks: _Chunks | None = None
         self._until_close = False
 
-    def feed(self, data: bytes) -> Answer | None:
+    def feed(self, data: bytes) -> HttpAnswer | None:
         """Take bytes; return the answer once it is complete. Raise ProtocolError on nonsense."""
         if self._code == 0:
             if not self._pending and (answer := _whole(data)) is not None:
@@ -63,7 +63,7 @@ class AnswerReader:
         rest = data[self._need :] if missing else b""
         return self._finish(b"".join(self._parts), rest)
 
-    def end(self) -> Answer | None:
+    def end(self) -> HttpAnswer | None:
         """Take note that the connection ended; return the answer that ends with it, if any."""
         if self._until_close:
             return self._finish(b"".join(self._parts), b"", closes=True)
@@ -79,9 +79,9 @@ class AnswerReader:
             end = data.find(b"\r\n\r\n")
             if end < 0:
                 if len(data) > MAX_HEAD_BYTES:
-                    raise ProtocolError("the head of an answer is too long")
+                    raise HttpProtocolError("the head of an answer is too long")
                 if data[:5] != b"HTTP/"[: len(data)]:
-                    raise ProtocolError("an answer does not begin with HTTP/")
+                    raise HttpProtocolError("an answer does not begin with HTTP/")
                 self._pending = data
                 return None
             head = data[: end + 2].lower()
@@ -95,11 +95,11 @@ class AnswerReader:
             return data
         if b"\r\ntransfer-encoding:" in head:
             if header(head, b"transfer-encoding") != b"chunked":
-                raise ProtocolError("an answer is encoded in a way that was not asked for")
+                raise HttpProtocolError("an answer is encoded in a way that was not asked for")
             self._chunks = _Chunks()
         elif (length := header(head, b"content-length")) is not None:
             if not length.isdigit() or int(length) > MAX_BODY_BYTES:
-                raise ProtocolError("an answer has an impossible length")
+                raise HttpProtocolError("an answer has an impossible length")
             self._need = int(length)
         else:
             self._until_close = True
@@ -108,12 +108,12 @@ class AnswerReader:
     def _collect(self, data: bytes) -> None:
         self._parts.append(data)
 
-    def _finish(self, body: bytes, rest: bytes, *, closes: bool = False) -> Answer:
+    def _finish(self, body: bytes, rest: bytes, *, closes: bool = False) -> HttpAnswer:
         head = self._head
         # We never ask twice before an answer: bytes after it belong to nothing.
         closes = closes or bool(rest) or not head.startswith(b"http/1.1")
         closes = closes or header(head, b"connection") == b"close"
-        answer = Answer(self._code, head, body, closes)
+        answer = HttpAnswer(self._code, head, body, closes)
         self._begin()
         return answer
 
@@ -143,7 +143,7 @@ class _Chunks:
             end = data.find(b"\r\n", at)
             if end < 0:
                 if len(data) - at > MAX_HEAD_BYTES:
-                    raise ProtocolError("a chunk has no size")
+                    raise HttpProtocolError("a chunk has no size")
                 self._buffer = data[at:]
                 return None
             line = data[at:end]
@@ -169,17 +169,17 @@ class _Chunks:
         try:
             size = int(line.partition(b";")[0], 16)
         except ValueError:
-            raise ProtocolError("a chunk has no size") from None
+            raise HttpProtocolError("a chunk has no size") from None
         self._size += size
         if size < 0 or self._size > MAX_BODY_BYTES:
-            raise ProtocolError("an answer has an impossible length")
+            raise HttpProtocolError("an answer has an impossible length")
         if size:
             self._need = size + 2
         else:
             self._in_trailer = True
 
 
-def _whole(data: bytes) -> Answer | None:
+def _whole(data: bytes) -> HttpAnswer | None:
     """Read an answer that came in one piece and needs no more care: nearly all of them do."""
     end = data.find(b"\r\n\r\n")
     head = data[: end + 2].lower()
@@ -191,7 +191,7 @@ def _whole(data: bytes) -> Answer | None:
         return None
     if b"\r\ntransfer-encoding:" in head or not head[9:12].isdigit():
         return None
-    return Answer(int(head[9:12]), head, data[end + 4 :], closes=False)
+    return HttpAnswer(int(head[9:12]), head, data[end + 4 :], closes=False)
 
 
 def header(head: bytes, name: bytes) -> bytes | None:
@@ -205,5 +205,5 @@ def header(head: bytes, name: bytes) -> bytes | None:
 
 def _status(head: bytes) -> int:
     if head[:7] != b"http/1." or not head[9:12].isdigit():
-        raise ProtocolError("an answer has no status")
+        raise HttpProtocolError("an answer has no status")
     return int(head[9:12])

@@ -14,13 +14,13 @@ import msgspec
 import yaml
 
 from scheduler.base.errors import ConfigError
-from scheduler.kube.access import Access, Accesses, Proof
+from scheduler.kube.access import Access, Accesses, AccessProof
 from scheduler.kube.authplugins import AuthPlugin
 
 _LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
-class Cluster(msgspec.Struct, rename="kebab"):
+class KubeconfigCluster(msgspec.Struct, rename="kebab"):
     """Where an API server is and how to know it."""
 
     server: str = ""
@@ -31,7 +31,7 @@ class Cluster(msgspec.Struct, rename="kebab"):
     proxy_url: str | None = None
 
 
-class User(msgspec.Struct, rename="kebab"):
+class KubeconfigUser(msgspec.Struct, rename="kebab"):
     """Who we are and what proves it."""
 
     token: str = ""
@@ -65,12 +65,12 @@ class Context(msgspec.Struct):
 
 class _NamedCluster(msgspec.Struct):
     name: str
-    cluster: Cluster | None = None
+    cluster: KubeconfigCluster | None = None
 
 
 class _NamedUser(msgspec.Struct):
     name: str
-    user: User | None = None
+    user: KubeconfigUser | None = None
 
 
 class _NamedContext(msgspec.Struct):
@@ -91,8 +91,8 @@ _Found = TypeVar("_Found")
 class _Merged(NamedTuple):
     """By name, what the first file to name it says, with that file's folder."""
 
-    clusters: dict[str, tuple[Cluster, Path]]
-    users: dict[str, tuple[User, Path]]
+    clusters: dict[str, tuple[KubeconfigCluster, Path]]
+    users: dict[str, tuple[KubeconfigUser, Path]]
     contexts: dict[str, tuple[Context, Path]]
 
 
@@ -113,7 +113,7 @@ class KubeconfigSource:
             raise ConfigError("no current-context; choose one with --context", where=self._paths)
         context, _ = self._pick(merged.contexts, "context", name)
         cluster = self._pick(merged.clusters, "cluster", context.cluster)
-        user = (User(), Path())
+        user = (KubeconfigUser(), Path())
         if context.user:
             user = self._pick(merged.users, "user", context.user)
         who, _ = user
@@ -147,9 +147,11 @@ def _read(paths: str) -> tuple[_Merged, str]:
         said, folder = _decode(file), file.absolute().parent
         current = current or said.current_context or ""
         for cluster in said.clusters or ():
-            merged.clusters.setdefault(cluster.name, (cluster.cluster or Cluster(), folder))
+            merged.clusters.setdefault(
+                cluster.name, (cluster.cluster or KubeconfigCluster(), folder)
+            )
         for user in said.users or ():
-            merged.users.setdefault(user.name, (user.user or User(), folder))
+            merged.users.setdefault(user.name, (user.user or KubeconfigUser(), folder))
         for context in said.contexts or ():
             merged.contexts.setdefault(context.name, (context.context or Context(), folder))
     return merged, current
@@ -163,11 +165,13 @@ def _decode(file: Path) -> _File:
         raise ConfigError(f"no kubeconfig: {text}", where=str(file)) from error
 
 
-def _proof(context: Context, cluster: tuple[Cluster, Path], user: tuple[User, Path]) -> Proof:
+def _proof(
+    context: Context, cluster: tuple[KubeconfigCluster, Path], user: tuple[KubeconfigUser, Path]
+) -> AccessProof:
     (at, its), (who, ours) = cluster, user
     if not at.server:
         raise ConfigError(f'cluster "{context.cluster}" names no server')
-    return Proof(
+    return AccessProof(
         at.server,
         _authorization(who, ours),
         _content(at.certificate_authority_data, at.certificate_authority, its),
@@ -180,7 +184,7 @@ def _proof(context: Context, cluster: tuple[Cluster, Path], user: tuple[User, Pa
     )
 
 
-def _authorization(who: User, folder: Path) -> str:
+def _authorization(who: KubeconfigUser, folder: Path) -> str:
     if who.token_file:
         # The file is the newer one where both are given, as long as it can be read.
         path = folder / who.token_file

@@ -24,7 +24,7 @@ T = TypeVar("T")
 _log = structlog.get_logger()
 
 
-class Turns(Generic[T]):
+class FairQueue(Generic[T]):
     """Items by whose they are: each line in order of arrival, the lines in turn, one item at a time."""
 
     def __init__(self) -> None:
@@ -84,7 +84,7 @@ class Lane(Generic[T]):
         self._limit = limit
         self._room = sys.maxsize if room is None else room
         self._pace = pace
-        self._queue: Turns[T] = Turns()
+        self._queue: FairQueue[T] = FairQueue()
         # In the order of their beginning: so they end, and answer, when the lane is stopped.
         self._tasks: dict[asyncio.Task[None], None] = {}
         self._has_room = asyncio.Event()

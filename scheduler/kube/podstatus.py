@@ -21,7 +21,7 @@ from scheduler.kube.bodies import pod_path, status_patch
 from scheduler.kube.lane import Lane, aside
 from scheduler.kube.limits import RateLimit
 from scheduler.kube.outcome import result_of, was_replaced
-from scheduler.kube.sender import Request, Sender
+from scheduler.kube.sender import EffectRequest, Sender
 
 MAX_TRIES = 20
 # So many pods of a namespace may wait to be told why they wait; who comes later is told after another attempt.
@@ -118,7 +118,7 @@ class StatusWriter:
         path = pod_path(effect.namespace, effect.name) + "/status"
         while True:
             body = status_patch(effect)
-            request = Request("SetStatus", "PATCH", path, body, STRATEGIC)
+            request = EffectRequest("SetStatus", "PATCH", path, body, STRATEGIC)
             response = await self._sender.once(request)
             is_retryable = response.is_transient or response.code == 409
             if not is_retryable or was_replaced(response) or backoff.failures >= MAX_TRIES:

@@ -23,7 +23,7 @@ from scheduler.kube.api import JSON, STRATEGIC, Response
 from scheduler.kube.eventbody import EventBodies, event_path
 from scheduler.kube.lane import Lane
 from scheduler.kube.limits import RateLimit
-from scheduler.kube.sender import Request, Sender
+from scheduler.kube.sender import EffectRequest, Sender
 
 FINISH_S = 6 * 60.0
 REFRESH_S = 30 * 60.0
@@ -280,7 +280,7 @@ class Recorder:
         self, method: str, path: str, body: bytes, receipt: _Entry | None = None
     ) -> Response:
         content_type = STRATEGIC if method == "PATCH" else JSON
-        request = Request("Record", method, path, body, content_type)
+        request = EffectRequest("Record", method, path, body, content_type)
         response = await self._sender.once(request)
         backoff, is_receipt = self._sender.backoff(), receipt is not None
         while True:

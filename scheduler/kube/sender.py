@@ -13,12 +13,12 @@ import msgspec
 
 from scheduler.base.meters import Meters
 from scheduler.kube.api import JSON, REQUEST_TIMEOUT_S, Api, Response
-from scheduler.kube.backoff import Backoff
+from scheduler.kube.backoff import RetryBackoff
 from scheduler.kube.fence import Fence
 from scheduler.kube.lane import aside
 
 
-class Request(msgspec.Struct, frozen=True, gc=False):
+class EffectRequest(msgspec.Struct, frozen=True, gc=False):
     """What is to be sent; `effect` names it in metrics."""
 
     effect: str
@@ -39,7 +39,7 @@ class Sender:
 
     async def once(
         self,
-        request: Request,
+        request: EffectRequest,
         timeout_s: float = REQUEST_TIMEOUT_S,
         check: Callable[[], None] | None = None,
     ) -> Response:
@@ -59,7 +59,7 @@ class Sender:
             guard=check,
         )
 
-    async def repeatedly(self, request: Request, tries: float = inf) -> Response:
+    async def repeatedly(self, request: EffectRequest, tries: float = inf) -> Response:
         """Send a request until its answer is definite, at most `tries` times; waits in between."""
         backoff = self.backoff()
         while True:
@@ -68,7 +68,7 @@ class Sender:
                 return response
             await self.pause(request.effect, response, backoff)
 
-    async def pause(self, effect: str, response: Response, backoff: Backoff) -> None:
+    async def pause(self, effect: str, response: Response, backoff: RetryBackoff) -> None:
         """Wait before the next try, and count it."""
         self.count_retry(effect, response)
         async with aside():
@@ -78,6 +78,6 @@ class Sender:
         """Count that a request is sent once more."""
         self._retries.labels(effect, response.reason or str(response.code)).inc()
 
-    def backoff(self) -> Backoff:
+    def backoff(self) -> RetryBackoff:
         """Return delays for one request: from a twentieth of a second to ten seconds."""
-        return Backoff(self._random, first_s=0.05, longest_s=10.0)
+        return RetryBackoff(self._random, first_s=0.05, longest_s=10.0)

@@ -20,10 +20,10 @@ import structlog
 from scheduler.base.clock import perf_s
 from scheduler.base.meters import Meters
 from scheduler.engine.effects import Behind, CaughtUp, Event, Listed, Watched
-from scheduler.kube.api import Api, Response, Stream
-from scheduler.kube.backoff import Backoff
+from scheduler.kube.api import Api, Response, ResponseStream
+from scheduler.kube.backoff import RetryBackoff
 from scheduler.kube.collection import Collection
-from scheduler.kube.decode import Bookmark, Decoder, Fault, GarbageError, Page
+from scheduler.kube.decode import Bookmark, DecodedPage, DecodeFault, Decoder, GarbageError
 from scheduler.objects.kinds import Kind
 
 _log = structlog.get_logger()
@@ -64,7 +64,7 @@ class ReflectorStatistics(NamedTuple):
     events: int
     restarts: int
     faults: int
-    unreadable: tuple[Fault, ...]
+    unreadable: tuple[DecodeFault, ...]
 
 
 class _End(Enum):
@@ -111,7 +111,7 @@ class Reflector:
         self._version = ""
         self._garbage_at: str | None = None
         self._is_offered: bool | None = None
-        self._unreadable: dict[str, Fault] = {}
+        self._unreadable: dict[str, DecodeFault] = {}
         self._lists = self._listed = self._events = self._restarts = self._faults = 0
         self._synced = meters.watch_synced.labels(kind.kind)
         self._seen = {
@@ -203,7 +203,7 @@ class Reflector:
         backoff = self._new_backoff()
         while True:
             page = await self._collection.page(token)
-            if isinstance(page, Page):
+            if isinstance(page, DecodedPage):
                 objects += page.objects
                 token = page.continue_token
                 if not token:
@@ -296,12 +296,12 @@ class Reflector:
             return _End.CLOSED, Response(0, reason="Closed", message="closed at once")
         return _End.CLOSED, None
 
-    def _open(self) -> AbstractAsyncContextManager[Stream]:
+    def _open(self) -> AbstractAsyncContextManager[ResponseStream]:
         low, high = self._settings.watch_shortest_s, self._settings.watch_longest_s
         seconds = int(low + (high - low) * self._random.random())
         return self._collection.watch(self._version, seconds, self._settings.silence_s)
 
-    async def _read(self, stream: Stream) -> Response | None:
+    async def _read(self, stream: ResponseStream) -> Response | None:
         """Read until the stream ends; return the failure with which the server ended it, if any."""
         pending: list[bytes] = []
         size = 0
@@ -358,7 +358,7 @@ class Reflector:
         except TimeoutError:
             return
 
-    async def _pause(self, action: str, why: Response, backoff: Backoff) -> None:
+    async def _pause(self, action: str, why: Response, backoff: RetryBackoff) -> None:
         delay = backoff.next_s(why.retry_after_s)
         _log.warning(
             f"cannot {action}",
@@ -370,13 +370,13 @@ class Reflector:
         )
         await asyncio.sleep(delay)
 
-    def _new_backoff(self) -> Backoff:
+    def _new_backoff(self) -> RetryBackoff:
         settings = self._settings
-        return Backoff(
+        return RetryBackoff(
             self._random, first_s=settings.first_delay_s, longest_s=settings.longest_delay_s
         )
 
-    def _note_fault(self, fault: Fault) -> None:
+    def _note_fault(self, fault: DecodeFault) -> None:
         self._faults += 1
         self._meters.watch_decode_errors.labels(self.kind.kind).inc()
         if self._unreadable.get(fault.key) == fault:

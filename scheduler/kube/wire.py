@@ -12,7 +12,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import NamedTuple
 
-from scheduler.kube.http1 import Answer, AnswerReader, ProtocolError
+from scheduler.kube.http1 import AnswerReader, HttpAnswer, HttpProtocolError
 
 CONNECT_TIMEOUT_S = 10.0
 # One look at all connections instead of one timer per request: timers were a tenth of the cost.
@@ -59,7 +59,7 @@ class Wire:
 
     async def exchange(
         self, request: bytes, timeout_s: float, guard: Callable[[], None] | None = None
-    ) -> Answer:
+    ) -> HttpAnswer:
         """Send a request (head and body) and return its answer.
 
         The time limit is kept to a quarter of a second. Raises NotSentError, TimeoutError, or
@@ -190,7 +190,7 @@ class _Connection(asyncio.Protocol):
         self._on_lost = on_lost
         self._reader = AnswerReader()
         self._transport: asyncio.Transport | None = None
-        self._waiter: asyncio.Future[Answer] | None = None
+        self._waiter: asyncio.Future[HttpAnswer] | None = None
         self._deadline = 0.0
         self.lost = asyncio.Event()
 
@@ -198,7 +198,7 @@ class _Connection(asyncio.Protocol):
     def is_usable(self) -> bool:
         return self._transport is not None and not self._transport.is_closing()
 
-    async def ask(self, request: bytes, timeout_s: float) -> Answer:
+    async def ask(self, request: bytes, timeout_s: float) -> HttpAnswer:
         assert self._transport is not None  # noqa: S101 - an acquired connection is connected
         loop = asyncio.get_running_loop()
         self._waiter = loop.create_future()
@@ -228,7 +228,7 @@ class _Connection(asyncio.Protocol):
             return
         try:
             answer = self._reader.feed(data)
-        except ProtocolError as error:
+        except HttpProtocolError as error:
             self._waiter.set_exception(error)
             self.abort()
             return

@@ -1,4 +1,4 @@
-"""`Ways`: what one table of a NetworkTopology says of the ways between regions and between zones.
+"""`WayTable`: what one table of a NetworkTopology says of the ways between regions and between zones.
 
 A way listed in one direction serves both; listed in both, each is its own. Listed twice, the first entry
 counts. The plugins decide by it, the operators report by it: the rule is written here alone.
@@ -38,7 +38,7 @@ class Link(NamedTuple):
         return Link(self.level, self.destination, self.origin)
 
 
-class Ways:
+class WayTable:
     """The costs and capacities (bit/s) of the table `weights_name`, from spec or else from status."""
 
     def __init__(self, topology: NetworkTopology, weights_name: str) -> None:
@@ -48,7 +48,7 @@ class Ways:
         for weights in chosen(topology, weights_name):
             self._read(weights)
 
-    def is_same(self, other: Ways) -> bool:
+    def is_same(self, other: WayTable) -> bool:
         """Whether another table lists the same costs and capacities."""
         return (
             self.costs == other.costs

@@ -24,7 +24,7 @@ _Amount = int | float | str | None
 _Amounts = tuple[_Amount, _Amount, _Amount, _Amount]  # request and limit of cpu, then of memory
 
 
-class Queued(Protocol):
+class QueuedMember(Protocol):
     """What the order looks at; times are in seconds."""
 
     @property
@@ -51,7 +51,7 @@ class GroupSort(Plugin[ArgsT], Generic[ArgsT]):
 
     # For subclasses.
 
-    def stand(self, _queued: Queued) -> tuple[str, Key]:
+    def stand(self, _queued: QueuedMember) -> tuple[str, Key]:
         """Return the name of the pod's group and the key inside it; "" for a pod that stands alone."""
         return "", ()
 
@@ -61,18 +61,18 @@ class GroupSort(Plugin[ArgsT], Generic[ArgsT]):
 
     # The order.
 
-    def less(self, first: Queued, second: Queued) -> bool:
+    def less(self, first: QueuedMember, second: QueuedMember) -> bool:
         """Whether `first` is tried before `second`; False for equals."""
         return self.sort_key(first) < self.sort_key(second)
 
-    def sort_key(self, queued: Queued) -> Key:
+    def sort_key(self, queued: QueuedMember) -> Key:
         """Return the key that orders the queue as `less` does."""
         name, place = self.stand(queued)
         own = self.urgency(queued)
         entity = self._entities.get(name) if name else None
         return *(entity.best_beside(own) if entity is not None else own), name, place
 
-    def urgency(self, queued: Queued) -> Key:
+    def urgency(self, queued: QueuedMember) -> Key:
         """Return what a pod contributes to the key of its entity; smaller goes first."""
         qos = qos_class(queued.pod) if self.counts_qos else GUARANTEED
         return -queued.priority, qos, queued.queued_at
@@ -84,7 +84,7 @@ class GroupSort(Plugin[ArgsT], Generic[ArgsT]):
 
     # What the queue tells.
 
-    def enter(self, queued: Queued) -> tuple[str, Key, Key]:
+    def enter(self, queued: QueuedMember) -> tuple[str, Key, Key]:
         """Take in a pod that has become active; return its group, its place there, its entity's key."""
         name, place = self.stand(queued)
         own = self.urgency(queued)
@@ -97,7 +97,7 @@ class GroupSort(Plugin[ArgsT], Generic[ArgsT]):
         self._inside[queued.pod.metadata.uid] = (name, own)
         return name, place, (*entity.best(), name)
 
-    def leave(self, queued: Queued) -> None:
+    def leave(self, queued: QueuedMember) -> None:
         """Forget a pod that is active no more."""
         name, own = self._inside.pop(queued.pod.metadata.uid, ("", ()))
         if name:

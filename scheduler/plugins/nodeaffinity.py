@@ -52,7 +52,7 @@ class StrictTerm(NodeSelectorTerm, frozen=True, forbid_unknown_fields=True):
     match_fields: tuple[StrictRequirement, ...] = ()
 
 
-class StrictSelector(NodeSelector, frozen=True, forbid_unknown_fields=True):
+class StrictNodeSelector(NodeSelector, frozen=True, forbid_unknown_fields=True):
     """A node selector in a configuration file."""
 
     node_selector_terms: tuple[StrictTerm, ...] = ()
@@ -67,7 +67,7 @@ class StrictPreferred(PreferredSchedulingTerm, frozen=True, forbid_unknown_field
 class AddedAffinity(Affinity, frozen=True, forbid_unknown_fields=True):
     """Node affinity in a configuration file."""
 
-    required: StrictSelector | None = msgspec.field(
+    required: StrictNodeSelector | None = msgspec.field(
         name="requiredDuringSchedulingIgnoredDuringExecution", default=None
     )
     preferred: tuple[StrictPreferred, ...] = msgspec.field(

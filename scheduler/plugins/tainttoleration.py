@@ -27,7 +27,7 @@ SOFT = "PreferNoSchedule"
 COMPARISON_GATE = "TaintTolerationComparisonOperators"
 
 
-class Verdicts:
+class TaintVerdicts:
     """What one pod's tolerations make of each known set of taints; sets are only ever added."""
 
     def __init__(self, tolerations: Sequence[Toleration], *, compares: bool) -> None:
@@ -37,7 +37,7 @@ class Verdicts:
         self.rejected: tuple[bool, ...] = ()
         self.disliked: tuple[int, ...] = ()
 
-    def catch_up(self, sets: Sequence[TaintSet]) -> "Verdicts":
+    def catch_up(self, sets: Sequence[TaintSet]) -> "TaintVerdicts":
         """Judge the sets that were not there the last time."""
         for taints in sets[len(self.rejected) :]:
             self.rejected += (not self._admits(taints),)
@@ -97,6 +97,6 @@ class TaintToleration(Plugin[NoArgs]):
         now, *before = verdicts.catch_up(taints).rejected
         return not now and before != [False]
 
-    def _judge(self, pod: Pod) -> Verdicts:
+    def _judge(self, pod: Pod) -> TaintVerdicts:
         compares = bool(self.handle.feature_gates.get(COMPARISON_GATE))
-        return Verdicts(pod.spec.tolerations, compares=compares)
+        return TaintVerdicts(pod.spec.tolerations, compares=compares)

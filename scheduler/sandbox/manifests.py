@@ -14,10 +14,10 @@ import yaml
 
 from scheduler.base.errors import InputError
 from scheduler.sandbox.api import writing
-from scheduler.sandbox.api.request import Call
+from scheduler.sandbox.api.request import ResourceRequest
 from scheduler.sandbox.api.status import Object, StatusError
 from scheduler.sandbox.kinds.kinds import Resource
-from scheduler.sandbox.store.store import Store
+from scheduler.sandbox.store.store import ObjectStore
 
 MANAGER: Final = "trellis-sandbox"
 _SUFFIXES: Final = (".yaml", ".yml", ".json")
@@ -79,7 +79,7 @@ def in_order(manifests: Iterable[Manifest]) -> list[Manifest]:
     )
 
 
-def apply(store: Store, manifest: Manifest) -> str:
+def apply(store: ObjectStore, manifest: Manifest) -> str:
     """Create the object, or change the one that is there; returns `kind/name created|configured`."""
     obj = manifest.obj
     resource = store.kinds.of_kind(str(obj.get("apiVersion", "")), str(obj.get("kind", "")))
@@ -98,13 +98,15 @@ def apply(store: Store, manifest: Manifest) -> str:
     return f"{resource.singular}/{name or meta.get('generateName', '')} {word}"
 
 
-def _write(store: Store, resource: Resource, namespace: str, name: str, body: bytes) -> str:
+def _write(store: ObjectStore, resource: Resource, namespace: str, name: str, body: bytes) -> str:
     if not name or store.find(resource, namespace, name) is None:
-        call = Call("POST", resource, namespace, "", "", {}, body=body)
+        call = ResourceRequest("POST", resource, namespace, "", "", {}, body=body)
         call.content_type = "application/json"
         writing.create(store, call)
         return "created"
-    call = Call("PATCH", resource, namespace, name, "", {"fieldManager": MANAGER, "force": "true"})
+    call = ResourceRequest(
+        "PATCH", resource, namespace, name, "", {"fieldManager": MANAGER, "force": "true"}
+    )
     call.content_type = writing.APPLY_PATCH
     call.body = body
     writing.patch(store, call)

@@ -19,22 +19,22 @@ from scheduler.sandbox import manifests
 from scheduler.sandbox.api.server import ApiServer
 from scheduler.sandbox.controllers.ownership import reference_to
 from scheduler.sandbox.controllers.table import controllers
-from scheduler.sandbox.controllers.workqueue import Turns
+from scheduler.sandbox.controllers.workqueue import ControllerLoop
 from scheduler.sandbox.kinds.kinds import NODES, RELEASES, RESOURCESLICES
 from scheduler.sandbox.nodes.kubelet import Kubelets
 from scheduler.sandbox.nodes.loadagents import LoadAgents
-from scheduler.sandbox.nodes.nodes import Nodes
-from scheduler.sandbox.nodes.podlife import Pace
-from scheduler.sandbox.nodes.shape import Shape, device_slices, nodes_of, plain_shape
+from scheduler.sandbox.nodes.nodes import SimulatedNodes
+from scheduler.sandbox.nodes.podlife import SimulatedPace
+from scheduler.sandbox.nodes.shape import ClusterShape, device_slices, nodes_of, plain_shape
 from scheduler.sandbox.nodes.topologyagents import TopologyAgents
 from scheduler.sandbox.start import new_store
-from scheduler.sandbox.store.store import Store
+from scheduler.sandbox.store.store import ObjectStore
 
 _NODES_AT_ONCE: Final = 50
 
 
 @dataclass(frozen=True, slots=True)
-class Options:
+class SandboxOptions:
     """What a sandbox is made of.
 
     `port` 0 takes a free one; without `kubeconfig` the file lies in a temporary folder that goes with the sandbox;
@@ -42,11 +42,11 @@ class Options:
     the Kubernetes whose kinds of groups it serves.
     """
 
-    shape: Shape = field(default_factory=lambda: plain_shape(3))
+    shape: ClusterShape = field(default_factory=lambda: plain_shape(3))
     host: str = "127.0.0.1"
     port: int = 0
     kubeconfig: Path | None = None
-    pace: Pace = field(default_factory=Pace)
+    pace: SimulatedPace = field(default_factory=SimulatedPace)
     lazy: bool = False
     renew_interval_s: float = 10.0
     node_grace_s: float = 40.0
@@ -56,13 +56,13 @@ class Options:
 class Sandbox:
     """One embedded cluster; `async with` starts and stops it."""
 
-    store: Store
+    store: ObjectStore
     server: ApiServer
-    turns: Turns
+    turns: ControllerLoop
     kubeconfig_path: Path
 
-    def __init__(self, options: Options | None = None, clock: Clock | None = None) -> None:
-        self.options = options or Options()
+    def __init__(self, options: SandboxOptions | None = None, clock: Clock | None = None) -> None:
+        self.options = options or SandboxOptions()
         self._clock = clock or RealClock()
         self._folder = ""
         self._acting: asyncio.Task[None] | None = None
@@ -77,14 +77,14 @@ class Sandbox:
         options = self.options
         # Reads the CRDs from files, so it may block.
         self.store = await asyncio.to_thread(new_store, self._clock, release=options.release)
-        nodes = Nodes(self.store, renew_interval_s=options.renew_interval_s)
+        nodes = SimulatedNodes(self.store, renew_interval_s=options.renew_interval_s)
         agents = TopologyAgents(self.store, nodes)
         kubelets = Kubelets(
             self.store, nodes, options.pace, lazy=options.lazy, pods_changed=agents.changed
         )
         others = controllers(self.store, node_grace_s=options.node_grace_s)
         load = LoadAgents(self.store, nodes)
-        self.turns = Turns(self.store, [nodes, agents, load, kubelets, *others])
+        self.turns = ControllerLoop(self.store, [nodes, agents, load, kubelets, *others])
         self.server = ApiServer(self.store, host=options.host, port=options.port)
         await self.server.start()
         self._acting = asyncio.create_task(self.turns.run(), name="sandbox actors")

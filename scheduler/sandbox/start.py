@@ -25,7 +25,7 @@ from scheduler.sandbox.kinds.kinds import (
     of_release,
 )
 from scheduler.sandbox.kinds.typetable import type_table
-from scheduler.sandbox.store.store import Store
+from scheduler.sandbox.store.store import ObjectStore
 
 SYSTEM_NAMESPACES: Final = ("default", "kube-system", "kube-public", "kube-node-lease")
 _SYSTEM_CLASSES: Final = {
@@ -41,14 +41,14 @@ def new_store(
     history: int = 16_384,
     with_crds: bool = True,
     release: str = RELEASES[0],
-) -> Store:
+) -> ObjectStore:
     """An empty cluster; `history` is the number of changes per kind that watches may resume from.
 
     `release` is the Kubernetes whose kinds of groups it serves.
     """
     type_table()  # read now: nobody may read files once requests are served
     rules = ApiRules()
-    store = Store(
+    store = ObjectStore(
         clock, rules, Kinds(of_release(release), release=release), seed=seed, history=history
     )
     rules.definitions = Definitions(store)
@@ -69,7 +69,7 @@ def new_store(
     return store
 
 
-def load_crds(store: Store) -> None:
+def load_crds(store: ObjectStore) -> None:
     """Create every definition of the `crds` folder."""
     for document in _definitions():
         store.create(CUSTOMRESOURCEDEFINITIONS, document)

@@ -34,7 +34,7 @@ _log = structlog.get_logger()
 T = TypeVar("T")
 
 
-class User(NamedTuple):
+class ReviewedUser(NamedTuple):
     """Who asks; `extra` goes from the first review to the second as it came."""
 
     name: str
@@ -45,10 +45,10 @@ class User(NamedTuple):
 
 # kube-scheduler: no review for these; the API server would allow them everything without a look.
 ALLOWED_GROUP = "system:masters"
-ANONYMOUS = User("system:anonymous", ("system:unauthenticated",))
+ANONYMOUS = ReviewedUser("system:anonymous", ("system:unauthenticated",))
 
 
-class Request(NamedTuple):
+class AccessRequest(NamedTuple):
     """What access is decided on; `certificate` is what ssl's `getpeercert` gives."""
 
     verb: str
@@ -68,7 +68,7 @@ class Refusal(NamedTuple):
 UNAUTHORIZED = Refusal(401, "Unauthorized", "Unauthorized")
 
 
-class Access:
+class RequestAuthorizer:
     """Decides about requests; `review` posts a review object and returns it with its status."""
 
     def __init__(
@@ -77,10 +77,10 @@ class Access:
         self._review = review
         self._meters = meters
         self._key = secrets.token_bytes(16)
-        self._users: _Cache[User | None] = _Cache(clock, ttl_s)
+        self._users: _Cache[ReviewedUser | None] = _Cache(clock, ttl_s)
         self._verdicts: _Cache[bool] = _Cache(clock, ttl_s)
 
-    async def check(self, request: Request) -> Refusal | None:
+    async def check(self, request: AccessRequest) -> Refusal | None:
         """Return None when the request may be served."""
         if request.path in OPEN_PATHS or _PAGE_FILES.fullmatch(request.path):
             return None
@@ -103,7 +103,7 @@ class Access:
         message = f'forbidden: User "{user.name}" cannot {request.verb} path "{request.path}"'
         return Refusal(403, "Forbidden", message)
 
-    async def user(self, request: Request) -> User | None:
+    async def user(self, request: AccessRequest) -> ReviewedUser | None:
         """Return who asks, None for a token that is none; raises what the review raises."""
         by_certificate = _certificate_user(request.certificate)
         if by_certificate is not None:
@@ -120,7 +120,7 @@ class Access:
         self._users[key] = user
         return user
 
-    async def may(self, user: User, **attributes: Mapping[str, str]) -> bool:
+    async def may(self, user: ReviewedUser, **attributes: Mapping[str, str]) -> bool:
         """Say whether a user may do what a SubjectAccessReview of these attributes asks; raises as above."""
         if ALLOWED_GROUP in user.groups:
             return True
@@ -183,17 +183,17 @@ def _bearer(authorization: str) -> str:
     return token.strip() if scheme.lower() == "bearer" else ""
 
 
-def _certificate_user(certificate: Mapping[str, Any] | None) -> User | None:
+def _certificate_user(certificate: Mapping[str, Any] | None) -> ReviewedUser | None:
     """Read the user from a verified client certificate: common name, organisations as groups."""
     if not certificate:
         return None
     fields = [pair for part in certificate.get("subject", ()) for pair in part]
     name = next((value for field, value in fields if field == "commonName"), "")
     groups = [value for field, value in fields if field == "organizationName"]
-    return User(name, (*groups, "system:authenticated")) if name else None
+    return ReviewedUser(name, (*groups, "system:authenticated")) if name else None
 
 
-def _token_user(status: Mapping[str, Any]) -> User | None:
+def _token_user(status: Mapping[str, Any]) -> ReviewedUser | None:
     user = status.get("user")
     if status.get("authenticated") is not True or not isinstance(user, dict):
         return None
@@ -201,7 +201,7 @@ def _token_user(status: Mapping[str, Any]) -> User | None:
     if not isinstance(name, str) or not name:
         return None
     groups = tuple(user.get("groups") or ())
-    return User(name, groups, user.get("uid") or "", user.get("extra") or {})
+    return ReviewedUser(name, groups, user.get("uid") or "", user.get("extra") or {})
 
 
 def _safe(error: Exception) -> str:

@@ -1,7 +1,7 @@
 """The HTTPS server of the daemon: routes, access, limits, start and stop.
 
 The daemon makes one `Server`, awaits `start`, and `stop` at the end. Every request but the three
-open health endpoints passes `Access` first, also one for a path that does not exist. Faults of a
+open health endpoints passes `RequestAuthorizer` first, also one for a path that does not exist. Faults of a
 source become a 500 that says nothing; details go to the log. The three health endpoints are open
 as a whole; a single check (`/readyz/<check>`) tells its reason and therefore asks for access.
 """
@@ -17,13 +17,13 @@ from aiohttp import web
 
 from scheduler.base.errors import InputError
 from scheduler.serve import debug, metrics, rules
-from scheduler.serve.access import Access
+from scheduler.serve.access import RequestAuthorizer
 from scheduler.serve.answers import text_page
 from scheduler.serve.certificates import ServingCertificate
 from scheduler.serve.health import ENDPOINTS, Endpoint, HealthChecks
 from scheduler.serve.pageroutes import PageRoutes
 from scheduler.serve.pageserver import PageServer, entry, to_the_page
-from scheduler.serve.sources import Sources
+from scheduler.serve.sources import EndpointSources
 
 DEFAULT_PORT = 10259
 LARGEST_BODY_BYTES = 4096
@@ -45,9 +45,9 @@ class Server:
 
     def __init__(
         self,
-        sources: Sources,
+        sources: EndpointSources,
         health: HealthChecks,
-        access: Access,
+        access: RequestAuthorizer,
         certificate: ServingCertificate,
         address: Address,
         page_address: Address = NOWHERE,
@@ -117,7 +117,10 @@ class Server:
 
 
 def application(
-    sources: Sources, health: HealthChecks, access: Access, page: PageRoutes | None = None
+    sources: EndpointSources,
+    health: HealthChecks,
+    access: RequestAuthorizer,
+    page: PageRoutes | None = None,
 ) -> web.Application:
     """Put routes and rules together."""
     app = web.Application(

@@ -1,6 +1,6 @@
 """What a person looks at when something is odd: configuration, state, queues, decisions, tasks.
 
-Routes for `app.py`. Each asks one function of `Sources` and writes its record as JSON, the small
+Routes for `app.py`. Each asks one function of `EndpointSources` and writes its record as JSON, the small
 overviews also as text; no handler computes. Lists are bounded by `?limit=`.
 """
 
@@ -12,7 +12,7 @@ from aiohttp import web
 
 from scheduler.base.clock import rfc3339
 from scheduler.serve.answers import json_page, masked, status_page, text_page
-from scheduler.serve.sources import Sources
+from scheduler.serve.sources import EndpointSources
 
 DEFAULT_LIMIT = 500
 LARGEST_LIMIT = 10_000
@@ -26,7 +26,7 @@ LONGEST_PROFILE_S = 300
 _WARNING = "For people, for debugging: the form of this page may change at any time."
 
 
-def routes(sources: Sources) -> list[web.RouteDef]:
+def routes(sources: EndpointSources) -> list[web.RouteDef]:
     """Return the routes of the debug pages."""
     pages = Pages(sources)
     return [
@@ -47,7 +47,7 @@ def routes(sources: Sources) -> list[web.RouteDef]:
 class Pages:
     """The handlers; each writes down what one source answers."""
 
-    def __init__(self, sources: Sources) -> None:
+    def __init__(self, sources: EndpointSources) -> None:
         self._sources = sources
         self._is_profiling = False
 

@@ -1,4 +1,4 @@
-"""`Feed`: one document that changes, for many readers, as a whole first and as patches from then on.
+"""`PageFeed`: one document that changes, for many readers, as a whole first and as patches from then on.
 
 Whoever knows the document publishes it; `ui.py` hands on what readers get. A document is made of
 sections of records by key; a patch says which records are set and which go. Every event is written
@@ -37,10 +37,10 @@ def patch(before: Document, after: Document) -> dict[str, dict[str, Any]]:
     return found
 
 
-class Reader:
-    """What waits for one reader; made by `Feed.reader`."""
+class FeedReader:
+    """What waits for one reader; made by `PageFeed.reader`."""
 
-    def __init__(self, feed: "Feed") -> None:
+    def __init__(self, feed: "PageFeed") -> None:
         self._feed = feed
         self._waiting: deque[bytes] = deque()
         self._is_behind = True
@@ -69,13 +69,13 @@ class Reader:
         return event
 
 
-class Feed:
+class PageFeed:
     """The document as published last, and its readers."""
 
     def __init__(self, document: Document | None = None) -> None:
         self._document: Document = document or {}
         self._whole: bytes | None = None
-        self._readers: set[Reader] = set()
+        self._readers: set[FeedReader] = set()
 
     @property
     def readers(self) -> int:
@@ -98,9 +98,9 @@ class Feed:
         return self._whole
 
     @contextmanager
-    def reader(self) -> Iterator[Reader]:
+    def reader(self) -> Iterator[FeedReader]:
         """Give a reader its queue for as long as it reads."""
-        reader = Reader(self)
+        reader = FeedReader(self)
         self._readers.add(reader)
         try:
             yield reader

@@ -11,7 +11,7 @@ from typing import Literal, NamedTuple
 
 import structlog
 
-from scheduler.base.meters import Counter, Family, Gauge, Sample, Spec
+from scheduler.base.meters import Counter, Family, Gauge, MetricSample, Spec
 
 Endpoint = Literal["healthz", "livez", "readyz"]
 ENDPOINTS: tuple[Endpoint, ...] = ("healthz", "livez", "readyz")
@@ -35,7 +35,7 @@ HEALTHCHECKS = Spec(
 _log = structlog.get_logger()
 
 
-class Report(NamedTuple):
+class HealthReport(NamedTuple):
     """What one request to a health endpoint found; `lines` is for verbose output and failures."""
 
     healthy: bool
@@ -63,7 +63,7 @@ class HealthChecks:
         """Return the checks of an endpoint by name; one without any has `ping`."""
         return self._checks[endpoint] or {"ping": _ping}
 
-    def run(self, endpoint: Endpoint, exclude: Collection[str] = ()) -> Report:
+    def run(self, endpoint: Endpoint, exclude: Collection[str] = ()) -> HealthReport:
         """Ask every check that is not excluded."""
         lines: list[str] = []
         failed: dict[str, str] = {}
@@ -86,7 +86,7 @@ class HealthChecks:
             lines.append(f"{text} {names}\n")
         if failed:
             _log.warning("health check failed", endpoint=endpoint, failed=failed)
-        return Report(healthy=not failed, lines="".join(lines))
+        return HealthReport(healthy=not failed, lines="".join(lines))
 
     def ask(self, endpoint: Endpoint, name: str) -> str | None:
         """Run one check: None when well, else its reason; a check that raises has failed."""
@@ -98,6 +98,6 @@ class HealthChecks:
         self._total.labels(name, endpoint, "success" if reason is None else "error").inc()
         return reason
 
-    def collect(self) -> list[tuple[Spec, list[Sample]]]:
+    def collect(self) -> list[tuple[Spec, list[MetricSample]]]:
         """Return the two metrics of `/metrics/slis`."""
         return [(family.spec, family.samples()) for family in (self._last, self._total)]

@@ -14,10 +14,10 @@ from itertools import islice
 from aiohttp import web
 from prometheus_client import CollectorRegistry, PlatformCollector, ProcessCollector
 
-from scheduler.base.meters import Sample, Spec
-from scheduler.base.meters.exposition import Form
+from scheduler.base.meters import MetricSample, Spec
+from scheduler.base.meters.exposition import ExpositionForm
 from scheduler.serve.health import HealthChecks
-from scheduler.serve.sources import PodResources, Sources
+from scheduler.serve.sources import EndpointSources, PodResources
 
 _RESOURCE_LABELS = ("namespace", "pod", "node", "scheduler", "priority", "resource", "unit")
 POD_REQUEST = Spec(
@@ -39,7 +39,7 @@ PODS_PER_PIECE = 50
 _BYTES = ("memory", "storage", "ephemeral-storage")
 
 
-def routes(sources: Sources, health: HealthChecks) -> list[web.RouteDef]:
+def routes(sources: EndpointSources, health: HealthChecks) -> list[web.RouteDef]:
     """Return the routes of the metrics pages."""
     process = CollectorRegistry()
     ProcessCollector(registry=process)
@@ -78,15 +78,15 @@ def routes(sources: Sources, health: HealthChecks) -> list[web.RouteDef]:
     ]
 
 
-def _form(request: web.Request) -> Form:
-    return Form(request.headers.get("Accept", ""))
+def _form(request: web.Request) -> ExpositionForm:
+    return ExpositionForm(request.headers.get("Accept", ""))
 
 
-def _page(body: bytes, form: Form) -> web.Response:
+def _page(body: bytes, form: ExpositionForm) -> web.Response:
     return web.Response(body=body, headers={"Content-Type": form.content_type})
 
 
-def _resource_pieces(sources: Sources, spec: Spec, form: Form) -> Iterator[bytes]:
+def _resource_pieces(sources: EndpointSources, spec: Spec, form: ExpositionForm) -> Iterator[bytes]:
     pods = sources.pod_resources()
     first = list(islice(pods, 1))
     if not first:
@@ -97,11 +97,11 @@ def _resource_pieces(sources: Sources, spec: Spec, form: Form) -> Iterator[bytes
         yield form.family(spec, amounts, is_rest=True)
 
 
-def _amounts(spec: Spec, pod: PodResources) -> Iterator[Sample]:
+def _amounts(spec: Spec, pod: PodResources) -> Iterator[MetricSample]:
     amounts = pod.requests if spec is POD_REQUEST else pod.limits
     for resource, amount in amounts.items():
         if amount:
-            yield Sample((*pod[:5], resource, unit(resource)), amount)
+            yield MetricSample((*pod[:5], resource, unit(resource)), amount)
 
 
 def unit(resource: str) -> str:

@@ -17,7 +17,7 @@ from aiohttp.typedefs import Handler
 
 from scheduler.base.errors import InputError, TrellisError
 from scheduler.serve.answers import LARGEST_PAGE_BYTES, status_page
-from scheduler.serve.feed import Feed
+from scheduler.serve.feed import PageFeed
 
 LARGEST_MANIFEST_BYTES = 1 << 20
 LARGEST_QUESTION_BYTES = 2 * LARGEST_MANIFEST_BYTES
@@ -38,7 +38,7 @@ HEADERS = {
 }
 
 
-class Change(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class TrialChange(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """What to try: objects to add or to put in place of those of their name, a configuration."""
 
     manifests: str = ""
@@ -54,7 +54,7 @@ class Answers(NamedTuple):
 
     plan: Callable[[float | None], Awaitable[object]]
     explain: Callable[[str, float | None], Awaitable[object]]
-    change: Callable[[Change, float | None], Awaitable[object]]
+    change: Callable[[TrialChange, float | None], Awaitable[object]]
     moments: Callable[[], Awaitable[object]]
     world: Callable[[float], Awaitable[object]]
 
@@ -62,7 +62,7 @@ class Answers(NamedTuple):
 class PageView(NamedTuple):
     """What one caller may see. `expires` ends streams, so that lost rights are lost there, too."""
 
-    feed: Feed
+    feed: PageFeed
     answers: Answers
     expires: Callable[[], Awaitable[None]] | None = None
 
@@ -144,7 +144,7 @@ class PageRoutes:
         shown = await self._entry(request)
         body = await request.clone(client_max_size=LARGEST_QUESTION_BYTES).read()
         try:
-            change = msgspec.json.decode(body, type=Change)
+            change = msgspec.json.decode(body, type=TrialChange)
         except msgspec.DecodeError as error:
             raise InputError(str(error), where="the request") from error
         if len(change.manifests) + len(change.config) > LARGEST_MANIFEST_BYTES:
@@ -176,7 +176,7 @@ def _told(handler: Handler) -> Handler:
 
 
 async def _hand_on(
-    feed: Feed, response: web.StreamResponse, ending: list[asyncio.Future[Any]]
+    feed: PageFeed, response: web.StreamResponse, ending: list[asyncio.Future[Any]]
 ) -> None:
     """Write what comes until one of `ending` is done."""
     with feed.reader() as reader:

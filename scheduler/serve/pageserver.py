@@ -18,14 +18,14 @@ from aiohttp.typedefs import Handler
 
 from scheduler.base.meters import Meters
 from scheduler.serve import rules
-from scheduler.serve.access import ANONYMOUS, Access, User
+from scheduler.serve.access import ANONYMOUS, RequestAuthorizer, ReviewedUser
 from scheduler.serve.answers import status_page
 from scheduler.serve.certificates import ServingCertificate
 from scheduler.serve.pageroutes import Entry, PageRoutes, PageView
 
 # A tunnel may begin at any port; a name that a foreign page resolves to us is none of these.
 _LOOPBACK_HOST = re.compile(r"(localhost|127(\.\d{1,3}){3}|\[::1\])(:\d+)?", re.IGNORECASE)
-Show = Callable[[User, str], Awaitable[PageView]]
+Show = Callable[[ReviewedUser, str], Awaitable[PageView]]
 
 _log = structlog.get_logger()
 
@@ -36,7 +36,7 @@ class PageServer:
     def __init__(
         self,
         show: Show,
-        access: Access,
+        access: RequestAuthorizer,
         certificate: ServingCertificate,
         address: tuple[str, int],
         meters: Meters,
@@ -91,7 +91,7 @@ class PageServer:
         await self._runner.cleanup()
 
 
-def entry(show: Show, access: Access, *, is_named: bool = False) -> Entry:
+def entry(show: Show, access: RequestAuthorizer, *, is_named: bool = False) -> Entry:
     """Show callers what the API server says that they may see; with `is_named` to nobody without a name."""
 
     async def found(request: web.Request) -> PageView:

@@ -14,7 +14,7 @@ from aiohttp import web
 from aiohttp.typedefs import Handler, Middleware
 
 from scheduler.base.meters import Meters
-from scheduler.serve.access import OPEN_PATHS, Access, Request
+from scheduler.serve.access import OPEN_PATHS, AccessRequest, RequestAuthorizer
 from scheduler.serve.answers import status_page, text_page
 
 # Health checks are not counted: a probe must get its answer while others queue for reviews.
@@ -76,7 +76,7 @@ def patience() -> Middleware:
     return rule
 
 
-def door(access: Access) -> Middleware:
+def door(access: RequestAuthorizer) -> Middleware:
     """Let in who may come in."""
 
     @web.middleware
@@ -89,9 +89,9 @@ def door(access: Access) -> Middleware:
     return rule
 
 
-def asked(request: web.Request) -> Request:
+def asked(request: web.Request) -> AccessRequest:
     """Return what access is decided on."""
-    return Request(
+    return AccessRequest(
         verb=request.method.lower(),
         path=request.path,
         authorization=request.headers.get("Authorization", ""),

@@ -1,6 +1,6 @@
 """What the endpoints show, and where they get it: the one seam between serve and the daemon.
 
-The daemon fills in `Sources`; handlers call these functions and write down what they return. Every
+The daemon fills in `EndpointSources`; handlers call these functions and write down what they return. Every
 function answers at once from memory, returns a record of its own (nothing that changes while it is
 being written out) and leaves secrets out. Records are msgspec structs or plain JSON values.
 """
@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from scheduler.base.clock import Clock
 from scheduler.base.meters import Meters
-from scheduler.serve.access import User
+from scheduler.serve.access import ReviewedUser
 from scheduler.serve.pageroutes import PageView
 
 
@@ -41,7 +41,7 @@ class About(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Sources:
+class EndpointSources:
     """Everything that the endpoints can show.
 
     `configz` has kube-scheduler's key `componentconfig`. `state` and `queues` take the largest number
@@ -64,6 +64,6 @@ class Sources:
     history: Callable[[str, str], object]
     attempts: Callable[[int], object]
     # What the page shows to a user, who may name a namespace; None: there is no page.
-    page: Callable[[User, str], Awaitable[PageView]] | None = None
+    page: Callable[[ReviewedUser, str], Awaitable[PageView]] | None = None
     # Takes seconds; None: no profiles are taken.
     profile: Callable[[float], Awaitable[bytes]] | None = None

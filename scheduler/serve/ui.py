@@ -1,4 +1,4 @@
-"""`Page`: the page for one user, on the loopback interface.
+"""`PageSite`: the page for one user, on the loopback interface.
 
 `trellis ui` and the demo make one; it answers nobody else: only requests to its own address (a foreign
 page that resolves a name to us is refused), and data only to who knows the key in the fragment of the
@@ -17,16 +17,16 @@ from aiohttp.typedefs import Handler
 
 from scheduler.base.errors import InputError
 from scheduler.serve.answers import status_page
-from scheduler.serve.feed import Feed
+from scheduler.serve.feed import PageFeed
 from scheduler.serve.pageroutes import HEADERS, Answers, PageRoutes, PageView
 
 _log = structlog.get_logger()
 
 
-class Page:
+class PageSite:
     """The server of the page."""
 
-    def __init__(self, feed: Feed, answers: Answers) -> None:
+    def __init__(self, feed: PageFeed, answers: Answers) -> None:
         shown = PageView(feed, answers)
 
         async def entry(_request: web.Request) -> PageView:

@@ -8,13 +8,13 @@ from typing import Literal
 
 import msgspec
 
-from scheduler.solver.instance import Record
+from scheduler.solver.instance import SolverRecord
 
 Outcome = Literal["placed", "infeasible", "unknown"]
 NOTHING = -(1 << 62)  # the bound of a stage of which nothing is known
 
 
-class Stage(Record, frozen=True):
+class SolvedStage(SolverRecord, frozen=True):
     """One stage of the objective: smaller is better, `bound` is a proven lower limit.
 
     `measure` is `units` (used units of the level), `squares` (sum of squared counts, negative where
@@ -38,7 +38,7 @@ class Stage(Record, frozen=True):
         return max(0, self.value - self.bound)
 
 
-class Answer(Record, frozen=True):
+class SolverAnswer(SolverRecord, frozen=True):
     """The result of placing one group.
 
     `counts` has one entry per leaf of the instance, held pods included; it is empty unless `outcome`
@@ -47,7 +47,7 @@ class Answer(Record, frozen=True):
 
     outcome: Outcome
     counts: tuple[int, ...] = ()
-    stages: tuple[Stage, ...] = ()
+    stages: tuple[SolvedStage, ...] = ()
     solver: str = ""
     seconds: float = 0.0
 
@@ -57,7 +57,7 @@ class Answer(Record, frozen=True):
         return self.outcome != "unknown" and all(stage.proven for stage in self.stages)
 
 
-class Victims(Record, frozen=True):
+class SolvedVictims(SolverRecord, frozen=True):
     """Who is evicted, and where the group goes then.
 
     `evicted` maps a candidate's index to how many of its evictions are made (1 for a group).
@@ -67,8 +67,8 @@ class Victims(Record, frozen=True):
 
     outcome: Outcome
     evicted: dict[int, int] = msgspec.field(default_factory=dict)
-    stages: tuple[Stage, ...] = ()
-    placement: Answer = Answer("unknown")
+    stages: tuple[SolvedStage, ...] = ()
+    placement: SolverAnswer = SolverAnswer("unknown")
     seconds: float = 0.0
 
     @property
@@ -77,7 +77,7 @@ class Victims(Record, frozen=True):
         return self.outcome != "unknown" and all(stage.proven for stage in self.stages)
 
 
-class Conflict(Record, frozen=True):
+class Conflict(SolverRecord, frozen=True):
     """One rule of the smallest set that cannot hold together; `level` is empty for the size.
 
     `fits_without` says that the group fits when this one rule is given up.
@@ -89,7 +89,7 @@ class Conflict(Record, frozen=True):
     fits_without: bool = False
 
 
-class Advice(Record, frozen=True):
+class Advice(SolverRecord, frozen=True):
     """Why a group fits nowhere: the conflict, the sizes that would fit, the room there is.
 
     `smaller` and `larger` are the nearest sizes that all rules allow, 0 when there is none.

@@ -7,7 +7,7 @@ sharing neither tables nor columns with the code that found the answer.
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 
-from scheduler.solver.instance import Domains, Instance, Leaf, Rule
+from scheduler.solver.instance import DomainRule, Instance, Leaf, LevelRule
 
 Path = tuple[str, ...]
 
@@ -55,7 +55,9 @@ def objective(instance: Instance, counts: Sequence[int]) -> list[tuple[str, str,
     return [*found, left_out] if instance.levels_first else [left_out, *found]
 
 
-def level_values(name: str, rule: Rule, used: Mapping[Path, int]) -> list[tuple[str, str, int]]:
+def level_values(
+    name: str, rule: LevelRule, used: Mapping[Path, int]
+) -> list[tuple[str, str, int]]:
     """Return (level, measure, value) of the stages of one level."""
     squares = sum(pods * pods for pods in used.values())
     if rule.kind == "pack":
@@ -80,7 +82,7 @@ def _leaf_problems(instance: Instance, leaf: Leaf, pods: int) -> list[str]:
 
 
 def level_problems(
-    name: str, rule: Rule, used: dict[Path, int], parents: dict[Path, int]
+    name: str, rule: LevelRule, used: dict[Path, int], parents: dict[Path, int]
 ) -> list[str]:
     """Return what breaks the rule of a level, from the pods of its used units and those above."""
     found = []
@@ -101,7 +103,7 @@ def level_problems(
     return found
 
 
-def _domain_problems(domains: Domains, counts: Sequence[int], held: Sequence[int]) -> list[str]:
+def _domain_problems(domains: DomainRule, counts: Sequence[int], held: Sequence[int]) -> list[str]:
     pods = [sum(counts[leaf] for leaf in leaves) for leaves in domains.sets]
     stood = [sum(held[leaf] for leaf in leaves) for leaves in domains.sets]
     takes = [n > before for n, before in zip(pods, stood, strict=True)]

@@ -11,7 +11,7 @@ from math import ceil
 
 from scheduler.solver import check, checkparts
 from scheduler.solver.check import Path
-from scheduler.solver.classes import Between, Link, Traffic, WayLimit
+from scheduler.solver.classes import LinkLimit, PairRule, Traffic, WayLimit
 from scheduler.solver.kinds import Mixed
 from scheduler.solver.parts import PlacedPart
 
@@ -140,7 +140,7 @@ def _units(group: Mixed, pods: Sequence[int], level: int) -> dict[Path, int]:
     return found
 
 
-def _between(group: Mixed, counts: Rows, rule: Between) -> list[str]:
+def _between(group: Mixed, counts: Rows, rule: PairRule) -> list[str]:
     first = _units(group, _pods(group, counts, rule.first), rule.level + 1)
     second = _units(group, _pods(group, counts, rule.second), rule.level + 1)
     name = group.levels[rule.level].name
@@ -195,7 +195,7 @@ def _by_area(group: Mixed, counts: Rows) -> list[dict[int, int]]:
     return found
 
 
-def _carried(group: Mixed, pods: Sequence[dict[int, int]], link: Link) -> int:
+def _carried(group: Mixed, pods: Sequence[dict[int, int]], link: LinkLimit) -> int:
     """Return what goes over a link, each way rounded up."""
     ways = [(link.origins, link.targets), *([(link.targets, link.origins)] * link.is_shared)]
     total = 0

@@ -9,21 +9,21 @@ from typing import Literal
 
 import msgspec
 
-from scheduler.solver.instance import Record, Rule
+from scheduler.solver.instance import LevelRule, SolverRecord
 
 MOST_CLASSES = 8
 
 Relation = Literal["same", "other", "with", "one"]
 
 
-class ClassRule(Record, frozen=True):
+class ClassRule(SolverRecord, frozen=True):
     """What holds for the pods of one class on the units of a level, as if no other class were there."""
 
     level: int
-    rule: Rule
+    rule: LevelRule
 
 
-class PodClass(Record, frozen=True):
+class PodClass(SolverRecord, frozen=True):
     """Kinds under one name, of which at least `minimum` and at most `maximum` pods stand (0: no limit).
 
     `held` counts those that stand on each leaf already (empty: none); they count in all rules.
@@ -39,7 +39,7 @@ class PodClass(Record, frozen=True):
     part: int = -1
 
 
-class Between(Record, frozen=True):
+class PairRule(SolverRecord, frozen=True):
     """A rule between two classes on the units of a level.
 
     `same`: all pods of both stand in one unit. `other`: no unit has pods of both. `with`: a unit with
@@ -53,7 +53,7 @@ class Between(Record, frozen=True):
     level: int
 
 
-class Traffic(Record, frozen=True):
+class Traffic(SolverRecord, frozen=True):
     """How much each pod of the first class talks to each pod of the second, other pods of it if they are one class."""
 
     first: int
@@ -61,10 +61,10 @@ class Traffic(Record, frozen=True):
     weight: int
 
 
-class WayLimit(Record, frozen=True):
+class WayLimit(SolverRecord, frozen=True):
     """No pod of the first class may be in an area that is out of reach of one with a pod of the second.
 
-    `beyond` has by area, in the order of `Costs.areas`, those that are out of reach from there: further than `most`.
+    `beyond` has by area, in the order of `TrafficCosts.areas`, those that are out of reach from there: further than `most`.
     Where pods that stand break it already, nobody has to go; no other pod comes there.
     """
 
@@ -74,7 +74,7 @@ class WayLimit(Record, frozen=True):
     most: int = 0
 
 
-class Stream(Record, frozen=True):
+class TrafficStream(SolverRecord, frozen=True):
     """Each pod of the first class sends so much to those of the second, as much to each of them."""
 
     first: int
@@ -82,7 +82,7 @@ class Stream(Record, frozen=True):
     amount: int
 
 
-class Link(Record, frozen=True):
+class LinkLimit(SolverRecord, frozen=True):
     """What flows from pods in some areas to pods in others may not be more than `room`.
 
     With `is_shared` what flows back counts as well. Each way is rounded up to whole numbers, but for a
@@ -95,7 +95,7 @@ class Link(Record, frozen=True):
     is_shared: bool = False
 
 
-class Costs(Record, frozen=True):
+class TrafficCosts(SolverRecord, frozen=True):
     """What it costs that two pods talk: where they are apart, and between areas.
 
     `steps` is by level what two pods cost more that are not in the same unit of it, nothing at levels
@@ -107,7 +107,7 @@ class Costs(Record, frozen=True):
     areas: tuple[int, ...] = ()
     matrix: tuple[tuple[int, ...], ...] = ()
 
-    def part(self, leaves: Sequence[int]) -> "Costs":
+    def part(self, leaves: Sequence[int]) -> "TrafficCosts":
         """Return the costs between these leaves alone."""
         if not self.areas:
             return self

@@ -16,19 +16,19 @@ import numpy as np
 from scheduler.base.clock import perf_s
 from scheduler.solver import feasible, fold, layers, tree
 from scheduler.solver.answer import Advice, Conflict
-from scheduler.solver.instance import Instance, Level, Limits, Rule
+from scheduler.solver.instance import Instance, Level, LevelRule, SolveLimits
 
 LARGEST_LOOK = 4096
 Fits = Callable[[frozenset["Conflict"]], bool]
 
 
-def explain(instance: Instance, limits: Limits | None = None) -> Advice:
+def explain(instance: Instance, limits: SolveLimits | None = None) -> Advice:
     """Return why the group does not fit; an empty conflict when it does.
 
     When time is over, what is not known to conflict counts as fitting: the set may then be larger
     than it had to be. An elastic group fits when any of its sizes does.
     """
-    until = perf_s() + (limits or Limits()).total_s
+    until = perf_s() + (limits or SolveLimits()).total_s
     rules = frozenset(rules_of(instance))
     made = tree.build(instance)
     bare = with_rules(instance, frozenset()).fixed(_look(instance))
@@ -91,7 +91,7 @@ def with_rules(instance: Instance, kept: frozenset[Conflict]) -> Instance:
         levels.append(
             Level(
                 name,
-                Rule(
+                LevelRule(
                     rule.kind,
                     (name, "hard") in names,
                     rule.min if (name, "min") in names else 0,
@@ -169,7 +169,7 @@ def _fits(instance: Instance, until: float) -> bool:
     from scheduler.solver import cpsat
 
     made = tree.build(instance)
-    return cpsat.exists(instance, made, Limits(), until - perf_s())
+    return cpsat.exists(instance, made, SolveLimits(), until - perf_s())
 
 
 def _sizes(

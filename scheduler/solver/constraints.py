@@ -6,12 +6,12 @@ have adds nothing.
 
 from typing import Any, Protocol
 
-from scheduler.solver.instance import Domains
+from scheduler.solver.instance import DomainRule
 from scheduler.solver.tree import allowed
 from scheduler.solver.variables import Variables
 
 
-class Constraint(Protocol):
+class ModelConstraint(Protocol):
     """Something that must hold in every answer."""
 
     def build(self, model: Variables) -> None:
@@ -34,7 +34,7 @@ class Sums:
             model.cp.add(sum(one.pods for one in below[unit]) == pods)
 
 
-class Use:
+class UnitUse:
     """A used unit holds at least what its rule asks for and at most what fits; an unused one nothing."""
 
     def build(self, model: Variables) -> None:
@@ -48,7 +48,7 @@ class Use:
                 model.cp.add(pods >= least * used)
 
 
-class Room:
+class LeafRoom:
     """Leaves hold what fits: at most as many take k pods or more as have k slots.
 
     The rows are scaled by the parent's use, the most valuable tightening, except for pack below
@@ -69,7 +69,7 @@ class Room:
                 model.cp.add(rest <= one.least[k] * used)
 
 
-class Held:
+class HeldPods:
     """Pods that are already there stay: every leaf that holds some takes as many or more."""
 
     def build(self, model: Variables) -> None:
@@ -99,11 +99,11 @@ class Partitions:
                 model.cp.add(sum(one.used for one in below[unit]) == wanted * used)
 
 
-class Between:
+class DomainConstraint:
     """Rules between members over sets of leaves: at most so many, all in one, skew."""
 
     def build(self, model: Variables) -> None:
-        """Add the rows of each `Domains`."""
+        """Add the rows of each `DomainRule`."""
         held = [leaf.held for leaf in model.instance.leaves]
         for number, domains in enumerate(model.instance.domains):
             pods: list[Any] = [0] * len(domains.sets)
@@ -134,7 +134,7 @@ def _single(model: Variables, pods: list[Any]) -> None:
 
 
 def _skew(
-    model: Variables, domains: Domains, counts: tuple[list[Any], list[Any], list[int]]
+    model: Variables, domains: DomainRule, counts: tuple[list[Any], list[Any], list[int]]
 ) -> None:
     """A set that takes further pods may be at most `max_skew` above the least of all sets.
 
@@ -159,4 +159,11 @@ def by_parent(model: Variables) -> list[list[Any]]:
     return found
 
 
-ALL: tuple[Constraint, ...] = (Sums(), Use(), Room(), Held(), Partitions(), Between())
+ALL: tuple[ModelConstraint, ...] = (
+    Sums(),
+    UnitUse(),
+    LeafRoom(),
+    HeldPods(),
+    Partitions(),
+    DomainConstraint(),
+)

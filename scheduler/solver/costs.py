@@ -18,7 +18,7 @@ NEVER = 1 << 60  # the cost of what cannot be; everything above half of it count
 
 
 @dataclass(frozen=True)
-class Field:
+class StageField:
     """One stage: of which level (1 is the top), what is summed, where it stands in the words.
 
     Its value is between -`below` and `most`.
@@ -33,12 +33,12 @@ class Field:
 
 
 @dataclass(frozen=True)
-class Scale:
+class StageScale:
     """How the stages of a group of `size` pods are packed into `words` numbers."""
 
     size: int
     words: int
-    fields: tuple[Field, ...]
+    fields: tuple[StageField, ...]
 
     def unit_costs(self, level: int) -> Ints:
         """Return [words, size + 1]: what one unit of a level adds by its count; 0 adds nothing."""
@@ -76,7 +76,7 @@ class Scale:
         return next(field.word for field in self.fields if field.level == level)
 
 
-def scale_of(tree: Tree) -> Scale:
+def scale_of(tree: Tree) -> StageScale:
     """Pack the stages of a tree's levels; a level's stages stay in one word."""
     words: list[list[tuple[int, str, int]]] = [[]]
     width = 1
@@ -96,9 +96,9 @@ def scale_of(tree: Tree) -> Scale:
         for level, measure, most in reversed(stages):
             is_large = measure == "large"
             span = (0, most) if is_large else (most, 0)
-            fields.append(Field(level, measure, word, scale, *span))
+            fields.append(StageField(level, measure, word, scale, *span))
             scale *= most + 1
-    return Scale(tree.size, len(words), tuple(fields))
+    return StageScale(tree.size, len(words), tuple(fields))
 
 
 def _stages(tree: Tree, level: int) -> list[tuple[str, int]]:

@@ -12,10 +12,10 @@ import numpy as np
 from ortools.sat.python import cp_model
 
 from scheduler.solver import objective, variables
-from scheduler.solver.answer import Stage
+from scheduler.solver.answer import SolvedStage
 from scheduler.solver.constraints import ALL
 from scheduler.solver.decode import by_name
-from scheduler.solver.instance import Instance, Limits
+from scheduler.solver.instance import Instance, SolveLimits
 from scheduler.solver.objective import Even, Objective
 from scheduler.solver.tree import Ints, Tree
 from scheduler.solver.variables import Variables
@@ -24,24 +24,24 @@ MEANINGFUL_S = 0.02  # with less time than this a stage is not begun
 REFINEMENTS = 8
 
 
-class Found:
+class CpSatResult:
     """What CP-SAT has so far: counts per leaf of the tree (None: nothing), stages, exclusion."""
 
     def __init__(self) -> None:
         self.counts: Ints | None = None
-        self.stages: list[Stage] = []
+        self.stages: list[SolvedStage] = []
         self.is_infeasible = False
 
 
 def program(
     instance: Instance,
     tree: Tree,
-    limits: Limits,
+    limits: SolveLimits,
     left_s: Callable[[], float],
     hint: Ints | None = None,
-) -> Found:
+) -> CpSatResult:
     """Solve all stages within the limits; `hint` is a known placement per leaf of the tree."""
-    found = Found()
+    found = CpSatResult()
     if int(tree.room[0][0]) < tree.least or not len(tree.slots):
         found.is_infeasible = True
         return found
@@ -58,7 +58,7 @@ def program(
     return found
 
 
-def exists(instance: Instance, tree: Tree, limits: Limits, seconds: float) -> bool:
+def exists(instance: Instance, tree: Tree, limits: SolveLimits, seconds: float) -> bool:
     """Return whether there is a placement at all; True when time is over before that is known."""
     if int(tree.room[0][0]) < tree.least or not len(tree.slots):
         return False
@@ -68,7 +68,7 @@ def exists(instance: Instance, tree: Tree, limits: Limits, seconds: float) -> bo
     return bool(solver_for(limits, seconds).solve(model.cp) != cp_model.INFEASIBLE)
 
 
-def solver_for(limits: Limits, seconds: float) -> cp_model.CpSolver:
+def solver_for(limits: SolveLimits, seconds: float) -> cp_model.CpSolver:
     """Return a solver with our parameters: one worker unless asked, fixed seed, no probing."""
     solver = cp_model.CpSolver()
     solver.parameters.num_workers = limits.workers
@@ -81,7 +81,11 @@ def solver_for(limits: Limits, seconds: float) -> cp_model.CpSolver:
 
 
 def _run(
-    model: Variables, stage: Objective, found: Found, limits: Limits, left_s: Callable[[], float]
+    model: Variables,
+    stage: Objective,
+    found: CpSatResult,
+    limits: SolveLimits,
+    left_s: Callable[[], float],
 ) -> None:
     """Minimise one stage and freeze it."""
     known = objective.bound(model.tree, stage)
@@ -120,7 +124,9 @@ def _run(
     _hint(model, found.counts)
 
 
-def _take(model: Variables, solver: cp_model.CpSolver, stage: Objective, found: Found) -> None:
+def _take(
+    model: Variables, solver: cp_model.CpSolver, stage: Objective, found: CpSatResult
+) -> None:
     """Keep the solver's answer unless the one we have is better in this stage."""
     counts = _decode(model, solver)
     if found.counts is None or _value(model, stage, counts) <= _value(model, stage, found.counts):
@@ -133,11 +139,11 @@ def _lower(solver: cp_model.CpSolver, status: Any) -> int:
     return int(np.ceil(solver.best_objective_bound - 1e-6))
 
 
-def _stage(model: Variables, stage: Objective, found: Found, lower: int) -> Stage:
+def _stage(model: Variables, stage: Objective, found: CpSatResult, lower: int) -> SolvedStage:
     assert found.counts is not None  # noqa: S101
     value = _value(model, stage, found.counts)
     name = model.instance.levels[stage.level - 1].name if stage.level else ""
-    return Stage(name, stage.measure, value, min(lower, value), "CP-SAT")
+    return SolvedStage(name, stage.measure, value, min(lower, value), "CP-SAT")
 
 
 def level_counts(tree: Tree, level: int, counts: Ints) -> Ints:

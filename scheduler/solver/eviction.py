@@ -1,6 +1,6 @@
 """What evictions free: room per leaf by resource, slots for any choice of candidates, plain arithmetic.
 
-The view of a `Preemption` that scheduler.solver.victims and its model work on. Knows no solver; the
+The view of a `PreemptionInstance` that scheduler.solver.victims and its model work on. Knows no solver; the
 proof that a group fits after its evictions is made here.
 """
 
@@ -13,13 +13,19 @@ import numpy as np
 
 from scheduler.base.errors import InputError, StateError
 from scheduler.solver import feasible, layers, tree
-from scheduler.solver.instance import Candidate, Domains, ElasticGroup, Instance, Preemption
+from scheduler.solver.instance import (
+    Candidate,
+    DomainRule,
+    ElasticGroup,
+    Instance,
+    PreemptionInstance,
+)
 from scheduler.solver.tree import Ints, Tree
 
 Choice = Mapping[int, int]  # candidate index -> how many of its evictions are made
 
 
-class Evictions(Protocol):
+class EvictionCandidates(Protocol):
     """What is known of who may go, whatever the group is like that they go for."""
 
     @property
@@ -28,10 +34,10 @@ class Evictions(Protocol):
     def elastic(self) -> tuple[ElasticGroup, ...]: ...
 
 
-class Room:
+class EvictionRoom:
     """Free amounts [leaf, resource], what one pod needs, what each candidate frees per leaf."""
 
-    def __init__(self, problem: Preemption) -> None:
+    def __init__(self, problem: PreemptionInstance) -> None:
         instance = problem.instance
         self.problem = problem
         self.need = np.array(instance.request or (1,), dtype=np.int64)
@@ -95,7 +101,7 @@ class Room:
         shape = self._shape.with_slots(self.after(evicted))
         return feasible.fits(shape.with_rules(self.rules(evicted)))
 
-    def rules(self, evicted: Choice) -> tuple[Domains, ...]:
+    def rules(self, evicted: Choice) -> tuple[DomainRule, ...]:
         """Return the rules over sets of leaves as they count after `evicted`."""
         return rules_after(self.problem, self.problem.instance, evicted)
 
@@ -107,7 +113,9 @@ class Room:
             raise InputError("a budget is not there", where=candidate.name)
 
 
-def rules_after(problem: Preemption, instance: Instance, evicted: Choice) -> tuple[Domains, ...]:
+def rules_after(
+    problem: PreemptionInstance, instance: Instance, evicted: Choice
+) -> tuple[DomainRule, ...]:
     """Return an instance's rules over sets of leaves without the evicted among the existing pods."""
     gone: Counter[tuple[str, int]] = Counter()
     for index, times in evicted.items():
@@ -125,7 +133,7 @@ def rules_after(problem: Preemption, instance: Instance, evicted: Choice) -> tup
     )
 
 
-def violations(problem: Preemption, evicted: Choice) -> int:
+def violations(problem: PreemptionInstance, evicted: Choice) -> int:
     """Return by how many pods the budgets are violated."""
     gone = [0] * len(problem.budgets)
     for index, times in evicted.items():
@@ -134,7 +142,7 @@ def violations(problem: Preemption, evicted: Choice) -> int:
     return sum(max(0, n - each.allowed) for n, each in zip(gone, problem.budgets, strict=True))
 
 
-def pods(problem: Preemption, evicted: Choice, priority: int) -> int:
+def pods(problem: PreemptionInstance, evicted: Choice, priority: int) -> int:
     """Return the evicted pods of one priority."""
     return sum(
         times * problem.candidates[index].pods
@@ -143,7 +151,7 @@ def pods(problem: Preemption, evicted: Choice, priority: int) -> int:
     )
 
 
-def groups(problem: Evictions, evicted: Choice) -> int:
+def groups(problem: EvictionCandidates, evicted: Choice) -> int:
     """Return how many are hit: a single pod counts as a group of one, who only shrinks not at all."""
     own = {index for group in problem.elastic for index in group.candidates}
     singles = sum(times for index, times in evicted.items() if index not in own)
@@ -155,7 +163,7 @@ def is_ended(group: ElasticGroup, evicted: Choice) -> bool:
     return sum(evicted.get(index, 0) for index in group.candidates) > group.spare
 
 
-def closed(problem: Evictions, evicted: Choice) -> dict[int, int]:
+def closed(problem: EvictionCandidates, evicted: Choice) -> dict[int, int]:
     """Return evictions with all pods of those groups that lose more than they have to spare."""
     found = dict(evicted)
     for group in problem.elastic:

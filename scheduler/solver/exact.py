@@ -11,7 +11,7 @@ import numpy as np
 
 from scheduler.base.errors import StateError
 from scheduler.solver import leafcosts, minplus
-from scheduler.solver.costs import NEVER, Scale
+from scheduler.solver.costs import NEVER, StageScale
 from scheduler.solver.layers import Layers, Masks
 from scheduler.solver.tree import Bools, Ints, Tree, allowed
 
@@ -45,7 +45,7 @@ class Exact:
     are used below it. Where no such number binds it is a single row.
     """
 
-    def __init__(self, layers: Layers, scale: Scale, late: Late) -> None:
+    def __init__(self, layers: Layers, scale: StageScale, late: Late) -> None:
         self._tree = tree = layers.tree
         self._scale = scale
         self._late = late
@@ -236,7 +236,7 @@ def _share(
     raise StateError("the exact program cannot retrace its own answer")
 
 
-def program(layers: Layers, scale: Scale, late: Late = lambda _: False) -> Ints | None:
+def program(layers: Layers, scale: StageScale, late: Late = lambda _: False) -> Ints | None:
     """Return the pods per leaf of the tree in a best placement.
 
     An empty array says that there is no placement, None that `late` said so first.
@@ -261,7 +261,7 @@ def program(layers: Layers, scale: Scale, late: Late = lambda _: False) -> Ints 
     return nothing if best is None else best[2]
 
 
-def _best(tree: Tree, scale: Scale, root: Ints) -> tuple[int, list[int]] | None:
+def _best(tree: Tree, scale: StageScale, root: Ints) -> tuple[int, list[int]] | None:
     """Return how many pods are best and the values of all stages then; None when none are possible."""
     pods = np.flatnonzero(root[0] < NEVER // 2)
     pods = pods[pods >= tree.least]

@@ -8,7 +8,7 @@ keeps the set of placements exactly as it was; called before solving, never befo
 
 import msgspec
 
-from scheduler.solver.instance import Domains, Instance, Leaf, Rule
+from scheduler.solver.instance import DomainRule, Instance, Leaf, LevelRule
 from scheduler.solver.tree import slots_of
 
 
@@ -99,14 +99,14 @@ def _inside(instance: Instance, inside: frozenset[int]) -> Instance:
     return msgspec.structs.replace(instance, leaves=leaves)
 
 
-def _without_outside(instance: Instance, domains: Domains) -> Instance:
+def _without_outside(instance: Instance, domains: DomainRule) -> Instance:
     """Take away the room of leaves that a rule forbids."""
     if not domains.only:
         return instance
     return _inside(instance, frozenset(leaf for leaves in domains.sets for leaf in leaves))
 
 
-def _limited(instance: Instance, domains: Domains) -> Instance | None:
+def _limited(instance: Instance, domains: DomainRule) -> Instance | None:
     """Return the instance with a limit per domain as slots and rules; None when they cannot say it.
 
     Leaves that the rule forbids have no room any more.
@@ -127,7 +127,7 @@ def _limited(instance: Instance, domains: Domains) -> Instance | None:
     return _as_level(instance, wide, alone, domains.at_most) if wide else instance
 
 
-def _holds_outside(instance: Instance, domains: Domains) -> bool:
+def _holds_outside(instance: Instance, domains: DomainRule) -> bool:
     """Whether pods are held on leaves of no set."""
     inside = {leaf for leaves in domains.sets for leaf in leaves}
     return any(leaf.held and at not in inside for at, leaf in enumerate(instance.leaves))
@@ -153,7 +153,7 @@ def _as_level(
     return None
 
 
-def _with_rule(instance: Instance, level: int, rule: Rule) -> Instance:
+def _with_rule(instance: Instance, level: int, rule: LevelRule) -> Instance:
     changed = msgspec.structs.replace(instance.levels[level], rule=rule)
     levels = (*instance.levels[:level], changed, *instance.levels[level + 1 :])
     return msgspec.structs.replace(instance, levels=levels)

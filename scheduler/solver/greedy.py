@@ -8,7 +8,7 @@ to the name that comes first.
 
 import numpy as np
 
-from scheduler.solver.instance import Rule
+from scheduler.solver.instance import LevelRule
 from scheduler.solver.tree import Ints, Tree
 
 
@@ -61,7 +61,7 @@ def _descend(tree: Tree, free: list[Ints], level: int, unit: int, pods: int, tak
     return pods - left
 
 
-def _order(tree: Tree, level: int, rule: Rule, free: Ints, span: tuple[int, int]) -> list[int]:
+def _order(tree: Tree, level: int, rule: LevelRule, free: Ints, span: tuple[int, int]) -> list[int]:
     """Return the children in the order of their visit; with partitions only the first of them."""
     children = np.arange(*span)
     sign = -1 if rule.kind == "pack" else 1
@@ -72,7 +72,7 @@ def _order(tree: Tree, level: int, rule: Rule, free: Ints, span: tuple[int, int]
     return ordered
 
 
-def _range(rule: Rule, pods: int, siblings: int, parts: int) -> tuple[int, int, int]:
+def _range(rule: LevelRule, pods: int, siblings: int, parts: int) -> tuple[int, int, int]:
     """Return the least, the wanted and the most pods for the next unit."""
     if rule.hard:
         return (pods, pods, pods) if rule.kind == "pack" else (1, 1, 1)
@@ -89,5 +89,5 @@ def _range(rule: Rule, pods: int, siblings: int, parts: int) -> tuple[int, int, 
     return least, wanted, most
 
 
-def _is_multiple(rule: Rule, share: int) -> bool:
+def _is_multiple(rule: LevelRule, share: int) -> bool:
     return rule.hard or share % max(1, rule.factor) == 0

@@ -12,11 +12,11 @@ import msgspec
 Kind = Literal["pack", "spread"]
 
 
-class Record(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
+class SolverRecord(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
     """Base of all records of this room: immutable and written as JSON."""
 
 
-class Rule(Record, frozen=True):
+class LevelRule(SolverRecord, frozen=True):
     """What holds for the units of one level; 0 says that a number is not given.
 
     The numbers always bind: every used unit holds between `min` and `max` pods, a multiple of
@@ -53,14 +53,14 @@ class Rule(Record, frozen=True):
         return 1 if self.is_hard_pack else self.partitions
 
 
-class Level(Record, frozen=True):
+class Level(SolverRecord, frozen=True):
     """One level of the tree, from the top down; the root is no level."""
 
     name: str
-    rule: Rule = Rule()
+    rule: LevelRule = LevelRule()
 
 
-class Leaf(Record, frozen=True):
+class Leaf(SolverRecord, frozen=True):
     """A place for pods: its path of unit names from the top level down, itself last.
 
     `slots` is how many pods of the group fit, those already there (`held`) included; `free` says the
@@ -74,7 +74,7 @@ class Leaf(Record, frozen=True):
     held: int = 0
 
 
-class Domains(Record, frozen=True):
+class DomainRule(SolverRecord, frozen=True):
     """A rule between members over sets of leaves that need not be units of the tree.
 
     `sets` holds indices into the instance's leaves; leaves in no set are free of the rule, unless
@@ -93,7 +93,7 @@ class Domains(Record, frozen=True):
     only: bool = False
 
 
-class Instance(Record, frozen=True):
+class Instance(SolverRecord, frozen=True):
     """One group to be placed: `size` like pods over `leaves` under the rules of `levels`.
 
     An elastic group has a `minimum` from 1 to `size` and takes any number of pods between them: the
@@ -105,7 +105,7 @@ class Instance(Record, frozen=True):
     leaves: tuple[Leaf, ...]
     size: int
     request: tuple[int, ...] = ()
-    domains: tuple[Domains, ...] = ()
+    domains: tuple[DomainRule, ...] = ()
     minimum: int = 0
     levels_first: bool = False
 
@@ -124,14 +124,14 @@ class Instance(Record, frozen=True):
         return msgspec.structs.replace(self, size=size, minimum=0, levels_first=False)
 
 
-class Candidate(Record, frozen=True):
+class Candidate(SolverRecord, frozen=True):
     """A group that may be evicted as a whole, or like single pods of one leaf (`single`), one by one.
 
     `freed` maps an index of the instance's leaves to what one eviction frees there: slots
     when the instance has no request, amounts otherwise. `pods` counts the pods of one eviction,
     `count` how many of the like single pods there are. `budgets` maps an index into the problem's
     budgets to the pods of one eviction that it protects. `counted` says how many of these pods stand in
-    the `existing` of which `Domains`: by its name and the number of the set.
+    the `existing` of which `DomainRule`: by its name and the number of the set.
     """
 
     name: str
@@ -144,7 +144,7 @@ class Candidate(Record, frozen=True):
     counted: dict[str, dict[int, int]] = msgspec.field(default_factory=dict)
 
 
-class ElasticGroup(Record, frozen=True):
+class ElasticGroup(SolverRecord, frozen=True):
     """A group that may shrink: single candidates of one priority that are its pods, by their indices.
 
     Up to `spare` of its pods may go, or all of them: with some more it would be below its minimum.
@@ -154,14 +154,14 @@ class ElasticGroup(Record, frozen=True):
     spare: int
 
 
-class Budget(Record, frozen=True):
+class Budget(SolverRecord, frozen=True):
     """A disruption budget: how many of its pods may go without violating it."""
 
     name: str
     allowed: int = 0
 
 
-class Preemption(Record, frozen=True):
+class PreemptionInstance(SolverRecord, frozen=True):
     """A group that does not fit, and who might make room for it.
 
     Leaves hold what is free now. `forbid` allows no violated budget; otherwise violations are the
@@ -175,7 +175,7 @@ class Preemption(Record, frozen=True):
     elastic: tuple[ElasticGroup, ...] = ()
 
 
-class Limits(Record, frozen=True):
+class SolveLimits(SolverRecord, frozen=True):
     """What a solve may use: seconds for each stage and in all, and what it starts from."""
 
     stage_s: float = 2.0

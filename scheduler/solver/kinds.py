@@ -11,14 +11,30 @@ import msgspec
 import numpy as np
 
 from scheduler.solver import parts
-from scheduler.solver.answer import Stage
-from scheduler.solver.classes import Between, Costs, Link, PodClass, Stream, Traffic, WayLimit
-from scheduler.solver.instance import Budget, Candidate, ElasticGroup, Instance, Leaf, Level, Record
-from scheduler.solver.parts import Part, PlacedPart
+from scheduler.solver.answer import SolvedStage
+from scheduler.solver.classes import (
+    LinkLimit,
+    PairRule,
+    PodClass,
+    Traffic,
+    TrafficCosts,
+    TrafficStream,
+    WayLimit,
+)
+from scheduler.solver.instance import (
+    Budget,
+    Candidate,
+    ElasticGroup,
+    Instance,
+    Leaf,
+    Level,
+    SolverRecord,
+)
+from scheduler.solver.parts import LikeParts, PlacedPart
 from scheduler.solver.tree import Ints
 
 
-class Kind(Record, frozen=True):
+class LikePods(SolverRecord, frozen=True):
     """Like pods: how many there are, what each asks for, and how many of them a leaf takes at most."""
 
     count: int
@@ -26,7 +42,7 @@ class Kind(Record, frozen=True):
     slots: tuple[int, ...]
 
 
-class Apart(Record, frozen=True):
+class Apart(SolverRecord, frozen=True):
     """Two kinds that may not meet in any of `sets` (of leaves); of a kind and itself one pod may be there."""
 
     sets: tuple[tuple[int, ...], ...]
@@ -34,14 +50,14 @@ class Apart(Record, frozen=True):
     second: int
 
 
-class LeafConflict(Record, frozen=True):
+class LeafConflict(SolverRecord, frozen=True):
     """Pods that cannot be on a leaf together, on none of `leaves`: so many of each kind, or more."""
 
     leaves: tuple[int, ...]
     counts: tuple[int, ...]
 
 
-class Mixed(Record, frozen=True):
+class Mixed(SolverRecord, frozen=True):
     """A group of several kinds; `free` is what each leaf has left of each resource.
 
     `paths` are those of the leaves in the tree of `levels`; `held` counts the group's pods that stand
@@ -52,7 +68,7 @@ class Mixed(Record, frozen=True):
     level is summed over all of them. `limits` and `links` are between the areas of `costs`, and `flows` go over links.
     """
 
-    kinds: tuple[Kind, ...]
+    kinds: tuple[LikePods, ...]
     free: tuple[tuple[int, ...], ...]
     levels: tuple[Level, ...]
     paths: tuple[tuple[str, ...], ...]
@@ -61,14 +77,14 @@ class Mixed(Record, frozen=True):
     held: tuple[int, ...] = ()
     excluded: tuple[LeafConflict, ...] = ()
     classes: tuple[PodClass, ...] = ()
-    between: tuple[Between, ...] = ()
+    between: tuple[PairRule, ...] = ()
     traffic: tuple[Traffic, ...] = ()
-    costs: Costs = Costs()
+    costs: TrafficCosts = TrafficCosts()
     unwished: tuple[int, ...] = ()
-    parts: tuple[Part, ...] = ()
+    parts: tuple[LikeParts, ...] = ()
     limits: tuple[WayLimit, ...] = ()
-    flows: tuple[Stream, ...] = ()
-    links: tuple[Link, ...] = ()
+    flows: tuple[TrafficStream, ...] = ()
+    links: tuple[LinkLimit, ...] = ()
 
     @property
     def least(self) -> int:
@@ -157,7 +173,7 @@ class Mixed(Record, frozen=True):
         )
 
 
-class MixedPreemption(Record, frozen=True):
+class MixedPreemption(SolverRecord, frozen=True):
     """A group that does not fit, and who might make room for it; as in `Preemption`, with amounts."""
 
     group: Mixed
@@ -167,7 +183,7 @@ class MixedPreemption(Record, frozen=True):
     elastic: tuple[ElasticGroup, ...] = ()
 
 
-class MixedAnswer(Record, frozen=True):
+class MixedAnswer(SolverRecord, frozen=True):
     """How many pods of each kind go to each leaf, whom that evicts, and whether better is out of limit.
 
     `pieces` say of a group with parts which of the pods are whose.
@@ -178,7 +194,7 @@ class MixedAnswer(Record, frozen=True):
     evicted: dict[int, int] = msgspec.field(default_factory=dict)
     optimal: bool = False
     seconds: float = 0.0
-    stages: tuple[Stage, ...] = ()
+    stages: tuple[SolvedStage, ...] = ()
     pieces: tuple[PlacedPart, ...] = ()
 
     @property

@@ -16,7 +16,7 @@ import msgspec
 import numpy as np
 
 from scheduler.solver import tree
-from scheduler.solver.instance import Domains, Instance, Level
+from scheduler.solver.instance import DomainRule, Instance, Level
 from scheduler.solver.tree import Bools, Ints, Tree
 
 MOST_RULES = 3  # rules are tried in every order
@@ -30,7 +30,7 @@ class Layer:
     """One rule as a level: `units` has the unit of each of its sets, -1 for a set without a leaf."""
 
     level: int
-    domains: Domains
+    domains: DomainRule
     units: tuple[int, ...]
 
 
@@ -45,7 +45,7 @@ class Layers:
         """Return the same with other slots, given per leaf of the instance."""
         return replace(self, tree=self.tree.with_slots(slots))
 
-    def with_rules(self, domains: Sequence[Domains]) -> "Layers":
+    def with_rules(self, domains: Sequence[DomainRule]) -> "Layers":
         """Return the same with rules of the same names over the same sets, which may count others."""
         by_name = {one.name: one for one in domains}
         layers = (replace(one, domains=by_name[one.domains.name]) for one in self.layers)
@@ -143,7 +143,7 @@ def of(instance: Instance, slots: Ints | None = None) -> Layers | None:
 
 
 def _inserted(
-    paths: Mapping[int, tuple[str, ...]], domains: Domains, depth: int
+    paths: Mapping[int, tuple[str, ...]], domains: DomainRule, depth: int
 ) -> tuple[dict[int, tuple[str, ...]], int] | None:
     """Return the paths with one more name in front of the units that sets consist of, and where."""
     set_of: dict[int, int] = {}

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from scheduler.solver.costs import NEVER
-from scheduler.solver.instance import Rule
+from scheduler.solver.instance import LevelRule
 from scheduler.solver.tree import Bools, Ints, Tree, allowed
 
 
@@ -116,7 +116,7 @@ def _have_held(tree: Tree) -> Bools:
     return np.asarray(before[starts[1:]] > before[starts[:-1]])
 
 
-def _limits(rule: Rule, slots: Ints) -> Ints:
+def _limits(rule: LevelRule, slots: Ints) -> Ints:
     return np.minimum(slots, 1) if rule.is_hard_spread else slots
 
 
@@ -167,7 +167,7 @@ def _cut(widths: Ints, runs: Ints, most: Ints) -> Ints:
     return np.asarray(np.minimum(ends - base, limit) - np.minimum(ends - runs - base, limit))
 
 
-def _fill(rule: Rule, room: Ints, pods: int) -> Ints:
+def _fill(rule: LevelRule, room: Ints, pods: int) -> Ints:
     """Return the counts on sorted leaves for one number of pods."""
     if rule.kind == "pack":
         before = np.concatenate(([0], np.cumsum(room)[:-1]))
@@ -181,7 +181,7 @@ def _fill(rule: Rule, room: Ints, pods: int) -> Ints:
     return filled
 
 
-def _options(rule: Rule, slots: int, held: int, most: int) -> list[int]:
+def _options(rule: LevelRule, slots: int, held: int, most: int) -> list[int]:
     """Return the positive counts that one leaf may take."""
     fits = allowed(rule, min(slots, most))
     return [int(k) for k in np.flatnonzero(fits) if k >= held]

@@ -26,8 +26,8 @@ from scheduler.solver import (
     mixedstages,
     tree,
 )
-from scheduler.solver.answer import NOTHING, Stage
-from scheduler.solver.instance import Limits, Rule
+from scheduler.solver.answer import NOTHING, SolvedStage
+from scheduler.solver.instance import LevelRule, SolveLimits
 from scheduler.solver.kinds import Mixed, MixedAnswer, MixedPreemption
 from scheduler.solver.mixedbounds import bounds
 from scheduler.solver.parts import PlacedPart
@@ -40,7 +40,7 @@ PAID_PART = 0.5
 Rows: TypeAlias = tuple[tuple[int, ...], ...]
 
 
-def solve(group: Mixed, limits: Limits) -> MixedAnswer:
+def solve(group: Mixed, limits: SolveLimits) -> MixedAnswer:
     """Return the best placement, or that fewer than `minimum` pods fit anywhere."""
     started = perf_s()
     found = _best(group, limits, _Clock(limits))
@@ -54,7 +54,7 @@ def solve(group: Mixed, limits: Limits) -> MixedAnswer:
     )
 
 
-def evict(problem: MixedPreemption, limits: Limits) -> MixedAnswer:
+def evict(problem: MixedPreemption, limits: SolveLimits) -> MixedAnswer:
     """Return the least harm that lets `minimum` pods of the group in: budgets, pods, groups."""
     from scheduler.solver import mixedvictims
 
@@ -97,14 +97,14 @@ def _checked(group: Mixed, found: Ints) -> tuple[Rows, tuple[PlacedPart, ...]]:
 class _Clock:
     """What is left of the seconds of a search."""
 
-    def __init__(self, limits: Limits) -> None:
+    def __init__(self, limits: SolveLimits) -> None:
         self._limits = limits
         self._until = perf_s() + limits.total_s
 
     def __call__(self) -> float:
         return self._until - perf_s()
 
-    def improved(self) -> "Callable[..., Found]":
+    def improved(self) -> "Callable[..., MixedResult]":
         """Return the function of CP-SAT's model: to load it can take longer than the search, so it costs none of it."""
         loading = perf_s()
         from scheduler.solver import mixedsearch
@@ -112,7 +112,7 @@ class _Clock:
         self._until += perf_s() - loading
         return mixedsearch.improved
 
-    def by_leaves(self, group: Mixed, limits: Limits) -> "KnownLimits":
+    def by_leaves(self, group: Mixed, limits: SolveLimits) -> "KnownLimits":
         """Return what leaves alone say of a group whose members talk; it takes a part of the time, none to load."""
         if not group.traffic or group.costs.areas:
             return KnownLimits([])
@@ -122,7 +122,7 @@ class _Clock:
         self._until += perf_s() - loading
         return mixedleaves.best(group, limits, self) or KnownLimits([])
 
-    def paid(self, group: Mixed, guess: "Found", bounds: Sequence[int]) -> list[int]:
+    def paid(self, group: Mixed, guess: "MixedResult", bounds: Sequence[int]) -> list[int]:
         """Return limits of all stages with a better one of what talk costs; it takes a part of the time, none to load.
 
         Where costs go by levels alone, patterns of like leaves prove them as fast.
@@ -142,14 +142,14 @@ class _Clock:
         return [*bounds[:at], max(bounds[at], paid), *bounds[at + 1 :]]
 
 
-class Found(msgspec.Struct, frozen=True):
+class MixedResult(msgspec.Struct, frozen=True):
     """The best that is known: pods by kind and leaf (None: nothing), its stages with bounds.
 
     Without a placement, `is_proven` says that there is none.
     """
 
     counts: Ints | None
-    stages: tuple[Stage, ...] = ()
+    stages: tuple[SolvedStage, ...] = ()
     is_proven: bool = False
 
     @property
@@ -169,15 +169,15 @@ class KnownLimits(msgspec.Struct, frozen=True):
     is_none: bool = False
 
 
-def _best(group: Mixed, limits: Limits, left_s: _Clock) -> Found:
+def _best(group: Mixed, limits: SolveLimits, left_s: _Clock) -> MixedResult:
     """Return the best placement: inside of one unit where that is wanted and possible, else in all."""
     if _is_hopeless(group):
-        return Found(None, is_proven=True)
+        return MixedResult(None, is_proven=True)
     if group.links and not mixedflows.parts_of(group):
-        return Found(None)
+        return MixedResult(None)
     level = first_with_several(group)
-    rule = group.levels[level - 1].rule if level else Rule("spread")
-    best = Found(None)
+    rule = group.levels[level - 1].rule if level else LevelRule("spread")
+    best = MixedResult(None)
     is_wished = rule.is_hard_pack or (rule.kind == "pack" and level - 1 not in group.unwished)
     if is_wished and rule.units_per_parent <= 1 and level < len(group.levels):
         best = _in_one_unit(group, level, limits, left_s)
@@ -195,7 +195,7 @@ def _best(group: Mixed, limits: Limits, left_s: _Clock) -> Found:
         if guess.values != known:
             least = left_s.by_leaves(group, limits)
         if least.is_none:
-            return Found(None, is_proven=True)
+            return MixedResult(None, is_proven=True)
         if least.counts is not None:
             guess = _better(guess, valid(group, least.counts))
         if guess.counts is not None and guess.values == least.limits:
@@ -218,7 +218,7 @@ def _best(group: Mixed, limits: Limits, left_s: _Clock) -> Found:
     made = tree.build(group.alike(), with_full=True)
     alike = mixedalike.best(group, mixedstages.stages(group, made), limits, left_s())
     if alike.is_none:
-        return Found(None, is_proven=True)
+        return MixedResult(None, is_proven=True)
     if alike.counts is not None:
         own = valid(group, alike.counts)
         guess = _better(guess, own)
@@ -252,7 +252,7 @@ def _is_free_together(group: Mixed, level: int) -> bool:
     return reached >= there and of_classes == len(group.kinds)
 
 
-def _in_one_unit(group: Mixed, level: int, limits: Limits, left_s: _Clock) -> Found:
+def _in_one_unit(group: Mixed, level: int, limits: SolveLimits, left_s: _Clock) -> MixedResult:
     """Return the best placement with all pods in one unit of a level.
 
     Units are looked at in the order of what they could offer at best, so that most need no look.
@@ -267,7 +267,7 @@ def _in_one_unit(group: Mixed, level: int, limits: Limits, left_s: _Clock) -> Fo
     ordered = sorted(
         ((bounds(part), at) for at, (_, part) in enumerate(parts)), key=lambda pair: pair
     )
-    best, is_proven = Found(None), True
+    best, is_proven = MixedResult(None), True
     known = {at: least for least, at in ordered}
     for least, at in ordered:
         if best.counts is not None and best.values <= least:
@@ -286,9 +286,9 @@ def _in_one_unit(group: Mixed, level: int, limits: Limits, left_s: _Clock) -> Fo
         if best.counts is None or found.values < best.values:
             counts = np.zeros((len(group.kinds), len(group.paths)), dtype=np.int64)
             counts[:, leaves] = found.counts
-            best = Found(counts, found.stages)
+            best = MixedResult(counts, found.stages)
     if best.counts is None:
-        return Found(None, is_proven=is_proven)
+        return MixedResult(None, is_proven=is_proven)
     return _told(group, best.counts, up_to_a_gap(best.values, min(known.values())))
 
 
@@ -301,15 +301,15 @@ def up_to_a_gap(values: Sequence[int], bounds: Sequence[int]) -> list[int]:
     return [bound if at <= first else NOTHING for at, bound in enumerate(bounds)]
 
 
-def _told(group: Mixed, counts: Ints, bounds: Sequence[int] = ()) -> Found:
+def _told(group: Mixed, counts: Ints, bounds: Sequence[int] = ()) -> MixedResult:
     values = objective_of(group, counts)
     stages = tuple(
-        Stage(level, measure, value, min(bound, value))
+        SolvedStage(level, measure, value, min(bound, value))
         for (level, measure, value), bound in zip(
             values, bounds or [NOTHING] * len(values), strict=True
         )
     )
-    return Found(counts, stages, all(stage.proven for stage in stages))
+    return MixedResult(counts, stages, all(stage.proven for stage in stages))
 
 
 def objective_of(group: Mixed, counts: Ints) -> list[tuple[str, str, int]]:
@@ -363,22 +363,22 @@ def units(group: Mixed, level: int) -> list[Ints]:
     return [np.array(by_unit[unit], dtype=np.int64) for unit in sorted(by_unit)]
 
 
-def _better(one: Found, other: Found) -> Found:
+def _better(one: MixedResult, other: MixedResult) -> MixedResult:
     if one.counts is None or (other.counts is not None and other.values < one.values):
         return other
     return one
 
 
-def _guess(group: Mixed, *, is_filling: bool) -> Found:
+def _guess(group: Mixed, *, is_filling: bool) -> MixedResult:
     """Return what a descent finds, with no bound; nothing if it breaks a rule of a level."""
     return valid(group, mixedguess.descent(group, is_filling=is_filling))
 
 
-def valid(group: Mixed, counts: Ints) -> Found:
+def valid(group: Mixed, counts: Ints) -> MixedResult:
     """Return a placement with no bound; nothing if it breaks a rule."""
     rows = counts.tolist()
     if checkkinds.problems(group, rows, split(group, rows) if group.parts else ()):
-        return Found(None)
+        return MixedResult(None)
     return _told(group, counts)
 
 

@@ -13,9 +13,9 @@ import msgspec
 import numpy as np
 
 from scheduler.solver import parts, solve
-from scheduler.solver.instance import Instance, Level, Limits
+from scheduler.solver.instance import Instance, Level, SolveLimits
 from scheduler.solver.kinds import Mixed
-from scheduler.solver.mixedstages import ALL, Stage
+from scheduler.solver.mixedstages import ALL, MixedStage
 from scheduler.solver.parts import WholePart
 from scheduler.solver.tree import Ints, filled
 
@@ -35,11 +35,11 @@ class Alike(msgspec.Struct, frozen=True):
     is_none: bool = False
 
 
-def best(group: Mixed, stages: Sequence[Stage], limits: Limits, left_s: float) -> Alike:
+def best(group: Mixed, stages: Sequence[MixedStage], limits: SolveLimits, left_s: float) -> Alike:
     """Return what is proven of a group whose stages are these; nothing where time is too short."""
     if group.unwished:
         return Alike()  # what is not wished for comes into it
-    least = Limits(limits.stage_s, left_s * PART, limits.workers)
+    least = SolveLimits(limits.stage_s, left_s * PART, limits.workers)
     whole = parts.whole(group.parts, len(group.kinds)) if group.parts else None
     asked = group.alike() if whole is None else _by_the(sum(whole.sizes), whole.depth, group)
     answer = solve.solve(asked, least, "Exact")

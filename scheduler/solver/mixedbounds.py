@@ -13,9 +13,9 @@ import numpy as np
 from scheduler.solver import mixedstages, objective, tree
 from scheduler.solver.answer import NOTHING
 from scheduler.solver.classes import PodClass
-from scheduler.solver.instance import Rule
+from scheduler.solver.instance import LevelRule
 from scheduler.solver.kinds import Mixed, served
-from scheduler.solver.mixedstages import Stage
+from scheduler.solver.mixedstages import MixedStage
 from scheduler.solver.tree import Ints, Tree
 
 
@@ -26,20 +26,20 @@ def bounds(group: Mixed) -> list[int]:
     return [_bound(group, made, most, stage) for stage in mixedstages.stages(group, made)]
 
 
-def _bound(group: Mixed, made: Tree, most: "_Most", stage: Stage) -> int:
+def _bound(group: Mixed, made: Tree, most: "_Most", stage: MixedStage) -> int:
     if stage.measure == "cost":
         return 0
     if stage.of:
         return sum(_of_class(group, made, group.classes[number], stage) for number in stage.of)
     if stage.measure in ("leaves", "units"):
-        units = Stage(stage.level, "units")
+        units = MixedStage(stage.level, "units")
         apart = [_fewest(group, one, stage.level) for one in group.classes]
         known = 1 if stage.measure == "leaves" else objective.bound(made, stage)
         return max(known, most.bound(units), *apart)
     return max(objective.bound(made, stage), most.bound(stage))
 
 
-def _of_class(group: Mixed, made: Tree, one: PodClass, stage: Stage) -> int:
+def _of_class(group: Mixed, made: Tree, one: PodClass, stage: MixedStage) -> int:
     """Return a lower limit of what one class adds to a stage."""
     size = _size(group, one)
     if stage.measure == "units":
@@ -68,11 +68,11 @@ def _size(group: Mixed, one: PodClass) -> int:
     return sum(group.kinds[kind].count for kind in one.kinds) + sum(one.held)
 
 
-def _rule(one: PodClass, level: int) -> Rule:
-    return next((own.rule for own in one.rules if own.level == level - 1), Rule())
+def _rule(one: PodClass, level: int) -> LevelRule:
+    return next((own.rule for own in one.rules if own.level == level - 1), LevelRule())
 
 
-def _largest_count(rule: Rule) -> int:
+def _largest_count(rule: LevelRule) -> int:
     """Return how many pods a rule allows on one unit, 0 for any number."""
     return 1 if rule.is_hard_spread else rule.max
 
@@ -85,7 +85,7 @@ class _Most:
         self._tree = made
         self._increments: dict[int, Ints] = {}
 
-    def bound(self, stage: Stage) -> int:
+    def bound(self, stage: MixedStage) -> int:
         """Return a lower limit of one stage; one that says nothing where there is none."""
         if stage.measure == "units":
             reached = np.cumsum(self._of(stage.level)) >= self._tree.least

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from ortools.sat.python import cp_model
 
-from scheduler.solver.classes import Between, ClassRule, Traffic, WayLimit
+from scheduler.solver.classes import ClassRule, PairRule, Traffic, WayLimit
 from scheduler.solver.kinds import Mixed
 from scheduler.solver.mixedflows import FlowModel
 from scheduler.solver.tree import Tree, allowed
@@ -124,7 +124,7 @@ class ClassModel:
             below = used[starts[unit] : starts[unit + 1]]
             self._cp.add(sum(below) == rule.units_per_parent * above)
 
-    def _relate(self, rule: Between) -> None:
+    def _relate(self, rule: PairRule) -> None:
         cp, level = self._cp, rule.level + 1
         first, second = self.used(rule.first, level), self.used(rule.second, level)
         if rule.relation == "same":

@@ -12,21 +12,21 @@ import msgspec
 from scheduler.base.clock import perf_s
 from scheduler.solver import conflict, mixed
 from scheduler.solver.answer import Advice, Conflict
-from scheduler.solver.classes import Between, ClassRule, PodClass, Stream, WayLimit
-from scheduler.solver.instance import Instance, Level, Limits
+from scheduler.solver.classes import ClassRule, PairRule, PodClass, TrafficStream, WayLimit
+from scheduler.solver.instance import Instance, Level, SolveLimits
 from scheduler.solver.kinds import Mixed
-from scheduler.solver.parts import Part
+from scheduler.solver.parts import LikeParts
 
 MEMBERS = Conflict("", "the members' own rules", "")
 
 
-def explain(group: Mixed, limits: Limits | None = None) -> Advice:
+def explain(group: Mixed, limits: SolveLimits | None = None) -> Advice:
     """Return why the group does not fit; an empty conflict when it does.
 
     Without any rule, the conflict is the size. As for like members, what is not known in time counts as
     fitting, and `smallest` says so. Other sizes are not looked for: of which class would not be told.
     """
-    limits = limits or Limits()
+    limits = limits or SolveLimits()
     until = perf_s() + limits.total_s
     rules = frozenset(rules_of(group))
     known: dict[frozenset[Conflict], bool] = {}
@@ -36,7 +36,7 @@ def explain(group: Mixed, limits: Limits | None = None) -> Advice:
 
     def fits(kept: frozenset[Conflict]) -> bool:
         if kept not in known:
-            left = Limits(limits.stage_s, max(0.0, until - perf_s()))
+            left = SolveLimits(limits.stage_s, max(0.0, until - perf_s()))
             known[kept] = (
                 late() or mixed.solve(with_rules(group, kept), left).outcome != "infeasible"
             )
@@ -115,18 +115,18 @@ def with_rules(group: Mixed, kept: frozenset[Conflict]) -> Mixed:
     )
 
 
-def _of_part(group: Mixed, part: Part) -> list[Conflict]:
+def _of_part(group: Mixed, part: LikeParts) -> list[Conflict]:
     """Return what a part asks for that could be given up."""
     found = [_unit_of(group, part)] if part.level >= 0 else []
     found += [_apart(group, part)] if part.apart >= 0 else []
     return found + [Conflict(part.name, "minimum", str(part.minimum))] * (part.minimum > 1)
 
 
-def _unit_of(group: Mixed, part: Part) -> Conflict:
+def _unit_of(group: Mixed, part: LikeParts) -> Conflict:
     return Conflict(part.name, "in one", group.levels[part.level].name)
 
 
-def _apart(group: Mixed, part: Part) -> Conflict:
+def _apart(group: Mixed, part: LikeParts) -> Conflict:
     return Conflict(part.name, "one pod per", group.levels[part.apart].name)
 
 
@@ -148,12 +148,12 @@ def _limit(group: Mixed, limit: WayLimit) -> Conflict:
     return Conflict("", f"network cost from {first} to {second}", f"at most {limit.most}")
 
 
-def _flow(group: Mixed, flow: Stream) -> Conflict:
+def _flow(group: Mixed, flow: TrafficStream) -> Conflict:
     first, second = group.classes[flow.first].name, group.classes[flow.second].name
     return Conflict("", f"bandwidth from {first} to {second}", f"{flow.amount} bit/s")
 
 
-def _named(group: Mixed, rule: Between) -> Conflict:
+def _named(group: Mixed, rule: PairRule) -> Conflict:
     first, second = group.classes[rule.first].name, group.classes[rule.second].name
     level = group.levels[rule.level].name
     return Conflict("", f"{first} {rule.relation} {second}", f"at {level}")

@@ -23,7 +23,7 @@ from ortools.sat.python import cp_model
 
 from scheduler.solver import tree
 from scheduler.solver.cpsat import MEANINGFUL_S, solver_for
-from scheduler.solver.instance import Limits
+from scheduler.solver.instance import SolveLimits
 from scheduler.solver.kinds import Mixed
 from scheduler.solver.leastcut import least_cut
 from scheduler.solver.mixednear import MOST_DENSE, TalkCosts
@@ -41,7 +41,7 @@ PARTS = 256
 Floats: TypeAlias = NDArray[np.float64]
 
 
-def least(group: Mixed, value: int, limits: Limits, left_s: Callable[[], float]) -> int:
+def least(group: Mixed, value: int, limits: SolveLimits, left_s: Callable[[], float]) -> int:
     """Return what all pods together cost at least, up to the `value` of a placement that is known.
 
     Where not all are placed it says nothing. When time runs out it is what is known by then.
@@ -70,7 +70,7 @@ def _paid(
     case: _Case,
     known: int,
     value: int,
-    limits: Limits | None,
+    limits: SolveLimits | None,
     left_s: Callable[[], float],
 ) -> int:
     """Return what is paid at least in a case, from what is `known` up to `value`; with `limits` exactly, if that is found.
@@ -278,7 +278,7 @@ class _Prices:
         for kind in np.flatnonzero(row).tolist():
             self._kinds[kind].SetCoefficient(column, float(row[kind]))
 
-    def exactly(self, kept: int, limits: Limits, left_s: Callable[[], float]) -> int:
+    def exactly(self, kept: int, limits: SolveLimits, left_s: Callable[[], float]) -> int:
         """Return how much is kept inside at most, by search among the patterns that can be part of what is needed.
 
         A pattern that keeps less beyond its price than the best does, by more than all of them exceed what is

@@ -10,7 +10,7 @@ from functools import reduce
 from math import lcm
 from typing import Any
 
-from scheduler.solver.classes import Link, Stream
+from scheduler.solver.classes import LinkLimit, TrafficStream
 from scheduler.solver.kinds import Mixed
 
 # More parts than this, or larger sums, are not counted exactly.
@@ -30,7 +30,7 @@ def parts_of(group: Mixed) -> int:
     return parts if parts <= MOST_PARTS and parts * max(1, most) < LARGEST_SUM else 0
 
 
-def receiving(group: Mixed, flow: Stream) -> range:
+def receiving(group: Mixed, flow: TrafficStream) -> range:
     """Return how many pods a flow may be split over."""
     one = group.classes[flow.second]
     held = sum(one.held)
@@ -55,7 +55,7 @@ class FlowModel:
         for link in group.links:
             self._keep(link)
 
-    def _keep(self, link: Link) -> None:
+    def _keep(self, link: LinkLimit) -> None:
         ways = [(link.origins, link.targets), *([(link.targets, link.origins)] * link.is_shared)]
         before = [self._before(*ends) for ends in ways]
         most = max(link.room, sum(before))
@@ -82,7 +82,7 @@ class FlowModel:
             n for n, area in zip(held, self._group.costs.areas, strict=False) if area in areas
         )
 
-    def _flow(self, flow: Stream, origins: Sequence[int], targets: Sequence[int]) -> Any:
+    def _flow(self, flow: TrafficStream, origins: Sequence[int], targets: Sequence[int]) -> Any:
         """Return what flows from some areas to others, in parts."""
         sending, taking = self._sum(flow.first, origins), self._sum(flow.second, targets)
         pairs = self._times(sending, taking)

@@ -14,9 +14,9 @@ import numpy as np
 
 from scheduler.solver import likeleaves, mixed, mixedpatterns
 from scheduler.solver.answer import NOTHING
-from scheduler.solver.classes import Costs
+from scheduler.solver.classes import TrafficCosts
 from scheduler.solver.cpsat import MEANINGFUL_S
-from scheduler.solver.instance import Limits
+from scheduler.solver.instance import SolveLimits
 from scheduler.solver.kinds import Mixed
 from scheduler.solver.mixed import KnownLimits
 from scheduler.solver.mixedbounds import bounds
@@ -28,12 +28,12 @@ from scheduler.solver.tree import Ints
 LEAVES_PART, UNITS_PART = 0.25, 0.25
 
 
-def best(group: Mixed, limits: Limits, left_s: Callable[[], float]) -> KnownLimits | None:
+def best(group: Mixed, limits: SolveLimits, left_s: Callable[[], float]) -> KnownLimits | None:
     """Return what is known of a group, None where it is not to be told so."""
     if not is_told_by_leaves(group) or mixedpatterns.cells(alone := _alone(group)) is None:
         return None
     found = improved(
-        alone, mixed.Found(None), bounds(alone), (), limits,
+        alone, mixed.MixedResult(None), bounds(alone), (), limits,
         _until(left_s, LEAVES_PART),
     )  # fmt: skip
     if found.counts is None:
@@ -90,7 +90,7 @@ def _alone(group: Mixed) -> Mixed:
         between=tuple(
             msgspec.structs.replace(rule, level=0) for rule in group.between if rule.level == last
         ),
-        costs=Costs((sum(group.costs.steps[last:]),)),
+        costs=TrafficCosts((sum(group.costs.steps[last:]),)),
         unwished=(0,) if last in group.unwished else (),
     )
 
@@ -102,7 +102,7 @@ def _until(left_s: Callable[[], float], part: float) -> Callable[[], float]:
 
 
 def _in_one(
-    group: Mixed, level: int, least: list[int], limits: Limits, left_s: Callable[[], float]
+    group: Mixed, level: int, least: list[int], limits: SolveLimits, left_s: Callable[[], float]
 ) -> KnownLimits:
     """Return the best inside one unit of a level, and limits of all such placements; `least` are those of leaves alone."""
     reached: list[int] | None = None

@@ -185,7 +185,7 @@ class MixedModel:
                 self.cp.add(pods[last[same]] >= pods[position])
             last[same] = position
 
-    def expression(self, stage: mixedstages.Stage) -> Any:
+    def expression(self, stage: mixedstages.MixedStage) -> Any:
         """Return what a stage minimises."""
         level = stage.level
         if stage.measure == "leftOut":
@@ -208,7 +208,7 @@ class MixedModel:
             squares.append(square)
         return sum(squares)
 
-    def _counts(self, stage: mixedstages.Stage) -> list[tuple[Any, int]]:
+    def _counts(self, stage: mixedstages.MixedStage) -> list[tuple[Any, int]]:
         """Return the pods of each unit that a stage speaks of, and how many they are at most."""
         if stage.of:
             return [

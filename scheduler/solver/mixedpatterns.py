@@ -17,10 +17,10 @@ import numpy as np
 from ortools.sat.python import cp_model
 
 from scheduler.solver import likeleaves, parts, tree
-from scheduler.solver.instance import Level, Rule
+from scheduler.solver.instance import Level, LevelRule
 from scheduler.solver.kinds import Mixed
 from scheduler.solver.mixedmodel import MixedModel
-from scheduler.solver.mixedstages import Stage
+from scheduler.solver.mixedstages import MixedStage
 from scheduler.solver.tree import Ints
 
 # With more patterns than this the model takes longer to build than a search without them.
@@ -104,7 +104,7 @@ def _may_stand(group: Mixed, leaf: int, row: Ints) -> bool:
     return True
 
 
-def _is_allowed(rule: Rule, pods: int) -> bool:
+def _is_allowed(rule: LevelRule, pods: int) -> bool:
     return pods == 0 or bool(tree.allowed(rule, pods)[pods])
 
 
@@ -159,7 +159,7 @@ class PatternModel:
                 if (kind, number) in self._inner.x:
                     self.cp.add_hint(self._inner.x[kind, number], pods)
 
-    def expression(self, stage: Stage) -> Any:
+    def expression(self, stage: MixedStage) -> Any:
         """Return what a stage minimises."""
         if stage.measure == "cost":
             return self._inner.expression(stage) + self._apart()

@@ -10,25 +10,25 @@ import numpy as np
 from ortools.sat.python import cp_model
 
 from scheduler.solver import mixedpatterns, mixedstages
-from scheduler.solver.answer import Stage
+from scheduler.solver.answer import SolvedStage
 from scheduler.solver.cpsat import MEANINGFUL_S, solver_for
-from scheduler.solver.instance import Limits
+from scheduler.solver.instance import SolveLimits
 from scheduler.solver.kinds import Mixed
-from scheduler.solver.mixed import Found, objective_of
+from scheduler.solver.mixed import MixedResult, objective_of
 from scheduler.solver.mixedmodel import MixedModel
 from scheduler.solver.tree import Ints
 
 
 def improved(
     group: Mixed,
-    guess: Found,
+    guess: MixedResult,
     bounds: Sequence[int],
     alike: Sequence[int],
-    limits: Limits,
+    limits: SolveLimits,
     left_s: Callable[[], float],
     *,
     fullest: int = 0,
-) -> Found:
+) -> MixedResult:
     """Return the best placement stage by stage, from what is known, with at least `fullest` pods in the first unit.
 
     `bounds` follow from the room. `alike` are those of the first stages for pods that are alike: each
@@ -41,7 +41,7 @@ def improved(
     best = guess.counts
     if best is not None:
         model.hint(best)
-    told: list[Stage] = []
+    told: list[SolvedStage] = []
     for at, stage in enumerate(mixedstages.stages(group, model.tree)):
         known = bounds[at]
         if at < len(alike) and all(one.value == alike[before] for before, one in enumerate(told)):
@@ -56,19 +56,19 @@ def improved(
             solver = solver_for(limits, left)
             status = solver.solve(model.cp)
             if status == cp_model.INFEASIBLE and best is None:
-                return Found(None, is_proven=True)
+                return MixedResult(None, is_proven=True)
             if status in (cp_model.OPTIMAL, cp_model.FEASIBLE):
                 best = _better(group, best, model.counts(solver), at)
             if np.isfinite(solver.best_objective_bound) and status != cp_model.UNKNOWN:
                 lower = max(known, int(np.ceil(solver.best_objective_bound - 1e-6)))
         if best is None:
-            return Found(None)
+            return MixedResult(None)
         level, measure, value = objective_of(group, best)[at]
-        told.append(Stage(level, measure, value, min(lower, value), "CP-SAT"))
+        told.append(SolvedStage(level, measure, value, min(lower, value), "CP-SAT"))
         expression = expression if expression is not None else model.expression(stage)
         model.cp.add(expression <= value)
         model.hint(best)
-    return Found(best, tuple(told), all(stage.proven for stage in told))
+    return MixedResult(best, tuple(told), all(stage.proven for stage in told))
 
 
 def _better(group: Mixed, known: Ints | None, found: Ints, at: int) -> Ints:

@@ -14,9 +14,9 @@ import numpy as np
 
 from scheduler.solver import likeleaves, mixed
 from scheduler.solver.answer import NOTHING
-from scheduler.solver.classes import Costs
+from scheduler.solver.classes import TrafficCosts
 from scheduler.solver.cpsat import MEANINGFUL_S
-from scheduler.solver.instance import Level, Limits
+from scheduler.solver.instance import Level, SolveLimits
 from scheduler.solver.kinds import Mixed
 from scheduler.solver.leastcut import least_cuts
 from scheduler.solver.mixed import KnownLimits
@@ -51,7 +51,7 @@ class SeveralUnits:
         return [*self._least[: self._at], cost, *(NOTHING for _ in self._least[self._at + 1 :])]
 
     def best(
-        self, values: list[int] | None, limits: Limits, left_s: Callable[[], float]
+        self, values: list[int] | None, limits: SolveLimits, left_s: Callable[[], float]
     ) -> KnownLimits:
         """Return the best there is in several units, where it may be as good as `values`, and limits of all of them.
 
@@ -89,7 +89,7 @@ class SeveralUnits:
         return sorted(found, key=lambda number: -self._most[number])
 
     def _fullest(
-        self, number: int, fewest: int, limits: Limits, left_s: Callable[[], float]
+        self, number: int, fewest: int, limits: SolveLimits, left_s: Callable[[], float]
     ) -> KnownLimits:
         """Return the best with so many pods in one unit, limits where all others are one; no limits where time is short."""
         if left_s() < MEANINGFUL_S:
@@ -97,7 +97,9 @@ class SeveralUnits:
         group, leaves = self._group, self._units[number]
         two = self._in_two(set(leaves.tolist()))
         own = tuple(self.limits(fewest, self._most[number]))
-        found = improved(two, mixed.Found(None), bounds(two), own, limits, left_s, fullest=fewest)
+        found = improved(
+            two, mixed.MixedResult(None), bounds(two), own, limits, left_s, fullest=fewest
+        )
         if found.counts is None:
             return KnownLimits([*own[: self._at], -NOTHING] if found.is_proven else [])
         least = mixed.up_to_a_gap(found.values, [stage.bound for stage in found.stages])
@@ -129,7 +131,7 @@ class SeveralUnits:
                 for rule in group.between
                 if rule.level == last
             ),
-            costs=Costs(self._steps),
+            costs=TrafficCosts(self._steps),
             unwished=(0, 1) if last in group.unwished else (0,),
         )
 

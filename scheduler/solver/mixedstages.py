@@ -15,7 +15,7 @@ ALL: tuple[int, ...] = ()
 _MEASURES = {"pack": ("units", "large"), "spread": ("squares",)}
 
 
-class Stage(msgspec.Struct, frozen=True):
+class MixedStage(msgspec.Struct, frozen=True):
     """What is minimised at a level (from 1; 0: nowhere in particular), for ALL pods or the sum of these classes."""
 
     level: int
@@ -23,22 +23,22 @@ class Stage(msgspec.Struct, frozen=True):
     of: tuple[int, ...] = ALL
 
 
-def stages(group: Mixed, made: Tree) -> list[Stage]:
+def stages(group: Mixed, made: Tree) -> list[MixedStage]:
     """Return all stages of a group in its tree."""
-    plain = [Stage(one.level, one.measure) for one in objective.stages(made)]
+    plain = [MixedStage(one.level, one.measure) for one in objective.stages(made)]
     found = [one for one in plain if one.measure == "leftOut"]
     for level in range(1, made.depth + 1):
         if level - 1 not in group.unwished:
             found += [one for one in plain if one.level == level]
         found += _of_classes(group, level)
     if group.traffic:
-        found.append(Stage(0, "cost"))
+        found.append(MixedStage(0, "cost"))
     if made.depth - 1 in group.unwished:
-        found.append(Stage(made.depth, "leaves"))
+        found.append(MixedStage(made.depth, "leaves"))
     return found
 
 
-def _of_classes(group: Mixed, level: int) -> list[Stage]:
+def _of_classes(group: Mixed, level: int) -> list[MixedStage]:
     kinds = [
         (number, own.rule.kind)
         for number, one in enumerate(group.classes)
@@ -49,4 +49,6 @@ def _of_classes(group: Mixed, level: int) -> list[Stage]:
     if group.parts:
         each = [(kind, tuple(at for at, its in kinds if its == kind)) for kind in _MEASURES]
         together = [(kind, those) for kind, those in each if those]
-    return [Stage(level, measure, those) for kind, those in together for measure in _MEASURES[kind]]
+    return [
+        MixedStage(level, measure, those) for kind, those in together for measure in _MEASURES[kind]
+    ]

@@ -13,7 +13,7 @@ from ortools.sat.python import cp_model
 
 from scheduler.base.clock import perf_s
 from scheduler.solver.cpsat import solver_for
-from scheduler.solver.instance import Limits
+from scheduler.solver.instance import SolveLimits
 from scheduler.solver.kinds import MixedPreemption
 from scheduler.solver.mixedmodel import MixedModel
 from scheduler.solver.tree import Ints
@@ -33,7 +33,7 @@ class Harm(msgspec.Struct, frozen=True):
     is_proven: bool
 
 
-def least_harm(problem: MixedPreemption, leaves: Ints, limits: Limits, seconds: float) -> Harm:
+def least_harm(problem: MixedPreemption, leaves: Ints, limits: SolveLimits, seconds: float) -> Harm:
     """Return the least harm that lets the minimum of a group in on these leaves."""
     model = _Victims(problem, leaves.tolist())
     until = perf_s() + seconds

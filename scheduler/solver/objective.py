@@ -17,7 +17,7 @@ MANY_UNITS = 100  # above this, squares of inner counts are not written as produ
 MANY_ROWS = 20_000  # above this, tangents are added when an answer asks for them
 
 
-class Wanted(Protocol):
+class ObjectiveTerm(Protocol):
     """What is measured where."""
 
     @property
@@ -36,7 +36,7 @@ class Objective(Protocol):
         """Return what is minimised, None when the stage is left to its bound."""
 
 
-class Units:
+class UsedUnits:
     """Few used units of a level."""
 
     measure = "units"
@@ -137,7 +137,7 @@ def stages(tree: Tree) -> list[Objective]:
         found.append(LeftOut())
     for level in range(1, tree.depth + 1):
         if tree.rule(level).kind == "pack":
-            found += [Units(level), Large(level)]
+            found += [UsedUnits(level), Large(level)]
         else:
             found.append(Even(level))
     if is_elastic and tree.levels_first:
@@ -163,7 +163,7 @@ def narrow(model: "Variables") -> None:
         model.cp.add(pods <= min(room, level + 1))
 
 
-def bound(tree: Tree, stage: Wanted) -> int:
+def bound(tree: Tree, stage: ObjectiveTerm) -> int:
     """Return a lower limit of a stage that follows from the room alone."""
     level = stage.level
     if stage.measure == "leftOut":

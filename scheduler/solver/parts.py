@@ -10,12 +10,12 @@ from collections.abc import Sequence
 
 import msgspec
 
-from scheduler.solver.instance import Record
+from scheduler.solver.instance import SolverRecord
 
 ROOT = -1  # what the first part is in
 
 
-class Part(Record, frozen=True):
+class LikeParts(SolverRecord, frozen=True):
     """Like parts: `count` of them in each part `parent`, every one in one unit of `level` or left out.
 
     With a level of -1 it is where the part is that it is in. One that is not left out has at least
@@ -35,14 +35,14 @@ class Part(Record, frozen=True):
     held: tuple[int, ...] = ()
     apart: int = -1
 
-    def among(self, leaves: Sequence[int]) -> "Part":
+    def among(self, leaves: Sequence[int]) -> "LikeParts":
         """Return the part with what it holds on these leaves alone."""
         if not self.held:
             return self
         return msgspec.structs.replace(self, held=tuple(self.held[leaf] for leaf in leaves))
 
 
-class PlacedPart(Record, frozen=True):
+class PlacedPart(SolverRecord, frozen=True):
     """One part that is not left out, in the piece `parent`; its new pods as (kind, leaf, how many)."""
 
     part: int
@@ -50,7 +50,7 @@ class PlacedPart(Record, frozen=True):
     pods: tuple[tuple[int, int, int], ...] = ()
 
 
-def inside(parts: Sequence[Part]) -> list[list[int]]:
+def inside(parts: Sequence[LikeParts]) -> list[list[int]]:
     """Return for each part the numbers of those that are in it."""
     found: list[list[int]] = [[] for _ in parts]
     for number, one in enumerate(parts):
@@ -59,7 +59,7 @@ def inside(parts: Sequence[Part]) -> list[list[int]]:
     return found
 
 
-def depths(parts: Sequence[Part]) -> list[int]:
+def depths(parts: Sequence[LikeParts]) -> list[int]:
     """Return for each part how many levels from the top its unit is named by, 0 for anywhere.
 
     What is around a part binds it as well.
@@ -71,7 +71,7 @@ def depths(parts: Sequence[Part]) -> list[int]:
     return found
 
 
-def totals(parts: Sequence[Part]) -> list[int]:
+def totals(parts: Sequence[LikeParts]) -> list[int]:
     """Return for each part how many of it there are in the whole group."""
     found: list[int] = []
     for one in parts:
@@ -79,7 +79,7 @@ def totals(parts: Sequence[Part]) -> list[int]:
     return found
 
 
-def has_held(parts: Sequence[Part]) -> list[bool]:
+def has_held(parts: Sequence[LikeParts]) -> list[bool]:
     """Return for each part whether pods stand already, its own or those of parts in it."""
     found = [any(one.held) for one in parts]
     for number in range(len(parts) - 1, 0, -1):
@@ -88,7 +88,7 @@ def has_held(parts: Sequence[Part]) -> list[bool]:
     return found
 
 
-def least(parts: Sequence[Part]) -> int:
+def least(parts: Sequence[LikeParts]) -> int:
     """Return how many pods are needed at least so that the root is not left out; 1 where some stand."""
     if any(has_held(parts)):
         return 1
@@ -101,14 +101,14 @@ def least(parts: Sequence[Part]) -> int:
     return needed[0]
 
 
-class WholePart(Record, frozen=True):
+class WholePart(SolverRecord, frozen=True):
     """Like parts of which each has all its pods or none, in one unit: `sizes` of these by kind."""
 
     depth: int
     sizes: tuple[int, ...]
 
 
-def whole(parts: Sequence[Part], kinds: int) -> WholePart | None:
+def whole(parts: Sequence[LikeParts], kinds: int) -> WholePart | None:
     """Return what all pods of a group of so many kinds are in, where that is like parts in the root alone."""
     below = inside(parts)
     if any(has_held(parts)) or len(below[0]) != 1:

@@ -12,7 +12,7 @@ from typing import TypeAlias
 
 from scheduler.solver import parts, tree
 from scheduler.solver.kinds import Mixed
-from scheduler.solver.parts import Part, PlacedPart
+from scheduler.solver.parts import LikeParts, PlacedPart
 from scheduler.solver.piecesapart import dealt
 
 Unit: TypeAlias = tuple[str, ...]
@@ -99,11 +99,11 @@ class _Ranges:
             found[unit] = (fewest, most)
         return None if self._has_held[number] and len(found) != 1 else found
 
-    def place(self, one: Part, leaf: int) -> Unit:
+    def place(self, one: LikeParts, leaf: int) -> Unit:
         """Return the unit of a leaf on which a part has one pod at most."""
         return self._paths[leaf][: one.apart + 1]
 
-    def _in_one_place(self, one: Part, leaves: Sequence[int]) -> int:
+    def _in_one_place(self, one: LikeParts, leaves: Sequence[int]) -> int:
         """Return how many pods stand together on a unit on which each part has one at most."""
         pods = Counter[Unit]()
         for leaf in leaves if one.apart >= 0 else ():
@@ -205,7 +205,7 @@ class _Dealer:
             before = self._pieces[piece]
             self._pieces[piece] = PlacedPart(before.part, before.parent, tuple(found))
 
-    def _pods_apart(self, one: Part, leaves: Sequence[int], those: Sequence[int]) -> None:
+    def _pods_apart(self, one: LikeParts, leaves: Sequence[int], those: Sequence[int]) -> None:
         pods = [
             (kind, leaf)
             for kind in one.kinds

@@ -9,8 +9,8 @@ from typing import TypeAlias
 import msgspec
 
 from scheduler.solver import conflict, solve
-from scheduler.solver.answer import Advice, Answer, Victims
-from scheduler.solver.instance import Instance, Limits, Preemption, Solver
+from scheduler.solver.answer import Advice, SolvedVictims, SolverAnswer
+from scheduler.solver.instance import Instance, PreemptionInstance, SolveLimits, Solver
 from scheduler.solver.kinds import Mixed, MixedAnswer, MixedPreemption
 
 
@@ -18,48 +18,48 @@ class Place(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True, tag
     """Place a group; `advise` also asks why, and what would help, when it fits nowhere."""
 
     instance: Instance
-    limits: Limits = Limits()
+    limits: SolveLimits = SolveLimits()
     solver: Solver = "Auto"
     advise: bool = True
 
 
-class Evict(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True, tag="evict"):
+class EvictQuestion(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True, tag="evict"):
     """Find the fewest victims that make room for a group."""
 
-    problem: Preemption
-    limits: Limits = Limits()
+    problem: PreemptionInstance
+    limits: SolveLimits = SolveLimits()
 
 
 class PlaceMixed(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True, tag="placeMixed"):
     """Place a group of unlike members."""
 
     group: Mixed
-    limits: Limits = Limits()
+    limits: SolveLimits = SolveLimits()
 
 
 class EvictMixed(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True, tag="evictMixed"):
     """Find the fewest victims that make room for a group of unlike members."""
 
     problem: MixedPreemption
-    limits: Limits = Limits()
+    limits: SolveLimits = SolveLimits()
 
 
-Question: TypeAlias = Place | Evict | PlaceMixed | EvictMixed
+Question: TypeAlias = Place | EvictQuestion | PlaceMixed | EvictMixed
 
 
 class Solution(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
     """The answer to a question; `advice` and `says` are there when a group fits nowhere."""
 
-    placed: Answer = Answer("unknown")
+    placed: SolverAnswer = SolverAnswer("unknown")
     advice: Advice | None = None
     says: str = ""
-    victims: Victims | None = None
+    victims: SolvedVictims | None = None
     mixed: MixedAnswer | None = None
 
 
 def answer(question: Question) -> Solution:
     """Answer a question; InputError when it contradicts itself."""
-    if isinstance(question, Evict):
+    if isinstance(question, EvictQuestion):
         from scheduler.solver import victims
 
         return Solution(victims=victims.solve(question.problem, question.limits))

@@ -17,13 +17,13 @@ import numpy as np
 from scheduler.base.clock import perf_s
 from scheduler.base.errors import StateError
 from scheduler.solver import check, costs, decode, exact, fold, greedy, layers, tree
-from scheduler.solver.answer import NOTHING, Answer, Outcome, Stage
-from scheduler.solver.instance import Instance, Limits, Solver
+from scheduler.solver.answer import NOTHING, Outcome, SolvedStage, SolverAnswer
+from scheduler.solver.instance import Instance, SolveLimits, Solver
 from scheduler.solver.layers import Layers
 from scheduler.solver.tree import Ints, Tree
 
 if TYPE_CHECKING:
-    from scheduler.solver.cpsat import Found
+    from scheduler.solver.cpsat import CpSatResult
 
 # What part of the time the exact program has before CP-SAT needs the rest; after which part of its own
 # it is judged by its pace; how many times too slow it may seem then, for the work is known roughly only.
@@ -33,13 +33,15 @@ EXACT_PART, TRIAL, HOPELESS, LAST_PART = 0.6, 0.25, 3.0, 0.95
 QUICK_LEAVES, QUICK_SUMS = 600, 1_500_000
 
 
-def solve(instance: Instance, limits: Limits | None = None, solver: Solver = "Auto") -> Answer:
+def solve(
+    instance: Instance, limits: SolveLimits | None = None, solver: Solver = "Auto"
+) -> SolverAnswer:
     """Return the best placement, or that there is none, or the best known when time is over.
 
     `Greedy` is chic-sched's algorithm, for comparison; its answer is never called optimal.
     InputError when the instance contradicts itself.
     """
-    allowed = limits or Limits()
+    allowed = limits or SolveLimits()
     started = perf_s()
     if solver == "Greedy":
         answer = _greedy(instance, tree.build(instance, with_full=True))
@@ -54,12 +56,12 @@ def solve(instance: Instance, limits: Limits | None = None, solver: Solver = "Au
     found = check.problems(instance, answer.counts) if answer.outcome == "placed" else []
     if found:
         raise StateError(f"{answer.solver} gave a wrong answer: {'; '.join(found[:3])}")
-    return Answer(
+    return SolverAnswer(
         answer.outcome, answer.counts, answer.stages, answer.solver, round(perf_s() - started, 6)
     )
 
 
-def at_once(instance: Instance, limits: Limits) -> Answer | None:
+def at_once(instance: Instance, limits: SolveLimits) -> SolverAnswer | None:
     """Return the best placement, proven, where the exact program is done with it in milliseconds.
 
     None where it is not, and where there is no placement: what would help is a longer question. Whoever
@@ -81,7 +83,7 @@ def at_once(instance: Instance, limits: Limits) -> Answer | None:
     return msgspec.structs.replace(found, seconds=round(perf_s() - started, 6))
 
 
-def _any_domain(instance: Instance, best: Callable[[Instance], Answer]) -> Answer:
+def _any_domain(instance: Instance, best: Callable[[Instance], SolverAnswer]) -> SolverAnswer:
     """Return the best answer; when all members have to be in one domain, that of the best domain."""
     parts = fold.by_domain(instance)
     if parts is None:
@@ -90,7 +92,7 @@ def _any_domain(instance: Instance, best: Callable[[Instance], Answer]) -> Answe
     placed = [answer for answer in answers if answer.outcome == "placed"]
     open_ones = [answer for answer in answers if not answer.optimal]
     if not placed:
-        return open_ones[0] if open_ones else Answer("infeasible", solver="exact program")
+        return open_ones[0] if open_ones else SolverAnswer("infeasible", solver="exact program")
     found = min(placed, key=lambda answer: [stage.value for stage in answer.stages])
     if not open_ones:
         return found
@@ -99,8 +101,8 @@ def _any_domain(instance: Instance, best: Callable[[Instance], Answer]) -> Answe
 
 
 def _best(
-    instance: Instance, limits: Limits, solver: Solver, left_s: Callable[[], float]
-) -> Answer:
+    instance: Instance, limits: SolveLimits, solver: Solver, left_s: Callable[[], float]
+) -> SolverAnswer:
     layered = layers.of(instance)
     known = None
     if layered is not None:
@@ -129,13 +131,15 @@ def _best(
     return _better(_proven(instance, made, found, known), guess)
 
 
-def _in_one_unit(instance: Instance, limits: Limits, left_s: Callable[[], float]) -> Answer:
+def _in_one_unit(
+    instance: Instance, limits: SolveLimits, left_s: Callable[[], float]
+) -> SolverAnswer:
     """Return the best placement with all pods in one unit of a level that packs; unknown without one.
 
     Rules over sets that run across units may lie in the tree within each of them. When any unit takes
     the whole group, the best of all is among these.
     """
-    best, is_proven = Answer("unknown"), True
+    best, is_proven = SolverAnswer("unknown"), True
     for part, leaves in fold.by_unit(instance):
         if left_s() < (1 - EXACT_PART) * limits.total_s:
             is_proven = False
@@ -144,7 +148,7 @@ def _in_one_unit(instance: Instance, limits: Limits, left_s: Callable[[], float]
         if layered is None:
             answer = _in_one_unit(part, limits, left_s)
         else:
-            answer = _exact(part, layered, limits, "Auto", left_s) or Answer("unknown")
+            answer = _exact(part, layered, limits, "Auto", left_s) or SolverAnswer("unknown")
         is_proven = is_proven and answer.optimal
         if answer.outcome != "placed" or sum(answer.counts) < instance.size:
             continue
@@ -160,8 +164,12 @@ def _in_one_unit(instance: Instance, limits: Limits, left_s: Callable[[], float]
 
 
 def _exact(
-    instance: Instance, made: Layers, limits: Limits, solver: Solver, left_s: Callable[[], float]
-) -> Answer | None:
+    instance: Instance,
+    made: Layers,
+    limits: SolveLimits,
+    solver: Solver,
+    left_s: Callable[[], float],
+) -> SolverAnswer | None:
     """Return the exact program's answer, None when it does not come within its part of the time.
 
     It is given up early when, at the pace so far, it would take far longer than it may.
@@ -179,16 +187,16 @@ def _exact(
     if counts is None:
         return None
     if not len(counts):
-        return Answer("infeasible", solver="exact program")
+        return SolverAnswer("infeasible", solver="exact program")
     placed = on_leaves(instance, made.tree, decode.canonical(made.tree, counts))
     stages = tuple(
-        Stage(level, measure, value, value, "exact program")
+        SolvedStage(level, measure, value, value, "exact program")
         for level, measure, value in check.objective(instance, placed)
     )
-    return Answer("placed", placed, stages, "exact program")
+    return SolverAnswer("placed", placed, stages, "exact program")
 
 
-def _better(found: Answer, other: Answer) -> Answer:
+def _better(found: SolverAnswer, other: SolverAnswer) -> SolverAnswer:
     """Return the better of an answer with its bounds and another without any.
 
     A stage's bound was proven with the stages before it at their values, so it holds for the other
@@ -203,7 +211,7 @@ def _better(found: Answer, other: Answer) -> Answer:
         return found
     first = next(at for at, (a, b) in enumerate(zip(mine, others, strict=True)) if a != b)
     stages = tuple(
-        Stage(
+        SolvedStage(
             better.level,
             better.measure,
             better.value,
@@ -215,13 +223,15 @@ def _better(found: Answer, other: Answer) -> Answer:
     return msgspec.structs.replace(other, stages=stages)
 
 
-def _proven(instance: Instance, made: Tree, found: Found, known: Answer | None) -> Answer:
+def _proven(
+    instance: Instance, made: Tree, found: CpSatResult, known: SolverAnswer | None
+) -> SolverAnswer:
     """Return CP-SAT's answer; of equally good ones the exact program's, with its proofs for the rest."""
     if found.counts is None:
         if found.is_infeasible:
-            return Answer("infeasible", solver="CP-SAT")
-        return known or Answer("unknown", solver="CP-SAT")
-    answer = Answer(
+            return SolverAnswer("infeasible", solver="CP-SAT")
+        return known or SolverAnswer("unknown", solver="CP-SAT")
+    answer = SolverAnswer(
         "placed", on_leaves(instance, made, found.counts), tuple(found.stages), "CP-SAT"
     )
     if known is None:
@@ -231,29 +241,31 @@ def _proven(instance: Instance, made: Tree, found: Found, known: Answer | None) 
         if ours.bound > exactly.value or known.outcome != "placed":
             raise StateError(f"CP-SAT and the exact program disagree about {ours} and {exactly}")
         stages.append(exactly if ours.bound < exactly.value else ours)
-    return Answer("placed", known.counts, _with_values(stages, known.stages), "CP-SAT")
+    return SolverAnswer("placed", known.counts, _with_values(stages, known.stages), "CP-SAT")
 
 
-def _with_values(stages: list[Stage], values: tuple[Stage, ...]) -> tuple[Stage, ...]:
+def _with_values(
+    stages: list[SolvedStage], values: tuple[SolvedStage, ...]
+) -> tuple[SolvedStage, ...]:
     return tuple(
-        Stage(one.level, one.measure, best.value, one.bound, one.by)
+        SolvedStage(one.level, one.measure, best.value, one.bound, one.by)
         for one, best in zip(stages, values, strict=True)
     )
 
 
-def _greedy(instance: Instance, made: Tree) -> Answer:
+def _greedy(instance: Instance, made: Tree) -> SolverAnswer:
     counts = greedy.place(made)
     placed: Outcome = "placed" if counts is not None else "unknown"
     if counts is None:
-        return Answer(placed, solver="greedy")
+        return SolverAnswer(placed, solver="greedy")
     taken = on_leaves(instance, made, counts)
     if check.problems(instance, taken):
-        return Answer("unknown", solver="greedy")
+        return SolverAnswer("unknown", solver="greedy")
     stages = tuple(
-        Stage(level, measure, value, NOTHING, "")
+        SolvedStage(level, measure, value, NOTHING, "")
         for level, measure, value in check.objective(instance, taken)
     )
-    return Answer(placed, taken, stages, "greedy")
+    return SolverAnswer(placed, taken, stages, "greedy")
 
 
 def on_leaves(instance: Instance, made: Tree, counts: Ints) -> tuple[int, ...]:

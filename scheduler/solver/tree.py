@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from scheduler.base.errors import InputError
-from scheduler.solver.instance import Instance, Leaf, Rule
+from scheduler.solver.instance import Instance, Leaf, LevelRule
 
 Ints: TypeAlias = NDArray[np.int64]
 Bools: TypeAlias = NDArray[np.bool_]
@@ -29,7 +29,7 @@ class Tree:
     """
 
     size: int
-    rules: tuple[Rule, ...]
+    rules: tuple[LevelRule, ...]
     starts: tuple[Ints, ...]
     names: tuple[tuple[str, ...], ...]
     leaf: Ints
@@ -58,7 +58,7 @@ class Tree:
         above = self.starts[level - 1]
         return np.repeat(np.arange(len(above) - 1), np.diff(above))
 
-    def rule(self, level: int) -> Rule:
+    def rule(self, level: int) -> LevelRule:
         """Return the rule of the units of a level (>= 1)."""
         return self.rules[level - 1]
 
@@ -83,7 +83,7 @@ def slots_of(leaf: Leaf, request: tuple[int, ...]) -> int:
     return max(0, min(fits)) + leaf.held
 
 
-def allowed(rule: Rule, size: int) -> Bools:
+def allowed(rule: LevelRule, size: int) -> Bools:
     """Return which counts from 0 to `size` a used unit may hold; 0 is not among them."""
     counts = np.arange(size + 1)
     fits: Bools = (counts >= max(1, rule.min)) & (counts % max(1, rule.factor) == 0)
@@ -94,7 +94,7 @@ def allowed(rule: Rule, size: int) -> Bools:
     return fits
 
 
-def floors(rule: Rule, size: int) -> Ints:
+def floors(rule: LevelRule, size: int) -> Ints:
     """Return for each count from 0 to `size` the largest allowed one that is not above it, or 0."""
     counts = np.where(allowed(rule, size), np.arange(size + 1), 0)
     return np.maximum.accumulate(counts)

@@ -21,8 +21,8 @@ from scheduler.solver.constraints import ALL
 from scheduler.solver.costs import NEVER
 from scheduler.solver.covers import Covers
 from scheduler.solver.cpsat import solver_for
-from scheduler.solver.eviction import Choice, Room
-from scheduler.solver.instance import Limits, Preemption
+from scheduler.solver.eviction import Choice, EvictionRoom
+from scheduler.solver.instance import PreemptionInstance, SolveLimits
 from scheduler.solver.tree import Bools, Tree, allowed
 from scheduler.solver.variables import LeafClass, Variables
 from scheduler.solver.yields import Group, Term, Yields
@@ -47,7 +47,7 @@ class OpenLeaf(LeafClass):
 
 
 @dataclass(frozen=True)
-class Task:
+class StageTask:
     """One stage: candidates that are decided, those imagined gone, values that must be kept.
 
     `weights` is what is minimised, by candidate (None: violated budgets); `frozen` are
@@ -64,7 +64,7 @@ class Task:
 
 
 @dataclass(frozen=True)
-class Decision:
+class StageDecision:
     """What a stage found: the evictions among `decided` (None: nothing yet), and a lower limit."""
 
     chosen: dict[int, int] | None
@@ -76,7 +76,12 @@ class Model:
     """The model of one stage; `alone` are leaves with variables of their own (None: no sums at all)."""
 
     def __init__(
-        self, room: Room, task: Task, tree: Tree, yields: Yields, alone: set[int] | None
+        self,
+        room: EvictionRoom,
+        task: StageTask,
+        tree: Tree,
+        yields: Yields,
+        alone: set[int] | None,
     ) -> None:
         self._room, self._task, self._tree, self._yields = room, task, tree, yields
         self._candidates = room.problem.candidates
@@ -105,7 +110,7 @@ class Model:
         self._implied()
         self._keep()
 
-    def solve(self, limits: Limits, seconds: float, hint: Choice | None) -> Decision:
+    def solve(self, limits: SolveLimits, seconds: float, hint: Choice | None) -> StageDecision:
         """Minimise the stage."""
         for index, variable in self._choice.items():
             if hint is not None:
@@ -115,12 +120,12 @@ class Model:
         solver.parameters.linearization_level = 2
         status = solver.solve(self._cp)
         if status == cp_model.INFEASIBLE:
-            return Decision(None, 0, is_infeasible=True)
+            return StageDecision(None, 0, is_infeasible=True)
         bound = max(0, int(np.ceil(solver.best_objective_bound - 1e-6)))
         if status not in (cp_model.OPTIMAL, cp_model.FEASIBLE):
-            return Decision(None, bound)
+            return StageDecision(None, bound)
         chosen = {index: solver.value(variable) for index, variable in self._choice.items()}
-        return Decision({index: n for index, n in chosen.items() if n}, bound)
+        return StageDecision({index: n for index, n in chosen.items() if n}, bound)
 
     def _leaving(self) -> dict[tuple[int, int], Any]:
         """Return how many existing pods leave each set of each rule between members."""
@@ -321,7 +326,7 @@ def _open(model: Variables, at: int) -> OpenLeaf:
 
 
 def _violations(
-    cp: cp_model.CpModel, problem: Preemption, task: Task, choice: dict[int, Any]
+    cp: cp_model.CpModel, problem: PreemptionInstance, task: StageTask, choice: dict[int, Any]
 ) -> Any:
     """Return the pods beyond what budgets allow, as an expression."""
     over = []

@@ -18,12 +18,12 @@ import msgspec
 from scheduler.base.clock import perf_s
 from scheduler.solver import eviction, fold, tree
 from scheduler.solver import solve as placing
-from scheduler.solver.answer import Answer, Outcome, Stage, Victims
-from scheduler.solver.eviction import Choice, Room
-from scheduler.solver.instance import Leaf, Limits, Preemption
+from scheduler.solver.answer import Outcome, SolvedStage, SolvedVictims, SolverAnswer
+from scheduler.solver.eviction import Choice, EvictionRoom
+from scheduler.solver.instance import Leaf, PreemptionInstance, SolveLimits
 
 if TYPE_CHECKING:
-    from scheduler.solver.victimmodel import Decision
+    from scheduler.solver.victimmodel import StageDecision
 
 
 # The parts of the whole time after which the stages end, and sparing others afterwards; the rest is left
@@ -33,7 +33,7 @@ STAGE = 0.7  # how much of what is left a stage may take: the next ones need som
 MEANINGFUL_S = 0.005
 
 
-def solve(problem: Preemption, limits: Limits | None = None) -> Victims:
+def solve(problem: PreemptionInstance, limits: SolveLimits | None = None) -> SolvedVictims:
     """Return the best victims and the placement after them.
 
     `infeasible` when the group would not fit even if all candidates went, or not without violating
@@ -44,23 +44,23 @@ def solve(problem: Preemption, limits: Limits | None = None) -> Victims:
 
     started = perf_s()
     tree.check(problem.instance)
-    search = Search(problem, limits or Limits(), started)
+    search = VictimSearch(problem, limits or SolveLimits(), started)
     search.run()
     return search.result()
 
 
-class Search:
+class VictimSearch:
     """One search: the evictions known to suffice so far, and the stages that are decided."""
 
-    def __init__(self, problem: Preemption, limits: Limits, started: float) -> None:
+    def __init__(self, problem: PreemptionInstance, limits: SolveLimits, started: float) -> None:
         self._asked = problem.instance
         self._problem = problem = msgspec.structs.replace(
             problem, instance=fold.folded(problem.instance)
         )
         self._limits = limits
         self._started = started
-        self._room = Room(problem)
-        self._stages: list[Stage] = []
+        self._room = EvictionRoom(problem)
+        self._stages: list[SolvedStage] = []
         self._frozen: list[tuple[dict[int, int], int]] = []
         self._violations: int | None = 0 if problem.forbid else None
         self._budgeted = _budgeted(problem)
@@ -118,7 +118,9 @@ class Search:
                 return
             value = eviction.violations(self._problem, found.chosen)
             self._violations = value
-            self._stages.append(Stage("", "violations", value, min(found.bound, value), "CP-SAT"))
+            self._stages.append(
+                SolvedStage("", "violations", value, min(found.bound, value), "CP-SAT")
+            )
             if self._problem.forbid and value:
                 self._known = None
                 self._is_infeasible = found.bound > 0
@@ -129,13 +131,13 @@ class Search:
                 return
         self._fewest_groups()
 
-    def result(self) -> Victims:
+    def result(self) -> SolvedVictims:
         """Return the victims, and where the group goes then."""
         if self._known is None:
             outcome: Outcome = "infeasible" if self._is_infeasible else "unknown"
-            return Victims(outcome, seconds=perf_s() - self._started)
+            return SolvedVictims(outcome, seconds=perf_s() - self._started)
         placement = self._placed(self._known)
-        return Victims(
+        return SolvedVictims(
             "placed" if placement.outcome == "placed" else "unknown",
             self._known,
             tuple(self._stages),
@@ -146,11 +148,11 @@ class Search:
     def _nothing_to_do(self) -> None:
         """The group fits as it is: every stage is zero."""
         if self._problem.budgets:
-            self._stages.append(Stage("", "violations", 0, 0, "feasibility"))
+            self._stages.append(SolvedStage("", "violations", 0, 0, "feasibility"))
         self._eligible = tuple(range(len(self._problem.candidates)))
         for priority in self._priorities():
-            self._stages.append(Stage(str(priority), "pods", 0, 0, "feasibility"))
-        self._stages.append(Stage("", "groups", 0, 0, "feasibility"))
+            self._stages.append(SolvedStage(str(priority), "pods", 0, 0, "feasibility"))
+        self._stages.append(SolvedStage("", "groups", 0, 0, "feasibility"))
 
     def _up_to_need(self) -> tuple[int, ...]:
         """Return all candidates up to the lowest priority whose going, with all below, suffices.
@@ -168,7 +170,7 @@ class Search:
             else:
                 low = middle + 1
         for priority in reversed(priorities[low + 1 :]):
-            self._stages.append(Stage(str(priority), "pods", 0, 0, "feasibility"))
+            self._stages.append(SolvedStage(str(priority), "pods", 0, 0, "feasibility"))
         return tuple(i for i, one in enumerate(candidates) if one.priority <= priorities[low])
 
     def _with_budgets(self, everybody: dict[int, int]) -> None:
@@ -190,9 +192,9 @@ class Search:
                 self._known = None
                 return
         self._violations = value
-        self._stages.append(Stage("", "violations", value, min(bound, value), by))
+        self._stages.append(SolvedStage("", "violations", value, min(bound, value), by))
 
-    def _violated(self, found: "Decision", others: tuple[int, ...]) -> int:
+    def _violated(self, found: "StageDecision", others: tuple[int, ...]) -> int:
         """Take over what the stage of violations found; return its value."""
         if found.chosen is not None:
             self._known = found.chosen | self._all_of(others)
@@ -217,7 +219,7 @@ class Search:
         spared = {i: n for i, n in self._evicted().items() if i not in own} | self._all_of(gone)
         if self._suffices(spared):
             self._known = spared
-            self._keep(own, Stage(str(priority), "pods", 0, 0, "feasibility"))
+            self._keep(own, SolvedStage(str(priority), "pods", 0, 0, "feasibility"))
             return
         decided = tuple(i for i in self._eligible if i not in set(gone))
         found = self._minimise(decided, gone, own)
@@ -234,7 +236,7 @@ class Search:
             and not any(kept for _, kept in self._frozen)
         )
         least = max(found.bound, min(own.values()) if is_first else 0)
-        self._keep(own, Stage(str(priority), "pods", value, min(value, least), "CP-SAT"))
+        self._keep(own, SolvedStage(str(priority), "pods", value, min(value, least), "CP-SAT"))
 
     def _fewest_groups(self) -> None:
         """Of all such choices take one that hits few groups; a single pod counts as a group."""
@@ -247,7 +249,7 @@ class Search:
                 self._known = found.chosen
             value = eviction.groups(self._problem, self._evicted())
             bound, by = max(bound, found.bound), "CP-SAT"
-        self._stages.append(Stage("", "groups", value, min(bound, value), by or "counting"))
+        self._stages.append(SolvedStage("", "groups", value, min(bound, value), by or "counting"))
 
     def _least_groups(self) -> int:
         """Return how many groups it takes at least to have that many pods at each priority."""
@@ -277,7 +279,7 @@ class Search:
         self._known = known
         self._stages = [self._as_known(stage) for stage in self._stages]
 
-    def _as_known(self, stage: Stage) -> Stage:
+    def _as_known(self, stage: SolvedStage) -> SolvedStage:
         """Return a stage with the value of the evictions that are known now."""
         problem, known = self._problem, self._evicted()
         if stage.measure == "pods":
@@ -288,7 +290,7 @@ class Search:
             value = eviction.violations(problem, known)
         return msgspec.structs.replace(stage, value=value, bound=min(stage.bound, value))
 
-    def _keep(self, weights: dict[int, int], stage: Stage) -> None:
+    def _keep(self, weights: dict[int, int], stage: SolvedStage) -> None:
         self._stages.append(stage)
         self._frozen.append((weights, stage.value))
 
@@ -299,16 +301,16 @@ class Search:
         weights: dict[int, int] | None,
         *,
         counts_ended: bool = False,
-    ) -> "Decision":
+    ) -> "StageDecision":
         """Let CP-SAT run one stage within its time."""
-        from scheduler.solver.victimmodel import Decision, Task
+        from scheduler.solver.victimmodel import StageDecision, StageTask
         from scheduler.solver.victimstage import minimise
 
         kept = tuple(self._frozen)
-        task = Task(decided, gone, weights, kept, self._violations, counts_ended)
+        task = StageTask(decided, gone, weights, kept, self._violations, counts_ended)
         seconds = min(self._limits.stage_s, self._left(SEARCH) * (STAGE if gone else 1.0))
         if seconds < MEANINGFUL_S:
-            return Decision(None, 0)
+            return StageDecision(None, 0)
         return minimise(self._room, task, self._limits, seconds, self._evicted())
 
     def _suffices(self, evicted: Choice) -> bool:
@@ -320,7 +322,7 @@ class Search:
             return "placed" if self._room.fits(evicted) else "infeasible"
         return self._placed(evicted).outcome if self._left(SPARE) > 0 else "unknown"
 
-    def _placed(self, evicted: Choice) -> Answer:
+    def _placed(self, evicted: Choice) -> SolverAnswer:
         """Return the placement after these evictions."""
         slots = self._room.after(evicted).tolist()
         leaves = tuple(
@@ -344,7 +346,7 @@ class Search:
         return {index: self._problem.candidates[index].count for index in some}
 
 
-def _budgeted(problem: Preemption) -> frozenset[int]:
+def _budgeted(problem: PreemptionInstance) -> frozenset[int]:
     """Return who is protected by a budget, and all pods of the elastic groups that have such a one."""
     found = {index for index, one in enumerate(problem.candidates) if one.budgets}
     for group in problem.elastic:

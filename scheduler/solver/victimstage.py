@@ -6,15 +6,19 @@ Called by scheduler.solver.victims for each priority; loaded only where solving 
 from __future__ import annotations
 
 from scheduler.base.clock import perf_s
-from scheduler.solver.eviction import Choice, Room, closed
-from scheduler.solver.instance import Limits
-from scheduler.solver.victimmodel import Decision, Model, Task
+from scheduler.solver.eviction import Choice, EvictionRoom, closed
+from scheduler.solver.instance import SolveLimits
+from scheduler.solver.victimmodel import Model, StageDecision, StageTask
 from scheduler.solver.yields import Yields
 
 
 def minimise(
-    room: Room, task: Task, limits: Limits, seconds: float, hint: Choice | None = None
-) -> Decision:
+    room: EvictionRoom,
+    task: StageTask,
+    limits: SolveLimits,
+    seconds: float,
+    hint: Choice | None = None,
+) -> StageDecision:
     """Run one stage in at most `seconds`.
 
     First with leaves added up per unit, which may say too much about how evictions add up on one
@@ -33,9 +37,9 @@ def minimise(
         found = Model(room, task, tree, yields, alone).solve(limits, until - perf_s(), hint)
         bound = max(bound, found.bound)
         if found.chosen is None:
-            return Decision(best, bound, found.is_infeasible)
+            return StageDecision(best, bound, found.is_infeasible)
         if room.fits(found.chosen | gone):
-            return Decision(_better(task, best, found.chosen), bound)
+            return StageDecision(_better(task, best, found.chosen), bound)
         if task.weights is not None and not task.frozen and task.violations is None:
             whole = completed(room, task, found.chosen, until)
             best = best if whole is None else _better(task, best, whole)
@@ -54,11 +58,13 @@ def minimise(
         if found.chosen is not None:
             best = _better(task, best, found.chosen)
         elif found.is_infeasible and best is None:
-            return Decision(None, 0, is_infeasible=True)
-    return Decision(best, bound)
+            return StageDecision(None, 0, is_infeasible=True)
+    return StageDecision(best, bound)
 
 
-def completed(room: Room, task: Task, chosen: Choice, until: float) -> dict[int, int] | None:
+def completed(
+    room: EvictionRoom, task: StageTask, chosen: Choice, until: float
+) -> dict[int, int] | None:
     """Return evictions that do suffice, made of those that do not: some more, then none too many.
 
     None when even all of them do not. After `until` nothing is taken back any more.
@@ -91,7 +97,9 @@ def completed(room: Room, task: Task, chosen: Choice, until: float) -> dict[int,
     return closed(room.problem, {index: times for index, times in kept.items() if times})
 
 
-def _better(task: Task, first: dict[int, int] | None, second: dict[int, int]) -> dict[int, int]:
+def _better(
+    task: StageTask, first: dict[int, int] | None, second: dict[int, int]
+) -> dict[int, int]:
     weights = task.weights
     if first is None or weights is None:
         return second

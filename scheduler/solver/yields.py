@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from scheduler.solver.eviction import Choice, Room
+from scheduler.solver.eviction import Choice, EvictionRoom
 from scheduler.solver.tree import Ints, Tree, floors
 
 Group = tuple[int, ...]
@@ -22,7 +22,9 @@ EXACT_GROUPS = 3
 class Yields:
     """The room of every leaf, now and by who goes, in pods that the leaf's rule allows."""
 
-    def __init__(self, room: Room, tree: Tree, decided: Sequence[int], gone: Sequence[int]) -> None:
+    def __init__(
+        self, room: EvictionRoom, tree: Tree, decided: Sequence[int], gone: Sequence[int]
+    ) -> None:
         self._room = room
         self._tree = tree
         self._candidates = room.problem.candidates

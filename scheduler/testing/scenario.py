@@ -26,7 +26,7 @@ from scheduler.objects.pod import Pod
 from scheduler.plugins.intree import IN_TREE
 from scheduler.testing.scene import NOW, PluginClass
 from scheduler.whatif.extenders import unasked
-from scheduler.whatif.stage import Options, Setup, build_engine
+from scheduler.whatif.stage import AnswerOptions, Setup, build_engine
 from scheduler.whatif.world import World
 
 # A test in which pods chase each other for ever shall end.
@@ -65,7 +65,7 @@ class Scenario:
         loaded = load(text, file="the scenario's configuration", registry=registry)
         self._clock = ManualClock(now)
         unasked(loaded.scheduler.extenders)
-        self._engine = build_engine(Setup(loaded, registry), Options(ties=Ties.NAME))
+        self._engine = build_engine(Setup(loaded, registry), AnswerOptions(ties=Ties.NAME))
         self._world = World(self._engine, ())
         self._decisions: dict[str, list[Decision]] = {}
         self._uids = 0

@@ -18,7 +18,7 @@ from scheduler.framework.args import Args
 from scheduler.framework.cycle import Cycle
 from scheduler.framework.nodes import Nodes
 from scheduler.framework.plugin import POINTS, Plugin
-from scheduler.framework.profile import Listed, ProfileSpec, build_profile
+from scheduler.framework.profile import ListedPlugin, ProfileSpec, build_profile
 from scheduler.framework.registry import Registry
 from scheduler.framework.runner import Runner
 from scheduler.objects.kinds import BY_KIND
@@ -50,7 +50,7 @@ class Scene:
         points = tuple(point for method, point in POINTS.items() if cls.serves(method))
         spec = ProfileSpec(
             scheduler_name=PROFILE,
-            plugins={point: (Listed(cls.name),) for point in points},
+            plugins={point: (ListedPlugin(cls.name),) for point in points},
             args={cls.name: read_args(cls, args)},
         )
         self.handle = handle = EngineHandle(

@@ -1,4 +1,4 @@
-"""`Attempt`: what an attempt at a pod came to, as the daemon keeps it; and the way back in time by them.
+"""`AttemptRecord`: what an attempt at a pod came to, as the daemon keeps it; and the way back in time by them.
 
 The daemon's ring holds the last ones, a decision log all of them. `history` are those of one pod in order,
 `moments` what a page's slider moves along, `undone` a cluster as it was before the later ones. Times are
@@ -19,7 +19,7 @@ from scheduler.whatif.records import API_VERSION, PodName
 from scheduler.whatif.snapshot import Snapshot
 
 
-class Attempt(msgspec.Struct, rename="camel"):
+class AttemptRecord(msgspec.Struct, rename="camel"):
     """One attempt, or several in a row that came to the same: `times`, from `since` to `at`.
 
     `node` is empty where none was found; `attempts` counts all attempts at the pod so far. `rejected`
@@ -43,7 +43,7 @@ class Attempt(msgspec.Struct, rename="camel"):
     rejected: dict[str, dict[str, int]]
     scores: tuple[tuple[str, int, int, int], ...] = ()
 
-    def repeats(self, before: Attempt) -> bool:
+    def repeats(self, before: AttemptRecord) -> bool:
         """Whether it says what the attempt before said, of the same pod."""
         return (
             not self.node
@@ -53,7 +53,7 @@ class Attempt(msgspec.Struct, rename="camel"):
             and self.victims == before.victims
         )
 
-    def repeat(self, again: Attempt) -> None:
+    def repeat(self, again: AttemptRecord) -> None:
         """Take in an attempt that came to the same."""
         self.at, self.attempts, self.times = again.at, again.attempts, self.times + 1
         self.feasible_nodes, self.all_nodes = again.feasible_nodes, again.all_nodes
@@ -87,7 +87,7 @@ class History(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
     attempts: tuple[PastAttempt, ...]
 
 
-def history(attempts: Iterable[Attempt], namespace: str, name: str) -> History:
+def history(attempts: Iterable[AttemptRecord], namespace: str, name: str) -> History:
     """Return what is kept of a pod; no attempts where nothing is."""
     listed = list(attempts)
     found = [one for one in listed if one.name == name and one.namespace == namespace]
@@ -114,7 +114,7 @@ def history(attempts: Iterable[Attempt], namespace: str, name: str) -> History:
     )
 
 
-def moments(attempts: Iterable[Attempt]) -> dict[str, Any]:
+def moments(attempts: Iterable[AttemptRecord]) -> dict[str, Any]:
     """Return what a page shows of attempts, oldest first by when they began to come to the same."""
     return {
         "moments": [
@@ -132,7 +132,7 @@ def moments(attempts: Iterable[Attempt]) -> dict[str, Any]:
     }
 
 
-def undone(world: Snapshot, attempts: Iterable[Attempt], at: float) -> Snapshot:
+def undone(world: Snapshot, attempts: Iterable[AttemptRecord], at: float) -> Snapshot:
     """Return `world` as it was at `at`, as far as later placements tell: their pods wait, or are not there yet.
 
     What has been deleted since is not known, and stays away.
@@ -161,7 +161,7 @@ def undone(world: Snapshot, attempts: Iterable[Attempt], at: float) -> Snapshot:
     )
 
 
-def assumed(world: Snapshot, attempts: Iterable[Attempt], at: float) -> Snapshot:
+def assumed(world: Snapshot, attempts: Iterable[AttemptRecord], at: float) -> Snapshot:
     """Return `world` with the pods on their nodes for which the API server's word had not come back by `at`."""
     node_of = {one.uid: one.node for one in attempts if one.since <= at}
     chosen = [

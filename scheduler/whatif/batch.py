@@ -19,7 +19,7 @@ from scheduler.whatif.records import Simulation
 from scheduler.whatif.setups import Setups
 from scheduler.whatif.simulate import simulate
 from scheduler.whatif.snapshot import read_snapshot
-from scheduler.whatif.stage import Options, Setup
+from scheduler.whatif.stage import AnswerOptions, Setup
 
 INVALID_CASE, INVALID_CONFIG, INVALID_OBJECT = "InvalidCase", "InvalidConfig", "InvalidObject"
 INTERNAL = "InternalError"
@@ -29,7 +29,7 @@ _NULL = msgspec.Raw(b"null")
 ReadFile = Callable[[str], str]
 
 
-class Fault(msgspec.Struct, frozen=True):
+class CaseFault(msgspec.Struct, frozen=True):
     """Why a case has no answer."""
 
     code: str
@@ -48,7 +48,7 @@ class _Case(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class _Answer(msgspec.Struct, frozen=True, omit_defaults=True):
     id: msgspec.Raw
     simulation: Simulation | None = None
-    error: Fault | None = None
+    error: CaseFault | None = None
 
 
 class _Id(msgspec.Struct, frozen=True):
@@ -63,7 +63,7 @@ _encode = msgspec.json.Encoder().encode
 class Batch:
     """Answers cases; `options` hold where a case says nothing else."""
 
-    def __init__(self, setups: Setups, options: Options, read_file: ReadFile) -> None:
+    def __init__(self, setups: Setups, options: AnswerOptions, read_file: ReadFile) -> None:
         self._setups = setups
         self._options = options
         self._read_file = read_file
@@ -77,15 +77,15 @@ class Batch:
             identity = case.id
             return _encode(_Answer(identity, self._simulated(case)))
         except (msgspec.DecodeError, RecursionError, UnicodeError) as error:
-            fault = Fault(INVALID_CASE, _words(error))
+            fault = CaseFault(INVALID_CASE, _words(error))
         except ConfigError as error:
-            fault = Fault(INVALID_CONFIG, "; ".join(str(error).splitlines()))
+            fault = CaseFault(INVALID_CONFIG, "; ".join(str(error).splitlines()))
         except InputError as error:
-            fault = Fault(INVALID_OBJECT, str(error))
+            fault = CaseFault(INVALID_OBJECT, str(error))
         except TrellisError as error:
-            fault = Fault(INTERNAL, str(error))
+            fault = CaseFault(INTERNAL, str(error))
         except Exception as error:  # noqa: BLE001 - one odd case must not end the others
-            fault = Fault(INTERNAL, f"{type(error).__name__}: {error}")
+            fault = CaseFault(INTERNAL, f"{type(error).__name__}: {error}")
         return _encode(_Answer(_identity_of(line, identity), error=fault))
 
     def _simulated(self, case: _Case) -> Simulation:

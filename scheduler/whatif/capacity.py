@@ -20,7 +20,7 @@ from scheduler.whatif.offers import Judge
 from scheduler.whatif.records import API_VERSION, PodResult, Result
 from scheduler.whatif.simulate import simulate
 from scheduler.whatif.snapshot import Snapshot
-from scheduler.whatif.stage import Options, Setup
+from scheduler.whatif.stage import AnswerOptions, Setup
 
 DEFAULT_LIMIT: Final = 1_000
 
@@ -57,7 +57,7 @@ def capacity(
     snapshot: Snapshot,
     setup: Setup,
     limit: int = DEFAULT_LIMIT,
-    options: Options | None = None,
+    options: AnswerOptions | None = None,
     changes: NodeChanges | None = None,
 ) -> Capacity:
     """Count how many pods or groups like that given apart from `snapshot` fit, up to `limit`.
@@ -103,7 +103,10 @@ def _filters_part(message: str) -> str:
 
 
 def room_for(
-    want: int, setup: Setup, options: Options | None = None, changes: NodeChanges | None = None
+    want: int,
+    setup: Setup,
+    options: AnswerOptions | None = None,
+    changes: NodeChanges | None = None,
 ) -> Judge:
     """Return a judge who wants so many copies to fit."""
 
@@ -119,7 +122,7 @@ def room_for(
 
 
 def _changed(
-    snapshot: Snapshot, setup: Setup, options: Options | None, changes: NodeChanges | None
+    snapshot: Snapshot, setup: Setup, options: AnswerOptions | None, changes: NodeChanges | None
 ) -> tuple[Snapshot, tuple[str, ...]]:
     """Return the snapshot without waiting pods, changed, its homeless pods placed again; what to say of it."""
     alone = replace(snapshot, unbound=(), given=frozenset())

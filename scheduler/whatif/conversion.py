@@ -15,7 +15,7 @@ import msgspec
 from scheduler.base.errors import InputError
 from scheduler.config.names import OLD_ARGS, OLD_NAMES
 from scheduler.objects.network import NETPERF_COSTS, USER_DEFINED
-from scheduler.whatif.oldpolicy import Costs, configuration_of
+from scheduler.whatif.oldpolicy import TableReference, configuration_of
 
 Json = dict[str, Any]
 
@@ -57,7 +57,11 @@ def convert_all(items: Iterable[tuple[Mapping[str, Any], str]]) -> Sequence[Conv
     ]
 
 
-def convert(obj: Mapping[str, Any], where: str, costs: Costs = Costs()) -> Converted:  # noqa: B008 - a tuple
+def convert(
+    obj: Mapping[str, Any],
+    where: str,
+    costs: TableReference = TableReference(),  # noqa: B008 - a tuple
+) -> Converted:
     """Return today's form of an object; InputError names a part that cannot be read."""
     rewrite = _REWRITES.get(str(obj.get("kind")))
     if rewrite is None:
@@ -67,16 +71,16 @@ def convert(obj: Mapping[str, Any], where: str, costs: Costs = Costs()) -> Conve
     return Converted(found, tuple(work.changes))
 
 
-def _costs(objects: Iterable[Json | None]) -> Costs:
+def _costs(objects: Iterable[Json | None]) -> TableReference:
     """Return the table of the only NetworkTopology; the usual name when there are none or several."""
     found = [one for one in objects if one is not None and one.get("kind") == "NetworkTopology"]
     if len(found) != 1:
-        return Costs()
+        return TableReference()
     meta, spec = found[0].get("metadata") or {}, found[0].get("spec") or {}
     tables = spec.get("weights") or []
     measured = NETPERF_COSTS if _MEASURED & spec.keys() else USER_DEFINED
     weights = tables[0].get("name") if tables else measured
-    return Costs(
+    return TableReference(
         str(meta.get("namespace") or "default"), str(meta.get("name")), str(weights), is_given=True
     )
 
@@ -86,7 +90,7 @@ class _Work(msgspec.Struct, eq=False):
 
     obj: Json
     where: str
-    costs: Costs
+    costs: TableReference
     changes: list[str] = []
 
     def note(self, text: str) -> None:

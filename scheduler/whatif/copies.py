@@ -16,7 +16,7 @@ from scheduler.whatif.snapshot import Snapshot
 MOST_PODS: Final = 10_000
 
 
-class Shape(msgspec.Struct, frozen=True):
+class CopiedShape(msgspec.Struct, frozen=True):
     """What is copied: its pods, how many of them are placed together, and what describes their group.
 
     `needed` is 0 for a pod on its own; `objects` are (kind, struct).
@@ -45,7 +45,7 @@ class Shape(msgspec.Struct, frozen=True):
         return objects, tuple(_pod(sources.moved(pod, group), end) for pod in self.pods)
 
 
-def shape_of(snapshot: Snapshot) -> Shape:
+def shape_of(snapshot: Snapshot) -> CopiedShape:
     """Return what was given apart from a snapshot; InputError when it is neither one pod nor one group."""
     given = [pod for pod in snapshot.unbound if pod.metadata.uid in snapshot.given]
     described = set[str]().union(
@@ -59,10 +59,10 @@ def shape_of(snapshot: Snapshot) -> Shape:
             "give one Pod, a workload of one replica, or the members of one group"
         )
     (key,) = keys
-    return _group(snapshot, key, given) if key else Shape(given[0].key, tuple(given))
+    return _group(snapshot, key, given) if key else CopiedShape(given[0].key, tuple(given))
 
 
-def _group(snapshot: Snapshot, key: str, members: Sequence[Pod]) -> Shape:
+def _group(snapshot: Snapshot, key: str, members: Sequence[Pod]) -> CopiedShape:
     where = snapshot.place("Pod", members[0].key)
     if key.startswith(kueue.PREFIX):
         return _by_pods(members, where)
@@ -84,10 +84,10 @@ def _group(snapshot: Snapshot, key: str, members: Sequence[Pod]) -> Shape:
         raise InputError(
             f"the group {spec.key} needs {spec.size} members, {len(members)} are given", where=where
         )
-    return Shape(spec.key, tuple(members), spec.size, tuple(described))
+    return CopiedShape(spec.key, tuple(members), spec.size, tuple(described))
 
 
-def _by_pods(members: Sequence[Pod], where: str) -> Shape:
+def _by_pods(members: Sequence[Pod], where: str) -> CopiedShape:
     """Return a group that its pods describe."""
     try:
         spec = kueue.read(members[0])
@@ -98,7 +98,7 @@ def _by_pods(members: Sequence[Pod], where: str) -> Shape:
         raise InputError(
             f"the group {spec.key} needs {spec.size} members, {len(members)} are given", where=where
         )
-    return Shape(spec.key, tuple(members), spec.size)
+    return CopiedShape(spec.key, tuple(members), spec.size)
 
 
 def _pod(pod: Pod, end: str) -> Pod:
@@ -108,7 +108,7 @@ def _pod(pod: Pod, end: str) -> Pod:
     return replace(pod, metadata=meta, spec=replace(pod.spec, preemption_policy="Never"))
 
 
-def with_copies(snapshot: Snapshot, shape: Shape, number: int) -> Snapshot:
+def with_copies(snapshot: Snapshot, shape: CopiedShape, number: int) -> Snapshot:
     """Return `snapshot` with `number` copies of `shape` for its only pending pods."""
     objects, pods = list(snapshot.objects), list[Pod]()
     taken = {pod.key for pod in snapshot.bound}
@@ -122,7 +122,7 @@ def with_copies(snapshot: Snapshot, shape: Shape, number: int) -> Snapshot:
     return replace(snapshot, objects=tuple(objects), unbound=tuple(pods), given=uids)
 
 
-def fitting(shape: Shape, placed: Iterable[str]) -> int:
+def fitting(shape: CopiedShape, placed: Iterable[str]) -> int:
     """Return how many copies fit, from the names of their pods that were placed."""
     by_copy: dict[str, int] = {}
     for name in placed:

@@ -5,7 +5,7 @@ import msgspec
 from scheduler.whatif.records import API_VERSION, PodName, PodResult, Result, Simulation, Summary
 
 
-class Side(msgspec.Struct, frozen=True, rename="camel"):
+class PodSide(msgspec.Struct, frozen=True, rename="camel"):
     """What became of a pod under one configuration."""
 
     profile: str
@@ -22,8 +22,8 @@ class PodDifference(msgspec.Struct, frozen=True):
 
     namespace: str
     name: str
-    before: Side | None
-    after: Side | None
+    before: PodSide | None
+    after: PodSide | None
 
     @property
     def key(self) -> str:
@@ -70,11 +70,11 @@ def diff(before: Simulation, after: Simulation) -> SimulationDiff:
     )
 
 
-def _side(pod: PodResult | None) -> Side | None:
-    return None if pod is None else msgspec.convert(pod, Side, from_attributes=True)
+def _side(pod: PodResult | None) -> PodSide | None:
+    return None if pod is None else msgspec.convert(pod, PodSide, from_attributes=True)
 
 
-def _outcome(side: Side | None) -> Side | None:
+def _outcome(side: PodSide | None) -> PodSide | None:
     if side is None:
         return None
     victims = tuple(sorted(side.victims, key=lambda pod: (pod.namespace, pod.name)))

@@ -17,7 +17,7 @@ MAX_OBJECTS: Final = 2_000_000
 MAX_JSON_BYTES: Final = 2 << 30
 
 
-class Source(NamedTuple):
+class SourceFile(NamedTuple):
     """A file: what it is called in messages, and what is in it."""
 
     name: str
@@ -48,7 +48,7 @@ _list = msgspec.json.Decoder(_List)
 _raw_list = msgspec.json.Decoder(list[msgspec.Raw])
 
 
-def items_of(source: Source) -> Iterator[Item]:
+def items_of(source: SourceFile) -> Iterator[Item]:
     """Yield the objects of a YAML or JSON file; InputError names file and line or item."""
     data = source.data.removeprefix(b"\xef\xbb\xbf")
     if data.lstrip()[:1] not in (b"{", b"["):

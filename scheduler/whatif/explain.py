@@ -28,9 +28,9 @@ from scheduler.whatif.costs import network_bill
 from scheduler.whatif.extenders import unasked
 from scheduler.whatif.gates import gate_text
 from scheduler.whatif.records import API_VERSION, PodName, Result
-from scheduler.whatif.simulate import Run
+from scheduler.whatif.simulate import SimulationRun
 from scheduler.whatif.snapshot import Snapshot
-from scheduler.whatif.stage import Options, Setup, staged
+from scheduler.whatif.stage import AnswerOptions, Setup, staged
 from scheduler.whatif.verdicts import NodeVerdict, verdicts
 from scheduler.whatif.why.grouped import why_with_group
 from scheduler.whatif.why.pending import why_pending
@@ -86,7 +86,7 @@ class Explanation(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
         return self.node is not None
 
 
-class Answer(msgspec.Struct, frozen=True):
+class ExplainAnswer(msgspec.Struct, frozen=True):
     """An explanation, and what to say beside it."""
 
     explanation: Explanation
@@ -97,12 +97,12 @@ def explain(
     snapshot: Snapshot,
     setup: Setup,
     pod: str,
-    options: Options | None = None,
+    options: AnswerOptions | None = None,
     *,
     node: str = "",
-) -> Answer:
+) -> ExplainAnswer:
     """Explain the pod `namespace/name`, all nodes or just `node`; MissingError when one is unknown."""
-    wanted = options or Options()
+    wanted = options or AnswerOptions()
     found = snapshot.find(pod)
     if found is None:
         raise MissingError(_missing(snapshot, pod), where=pod)
@@ -126,7 +126,7 @@ def explain(
     if node:
         one = tuple(each for each in explanation.nodes if each.name == node)
         explanation = replace(explanation, nodes=one)
-    return Answer(explanation, notices)
+    return ExplainAnswer(explanation, notices)
 
 
 def _missing(snapshot: Snapshot, key: str) -> str:
@@ -206,10 +206,10 @@ def _group_of(pod: Pod, engine: Engine) -> str:
 
 
 def _with_group(
-    explanation: Explanation, key: str, snapshot: Snapshot, setup: Setup, options: Options
+    explanation: Explanation, key: str, snapshot: Snapshot, setup: Setup, options: AnswerOptions
 ) -> Explanation:
     """Let the whole group be planned, with all that waits before it, and say what comes of it."""
-    run = Run(staged(snapshot, setup, options))
+    run = SimulationRun(staged(snapshot, setup, options))
     run.to_the_end()
     done = run.simulation()
     reports = {f"{one.namespace}/{one.name}": one for one in done.groups}

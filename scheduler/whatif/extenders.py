@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 
 from scheduler.base.errors import ConfigError
 from scheduler.config.model import Extender
-from scheduler.engine.extender.extenders import Extender as Asked
+from scheduler.engine.extender.extenders import ConfiguredExtender as Asked
 from scheduler.engine.extender.extenders import extenders_of
 from scheduler.objects.pod import Pod
 

@@ -8,7 +8,7 @@ from bisect import bisect_right
 from typing import Any
 
 from scheduler.base.errors import InputError
-from scheduler.engine.decisionlog import Step
+from scheduler.engine.decisionlog import LoggedTurn
 from scheduler.engine.effects import Complete, Listed, Watched
 from scheduler.engine.intake import identity
 from scheduler.objects.kinds import BY_KIND
@@ -29,7 +29,7 @@ class LoggedWorld:
         # How many changes had been made, and what was there then.
         self._kept: list[tuple[int, dict[Name, Any]]] = [(0, {})]
 
-    def take(self, step: Step) -> None:
+    def take(self, step: LoggedTurn) -> None:
         """Note what a turn was told of objects."""
         for event in step.events:
             if isinstance(event, Watched):

@@ -19,7 +19,7 @@ from scheduler.whatif.changes import model_of, with_nodes
 from scheduler.whatif.records import API_VERSION
 from scheduler.whatif.simulate import simulate
 from scheduler.whatif.snapshot import Snapshot
-from scheduler.whatif.stage import Options, Setup
+from scheduler.whatif.stage import AnswerOptions, Setup
 
 MOST_NODES: Final = 1_024
 MOST_OFFERS: Final = 32
@@ -99,7 +99,7 @@ def cheapest(world: Snapshot, offers: Iterable[NodeOffer], judge: Judge, most: i
     return OfferReport(is_needed=bool(without), message=without, offers=tuple(order))
 
 
-def pods_wait(setup: Setup, options: Options | None) -> Judge:
+def pods_wait(setup: Setup, options: AnswerOptions | None) -> Judge:
     """Return a judge who wants every pending pod placed, and nobody to leave for that."""
 
     def judge(world: Snapshot) -> str:

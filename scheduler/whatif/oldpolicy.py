@@ -84,7 +84,7 @@ _READ: Final = ("kind", "apiVersion", "metadata", "predicates", "priorities")
 _WEIGHT: Final = "hardPodAffinitySymmetricWeight"
 
 
-class Costs(NamedTuple):
+class TableReference(NamedTuple):
     """Which table of which NetworkTopology the network plugins are to read; `is_given`: it is there."""
 
     namespace: str = "default"
@@ -93,7 +93,7 @@ class Costs(NamedTuple):
     is_given: bool = False
 
 
-def configuration_of(policy: Json, where: str, costs: Costs) -> tuple[Json, list[str]]:
+def configuration_of(policy: Json, where: str, costs: TableReference) -> tuple[Json, list[str]]:
     """Return the configuration that does what a policy did, and what was changed."""
     changes = ["kind: Policy is a profile of KubeSchedulerConfiguration today"]
     filters = _filters(policy, where, changes)
@@ -183,7 +183,7 @@ def _args(policy: Json, where: str, strategy: str, changes: list[str]) -> dict[s
     return found
 
 
-def _network_args(plugin: str, costs: Costs, changes: list[str]) -> Json:
+def _network_args(plugin: str, costs: TableReference, changes: list[str]) -> Json:
     """Name the NetworkTopology that a plugin reads; whoever has none is told to make it."""
     which = (
         f'{plugin} reads the table {costs.weights} of the NetworkTopology "{costs.name}" '

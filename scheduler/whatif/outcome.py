@@ -24,7 +24,7 @@ MOST_SHAPES = 64
 Amounts = dict[str, int]
 
 
-class Use(msgspec.Struct, frozen=True):
+class ResourceUse(msgspec.Struct, frozen=True):
     """One resource over all nodes that offer it.
 
     `balance` is the standard deviation of the nodes' shares in use: 0 when all are used alike.
@@ -40,7 +40,7 @@ class Use(msgspec.Struct, frozen=True):
     fragmentation: float | None
 
 
-class Figures(msgspec.Struct, frozen=True, rename="camel"):
+class OutcomeFigures(msgspec.Struct, frozen=True, rename="camel"):
     """A simulation in figures; `emptyNodes` hold no pod, `unproven` groups might be placed better."""
 
     placed: int
@@ -49,7 +49,7 @@ class Figures(msgspec.Struct, frozen=True, rename="camel"):
     empty_nodes: int
     groups: int
     unproven: int
-    resources: dict[str, Use]
+    resources: dict[str, ResourceUse]
 
 
 def after(world: Snapshot, simulation: Simulation) -> Snapshot:
@@ -75,7 +75,7 @@ def after(world: Snapshot, simulation: Simulation) -> Snapshot:
     )
 
 
-def figures(world: Snapshot, simulation: Simulation) -> Figures:
+def figures(world: Snapshot, simulation: Simulation) -> OutcomeFigures:
     """Return the figures of a world as `after` gives it."""
     pods: dict[str, list[Pod]] = {}
     for pod in world.bound:
@@ -93,7 +93,7 @@ def figures(world: Snapshot, simulation: Simulation) -> Figures:
         name: {resource: most - asked[name].get(resource, 0) for resource, most in own.items()}
         for name, own in offered.items()
     }
-    return Figures(
+    return OutcomeFigures(
         placed=simulation.summary.scheduled,
         waiting=simulation.summary.unschedulable,
         network_cost=simulation.summary.network_cost,
@@ -113,7 +113,7 @@ def _use(
     asked: Mapping[str, Amounts],
     free: Mapping[str, Amounts],
     wanted: Mapping[tuple[tuple[str, int], ...], int],
-) -> Use:
+) -> ResourceUse:
     having = [name for name, own in offered.items() if own.get(resource)]
     shares = [asked[name].get(resource, 0) / offered[name][resource] for name in having]
     mean = sum(shares) / len(shares) if shares else 0.0
@@ -123,7 +123,7 @@ def _use(
         blocked = (name for name in having if not _fits(shape, free[name]))
         useless += count * sum(max(0, free[name][resource]) for name in blocked)
     pods = sum(wanted.values())
-    return Use(
+    return ResourceUse(
         sum(asked[name].get(resource, 0) for name in having),
         sum(offered[name][resource] for name in having),
         math.sqrt(sum((one - mean) ** 2 for one in shares) / len(shares)) if shares else 0.0,

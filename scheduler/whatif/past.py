@@ -9,8 +9,8 @@ import msgspec
 from scheduler.base.errors import InputError
 from scheduler.engine.attempt.cycle import Ties
 from scheduler.whatif.explain import Explanation, explained_nodes
-from scheduler.whatif.records import Result, Verdict
-from scheduler.whatif.report import Table
+from scheduler.whatif.records import LastVerdict, Result
+from scheduler.whatif.report import TextTable
 
 
 class PastDecision(Explanation, frozen=True, rename="camel", kw_only=True):
@@ -28,7 +28,7 @@ class PastDecision(Explanation, frozen=True, rename="camel", kw_only=True):
     rejected: dict[str, dict[str, int]]
 
 
-_told = msgspec.json.Decoder(Verdict)
+_told = msgspec.json.Decoder(LastVerdict)
 
 
 def past_decision(answer: bytes, *, node: str = "") -> tuple[PastDecision, tuple[str, ...]]:
@@ -76,11 +76,11 @@ def past_line(past: PastDecision) -> str:
     return f"{lead}, no node was found: {past.message}{promised}"
 
 
-def counts_table(past: PastDecision) -> list[Table]:
+def counts_table(past: PastDecision) -> list[TextTable]:
     """Return how many nodes each plugin rejected and why, for a decision without its nodes."""
     rows = [
         [plugin, str(count), reason]
         for plugin, reasons in past.rejected.items()
         for reason, count in reasons.items()
     ]
-    return [Table(["plugin", "nodes", "reason"], rows)] if rows else []
+    return [TextTable(["plugin", "nodes", "reason"], rows)] if rows else []

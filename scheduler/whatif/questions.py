@@ -10,7 +10,7 @@ from typing import Literal
 import msgspec
 
 from scheduler.base.errors import InputError
-from scheduler.whatif.documents import Source, items_of
+from scheduler.whatif.documents import SourceFile, items_of
 from scheduler.whatif.snapshot import Snapshot, read_snapshot
 
 
@@ -27,7 +27,7 @@ class Question(msgspec.Struct, frozen=True, omit_defaults=True):
     shapes: dict[str, str] = {}
 
 
-class Room(msgspec.Struct, frozen=True):
+class ShapeRoom(msgspec.Struct, frozen=True):
     """How many more of each shape fit, and why some could not be counted."""
 
     counts: dict[str, int]
@@ -36,7 +36,7 @@ class Room(msgspec.Struct, frozen=True):
 
 def manifest(text: str, name: str) -> Snapshot:
     """Return what a text of manifests gives apart from a cluster; InputError says what is wrong where."""
-    return read_snapshot((), items_of(Source(name, text.encode(errors="replace"))))
+    return read_snapshot((), items_of(SourceFile(name, text.encode(errors="replace"))))
 
 
 def check_shapes(shapes: Iterable[str], where: str) -> None:

@@ -97,7 +97,7 @@ class Simulation(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
         return all(group.optimal for group in self.groups if group.objective)
 
 
-class Verdict(msgspec.Struct, frozen=True, rename="camel"):
+class LastVerdict(msgspec.Struct, frozen=True, rename="camel"):
     """What the last attempt at a pod came to, as the daemon answers it.
 
     `rejected` counts nodes by plugin and reason; `scores` are those of the chosen node. `nodes` is

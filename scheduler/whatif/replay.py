@@ -9,7 +9,13 @@ from collections.abc import Callable, Iterable
 import msgspec
 
 from scheduler.base.errors import InputError
-from scheduler.engine.decisionlog import Header, Step, decode_header, decode_step, encode_effects
+from scheduler.engine.decisionlog import (
+    Header,
+    LoggedTurn,
+    decode_header,
+    decode_step,
+    encode_effects,
+)
 from scheduler.engine.effects import Bind
 from scheduler.engine.engine import Engine
 
@@ -43,7 +49,7 @@ def replay(
     build: Callable[[Header], Engine],
     *,
     where: str = "",
-    each: Callable[[Step], None] = lambda _step: None,
+    each: Callable[[LoggedTurn], None] = lambda _step: None,
 ) -> ReplayResult:
     """Replay a log on the engine that `build` makes; InputError for what is no log.
 

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 from typing import Final, NamedTuple
 
 from scheduler.base.text import go_duration
-from scheduler.whatif.diff import Side, SimulationDiff
+from scheduler.whatif.diff import PodSide, SimulationDiff
 from scheduler.whatif.explain import Explanation, NodeExplanation
 from scheduler.whatif.offers import OfferReport
 from scheduler.whatif.records import PodName, PodResult, Simulation
@@ -15,7 +15,7 @@ from scheduler.whatif.why.records import Why
 FEW: Final = 10
 
 
-class Table(NamedTuple):
+class TextTable(NamedTuple):
     """Titles and rows; `heading` stands above it when it is not empty."""
 
     titles: Sequence[str]
@@ -23,11 +23,11 @@ class Table(NamedTuple):
     heading: str = ""
 
 
-def simulation_tables(simulation: Simulation, *, wide: bool) -> list[Table]:
+def simulation_tables(simulation: Simulation, *, wide: bool) -> list[TextTable]:
     """Return the pods, and with details each pod's nodes."""
     titles = ["namespace", "name", "result", "node"]
     titles += ["profile", "nominated", "victims", "message"] if wide else ["message"]
-    tables = [Table(titles, [_pod_row(pod, wide=wide) for pod in simulation.pods])]
+    tables = [TextTable(titles, [_pod_row(pod, wide=wide) for pod in simulation.pods])]
     # An unset list is not empty: nobody asked.
     return tables + [
         nodes_table(pod.nodes, heading=f"{pod.key}: the first attempt")
@@ -45,7 +45,7 @@ def summary_line(simulation: Simulation) -> str:
     return f"{simulation.summary.scheduled} of {total} pods scheduled{evicted}{priced}"
 
 
-def nodes_table(nodes: Iterable[NodeVerdict], *, heading: str = "") -> Table:
+def nodes_table(nodes: Iterable[NodeVerdict], *, heading: str = "") -> TextTable:
     """Return one row per node with its verdict and, where plugins scored, their weighted scores."""
     listed = list(nodes)
     plugins = sorted({plugin for node in listed for plugin in node.scores})
@@ -59,16 +59,16 @@ def nodes_table(nodes: Iterable[NodeVerdict], *, heading: str = "") -> Table:
         ]
         for node in listed
     ]
-    return Table(["node", "verdict", "total", *plugins, "reasons"], rows, heading)
+    return TextTable(["node", "verdict", "total", *plugins, "reasons"], rows, heading)
 
 
-def diff_table(diff: SimulationDiff) -> Table:
+def diff_table(diff: SimulationDiff) -> TextTable:
     """Return one row per pod that fares differently."""
     rows = [
         [one.namespace, one.name, _side_text(one.before), _side_text(one.after)]
         for one in diff.pods
     ]
-    return Table(["namespace", "name", "before", "after"], rows)
+    return TextTable(["namespace", "name", "before", "after"], rows)
 
 
 def diff_line(diff: SimulationDiff) -> str:
@@ -77,7 +77,7 @@ def diff_line(diff: SimulationDiff) -> str:
     return f"{len(diff.pods)} pods differ, {diff.same} do not; scheduled: {before} before, {after} after"
 
 
-def offers_tables(offers: OfferReport) -> list[Table]:
+def offers_tables(offers: OfferReport) -> list[TextTable]:
     """Return one row per kind of node, the cheapest first; nothing when none is needed."""
     rows = [
         [
@@ -89,7 +89,7 @@ def offers_tables(offers: OfferReport) -> list[Table]:
         ]
         for one in offers.offers
     ]
-    return [Table(["node", "cost", "nodes", "total", "message"], rows)] if rows else []
+    return [TextTable(["node", "cost", "nodes", "total", "message"], rows)] if rows else []
 
 
 def offers_line(offers: OfferReport) -> str:
@@ -113,7 +113,7 @@ def _pod_row(pod: PodResult, *, wide: bool) -> list[str]:
     return [*row, pod.message]
 
 
-def _side_text(side: Side | None) -> str:
+def _side_text(side: PodSide | None) -> str:
     if side is None:
         return "not ours"
     text = side.node or side.message or side.result.value
@@ -126,7 +126,7 @@ def _names(pods: Iterable[PodName]) -> str:
     return ",".join(f"{pod.namespace}/{pod.name}" for pod in pods)
 
 
-def explanation_tables(explanation: Explanation, *, wide: bool, one_node: bool) -> list[Table]:
+def explanation_tables(explanation: Explanation, *, wide: bool, one_node: bool) -> list[TextTable]:
     """Return the nodes, best first; for one node what each plugin says of it.
 
     Unless it is to be wide, many nodes of which the same is said are one row, and so are those that
@@ -146,7 +146,7 @@ def explanation_tables(explanation: Explanation, *, wide: bool, one_node: bool) 
         ]
         for node, alike in (((node, 0) for node in ordered) if wide else _folded(ordered))
     ]
-    tables = [Table(["node", "verdict", "total", *plugins, "why"], rows)] if rows else []
+    tables = [TextTable(["node", "verdict", "total", *plugins, "why"], rows)] if rows else []
     return [*tables, _ties_table(explanation)] if explanation.ties else tables
 
 
@@ -164,7 +164,7 @@ def _folded(ordered: Iterable[NodeExplanation]) -> list[tuple[NodeExplanation, i
     return rows
 
 
-def _ties_table(explanation: Explanation) -> Table:
+def _ties_table(explanation: Explanation) -> TextTable:
     rows = [
         [
             tie.workload,
@@ -176,7 +176,7 @@ def _ties_table(explanation: Explanation) -> Table:
         for tie in explanation.ties
     ]
     heading = f"network cost {explanation.network_cost}: what the pod talks to"
-    return Table(["workload", "tie", "pods", "cost", "limit"], rows, heading)
+    return TextTable(["workload", "tie", "pods", "cost", "limit"], rows, heading)
 
 
 def explanation_lines(explanation: Explanation) -> list[str]:
@@ -199,7 +199,7 @@ def explanation_lines(explanation: Explanation) -> list[str]:
     return [why.sentence, *(f"  {title + ':':<{width}} {text}" for title, text in points)]
 
 
-def _plugins_table(node: NodeExplanation) -> Table:
+def _plugins_table(node: NodeExplanation) -> TextTable:
     names = list(dict.fromkeys([*node.plugins, *node.scores]))
     rows = []
     for name in names:
@@ -214,7 +214,7 @@ def _plugins_table(node: NodeExplanation) -> Table:
             ]
         )
     titles = ["plugin", "filter", "raw", "normalized", "weight", "weighted", "reasons"]
-    return Table(titles, rows, heading=f"{node.name}: {node.why}")
+    return TextTable(titles, rows, heading=f"{node.name}: {node.why}")
 
 
 def _verdict(feasible: bool, rejected_by: str | None, rejected: str) -> str:

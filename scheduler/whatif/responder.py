@@ -12,23 +12,23 @@ from scheduler.base.errors import TrellisError
 from scheduler.whatif.capacity import capacity
 from scheduler.whatif.diff import diff
 from scheduler.whatif.explain import explain
-from scheduler.whatif.questions import Question, Room, manifest
+from scheduler.whatif.questions import Question, ShapeRoom, manifest
 from scheduler.whatif.records import Simulation
 from scheduler.whatif.setups import Setups
 from scheduler.whatif.simulate import simulate
 from scheduler.whatif.snapshot import Snapshot
-from scheduler.whatif.stage import Options, Setup
+from scheduler.whatif.stage import AnswerOptions, Setup
 from scheduler.whatif.views import merged
 
 
-class Responder:
+class QuestionResponder:
     """Answers questions under the configurations of `setups`; keeps the plan of the last snapshot."""
 
     def __init__(self, setups: Setups) -> None:
         self._setups = setups
         self._planned: tuple[Snapshot, Simulation] | None = None
 
-    def answer(self, question: Question, world: Snapshot, options: Options) -> object:
+    def answer(self, question: Question, world: Snapshot, options: AnswerOptions) -> object:
         """Return a record for JSON; TrellisError says what is wrong with the question."""
         if question.what == "plan":
             return self._plan(world, options)
@@ -42,9 +42,11 @@ class Responder:
         after = simulate(other, self._setup_of(question.config), options)
         return {"diff": diff(self._plan(world, options), after), "after": after}
 
-    def _room(self, shapes: Mapping[str, str], world: Snapshot, options: Options) -> Room:
+    def _room(
+        self, shapes: Mapping[str, str], world: Snapshot, options: AnswerOptions
+    ) -> ShapeRoom:
         """Count shape by shape; one that cannot be counted is no reason not to count the others."""
-        found = Room({}, {})
+        found = ShapeRoom({}, {})
         for name, text in shapes.items():
             try:
                 # Whoever waits is left out, and might be named like the shape.
@@ -60,7 +62,7 @@ class Responder:
             return self._setups.default
         return self._setups.of(config, file="the configuration")
 
-    def _plan(self, world: Snapshot, options: Options) -> Simulation:
+    def _plan(self, world: Snapshot, options: AnswerOptions) -> Simulation:
         if self._planned is None or self._planned[0] is not world:
             told = replace(options, waking=True)
             self._planned = (world, simulate(world, self._setups.default, told))

@@ -16,12 +16,12 @@ from scheduler.framework.groups import GroupReport
 from scheduler.framework.nodes import Nodes
 from scheduler.objects.pod import Pod
 from scheduler.plugins.dynamicresources.extended import IN_MEMORY_NAME
-from scheduler.plugins.dynamicresources.podclaims import CLAIM, Claims
+from scheduler.plugins.dynamicresources.podclaims import CLAIM, ClaimLookup
 from scheduler.whatif.costs import network_bill
 from scheduler.whatif.gates import gate_text
 from scheduler.whatif.records import ClaimResult, PodName, PodResult, Result, Simulation, Summary
 from scheduler.whatif.snapshot import Snapshot
-from scheduler.whatif.stage import Options, Setup, Stage, staged, take_apart
+from scheduler.whatif.stage import AnswerOptions, Setup, StagedEngine, staged, take_apart
 from scheduler.whatif.verdicts import NodeVerdict, verdicts
 from scheduler.whatif.why.waking import woken_by
 from scheduler.whatif.world import World
@@ -33,7 +33,7 @@ GATED_MESSAGE = "Scheduling is blocked due to non-empty scheduling gates"
 def simulate(
     snapshot: Snapshot,
     setup: Setup,
-    options: Options | None = None,
+    options: AnswerOptions | None = None,
     *,
     stops_at_refusal: bool = False,
 ) -> Simulation:
@@ -41,16 +41,16 @@ def simulate(
 
     Whoever `stops_at_refusal` is not interested in those that come after the first that does not fit.
     """
-    wanted = options or Options()
+    wanted = options or AnswerOptions()
     stage = staged(snapshot, setup, wanted)
     return simulate_stage(stage, wanted, stops_at_refusal=stops_at_refusal)
 
 
 def simulate_stage(
-    stage: Stage, options: Options | None = None, *, stops_at_refusal: bool = False
+    stage: StagedEngine, options: AnswerOptions | None = None, *, stops_at_refusal: bool = False
 ) -> Simulation:
     """Place the pending pods of a stage, which is used up by it; `options` say what is told of them."""
-    run = Run(stage, options, stops_at_refusal=stops_at_refusal)
+    run = SimulationRun(stage, options, stops_at_refusal=stops_at_refusal)
     run.to_the_end()
     simulation = run.simulation()
     take_apart(stage)
@@ -67,20 +67,20 @@ class _Course(msgspec.Struct):
     scores: dict[str, int] = {}
 
 
-class Run:
+class SimulationRun:
     """One simulation on its way; `engine`, `world` and `pending` (by uid) may be changed between two runs."""
 
     def __init__(
         self,
-        stage: Stage,
-        options: Options | None = None,
+        stage: StagedEngine,
+        options: AnswerOptions | None = None,
         *,
         stops_at_refusal: bool = False,
     ) -> None:
         self.engine = stage.engine
         self.stops_at_refusal, self.is_over = stops_at_refusal, False
         self.pending = {pod.metadata.uid: pod for pod in stage.pending}
-        self.told = options or Options()
+        self.told = options or AnswerOptions()
         self.clock = ManualClock(stage.now)
         self.world = World(self.engine, (*stage.bound, *stage.pending))
         # In the order of first attempts.
@@ -235,7 +235,7 @@ class Run:
         claims = self.engine.cluster.store.of(CLAIM)
         found = [
             ClaimResult(claim.metadata.name, claim.status.allocation)
-            for claim in Claims(self.engine.cluster.store.of).of(pod)
+            for claim in ClaimLookup(self.engine.cluster.store.of).of(pod)
         ]
         if extended is not None:
             made = claims[f"{pod.metadata.namespace}/{extended}"]

@@ -35,7 +35,13 @@ from scheduler.whatif.checks import check_node, check_pod
 from scheduler.whatif.documents import Head, Item
 from scheduler.whatif.notices import astray, has_no_bearing, notices
 from scheduler.whatif.spelling import check_spelling
-from scheduler.whatif.workloads import KINDS, MAX_PODS, Surroundings, Workload, missing_objects
+from scheduler.whatif.workloads import (
+    KINDS,
+    MAX_PODS,
+    FoundWorkload,
+    SnapshotSurroundings,
+    missing_objects,
+)
 
 # The moment of a snapshot that tells no time (2026-01-01T00:00:00Z).
 NO_TIME: Final = 1767225600.0
@@ -114,7 +120,7 @@ class SnapshotReader:
         self._given: set[str] = set()
         self._newest = ""
         self._passed_over: dict[str, int] = {}
-        self._workloads: list[Workload] = []
+        self._workloads: list[FoundWorkload] = []
 
     def read(self, items: Iterable[Item], *, are_given: bool = False) -> None:
         """Read objects; InputError says what is wrong where."""
@@ -163,7 +169,9 @@ class SnapshotReader:
                 pods.setdefault(obj.metadata.namespace, []).append(obj)
             elif kind == "Node":
                 nodes.append(obj)
-        around = Surroundings(pods, tuple(nodes), frozenset(one.key for one in self._workloads))
+        around = SnapshotSurroundings(
+            pods, tuple(nodes), frozenset(one.key for one in self._workloads)
+        )
         allowed = count(self._max_made, -1)
         for workload in self._workloads:
             try:
@@ -175,7 +183,7 @@ class SnapshotReader:
                 raise ObjectError(error.message, where=where) from error
         self._workloads.clear()
 
-    def _make(self, raw: dict[str, Any], workload: Workload, allowed: int) -> None:
+    def _make(self, raw: dict[str, Any], workload: FoundWorkload, allowed: int) -> None:
         """Take in what a workload lacks; it may be there already, made by hand."""
         if allowed <= 0:
             raise ObjectError(f"workloads ask for more than {self._max_made} new objects")
@@ -311,10 +319,10 @@ def _is_workload(item: Item) -> bool:
     return name in KINDS and (item.head.api_version is None or KINDS[name] == group)
 
 
-def _workload(item: Item, *, is_given: bool) -> Workload:
+def _workload(item: Item, *, is_given: bool) -> FoundWorkload:
     """Read a workload as plain data; ObjectError when it has no name."""
     raw = msgspec.json.decode(item.raw) if isinstance(item.raw, bytes) else item.raw
-    workload = Workload(item.where, item.head.kind or "", plain_data(raw), is_given)
+    workload = FoundWorkload(item.where, item.head.kind or "", plain_data(raw), is_given)
     workload.key  # noqa: B018 - a name is what everything else is told by
     return workload
 

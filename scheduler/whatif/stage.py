@@ -1,6 +1,6 @@
 """A snapshot on the scheduler's own engine: what `simulate` and `explain` begin with.
 
-`Setup` is what runs (profiles and their plugins), `Options` how; `staged` builds the engine and tells
+`Setup` is what runs (profiles and their plugins), `AnswerOptions` how; `staged` builds the engine and tells
 it of every object, as a watch would. Nothing is scheduled yet.
 """
 
@@ -45,7 +45,7 @@ class Setup(msgspec.Struct, frozen=True):
     meters: Meters = msgspec.field(default_factory=Meters)
 
 
-class Options(msgspec.Struct, frozen=True):
+class AnswerOptions(msgspec.Struct, frozen=True):
     """How a question is answered; `now` None is the time of the snapshot.
 
     `details` are all nodes of each pod's first attempt, `scores` those of the node that it got, `waking` what
@@ -60,7 +60,7 @@ class Options(msgspec.Struct, frozen=True):
     waking: bool = False
 
 
-class Stage(msgspec.Struct, frozen=True):
+class StagedEngine(msgspec.Struct, frozen=True):
     """An engine that knows a snapshot; `pending` are the pods it is to place, oldest first."""
 
     engine: Engine
@@ -70,7 +70,7 @@ class Stage(msgspec.Struct, frozen=True):
     notices: tuple[str, ...]
 
 
-def staged(snapshot: Snapshot, setup: Setup, options: Options) -> Stage:
+def staged(snapshot: Snapshot, setup: Setup, options: AnswerOptions) -> StagedEngine:
     """Build an engine and tell it of `snapshot`; InputError names what it cannot take."""
     engine = build_engine(setup, options)
     now = snapshot.taken_at if options.now is None else options.now
@@ -94,7 +94,7 @@ def staged(snapshot: Snapshot, setup: Setup, options: Options) -> Stage:
         created = parse_rfc3339(pod.metadata.creation_timestamp)
         tell("Pod", pod, pod.key, now if created is None else min(created, now))
     notices += unasked(setup.loaded.scheduler.extenders, pending)
-    return Stage(engine, now, snapshot.bound, pending, snapshot.notices + notices)
+    return StagedEngine(engine, now, snapshot.bound, pending, snapshot.notices + notices)
 
 
 def _with_claims(
@@ -124,7 +124,7 @@ def _with_claims(
     return tuple(found)
 
 
-def take_apart(stage: Stage) -> None:
+def take_apart(stage: StagedEngine) -> None:
     """Free a stage's engine, which is of no use any more.
 
     Its parts, plugins and trackers refer to each other in circles. Left to the collector they cost a
@@ -137,7 +137,7 @@ def take_apart(stage: Stage) -> None:
         getattr(part, "__dict__", {}).clear()
 
 
-def build_engine(setup: Setup, options: Options) -> Engine:
+def build_engine(setup: Setup, options: AnswerOptions) -> Engine:
     """Return the engine that a setup describes, without its extenders."""
     loaded = setup.loaded
     settings = msgspec.structs.replace(

@@ -31,14 +31,14 @@ NOWHERE: Final = ""
 _ALWAYS_SHOWN: Final = ("cpu", "memory")
 
 
-class Room(msgspec.Struct, frozen=True):
+class UnitRoom(msgspec.Struct, frozen=True):
     """Of one resource, what pods request and what nodes offer."""
 
     requested: int
     allocatable: int
 
 
-class Unit(msgspec.Struct, frozen=True, rename="camel"):
+class TreeUnit(msgspec.Struct, frozen=True, rename="camel"):
     """A part of the cluster: the whole, a unit of a level, or a node.
 
     `level` is the label that makes it (`node` for a node), `groups` counts the placed members by
@@ -50,9 +50,9 @@ class Unit(msgspec.Struct, frozen=True, rename="camel"):
     nodes: int
     closed: int
     pods: int
-    room: dict[str, Room]
+    room: dict[str, UnitRoom]
     groups: dict[str, int]
-    children: "tuple[Unit, ...]" = ()
+    children: "tuple[TreeUnit, ...]" = ()
 
 
 class Way(msgspec.Struct, frozen=True, rename="camel"):
@@ -137,7 +137,7 @@ def levels_of(nodes: Iterable[Node], wanted: Sequence[str] = ()) -> tuple[str, .
     return tuple(labels[0] for labels in usual if labels)
 
 
-Leaves = dict[str, tuple[Node, list[Pod], tuple[str, ...], Unit]]
+Leaves = dict[str, tuple[Node, list[Pod], tuple[str, ...], TreeUnit]]
 
 
 def tree(
@@ -145,7 +145,7 @@ def tree(
     levels: Sequence[str],
     kept: Leaves | None = None,
     named: NamedTree | None = None,
-) -> Unit:
+) -> TreeUnit:
     """Return the cluster as a tree, by labels or as `named`; children come by name, nodes without a unit last.
 
     `kept` are the nodes of the last tree, brought up to date: those with the same pods are not counted again.
@@ -210,8 +210,8 @@ def _unit(
     levels: Sequence[str],
     depth: int,
     paths: Mapping[str, tuple[str, ...]],
-    leaves: Mapping[str, Unit],
-) -> Unit:
+    leaves: Mapping[str, TreeUnit],
+) -> TreeUnit:
     if depth < len(levels):
         parts: dict[str, list[Node]] = {}
         for node in nodes:
@@ -227,17 +227,17 @@ def _unit(
     return _sum(level, name, children)
 
 
-def _sum(level: str, name: str, children: tuple[Unit, ...]) -> Unit:
-    room: dict[str, Room] = {}
+def _sum(level: str, name: str, children: tuple[TreeUnit, ...]) -> TreeUnit:
+    room: dict[str, UnitRoom] = {}
     groups: Counter[str] = Counter()
     for child in children:
         groups.update(child.groups)
         for resource, own in child.room.items():
-            seen = room.get(resource, Room(0, 0))
-            room[resource] = Room(
+            seen = room.get(resource, UnitRoom(0, 0))
+            room[resource] = UnitRoom(
                 seen.requested + own.requested, seen.allocatable + own.allocatable
             )
-    return Unit(
+    return TreeUnit(
         level,
         name,
         sum(child.nodes for child in children),
@@ -249,7 +249,7 @@ def _sum(level: str, name: str, children: tuple[Unit, ...]) -> Unit:
     )
 
 
-def _leaf(node: Node, pods: list[Pod], asked: Sequence[str]) -> Unit:
+def _leaf(node: Node, pods: list[Pod], asked: Sequence[str]) -> TreeUnit:
     offered = amounts(node.status.allocatable)
     requested: Counter[str] = Counter()
     groups: Counter[str] = Counter()
@@ -257,11 +257,11 @@ def _leaf(node: Node, pods: list[Pod], asked: Sequence[str]) -> Unit:
         requested.update(pod_requests(pod, use_status=True))
         if group := group_name(pod):
             groups[group] += 1
-    room = {name: Room(requested[name], offered[name]) for name in asked if name in offered}
+    room = {name: UnitRoom(requested[name], offered[name]) for name in asked if name in offered}
     closed = node.spec.unschedulable or any(
         taint.effect in ("NoSchedule", "NoExecute") for taint in node.spec.taints
     )
-    return Unit(
+    return TreeUnit(
         "node", node.metadata.name, 1, int(closed), len(pods), room, dict(sorted(groups.items()))
     )
 

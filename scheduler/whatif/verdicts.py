@@ -11,7 +11,7 @@ from scheduler.framework.nodes import Nodes
 from scheduler.framework.status import Code, Status
 
 
-class Score(msgspec.Struct, frozen=True, gc=False):
+class PluginScore(msgspec.Struct, frozen=True, gc=False):
     """A plugin's score of a node: as given, between 0 and 100, and as it counts."""
 
     raw: int
@@ -31,7 +31,7 @@ class NodeVerdict(msgspec.Struct, frozen=True, rename="camel"):
     rejected_by: str | None
     code: str
     reasons: tuple[str, ...]
-    scores: dict[str, Score]
+    scores: dict[str, PluginScore]
     total: int | None
 
 
@@ -50,7 +50,7 @@ def verdicts(decision: Decision, nodes: Nodes) -> tuple[NodeVerdict, ...]:
         scores = {}
         if columns and feasible[row]:
             scores = {
-                plugin: Score(raw[row], normalized[row], weight, normalized[row] * weight)
+                plugin: PluginScore(raw[row], normalized[row], weight, normalized[row] * weight)
                 for plugin, weight, raw, normalized in columns
             }
         found.append(

@@ -21,7 +21,7 @@ from scheduler.state.resources import pod_requests
 from scheduler.state.store import object_key
 from scheduler.whatif.measures import Kept, measures
 from scheduler.whatif.snapshot import Snapshot
-from scheduler.whatif.tree import Leaves, Unit, Way, group_name, levels_of, tree, ways
+from scheduler.whatif.tree import Leaves, TreeUnit, Way, group_name, levels_of, tree, ways
 
 Sections = dict[str, dict[str, Any]]
 
@@ -100,7 +100,7 @@ def merged(world: Snapshot, wanted: Snapshot) -> Snapshot:
     )
 
 
-def _units(unit: Unit, key: str) -> Iterator[tuple[str, dict[str, Any]]]:
+def _units(unit: TreeUnit, key: str) -> Iterator[tuple[str, dict[str, Any]]]:
     """Yield the units below the whole cluster, parents first; a key is the path of names."""
     yield (
         key or "/",

@@ -16,14 +16,14 @@ from scheduler.objects.node import Node
 from scheduler.objects.pod import Pod
 from scheduler.whatif.questions import Question
 from scheduler.whatif.snapshot import Snapshot
-from scheduler.whatif.stage import Options
+from scheduler.whatif.stage import AnswerOptions
 
 AT_A_TIME = 250
 
 
 class _Head(msgspec.Struct, frozen=True):
     question: Question
-    options: Options
+    options: AnswerOptions
     config: str
     given: tuple[str, ...]
     taken_at: float
@@ -47,7 +47,7 @@ _DECODERS: dict[str, msgspec.json.Decoder[Any]] = {
 
 
 def packed(
-    question: Question, world: Snapshot, options: Options, config: str = ""
+    question: Question, world: Snapshot, options: AnswerOptions, config: str = ""
 ) -> Iterator[bytes]:
     """Yield the lines of a question about `world`; `config` is a configuration's text, empty for the default."""
     encode = msgspec.json.encode
@@ -61,7 +61,7 @@ def packed(
             yield encode(_Part(place, msgspec.Raw(encode(some)))) + b"\n"
 
 
-def unpacked(lines: bytes) -> tuple[Question, Snapshot, Options, str]:
+def unpacked(lines: bytes) -> tuple[Question, Snapshot, AnswerOptions, str]:
     """Read what `packed` wrote; InputError when it is something else."""
     first, *rest = lines.rstrip(b"\n").split(b"\n")
     found: dict[str, list[Any]] = {_NODES: [], _BOUND: [], _UNBOUND: []}

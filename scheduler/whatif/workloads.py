@@ -29,7 +29,7 @@ _JOBSET: Final = "jobset.sigs.k8s.io"
 _LWS: Final = "leaderworkerset.sigs.k8s.io"
 
 
-class Workload(msgspec.Struct, frozen=True):
+class FoundWorkload(msgspec.Struct, frozen=True):
     """A workload as found: `raw` is plain data, `is_given` says that it was named apart."""
 
     where: str
@@ -56,7 +56,7 @@ class Workload(msgspec.Struct, frozen=True):
         return self.kind, self.namespace, self.name
 
 
-class Surroundings(msgspec.Struct, frozen=True):
+class SnapshotSurroundings(msgspec.Struct, frozen=True):
     """What else a snapshot holds: unfinished pods by namespace, nodes, keys of its workloads."""
 
     pods: Mapping[str, list[Pod]]
@@ -64,7 +64,7 @@ class Surroundings(msgspec.Struct, frozen=True):
     workloads: frozenset[tuple[str, str, str]]
 
 
-def missing_objects(workload: Workload, around: Surroundings) -> Iterator[Plain]:
+def missing_objects(workload: FoundWorkload, around: SnapshotSurroundings) -> Iterator[Plain]:
     """Yield what a workload lacks: its pods, and the claims for volumes that they name.
 
     ObjectError names the field that cannot be understood. What another workload of the snapshot owns
@@ -80,13 +80,13 @@ def missing_objects(workload: Workload, around: Surroundings) -> Iterator[Plain]
     yield from _MAKERS[workload.kind](workload, around)
 
 
-def _replicas(workload: Workload, around: Surroundings) -> Iterator[Plain]:
+def _replicas(workload: FoundWorkload, around: SnapshotSurroundings) -> Iterator[Plain]:
     spec = _part(workload.raw, "spec", "")
     missing = _count(spec, "replicas", "spec", 1) - len(_own(workload, around))
     yield from _numbered(workload, around, _template(spec, "spec"), missing)
 
 
-def _daemons(workload: Workload, around: Surroundings) -> Iterator[Plain]:
+def _daemons(workload: FoundWorkload, around: SnapshotSurroundings) -> Iterator[Plain]:
     """One pod for each node, held to it by name as the controller does; the filters do the rest."""
     template = _template(_part(workload.raw, "spec", ""), "spec")
     own = _own(workload, around)
@@ -104,7 +104,7 @@ def _daemons(workload: Workload, around: Surroundings) -> Iterator[Plain]:
         yield made
 
 
-def _stateful(workload: Workload, around: Surroundings) -> Iterator[Plain]:
+def _stateful(workload: FoundWorkload, around: SnapshotSurroundings) -> Iterator[Plain]:
     spec = _part(workload.raw, "spec", "")
     template = _template(spec, "spec")
     claims = _list(spec, "volumeClaimTemplates", "spec")
@@ -131,7 +131,7 @@ def _stateful(workload: Workload, around: Surroundings) -> Iterator[Plain]:
         yield made
 
 
-def _jobs(workload: Workload, around: Surroundings) -> Iterator[Plain]:
+def _jobs(workload: FoundWorkload, around: SnapshotSurroundings) -> Iterator[Plain]:
     """Yield a Job's missing pods, and the PodGroup that they name where the Job says how it is scheduled."""
     group = _group_asked(workload)
     if group is None:
@@ -149,7 +149,7 @@ def _jobs(workload: Workload, around: Surroundings) -> Iterator[Plain]:
         yield made
 
 
-def _group_asked(workload: Workload) -> Plain | None:
+def _group_asked(workload: FoundWorkload) -> Plain | None:
     """Return the PodGroup that a Job of Kubernetes 1.37 asks for, as its controller makes it; None for none.
 
     A gang without a number needs all pods that run at a time.
@@ -176,7 +176,7 @@ def _group_asked(workload: Workload) -> Plain | None:
     }
 
 
-def _job_sets(workload: Workload, around: Surroundings) -> Iterator[Plain]:
+def _job_sets(workload: FoundWorkload, around: SnapshotSurroundings) -> Iterator[Plain]:
     spec = _part(workload.raw, "spec", "")
     if spec.get("suspend"):
         return
@@ -202,8 +202,8 @@ def _job_sets(workload: Workload, around: Surroundings) -> Iterator[Plain]:
 
 
 def _job(
-    workload: Workload,
-    around: Surroundings,
+    workload: FoundWorkload,
+    around: SnapshotSurroundings,
     name: str,
     job: Plain,
     field: str,
@@ -231,7 +231,7 @@ def _job(
         yield made
 
 
-def _leader_workers(workload: Workload, around: Surroundings) -> Iterator[Plain]:
+def _leader_workers(workload: FoundWorkload, around: SnapshotSurroundings) -> Iterator[Plain]:
     spec = _part(workload.raw, "spec", "")
     inner = _part(spec, "leaderWorkerTemplate", "spec")
     field = "spec.leaderWorkerTemplate"
@@ -258,7 +258,7 @@ def _leader_workers(workload: Workload, around: Surroundings) -> Iterator[Plain]
             yield made
 
 
-_MAKERS: Final[dict[str, Callable[[Workload, Surroundings], Iterator[Plain]]]] = {
+_MAKERS: Final[dict[str, Callable[[FoundWorkload, SnapshotSurroundings], Iterator[Plain]]]] = {
     "Deployment": _replicas,
     "ReplicaSet": _replicas,
     "ReplicationController": _replicas,
@@ -284,7 +284,7 @@ KINDS: Final = {
 _READ_ANYWAY: Final = ("ReplicaSet", "ReplicationController", "StatefulSet")
 
 
-def _own(workload: Workload, around: Surroundings) -> list[Pod]:
+def _own(workload: FoundWorkload, around: SnapshotSurroundings) -> list[Pod]:
     """Return the pods that the workload's selector matches."""
     selector = _part(workload.raw, "spec", "").get("selector")
     if workload.kind == "ReplicationController":
@@ -301,13 +301,13 @@ def _own(workload: Workload, around: Surroundings) -> list[Pod]:
     return [pod for pod in pods if selector_matches(wanted, pod.metadata.labels)]
 
 
-def _labels_of_template(workload: Workload) -> dict[str, str]:
+def _labels_of_template(workload: FoundWorkload) -> dict[str, str]:
     template = _template(_part(workload.raw, "spec", ""), "spec")
     return _part(_part(template, "metadata", "spec.template"), "labels", "spec.template.metadata")
 
 
 def _numbered(
-    workload: Workload, around: Surroundings, template: Plain, missing: int
+    workload: FoundWorkload, around: SnapshotSurroundings, template: Plain, missing: int
 ) -> Iterator[Plain]:
     """Yield `missing` pods, numbered past the names that are taken."""
     taken = {pod.metadata.name for pod in around.pods.get(workload.namespace, ())}
@@ -319,7 +319,9 @@ def _numbered(
             yield _pod(workload, name, template)
 
 
-def _pod(workload: Workload, name: str, template: Plain, labels: Mapping[str, str] = {}) -> Plain:
+def _pod(
+    workload: FoundWorkload, name: str, template: Plain, labels: Mapping[str, str] = {}
+) -> Plain:
     meta = _part(template, "metadata", "template")
     owner = {"apiVersion": workload.raw.get("apiVersion") or "", "kind": workload.kind}
     return {

@@ -32,7 +32,7 @@ from scheduler.objects.selectors import selector_matches
 from scheduler.whatif.rest import Rest
 
 if TYPE_CHECKING:
-    from scheduler.solver.instance import Limits
+    from scheduler.solver.instance import SolveLimits
 
 BUDGET = "PodDisruptionBudget"
 SCHEDULED = "PodScheduled"
@@ -57,7 +57,7 @@ class World:
         self.evicted: set[str] = set()
         # What the solver may use for a question instead of what the question allows, without advice on
         # what would help; and whether it has left a question open.
-        self.solver_limits: Limits | None = None
+        self.solver_limits: SolveLimits | None = None
         self.is_open = False
 
     def pod(self, uid: str) -> Pod | None:

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from typing import Any, Final, NamedTuple
 
 from scheduler.base.errors import InputError
-from scheduler.base.yamltext import Position, Reader, YamlError, place
+from scheduler.base.yamltext import Position, YamlError, YamlReader, place
 
 MAX_BYTES: Final = 32 << 20
 MAX_DEPTH: Final = 100
@@ -41,7 +41,7 @@ def parse(data: bytes, name: str) -> Iterator[Document]:
         raise InputError(error.text, where=where) from error
 
 
-class _Plain(Reader[Any]):
+class _Plain(YamlReader[Any]):
     """Makes plain data; `line` is that on which the last document begins."""
 
     def __init__(self, max_depth: int, max_values: int) -> None:

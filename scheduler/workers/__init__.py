@@ -3,6 +3,6 @@
 Takes jobs as JSON and gives answers as JSON; holds no state of the cluster.
 """
 
-from scheduler.workers.pool import Outcome, Pool
+from scheduler.workers.pool import JobOutcome, WorkerPool
 
-__all__ = ["Outcome", "Pool"]
+__all__ = ["JobOutcome", "WorkerPool"]

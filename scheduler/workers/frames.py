@@ -11,7 +11,7 @@ import msgspec
 LENGTHS = struct.Struct(">IQQ")
 
 
-class Request(msgspec.Struct, frozen=True):
+class JobRequest(msgspec.Struct, frozen=True):
     """A job: what it is; its payload follows as JSON."""
 
     id: int

@@ -9,9 +9,9 @@ from collections.abc import Callable
 import msgspec
 
 from scheduler.solver import questions
-from scheduler.solver.instance import Instance, Leaf, Level, Rule
+from scheduler.solver.instance import Instance, Leaf, Level, LevelRule
 from scheduler.solver.solve import solve
-from scheduler.workers.paths import Links, shortest
+from scheduler.workers.paths import PathLinks, shortest
 
 Job = Callable[[bytes], tuple[bytes, bytes]]
 
@@ -22,15 +22,15 @@ def run_question(payload: bytes) -> tuple[bytes, bytes]:
 
 
 def run_shortest_paths(payload: bytes) -> tuple[bytes, bytes]:
-    """Run a `Links` job: the answer is the number of nodes, the blob their int64 cost matrix, -1 for no path."""
-    job = msgspec.json.decode(payload, type=Links)
+    """Run a `PathLinks` job: the answer is the number of nodes, the blob their int64 cost matrix, -1 for no path."""
+    job = msgspec.json.decode(payload, type=PathLinks)
     costs = shortest(job)
     return msgspec.json.encode({"nodes": job.nodes}), costs.tobytes()
 
 
 def warm() -> None:
     """Load the solver and let it work once."""
-    level = Level("node", Rule("spread"))
+    level = Level("node", LevelRule("spread"))
     solve(Instance((level,), (Leaf(("a",), 2), Leaf(("b",), 2)), 3), solver="CPSAT")
 
 

@@ -20,7 +20,7 @@ SWEEPS = 40
 _FAR = (1 << 61) - 1  # twice that is still an int64
 
 
-class Links(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
+class PathLinks(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
     """A directed network: link i leads from node `origins[i]` to `targets[i]` at `costs[i]` (>= 0)."""
 
     nodes: int
@@ -29,7 +29,7 @@ class Links(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
     costs: tuple[int, ...]
 
 
-def shortest(links: Links) -> NDArray[np.int64]:
+def shortest(links: PathLinks) -> NDArray[np.int64]:
     """Return [nodes, nodes]: the least cost from row to column, `UNREACHABLE` where no path leads.
 
     InputError for a link to nowhere, a negative cost or too many nodes.
@@ -61,7 +61,7 @@ def shortest(links: Links) -> NDArray[np.int64]:
     return np.ascontiguousarray(to.T)
 
 
-def _walk(links: Links) -> list[int]:
+def _walk(links: PathLinks) -> list[int]:
     """Return the nodes along paths, from nodes with few links on, so that sweeps carry far."""
     near: list[list[int]] = [[] for _ in range(links.nodes)]
     for a, b in zip(links.origins, links.targets, strict=True):
@@ -80,7 +80,7 @@ def _walk(links: Links) -> list[int]:
     return found
 
 
-def _check(links: Links) -> None:
+def _check(links: PathLinks) -> None:
     if not 0 <= links.nodes <= MOST_NODES:
         raise InputError(f"{links.nodes} nodes are more than {MOST_NODES}")
     if not len(links.origins) == len(links.targets) == len(links.costs):

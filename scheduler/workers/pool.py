@@ -20,7 +20,7 @@ from scheduler.workers import frames
 Code = Literal["done", "invalid", "error", "timeout", "died", "cancelled", "closed"]
 
 
-class Outcome(msgspec.Struct, frozen=True):
+class JobOutcome(msgspec.Struct, frozen=True):
     """The end of a job: a value, never an exception, because time-outs and deaths are ordinary.
 
     `body` is the JSON of the answer and `blob` what it carries besides as bytes, both only with code
@@ -52,10 +52,10 @@ class _Waiting:
     kind: str
     payload: bytes
     limit_s: float
-    done: asyncio.Future[Outcome] = field(repr=False)
+    done: asyncio.Future[JobOutcome] = field(repr=False)
 
 
-class Pool:
+class WorkerPool:
     """One helper process and the jobs for it, in order of arrival.
 
     `limit_s` of a job counts from the moment it is handed over. Use as an async context manager, or
@@ -93,15 +93,15 @@ class Pool:
                 await self._task
             self._task = None
         while self._waiting:
-            _end(self._waiting.popleft(), Outcome("closed"))
+            _end(self._waiting.popleft(), JobOutcome("closed"))
         await self._kill()
 
-    async def run(self, kind: str, payload: msgspec.Struct | bytes, limit_s: float) -> Outcome:
+    async def run(self, kind: str, payload: msgspec.Struct | bytes, limit_s: float) -> JobOutcome:
         """Run a job and return what became of it; cancelling the call stops the job."""
         if self._task is None:
-            return Outcome("closed", message="the pool is not started")
+            return JobOutcome("closed", message="the pool is not started")
         data = payload if isinstance(payload, bytes) else msgspec.json.encode(payload)
-        done: asyncio.Future[Outcome] = asyncio.get_running_loop().create_future()
+        done: asyncio.Future[JobOutcome] = asyncio.get_running_loop().create_future()
         self._waiting.append(_Waiting(kind, data, limit_s, done))
         self._wake.set()
         return await done
@@ -118,7 +118,7 @@ class Pool:
             try:
                 outcome = await self._work(job)
             except asyncio.CancelledError:
-                _end(job, Outcome("closed"))
+                _end(job, JobOutcome("closed"))
                 raise
             _end(job, outcome)
 
@@ -134,7 +134,7 @@ class Pool:
             self._wake.clear()
             await self._wake.wait()
 
-    async def _work(self, job: _Waiting) -> Outcome:
+    async def _work(self, job: _Waiting) -> JobOutcome:
         """Hand a job over and wait for its end, its limit, or that nobody wants it any more."""
         self._number += 1
         talk = asyncio.create_task(self._talk(self._number, job))
@@ -151,15 +151,15 @@ class Pool:
             return talk.result()
         await self._kill()
         if job.done.done():
-            return Outcome("cancelled")
+            return JobOutcome("cancelled")
         if is_dead:
-            return Outcome("died", message=f"the helper process ended during {job.kind}")
-        return Outcome("timeout", message=f"{job.kind} was stopped after {limit_s:g} s")
+            return JobOutcome("died", message=f"the helper process ended during {job.kind}")
+        return JobOutcome("timeout", message=f"{job.kind} was stopped after {limit_s:g} s")
 
-    async def _talk(self, number: int, job: _Waiting) -> Outcome:
+    async def _talk(self, number: int, job: _Waiting) -> JobOutcome:
         assert self._process is not None  # noqa: S101
         assert self._process.stdin is not None  # noqa: S101
-        self._process.stdin.write(frames.pack(frames.Request(number, job.kind), job.payload))
+        self._process.stdin.write(frames.pack(frames.JobRequest(number, job.kind), job.payload))
         await self._process.stdin.drain()
         head, body, blob = await self._read()
         reply = msgspec.json.decode(head, type=frames.Reply)
@@ -171,7 +171,7 @@ class Pool:
                 "message": reply.message,
                 "seconds": reply.seconds,
             },
-            type=Outcome,
+            type=JobOutcome,
         )
 
     async def _read(self) -> tuple[bytes, bytes, bytes]:
@@ -211,7 +211,7 @@ class Pool:
         while not self._waiting:
             self._wake.clear()
             await self._wake.wait()
-        _end(self._waiting.popleft(), Outcome("died", message=message))
+        _end(self._waiting.popleft(), JobOutcome("died", message=message))
 
     async def _kill(self) -> None:
         process, self._process = self._process, None
@@ -227,6 +227,6 @@ class Pool:
             self._watch = None
 
 
-def _end(job: _Waiting, outcome: Outcome) -> None:
+def _end(job: _Waiting, outcome: JobOutcome) -> None:
     if not job.done.done():
         job.done.set_result(outcome)

@@ -36,7 +36,7 @@ def main() -> None:
     threading.Thread(target=_listen, args=(sys.stdin.buffer, inbox), daemon=True).start()
     while True:
         head, body, _ = inbox.get()
-        _send(out, _work(jobs.KINDS, msgspec.json.decode(head, type=frames.Request), body))
+        _send(out, _work(jobs.KINDS, msgspec.json.decode(head, type=frames.JobRequest), body))
 
 
 def _listen(source: BinaryIO, inbox: queue.SimpleQueue[tuple[bytes, bytes, bytes]]) -> None:
@@ -46,7 +46,7 @@ def _listen(source: BinaryIO, inbox: queue.SimpleQueue[tuple[bytes, bytes, bytes
     os._exit(0)
 
 
-def _work(kinds: dict[str, Any], request: frames.Request, body: bytes) -> bytes:
+def _work(kinds: dict[str, Any], request: frames.JobRequest, body: bytes) -> bytes:
     started = perf_s()
     code, message, answer, blob = "done", "", b"", b""
     try:

@@ -16,7 +16,7 @@ import yaml
 from scheduler.cli.agent import app
 from scheduler.config import load
 from scheduler.framework.registry import Registry
-from scheduler.plugins.groups.life import Record, results
+from scheduler.plugins.groups.life import GroupRecord, results
 from scheduler.plugins.intree import IN_TREE
 
 CHART = Path(__file__).parents[2] / "charts" / "trellis"
@@ -187,7 +187,7 @@ def test_the_policy_names_what_is_written_about_groups():
     )
     variables = policy["spec"]["variables"]
     (own,) = (one["expression"] for one in variables if one["name"] == "own")
-    written = {*results([], Record()), "preemptor"}
+    written = {*results([], GroupRecord()), "preemptor"}
 
     assert written == set(json.loads(own))
 

@@ -29,7 +29,7 @@ from scheduler.plugins.intree import IN_TREE
 from scheduler.plugins.preemption import DefaultPreemption
 from scheduler.whatif.batch import Batch
 from scheduler.whatif.setups import Setups
-from scheduler.whatif.stage import Options
+from scheduler.whatif.stage import AnswerOptions
 from tests.differential.case import Outcome
 from tests.differential.claimplay import granted
 from tests.differential.compare import plain
@@ -77,7 +77,7 @@ class Ours:
         )
         self._text = json.dumps(configuration)
         self._loaded = load(self._text, file="differential", registry=self._registry)
-        self._batch = Batch(Setups(Registry(IN_TREE)), Options(), lambda _name: "")
+        self._batch = Batch(Setups(Registry(IN_TREE)), AnswerOptions(), lambda _name: "")
 
     def decide(self, objects: list[Manifest], pod: Manifest, peer: Outcome) -> Outcome:
         """Return what we make of `pod` beside `objects`; of equal nodes the peer's choice."""

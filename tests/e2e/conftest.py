@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from scheduler.sandbox.nodes.shape import plain_shape
-from scheduler.sandbox.sandbox import Options, Sandbox
+from scheduler.sandbox.sandbox import Sandbox, SandboxOptions
 from tests.e2e.liveworld import World, entered
 
 
@@ -25,6 +25,6 @@ async def world(kubeconfig: Path, tmp_path: Path) -> AsyncIterator[World]:
     """Give a server and a namespace on it."""
     async with AsyncExitStack() as stack:
         if kubeconfig.is_relative_to(tmp_path):
-            options = Options(shape=plain_shape(0), kubeconfig=kubeconfig)
+            options = SandboxOptions(shape=plain_shape(0), kubeconfig=kubeconfig)
             await stack.enter_async_context(Sandbox(options))
         yield await stack.enter_async_context(entered(kubeconfig))

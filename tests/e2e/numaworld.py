@@ -16,14 +16,14 @@ from scheduler.framework.registry import Registry
 from scheduler.objects.kinds import BY_KIND
 from scheduler.objects.plain import plain_data
 from scheduler.plugins.intree import IN_TREE
-from scheduler.sandbox.controllers.workqueue import Turns
+from scheduler.sandbox.controllers.workqueue import ControllerLoop
 from scheduler.sandbox.kinds.kinds import NODES, PODS, Resource
 from scheduler.sandbox.nodes.kubelet import Kubelets
-from scheduler.sandbox.nodes.nodes import Nodes
-from scheduler.sandbox.nodes.shape import Group, Shape, nodes_of
+from scheduler.sandbox.nodes.nodes import SimulatedNodes
+from scheduler.sandbox.nodes.shape import ClusterShape, NodeGroup, nodes_of
 from scheduler.sandbox.nodes.topologyagents import GROUP, NUMA, PLURAL, VERSION, TopologyAgents
 from scheduler.sandbox.start import new_store
-from scheduler.sandbox.store.collection import DELETED, Change
+from scheduler.sandbox.store.collection import DELETED, StoreChange
 from scheduler.sandbox.store.store import Deletion
 
 Object = dict[str, Any]
@@ -52,11 +52,11 @@ class NumaWorld:
     ) -> None:
         self.clock = ManualClock(START)
         self.store = new_store(self.clock, seed=1)
-        nodes = Nodes(self.store)
+        nodes = SimulatedNodes(self.store)
         agents = TopologyAgents(self.store, nodes)
         kubelets = Kubelets(self.store, nodes, pods_changed=agents.changed)
         self.machines = nodes.machines
-        self.turns = Turns(self.store, [nodes, agents, kubelets], strict=True)
+        self.turns = ControllerLoop(self.store, [nodes, agents, kubelets], strict=True)
         registry = Registry(IN_TREE)
         profiles = load(_configuration(args), file="test", registry=registry).profiles
         self.engine = Engine(profiles, registry)
@@ -68,7 +68,7 @@ class NumaWorld:
         groups = [
             _group(number, count, cpus_per_zone, settings) for number, count in enumerate(zones)
         ]
-        for node in nodes_of(Shape(nodes=groups), self.store.now()):
+        for node in nodes_of(ClusterShape(nodes=groups), self.store.now()):
             self.store.create(NODES, node)
         self.settle()
 
@@ -148,7 +148,7 @@ class NumaWorld:
             self.store.delete(PODS, effect.namespace, effect.name, Deletion(grace_period_s=0))
             self.engine.handle(Answer(effect.id, 200), self.clock.now())
 
-    def _listen(self, resource: Resource, change: Change) -> None:
+    def _listen(self, resource: Resource, change: StoreChange) -> None:
         kind = BY_KIND.get(resource.kind)
         if kind is None or kind.group != resource.group or kind.version != resource.version:
             return
@@ -199,8 +199,8 @@ def guaranteed(name: str, cpus: int, **more: Any) -> Object:
     return {"metadata": {"namespace": "default", "name": name}, "spec": spec}
 
 
-def _group(number: int, zones: int, cpus_per_zone: int, settings: str) -> Group:
-    return Group(
+def _group(number: int, zones: int, cpus_per_zone: int, settings: str) -> NodeGroup:
+    return NodeGroup(
         name=f"n{number:03}",
         cpu=zones * cpus_per_zone,
         memory=f"{zones * cpus_per_zone * 2}Gi",

@@ -21,7 +21,7 @@ from scheduler.daemon import Daemon, DaemonOptions
 from scheduler.kube.client import ApiClient
 from scheduler.sandbox.kinds.kinds import PODS as STORED
 from scheduler.sandbox.nodes.shape import plain_shape
-from scheduler.sandbox.sandbox import Options, Sandbox
+from scheduler.sandbox.sandbox import Sandbox, SandboxOptions
 from scheduler.serve.app import Address
 
 PODS = "/api/v1/namespaces/default/pods"
@@ -45,7 +45,7 @@ async def traced(before: int = 3) -> set[str]:
     clock, meters = RealClock(), Meters()
     found: set[str] = set()
     with tempfile.TemporaryDirectory() as folder:
-        options = Options(shape=plain_shape(4), kubeconfig=Path(folder) / "kubeconfig")
+        options = SandboxOptions(shape=plain_shape(4), kubeconfig=Path(folder) / "kubeconfig")
         async with Sandbox(options) as sandbox:
             path = str(sandbox.kubeconfig_path)
             user = await ApiClient.connect(path, clock=clock, meters=Meters())

@@ -24,7 +24,7 @@ from scheduler.engine.engine import Engine
 from scheduler.engine.settings import engine_settings
 from scheduler.kube.client import ApiClient
 from scheduler.sandbox.nodes.shape import plain_shape
-from scheduler.sandbox.sandbox import Options, Sandbox
+from scheduler.sandbox.sandbox import Sandbox, SandboxOptions
 from scheduler.serve.app import Address
 from scheduler.whatif.replay import replay
 from tests.apiserver.certificates import write_certificates
@@ -85,7 +85,7 @@ async def world(
         "extenders": [extender],
     }
     text = json.dumps(config)
-    options = Options(shape=plain_shape(4), kubeconfig=tmp_path / "kubeconfig")
+    options = SandboxOptions(shape=plain_shape(4), kubeconfig=tmp_path / "kubeconfig")
     async with Sandbox(options) as sandbox:
         clock, meters = RealClock(), Meters()
         path = str(sandbox.kubeconfig_path)

@@ -10,14 +10,14 @@ import pytest
 
 from scheduler.cli.scenario.stage import stage
 from scheduler.sandbox.kinds.kinds import CONFIGMAPS, EVENTS, PODS
-from scheduler.sandbox.store.store import Store
+from scheduler.sandbox.store.store import ObjectStore
 from tests.apiserver.patience import PATIENCE_S
 
 EXAMPLES = Path(__file__).parents[2] / "docs" / "examples" / "groups"
 Object = dict[str, Any]
 
 
-async def until(store: Store, holds: Callable[[Store], bool]) -> None:
+async def until(store: ObjectStore, holds: Callable[[ObjectStore], bool]) -> None:
     """Wait until something holds of the cluster; asked again whenever a pod, a ConfigMap or an event changes."""
     woken = asyncio.Event()
     watches = [store.watch(kind, wake=woken.set) for kind in (PODS, CONFIGMAPS, EVENTS)]
@@ -32,16 +32,16 @@ async def until(store: Store, holds: Callable[[Store], bool]) -> None:
             watch.close()
 
 
-def data_of(store: Store, name: str) -> dict[str, str]:
+def data_of(store: ObjectStore, name: str) -> dict[str, str]:
     found = store.find(CONFIGMAPS, "default", name)
     return {} if found is None else found.obj["data"]
 
 
-def members(store: Store) -> list[Object]:
+def members(store: ObjectStore) -> list[Object]:
     return [stored.obj for stored in store.list(PODS)]
 
 
-def notes_about(store: Store, name: str) -> list[str]:
+def notes_about(store: ObjectStore, name: str) -> list[str]:
     """Return the messages of the events about a ConfigMap."""
     found = [stored.obj for stored in store.list(EVENTS)]
     return [one["message"] for one in found if one["involvedObject"].get("name") == name]
@@ -91,7 +91,7 @@ async def test_the_designs_example_is_placed_and_described():
 async def test_a_group_that_cannot_fit_says_why_on_every_member():
     """An autoscaler sees PodScheduled=False, Unschedulable on each; the ConfigMap holds the reason."""
 
-    def all_are_told(store: Store) -> bool:
+    def all_are_told(store: ObjectStore) -> bool:
         found = [condition(pod).get("reason") for pod in members(store)]
         return ["Unschedulable"] * 6 == found
 

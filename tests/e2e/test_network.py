@@ -29,7 +29,7 @@ from scheduler.engine.decision import Decision
 from scheduler.engine.queue.pod import QueuedPod
 from scheduler.kube.client import ApiClient
 from scheduler.kube.credentials import Credentials
-from scheduler.kube.fenced import FencedApi
+from scheduler.kube.fence import FencedApi
 from scheduler.objects.groups import WORKLOAD_LABEL
 from scheduler.serve.app import Address
 from scheduler.state.view import ClusterView

@@ -11,12 +11,12 @@ from aiohttp import web
 from operators.metricproviders import (
     CPU,
     MEMORY,
+    FigureName,
+    FigureSnapshot,
     HttpSettings,
     HttpSource,
     LastGood,
-    Measure,
     Prometheus,
-    Snapshot,
     usual_queries,
 )
 from scheduler.base.clock import RealClock
@@ -98,11 +98,11 @@ async def test_figures_are_those_of_the_exporters_and_end_with_them(
             queries = usual_queries(window_s=8)
             kept = LastGood(Prometheus(source, clock, queries), clock, expires_s=180)
 
-            async def refreshed() -> Snapshot:
+            async def refreshed() -> FigureSnapshot:
                 await kept.refresh()
-                return kept.current() or Snapshot("nobody", clock.now())
+                return kept.current() or FigureSnapshot("nobody", clock.now())
 
-            def is_whole(found: Snapshot) -> bool:
+            def is_whole(found: FigureSnapshot) -> bool:
                 sizes = len(found.nodes.get("n1", ())), len(found.pods.get("default/p", ()))
                 return sizes == (2, 2)
 
@@ -112,7 +112,7 @@ async def test_figures_are_those_of_the_exporters_and_end_with_them(
             await asked(refreshed, lambda later: "n1" not in later.nodes, "silence to be noticed")
 
     node, pod = found.nodes["n1"], found.pods["default/p"]
-    assert node[Measure(CPU)].value == pytest.approx(1.5, abs=0.2)
-    assert node[Measure(MEMORY)].value == 2e9
-    assert pod[Measure(MEMORY)].value == 5e8
-    assert pod[Measure(CPU)].value == pytest.approx(0.25, abs=0.05)
+    assert node[FigureName(CPU)].value == pytest.approx(1.5, abs=0.2)
+    assert node[FigureName(MEMORY)].value == 2e9
+    assert pod[FigureName(MEMORY)].value == 5e8
+    assert pod[FigureName(CPU)].value == pytest.approx(0.25, abs=0.05)

@@ -12,13 +12,13 @@ from typing import Any
 
 import pytest
 
-from scheduler.sandbox.controllers.workqueue import Interest, Turns, WorkQueue
+from scheduler.sandbox.controllers.workqueue import ControllerLoop, Interest, WorkQueue
 from scheduler.sandbox.kinds.kinds import NODES, PODS
-from scheduler.sandbox.nodes.podlife import Pace
+from scheduler.sandbox.nodes.podlife import SimulatedPace
 from scheduler.sandbox.nodes.shape import plain_shape
-from scheduler.sandbox.sandbox import Options, Sandbox
-from scheduler.sandbox.store.collection import DELETED, Change
-from scheduler.sandbox.store.store import Store
+from scheduler.sandbox.sandbox import Sandbox, SandboxOptions
+from scheduler.sandbox.store.collection import DELETED, StoreChange
+from scheduler.sandbox.store.store import ObjectStore
 from tests.apiserver.patience import PATIENCE_S
 
 KUBECTL = shutil.which("kubectl")
@@ -45,7 +45,7 @@ spec: {maxUnavailable: 2, selector: {matchLabels: {app: web}}}
 class Binder:
     """The simplest scheduler: every new pod goes to the next node that takes pods."""
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: ObjectStore) -> None:
         self.work_queue = WorkQueue()
         self._store = store
         self._count = 0
@@ -63,7 +63,7 @@ class Binder:
         spec = {**pod.obj["spec"], "nodeName": nodes[self._count % len(nodes)]}
         self._store.replace(PODS, pod, {**pod.obj, "spec": spec})
 
-    def _hear(self, change: Change) -> None:
+    def _hear(self, change: StoreChange) -> None:
         if change.type != DELETED and not change.stored.obj["spec"].get("nodeName"):
             self.work_queue.add(change.stored.key)
 
@@ -71,11 +71,11 @@ class Binder:
 @pytest.fixture
 async def sandbox(tmp_path: Path) -> AsyncIterator[Sandbox]:
     """A sandbox with three nodes and a binder."""
-    options = Options(
-        shape=plain_shape(3), kubeconfig=tmp_path / "kubeconfig", pace=Pace(stop_s=0.1)
+    options = SandboxOptions(
+        shape=plain_shape(3), kubeconfig=tmp_path / "kubeconfig", pace=SimulatedPace(stop_s=0.1)
     )
     async with Sandbox(options) as running:
-        turns = Turns(running.store, [Binder(running.store)])
+        turns = ControllerLoop(running.store, [Binder(running.store)])
         task = asyncio.create_task(turns.run())
         yield running
         task.cancel()

@@ -9,7 +9,7 @@ import pytest
 
 from scheduler.base.clock import RealClock
 from scheduler.base.meters import Meters
-from scheduler.cli.scenario.stage import Stage, stage
+from scheduler.cli.scenario.stage import ScenarioStage, stage
 from scheduler.kube.api import MERGE
 from scheduler.kube.client import ApiClient
 from scheduler.objects.pod import Pod
@@ -25,7 +25,9 @@ pytestmark = [
 ]
 
 
-async def bound(at: Stage, count: int, of: Callable[[Pod], bool] = lambda _: True) -> list[Pod]:
+async def bound(
+    at: ScenarioStage, count: int, of: Callable[[Pod], bool] = lambda _: True
+) -> list[Pod]:
     """Wait until so many pods have a node; return those that are asked for."""
     await until(
         at.store,
@@ -43,7 +45,7 @@ def zones(pods: Iterable[Pod]) -> set[str]:
     return {(pod.spec.node_name or "").partition("-")[0] for pod in pods}
 
 
-async def admit(at: Stage, pods: list[Pod]) -> None:
+async def admit(at: ScenarioStage, pods: list[Pod]) -> None:
     """Do what Kueue does when a queue has room: take the gate away and say which nodes it has."""
     client = await ApiClient.connect(str(at.kubeconfig), clock=RealClock(), meters=Meters())
     chosen = {"topology.kubernetes.io/zone": "z2"}

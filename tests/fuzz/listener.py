@@ -11,7 +11,7 @@ from scheduler.engine.effects import Bind, Watched
 from scheduler.engine.engine import Engine
 from scheduler.engine.queue.pod import Where
 from scheduler.framework.registry import Registry
-from scheduler.kube.decode import Decoder, Fault
+from scheduler.kube.decode import DecodeFault, Decoder
 from scheduler.objects.kinds import BY_KIND
 from scheduler.plugins.intree import IN_TREE
 
@@ -56,7 +56,7 @@ class Listener:
                 self._problems.append(f"pod {queued.pod.key} was not told why")
         return self._problems
 
-    def _unreadable(self, fault: Fault) -> None:
+    def _unreadable(self, fault: DecodeFault) -> None:
         self._outcomes["unreadable"] += 1
         if not fault.message:
             self._problems.append(f"{fault.kind} {fault.key}: a fault without words")

@@ -10,7 +10,7 @@ import pytest
 from scheduler.cel import (
     CelCompileError,
     CelRuntimeError,
-    Device,
+    DeviceInput,
     Quantity,
     Version,
     compile_selector,
@@ -19,7 +19,7 @@ from tests.vectors.frame import DATA
 
 DRIVER = "gpu.example.com"
 DEVICES = (
-    Device(
+    DeviceInput(
         DRIVER,
         {
             "model": "a100",
@@ -31,7 +31,7 @@ DEVICES = (
         {"memory": Quantity.parse("20Gi"), "cores": Quantity.parse("16")},
         allow_multiple_allocations=True,
     ),
-    Device(DRIVER, {}, {}),
+    DeviceInput(DRIVER, {}, {}),
 )
 LIMIT_S = 3.0  # of CPU, for one text and both devices
 

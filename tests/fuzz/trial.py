@@ -17,7 +17,7 @@ from scheduler.framework.registry import Registry
 from scheduler.plugins.intree import IN_TREE
 from scheduler.whatif.batch import INTERNAL, Batch
 from scheduler.whatif.setups import Setups
-from scheduler.whatif.stage import Options
+from scheduler.whatif.stage import AnswerOptions
 from tests.fuzz import specs
 from tests.fuzz.listener import Listener
 
@@ -54,7 +54,7 @@ class HangError(BaseException):
 def run(numbers: Iterable[int]) -> Report:
     """Put these cases to `simulate --batch` and to a watch, one after the other; POSIX, main thread."""
     report = Report()
-    batch = Batch(Setups(Registry(IN_TREE)), Options(), _no_file)
+    batch = Batch(Setups(Registry(IN_TREE)), AnswerOptions(), _no_file)
     before = signal.signal(signal.SIGPROF, _cut_off)
     # Engines refer to themselves. A collection that falls into a case would be booked on it.
     gc.disable()

@@ -20,7 +20,7 @@ import yaml
 
 from scheduler.base.clock import RealClock, rfc3339
 from scheduler.sandbox.nodes.shape import shape_of
-from scheduler.sandbox.sandbox import Options, Sandbox
+from scheduler.sandbox.sandbox import Sandbox, SandboxOptions
 from scheduler.serve.certificates import self_signed
 from tests.apiserver.processes import Program, free_ports, running
 from tests.chart.test_chart import render
@@ -323,7 +323,7 @@ def pod(
 async def watched(folder: Path) -> AsyncIterator[tuple[Watched, Prometheus]]:
     """Set everything up; the daemon is not started yet."""
     async with (
-        Sandbox(Options(shape=shape_of(SHAPE), kubeconfig=folder / "kubeconfig")) as _,
+        Sandbox(SandboxOptions(shape=shape_of(SHAPE), kubeconfig=folder / "kubeconfig")) as _,
         entered(folder / "kubeconfig") as world,
     ):
         wire = Wire("127.0.0.1", int(world.url.rpartition(":")[2]))

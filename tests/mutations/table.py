@@ -97,8 +97,7 @@ MUTATIONS: Final = (
     Mutation(
         "what a way costs is taken for the way back",
         CERTIFICATE, "scheduler/plugins/groups/classsite.py",
-        "return Costs(steps, tuple(ways.areas.tolist()), tuple(map(tuple, (costs - near).tolist())))",
-        "return Costs(steps, tuple(ways.areas.tolist()), tuple(map(tuple, (costs - near).T.tolist())))",
+        "tuple(map(tuple, (costs - near).tolist()))", "tuple(map(tuple, (costs - near).T.tolist()))",
         (APPLICATIONS, "-m", "long or not long", "-k", "[1]"),
     ),
     Mutation(
@@ -349,7 +348,7 @@ MUTATIONS: Final = (
     Mutation(
         "anti-affinity between members is not put before the solver",
         CERTIFICATE, f"{_GROUPS}between.py",
-        "found += [Domains(name, tuple(sets), at_most=1 + n) for n, sets in by_number.items()]", "pass",
+        "found += [DomainRule(name, tuple(sets), at_most=1 + n) for n, sets in by_number.items()]", "pass",
         (CERTIFICATES,),
     ),
     Mutation(

@@ -11,9 +11,9 @@ import pytest
 from scheduler.cli.asking import options, setups
 from scheduler.cli.ui import Work
 from scheduler.engine.attempt.cycle import Ties
-from scheduler.serve.ui import Page
+from scheduler.serve.ui import PageSite
 from scheduler.testing import node
-from scheduler.whatif.documents import Source, items_of
+from scheduler.whatif.documents import SourceFile, items_of
 from scheduler.whatif.snapshot import read_snapshot
 from scheduler.whatif.views import sections
 from tests.page.browser import PROGRAM, browser
@@ -111,7 +111,7 @@ def cluster(number_of_nodes, number_of_pods):
 
 def shown(plain, *, changed=lambda drawn: None):
     """Work on plain objects, with what the page shows of them changed on the way."""
-    world = read_snapshot(items_of(Source("test", json.dumps(plain).encode())))
+    world = read_snapshot(items_of(SourceFile("test", json.dumps(plain).encode())))
     work = Work(setups(""), options("", Ties.NAME, None, details=False))
     drawn = sections(world, world.taken_at)
     changed(drawn)
@@ -122,7 +122,7 @@ def shown(plain, *, changed=lambda drawn: None):
 async def test_every_view_opens(tmp_path):
     """By its address, narrow and wide, in both colour schemes, without a complaint of the console."""
     work, _ = shown(objects())
-    page = Page(work.feed, work.answers)
+    page = PageSite(work.feed, work.answers)
     address = await page.start()
     async with browser(tmp_path) as tab:
         for width, dark in ((1280, False), (390, True)):
@@ -151,7 +151,7 @@ async def test_every_view_opens(tmp_path):
 async def test_colours_stand_for_what_is_chosen(tmp_path):
     """Requests, load, NUMA zones; the list says the same, and what is not known of a part."""
     work, _ = shown(objects())
-    page = Page(work.feed, work.answers)
+    page = PageSite(work.feed, work.answers)
     address = await page.start()
     async with browser(tmp_path) as tab:
         await tab.open(address)
@@ -205,7 +205,7 @@ async def test_names_are_never_markup(tmp_path):
         return {"explanation": EXPLANATION, "notices": [HOSTILE]}
 
     answers = work.answers._replace(plan=planned, moments=decided, explain=explained)
-    page = Page(work.feed, answers)
+    page = PageSite(work.feed, answers)
     address = await page.start()
     async with browser(tmp_path) as tab:
         await tab.open(address)
@@ -271,7 +271,7 @@ GROUP = {
 async def test_axe_finds_nothing_serious(tmp_path):
     """In no view, in neither colour scheme."""
     work, _ = shown(objects())
-    page = Page(work.feed, work.answers)
+    page = PageSite(work.feed, work.answers)
     address = await page.start()
     async with browser(tmp_path) as tab:
         for dark in (False, True):
@@ -309,7 +309,7 @@ def test_types_of_the_modules_hold():
 async def test_large_clusters_stay_usable(tmp_path, nodes, pods, most_s):
     """Loaded in time, and thirty frames a second while pods arrive."""
     work, drawn = await asyncio.to_thread(shown, cluster(nodes, pods))
-    page = Page(work.feed, work.answers)
+    page = PageSite(work.feed, work.answers)
     address = await page.start()
     async with browser(tmp_path) as tab:
         await tab.look()

@@ -170,8 +170,8 @@ def main(words: list[str]) -> int:
         _in_thread(module, part)
     often_counted(decisionfile.DecisionFile, "arrive", "log")
     counted(decisionfile.DecisionFile, "record", "log")
-    counted(feed.Feed, "publish", "page")
-    counted(feed.Feed, "whole", "page")
+    counted(feed.PageFeed, "publish", "page")
+    counted(feed.PageFeed, "whole", "page")
     switched(decisionfile.DecisionFile, "arrive")
     switched(decisionfile.DecisionFile, "record")
     for owner, name in (

@@ -25,7 +25,7 @@ from scheduler.daemon import Daemon, DaemonOptions
 from scheduler.kube.client import ApiClient
 from scheduler.sandbox.kinds.kinds import PODS
 from scheduler.sandbox.nodes.shape import plain_shape
-from scheduler.sandbox.sandbox import Options, Sandbox
+from scheduler.sandbox.sandbox import Sandbox, SandboxOptions
 from scheduler.serve.app import Address
 
 RESULTS = Path(__file__).parent / "results"
@@ -53,7 +53,7 @@ async def measure(nodes: int, pods: int) -> dict[str, float]:
     """Bring everything up, create the pods, wait until all are bound; return the figures."""
     clock, meters = RealClock(), Meters()
     started = time.perf_counter()
-    async with Sandbox(Options(shape=plain_shape(nodes))) as sandbox:
+    async with Sandbox(SandboxOptions(shape=plain_shape(nodes))) as sandbox:
         ready = time.perf_counter() - started
         path = str(sandbox.kubeconfig_path)
         creator = await ApiClient.connect(path, clock=clock, meters=Meters())

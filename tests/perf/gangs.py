@@ -20,7 +20,7 @@ import msgspec
 from scheduler.engine.effects import Answer, Call, Effects, Listed, Solve, Watched
 from scheduler.objects.configmap import ConfigMap
 from scheduler.solver import questions
-from scheduler.solver.instance import Domains, Instance, Leaf, Level, Rule
+from scheduler.solver.instance import DomainRule, Instance, Leaf, Level, LevelRule
 from scheduler.solver.solve import solve
 from tests.perf.inprocess import Play
 
@@ -75,14 +75,14 @@ def few_large(_folder: Path) -> dict[str, Any]:
 
 def partitions(_folder: Path) -> dict[str, Any]:
     """1,024 pods in four equal parts, over racks of 1,000 nodes with up to 64 slots each."""
-    levels = (Level("zone"), Level("rack", Rule("spread", partitions=4)), Level("node"))
+    levels = (Level("zone"), Level("rack", LevelRule("spread", partitions=4)), Level("node"))
     return _asked(Instance(levels, _leaves(1000, 64), 1024))
 
 
 def zones(_folder: Path) -> dict[str, Any]:
     """64 pods under a hard spread over five zones of 1,000 nodes with up to 8 slots each."""
     sets = tuple(tuple(at for at in range(1000) if at // 200 == zone) for zone in range(5))
-    rule = Domains("spread by zone", sets, max_skew=1, existing=(0,) * 5, only=True)
+    rule = DomainRule("spread by zone", sets, max_skew=1, existing=(0,) * 5, only=True)
     levels = (Level("zone"), Level("rack"), Level("node"))
     return _asked(Instance(levels, _leaves(1000, 8), 64, domains=(rule,)))
 

@@ -30,7 +30,7 @@ from scheduler.daemon.garbage import keep, short_pauses
 from scheduler.kube.client import ApiClient
 from scheduler.sandbox.kinds.kinds import NODES, PODS
 from scheduler.sandbox.nodes.shape import plain_shape
-from scheduler.sandbox.sandbox import Options, Sandbox
+from scheduler.sandbox.sandbox import Sandbox, SandboxOptions
 from scheduler.serve.app import Address
 from tests.perf.embedded import CREATORS, RESULTS, pod
 from tests.perf.loopwatch import LoopWatch, Spans
@@ -133,7 +133,7 @@ async def measure(nodes: int, pods: int, members: int) -> dict[str, Any]:
 
 async def _measured(nodes: int, pods: int, members: int) -> dict[str, Any]:
     clock, meters = RealClock(), Meters()
-    async with Sandbox(Options(shape=plain_shape(nodes))) as sandbox:
+    async with Sandbox(SandboxOptions(shape=plain_shape(nodes))) as sandbox:
         path = str(sandbox.kubeconfig_path)
         creator = await ApiClient.connect(path, clock=clock, meters=Meters())
         daemon = Daemon(

@@ -27,8 +27,8 @@ from prometheus_client.parser import text_string_to_metric_families
 from scheduler.base.clock import RealClock, rfc3339
 from scheduler.sandbox.kinds.kinds import NODES, Resource
 from scheduler.sandbox.nodes.shape import plain_shape
-from scheduler.sandbox.sandbox import Options, Sandbox
-from scheduler.sandbox.store.store import Store
+from scheduler.sandbox.sandbox import Sandbox, SandboxOptions
+from scheduler.sandbox.store.store import ObjectStore
 from tests.apiserver.patience import until
 from tests.apiserver.processes import free_ports, running
 from tests.perf.embedded import RESULTS
@@ -95,7 +95,7 @@ def _asked(url: str, token: str) -> str:
         return text
 
 
-def _resource(store: Store) -> Resource:
+def _resource(store: ObjectStore) -> Resource:
     found = store.kinds.of_kind("slo.koordinator.sh/v1alpha1", "NodeMetric")
     if found is None:
         raise RuntimeError("the sandbox serves no NodeMetric")
@@ -105,7 +105,7 @@ def _resource(store: Store) -> Resource:
 async def measure(nodes: int, folder: Path) -> dict[str, Any]:
     """Bring up server and daemon, change every report at once, and return the figures."""
     random = Random(8)
-    options = Options(plain_shape(nodes), lazy=True, kubeconfig=folder / "kubeconfig")
+    options = SandboxOptions(plain_shape(nodes), lazy=True, kubeconfig=folder / "kubeconfig")
     async with Sandbox(options) as sandbox:
         store = sandbox.store
         metrics = _resource(store)

@@ -31,9 +31,9 @@ import msgspec
 from scheduler.sandbox.api.request import parse
 from scheduler.sandbox.kinds.kinds import NAMESPACES, NODES, PODS, Resource
 from scheduler.sandbox.nodes.shape import plain_shape
-from scheduler.sandbox.sandbox import Options, Sandbox
-from scheduler.sandbox.store.collection import DELETED, Change
-from scheduler.sandbox.store.store import Deletion, Store
+from scheduler.sandbox.sandbox import Sandbox, SandboxOptions
+from scheduler.sandbox.store.collection import DELETED, StoreChange
+from scheduler.sandbox.store.store import Deletion, ObjectStore
 from tests.apiserver.patience import until
 from tests.perf import marked
 from tests.perf.pageload import RESULTS, SCHEDULER, daemon
@@ -67,7 +67,7 @@ def manifest(name: str, namespace: str, cpu: str, **labels: str) -> dict[str, An
 class Waits:
     """How long the pods of the others waited, by phase, in seconds; told by the server's store."""
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: ObjectStore) -> None:
         self.phase = "warm"
         self.of: dict[str, list[float]] = {}
         self.bound: asyncio.Queue[tuple[str, str]] = asyncio.Queue()
@@ -81,7 +81,7 @@ class Waits:
         """How many wait now."""
         return len(self._since)
 
-    def _changed(self, resource: Resource, change: Change) -> None:
+    def _changed(self, resource: Resource, change: StoreChange) -> None:
         meta = change.stored.obj["metadata"]
         if resource.kind != "Pod" or meta["namespace"] == FLOODED:
             return
@@ -100,7 +100,7 @@ class Waits:
 class Load:
     """What the tenants do, and what the flood does, to the server's store."""
 
-    def __init__(self, store: Store, waits: Waits, rate: float) -> None:
+    def __init__(self, store: ObjectStore, waits: Waits, rate: float) -> None:
         self._store = store
         self._waits = waits
         self._rate = rate
@@ -214,7 +214,7 @@ async def measure(given: argparse.Namespace) -> dict[str, Any]:
         folder = Path(place)
         kubeconfig = folder / "kubeconfig"
         shape = plain_shape(given.nodes)
-        async with Sandbox(Options(shape=shape, kubeconfig=kubeconfig)) as sandbox:
+        async with Sandbox(SandboxOptions(shape=shape, kubeconfig=kubeconfig)) as sandbox:
             store = sandbox.store
             for name in (*TENANTS, FLOODED):
                 store.create(NAMESPACES, {"metadata": {"name": name}})

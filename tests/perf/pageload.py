@@ -37,7 +37,7 @@ import yaml
 
 from scheduler.sandbox.kinds.kinds import NODES, PODS
 from scheduler.sandbox.nodes.shape import plain_shape
-from scheduler.sandbox.sandbox import Options, Sandbox
+from scheduler.sandbox.sandbox import Sandbox, SandboxOptions
 from scheduler.sandbox.store.store import Deletion
 from tests.apiserver.patience import until
 from tests.apiserver.processes import free_ports, running
@@ -186,7 +186,9 @@ async def measure(nodes: int, pods: int, rounds: int, what: str = "both") -> dic
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as place, ExitStack() as stack:
         folder = Path(place)
         kubeconfig = folder / "kubeconfig"
-        async with Sandbox(Options(shape=plain_shape(nodes), kubeconfig=kubeconfig)) as sandbox:
+        async with Sandbox(
+            SandboxOptions(shape=plain_shape(nodes), kubeconfig=kubeconfig)
+        ) as sandbox:
             assert len(sandbox.store.list(NODES)) == nodes
             token = yaml.safe_load(kubeconfig.read_text())["users"][0]["user"]["token"]
             log = folder / "decisions.jsonl"

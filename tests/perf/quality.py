@@ -23,7 +23,7 @@ from scheduler.objects.quantity import milli_quantity
 from scheduler.plugins.intree import IN_TREE
 from scheduler.whatif.batch import Batch
 from scheduler.whatif.setups import Setups
-from scheduler.whatif.stage import Options
+from scheduler.whatif.stage import AnswerOptions
 from tests.perf.machine import machine, versions
 
 SCHEMA = "trellis-network-quality/1"
@@ -179,7 +179,7 @@ def by_chance(
 
 def measure(applications: int, seed: int = 0) -> dict[str, dict[str, Any]]:
     """Return per shape and rule the total cost, and how many pods were placed."""
-    batch = Batch(Setups(Registry(IN_TREE)), Options(), lambda _name: "")
+    batch = Batch(Setups(Registry(IN_TREE)), AnswerOptions(), lambda _name: "")
 
     def summary(
         objects: list[Manifest], pending: list[Manifest], config: Manifest | None

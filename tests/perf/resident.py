@@ -16,8 +16,8 @@ from typing import Any
 
 from scheduler.sandbox.kinds.kinds import NODES, PODS
 from scheduler.sandbox.nodes.shape import plain_shape
-from scheduler.sandbox.sandbox import Options, Sandbox
-from scheduler.sandbox.store.store import Deletion, Store
+from scheduler.sandbox.sandbox import Sandbox, SandboxOptions
+from scheduler.sandbox.store.store import Deletion, ObjectStore
 from tests.apiserver.patience import until
 from tests.apiserver.processes import free_ports, running
 from tests.perf.usage import cpu_seconds, rss_mib
@@ -44,7 +44,7 @@ def churned(folder: Path) -> dict[str, Any]:
 
 
 async def _measured(folder: Path, *, churn: int) -> dict[str, Any]:
-    options = Options(plain_shape(NODE_COUNT), lazy=True, kubeconfig=folder / "kubeconfig")
+    options = SandboxOptions(plain_shape(NODE_COUNT), lazy=True, kubeconfig=folder / "kubeconfig")
     async with Sandbox(options) as sandbox:
         await _fill(sandbox.store)
         gc.collect()
@@ -82,7 +82,7 @@ def _daemon(folder: Path) -> Iterator[Running]:
         yield Running(program, f"https://127.0.0.1:{port}")
 
 
-async def _fill(store: Store) -> None:
+async def _fill(store: ObjectStore) -> None:
     """Bind pods to the nodes in turn, past the API."""
     names = [stored.obj["metadata"]["name"] for stored in store.list(NODES)]
     for number, manifest in enumerate(CreatePods(count=BOUND).manifests("trellis")):
@@ -95,7 +95,7 @@ async def _fill(store: Store) -> None:
             await asyncio.sleep(0)  # lets the sandbox's own actors keep up
 
 
-async def _churn(store: Store, first: int) -> None:
+async def _churn(store: ObjectStore, first: int) -> None:
     """Create pods, see them scheduled, and take them away again."""
     names = [f"churn-{number:06d}" for number in range(first, first + AT_ONCE)]
     for name, manifest in zip(names, CreatePods(count=AT_ONCE).manifests("trellis"), strict=True):

@@ -30,9 +30,9 @@ from scheduler.solver.instance import (
     Instance,
     Leaf,
     Level,
-    Limits,
-    Preemption,
-    Rule,
+    LevelRule,
+    PreemptionInstance,
+    SolveLimits,
     Solver,
 )
 from scheduler.solver.solve import solve
@@ -41,22 +41,22 @@ from tests.real.schedulers import ROOT
 
 SCHEMA = "trellis-solver/1"
 SLOTS = 8
-PATIENT = Limits(stage_s=20.0, total_s=60.0)
+PATIENT = SolveLimits(stage_s=20.0, total_s=60.0)
 VICTIMS_S = 3.0
 RULES = {
-    "pack/pack": (Rule("pack"), Rule("pack")),
-    "pack/spread": (Rule("pack"), Rule("spread")),
-    "spread/pack": (Rule("spread"), Rule("pack")),
-    "spread/spread": (Rule("spread"), Rule("spread")),
-    "4 partitions/pack": (Rule("spread", partitions=4), Rule("pack")),
-    "pack/range [2,4]": (Rule("pack"), Rule("pack", min=2, max=4)),
-    "pack/factor 4": (Rule("pack"), Rule("pack", factor=4)),
+    "pack/pack": (LevelRule("pack"), LevelRule("pack")),
+    "pack/spread": (LevelRule("pack"), LevelRule("spread")),
+    "spread/pack": (LevelRule("spread"), LevelRule("pack")),
+    "spread/spread": (LevelRule("spread"), LevelRule("spread")),
+    "4 partitions/pack": (LevelRule("spread", partitions=4), LevelRule("pack")),
+    "pack/range [2,4]": (LevelRule("pack"), LevelRule("pack", min=2, max=4)),
+    "pack/factor 4": (LevelRule("pack"), LevelRule("pack", factor=4)),
 }
 HARD_RULES = {
-    "none": (Rule(), Rule()),
-    "hard pack": (Rule("pack", hard=True), Rule()),
-    "2 partitions": (Rule("spread", partitions=2), Rule()),
-    "factor 2": (Rule(), Rule(factor=2)),
+    "none": (LevelRule(), LevelRule()),
+    "hard pack": (LevelRule("pack", hard=True), LevelRule()),
+    "2 partitions": (LevelRule("spread", partitions=2), LevelRule()),
+    "factor 2": (LevelRule(), LevelRule(factor=2)),
 }
 
 
@@ -91,16 +91,18 @@ def paths(shape: tuple[int, ...]) -> list[tuple[str, ...]]:
     return found
 
 
-def levels(shape: tuple[int, ...], rules: tuple[Rule, Rule]) -> tuple[Level, ...]:
+def levels(shape: tuple[int, ...], rules: tuple[LevelRule, LevelRule]) -> tuple[Level, ...]:
     """Return the levels: rows by default, racks and nodes with the rules."""
     names = ("row", "rack", "node")[-len(shape) :]
     return tuple(
         Level(name, rule)
-        for name, rule in zip(names, ((Rule(),) * len(shape) + rules)[-len(shape) :], strict=True)
+        for name, rule in zip(
+            names, ((LevelRule(),) * len(shape) + rules)[-len(shape) :], strict=True
+        )
     )
 
 
-def instance(row: Row, rules: tuple[Rule, Rule], seed: int) -> Instance:
+def instance(row: Row, rules: tuple[LevelRule, LevelRule], seed: int) -> Instance:
     """Return a group in a randomly used cluster."""
     rng = Random(f"{row.name} {seed}")
 
@@ -114,7 +116,7 @@ def instance(row: Row, rules: tuple[Rule, Rule], seed: int) -> Instance:
     return Instance(levels(row.shape, rules), leaves, row.size)
 
 
-def preemption(row: Row, rules: tuple[Rule, Rule], seed: int) -> Preemption:
+def preemption(row: Row, rules: tuple[LevelRule, LevelRule], seed: int) -> PreemptionInstance:
     """Return a group before a cluster that others and pods that stay have nearly filled."""
     rng = Random(f"{row.name} {seed}")
     found = paths(row.shape)
@@ -129,7 +131,9 @@ def preemption(row: Row, rules: tuple[Rule, Rule], seed: int) -> Preemption:
             candidates.append(Candidate(name, priority, sum(freed.values()), amounts))
     free = [sum(rng.random() < 0.1 for _ in range(have)) for have in free]
     leaves = tuple(Leaf(path, -1, (have,)) for path, have in zip(found, free, strict=True))
-    return Preemption(Instance(levels(row.shape, rules), leaves, row.size, (1,)), tuple(candidates))
+    return PreemptionInstance(
+        Instance(levels(row.shape, rules), leaves, row.size, (1,)), tuple(candidates)
+    )
 
 
 def _gang(rng: Random, free: list[int], pods: int) -> dict[int, int]:
@@ -181,7 +185,7 @@ def measure(
 Ask = Callable[[], tuple[str, bool, int]]
 
 
-def _place(row: Row, rules: tuple[Rule, Rule], seed: int, solver: Solver) -> Ask:
+def _place(row: Row, rules: tuple[LevelRule, LevelRule], seed: int, solver: Solver) -> Ask:
     asked = instance(row, rules, seed)
 
     def ask() -> tuple[str, bool, int]:
@@ -191,9 +195,9 @@ def _place(row: Row, rules: tuple[Rule, Rule], seed: int, solver: Solver) -> Ask
     return ask
 
 
-def _victims(row: Row, rules: tuple[Rule, Rule], seed: int, limit_s: float) -> Ask:
+def _victims(row: Row, rules: tuple[LevelRule, LevelRule], seed: int, limit_s: float) -> Ask:
     asked = preemption(row, rules, seed)
-    limits = Limits(stage_s=0.8 * limit_s, total_s=limit_s)
+    limits = SolveLimits(stage_s=0.8 * limit_s, total_s=limit_s)
 
     def ask() -> tuple[str, bool, int]:
         answer = victims.solve(asked, limits)

@@ -21,15 +21,15 @@ import msgspec
 from ortools.sat.python import cp_model  # noqa: F401 - loading it is not what is measured
 
 from scheduler.solver import checkkinds, mixed, mixedguess
-from scheduler.solver.answer import Stage
-from scheduler.solver.classes import Between, ClassRule, Costs, PodClass, Traffic
-from scheduler.solver.instance import Level, Limits, Rule
-from scheduler.solver.kinds import Kind, Mixed
-from scheduler.solver.parts import Part
+from scheduler.solver.answer import SolvedStage
+from scheduler.solver.classes import ClassRule, PairRule, PodClass, Traffic, TrafficCosts
+from scheduler.solver.instance import Level, LevelRule, SolveLimits
+from scheduler.solver.kinds import LikePods, Mixed
+from scheduler.solver.parts import LikeParts
 from scheduler.solver.pieces import split
 
 RACKS, NODES, SLOTS = 50, 100, 8
-LIMITS = Limits(stage_s=20.0, total_s=60.0)
+LIMITS = SolveLimits(stage_s=20.0, total_s=60.0)
 LEVELS = (Level("rack"), Level("node"))
 
 
@@ -39,7 +39,7 @@ class Row(msgspec.Struct, frozen=True):
     name: str
     sizes: tuple[int, ...]
     costs: tuple[int, ...] = ()
-    between: tuple[Between, ...] = ()
+    between: tuple[PairRule, ...] = ()
     is_idle: bool = False
     replicas: int = 0
     is_full: bool = False
@@ -47,7 +47,7 @@ class Row(msgspec.Struct, frozen=True):
     racks: int = 1
 
 
-WITH_FIRST = (Between("with", 0, 1, 0),)
+WITH_FIRST = (PairRule("with", 0, 1, 0),)
 ROWS = (
     Row("1 + 511", (1, 511)),
     Row("1 + 511, idle", (1, 511), is_idle=True),
@@ -79,14 +79,14 @@ def group(row: Row, rng: Random) -> Mixed:
             paths.append((f"r{rack:02}", f"n{rack:02}-{number:03}"))
             free.append((slots, 4 * slots))
     kinds = tuple(
-        Kind(count * max(1, row.replicas), (1, 1 if at else 8), (SLOTS,) * len(paths))
+        LikePods(count * max(1, row.replicas), (1, 1 if at else 8), (SLOTS,) * len(paths))
         for at, count in enumerate(row.sizes)
     )
     if row.racks > 1:
         return alone(row, paths, free)
     if row.replicas:
-        root = Part("root", minimum=row.replicas)
-        replica = Part(
+        root = LikeParts("root", minimum=row.replicas)
+        replica = LikeParts(
             "replica", 0, row.replicas, 0, sum(row.sizes), (0, 1), row.sizes,
             apart=1 if row.is_apart else -1,
         )  # fmt: skip
@@ -102,7 +102,7 @@ def group(row: Row, rng: Random) -> Mixed:
         classes=tuple(PodClass(f"c{at}", (at,)) for at in range(len(row.sizes))),
         between=row.between,
         traffic=tuple(Traffic(at, at + 1, 4 - at) for at in neighbours),
-        costs=Costs(row.costs),
+        costs=TrafficCosts(row.costs),
         unwished=(0, 1) if row.costs else (),
     )
 
@@ -110,17 +110,19 @@ def group(row: Row, rng: Random) -> Mixed:
 def alone(row: Row, paths: Sequence[tuple[str, str]], free: Sequence[tuple[int, int]]) -> Mixed:
     """Return replicas with rules that bind each of them: every one is a part and a class."""
     many = sum(row.sizes)
-    kinds: list[Kind] = []
-    parts = [Part("root", minimum=row.replicas)]
+    kinds: list[LikePods] = []
+    parts = [LikeParts("root", minimum=row.replicas)]
     classes: list[PodClass] = []
     for at in range(row.replicas):
         own = tuple(range(len(kinds), len(kinds) + len(row.sizes)))
         kinds += [
-            Kind(count, (1, 1 if number else 8), (SLOTS,) * len(paths))
+            LikePods(count, (1, 1 if number else 8), (SLOTS,) * len(paths))
             for number, count in enumerate(row.sizes)
         ]
-        parts.append(Part(f"replica {at}", 0, 1, -1, many, own, row.sizes))
-        rule = Rule("spread", min=many // row.racks, max=many // row.racks, partitions=row.racks)
+        parts.append(LikeParts(f"replica {at}", 0, 1, -1, many, own, row.sizes))
+        rule = LevelRule(
+            "spread", min=many // row.racks, max=many // row.racks, partitions=row.racks
+        )
         classes.append(PodClass(f"replica {at}", own, rules=(ClassRule(0, rule),), part=at + 1))
     return Mixed(
         tuple(kinds), tuple(free), LEVELS, tuple(paths), 1,
@@ -132,7 +134,7 @@ class Run(msgspec.Struct, frozen=True):
     """The CPU seconds of one run, its stages, and whether a descent finds something better."""
 
     seconds: float
-    stages: tuple[Stage, ...]
+    stages: tuple[SolvedStage, ...]
     is_beaten: bool
 
 

@@ -21,7 +21,7 @@ from scheduler.framework.registry import Registry
 from scheduler.plugins.intree import IN_TREE
 from scheduler.whatif.batch import Batch
 from scheduler.whatif.setups import Setups
-from scheduler.whatif.stage import Options
+from scheduler.whatif.stage import AnswerOptions
 from tests.perf import quality
 from tests.perf.quality import SHAPES, WORKLOAD, Manifest
 
@@ -62,7 +62,7 @@ class Row(msgspec.Struct):
 
 def measure(shape: str, applications: int, seed: str = "") -> Row:
     """Place applications in clusters of a shape, each by every rule."""
-    batch = Batch(Setups(Registry(IN_TREE)), Options(), lambda _name: "")
+    batch = Batch(Setups(Registry(IN_TREE)), AnswerOptions(), lambda _name: "")
     row = Row({name: [] for name in RULES}, dict.fromkeys(RULES, 0))
     for number in range(applications):
         random = Random(f"whole {shape} {number}{seed}")

@@ -11,26 +11,26 @@ from random import Random
 import msgspec
 
 from scheduler.solver import check, eviction
-from scheduler.solver.eviction import Room
+from scheduler.solver.eviction import EvictionRoom
 from scheduler.solver.instance import (
     Budget,
     Candidate,
-    Domains,
+    DomainRule,
     ElasticGroup,
     Instance,
     Leaf,
     Level,
-    Preemption,
-    Rule,
+    LevelRule,
+    PreemptionInstance,
 )
 
 
-def rule(rng: Random) -> Rule:
+def rule(rng: Random) -> LevelRule:
     """Return a rule: plain, hard, or with some numbers."""
     kind = "pack" if rng.random() < 0.5 else "spread"
     chance = rng.random()
     if chance < 0.5:
-        return msgspec.convert({"kind": kind, "hard": chance > 0.35}, Rule)
+        return msgspec.convert({"kind": kind, "hard": chance > 0.35}, LevelRule)
     least = rng.randint(1, 3) if rng.random() < 0.5 else 0
     return msgspec.convert(
         {
@@ -41,13 +41,13 @@ def rule(rng: Random) -> Rule:
             "partitions": rng.choice([0, 0, 2, 3]),
             "factor": rng.choice([1, 1, 2, 3]),
         },
-        Rule,
+        LevelRule,
     )
 
 
 def levels(rng: Random, depth: int, share: float) -> tuple[Level, ...]:
     """Return named levels, a share of them with a rule beyond a preference."""
-    kinds = (Rule("pack"), Rule("spread"))
+    kinds = (LevelRule("pack"), LevelRule("spread"))
     return tuple(
         Level(f"l{at}", rule(rng) if rng.random() < share else rng.choice(kinds))
         for at in range(depth)
@@ -90,7 +90,7 @@ def with_domains(rng: Random, plain: Instance) -> Instance:
     return msgspec.structs.replace(plain, domains=made)
 
 
-def _domains(rng: Random, plain: Instance, name: str) -> Domains:
+def _domains(rng: Random, plain: Instance, name: str) -> DomainRule:
     sets: list[list[int]] = [[] for _ in range(rng.randint(1, 3))]
     level = rng.randint(0, len(plain.levels))
     by_unit: dict[tuple[str, ...], list[int]] = {}
@@ -106,7 +106,7 @@ def _domains(rng: Random, plain: Instance, name: str) -> Domains:
         for unit in by_unit.values():
             if rng.random() < 0.95:
                 rng.choice(sets).extend(unit)
-    return Domains(
+    return DomainRule(
         name,
         tuple(tuple(each) for each in sets),
         at_most=rng.choice([0, 0, 1, 2]),
@@ -143,7 +143,7 @@ def best_placement(problem: Instance) -> list[int] | None:
     return min(found, default=None)
 
 
-def preemption(rng: Random, *, tiny: bool = False) -> Preemption:
+def preemption(rng: Random, *, tiny: bool = False) -> PreemptionInstance:
     """Return a nearly full cluster with groups and single pods, and a group that wants in.
 
     A tiny one has rules between members, and its placements can be enumerated.
@@ -173,7 +173,9 @@ def preemption(rng: Random, *, tiny: bool = False) -> Preemption:
         candidates = [_counting(rng, one, uncounted) for one in candidates]
     allowed = tuple(Budget(f"b{at}", rng.randint(0, 3)) for at in range(budgets))
     forbid = rng.random() < 0.3
-    return Preemption(group, tuple(candidates), allowed, forbid, tuple(_elastic(rng, candidates)))
+    return PreemptionInstance(
+        group, tuple(candidates), allowed, forbid, tuple(_elastic(rng, candidates))
+    )
 
 
 def _elastic(rng: Random, candidates: list[Candidate]) -> Iterator[ElasticGroup]:
@@ -221,16 +223,16 @@ def _candidate(rng: Random, at: int, free: list[list[int]], budgets: int) -> Can
     return Candidate(f"g{at}", rng.randrange(3), pods, freed, single, count, covered)
 
 
-def harm(problem: Preemption, evicted: eviction.Choice) -> tuple[int, ...]:
+def harm(problem: PreemptionInstance, evicted: eviction.Choice) -> tuple[int, ...]:
     """Return what an answer costs, in the order of importance."""
     priorities = sorted({one.priority for one in problem.candidates}, reverse=True)
     pods = (eviction.pods(problem, evicted, priority) for priority in priorities)
     return (eviction.violations(problem, evicted), *pods, eviction.groups(problem, evicted))
 
 
-def best_victims(problem: Preemption) -> tuple[int, ...] | None:
+def best_victims(problem: PreemptionInstance) -> tuple[int, ...] | None:
     """Return the least harm by trying every set; None when no set suffices."""
-    room = Room(problem)
+    room = EvictionRoom(problem)
     best: tuple[int, ...] | None = None
     for times in itertools.product(*(range(one.count + 1) for one in problem.candidates)):
         evicted = {index: n for index, n in enumerate(times) if n}
@@ -243,12 +245,12 @@ def best_victims(problem: Preemption) -> tuple[int, ...] | None:
     return best
 
 
-def _fits(problem: Preemption, evicted: eviction.Choice) -> bool:
+def _fits(problem: PreemptionInstance, evicted: eviction.Choice) -> bool:
     """Whether any placement at all holds after these evictions: for tiny problems."""
     return any(True for _ in placements(after(problem, evicted)))
 
 
-def after(problem: Preemption, evicted: eviction.Choice) -> Instance:
+def after(problem: PreemptionInstance, evicted: eviction.Choice) -> Instance:
     """Return the group's instance after these evictions; slots are what its free amounts have room for."""
     free = [list(leaf.free) for leaf in problem.instance.leaves]
     for index, times in evicted.items():

@@ -5,7 +5,7 @@ it otherwise (see `_filter`).
 """
 
 from scheduler.engine.effects import AskExtender, ExtenderAnswer
-from scheduler.engine.extender.extenders import Extender
+from scheduler.engine.extender.extenders import ConfiguredExtender
 from scheduler.framework.calls import Offer
 from scheduler.objects.pod import Pod
 from tests.property.making import make_pod
@@ -14,10 +14,10 @@ from tests.property.rig import Rig
 
 STRICT, REVIEWER, BINDER, OPTIONAL = range(4)
 EXTENDERS = (
-    Extender(STRICT, "http://strict", filters=True, prioritizes=True, weight=3),
-    Extender(REVIEWER, "http://reviewer", filters=True, preempts=True),
-    Extender(BINDER, "http://binder", binds=True),
-    Extender(OPTIONAL, "http://optional", filters=True, prioritizes=True, ignorable=True),
+    ConfiguredExtender(STRICT, "http://strict", filters=True, prioritizes=True, weight=3),
+    ConfiguredExtender(REVIEWER, "http://reviewer", filters=True, preempts=True),
+    ConfiguredExtender(BINDER, "http://binder", binds=True),
+    ConfiguredExtender(OPTIONAL, "http://optional", filters=True, prioritizes=True, ignorable=True),
 )
 
 # Most are ordinary; `broken` never goes well.

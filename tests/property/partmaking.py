@@ -15,9 +15,9 @@ import numpy as np
 from scheduler.solver import check, checkkinds
 from scheduler.solver import parts as partrecords
 from scheduler.solver.classes import ClassRule, PodClass
-from scheduler.solver.kinds import Kind, Mixed
+from scheduler.solver.kinds import LikePods, Mixed
 from scheduler.solver.mixed import objective_of
-from scheduler.solver.parts import Part
+from scheduler.solver.parts import LikeParts
 from tests.property.groups import levels, paths
 from tests.property.unlike import own_rule, rows_of
 
@@ -39,12 +39,12 @@ def _parted(rng: Random) -> Mixed:
     found = paths(rng, depth, 2)[: rng.choice([3, 4])]
     leaves = range(len(found))
     root_level = rng.choice([-1, -1, -1, *range(depth - 1)])
-    parts = [Part("root", count=1, level=root_level)]
+    parts = [LikeParts("root", count=1, level=root_level)]
     sorts = rng.choice([1, 1, 2, 2, 3])
     is_nested = rng.random() < 0.4
     if is_nested:
         parts.append(_around(rng, depth, 0, root_level))
-    kinds: list[Kind] = []
+    kinds: list[LikePods] = []
     for number in range(sorts):
         around = 1 if is_nested and (not number or rng.random() < 0.5) else 0
         parts.append(_own(rng, depth, around, parts[around].level, kinds, len(found)))
@@ -88,22 +88,24 @@ def _ruled(rng: Random, group: Mixed) -> Iterator[PodClass]:
         )
 
 
-def _around(rng: Random, depth: int, around: int, above: int) -> Part:
-    return Part("inner", around, rng.choice([1, 2, 2]), _level(rng, depth, above))
+def _around(rng: Random, depth: int, around: int, above: int) -> LikeParts:
+    return LikeParts("inner", around, rng.choice([1, 2, 2]), _level(rng, depth, above))
 
 
-def _own(rng: Random, depth: int, around: int, above: int, kinds: list[Kind], leaves: int) -> Part:
+def _own(
+    rng: Random, depth: int, around: int, above: int, kinds: list[LikePods], leaves: int
+) -> LikeParts:
     """Return a part with pods; what it asks for becomes new kinds."""
     sizes = [rng.choice([1, 1, 2, 3]) for _ in range(rng.choice([1, 1, 2]))]
     numbers = tuple(range(len(kinds), len(kinds) + len(sizes)))
     for _ in sizes:
         slots = tuple(rng.choice([0, 2, 9, 9]) for _ in range(leaves))
-        kinds.append(Kind(0, (rng.randint(1, 3),), slots))
+        kinds.append(LikePods(0, (rng.randint(1, 3),), slots))
     is_held = around == 0 and rng.random() < 0.2
     held = [0] * leaves
     for _ in range(rng.choice([1, 1, 2]) if is_held else 0):
         held[rng.randrange(leaves)] += 1
-    return Part(
+    return LikeParts(
         f"part{numbers[0]}",
         around,
         1 if is_held else rng.choice([1, 1, 2, 3]),
@@ -123,7 +125,7 @@ def _level(rng: Random, depth: int, above: int) -> int:
     return found
 
 
-def _counted(kinds: Sequence[Kind], parts: Sequence[Part]) -> Iterator[Kind]:
+def _counted(kinds: Sequence[LikePods], parts: Sequence[LikeParts]) -> Iterator[LikePods]:
     for number, kind in enumerate(kinds):
         (one,) = (one for one in parts if number in one.kinds)
         size = one.sizes[one.kinds.index(number)]
@@ -131,7 +133,7 @@ def _counted(kinds: Sequence[Kind], parts: Sequence[Part]) -> Iterator[Kind]:
         yield msgspec.structs.replace(kind, count=size * one.count * around.count)
 
 
-def _with_minimum(rng: Random, parts: Sequence[Part]) -> Iterator[Part]:
+def _with_minimum(rng: Random, parts: Sequence[LikeParts]) -> Iterator[LikeParts]:
     """Yield the parts, those around others with how many of these they need."""
     for number, one in enumerate(parts):
         inside = sum(each.count for each in parts if each.parent == number)
@@ -218,7 +220,7 @@ def _together(group: Mixed, named: Sequence[int], unit: Sequence[int], needed: i
     return {counts for many, counts in reached if many >= needed}
 
 
-def _ways(group: Mixed, one: Part, unit: Sequence[int]) -> set[Counts]:
+def _ways(group: Mixed, one: LikeParts, unit: Sequence[int]) -> set[Counts]:
     """Return all the pods that a part could have on the leaves of a unit."""
     held = sum(one.held)
     if any(one.held[leaf] for leaf in range(len(group.paths)) if leaf not in unit and one.held):
@@ -237,7 +239,7 @@ def _ways(group: Mixed, one: Part, unit: Sequence[int]) -> set[Counts]:
     return found
 
 
-def _is_apart(group: Mixed, one: Part, rows: Sequence[Sequence[int]]) -> bool:
+def _is_apart(group: Mixed, one: LikeParts, rows: Sequence[Sequence[int]]) -> bool:
     """Whether no two of a part's pods stand where it may have one."""
     if one.apart < 0:
         return True

@@ -17,7 +17,7 @@ from scheduler.plugins.intree import IN_TREE
 from scheduler.testing import node, pod
 from scheduler.whatif.batch import Batch
 from scheduler.whatif.setups import Setups
-from scheduler.whatif.stage import Options
+from scheduler.whatif.stage import AnswerOptions
 from tests.property.devicereference import Reference, amount
 from tests.unit.plugins.devices import DRIVER, allocated, claim, gpu_class, local_slice
 
@@ -47,7 +47,7 @@ def simulated(objects, pending, config=None):
     line = {"objects": objects, "pending": pending}
     if config:
         line["config"] = config
-    batch = Batch(Setups(Registry(IN_TREE)), Options(), lambda _name: "")
+    batch = Batch(Setups(Registry(IN_TREE)), AnswerOptions(), lambda _name: "")
     answer = json.loads(batch.answer(json.dumps(line).encode()))
     assert "error" not in answer, answer["error"]
     return answer["simulation"]

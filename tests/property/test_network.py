@@ -20,7 +20,7 @@ from scheduler.framework.nodes import Nodes
 from scheduler.objects.plain import read_node, read_object, read_pod
 from scheduler.plugins.network import prices
 from scheduler.plugins.network.costs import CostTable
-from scheduler.plugins.network.places import Places
+from scheduler.plugins.network.places import RowPlaces
 from scheduler.plugins.network.tracker import NetworkTracker
 from scheduler.state.cluster import Cluster
 from scheduler.testing import evaluate, node
@@ -95,7 +95,7 @@ def test_overhead_agrees_with_the_slow_model(
     pod = member("new", workload)
     model = Model(pod, nodes, pods, objects, {}, dependents=dependents)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Places, "most", most)
+        patch.setattr(RowPlaces, "most", most)
         patch.setattr(prices, "MOST_JUDGED", most_judged)
         got = evaluate(
             "NetworkOverhead", args=args, nodes=nodes, objects=objects, existing_pods=pods, pod=pod
@@ -472,7 +472,7 @@ def test_the_operators_figures_are_those_of_the_plugin(
     raw = topology(regions, zones, both=both)
     table = read_object(raw)[1]
     at = operator_places([read_node(one) for one in world(places)], table, "UserDefined")
-    found = Places()
+    found = RowPlaces()
     for row, place in enumerate(places):
         found.set(row, placed_node("n", *place)["metadata"].get("labels", {}))
     matrix = CostTable(table, "UserDefined").matrices(found).columns(np.arange(len(found)))[1]

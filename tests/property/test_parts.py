@@ -11,7 +11,7 @@ import msgspec
 import pytest
 
 from scheduler.solver import checkparts, mixed, mixedconflict
-from scheduler.solver.instance import Limits
+from scheduler.solver.instance import SolveLimits
 from scheduler.solver.parts import PlacedPart
 from tests.property import partmaking, unlike
 from tests.property.test_certificates import batches
@@ -19,7 +19,7 @@ from tests.property.test_unlike_members import harm
 
 BATCH = 25
 MAKERS = (partmaking.parted, partmaking.ruled)
-LIMITS = Limits(stage_s=20.0, total_s=120.0)
+LIMITS = SolveLimits(stage_s=20.0, total_s=120.0)
 
 
 @pytest.mark.parametrize("batch", batches(100, 2_000))

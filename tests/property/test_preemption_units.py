@@ -10,7 +10,7 @@ from scheduler.config import default_config
 from scheduler.engine.decision import Decision
 from scheduler.engine.effects import Answer, AskExtender, ExtenderAnswer, Watched
 from scheduler.engine.engine import Engine
-from scheduler.engine.extender.extenders import Extender
+from scheduler.engine.extender.extenders import ConfiguredExtender
 from scheduler.engine.settings import EngineSettings
 from scheduler.framework.registry import Registry
 from scheduler.objects.pod import Pod
@@ -35,7 +35,7 @@ NOW = 1_767_225_600.0
 
 
 # It sees of each node who would go there, and has nothing against it.
-REVIEWER = Extender(0, "http://reviewer", preempts=True)
+REVIEWER = ConfiguredExtender(0, "http://reviewer", preempts=True)
 
 
 def decide(world: World, *, reviewed: bool = False) -> Decision:

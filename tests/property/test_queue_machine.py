@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from scheduler.engine.handle import EngineHandle
-from scheduler.engine.queue.backoff import Backoff
+from scheduler.engine.queue.backoff import PodBackoff
 from scheduler.engine.queue.hints import EXTENDER, NO_NODES, PREEMPTED, UnschedulablePods
 from scheduler.engine.queue.pod import QueuedPod, Where
 from scheduler.engine.queue.queues import Queues
@@ -149,7 +149,7 @@ class QueueMachine(RuleBasedStateMachine):
             sort_key=lambda queued: (-queued.priority, queued.queued_at),
             gate=gated,
             unschedulable_pods=wakeups,
-            backoff=Backoff(INITIAL_S, MAX_S),
+            backoff=PodBackoff(INITIAL_S, MAX_S),
             incoming=lambda queue, event: self.moves.append((queue, event)),
         )
         self.model: dict[str, Known] = {}

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from scheduler.engine import engine
-from scheduler.engine.attempt.attempt import Refusals
+from scheduler.engine.attempt.attempt import TurnRefusals
 from scheduler.engine.attempt.cycle import Attempt
 from scheduler.engine.decision import Decision
 from scheduler.engine.decisionlog import encode_effects
@@ -67,9 +67,9 @@ def compare(play: Callable[[int], Rig], seeds: range, monkeypatch: pytest.Monkey
     """
     monkeypatch.setattr(engine, "IN_PASSING", 1)
     spared = 0
-    known = Refusals.of
+    known = TurnRefusals.of
 
-    def counted(self: Refusals, attempt: Attempt) -> Decision | None:
+    def counted(self: TurnRefusals, attempt: Attempt) -> Decision | None:
         nonlocal spared
         decision = known(self, attempt)
         spared += decision is not None
@@ -77,10 +77,10 @@ def compare(play: Callable[[int], Rig], seeds: range, monkeypatch: pytest.Monkey
 
     for seed in seeds:
         with monkeypatch.context() as patch:
-            patch.setattr(Refusals, "of", lambda _self, _attempt: None)
+            patch.setattr(TurnRefusals, "of", lambda _self, _attempt: None)
             tried = steps(play, seed)
         with monkeypatch.context() as patch:
-            patch.setattr(Refusals, "of", counted)
+            patch.setattr(TurnRefusals, "of", counted)
             assert tried == steps(play, seed), seed
     return spared
 

@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 from scheduler.base.clock import ManualClock
 from scheduler.sandbox.api.request import parse
 from scheduler.sandbox.api.status import StatusError
-from scheduler.sandbox.api.watching import Stream
+from scheduler.sandbox.api.watching import WatchStream
 from scheduler.sandbox.kinds.kinds import CONFIGMAPS, NAMESPACES, Kinds
-from scheduler.sandbox.store.store import Store
+from scheduler.sandbox.store.store import ObjectStore
 
 Move = tuple[str, int, int]
 
@@ -26,14 +26,14 @@ MOVES = st.lists(
 )
 
 
-def make_store() -> Store:
-    store = Store(ManualClock(1_000_000.0), seed=1)
+def make_store() -> ObjectStore:
+    store = ObjectStore(ManualClock(1_000_000.0), seed=1)
     store.create(NAMESPACES, {"metadata": {"name": "ns"}})
     store.forget_history()
     return store
 
 
-def play(store: Store, move: Move) -> None:
+def play(store: ObjectStore, move: Move) -> None:
     what, which, number = move
     name = NAMES[which]
     labels = {"n": str(number)}
@@ -58,7 +58,7 @@ def play(store: Store, move: Move) -> None:
             raise
 
 
-def state_of(store: Store, version: int | None = None) -> dict[str, Any]:
+def state_of(store: ObjectStore, version: int | None = None) -> dict[str, Any]:
     found = (
         store.list(CONFIGMAPS, "ns")
         if version is None
@@ -101,7 +101,7 @@ def test_a_replayed_watch_equals_the_list(moves: list[Move], selector: str):
     store = make_store()
     query = f"watch=true&labelSelector={selector}"
     call = parse(Kinds(), "GET", "/api/v1/namespaces/ns/configmaps", query)
-    early = Stream(store, call, lambda: None)
+    early = WatchStream(store, call, lambda: None)
     state: dict[str, Any] = {}
     replay(state, early.first())
     for move in moves:
@@ -110,7 +110,7 @@ def test_a_replayed_watch_equals_the_list(moves: list[Move], selector: str):
             replay(state, early.next())
     replay(state, early.next())
     late: dict[str, Any] = {}
-    replay(late, Stream(store, call, lambda: None).first())
+    replay(late, WatchStream(store, call, lambda: None).first())
 
     assert late == state
     assert {name for name, obj in state_of(store).items() if accepts(selector, obj)} == set(state)

@@ -4,9 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scheduler.cel import CelRuntimeError, Device, compile_selector
+from scheduler.cel import CelRuntimeError, DeviceInput, compile_selector
 
-DEVICE = Device("d", {"n": 5, "s": "abc", "b": True}, {})
+DEVICE = DeviceInput("d", {"n": 5, "s": "abc", "b": True}, {})
 INT64 = range(-(2**63), 2**63)
 
 

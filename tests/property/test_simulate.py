@@ -19,7 +19,7 @@ from scheduler.testing import node, pod
 from scheduler.whatif.batch import Batch
 from scheduler.whatif.setups import Setups
 from scheduler.whatif.simulate import simulate
-from scheduler.whatif.stage import Options
+from scheduler.whatif.stage import AnswerOptions
 from tests.unit.whatif.asking import default_setup, snapshot
 
 NOW = 1_767_225_600.0
@@ -122,7 +122,7 @@ class Daemon:
 def test_a_simulation_is_what_the_engine_does(some_nodes, some_pods, cycles):
     """The same pods on the same nodes as under a driver with batches and late answers."""
     objects = [*some_nodes, *some_pods]
-    simulation = simulate(snapshot(*objects), default_setup(), Options(now=NOW))
+    simulation = simulate(snapshot(*objects), default_setup(), AnswerOptions(now=NOW))
     wanted = Daemon(objects, cycles).run()
 
     assert {one.name: one.node or "" for one in simulation.pods} == {
@@ -323,7 +323,7 @@ def _spoil(draw, objects):
 
 
 def _answered(objects):
-    batch = Batch(SETUPS, Options(details=True), lambda _name: "")
+    batch = Batch(SETUPS, AnswerOptions(details=True), lambda _name: "")
     started_s = time.process_time()
     line = json.dumps({"id": 1, "objects": objects}).encode()
     answer = json.loads(batch.answer(line).decode())

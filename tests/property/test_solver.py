@@ -10,13 +10,13 @@ import msgspec
 import pytest
 
 from scheduler.solver import check, conflict, fold, layers, tree, victims
-from scheduler.solver.answer import NOTHING, Answer, Stage
+from scheduler.solver.answer import NOTHING, SolvedStage, SolverAnswer
 from scheduler.solver.cpsat import program
-from scheduler.solver.instance import Instance, Limits
+from scheduler.solver.instance import Instance, SolveLimits
 from scheduler.solver.solve import _better, at_once, on_leaves, solve
 from tests.property import groups
 
-PATIENT = Limits(stage_s=60.0, total_s=600.0)
+PATIENT = SolveLimits(stage_s=60.0, total_s=600.0)
 BATCH = 25
 
 
@@ -137,7 +137,7 @@ def test_a_better_answer_in_hand_is_never_thrown_away(batch):
     """
     for n, rng in enumerate(sources(batch)):
         instance = drawn(rng)
-        limits = Limits(stage_s=60.0, total_s=(1e-9, 1e-4, 1e-3, 5e-3)[n % 4])
+        limits = SolveLimits(stage_s=60.0, total_s=(1e-9, 1e-4, 1e-3, 5e-3)[n % 4])
         greedy = solve(instance, solver="Greedy")
         answer = solve(instance, limits)
         best = groups.best_placement(instance)
@@ -181,15 +181,15 @@ def test_a_bound_is_true_whoever_gave_the_answer():
         (counts, stages), (others, measured) = rng.choice(every), rng.choice(every)
         values = [value for _, _, value in stages]
         proven = tuple(
-            Stage(level, measure, value, _least(every, values, at), "CP-SAT")
+            SolvedStage(level, measure, value, _least(every, values, at), "CP-SAT")
             for at, (level, measure, value) in enumerate(stages)
         )
         unproven = tuple(
-            Stage(level, measure, value, NOTHING, "") for level, measure, value in measured
+            SolvedStage(level, measure, value, NOTHING, "") for level, measure, value in measured
         )
         answer = _better(
-            Answer("placed", counts, proven, "CP-SAT"),
-            Answer("placed", others, unproven, "greedy"),
+            SolverAnswer("placed", counts, proven, "CP-SAT"),
+            SolverAnswer("placed", others, unproven, "greedy"),
         )
 
         taken = [stage.value for stage in answer.stages]

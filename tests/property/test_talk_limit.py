@@ -11,15 +11,15 @@ import numpy as np
 import pytest
 
 from scheduler.solver import checkkinds, mixed, mixedcut
-from scheduler.solver.classes import Costs, PodClass, Traffic
-from scheduler.solver.instance import Level, Limits
-from scheduler.solver.kinds import Kind, Mixed
+from scheduler.solver.classes import PodClass, Traffic, TrafficCosts
+from scheduler.solver.instance import Level, SolveLimits
+from scheduler.solver.kinds import LikePods, Mixed
 from scheduler.solver.mixednear import near_by
 from tests.property import unlike
 from tests.property.test_certificates import batches
 
 BATCH = 25
-LIMITS = Limits(stage_s=20.0, total_s=60.0)
+LIMITS = SolveLimits(stage_s=20.0, total_s=60.0)
 
 
 def cost(group, counts):
@@ -57,7 +57,7 @@ def test_no_placement_costs_less_than_the_limit(batch):
 
 def test_two_leaves_are_filled_so_that_least_is_cut():
     """Eight pods in a ring of four workloads, of which no leaf takes more than five: two ties of four pairs are cut."""
-    kinds = tuple(Kind(2, (1,), (9, 9, 9)) for _ in range(4))
+    kinds = tuple(LikePods(2, (1,), (9, 9, 9)) for _ in range(4))
     group = Mixed(
         kinds,
         ((5,), (5,), (2,)),
@@ -66,7 +66,7 @@ def test_two_leaves_are_filled_so_that_least_is_cut():
         8,
         classes=tuple(PodClass(f"w{at}", (at,)) for at in range(4)),
         traffic=tuple(Traffic(at, (at + 1) % 4, 1) for at in range(4)),
-        costs=Costs((3,)),
+        costs=TrafficCosts((3,)),
         unwished=(0,),
     )
     assert 3 * 8 == cheapest(group) == mixedcut.least(group, 100, LIMITS, lambda: 60.0)
@@ -84,7 +84,7 @@ def application(rng):
     """Return an application of some twenty pods on sixteen leaves in four zones, as tests.perf.whole has them."""
     count, leaves = rng.randint(4, 8), range(16)
     kinds = tuple(
-        Kind(rng.randint(1, 4), (rng.choice([1, 2, 4]),), (99,) * 16) for _ in range(count)
+        LikePods(rng.randint(1, 4), (rng.choice([1, 2, 4]),), (99,) * 16) for _ in range(count)
     )
     ties = {(rng.randrange(at), at) for at in range(1, count) for _ in range(2)}
     ways = [[0 if a == b else rng.randint(2, 14) for b in range(4)] for a in range(4)]
@@ -96,7 +96,7 @@ def application(rng):
         sum(kind.count for kind in kinds),
         classes=tuple(PodClass(f"w{at}", (at,)) for at in range(count)),
         traffic=tuple(Traffic(*tie, 1) for tie in sorted(ties)),
-        costs=Costs((1,), tuple(leaf // 4 for leaf in leaves), tuple(map(tuple, ways))),
+        costs=TrafficCosts((1,), tuple(leaf // 4 for leaf in leaves), tuple(map(tuple, ways))),
         unwished=(0,),
     )
 

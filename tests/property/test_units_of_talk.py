@@ -14,9 +14,9 @@ import pytest
 
 from scheduler.solver import checkkinds, leastcut, mixed, mixedleaves
 from scheduler.solver.answer import NOTHING
-from scheduler.solver.classes import Between, ClassRule, Costs, PodClass, Traffic
-from scheduler.solver.instance import Level, Limits, Rule
-from scheduler.solver.kinds import Kind, Mixed
+from scheduler.solver.classes import ClassRule, PairRule, PodClass, Traffic, TrafficCosts
+from scheduler.solver.instance import Level, LevelRule, SolveLimits
+from scheduler.solver.kinds import LikePods, Mixed
 from scheduler.solver.mixed import objective_of
 from scheduler.solver.mixedseveral import SeveralUnits
 from tests.property import unlike
@@ -24,9 +24,15 @@ from tests.property.groups import paths
 from tests.property.test_certificates import batches
 
 BATCH = 25
-LIMITS = Limits(stage_s=20.0, total_s=60.0)
-ALONE = Rule("pack", hard=True)  # on one leaf of each unit
-RULES = (Rule("pack"), Rule("spread"), Rule("pack", min=1, max=2), Rule("spread", factor=2), ALONE)
+LIMITS = SolveLimits(stage_s=20.0, total_s=60.0)
+ALONE = LevelRule("pack", hard=True)  # on one leaf of each unit
+RULES = (
+    LevelRule("pack"),
+    LevelRule("spread"),
+    LevelRule("pack", min=1, max=2),
+    LevelRule("spread", factor=2),
+    ALONE,
+)
 
 
 def talking(rng):
@@ -54,14 +60,20 @@ def talking(rng):
     )
     held = tuple(sum(one.held[leaf] for one in classes if one.held) for leaf in leaves)
     ties = [(rng.randrange(len(sizes)), rng.randrange(len(sizes))) for _ in range(3)]
-    of_all = [Rule("pack"), Rule("pack", min=1, max=3), Rule("spread", partitions=2), ALONE]
+    of_all = [
+        LevelRule("pack"),
+        LevelRule("pack", min=1, max=3),
+        LevelRule("spread", partitions=2),
+        ALONE,
+    ]
     return Mixed(
         tuple(
-            Kind(n, (rng.choice([1, 2, 2, 4]),), most) for n, most in zip(sizes, slots, strict=True)
+            LikePods(n, (rng.choice([1, 2, 2, 4]),), most)
+            for n, most in zip(sizes, slots, strict=True)
         ),
         tuple((rng.choice(rooms),) for _ in leaves),
         tuple(
-            Level(f"l{at}", rng.choice(of_all) if rng.random() < 0.2 else Rule())
+            Level(f"l{at}", rng.choice(of_all) if rng.random() < 0.2 else LevelRule())
             for at in range(depth)
         ),
         tuple(found),
@@ -69,12 +81,12 @@ def talking(rng):
         held=held if any(held) else (),
         classes=classes,
         between=tuple(
-            Between(rng.choice(unlike.RELATIONS), first, second, rng.randrange(depth))
+            PairRule(rng.choice(unlike.RELATIONS), first, second, rng.randrange(depth))
             for first, second in ties[:1]
             if first != second and rng.random() < 0.3
         ),
         traffic=tuple(Traffic(*pair, rng.randint(0, 3)) for pair in ties[: rng.randint(1, 3)]),
-        costs=Costs(tuple(rng.choice([0, 1, 2, 5]) for _ in range(depth))),
+        costs=TrafficCosts(tuple(rng.choice([0, 1, 2, 5]) for _ in range(depth))),
         unwished=tuple(range(depth if rng.random() < 0.8 else depth - 1)),
     )
 

@@ -14,14 +14,14 @@ import numpy as np
 import pytest
 
 from scheduler.solver import checkkinds, mixed, mixedconflict
-from scheduler.solver.instance import Limits
+from scheduler.solver.instance import SolveLimits
 from scheduler.solver.mixed import objective_of
 from tests.property import partmaking, unlike
 from tests.property.test_certificates import batches
 from tests.property.test_unlike_members import harm
 
 BATCH, NEEDED = 25, 5
-LIMITS = Limits(stage_s=20.0, total_s=120.0)
+LIMITS = SolveLimits(stage_s=20.0, total_s=120.0)
 
 
 def group_of(number, rng):

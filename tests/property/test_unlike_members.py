@@ -8,12 +8,12 @@ import msgspec
 import pytest
 
 from scheduler.solver import eviction, mixed, mixedconflict
-from scheduler.solver.instance import Limits
+from scheduler.solver.instance import SolveLimits
 from tests.property import unlike
 from tests.property.test_certificates import batches
 
 BATCH = 25
-LIMITS = Limits(stage_s=20.0, total_s=120.0)
+LIMITS = SolveLimits(stage_s=20.0, total_s=120.0)
 
 
 @pytest.mark.parametrize("batch", batches(25, 2_000))

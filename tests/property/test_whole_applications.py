@@ -20,7 +20,7 @@ from scheduler.framework.registry import Registry
 from scheduler.plugins.intree import IN_TREE
 from scheduler.whatif.batch import Batch
 from scheduler.whatif.setups import Setups
-from scheduler.whatif.stage import Options
+from scheduler.whatif.stage import AnswerOptions
 from tests.property.test_certificates import batches
 
 BATCH = 25
@@ -313,7 +313,7 @@ class World:
 
 @pytest.fixture(scope="module", name="batch_of")
 def _batch_of() -> Batch:
-    return Batch(Setups(Registry(IN_TREE)), Options(), lambda _name: "")
+    return Batch(Setups(Registry(IN_TREE)), AnswerOptions(), lambda _name: "")
 
 
 def simulated(batch: Batch, world: World) -> Manifest:

@@ -12,7 +12,7 @@ import pytest
 from scheduler.whatif.explain import explain
 from scheduler.whatif.records import Result
 from scheduler.whatif.simulate import simulate
-from scheduler.whatif.stage import Options, staged
+from scheduler.whatif.stage import AnswerOptions, staged
 from scheduler.whatif.why import grouped
 from scheduler.whatif.why.pending import conflict_of
 from scheduler.whatif.why.trials import PodTrial
@@ -54,7 +54,7 @@ def placed(at):
 
 def all_asked(at):
     """The fields of all that the pod asks."""
-    stage = staged(snapshot(*at.all, at.pod), without_filters(), Options())
+    stage = staged(snapshot(*at.all, at.pod), without_filters(), AnswerOptions())
     asks, _ = conflict_of(PodTrial(stage.engine, stage.pending[0], stage.now), 0)
     return [ask.field for ask in asks]
 

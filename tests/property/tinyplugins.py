@@ -24,7 +24,7 @@ from scheduler.framework.cycle import Cycle
 from scheduler.framework.nodes import Nodes
 from scheduler.framework.plugin import POINTS, Plugin
 from scheduler.framework.postfilter import FitFailure, PostFiltered
-from scheduler.framework.profile import Listed, ProfileSpec
+from scheduler.framework.profile import ListedPlugin, ProfileSpec
 from scheduler.framework.registry import Registry
 from scheduler.framework.status import (
     SKIP,
@@ -405,7 +405,7 @@ ALL: tuple[type[Plugin[Any]], ...] = (
 def spec_of(*classes: type[Plugin[Any]], name: str = SCHEDULER) -> ProfileSpec:
     """Return a profile of these plugins at every point they serve, in this order."""
     plugins = {
-        point: tuple(Listed(cls.name, 1) for cls in classes if cls.serves(method))
+        point: tuple(ListedPlugin(cls.name, 1) for cls in classes if cls.serves(method))
         for method, point in POINTS.items()
     }
     return ProfileSpec(name, plugins, {})

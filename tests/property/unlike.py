@@ -12,19 +12,19 @@ import numpy as np
 
 from scheduler.solver import checkkinds, eviction
 from scheduler.solver.classes import (
-    Between,
     ClassRule,
-    Costs,
-    Link,
+    LinkLimit,
+    PairRule,
     PodClass,
     Relation,
-    Stream,
     Traffic,
+    TrafficCosts,
+    TrafficStream,
     WayLimit,
 )
-from scheduler.solver.instance import Candidate, ElasticGroup, Level, Rule
+from scheduler.solver.instance import Candidate, ElasticGroup, Level, LevelRule
 from scheduler.solver.instance import Kind as Wish
-from scheduler.solver.kinds import Apart, Kind, Mixed, MixedPreemption
+from scheduler.solver.kinds import Apart, LikePods, Mixed, MixedPreemption
 from scheduler.solver.mixed import objective_of
 from tests.property.groups import levels, paths, rule
 
@@ -40,7 +40,7 @@ def group(rng: Random) -> Mixed:
     resources = rng.choice([1, 2])
     leaves = range(len(found))
     kinds = tuple(
-        Kind(
+        LikePods(
             rng.randint(1, 3),
             tuple(rng.randint(0 if at else 1, 3) for at in range(resources)),
             tuple(rng.choice([0, 1, 2, 3, 3]) for _ in leaves),
@@ -68,7 +68,7 @@ def begun(rng: Random) -> Mixed:
     top, *below = made.levels
     held = [0] * len(made.paths)
     held[rng.randrange(len(held))] = 1
-    levels = (Level(top.name, Rule("pack", hard=True)), *below)
+    levels = (Level(top.name, LevelRule("pack", hard=True)), *below)
     return msgspec.structs.replace(made, levels=levels, held=tuple(held))
 
 
@@ -92,7 +92,7 @@ def classed(rng: Random) -> Mixed:
         sizes[sizes.index(max(sizes))] -= 1
     resources = rng.choice([1, 2])
     kinds = tuple(
-        Kind(
+        LikePods(
             count,
             tuple(rng.randint(0 if at else 1, 3) for at in range(resources)),
             tuple(rng.choice([0, 1, 2, 4, 4, 4]) for _ in leaves),
@@ -115,12 +115,12 @@ def classed(rng: Random) -> Mixed:
         held if any(held) else (),
         classes=classes,
         between=tuple(
-            Between(rng.choice(RELATIONS), first, second, rng.randrange(depth))
+            PairRule(rng.choice(RELATIONS), first, second, rng.randrange(depth))
             for first, second in pairs[: rng.choice([0, 0, 1, 1, 2])]
             if first != second
         ),
         traffic=tuple(Traffic(*pair, rng.randint(0, 3)) for pair in pairs[: rng.choice([0, 1, 2])]),
-        costs=Costs(
+        costs=TrafficCosts(
             tuple(rng.choice([0, 1, 2]) for _ in range(rng.choice([0, depth - 1, depth, depth]))),
             tuple(rng.randrange(areas) for _ in leaves) if areas else (),
             tuple(tuple(rng.randint(0, 5) for _ in range(areas)) for _ in range(areas)),
@@ -146,7 +146,7 @@ def application(rng: Random) -> Mixed:
         sizes[sizes.index(max(sizes))] -= 1
     resources = rng.choice([1, 2])
     kinds = tuple(
-        Kind(
+        LikePods(
             count,
             tuple(rng.randint(0 if at else 1, 3) for at in range(resources)),
             tuple(rng.choice([0, 2, 4, 4, 4]) for _ in leaves),
@@ -181,7 +181,7 @@ def application(rng: Random) -> Mixed:
         held=held if any(held) else (),
         classes=classes,
         traffic=tuple(Traffic(*pair, rng.randint(1, 2)) for pair in sorted(pairs)),
-        costs=Costs(
+        costs=TrafficCosts(
             (1,),
             tuple(rng.randrange(zones) for _ in leaves),
             tuple(
@@ -203,9 +203,10 @@ def application(rng: Random) -> Mixed:
             for first, second, limit in limits
             if rng.random() < 0.6
         ),
-        flows=tuple(Stream(*pair, rng.choice([1, 2, 3])) for pair in sorted(pairs)[:2]),
+        flows=tuple(TrafficStream(*pair, rng.choice([1, 2, 3])) for pair in sorted(pairs)[:2]),
         links=tuple(
-            Link((one,), (other,), rng.randint(0, 4), rng.random() < 0.3) for one, other in links
+            LinkLimit((one,), (other,), rng.randint(0, 4), rng.random() < 0.3)
+            for one, other in links
         ),
     )
 
@@ -233,17 +234,17 @@ def _classes(rng: Random, sizes: Sequence[int], leaves: int, depth: int) -> tupl
     return tuple(made)
 
 
-def own_rule(rng: Random, count: int) -> Rule:
+def own_rule(rng: Random, count: int) -> LevelRule:
     """Return a wish, or a rule that a class of so many pods may be able to keep."""
     number = rng.choice([1, 1, count])
     wish: Wish = rng.choice(["pack", "spread"])
     return rng.choice(
         [
-            Rule(wish),
-            Rule(wish, hard=True),
-            Rule(wish, min=1, max=number),
-            Rule(wish, partitions=min(number, 2)),
-            Rule(wish, factor=number),
+            LevelRule(wish),
+            LevelRule(wish, hard=True),
+            LevelRule(wish, min=1, max=number),
+            LevelRule(wish, partitions=min(number, 2)),
+            LevelRule(wish, factor=number),
             rule(rng),
         ]
     )

@@ -12,7 +12,7 @@ import yaml
 
 from scheduler.sandbox.kinds.kinds import RELEASES
 from scheduler.sandbox.nodes.shape import plain_shape
-from scheduler.sandbox.sandbox import Options, Sandbox
+from scheduler.sandbox.sandbox import Sandbox, SandboxOptions
 from tests.apiserver.realcluster import Reachable, RealCluster, keep_logs, start_cluster
 from tests.real.audit import Audit
 from tests.real.schedulers import ROOT, Scheduler, under_test
@@ -81,7 +81,7 @@ async def server(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterato
 async def sandboxed(tmp_path: Path, release: str = RELEASES[0]) -> AsyncIterator[Sandboxed]:
     """Give a sandbox without nodes."""
     kubeconfig = tmp_path / "kubeconfig"
-    options = Options(shape=plain_shape(0), kubeconfig=kubeconfig, release=release)
+    options = SandboxOptions(shape=plain_shape(0), kubeconfig=kubeconfig, release=release)
     async with Sandbox(options) as sandbox:
         config = yaml.safe_load(kubeconfig.read_text())
         authority = tmp_path / "ca.crt"

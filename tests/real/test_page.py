@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from scheduler.cli.asking import options, setups
-from scheduler.cli.live import Access
+from scheduler.cli.live import ClusterOptions
 from scheduler.cli.ui import live_page
 from scheduler.engine.attempt.cycle import Ties
 from scheduler.testing import node, pod
@@ -47,7 +47,7 @@ def furnish(cluster: RealCluster) -> None:
 async def seen_by(kubeconfig: Path, namespace: str) -> str:
     """Return everything that the page of a user answers, as one text."""
     wanted = options("", Ties.UID, None, details=False)
-    access = Access(str(kubeconfig), "", 30.0, namespace)
+    access = ClusterOptions(str(kubeconfig), "", 30.0, namespace)
     async with live_page(setups(""), wanted, access) as printed, aiohttp.ClientSession() as session:
         address, _, key = printed.partition("#key=")
         headers = {"Authorization": f"Bearer {key}"}

@@ -15,7 +15,7 @@ from scheduler.base.meters import Meters
 from scheduler.cli.installed import registry
 from scheduler.config import default_config, load
 from scheduler.daemon import Daemon, DaemonOptions
-from scheduler.kube.api import Response, Stream
+from scheduler.kube.api import Response, ResponseStream
 from scheduler.kube.client import ApiClient
 from scheduler.kube.credentials import Credentials
 from scheduler.serve.app import Address
@@ -72,7 +72,7 @@ class Troubled(ApiClient):
         return await super().request(method, path, *args, **options)
 
     @asynccontextmanager
-    async def stream(self, path: str, *, silence_s: float) -> AsyncGenerator[Stream, None]:
+    async def stream(self, path: str, *, silence_s: float) -> AsyncGenerator[ResponseStream, None]:
         """Open a watch that can be cut."""
         async with super().stream(path, silence_s=silence_s) as opened:
             cut = _Cut(opened)
@@ -96,7 +96,7 @@ class Troubled(ApiClient):
 
 
 class _Cut:
-    def __init__(self, opened: Stream) -> None:
+    def __init__(self, opened: ResponseStream) -> None:
         self.head = opened.head
         self._opened = opened
         self._broken = asyncio.Event()

@@ -94,11 +94,11 @@ LIMITS = [
     Limit("characters of a quantity", 64, lambda: quantity("1" * 65), ObjectError),
     Limit("bytes of the head of an answer", http1.MAX_HEAD_BYTES,
           lambda: http1.AnswerReader().feed(b"HTTP/1.1 200 OK\r\nx: " + b"y" * http1.MAX_HEAD_BYTES),
-          http1.ProtocolError),
+          http1.HttpProtocolError),
     Limit("bytes of an answer", http1.MAX_BODY_BYTES,
           lambda: http1.AnswerReader().feed(
               b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n" % (http1.MAX_BODY_BYTES + 1)),
-          http1.ProtocolError),
+          http1.HttpProtocolError),
     Limit("levels of a snapshot in YAML", yamltext.MAX_DEPTH,
           lambda: read_yaml("[" * (yamltext.MAX_DEPTH + 1)), TrellisError),
     Limit("bytes of a snapshot in YAML", yamltext.MAX_BYTES,

@@ -10,7 +10,7 @@ from functools import cache
 
 import pytest
 
-from scheduler.cel import CelCompileError, CelRuntimeError, Device, Quantity, Version
+from scheduler.cel import CelCompileError, CelRuntimeError, DeviceInput, Quantity, Version
 from scheduler.cel import compile_selector as compiled
 
 # Go goes through a map in an order of its own, so a loop that may end early costs now more, now less.
@@ -18,9 +18,9 @@ EARLY_END_OVER_MAP = re.compile(r"device\.(attributes|capacity)[^ ]*\.(exists|al
 
 
 @cache
-def _read(driver: str, text: str) -> Device:
+def _read(driver: str, text: str) -> DeviceInput:
     device = json.loads(text)
-    return Device(
+    return DeviceInput(
         driver,
         {name: _attribute(value) for name, value in device.get("attributes", {}).items()},
         {

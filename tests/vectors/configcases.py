@@ -10,7 +10,7 @@ import json
 
 import pytest
 
-from scheduler.config import InvalidConfigError, Stage, load
+from scheduler.config import InvalidConfigError, ReadingStep, load
 from scheduler.config.names import KUBE_SCHEDULER
 from scheduler.framework.plugin import POINTS
 from scheduler.framework.registry import Registry
@@ -50,14 +50,14 @@ def _compare_errors(text, expect, registry):
 
     if "decodeError" in expect:
         # The exact text is informative only; the stage and the place are ours to tell.
-        assert Stage.DECODE == problems[0].stage
+        assert ReadingStep.DECODE == problems[0].stage
         assert problems[0].line > 0
     elif "validationErrors" in expect:
         assert sorted(expect["validationErrors"]) == sorted(texts)
-        assert {Stage.VALIDATION} == {problem.stage for problem in problems}
+        assert {ReadingStep.VALIDATION} == {problem.stage for problem in problems}
     else:
         assert expect["startError"] == texts[0]
-        assert Stage.START == problems[0].stage
+        assert ReadingStep.START == problems[0].stage
 
 
 def _lists(loaded):

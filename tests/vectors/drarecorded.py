@@ -11,7 +11,7 @@ from scheduler.framework.registry import Registry
 from scheduler.plugins.intree import IN_TREE
 from scheduler.whatif.batch import Batch
 from scheduler.whatif.setups import Setups
-from scheduler.whatif.stage import Options
+from scheduler.whatif.stage import AnswerOptions
 from tests.vectors.dracases import (
     World,
     check_by_reference,
@@ -27,7 +27,7 @@ RESULTS = {"Held": "Gated"}
 
 def run_case(case):
     """Compare each pod of a case with what the peer did."""
-    batch = Batch(Setups(Registry(IN_TREE)), Options(), lambda _name: "")
+    batch = Batch(Setups(Registry(IN_TREE)), AnswerOptions(), lambda _name: "")
     world = World(case["objects"])
     for raw, expected in zip(case["pending"], case["expected"], strict=True):
         got = _simulated(batch, case, world.objects(), raw)

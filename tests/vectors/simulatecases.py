@@ -10,7 +10,7 @@ from scheduler.framework.registry import Registry
 from scheduler.plugins.intree import IN_TREE
 from scheduler.whatif.batch import Batch
 from scheduler.whatif.setups import Setups
-from scheduler.whatif.stage import Options
+from scheduler.whatif.stage import AnswerOptions
 
 
 def simulated(case):
@@ -22,7 +22,7 @@ def simulated(case):
         "pending": [case["pod"]],
         "details": True,
     }
-    batch = Batch(Setups(Registry(IN_TREE)), Options(), lambda _name: "")
+    batch = Batch(Setups(Registry(IN_TREE)), AnswerOptions(), lambda _name: "")
     answer = json.loads(batch.answer(json.dumps(line).encode()))
 
     assert case["id"] == answer["id"]

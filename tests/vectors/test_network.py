@@ -11,10 +11,10 @@ import msgspec
 import numpy as np
 import pytest
 
-from operators.appgroup.status import Observed, ObservedPod, merge_patch, status_of
+from operators.appgroup.status import ObservedGroup, ObservedPod, merge_patch, status_of
 from operators.networktopology.measured import MeasuredNode, calculated, samples
 from operators.networktopology.readings import read_config_map
-from operators.networktopology.status import Observed as ObservedNodes
+from operators.networktopology.status import ObservedTopology as ObservedNodes
 from operators.networktopology.status import status_of as topology_status_of
 from scheduler.config import load
 from scheduler.framework.plugin import POINTS
@@ -26,11 +26,11 @@ from scheduler.objects.network import NetworkTopology
 from scheduler.objects.plain import read_pod
 from scheduler.plugins.groupsort import qos_class
 from scheduler.plugins.intree import IN_TREE
-from scheduler.plugins.network.risk import Use, rounded, unrounded_score
+from scheduler.plugins.network.risk import NodeUse, rounded, unrounded_score
 from scheduler.testing import evaluate, less
 from scheduler.whatif.batch import Batch
 from scheduler.whatif.setups import Setups
-from scheduler.whatif.stage import Options
+from scheduler.whatif.stage import AnswerOptions
 from tests.vectors.frame import deviation
 from tests.vectors.networkmodel import GROUP, WORKLOAD, Model, PeerError, labels_of, normalized
 
@@ -321,7 +321,7 @@ def _simulated(config, objects, pending):
             for pod in pending
         ],
     }
-    batch = Batch(Setups(Registry(IN_TREE)), Options(), lambda _name: "")
+    batch = Batch(Setups(Registry(IN_TREE)), AnswerOptions(), lambda _name: "")
     answer = json.loads(batch.answer(json.dumps(line).encode()))
 
     assert "error" not in answer, answer.get("error")
@@ -337,7 +337,7 @@ def run_risk(vector):
     assert set(expect) == {"score"}, "unknown expectation"
     if "stats" in case:
         stats = {name: float(value) for name, value in case["stats"].items()}
-        use = Use(
+        use = NodeUse(
             np.array([stats["capacity"]]),
             stats["request"],
             np.array([stats["usedAverage"]]),
@@ -383,7 +383,7 @@ def run_app_group(vector):
     assert set(expect) <= known, "unknown expectation"
     (raw,) = (one for one in case["objects"] if one["kind"] == "AppGroup")
     group = msgspec.convert(raw, AppGroup)
-    status = status_of(group.spec, Observed(1, group.status, NOW, _pods_of(case, raw)))
+    status = status_of(group.spec, ObservedGroup(1, group.status, NOW, _pods_of(case, raw)))
     order = [e.workload.selector for e in sorted(status.topology_order, key=lambda e: e.index)]
 
     assert expect.get("runningWorkloads", status.running_workloads) == status.running_workloads

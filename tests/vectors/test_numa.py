@@ -146,7 +146,7 @@ def _check_set(case, expect):
     scene.fill([node], (), (), [raw])
     plugin: Any = scene.plugin
     sight = plugin._sight(scene.nodes())
-    stock = leastnuma.Stock(sight, zones.layout, np.array([0]))
+    stock = leastnuma.ZoneStock(sight, zones.layout, np.array([0]))
     served = leastnuma.serve(stock, asked.whole)
     chosen = sorted(zones.layout.ids[slot] for slot in leastnuma.chosen(served, 0))
 

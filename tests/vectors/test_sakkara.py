@@ -16,7 +16,7 @@ from scheduler.solver.instance import Instance, Leaf, Level
 from scheduler.solver.solve import solve
 from scheduler.whatif.batch import Batch
 from scheduler.whatif.setups import Setups
-from scheduler.whatif.stage import Options
+from scheduler.whatif.stage import AnswerOptions
 from tests.vectors import sakkaramodel as model
 from tests.vectors.frame import deviation
 
@@ -38,7 +38,7 @@ NUMBERS = {"min", "max", "partitions", "factor"}
 @cache
 def batch():
     """Return what answers one line after the other; configurations are read once."""
-    return Batch(Setups(Registry(IN_TREE)), Options(), lambda _name: "")
+    return Batch(Setups(Registry(IN_TREE)), AnswerOptions(), lambda _name: "")
 
 
 def simulated(case):

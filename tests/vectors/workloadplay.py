@@ -11,9 +11,9 @@ from scheduler.objects.kinds import WORKLOAD_GROUPS
 from scheduler.plugins.intree import IN_TREE
 from scheduler.whatif.documents import items_of_objects
 from scheduler.whatif.setups import Setups
-from scheduler.whatif.simulate import Run
+from scheduler.whatif.simulate import SimulationRun
 from scheduler.whatif.snapshot import read_snapshot
-from scheduler.whatif.stage import Options, staged, take_apart
+from scheduler.whatif.stage import AnswerOptions, staged, take_apart
 from tests.vectors.workloadworld import key_of
 
 
@@ -42,8 +42,8 @@ def _phase(objects):
     pending = [one for one in objects.values() if is_pending(one)]
     rest = [one for one in objects.values() if not is_pending(one)]
     snapshot = read_snapshot(_items(rest, "objects"), _items(pending, "pending"))
-    stage = staged(snapshot, setup(), Options())
-    run = Run(stage)
+    stage = staged(snapshot, setup(), AnswerOptions())
+    run = SimulationRun(stage)
     run.to_the_end()
     results = {f"{one.namespace}/{one.name}": one for one in run.simulation().pods}
     pods = {}

@@ -14,7 +14,7 @@ import msgspec
 
 from scheduler.kube.api import Response
 from scheduler.sandbox.kinds.kinds import PODS
-from scheduler.sandbox.store.store import Store
+from scheduler.sandbox.store.store import ObjectStore
 from tests.world.begun import Begun
 from tests.world.grouproom import POD_GROUP, at_most, members
 from tests.world.history import History, Object, requests_of
@@ -74,7 +74,7 @@ class Audit:
     the choice of victims, and for room that others took since; never from receipts, priorities, or the lease.
     """
 
-    store: Store
+    store: ObjectStore
     history: History
     told_until: Callable[[int], float]
     # How long after a renewal was sent its sender may write: of all, or of a process by its own configuration.

@@ -161,7 +161,7 @@ BUGS: Final = (
     Bug("groups that were left half bound do not come first", _GROUPS,
         "        self.first = {run.key for run in (*self._runs.values(), *self._line)}\n", ""),
     Bug("members of whole groups are evicted one by one", "scheduler/plugins/groups/plugin.py",
-        "Mode.ALL if is_whole else Mode.SINGLE", "Mode.SINGLE"),
+        "DisruptionMode.ALL if is_whole else DisruptionMode.SINGLE", "Mode.SINGLE"),
     Bug("a group is not asked before each bind whether enough of it have a place", _FLIGHTS,
         "return flight.planner.group_short(flight.key, uid, flight.uids, self._without_place(flight))", 'return ""'),
     Bug("whether a group was whole is not asked before the rest of it is let go", "scheduler/plugins/groups/deciding.py",

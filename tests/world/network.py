@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 from scheduler.kube.api import JSON, REQUEST_TIMEOUT_S, Response
-from scheduler.sandbox.store.store import Store
+from scheduler.sandbox.store.store import ObjectStore
 from tests.unit.kube.memoryapi import LOST, UNSENT, Accident, MemoryApi
 from tests.world.audit import LEASES, Audit, Sent
 from tests.world.turns import PROCESS
@@ -57,7 +57,7 @@ def _answer(answer: asyncio.Future[Response], response: Response) -> None:
 class Wiring(MemoryApi):
     """A replica's client; `trouble` is the share of requests that meet with an accident."""
 
-    def __init__(self, store: Store, random: Random) -> None:
+    def __init__(self, store: ObjectStore, random: Random) -> None:
         super().__init__(store)
         self._random = random
         self.bookmark_s = BOOKMARK_S

@@ -14,10 +14,10 @@ import pytest
 from scheduler.base.meters import Meters
 from scheduler.daemon import Daemon, DaemonOptions
 from scheduler.daemon.loop import TURN_S
-from scheduler.kube.effects import Limits
+from scheduler.kube.effects import EffectLimits
 from scheduler.serve.app import Address
 from scheduler.workers.jobs import KINDS
-from scheduler.workers.pool import Outcome
+from scheduler.workers.pool import JobOutcome
 from tests.unit.kube.memoryapi import LoopClock
 from tests.world.laws import Breach, BrokenError, Law
 from tests.world.network import Wiring
@@ -34,7 +34,7 @@ SKEWS_S = (0.0, 0.0, -300.0, 300.0)
 # A process that was asked to end drains for ten seconds, and gives the lease back within ten more.
 MOST_TO_END_S = 60.0
 # So few that what a world asks for can fill them all.
-PLACES = Limits(binds=64)
+PLACES = EffectLimits(binds=64)
 
 
 class Inline:
@@ -49,13 +49,13 @@ class Inline:
     async def close(self) -> None:
         """Be gone."""
 
-    async def run(self, kind: str, payload: Any, limit_s: float) -> Outcome:
+    async def run(self, kind: str, payload: Any, limit_s: float) -> JobOutcome:
         """Do the job at once."""
         del limit_s
         data = payload if isinstance(payload, bytes) else msgspec.json.encode(payload)
         body, blob = KINDS[kind](data)
         await asyncio.sleep(self._random.choice((0.01, 0.01, 0.01, 0.4, 2.0)))
-        return Outcome("done", body, blob)
+        return JobOutcome("done", body, blob)
 
 
 class Strides:

@@ -8,7 +8,7 @@ import msgspec
 
 from operators.agents.load.cgroups import Cgroups, PodUse
 from operators.agents.load.machine import busy_s, read, used_bytes
-from operators.agents.load.series import Sample, Series, Use
+from operators.agents.load.series import AverageUse, Series, UsageSample
 from operators.nodemetric.figures import pod_entry, resources
 from operators.nodemetric.policy import DEFAULT_POLICY
 from scheduler.base.clock import rfc3339
@@ -21,7 +21,7 @@ LEAST_AVERAGE_S = 60.0
 Json = dict[str, Any]
 
 
-class Look(msgspec.Struct, frozen=True):
+class CounterSample(msgspec.Struct, frozen=True):
     """One look at the kernel's counters."""
 
     busy_s: float
@@ -64,15 +64,15 @@ class Sampler:
     def _longest_s(self) -> float:
         return max([self.average_s, *(length for _, length in self._windows)])
 
-    def look(self) -> Look:
+    def look(self) -> CounterSample:
         """Read what the kernel says; ReadingError when the node itself cannot be read."""
-        return Look(
+        return CounterSample(
             busy_s(read(self._proc / "stat")),
             used_bytes(read(self._proc / "meminfo"), self._memory_policy),
             self._cgroups.uses(self._memory_policy),
         )
 
-    def take(self, look: Look, at: float) -> None:
+    def take(self, look: CounterSample, at: float) -> None:
         """Add a look to the series; `at` is of a clock that never jumps."""
         busy, used, pods = look.busy_s, look.used_bytes, look.pods
         self._gone_cpu_s += sum(
@@ -81,22 +81,22 @@ class Sampler:
         self._last = pods
         of_pods_s = self._gone_cpu_s + sum(use.cpu_s for use in pods.values())
         held = sum(use.memory_bytes for use in pods.values())
-        self._node.add(Sample(at, busy, used))
+        self._node.add(UsageSample(at, busy, used))
         # Pods are read a moment after the node, so that their sum may run ahead a little.
         self._system_s = max(busy - of_pods_s, self._system_s)
-        self._system.add(Sample(at, self._system_s, max(used - held, 0)))
+        self._system.add(UsageSample(at, self._system_s, max(used - held, 0)))
         for uid in self._pods.keys() - pods.keys():
             del self._pods[uid]
         for uid, use in pods.items():
             series = self._pods.setdefault(uid, Series(self.average_s))
-            series.add(Sample(at, use.cpu_s, use.memory_bytes))
+            series.add(UsageSample(at, use.cpu_s, use.memory_bytes))
 
-    def pod(self, uid: str) -> Use | None:
+    def pod(self, uid: str) -> AverageUse | None:
         """Return the average use of a pod."""
         series = self._pods.get(uid)
         return None if series is None else series.average(self.average_s)
 
-    def node(self) -> Use | None:
+    def node(self) -> AverageUse | None:
         """Return the average use of the node."""
         return self._node.average(self.average_s)
 
@@ -138,5 +138,5 @@ def _restarted(before: PodUse, after: PodUse | None) -> bool:
     return after is None or after.cpu_s < before.cpu_s
 
 
-def _entry(pod: Pod, use: Use | None) -> Json | None:
+def _entry(pod: Pod, use: AverageUse | None) -> Json | None:
     return None if use is None else pod_entry(pod, use.cores, use.memory_bytes)

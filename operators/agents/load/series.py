@@ -14,7 +14,7 @@ from operators.agents.percentiles import rank
 PERCENTILES = (("p50", 50), ("p90", 90), ("p95", 95), ("p99", 99))
 
 
-class Sample(msgspec.Struct, frozen=True):
+class UsageSample(msgspec.Struct, frozen=True):
     """One look: `at` in seconds of a clock that never jumps."""
 
     at: float
@@ -22,7 +22,7 @@ class Sample(msgspec.Struct, frozen=True):
     memory_bytes: float
 
 
-class Use(msgspec.Struct, frozen=True):
+class AverageUse(msgspec.Struct, frozen=True):
     """Use over some time: cores and bytes."""
 
     cores: float
@@ -33,10 +33,10 @@ class Series:
     """The samples of one thing over the last `keep_s` seconds."""
 
     def __init__(self, keep_s: float) -> None:
-        self._samples: deque[Sample] = deque()
+        self._samples: deque[UsageSample] = deque()
         self.keep_s = keep_s
 
-    def add(self, sample: Sample) -> None:
+    def add(self, sample: UsageSample) -> None:
         """Add a look; a counter that went back (restarted) begins the series anew."""
         if self._samples and sample.cpu_s < self._samples[-1].cpu_s:
             self._samples.clear()
@@ -45,7 +45,7 @@ class Series:
         while len(self._samples) > 2 and self._samples[1].at <= sample.at - self.keep_s:
             self._samples.popleft()
 
-    def average(self, window_s: float) -> Use | None:
+    def average(self, window_s: float) -> AverageUse | None:
         """Return the average over the last `window_s`; None before there are two samples."""
         samples = self._within(window_s)
         if len(samples) < 2:
@@ -53,20 +53,22 @@ class Series:
         first, last = samples[0], samples[-1]
         cores = (last.cpu_s - first.cpu_s) / (last.at - first.at)
         held = sum(s.memory_bytes * (s.at - before.at) for before, s in pairwise(samples))
-        return Use(cores, held / (last.at - first.at))
+        return AverageUse(cores, held / (last.at - first.at))
 
-    def percentiles(self, window_s: float) -> dict[str, Use]:
+    def percentiles(self, window_s: float) -> dict[str, AverageUse]:
         """Return avg and percentiles; nothing while the samples span less than half the window."""
         samples = self._within(window_s)
         if len(samples) < 2 or samples[-1].at - samples[0].at < window_s / 2:
             return {}
         rates = sorted((b.cpu_s - a.cpu_s) / (b.at - a.at) for a, b in pairwise(samples))
         held = sorted(sample.memory_bytes for sample in samples[1:])
-        found = {name: Use(rank(rates, share), rank(held, share)) for name, share in PERCENTILES}
+        found = {
+            name: AverageUse(rank(rates, share), rank(held, share)) for name, share in PERCENTILES
+        }
         average = self.average(window_s)
         return found if average is None else {"avg": average} | found
 
-    def _within(self, window_s: float) -> list[Sample]:
+    def _within(self, window_s: float) -> list[UsageSample]:
         """Return the samples of the window, with the one at or before its start."""
         samples = self._samples
         if not samples:

@@ -5,23 +5,23 @@ ends of a measurement; `agent` puts them together.
 """
 
 from operators.agents.netperf.agent import NetperfAgent, NetperfSettings
-from operators.agents.netperf.asker import ProbeError, Stream, Target, stream
+from operators.agents.netperf.asker import ArrivedBytes, ProbeError, Target, stream
 from operators.agents.netperf.keys import Keys
-from operators.agents.netperf.links import Links
+from operators.agents.netperf.links import SimulatedLinks
 from operators.agents.netperf.peers import Peers, PeersOfFile, PeersOfService
-from operators.agents.netperf.plan import Pace
+from operators.agents.netperf.plan import ProbePace
 
 __all__ = [
+    "ArrivedBytes",
     "Keys",
-    "Links",
     "NetperfAgent",
     "NetperfSettings",
-    "Pace",
     "Peers",
     "PeersOfFile",
     "PeersOfService",
     "ProbeError",
-    "Stream",
+    "ProbePace",
+    "SimulatedLinks",
     "Target",
     "stream",
 ]

@@ -13,14 +13,14 @@ import structlog
 from operators.agents.netperf.asker import ProbeError, Target, round_trips
 from operators.agents.netperf.keys import Keys
 from operators.agents.netperf.latencies import GONE, PAIRS, REFUSED, ROUND, Latencies
-from operators.agents.netperf.links import Links
+from operators.agents.netperf.links import SimulatedLinks
 from operators.agents.netperf.peers import Peer, Peers, PeersError
-from operators.agents.netperf.plan import Pace, Plan, first_turn, next_moment, plan_for
+from operators.agents.netperf.plan import ProbePace, ProbePlan, first_turn, next_moment, plan_for
 from operators.agents.netperf.publishing import push, served
-from operators.agents.netperf.responder import Responder
+from operators.agents.netperf.responder import NetperfResponder
 from scheduler.base.clock import Clock
 from scheduler.base.errors import ApiError
-from scheduler.base.meters import Sample
+from scheduler.base.meters import MetricSample
 from scheduler.base.meters.exposition import Rows
 
 PORT, METRICS_PORT = 10261, 10262
@@ -39,7 +39,7 @@ class NetperfSettings(msgspec.Struct, frozen=True):
     host: str = ""
     port: int = PORT
     metrics_port: int = METRICS_PORT
-    pace: Pace = Pace()
+    pace: ProbePace = ProbePace()
     round_trips: int = 100
     probe_s: float = 2.0
     pairs_per_zone_pair: int = 2
@@ -57,18 +57,18 @@ class NetperfAgent:
         keys: Keys,
         peers: Peers,
         clock: Clock,
-        links: Links | None = None,
+        links: SimulatedLinks | None = None,
     ) -> None:
         self._settings = settings
         self._peers = peers
         self._clock = clock
         self._keys = keys
-        self._plan = Plan()
+        self._plan = ProbePlan()
         self._turn = 0
         self._failed = ""
         self._planned = asyncio.Event()
         self._doubts = asyncio.Event()
-        self.responder = Responder(settings.node, keys, links)
+        self.responder = NetperfResponder(settings.node, keys, links)
         self.latencies = Latencies(settings.node)
         self.metrics_port = 0
 
@@ -93,9 +93,9 @@ class NetperfAgent:
         pairs = (("zone", len(self._plan.near)), ("beyond", len(self._plan.far)))
         return [
             *self.latencies.rows(self._clock.now()),
-            (REFUSED, [Sample((), self.responder.refused)]),
-            (PAIRS, [Sample((where,), count) for where, count in pairs]),
-            (ROUND, [Sample((), self._plan.round_s(self._settings.pace))]),
+            (REFUSED, [MetricSample((), self.responder.refused)]),
+            (PAIRS, [MetricSample((where,), count) for where, count in pairs]),
+            (ROUND, [MetricSample((), self._plan.round_s(self._settings.pace))]),
         ]
 
     async def _looking_around(self) -> None:

@@ -19,9 +19,9 @@ WARM_UP = 3  # round trips that are not counted: caches, sleeping CPUs, the firs
 SILENCE_S = 5.0
 CHUNK = bytes(64 * 1024)
 REASONS = {
-    protocol.Verdict.BUSY: "busy",
-    protocol.Verdict.OTHER_NODE: "other_node",
-    protocol.Verdict.TOO_MUCH: "refused",
+    protocol.KeyVerdict.BUSY: "busy",
+    protocol.KeyVerdict.OTHER_NODE: "other_node",
+    protocol.KeyVerdict.TOO_MUCH: "refused",
 }
 
 
@@ -41,7 +41,7 @@ class Target(NamedTuple):
     destination: str
 
 
-class Stream(NamedTuple):
+class ArrivedBytes(NamedTuple):
     """What arrived, by the responder's count."""
 
     bytes: int
@@ -58,7 +58,7 @@ def round_trips(target: Target, keys: Keys, count: int, limit_s: float) -> list[
 
     At least one is made however long it takes (a silent peer is given up). Raises ProbeError.
     """
-    hello = _hello(protocol.Mode.LATENCY, target, count + WARM_UP)
+    hello = _hello(protocol.ProbeMode.LATENCY, target, count + WARM_UP)
     found: list[float] = []
     with _session(target, keys, hello) as connection:
         message = bytearray(secrets.token_bytes(protocol.MESSAGE_BYTES))
@@ -83,9 +83,9 @@ def round_trips(target: Target, keys: Keys, count: int, limit_s: float) -> list[
     return found
 
 
-def stream(target: Target, keys: Keys, most_bytes: int, most_s: float) -> Stream:
+def stream(target: Target, keys: Keys, most_bytes: int, most_s: float) -> ArrivedBytes:
     """Send bytes as fast as they go until one of the limits; return what arrived."""
-    hello = _hello(protocol.Mode.THROUGHPUT, target, most_bytes, round(most_s * 1000))
+    hello = _hello(protocol.ProbeMode.THROUGHPUT, target, most_bytes, round(most_s * 1000))
     with _session(target, keys, hello) as connection:
         left, until = most_bytes, perf_s() + most_s
         # The responder stops reading at its own limit; then what is under way is of no interest.
@@ -94,10 +94,12 @@ def stream(target: Target, keys: Keys, most_bytes: int, most_s: float) -> Stream
                 left -= connection.send(CHUNK[: min(left, len(CHUNK))])
             connection.shutdown(socket.SHUT_WR)
         total, nanoseconds = protocol.RECEIPT.unpack(_exactly(connection, protocol.RECEIPT.size))
-    return Stream(total, nanoseconds / 1e9)
+    return ArrivedBytes(total, nanoseconds / 1e9)
 
 
-def _hello(mode: protocol.Mode, target: Target, amount: int, limit_ms: int = 0) -> protocol.Hello:
+def _hello(
+    mode: protocol.ProbeMode, target: Target, amount: int, limit_ms: int = 0
+) -> protocol.Hello:
     nonce = secrets.token_bytes(protocol.NONCE_BYTES)
     return protocol.Hello(mode, amount, limit_ms, nonce, target.origin, target.destination)
 
@@ -114,7 +116,7 @@ def _session(target: Target, keys: Keys, hello: protocol.Hello) -> Iterator[sock
             verdict = protocol.read_answer(
                 _exactly(connection, protocol.ANSWER_BYTES), hello, challenge, keys
             )
-            if verdict is not protocol.Verdict.YES:
+            if verdict is not protocol.KeyVerdict.YES:
                 raise ProbeError(REASONS[verdict], f"{target.destination} answers {verdict.name}")
             connection.settimeout(SILENCE_S)
             yield connection
@@ -122,7 +124,7 @@ def _session(target: Target, keys: Keys, hello: protocol.Hello) -> Iterator[sock
         raise ProbeError("timeout", f"no answer from {target.address[0]}") from error
     except OSError as error:
         raise ProbeError("unreachable", str(error)) from error
-    except protocol.ProtocolError as error:
+    except protocol.NetperfProtocolError as error:
         raise ProbeError("unproved", str(error)) from error
 
 
@@ -131,7 +133,7 @@ def _exactly(connection: socket.socket, count: int) -> bytes:
     while len(data) < count:
         piece = connection.recv(count - len(data))
         if not piece:
-            raise protocol.ProtocolError(
+            raise protocol.NetperfProtocolError(
                 "the other side closed the connection: is the key the same?"
             )
         data += piece

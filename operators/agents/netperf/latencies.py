@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from operators.agents.netperf.peers import Peer
 from operators.agents.percentiles import rank
-from scheduler.base.meters import Sample, Spec
+from scheduler.base.meters import MetricSample, Spec
 
 PERCENTILES = (50, 90, 99)
 PAIR = ("origin", "destination")
@@ -111,14 +111,14 @@ class Latencies:
                 del self._found[node]
         return list(self._found.values())
 
-    def rows(self, now: float) -> Iterator[tuple[Spec, list[Sample]]]:
+    def rows(self, now: float) -> Iterator[tuple[Spec, list[MetricSample]]]:
         """Yield the metrics of pairs and probes."""
         current = self.current(now)
         for place, spec in enumerate(LATENCIES):
             yield (
                 spec,
                 [
-                    Sample(
+                    MetricSample(
                         (self._own, one.peer.node, self.zone, one.peer.zone), one.percentiles[place]
                     )
                     for one in current
@@ -126,6 +126,9 @@ class Latencies:
             )
         yield (
             MEASURED,
-            [Sample((self._own, one.peer.node), one.measured_at) for one in current],
+            [MetricSample((self._own, one.peer.node), one.measured_at) for one in current],
         )
-        yield PROBES, [Sample((result,), count) for result, count in sorted(self.probes.items())]
+        yield (
+            PROBES,
+            [MetricSample((result,), count) for result, count in sorted(self.probes.items())],
+        )

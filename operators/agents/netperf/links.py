@@ -29,7 +29,7 @@ _Microseconds = Annotated[int, msgspec.Meta(ge=0, le=10_000_000)]
 _log = structlog.get_logger("agent.netperf")
 
 
-class Link(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
+class SimulatedLink(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
     """What round trips between two nodes take longer than they do."""
 
     delay_microseconds: _Microseconds
@@ -47,20 +47,20 @@ class Link(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=Tr
 
 
 class _File(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    links: tuple[Link, ...] = ()
+    links: tuple[SimulatedLink, ...] = ()
 
 
-class Links:
+class SimulatedLinks:
     """The links of a file; ConfigError when it cannot be used at the start."""
 
     def __init__(self, path: Path, random: Random) -> None:
         self._path = path
         self._random = random
         self._stamp = 0
-        self._links: tuple[Link, ...] = ()
+        self._links: tuple[SimulatedLink, ...] = ()
         self._read()
 
-    def between(self, one: str, other: str) -> Link | None:
+    def between(self, one: str, other: str) -> SimulatedLink | None:
         """Return the link between two nodes by the file as it is now, None for an undelayed one."""
         try:
             self._read()
@@ -68,7 +68,7 @@ class Links:
             _log.warning("simulated links stay as they were", because=str(error))
         return next((link for link in self._links if link.fits(one, other)), None)
 
-    def wait(self, link: Link, since: float) -> None:
+    def wait(self, link: SimulatedLink, since: float) -> None:
         """Return when a link would have carried what arrived at `since` there and back."""
         share = self._random.random()
         until = since + (link.delay_microseconds + share * link.jitter_microseconds) / 1e6

@@ -20,14 +20,14 @@ from typing import NamedTuple
 from operators.agents.netperf.peers import Peer
 
 
-class Pace(NamedTuple):
+class ProbePace(NamedTuple):
     """How often: probes per minute at most, and seconds at least between two of one pair."""
 
     per_minute: float = 20.0
     least_s: float = 10.0
 
 
-class Plan(NamedTuple):
+class ProbePlan(NamedTuple):
     """The pairs that one agent measures, by their other end, in the order of its turns."""
 
     near: tuple[Peer, ...] = ()
@@ -46,17 +46,17 @@ class Plan(NamedTuple):
         ring = self.far if turn % 2 else self.near
         return ring[turn // 2 % len(ring)]
 
-    def spacing_s(self, pace: Pace) -> float:
+    def spacing_s(self, pace: ProbePace) -> float:
         """Return the seconds between two turns."""
         return max(60.0 / pace.per_minute, pace.least_s / max(self.pairs, 1))
 
-    def round_s(self, pace: Pace) -> float:
+    def round_s(self, pace: ProbePace) -> float:
         """Return the time within which each pair has a turn."""
         turns = 2 * max(len(self.near), len(self.far)) if self.near and self.far else self.pairs
         return turns * self.spacing_s(pace)
 
 
-def plan_for(own: Peer, peers: Iterable[Peer], pairs_per_zone_pair: int) -> Plan:
+def plan_for(own: Peer, peers: Iterable[Peer], pairs_per_zone_pair: int) -> ProbePlan:
     """Return the part of an agent; `peers` may or may not hold the agent itself."""
     zones: defaultdict[str, list[str]] = defaultdict(list)
     known = {peer.node: peer for peer in peers} | {own.node: own}
@@ -77,7 +77,7 @@ def plan_for(own: Peer, peers: Iterable[Peer], pairs_per_zone_pair: int) -> Plan
     def in_order(nodes: set[str]) -> tuple[Peer, ...]:
         return tuple(known[node] for node in sorted(nodes, key=lambda one: _hash(own.node, one)))
 
-    return Plan(in_order(near), in_order(far))
+    return ProbePlan(in_order(near), in_order(far))
 
 
 def next_moment(node: str, now: float, spacing_s: float) -> float:
@@ -86,7 +86,7 @@ def next_moment(node: str, now: float, spacing_s: float) -> float:
     return offset + (math.floor((now - offset) / spacing_s) + 1) * spacing_s
 
 
-def first_turn(node: str, plan: Plan) -> int:
+def first_turn(node: str, plan: ProbePlan) -> int:
     """Return where an agent begins, so that a restart of all does not begin with the same pairs."""
     return _hash("first", node) % max(2 * plan.pairs, 1)
 

@@ -34,18 +34,18 @@ HEAD_BYTES = _HEAD.size
 ANSWER_BYTES = 1 + PROOF_BYTES
 
 
-class ProtocolError(TrellisError):
+class NetperfProtocolError(TrellisError):
     """The other side said something else than it should, or has no key."""
 
 
-class Mode(IntEnum):
+class ProbeMode(IntEnum):
     """What is asked for."""
 
     LATENCY = 0
     THROUGHPUT = 1
 
 
-class Verdict(IntEnum):
+class KeyVerdict(IntEnum):
     """What the responder says to an asker with a key."""
 
     YES = 0
@@ -60,7 +60,7 @@ class Hello(msgspec.Struct, frozen=True):
     `destination` is the node that the asker means to reach, "" for whoever is there.
     """
 
-    mode: Mode
+    mode: ProbeMode
     amount: int
     limit_ms: int
     nonce: bytes
@@ -84,7 +84,7 @@ class Hello(msgspec.Struct, frozen=True):
     @property
     def is_too_much(self) -> bool:
         """Whether more is asked for than anybody gets."""
-        if self.mode is Mode.LATENCY:
+        if self.mode is ProbeMode.LATENCY:
             return not 0 < self.amount <= MOST_ROUND_TRIPS
         return not (
             0 < self.amount <= MOST_STREAM_BYTES and 0 < self.limit_ms <= MOST_STREAM_S * 1000
@@ -108,32 +108,37 @@ def read_hello(data: bytes, challenge: bytes, keys: Keys) -> tuple[Hello, bytes]
     text, proof = data[:-PROOF_BYTES], data[-PROOF_BYTES:]
     key = keys.which(_CLAIM + challenge + text, proof)
     if key is None:
-        raise ProtocolError("no proof of the key")
+        raise NetperfProtocolError("no proof of the key")
     version, mode, amount, limit_ms, nonce, origin, _ = _HEAD.unpack_from(text)
-    if version != VERSION or mode not in tuple(Mode):
-        raise ProtocolError(f"version {version}, mode {mode} is not known here")
+    if version != VERSION or mode not in tuple(ProbeMode):
+        raise NetperfProtocolError(f"version {version}, mode {mode} is not known here")
     try:
         names = text[HEAD_BYTES:]
         hello = Hello(
-            Mode(mode), amount, limit_ms, nonce, names[:origin].decode(), names[origin:].decode()
+            ProbeMode(mode),
+            amount,
+            limit_ms,
+            nonce,
+            names[:origin].decode(),
+            names[origin:].decode(),
         )
     except UnicodeDecodeError as error:
-        raise ProtocolError("a name is not text") from error
+        raise NetperfProtocolError("a name is not text") from error
     return hello, key
 
 
-def answer(verdict: Verdict, hello: Hello, challenge: bytes, keys: Keys, key: bytes) -> bytes:
+def answer(verdict: KeyVerdict, hello: Hello, challenge: bytes, keys: Keys, key: bytes) -> bytes:
     """Return the answer to a hello, proved with the key that the asker used."""
     said = bytes([verdict])
     return said + keys.prove(_REPLY + challenge + hello.encoded() + said, key)
 
 
-def read_answer(data: bytes, hello: Hello, challenge: bytes, keys: Keys) -> Verdict:
+def read_answer(data: bytes, hello: Hello, challenge: bytes, keys: Keys) -> KeyVerdict:
     """Return the verdict; ProtocolError when the answer is not from somebody with a key."""
     said, proof = data[:1], data[1:]
     if keys.which(_REPLY + challenge + hello.encoded() + said, proof) is None:
-        raise ProtocolError("the other side has another key")
+        raise NetperfProtocolError("the other side has another key")
     try:
-        return Verdict(said[0])
+        return KeyVerdict(said[0])
     except ValueError as error:
-        raise ProtocolError(f"verdict {said[0]} is not known here") from error
+        raise NetperfProtocolError(f"verdict {said[0]} is not known here") from error

@@ -16,7 +16,7 @@ import structlog
 from aiohttp import web
 from yarl import URL
 
-from scheduler.base.meters.exposition import Form, Rows
+from scheduler.base.meters.exposition import ExpositionForm, Rows
 
 JOB = "netperf"
 TIMEOUT_S = 10.0
@@ -30,7 +30,7 @@ async def served(read: Read, host: str, port: int) -> AsyncIterator[int]:
     """Serve `/metrics` and `/healthz`; yield the port."""
 
     async def metrics(request: web.Request) -> web.Response:
-        form = Form(request.headers.get("Accept", ""))
+        form = ExpositionForm(request.headers.get("Accept", ""))
         return web.Response(body=form.page(read()), headers={"Content-Type": form.content_type})
 
     async def healthz(_request: web.Request) -> web.Response:
@@ -66,7 +66,7 @@ async def push(gateway: str, node: str, read: Read, every_s: float) -> None:
 
 async def _send(session: aiohttp.ClientSession, method: str, url: URL, rows: Rows = ()) -> str:
     """Send one request; return what went wrong, "" for nothing."""
-    form = Form()
+    form = ExpositionForm()
     body = form.page(rows)
     headers = {"Content-Type": form.content_type} if body else {}
     try:

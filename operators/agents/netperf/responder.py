@@ -1,4 +1,4 @@
-"""`Responder`: the side that answers. Proofs are checked on the loop, round trips answered in threads.
+"""`NetperfResponder`: the side that answers. Proofs are checked on the loop, round trips answered in threads.
 
 A blocking thread answers within 25 microseconds where the loop takes 80, and is not held up by what
 else the loop does. Who cannot prove the key costs one entry of a bounded list for two seconds at
@@ -16,7 +16,7 @@ import structlog
 
 from operators.agents.netperf import protocol
 from operators.agents.netperf.keys import Keys
-from operators.agents.netperf.links import Links
+from operators.agents.netperf.links import SimulatedLinks
 from scheduler.base.clock import perf_s
 
 SESSIONS = 8
@@ -29,10 +29,10 @@ CHUNK_BYTES = 64 * 1024
 _log = structlog.get_logger("agent.netperf")
 
 
-class Responder:
+class NetperfResponder:
     """A listening agent; use as `async with`. `port` is the one that it listens on."""
 
-    def __init__(self, node: str, keys: Keys, links: Links | None = None) -> None:
+    def __init__(self, node: str, keys: Keys, links: SimulatedLinks | None = None) -> None:
         self._node = node
         self._keys = keys
         self._links = links
@@ -99,18 +99,18 @@ class Responder:
             connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             async with asyncio.timeout(protocol.HANDSHAKE_S):
                 verdict, hello = await self._shake_hands(connection)
-        except (protocol.ProtocolError, OSError, TimeoutError, EOFError):
+        except (protocol.NetperfProtocolError, OSError, TimeoutError, EOFError):
             self.refused += 1
             connection.close()
             return
         except asyncio.CancelledError:
             connection.close()
             raise
-        if verdict is not protocol.Verdict.YES:
+        if verdict is not protocol.KeyVerdict.YES:
             connection.close()
             return
         self._sessions.add(connection)
-        self._streams += hello.mode is protocol.Mode.THROUGHPUT
+        self._streams += hello.mode is protocol.ProbeMode.THROUGHPUT
         serving = asyncio.get_running_loop().run_in_executor(
             self._threads, self._serve, connection, hello
         )
@@ -118,7 +118,7 @@ class Responder:
 
     async def _shake_hands(
         self, connection: socket.socket
-    ) -> tuple[protocol.Verdict, protocol.Hello]:
+    ) -> tuple[protocol.KeyVerdict, protocol.Hello]:
         loop = asyncio.get_running_loop()
         challenge = secrets.token_bytes(protocol.CHALLENGE_BYTES)
         await loop.sock_sendall(connection, challenge)
@@ -132,22 +132,22 @@ class Responder:
         )
         return verdict, hello
 
-    def _judge(self, hello: protocol.Hello) -> protocol.Verdict:
+    def _judge(self, hello: protocol.Hello) -> protocol.KeyVerdict:
         if hello.destination not in ("", self._node):
-            return protocol.Verdict.OTHER_NODE
+            return protocol.KeyVerdict.OTHER_NODE
         if hello.is_too_much:
-            return protocol.Verdict.TOO_MUCH
-        is_second_stream = hello.mode is protocol.Mode.THROUGHPUT and self._streams > 0
+            return protocol.KeyVerdict.TOO_MUCH
+        is_second_stream = hello.mode is protocol.ProbeMode.THROUGHPUT and self._streams > 0
         return (
-            protocol.Verdict.BUSY
+            protocol.KeyVerdict.BUSY
             if is_second_stream or len(self._sessions) >= SESSIONS
-            else protocol.Verdict.YES
+            else protocol.KeyVerdict.YES
         )
 
     def _serve(self, connection: socket.socket, hello: protocol.Hello) -> None:
         connection.settimeout(SILENCE_S)
         with contextlib.suppress(OSError):
-            if hello.mode is protocol.Mode.LATENCY:
+            if hello.mode is protocol.ProbeMode.LATENCY:
                 self._return_messages(connection, hello)
             else:
                 _take_stream(connection, hello)
@@ -172,7 +172,7 @@ class Responder:
 
     def _end(self, connection: socket.socket, hello: protocol.Hello) -> None:
         self._sessions.discard(connection)
-        self._streams -= hello.mode is protocol.Mode.THROUGHPUT
+        self._streams -= hello.mode is protocol.ProbeMode.THROUGHPUT
         connection.close()
 
 

@@ -4,6 +4,14 @@ The engine, the plugins' runner, kube and the operators' runner add to the value
 """
 
 from scheduler.base.meters.table import Meters
-from scheduler.base.meters.values import Counter, Family, Gauge, Histogram, Sample, Spec, Trace
+from scheduler.base.meters.values import (
+    Counter,
+    Family,
+    Gauge,
+    Histogram,
+    MetricSample,
+    Spec,
+    Trace,
+)
 
-__all__ = ["Counter", "Family", "Gauge", "Histogram", "Meters", "Sample", "Spec", "Trace"]
+__all__ = ["Counter", "Family", "Gauge", "Histogram", "Meters", "MetricSample", "Spec", "Trace"]

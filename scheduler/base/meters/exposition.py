@@ -21,14 +21,14 @@ from prometheus_client.metrics_core import (
 from prometheus_client.registry import Collector
 from prometheus_client.samples import Exemplar
 
-from scheduler.base.meters.values import Histogram, Sample, Spec
+from scheduler.base.meters.values import Histogram, MetricSample, Spec
 
-Rows: TypeAlias = Iterable[tuple[Spec, Iterable[Sample]]]
+Rows: TypeAlias = Iterable[tuple[Spec, Iterable[MetricSample]]]
 
 _END = b"# EOF\n"
 
 
-class Form:
+class ExpositionForm:
     """The form that a reader asks for by its Accept header; "" is the text form 0.0.4."""
 
     def __init__(self, accept: str = "") -> None:
@@ -44,7 +44,9 @@ class Form:
         """Return the lines of a registry or any other collector, without the page's end."""
         return self._encode(registry).removesuffix(_END)
 
-    def family(self, spec: Spec, samples: Iterable[Sample], *, is_rest: bool = False) -> bytes:
+    def family(
+        self, spec: Spec, samples: Iterable[MetricSample], *, is_rest: bool = False
+    ) -> bytes:
         """Return the lines of one metric; those of the `is_rest` of one are without HELP and TYPE."""
         lines = self.write(_One(self._metric(spec, samples)))
         return lines.split(b"\n", 2)[2] if is_rest else lines
@@ -53,7 +55,7 @@ class Form:
         """Return a whole page."""
         return b"".join(self.family(spec, samples) for spec, samples in rows) + self.end
 
-    def _metric(self, spec: Spec, samples: Iterable[Sample]) -> Metric:
+    def _metric(self, spec: Spec, samples: Iterable[MetricSample]) -> Metric:
         if spec.kind == "histogram":
             return self._histogram(spec, samples)
         make = CounterMetricFamily if spec.kind == "counter" else GaugeMetricFamily
@@ -62,7 +64,7 @@ class Form:
             metric.add_metric([_text(label) for label in labels], value)  # type: ignore[arg-type]
         return metric
 
-    def _histogram(self, spec: Spec, samples: Iterable[Sample]) -> Metric:
+    def _histogram(self, spec: Spec, samples: Iterable[MetricSample]) -> Metric:
         metric = HistogramMetricFamily(spec.name, spec.help, labels=spec.labels)
         ends = _ends(spec.buckets, self._is_open)
         for labels, value in samples:

@@ -10,13 +10,13 @@ from typing import Any, ClassVar
 
 from scheduler.base.meters.kubernetes import KubernetesRows
 from scheduler.base.meters.own import OwnRows
-from scheduler.base.meters.values import Family, Row, Sample, Spec
+from scheduler.base.meters.values import Family, MetricRow, MetricSample, Spec
 
 
 class Meters(KubernetesRows, OwnRows):
     """All metrics of one process; every attribute is a row of the table."""
 
-    ROWS: ClassVar[dict[str, Row[Any]]]
+    ROWS: ClassVar[dict[str, MetricRow[Any]]]
 
     def __init__(self) -> None:
         self._families: list[Family[Any]] = []
@@ -31,7 +31,7 @@ class Meters(KubernetesRows, OwnRows):
         """Return the rows by attribute name, in the order they are written here."""
         return {attribute: row.spec for attribute, row in cls.ROWS.items()}
 
-    def collect(self) -> Iterator[tuple[Spec, list[Sample]]]:
+    def collect(self) -> Iterator[tuple[Spec, list[MetricSample]]]:
         """Yield each metric that has values; one whose owner fails is left out and counted."""
         for family in self._families:
             try:
@@ -47,5 +47,5 @@ Meters.ROWS = {
     name: row
     for rows in (KubernetesRows, OwnRows)
     for name, row in vars(rows).items()
-    if isinstance(row, Row)
+    if isinstance(row, MetricRow)
 }

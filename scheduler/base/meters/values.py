@@ -111,7 +111,7 @@ class Spec(NamedTuple):
     help: str
 
 
-class Sample(NamedTuple):
+class MetricSample(NamedTuple):
     """One labelled value as `collect` hands it out: a number, or the histogram itself."""
 
     labels: tuple[str, ...]
@@ -148,14 +148,14 @@ class Family(Generic[V]):
         """Ask `read` at each scrape for {label value, or tuple of them: number}."""
         self._read = read
 
-    def samples(self) -> list[Sample]:
+    def samples(self) -> list[MetricSample]:
         """Return every value now; a callback's exception comes through."""
-        found = [Sample(labels, _reading(child)) for labels, child in self._children.items()]
+        found = [MetricSample(labels, _reading(child)) for labels, child in self._children.items()]
         if self._read is not None:
             for key, number in self._read().items():
                 labels = key if isinstance(key, tuple) else (key,)
                 self._check(labels)
-                found.append(Sample(labels, number))
+                found.append(MetricSample(labels, number))
         return found
 
     def _check(self, values: tuple[str, ...]) -> None:
@@ -163,7 +163,7 @@ class Family(Generic[V]):
             raise ValueError(f"{self.spec.name} has labels {self.spec.labels}, got {values}")
 
 
-class Row(Generic[T]):
+class MetricRow(Generic[T]):
     """A row of the table in the class body; on an instance the attribute is the family or value."""
 
     def __init__(self, spec: Spec, make: Callable[[tuple[float, ...]], Any]) -> None:
@@ -174,10 +174,10 @@ class Row(Generic[T]):
         self.attribute = attribute
 
     @overload
-    def __get__(self, instance: None, owner: type) -> "Row[T]": ...
+    def __get__(self, instance: None, owner: type) -> "MetricRow[T]": ...
     @overload
     def __get__(self, instance: object, owner: type) -> T: ...
-    def __get__(self, instance: object | None, owner: type) -> "T | Row[T]":
+    def __get__(self, instance: object | None, owner: type) -> "T | MetricRow[T]":
         # Only the class gets here: an instance's own attribute hides this one.
         return self
 
@@ -196,25 +196,25 @@ def _spec(name: str, kind: Kind, text: str, bounds: tuple[float, ...] = ()) -> S
     return Spec(name, kind, tuple(labels.split(",")) if labels else (), bounds, text)
 
 
-def counter(name: str, text: str) -> Row[Counter]:
-    return Row(_spec(name, "counter", text), Counter)
+def counter(name: str, text: str) -> MetricRow[Counter]:
+    return MetricRow(_spec(name, "counter", text), Counter)
 
 
-def counters(name: str, text: str) -> Row[Family[Counter]]:
-    return Row(_spec(name, "counter", text), Counter)
+def counters(name: str, text: str) -> MetricRow[Family[Counter]]:
+    return MetricRow(_spec(name, "counter", text), Counter)
 
 
-def gauge(name: str, text: str) -> Row[Gauge]:
-    return Row(_spec(name, "gauge", text), Gauge)
+def gauge(name: str, text: str) -> MetricRow[Gauge]:
+    return MetricRow(_spec(name, "gauge", text), Gauge)
 
 
-def gauges(name: str, text: str) -> Row[Family[Gauge]]:
-    return Row(_spec(name, "gauge", text), Gauge)
+def gauges(name: str, text: str) -> MetricRow[Family[Gauge]]:
+    return MetricRow(_spec(name, "gauge", text), Gauge)
 
 
-def histogram(name: str, bounds: tuple[float, ...], text: str) -> Row[Histogram]:
-    return Row(_spec(name, "histogram", text, bounds), Histogram)
+def histogram(name: str, bounds: tuple[float, ...], text: str) -> MetricRow[Histogram]:
+    return MetricRow(_spec(name, "histogram", text, bounds), Histogram)
 
 
-def histograms(name: str, bounds: tuple[float, ...], text: str) -> Row[Family[Histogram]]:
-    return Row(_spec(name, "histogram", text, bounds), Histogram)
+def histograms(name: str, bounds: tuple[float, ...], text: str) -> MetricRow[Family[Histogram]]:
+    return MetricRow(_spec(name, "histogram", text, bounds), Histogram)

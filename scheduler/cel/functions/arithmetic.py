@@ -13,7 +13,7 @@ from scheduler.cel.values import (
     NO_OVERLOAD,
     UINT64_MAX,
     Duration,
-    Fault,
+    EvaluationFault,
     GrowingList,
     GrowingMap,
     Optional,
@@ -28,11 +28,11 @@ from scheduler.cel.values import (
 
 LARGEST = 1_000_000  # as many elements as a selector may cost; upstream has no such bound
 
-_INT_OVERFLOW = Fault("integer overflow")
-_UINT_OVERFLOW = Fault("unsigned integer overflow")
-_DURATION_OVERFLOW = Fault("duration overflow")
-_TIMESTAMP_OVERFLOW = Fault("timestamp overflow")
-TOO_LARGE = Fault("operation cancelled: actual cost limit exceeded")
+_INT_OVERFLOW = EvaluationFault("integer overflow")
+_UINT_OVERFLOW = EvaluationFault("unsigned integer overflow")
+_DURATION_OVERFLOW = EvaluationFault("duration overflow")
+_TIMESTAMP_OVERFLOW = EvaluationFault("timestamp overflow")
+TOO_LARGE = EvaluationFault("operation cancelled: actual cost limit exceeded")
 # Years 1 to 9999.
 _FIRST_NANOS = -62135596800 * 10**9
 _LAST_NANOS = 253402300799 * 10**9 + 999_999_999
@@ -40,9 +40,13 @@ _LAST_NANOS = 253402300799 * 10**9 + 999_999_999
 _RECEIVERS = (str, Duration, Timestamp)
 
 
-def _unsupported(function: str, value: Any) -> Fault:
+def _unsupported(function: str, value: Any) -> EvaluationFault:
     """Return what upstream says of an operator that a type does not know."""
-    return NO_OVERLOAD if type(value) in _RECEIVERS else Fault(f"no such overload: {function}")
+    return (
+        NO_OVERLOAD
+        if type(value) in _RECEIVERS
+        else EvaluationFault(f"no such overload: {function}")
+    )
 
 
 def integer(value: int) -> Any:
@@ -140,7 +144,7 @@ def _divided(left: Any, right: Any) -> Any:
     if kind is float:
         return _quotient(left, right)
     if right == 0:
-        return Fault("division by zero")
+        return EvaluationFault("division by zero")
     quotient = abs(int(left)) // abs(int(right))
     if kind is UInt:
         return UInt(quotient)
@@ -162,7 +166,7 @@ def _remainder(left: Any, right: Any) -> Any:
     if type(right) is not kind:
         return NO_OVERLOAD
     if right == 0:
-        return Fault("modulus by zero")
+        return EvaluationFault("modulus by zero")
     rest = abs(int(left)) % abs(int(right))
     if kind is UInt:
         return UInt(rest)
@@ -204,7 +208,7 @@ def contained(value: Any, container: Any) -> Any:
     """Return whether a list holds a value, or a map a key."""
     if isinstance(container, dict):
         key = key_of(value)
-        return type(key) is not Fault and _hashable(key) and key in container
+        return type(key) is not EvaluationFault and _hashable(key) and key in container
     if isinstance(container, list):
         return any(equal(value, element) is True for element in container)
     return NO_OVERLOAD
@@ -222,9 +226,9 @@ def _size(value: Any) -> Any:
 
 def _insert(mapping: dict[Any, Any], key: Any, value: Any) -> Any:
     if find(dict(mapping) if type(mapping) not in (dict, GrowingMap) else mapping, key)[1]:
-        return Fault(f"insert failed: key {key} already exists")
+        return EvaluationFault(f"insert failed: key {key} already exists")
     stored = key_of(key)
-    if type(stored) is Fault:
+    if type(stored) is EvaluationFault:
         return stored
     result = mapping if type(mapping) is GrowingMap else dict(mapping)
     if len(result) >= LARGEST:
@@ -237,7 +241,7 @@ def _insert_all(mapping: dict[Any, Any], update: dict[Any, Any]) -> Any:
     result: Any = mapping
     for key in elements(update) or ():
         result = _insert(result, key, find(update, key)[0])
-        if type(result) is Fault:
+        if type(result) is EvaluationFault:
             return result
     return result
 

@@ -17,7 +17,7 @@ from scheduler.cel.values import (
     INT64_MIN,
     UINT64_MAX,
     Duration,
-    Fault,
+    EvaluationFault,
     Timestamp,
     UInt,
     double_text,
@@ -35,9 +35,9 @@ _TRUE = frozenset({"1", "t", "T", "TRUE", "true", "True"})
 _FALSE = frozenset({"0", "f", "F", "FALSE", "false", "False"})
 
 
-def _bad(value: str, target: str) -> Fault:
+def _bad(value: str, target: str) -> EvaluationFault:
     del value
-    return Fault(f"type conversion error from 'string' to '{target}'")
+    return EvaluationFault(f"type conversion error from 'string' to '{target}'")
 
 
 def _same(value: Any) -> Any:
@@ -72,29 +72,29 @@ def _uint(text: str) -> Any:
 
 def _double_to_int(value: float) -> Any:
     if math.isnan(value) or not float(INT64_MIN) < value < float(INT64_MAX):
-        return Fault("integer overflow")
+        return EvaluationFault("integer overflow")
     return int(value)
 
 
 def _double_to_uint(value: float) -> Any:
     if math.isnan(value) or not 0 <= value < float(UINT64_MAX):
-        return Fault("unsigned integer overflow")
+        return EvaluationFault("unsigned integer overflow")
     return UInt(value)
 
 
 def _int_to_uint(value: int) -> Any:
-    return UInt(value) if value >= 0 else Fault("unsigned integer overflow")
+    return UInt(value) if value >= 0 else EvaluationFault("unsigned integer overflow")
 
 
 def _uint_to_int(value: UInt) -> Any:
-    return int(value) if value <= INT64_MAX else Fault("integer overflow")
+    return int(value) if value <= INT64_MAX else EvaluationFault("integer overflow")
 
 
 def _bytes_to_string(value: bytes) -> Any:
     try:
         return value.decode("utf-8")
     except UnicodeDecodeError:
-        return Fault("invalid UTF-8 in bytes, cannot convert to string")
+        return EvaluationFault("invalid UTF-8 in bytes, cannot convert to string")
 
 
 def _string_to_duration(text: str) -> Any:
@@ -138,7 +138,7 @@ CONVERSIONS = Library(
         "double string_to_double (string) -> double": _double,
         "double uint64_to_double (uint) -> double": float,
         "duration duration_to_duration (duration) -> duration": _same,
-        "duration int64_to_duration (int) -> duration": lambda _value: Fault(
+        "duration int64_to_duration (int) -> duration": lambda _value: EvaluationFault(
             "type conversion error from 'int' to 'google.protobuf.Duration'"
         ),
         "duration string_to_duration (string) -> duration": _string_to_duration,

@@ -13,7 +13,7 @@ from scheduler.base.errors import ObjectError
 from scheduler.cel.library import Library
 from scheduler.cel.quantity import Quantity
 from scheduler.cel.semver import Version
-from scheduler.cel.values import Fault
+from scheduler.cel.values import EvaluationFault
 
 
 def _read(read: Callable[[str], Any]) -> Callable[[str], Any]:
@@ -21,7 +21,7 @@ def _read(read: Callable[[str], Any]) -> Callable[[str], Any]:
         try:
             return read(text)
         except ObjectError as error:
-            return Fault(error.message)
+            return EvaluationFault(error.message)
 
     return call
 
@@ -47,7 +47,7 @@ def _is_semver(text: str, normalize: bool) -> bool:
 
 def _integer(value: Quantity) -> Any:
     number = value.integer
-    return Fault("cannot convert value to integer") if number is None else number
+    return EvaluationFault("cannot convert value to integer") if number is None else number
 
 
 def _signed(number: int) -> int:

@@ -8,7 +8,15 @@ from typing import Any
 
 from scheduler.cel.functions.arithmetic import ARITHMETIC, LARGEST, TOO_LARGE
 from scheduler.cel.library import Library
-from scheduler.cel.values import NO_OVERLOAD, Duration, Fault, UInt, compare, equal, type_of
+from scheduler.cel.values import (
+    NO_OVERLOAD,
+    Duration,
+    EvaluationFault,
+    UInt,
+    compare,
+    equal,
+    type_of,
+)
 
 _COMPARABLE = ["int", "uint", "double", "bool", "duration", "timestamp", "string", "bytes"]
 _SUMMABLE = ["int", "uint", "double", "duration"]
@@ -35,7 +43,7 @@ def _sum_from(zero: Any) -> Callable[[list[Any]], Any]:
         total = zero
         for value in values:
             total = _add(total, value)
-            if type(total) is Fault:
+            if type(total) is EvaluationFault:
                 return total if total is not NO_OVERLOAD else NO_OVERLOAD
         return total
 
@@ -45,7 +53,7 @@ def _sum_from(zero: Any) -> Callable[[list[Any]], Any]:
 def _extreme(name: str, preferred: int) -> Callable[[list[Any]], Any]:
     def call(values: list[Any]) -> Any:
         if not values:
-            return Fault(f"{name} called on empty list")
+            return EvaluationFault(f"{name} called on empty list")
         best = values[0]
         for value in values:
             if compare(value, value) is None:
@@ -70,20 +78,20 @@ def _last_index_of(values: list[Any], wanted: Any) -> int:
 
 def _slice(values: list[Any], start: int, end: int) -> Any:
     if start < 0 or end < 0:
-        return Fault(f"cannot slice({start}, {end}), negative indexes not supported")
+        return EvaluationFault(f"cannot slice({start}, {end}), negative indexes not supported")
     if start > end:
-        return Fault(
+        return EvaluationFault(
             f"cannot slice({start}, {end}), start index must be less than or equal to end index"
         )
     if len(values) < end:
-        return Fault(f"cannot slice({start}, {end}), list is length {len(values)}")
+        return EvaluationFault(f"cannot slice({start}, {end}), list is length {len(values)}")
     return values[start:end]
 
 
 def _flatten(values: list[Any], depth: int = 1) -> Any:
     """Return the elements of lists within, `depth` levels down."""
     if depth < 0:
-        return Fault("level must be non-negative")
+        return EvaluationFault("level must be non-negative")
     flat = list(values)
     while depth > 0 and any(isinstance(value, list) for value in flat):
         if sum(len(v) if isinstance(v, list) else 1 for v in flat) > LARGEST:
@@ -95,17 +103,17 @@ def _flatten(values: list[Any], depth: int = 1) -> Any:
 
 def _sort_by_keys(values: list[Any], keys: list[Any]) -> Any:
     if len(values) != len(keys):
-        return Fault(
+        return EvaluationFault(
             "@sortByAssociatedKeys() expected a list of the same size as the associated keys list, "
             f"but got {len(values)} and {len(keys)} elements respectively"
         )
     if not values:
         return values
     if compare(keys[0], keys[0]) is None:
-        return Fault("list elements must be comparable")
+        return EvaluationFault("list elements must be comparable")
     first = type_of(keys[0])
     if len(keys) > 1 and any(type_of(key) is not first for key in keys):
-        return Fault("list elements must have the same type")
+        return EvaluationFault("list elements must have the same type")
     pairs = zip(keys, values, strict=True)
     by_key = cmp_to_key(_order_of_pairs)
     in_order = sorted(pairs, key=by_key)
@@ -115,7 +123,7 @@ def _sort_by_keys(values: list[Any], keys: list[Any]) -> Any:
 def _flatten_any(values: Any, depth: Any = 1) -> Any:
     if isinstance(values, list) and type(depth) is int:
         return _flatten(values, depth)
-    return Fault(f"no such overload: {type_of(values).name}.flatten()")
+    return EvaluationFault(f"no such overload: {type_of(values).name}.flatten()")
 
 
 def _order_of_pairs(first: tuple[Any, Any], second: tuple[Any, Any]) -> int:
@@ -137,8 +145,8 @@ def _sort_associated(values: Any, keys: Any) -> Any:
     return _sort_by_keys(values, keys)
 
 
-def _unsortable(name: str) -> Fault:
-    return Fault(f"no such overload: {name}")
+def _unsortable(name: str) -> EvaluationFault:
+    return EvaluationFault(f"no such overload: {name}")
 
 
 def _range(count: int) -> Any:

@@ -18,7 +18,7 @@ from urllib.parse import unquote_plus
 from scheduler.cel import types
 from scheduler.cel.gotext import quoted
 from scheduler.cel.library import Library
-from scheduler.cel.values import NO_OVERLOAD, Fault, Opaque
+from scheduler.cel.values import NO_OVERLOAD, EvaluationFault, Opaque
 
 Address = IPv4Address | IPv6Address
 
@@ -86,7 +86,7 @@ def _ip(text: str) -> Any:
     try:
         return _ip_value(_address(text))
     except _MalformedError as error:
-        return Fault(str(error))
+        return EvaluationFault(str(error))
 
 
 def _cidr_value(address: Address, bits: int) -> Opaque:
@@ -97,7 +97,9 @@ def _cidr(text: str) -> Any:
     try:
         return _cidr_value(*_network(text))
     except _MalformedError as error:
-        return Fault(f"network address parse error during conversion from string: {error}")
+        return EvaluationFault(
+            f"network address parse error during conversion from string: {error}"
+        )
 
 
 def _is(read: Callable[[str], object]) -> Callable[[str], bool]:
@@ -115,7 +117,7 @@ def _is_canonical(text: str) -> Any:
     try:
         return str(_address(text)) == text
     except _MalformedError as error:
-        return Fault(str(error))
+        return EvaluationFault(str(error))
 
 
 def _of_address(test: Callable[[Address], bool]) -> Callable[[Opaque], bool]:
@@ -144,13 +146,13 @@ def _contains_ip(network: Opaque, other: Any) -> Any:
     if type(other) is str:
         other = _ip(other)
     # Upstream does not say why a text is no address here.
-    return NO_OVERLOAD if type(other) is Fault else _inside(network, other.value)
+    return NO_OVERLOAD if type(other) is EvaluationFault else _inside(network, other.value)
 
 
 def _contains_cidr(network: Opaque, other: Any) -> Any:
     if type(other) is str:
         other = _cidr(other)
-    if type(other) is Fault:
+    if type(other) is EvaluationFault:
         return other
     address, bits = other.value
     return network.value[1] <= bits and _inside(network, address)
@@ -262,7 +264,7 @@ def _url(text: str) -> Any:
     try:
         return Opaque(types.URL, read_url(text))
     except _MalformedError as error:
-        return Fault(f"URL parse error during conversion from string: {error}")
+        return EvaluationFault(f"URL parse error during conversion from string: {error}")
 
 
 def _query(value: Opaque) -> dict[str, list[str]]:

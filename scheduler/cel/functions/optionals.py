@@ -3,9 +3,9 @@
 from typing import Any
 
 from scheduler.cel.library import Library
-from scheduler.cel.values import NONE, Fault, Optional, Timestamp, double_text, type_name
+from scheduler.cel.values import NONE, EvaluationFault, Optional, Timestamp, double_text, type_name
 
-_NO_VALUE = Fault("optional.none() dereference")
+_NO_VALUE = EvaluationFault("optional.none() dereference")
 
 
 def _value(value: Optional) -> Any:
@@ -35,7 +35,7 @@ def _unwrapped(values: list[Any]) -> Any:
     for value in values:
         if type(value) is not Optional:
             shown = double_text(value) if type(value) is float else value
-            return Fault(f"value {shown} is not optional")
+            return EvaluationFault(f"value {shown} is not optional")
     return [value.value for value in values if value.present]
 
 

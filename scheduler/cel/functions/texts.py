@@ -6,7 +6,7 @@ from scheduler.cel.formatting import formatted
 from scheduler.cel.functions.arithmetic import LARGEST, TOO_LARGE
 from scheduler.cel.library import Library
 from scheduler.cel.regex import Regex, RegexError
-from scheduler.cel.values import NO_OVERLOAD, Fault, shown_value
+from scheduler.cel.values import NO_OVERLOAD, EvaluationFault, shown_value
 
 # What Go's strings.TrimSpace takes off.
 _SPACE = (
@@ -28,8 +28,8 @@ _ESCAPES = {
 }
 
 
-def _out_of_range(index: int) -> Fault:
-    return Fault(f"index out of range: {index}")
+def _out_of_range(index: int) -> EvaluationFault:
+    return EvaluationFault(f"index out of range: {index}")
 
 
 def _contains(text: Any, part: Any) -> Any:
@@ -46,13 +46,13 @@ def _ends_with(text: Any, part: Any) -> Any:
 
 def _matches(text: Any, pattern: Any) -> Any:
     if type(text) is not str:
-        return Fault("no such overload: matches")
+        return EvaluationFault("no such overload: matches")
     if type(pattern) is not str:
         return NO_OVERLOAD
     try:
         return Regex.compiled(pattern).matches(text)
     except RegexError as error:
-        return Fault(str(error))
+        return EvaluationFault(str(error))
 
 
 def _char_at(text: str, index: int) -> Any:
@@ -107,7 +107,7 @@ def _substring(text: str, start: int) -> Any:
 
 def _substring_between(text: str, start: int, end: int) -> Any:
     if start > end:
-        return Fault(f"invalid substring range. start: {start}, end: {end}")
+        return EvaluationFault(f"invalid substring range. start: {start}, end: {end}")
     if not 0 <= start <= len(text):
         return _out_of_range(start)
     return text[start:end] if 0 <= end <= len(text) else _out_of_range(end)
@@ -116,7 +116,7 @@ def _substring_between(text: str, start: int, end: int) -> Any:
 def _join(values: list[Any], separator: str = "") -> Any:
     for value in values:
         if type(value) is not str:
-            return Fault(f"join: invalid input: {shown_value(value)}")
+            return EvaluationFault(f"join: invalid input: {shown_value(value)}")
     if sum(map(len, values)) + len(separator) * len(values) > LARGEST:
         return TOO_LARGE
     return separator.join(values)
@@ -126,14 +126,14 @@ def _find(text: str, pattern: str) -> Any:
     try:
         return Regex.compiled(pattern).find(text)
     except RegexError as error:
-        return Fault(f"Illegal regex: {error}")
+        return EvaluationFault(f"Illegal regex: {error}")
 
 
 def _find_all(text: str, pattern: str, count: int = -1) -> Any:
     try:
         return Regex.compiled(pattern).find_all(text, count)
     except RegexError as error:
-        return Fault(f"Illegal regex: {error}")
+        return EvaluationFault(f"Illegal regex: {error}")
 
 
 TEXTS = Library(

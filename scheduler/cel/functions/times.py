@@ -13,7 +13,7 @@ from typing import Any
 
 from scheduler.cel.library import Library
 from scheduler.cel.timetext import moment
-from scheduler.cel.values import Duration, Fault, Timestamp
+from scheduler.cel.values import Duration, EvaluationFault, Timestamp
 
 _OFFSET = re.compile(r"([+-]?)([0-9]{1,2}):([0-9]{2})", re.ASCII)
 
@@ -45,7 +45,7 @@ def _of_timestamp(part: Callable[[datetime], int]) -> Callable[..., Any]:
     def call(value: Timestamp, zone: str = "") -> Any:
         east = _minutes_east(zone)
         if east is None:
-            return Fault(f"unknown time zone {zone}")
+            return EvaluationFault(f"unknown time zone {zone}")
         return part(moment(value.nanos, east))
 
     return call
@@ -61,7 +61,7 @@ def _of_duration(unit: int) -> Callable[[Duration], int]:
 
 def _milliseconds(value: Timestamp, zone: str = "") -> Any:
     if _minutes_east(zone) is None:
-        return Fault(f"unknown time zone {zone}")
+        return EvaluationFault(f"unknown time zone {zone}")
     return value.nanos % 10**9 // 10**6
 
 

@@ -98,14 +98,14 @@ def netperf(
         return 0
     if not node_name:
         raise typer.BadParameter("say which node this is", param_hint="--node-name")
-    from operators.agents.netperf import NetperfSettings, Pace
+    from operators.agents.netperf import NetperfSettings, ProbePace
 
     settings = NetperfSettings(
         node=node_name,
         host=bind_address,
         port=port,
         metrics_port=metrics_port,
-        pace=Pace(probes_per_minute, least_seconds),
+        pace=ProbePace(probes_per_minute, least_seconds),
         round_trips=round_trips,
         probe_s=probe_seconds,
         pairs_per_zone_pair=pairs,
@@ -147,12 +147,12 @@ def _agent(
     """Return what runs the agent; files that it needs are read before."""
     from random import Random
 
-    from operators.agents.netperf import Keys, Links, NetperfAgent
+    from operators.agents.netperf import Keys, NetperfAgent, SimulatedLinks
     from scheduler.base.clock import RealClock
 
     keys = Keys(_needed(key_file))
     listed = others.listed()
-    simulated = Links(links, Random(0)) if links is not None else None  # noqa: S311 - no secret
+    simulated = SimulatedLinks(links, Random(0)) if links is not None else None  # noqa: S311 - no secret
 
     async def start() -> None:
         async with AsyncExitStack() as stack:

@@ -22,7 +22,7 @@ ProcFolder = Annotated[Path, typer.Option("--proc", help="Where the host's /proc
 PROC = Path("/proc")
 
 
-class Cluster(NamedTuple):
+class AgentConnection(NamedTuple):
     """An open connection, the namespace that it names, and the clock."""
 
     api: "Api"
@@ -31,7 +31,7 @@ class Cluster(NamedTuple):
 
 
 @asynccontextmanager
-async def cluster(kubeconfig: str, context: str) -> AsyncIterator[Cluster]:
+async def cluster(kubeconfig: str, context: str) -> AsyncIterator[AgentConnection]:
     """Connect to the API server; ConfigError when there is nothing to connect to."""
     from operators.api import Api
     from scheduler.base.clock import RealClock
@@ -44,7 +44,7 @@ async def cluster(kubeconfig: str, context: str) -> AsyncIterator[Cluster]:
         kubeconfig, context, clock=clock, meters=Meters(), user_agent=f"trellis-agent/{VERSION}"
     )
     try:
-        yield Cluster(Api(client, API_TIMEOUT_S), client.namespace, clock)
+        yield AgentConnection(Api(client, API_TIMEOUT_S), client.namespace, clock)
     finally:
         await client.close()
 

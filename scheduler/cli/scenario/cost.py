@@ -13,12 +13,12 @@ from scheduler.objects.groups import GROUP_LABEL
 from scheduler.whatif.documents import items_of_objects
 from scheduler.whatif.simulate import simulate
 from scheduler.whatif.snapshot import read_snapshot
-from scheduler.whatif.stage import Options, Setup
+from scheduler.whatif.stage import AnswerOptions, Setup
 
 Object = dict[str, Any]
 
 
-class Costs(NamedTuple):
+class ScenarioCosts(NamedTuple):
     """The total costs; `pods` is the number of placed pods of applications."""
 
     placed: int
@@ -26,7 +26,7 @@ class Costs(NamedTuple):
     pods: int
 
 
-def costs(objects: Sequence[Object], config: Loaded, other: Loaded) -> Costs:
+def costs(objects: Sequence[Object], config: Loaded, other: Loaded) -> ScenarioCosts:
     """Compare; InputError when the profiles of `other` would leave pods of applications waiting."""
     placed = simulate(
         read_snapshot(items_of_objects(objects, "cluster")), Setup(config, registry())
@@ -36,11 +36,11 @@ def costs(objects: Sequence[Object], config: Loaded, other: Loaded) -> Costs:
     snapshot = read_snapshot(
         items_of_objects(rest, "cluster"), items_of_objects(map(_unplaced, members), "members")
     )
-    found = simulate(snapshot, Setup(other, registry()), Options())
+    found = simulate(snapshot, Setup(other, registry()), AnswerOptions())
     if found.summary.scheduled != len(members):
         few = f"{found.summary.scheduled} of {len(members)} pods of applications would be placed"
         raise InputError(few, where="cost")
-    return Costs(placed.summary.network_cost, found.summary.network_cost, len(members))
+    return ScenarioCosts(placed.summary.network_cost, found.summary.network_cost, len(members))
 
 
 def _is_member(one: Object) -> bool:

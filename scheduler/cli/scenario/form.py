@@ -40,7 +40,7 @@ class Expectation(_Strict, frozen=True):
     within: float = 30.0
 
 
-class Taint(_Strict, frozen=True):
+class TaintStep(_Strict, frozen=True):
     """A taint to put on the nodes that carry the labels of `nodes`."""
 
     nodes: dict[str, str]
@@ -49,7 +49,7 @@ class Taint(_Strict, frozen=True):
     value: str = ""
 
 
-class Scale(_Strict, frozen=True):
+class ScaleStep(_Strict, frozen=True):
     """A Deployment and its new number of replicas."""
 
     name: str
@@ -57,14 +57,14 @@ class Scale(_Strict, frozen=True):
     namespace: str = "default"
 
 
-class Cost(_Strict, frozen=True):
+class CostLimit(_Strict, frozen=True):
     """What all applications may cost, as a share of what they cost placed by the profiles of a file."""
 
     against: str
     at_most: float
 
 
-class Step(_Strict, frozen=True):
+class ScenarioStep(_Strict, frozen=True):
     """One step; exactly one field is given. Files are named relative to the scenario's."""
 
     say: str | None = None
@@ -72,10 +72,10 @@ class Step(_Strict, frozen=True):
     delete: str | None = None
     drain: str | None = None
     uncordon: str | None = None
-    taint: Taint | None = None
-    scale: Scale | None = None
+    taint: TaintStep | None = None
+    scale: ScaleStep | None = None
     expect: Expectation | None = None
-    cost: Cost | None = None
+    cost: CostLimit | None = None
     prove: str | None = None
 
     def given(self) -> tuple[str, ...]:
@@ -87,10 +87,10 @@ class Chapter(_Strict, frozen=True):
     """A part of the story."""
 
     title: str
-    steps: tuple[Step, ...]
+    steps: tuple[ScenarioStep, ...]
 
 
-class Scenario(_Strict, frozen=True):
+class ScenarioFile(_Strict, frozen=True):
     """A whole story; `shape` is the file that describes the cluster, `config` the daemon's, if any."""
 
     title: str
@@ -101,10 +101,10 @@ class Scenario(_Strict, frozen=True):
     kind: str = "Scenario"
 
 
-def read_scenario(path: Path) -> Scenario:
+def read_scenario(path: Path) -> ScenarioFile:
     """Read a scenario; InputError names the file and what is wrong in it."""
     try:
-        scenario = msgspec.convert(yaml.safe_load(path.read_text(encoding="utf-8")), Scenario)
+        scenario = msgspec.convert(yaml.safe_load(path.read_text(encoding="utf-8")), ScenarioFile)
     except OSError as error:
         raise InputError(f"cannot be read: {error.strerror}", where=str(path)) from error
     except yaml.YAMLError as error:
@@ -116,9 +116,9 @@ def read_scenario(path: Path) -> Scenario:
     return scenario
 
 
-def _problems(scenario: Scenario) -> Iterator[str]:
+def _problems(scenario: ScenarioFile) -> Iterator[str]:
     for number, chapter in enumerate(scenario.chapters):
         for index, step in enumerate(chapter.steps):
             if len(step.given()) != 1:
-                known = ", ".join(Step.__struct_fields__)
+                known = ", ".join(ScenarioStep.__struct_fields__)
                 yield f"chapters[{number}].steps[{index}]: exactly one of {known} is needed"

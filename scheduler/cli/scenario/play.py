@@ -1,6 +1,6 @@
 """Plays a scenario step by step and checks what it expects.
 
-What is to be seen goes through `Show`; whether it went well is the `Outcome`.
+What is to be seen goes through `Show`; whether it went well is the `ScenarioOutcome`.
 """
 
 import asyncio
@@ -10,17 +10,17 @@ from collections.abc import Sequence
 import msgspec
 
 from scheduler.base.clock import perf_s
-from scheduler.cli.scenario.form import Chapter, Cost, Expectation, Scenario, Step
+from scheduler.cli.scenario.form import Chapter, CostLimit, Expectation, ScenarioFile, ScenarioStep
 from scheduler.cli.scenario.proof import cost, where
 from scheduler.cli.scenario.show import Show
-from scheduler.cli.scenario.stage import Stage, carries
+from scheduler.cli.scenario.stage import ScenarioStage, carries
 from scheduler.objects.node import Node
 from scheduler.objects.pod import Pod
 
 LOOK_EVERY_S = 0.05
 
 
-class Outcome(msgspec.Struct, frozen=True):
+class ScenarioOutcome(msgspec.Struct, frozen=True):
     """How a scenario went; `failures` are the expectations that did not come true."""
 
     chapters: int
@@ -35,7 +35,9 @@ class Outcome(msgspec.Struct, frozen=True):
         return not self.failures
 
 
-async def play(scenario: Scenario, stage: Stage, show: Show, pause_s: float) -> Outcome:
+async def play(
+    scenario: ScenarioFile, stage: ScenarioStage, show: Show, pause_s: float
+) -> ScenarioOutcome:
     """Play all chapters; `pause_s` is how long a reader gets after each step."""
     started_s = perf_s()
     expectations, failures = 0, []
@@ -49,12 +51,12 @@ async def play(scenario: Scenario, stage: Stage, show: Show, pause_s: float) -> 
             show.look(await stage.nodes(), await stage.pods())
             await asyncio.sleep(pause_s)
     placed = sum(bool(pod.spec.node_name) for pod in await stage.pods())
-    return Outcome(
+    return ScenarioOutcome(
         len(scenario.chapters), expectations, tuple(failures), placed, perf_s() - started_s
     )
 
 
-async def _step(step: Step, chapter: Chapter, stage: Stage, show: Show) -> str:
+async def _step(step: ScenarioStep, chapter: Chapter, stage: ScenarioStage, show: Show) -> str:
     """Do one step; return what went wrong, or an empty text."""
     del chapter
     if step.say is not None:
@@ -84,7 +86,7 @@ async def _step(step: Step, chapter: Chapter, stage: Stage, show: Show) -> str:
     return ""
 
 
-async def _prove(group: str, stage: Stage, show: Show) -> str:
+async def _prove(group: str, stage: ScenarioStage, show: Show) -> str:
     """Let the solver say of a group that no better placement exists; return what is wrong with it."""
     found = await stage.proof(group)
     if not found.optimal:
@@ -96,7 +98,7 @@ async def _prove(group: str, stage: Stage, show: Show) -> str:
     return ""
 
 
-async def _cost(wanted: Cost, stage: Stage, show: Show) -> str:
+async def _cost(wanted: CostLimit, stage: ScenarioStage, show: Show) -> str:
     """Compare what applications cost with what they would; return what is wrong with it."""
     found = await stage.costs(wanted.against)
     text = (
@@ -111,7 +113,7 @@ async def _cost(wanted: Cost, stage: Stage, show: Show) -> str:
     return ""
 
 
-async def _expect(wanted: Expectation, stage: Stage, show: Show) -> str:
+async def _expect(wanted: Expectation, stage: ScenarioStage, show: Show) -> str:
     """Wait until an expectation is true; return what is still wrong when its time is up."""
     deadline = perf_s() + wanted.within
     while True:
@@ -128,7 +130,7 @@ async def _expect(wanted: Expectation, stage: Stage, show: Show) -> str:
         await asyncio.sleep(LOOK_EVERY_S)
 
 
-async def _unsaid(wanted: Expectation, pods: Sequence[Pod], stage: Stage) -> str:
+async def _unsaid(wanted: Expectation, pods: Sequence[Pod], stage: ScenarioStage) -> str:
     """Return that no event says what is expected, or an empty text."""
     if not wanted.event:
         return ""

@@ -14,7 +14,7 @@ from scheduler.framework.groups import GroupReport
 from scheduler.whatif.documents import items_of_objects
 from scheduler.whatif.simulate import simulate
 from scheduler.whatif.snapshot import read_snapshot
-from scheduler.whatif.stage import Options, Setup
+from scheduler.whatif.stage import AnswerOptions, Setup
 
 Object = dict[str, Any]
 
@@ -27,7 +27,9 @@ def proof(objects: Sequence[Object], config: Loaded, key: str) -> GroupReport:
     namespace, _, name = key.partition("/")
     world = [_asked_again(one, namespace, name) for one in objects]
     found = simulate(
-        read_snapshot(items_of_objects(world, "cluster")), Setup(config, registry()), Options()
+        read_snapshot(items_of_objects(world, "cluster")),
+        Setup(config, registry()),
+        AnswerOptions(),
     )
     for group in found.groups:
         if (group.namespace, group.name) == (namespace, name):

@@ -1,4 +1,4 @@
-"""`Stage`: the embedded cluster and the daemon of a scenario, and what its steps do to them.
+"""`ScenarioStage`: the embedded cluster and the daemon of a scenario, and what its steps do to them.
 
 Steps go the way a person would go: through the API server, with a kubeconfig.
 """
@@ -17,8 +17,8 @@ from scheduler.base.errors import ApiError
 from scheduler.base.meters import Meters
 from scheduler.cli.about import VERSION
 from scheduler.cli.installed import registry
-from scheduler.cli.scenario.cost import Costs, costs
-from scheduler.cli.scenario.form import Scale, Taint
+from scheduler.cli.scenario.cost import ScenarioCosts, costs
+from scheduler.cli.scenario.form import ScaleStep, TaintStep
 from scheduler.cli.scenario.proof import proof
 from scheduler.config import Loaded, default_config, load
 from scheduler.daemon import Daemon, DaemonOptions
@@ -29,8 +29,8 @@ from scheduler.kube.client import ApiClient
 from scheduler.objects.node import Node
 from scheduler.objects.pod import Pod
 from scheduler.sandbox.nodes.shape import read_shape
-from scheduler.sandbox.sandbox import Options, Sandbox
-from scheduler.sandbox.store.store import Store
+from scheduler.sandbox.sandbox import Sandbox, SandboxOptions
+from scheduler.sandbox.store.store import ObjectStore
 from scheduler.serve.app import Address
 
 _ROOTS = {
@@ -67,7 +67,7 @@ class _Nodes(msgspec.Struct, frozen=True):
     items: tuple[Node, ...] = ()
 
 
-class Stage:
+class ScenarioStage:
     """What a scenario plays on; made by `stage`."""
 
     def __init__(
@@ -90,7 +90,7 @@ class Stage:
         return self._sandbox.kubeconfig_path
 
     @property
-    def store(self) -> Store:
+    def store(self) -> ObjectStore:
         """Return what the API server holds."""
         return self._sandbox.store
 
@@ -131,7 +131,7 @@ class Stage:
         """Let a drained node take pods again."""
         await self._patch(f"/api/v1/nodes/{node}", {"spec": {"unschedulable": None}})
 
-    async def taint(self, taint: Taint) -> int:
+    async def taint(self, taint: TaintStep) -> int:
         """Put a taint on the nodes with certain labels; return how many there are."""
         chosen = [node for node in await self.nodes() if carries(node.metadata.labels, taint.nodes)]
         for node in chosen:
@@ -144,12 +144,12 @@ class Stage:
             await self._patch(f"/api/v1/nodes/{node.metadata.name}", {"spec": {"taints": taints}})
         return len(chosen)
 
-    async def scale(self, scale: Scale) -> None:
+    async def scale(self, scale: ScaleStep) -> None:
         """Set the replicas of a Deployment."""
         path = f"/apis/apps/v1/namespaces/{scale.namespace}/deployments/{scale.name}"
         await self._patch(path, {"spec": {"replicas": scale.replicas}})
 
-    async def costs(self, against: str) -> Costs:
+    async def costs(self, against: str) -> ScenarioCosts:
         """Return what applications cost on the network, and would by the configuration `against`."""
         objects = await self._objects(_FOR_COSTS)
         other = await asyncio.to_thread(_configured, self._folder / against)
@@ -205,11 +205,13 @@ def _configured(config: Path | None) -> Loaded:
 
 
 @asynccontextmanager
-async def stage(shape: Path, folder: Path, config: Path | None = None) -> AsyncIterator[Stage]:
+async def stage(
+    shape: Path, folder: Path, config: Path | None = None
+) -> AsyncIterator[ScenarioStage]:
     """Bring up the cluster of `shape` with the daemon beside it; files are relative to `folder`."""
     clock, meters = RealClock(), Meters()
     loaded = await asyncio.to_thread(_configured, config)
-    async with Sandbox(Options(shape=await asyncio.to_thread(read_shape, shape))) as sandbox:
+    async with Sandbox(SandboxOptions(shape=await asyncio.to_thread(read_shape, shape))) as sandbox:
         path = str(sandbox.kubeconfig_path)
         client = await ApiClient.connect(path, clock=clock, meters=meters)
         daemon = Daemon(
@@ -223,7 +225,7 @@ async def stage(shape: Path, folder: Path, config: Path | None = None) -> AsyncI
         )
         running = asyncio.create_task(daemon.run(), name="daemon")
         try:
-            yield Stage(sandbox, client, folder, loaded, daemon.trail)
+            yield ScenarioStage(sandbox, client, folder, loaded, daemon.trail)
         finally:
             daemon.stop()
             await running

@@ -112,7 +112,7 @@ class Attempts:
         self._random = Random(settings.seed)  # noqa: S311 - repeatable, not secret
         # Where sampling goes on, by profile.
         self._first_rows = dict.fromkeys(runners, 0)
-        self.refusals = Refusals()
+        self.refusals = TurnRefusals()
 
     def schedule(self, queued: QueuedPod, started_s: float, now: float) -> bool:
         """Try one popped pod whose attempt began at `started_s` of the stopwatch.
@@ -260,7 +260,7 @@ class Attempts:
             self._nominations.put(queued.pod, decision.nominated_node)
         if decision.victims and decision.nominated_node:
             self._queues.track(queued)  # what goes at once must not go unnoticed
-            by = failure.Preemption(
+            by = failure.PreemptionReceipt(
                 queued.pod, decision.nominated_node, decision.preempted_by, decision.group
             )
             self._preemptions.begin(by, decision.victims, now)
@@ -298,7 +298,7 @@ class Attempts:
             self._observation.fault(error.plugin, error.point, error)
 
 
-class Refusals:
+class TurnRefusals:
     """The refusals of this turn by what pods of one kind have in common, until anything else is decided.
 
     A hundred thousand pods of a kind that fits nowhere are refused one after the other, all in the same

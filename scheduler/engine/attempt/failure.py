@@ -173,7 +173,7 @@ def left_event(member: Pod, group: str, now: float) -> Record:
     return _record(member, "Warning", reasons.GROUP_RELEASED, "Evicting", note, now)
 
 
-class Preemption(msgspec.Struct, frozen=True):
+class PreemptionReceipt(msgspec.Struct, frozen=True):
     """Who evicts, for the receipts: `plugin` chose the victims for `pod`, nominated to `node`.
 
     `group` is the key of the group that `pod` speaks for, empty for a pod on its own.
@@ -185,7 +185,7 @@ class Preemption(msgspec.Struct, frozen=True):
     group: str = ""
 
 
-def preempted_event(victim: Placed, by: Preemption, now: float) -> Record:
+def preempted_event(victim: Placed, by: PreemptionReceipt, now: float) -> Record:
     """Return the event that tells a victim for whom it goes; it names the preemptor's profile.
 
     Begins as kube-scheduler's, with the victim's own node.
@@ -204,7 +204,7 @@ def preempted_event(victim: Placed, by: Preemption, now: float) -> Record:
     )
 
 
-def preempting_event(by: Preemption, victims: Sequence[Placed], now: float) -> Record:
+def preempting_event(by: PreemptionReceipt, victims: Sequence[Placed], now: float) -> Record:
     """Return the event that tells a preemptor who goes for it; of many it names the first."""
     named = [f"{victim.pod.key} on node {victim.node}" for victim in victims[:MOST_NAMED]]
     if len(victims) > MOST_NAMED:

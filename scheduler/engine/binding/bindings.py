@@ -20,7 +20,7 @@ from scheduler.engine.binding.permit import PermitWord, WaitingPods
 from scheduler.engine.binding.prebind import PRE_BIND, PreBindPlaces
 from scheduler.engine.deadlines import Deadlines
 from scheduler.engine.effects import OUTDATED, Answer, AskExtender, Bind, Call, Look, Seen
-from scheduler.engine.extender.extenders import Extender, bound_through, interested
+from scheduler.engine.extender.extenders import ConfiguredExtender, bound_through, interested
 from scheduler.engine.observation import Observation
 from scheduler.engine.outbox import Outbox
 from scheduler.engine.queue.hints import PREEMPTED
@@ -49,7 +49,7 @@ class Bindings:
         queues: Queues,
         waiting: WaitingPods,
         cluster: Cluster,
-        extenders: Sequence[Extender],
+        extenders: Sequence[ConfiguredExtender],
         changes: deque[Any],
     ) -> None:
         self._outbox = outbox

@@ -5,7 +5,7 @@ import msgspec
 from scheduler.engine.queue.pod import QueuedPod
 
 
-class Waiting(msgspec.Struct):
+class PermitWait(msgspec.Struct):
     """A pod at permit: for each plugin that waits, when its patience ends; `timeouts_s` for texts."""
 
     queued: QueuedPod
@@ -33,13 +33,13 @@ class PermitWord(msgspec.Struct, frozen=True):
     reason: str | None = None
 
 
-class WaitingPods(dict[str, Waiting]):
+class WaitingPods(dict[str, PermitWait]):
     """The pods at permit by uid."""
 
     def add(self, queued: QueuedPod, waits: dict[str, float], now: float) -> float:
         """Let a pod wait, and return until when; `waits` gives each waiting plugin's timeout in seconds."""
         until = {plugin: now + timeout for plugin, timeout in waits.items()}
-        waiting = self[queued.uid] = Waiting(queued, now, until, dict(waits))
+        waiting = self[queued.uid] = PermitWait(queued, now, until, dict(waits))
         return waiting.ends_at
 
     def waits_only_for(self, uid: str, plugin: str) -> bool:
@@ -55,6 +55,6 @@ class WaitingPods(dict[str, Waiting]):
         waiting.until.pop(plugin, None)
         return not waiting.until
 
-    def drop(self, uid: str) -> Waiting | None:
+    def drop(self, uid: str) -> PermitWait | None:
         """Forget a pod; return it, or None if it did not wait."""
         return self.pop(uid, None)

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 import msgspec
 
 from scheduler.engine.attempt.failure import (
-    Preemption,
+    PreemptionReceipt,
     group_event,
     nomination_patch,
     preempted_event,
@@ -31,12 +31,12 @@ from scheduler.state.podindex import Placed
 LONGEST_S = 60.0
 
 
-class Evictions(msgspec.Struct):
+class PendingEvictions(msgspec.Struct):
     """A preemption whose evictions are not all answered: the victims' uids by effect."""
 
     effects: dict[int, str]
     since: float
-    by: Preemption
+    by: PreemptionReceipt
     victims: list[Placed]
 
 
@@ -54,7 +54,7 @@ class Preemptions:
         bindings: Bindings,
         observation: Observation,
         intake: Intake,
-        running: dict[str, Evictions],
+        running: dict[str, PendingEvictions],
         leaving: set[str],
         planners: Mapping[str, GroupPlanner],
     ) -> None:
@@ -82,7 +82,7 @@ class Preemptions:
         under_way = (one.effects.values() for one in self.running.values())
         return uid in self._leaving or any(uid in uids for uids in under_way)
 
-    def begin(self, by: Preemption, victims: tuple[Placed, ...], now: float) -> None:
+    def begin(self, by: PreemptionReceipt, victims: tuple[Placed, ...], now: float) -> None:
         """Evict `victims` for a pod that is nominated to its node already.
 
         Each of them and its group are told before it goes, and the preemptor is told of them all.
@@ -100,7 +100,7 @@ class Preemptions:
         bound = [one for one in leaving if not self._bindings.preempt(one.pod.metadata.uid, now)]
         effects = self._evict(bound, pod)
         if effects:
-            self.running[pod.metadata.uid] = Evictions(effects, now, by, leaving)
+            self.running[pod.metadata.uid] = PendingEvictions(effects, now, by, leaving)
         self._take_promises_back(pod, by.node, now)
 
     def answer(self, answer: Answer, now: float) -> bool:
@@ -132,7 +132,7 @@ class Preemptions:
         """Return when `expire` will next have something to do, or None."""
         return min((one.since + LONGEST_S for one in self.running.values()), default=None)
 
-    def _tell_groups(self, by: Preemption, victims: Sequence[Placed], now: float) -> None:
+    def _tell_groups(self, by: PreemptionReceipt, victims: Sequence[Placed], now: float) -> None:
         """Let the groups of victims be told for whom they go."""
         planner = self._planner(by)
         if planner is None:
@@ -145,7 +145,7 @@ class Preemptions:
         except Exception as error:  # noqa: BLE001 - what is told of a group changes nothing
             self._observation.fault(planner.name, "GroupEvicted", error)
 
-    def _planner(self, by: Preemption) -> GroupPlanner | None:
+    def _planner(self, by: PreemptionReceipt) -> GroupPlanner | None:
         """Return who knows groups: that of the preemptor's profile, or any."""
         own = self._planners.get(by.pod.spec.scheduler_name)
         return own or next(iter(self._planners.values()), None)

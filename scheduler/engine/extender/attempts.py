@@ -13,7 +13,7 @@ from scheduler.engine.attempt.attempt import Attempts
 from scheduler.engine.attempt.suspended import SuspendedCycles
 from scheduler.engine.decision import Decision
 from scheduler.engine.extender.cycle import ExtenderCycle
-from scheduler.engine.extender.extenders import Extender, interested
+from scheduler.engine.extender.extenders import ConfiguredExtender, interested
 from scheduler.engine.observation import Observation
 from scheduler.engine.outbox import Outbox
 from scheduler.engine.queue.pod import QueuedPod
@@ -33,7 +33,7 @@ class ExtenderAttempts:
 
     def __init__(
         self,
-        extenders: Sequence[Extender],
+        extenders: Sequence[ConfiguredExtender],
         suspended: SuspendedCycles,
         queues: Queues,
         attempts: Attempts,

@@ -26,7 +26,7 @@ from scheduler.engine.attempt.cycle import (
     post_filter,
 )
 from scheduler.engine.decision import Decision
-from scheduler.engine.extender.extenders import Extender
+from scheduler.engine.extender.extenders import ConfiguredExtender
 from scheduler.engine.extender.protocol import (
     ExtenderFault,
     Said,
@@ -57,7 +57,7 @@ class ExtenderCycle:
     def __init__(
         self,
         renew: Callable[[], Attempt],
-        extenders: Sequence[Extender],
+        extenders: Sequence[ConfiguredExtender],
         complain: Complain,
     ) -> None:
         self._renew = renew
@@ -123,7 +123,7 @@ class ExtenderCycle:
         self,
         names: tuple[str, ...],
         said: Said,
-        scores: Sequence[tuple[Extender, Mapping[str, int]]],
+        scores: Sequence[tuple[ConfiguredExtender, Mapping[str, int]]],
     ) -> Steps:
         """Decide among the nodes that passed, as they are by now.
 
@@ -178,7 +178,7 @@ class ExtenderCycle:
         if not asked or len(names) < 2:
             return []
         results = yield tuple(self._call(one, "prioritize", nodes=names) for one in asked)
-        scores: list[tuple[Extender, Mapping[str, int]]] = []
+        scores: list[tuple[ConfiguredExtender, Mapping[str, int]]] = []
         for extender, result in zip(asked, results, strict=True):
             try:
                 scores.append((extender, by_name(answer_of(result).scores)))
@@ -223,7 +223,7 @@ class ExtenderCycle:
 
     def _call(
         self,
-        extender: Extender,
+        extender: ConfiguredExtender,
         verb: str,
         *,
         nodes: tuple[str, ...] = (),
@@ -233,7 +233,9 @@ class ExtenderCycle:
         pod = self.attempt.cycle.pod
         return ExtenderCall(pod, extender.number, verb, extender.timeout_s, nodes, offers)
 
-    def _must_be_ignorable(self, extender: Extender, point: str, fault: ExtenderFault) -> None:
+    def _must_be_ignorable(
+        self, extender: ConfiguredExtender, point: str, fault: ExtenderFault
+    ) -> None:
         self._complain(extender.name, point, fault)
         if not extender.ignorable:
             raise fault

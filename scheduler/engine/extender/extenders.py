@@ -18,7 +18,7 @@ from scheduler.objects.pod import Pod
 BindSteps: TypeAlias = Generator[BindStep, CallResult, Status]
 
 
-class Extender(msgspec.Struct, frozen=True):
+class ConfiguredExtender(msgspec.Struct, frozen=True):
     """One extender; `number` is its place in the order of asking, `managed` empty means every pod."""
 
     number: int
@@ -49,10 +49,10 @@ def in_order(configured: Sequence[Configured]) -> list[Configured]:
     return sorted(configured, key=lambda extender: extender.ignorable)
 
 
-def extenders_of(configured: Sequence[Configured]) -> tuple[Extender, ...]:
+def extenders_of(configured: Sequence[Configured]) -> tuple[ConfiguredExtender, ...]:
     """Return what the engine needs of the configured extenders."""
     return tuple(
-        Extender(
+        ConfiguredExtender(
             number,
             one.url_prefix,
             filters=bool(one.filter_verb),
@@ -68,12 +68,12 @@ def extenders_of(configured: Sequence[Configured]) -> tuple[Extender, ...]:
     )
 
 
-def interested(extenders: Iterable[Extender], pod: Pod) -> tuple[Extender, ...]:
+def interested(extenders: Iterable[ConfiguredExtender], pod: Pod) -> tuple[ConfiguredExtender, ...]:
     """Return the extenders that want to be asked about a pod, in order."""
     return tuple(extender for extender in extenders if extender.is_interested(pod))
 
 
-def bound_through(extender: Extender, steps: BindSteps) -> BindSteps:
+def bound_through(extender: ConfiguredExtender, steps: BindSteps) -> BindSteps:
     """Carry `steps` (pre-bind, then the bind plugins) out, with the extender binding instead.
 
     Where the plugins would bind by the API server the extender is asked to; one that fails and may be

@@ -11,7 +11,7 @@ import numpy as np
 
 from scheduler.base.arrays import BoolColumn
 from scheduler.engine.effects import ExtenderAnswer
-from scheduler.engine.extender.extenders import Extender
+from scheduler.engine.extender.extenders import ConfiguredExtender
 from scheduler.engine.queue.hints import EXTENDER
 from scheduler.framework.answers import Rejection, Scored
 from scheduler.framework.calls import CallResult, Offer
@@ -37,7 +37,7 @@ class Said(msgspec.Struct):
     unresolvable: dict[str, str] = {}
 
 
-def take_filter(extender: Extender, result: CallResult, said: Said) -> None:
+def take_filter(extender: ConfiguredExtender, result: CallResult, said: Said) -> None:
     """Take in what a filter said; ExtenderFault when it cannot be used."""
     answer = answer_of(result)
     passed = answer.nodes or ()
@@ -70,7 +70,7 @@ def answer_of(result: CallResult) -> ExtenderAnswer:
 
 
 def offers_left(
-    extender: Extender, result: CallResult, asked: tuple[Offer, ...], nodes: Nodes
+    extender: ConfiguredExtender, result: CallResult, asked: tuple[Offer, ...], nodes: Nodes
 ) -> tuple[Offer, ...]:
     """Return what is left of preemption's candidates; `nodes` are those of now."""
     kept = []
@@ -137,7 +137,7 @@ def by_name(scores: Sequence[tuple[str, int]]) -> dict[str, int]:
     return given
 
 
-def scored(nodes: Nodes, extender: Extender, given: Mapping[str, int]) -> Scored:
+def scored(nodes: Nodes, extender: ConfiguredExtender, given: Mapping[str, int]) -> Scored:
     raw = np.zeros(nodes.size, dtype=np.int64)
     most = _LARGEST // (SCALE * max(1, extender.weight))
     if len(rows := nodes.rows_of(given)) < len(given):

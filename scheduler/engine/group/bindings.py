@@ -14,7 +14,7 @@ from scheduler.engine.binding.inflight import InFlight, objection
 from scheduler.engine.group.counts import GroupAttempt
 from scheduler.engine.group.steps import GroupSteps
 from scheduler.engine.group.writing import Writing
-from scheduler.framework.groups import GroupPlanner, Stage, title
+from scheduler.framework.groups import GroupPlanner, GroupStage, title
 from scheduler.framework.status import unschedulable
 
 PERMIT_TIMEOUT_S = 60.0
@@ -23,7 +23,7 @@ AT_A_TIME = (
 )
 
 
-class Step(StrEnum):
+class GroupStep(StrEnum):
     """What is being done with the members that are left to do it with."""
 
     RESERVE = "reserve"
@@ -46,7 +46,7 @@ class GroupBinding(msgspec.Struct, eq=False):
     uids: set[str]
     left: list[str]
     since: float
-    step: Step = Step.RESERVE
+    step: GroupStep = GroupStep.RESERVE
     is_held: bool = True
     is_broken: bool = False
     hold_s: float = PERMIT_TIMEOUT_S
@@ -54,7 +54,7 @@ class GroupBinding(msgspec.Struct, eq=False):
     held_back: list[str] = msgspec.field(default_factory=list)
     has_begun: bool = False
 
-    def turn_to(self, step: Step, uids: Sequence[str], now: float) -> None:
+    def turn_to(self, step: GroupStep, uids: Sequence[str], now: float) -> None:
         """Begin another step with these members."""
         self.step, self.left, self.since = step, list(uids), now
 
@@ -89,8 +89,8 @@ class GroupBindings:
         for flight in list(self.flights.values()):
             if flight.is_held and not flight.left and self._is_complete(flight):
                 flight.is_held = False
-                flight.turn_to(Step.LET_GO, sorted(flight.uids), now)
-                self._writing.tell(flight.planner, flight.key, Stage.PERMITTED, now)
+                flight.turn_to(GroupStep.LET_GO, sorted(flight.uids), now)
+                self._writing.tell(flight.planner, flight.key, GroupStage.PERMITTED, now)
 
     def go_on(self, now: float) -> None:
         """Take some members of each group further; the engine is asked for another turn for the rest."""
@@ -118,7 +118,7 @@ class GroupBindings:
             flight.is_broken = True
             stay = sorted(flight.uids) if flight.is_held else flight.left
             flight.is_held = False
-            flight.turn_to(Step.RECALL, stay, now)
+            flight.turn_to(GroupStep.RECALL, stay, now)
             self._go_on(flight, AT_A_TIME, now)
         if flight.uids or self.flights.get(flight.key) is not flight:
             return None
@@ -172,9 +172,9 @@ class GroupBindings:
         step, some = flight.step, flight.left[:most]
         del flight.left[:most]
         for uid in some:
-            if step is Step.LET_GO:
+            if step is GroupStep.LET_GO:
                 self._bindings.allow(uid, flight.planner.name, now)
-            elif step is Step.RECALL:
+            elif step is GroupStep.RECALL:
                 text = f"another member of the group {title(flight.key)} failed"
                 status = msgspec.structs.replace(unschedulable(text), plugin=flight.planner.name)
                 self._bindings.recall(uid, status, now)

@@ -26,7 +26,7 @@ from scheduler.framework.groups import Fits, Misfit
 from scheduler.framework.nodes import Nodes
 from scheduler.framework.plugin import Plugin
 from scheduler.framework.status import SUCCESS, Code, Status
-from scheduler.framework.together import Demand, RowRoom, SeatedMember, Ways
+from scheduler.framework.together import MemberDemand, RowRoom, SeatedMember, Ways
 from scheduler.objects.pod import Pod, PodSpec
 from scheduler.state.podindex import Placed
 from scheduler.state.resources import PODS
@@ -166,7 +166,7 @@ class GroupContext:
         slots = np.where(rows, _slots(attempt, nodes), 0)
         message = fit_message(nodes.count, status, tuple(rejected), None, ())
         most = min(len(self._queued), int(slots.max(initial=0)))
-        rooms = _row_rooms(attempt, rows, Demand(self.members, most))
+        rooms = _row_rooms(attempt, rows, MemberDemand(self.members, most))
         for room in rooms:
             slots = np.minimum(slots, room.slots)
         kind = tuple(room.kind for room in rooms)
@@ -325,7 +325,7 @@ def _free(attempt: Attempt, nodes: Nodes, resource: str) -> IntColumn:
     return free
 
 
-def _row_rooms(attempt: Attempt, rows: BoolColumn, demand: Demand) -> list[RowRoom]:
+def _row_rooms(attempt: Attempt, rows: BoolColumn, demand: MemberDemand) -> list[RowRoom]:
     """Return how many pods like this one each of the rows takes, of all plugins that know."""
     found: list[RowRoom] = []
     nodes = attempt.nodes.among(rows)

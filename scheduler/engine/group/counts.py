@@ -13,7 +13,7 @@ import msgspec
 
 from scheduler.base.clock import parse_rfc3339
 from scheduler.base.meters import Meters
-from scheduler.framework.groups import GroupPlanner, Stage
+from scheduler.framework.groups import GroupPlanner, GroupStage
 from scheduler.objects.pod import Pod
 
 
@@ -52,9 +52,9 @@ class GroupCounts:
         if result == "scheduled":
             self._meters.group_wait.observe(now - attempt.since)
 
-    def came_to(self, stage: Stage) -> None:
+    def came_to(self, stage: GroupStage) -> None:
         """Count a stage of a group's way."""
-        if stage not in (Stage.CHANGED, Stage.HELD):
+        if stage not in (GroupStage.CHANGED, GroupStage.HELD):
             self._meters.group_stages.labels(stage.value).inc()
 
     def watch(self, planners: Sequence[GroupPlanner]) -> None:

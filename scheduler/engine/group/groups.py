@@ -21,9 +21,9 @@ from scheduler.engine.binding.inflight import InFlight
 from scheduler.engine.group.bindings import AT_A_TIME, GroupBinding, GroupBindings
 from scheduler.engine.group.context import GroupContext
 from scheduler.engine.group.left import LeftMembers
-from scheduler.engine.group.membership import GroupMembers
+from scheduler.engine.group.membership import GroupMembership
 from scheduler.engine.group.pace import GatePace
-from scheduler.engine.group.refusals import Refusals
+from scheduler.engine.group.refusals import MemberRefusals
 from scheduler.engine.group.run import GroupRun
 from scheduler.engine.group.steps import GroupSteps
 from scheduler.engine.group.writing import Writing
@@ -34,8 +34,8 @@ from scheduler.framework.groups import (
     GroupPlan,
     GroupPlanner,
     GroupRelease,
+    GroupStage,
     Outcome,
-    Stage,
     UndecidedStatus,
 )
 from scheduler.framework.status import Code, Status, unschedulable
@@ -49,7 +49,7 @@ class Groups:
         self,
         planners: Mapping[str, GroupPlanner],
         attempts: Attempts,
-        members: GroupMembers,
+        members: GroupMembership,
         queues: Queues,
         suspended: SuspendedCycles,
         steps: GroupSteps,
@@ -73,7 +73,7 @@ class Groups:
         self._changed: dict[str, GroupPlanner] = {}
         self._late: dict[str, set[str]] = {}  # members that waited for others on their way
         self.first: set[str] = set()  # left half bound: before them no pod is tried
-        self._refused = Refusals(queues, steps)
+        self._refused = MemberRefusals(queues, steps)
         self._counts = steps.observation.groups
         self._counts.watch(self.planners)
         self._writing = Writing(steps)
@@ -161,7 +161,7 @@ class Groups:
                 told[key] = self._planners[queued.profile]
         self.left.note(told, now)
         for key, planner in told.items():
-            self._writing.tell(planner, key, Stage.HELD, now)
+            self._writing.tell(planner, key, GroupStage.HELD, now)
 
     def go_on(self, now: float) -> None:
         """Take some members further; the engine is asked for another turn for the rest."""
@@ -256,7 +256,7 @@ class Groups:
         if not all(self._is_intact(run, member) for member in run.members):
             self._put_back(run, now)
             return
-        self._writing.tell(run.planner, run.key, Stage.STARTED, now)
+        self._writing.tell(run.planner, run.key, GroupStage.STARTED, now)
         self._runs[run.name] = run
         self._suspended.begin(run.name, run.members[0].profile, self._steps(run), run, now)
 
@@ -280,7 +280,7 @@ class Groups:
             # Nothing in the cluster has to change for those who were called back, or came too late for it.
             self._queues.retry(flight.failed, "GroupBindingEnded", now)
             self._retry_late(key, now)
-            stage = Stage.RELEASED if flight.is_broken else Stage.BOUND
+            stage = GroupStage.RELEASED if flight.is_broken else GroupStage.BOUND
             self._counts.ended(flight.attempt, "error" if flight.is_broken else "scheduled", now)
             self._writing.tell(flight.planner, key, stage, now)
 
@@ -329,13 +329,13 @@ class Groups:
             is_final = outcome.is_rejected and not keeps
             status = _by(run.planner, outcome)
             self._refused.put(run.key, run.members, status, now, gives_up=is_final)
-            self._writing.tell(run.planner, run.key, Stage.REFUSED, now)
+            self._writing.tell(run.planner, run.key, GroupStage.REFUSED, now)
         elif isinstance(outcome, GroupRelease):
             run.room.release()
             status = _by(run.planner, unschedulable(outcome.message))
             self._refused.put(run.key, run.members, status, now)
             # The group is told first, then each of those that go.
-            self._writing.tell(run.planner, run.key, Stage.DISSOLVED, now)
+            self._writing.tell(run.planner, run.key, GroupStage.DISSOLVED, now)
             self._engine.dissolve(outcome.bound, run.key, outcome.message, now)
         elif outcome.victims:
             run.room.release()
@@ -346,14 +346,14 @@ class Groups:
             self._refused.extend(run.key, decisions, now)
             others = [member for member in run.members if member.uid not in outcome.nodes]
             self._leave_out(run, others, outcome.message, now)
-            self._writing.tell(run.planner, run.key, Stage.PREEMPTING, now)
+            self._writing.tell(run.planner, run.key, GroupStage.PREEMPTING, now)
         else:
             self._carry_out(run, outcome, now)
 
     def _carry_out(self, run: GroupRun, plan: GroupPlan, now: float) -> None:
         attempts, count = run.room.attempts, run.room.nodes.count
         run.room.keep()
-        self._writing.tell(run.planner, run.key, Stage.ASSIGNED, now)
+        self._writing.tell(run.planner, run.key, GroupStage.ASSIGNED, now)
         placed = [(one, attempts[one.uid]) for one in run.members if one.uid in plan.nodes]
         others = [one for one in run.members if one.uid not in plan.nodes]
         members = [

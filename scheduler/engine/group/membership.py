@@ -1,4 +1,4 @@
-"""`GroupMembers`: who of which group is there and still to be placed, and what its gates have said.
+"""`GroupMembership`: who of which group is there and still to be placed, and what its gates have said.
 
 Plugins' gates read it through the handle, `Gates` leaves its answers here, and `groups` acts on them.
 """
@@ -11,7 +11,7 @@ from scheduler.framework.status import Status
 from scheduler.objects.pod import Pod
 
 
-class GroupMembers:
+class GroupMembership:
     """The members of all groups by key; `answers` are those of gates that nobody has looked at yet."""
 
     def __init__(self, queued: QueuedPods) -> None:

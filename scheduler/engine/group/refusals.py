@@ -1,4 +1,4 @@
-"""`Refusals`: members that have to wait, told of it some at a time, so that no turn takes long.
+"""`MemberRefusals`: members that have to wait, told of it some at a time, so that no turn takes long.
 
 Who is told is `groups`' business; nobody's state changes before its turn comes.
 """
@@ -18,7 +18,7 @@ from scheduler.framework.groups import UndecidedStatus
 from scheduler.framework.status import Status
 
 
-class Refusals:
+class MemberRefusals:
     """Members by the key of their group, with what each is to be `told`, in order.
 
     `due` is, by group, when it is tried again whatever happens, and who of it.

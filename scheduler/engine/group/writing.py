@@ -15,7 +15,7 @@ from scheduler.engine.attempt.failure import group_event
 from scheduler.engine.deadlines import Deadlines
 from scheduler.engine.effects import Answer, Call
 from scheduler.engine.group.steps import GroupSteps
-from scheduler.framework.groups import GroupEvent, GroupPlanner, Stage
+from scheduler.framework.groups import GroupEvent, GroupPlanner, GroupStage
 
 WRITE_AGAIN_S = 5.0
 SURE_AFTER_S = WRITE_AGAIN_S + 1.0
@@ -38,7 +38,7 @@ class Writing:
         # What was last written to a path and when, oldest first.
         self._written: dict[str, tuple[float, Any]] = {}
 
-    def tell(self, planner: GroupPlanner, key: str, stage: Stage, now: float) -> None:
+    def tell(self, planner: GroupPlanner, key: str, stage: GroupStage, now: float) -> None:
         """Tell the plugin of a stage, and put out what it wants written."""
         self._engine.observation.groups.came_to(stage)
         self._known[key] = planner
@@ -52,7 +52,7 @@ class Writing:
                 self._engine.outbox.put(group_event(call, now))
                 continue
             since, body = self._written.get(call.path, (now, None))
-            if stage is Stage.CHANGED and body == call.body:
+            if stage is GroupStage.CHANGED and body == call.body:
                 self.due.set_earlier(key, since + WRITE_AGAIN_S)
                 continue
             self._written.pop(call.path, None)
@@ -103,7 +103,7 @@ class Writing:
             del self._written[path]
         for key in self.due.take(now):
             if key not in busy:
-                self.tell(self._known[key], key, Stage.CHANGED, now)
+                self.tell(self._known[key], key, GroupStage.CHANGED, now)
             if now < (sure_at := self._unsure.get(key, now)):
                 self.due.set(key, sure_at)
             else:

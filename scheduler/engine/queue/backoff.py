@@ -9,7 +9,7 @@ import math
 import msgspec
 
 
-class Backoff(msgspec.Struct, frozen=True):
+class PodBackoff(msgspec.Struct, frozen=True):
     """`initial_s` doubles with each failure up to `max_s`."""
 
     initial_s: float = 1.0

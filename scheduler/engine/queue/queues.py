@@ -16,7 +16,7 @@ from itertools import count, islice
 from typing import Any, TypeAlias
 
 from scheduler.engine.queue.active import ActiveQueue
-from scheduler.engine.queue.backoff import Backoff
+from scheduler.engine.queue.backoff import PodBackoff
 from scheduler.engine.queue.groupactive import GroupedActiveQueue
 from scheduler.engine.queue.hints import UnschedulablePods
 from scheduler.engine.queue.missed import InFlightChanges
@@ -57,7 +57,7 @@ class Queues:
         sort_key: SortKey,
         gate: Gate,
         unschedulable_pods: UnschedulablePods,
-        backoff: Backoff,
+        backoff: PodBackoff,
         incoming: Incoming,
         active: Active | None = None,
         pods: QueuedPods | None = None,

@@ -20,7 +20,7 @@ NEAR = "required affinity"
 PREFERRED = "preferred"
 
 
-class Held(msgspec.Struct, frozen=True, cache_hash=True):
+class HeldTerm(msgspec.Struct, frozen=True, cache_hash=True):
     """A term as placed pods hold it; `weight` is that of a preferred one, negative for "far"."""
 
     kind: str
@@ -33,10 +33,10 @@ class TermHolders(RowTracker):
 
     def __init__(self) -> None:
         super().__init__()
-        self._held: PerShape[tuple[Held, ...]] = PerShape(held_by)
-        self._holders: dict[Held, RowCounts] = {}
-        self._repelling: SelectionIndex[Held] = SelectionIndex()
-        self._scoring: SelectionIndex[Held] = SelectionIndex()
+        self._held: PerShape[tuple[HeldTerm, ...]] = PerShape(held_by)
+        self._holders: dict[HeldTerm, RowCounts] = {}
+        self._repelling: SelectionIndex[HeldTerm] = SelectionIndex()
+        self._scoring: SelectionIndex[HeldTerm] = SelectionIndex()
 
     def clear(self) -> None:
         """Forget all pods."""
@@ -78,13 +78,13 @@ class TermHolders(RowTracker):
 
     def repelling(
         self, pod: Pod, namespace_labels: Mapping[str, str]
-    ) -> list[tuple[Held, RowCounts]]:
+    ) -> list[tuple[HeldTerm, RowCounts]]:
         """Return the required anti-affinity terms that mean `pod`, with their holders."""
         return self._meaning(self._repelling, pod, namespace_labels)
 
     def scoring(
         self, pod: Pod, namespace_labels: Mapping[str, str]
-    ) -> list[tuple[Held, RowCounts]]:
+    ) -> list[tuple[HeldTerm, RowCounts]]:
         """Return the required affinity and the preferred terms that mean `pod`."""
         return self._meaning(self._scoring, pod, namespace_labels)
 
@@ -94,8 +94,8 @@ class TermHolders(RowTracker):
         return {repr(held): holders.column(size) for held, holders in self._holders.items()}
 
     def _meaning(
-        self, index: SelectionIndex[Held], pod: Pod, namespace_labels: Mapping[str, str]
-    ) -> list[tuple[Held, RowCounts]]:
+        self, index: SelectionIndex[HeldTerm], pod: Pod, namespace_labels: Mapping[str, str]
+    ) -> list[tuple[HeldTerm, RowCounts]]:
         if not index:
             return []
         meta = pod.metadata
@@ -105,19 +105,19 @@ class TermHolders(RowTracker):
             if held.term.matches(pod, namespace_labels)
         ]
 
-    def _terms(self, placed: Placed) -> tuple[Held, ...]:
+    def _terms(self, placed: Placed) -> tuple[HeldTerm, ...]:
         return () if placed.pod.spec.affinity is None else self._held.of(placed)
 
-    def _index(self, held: Held) -> SelectionIndex[Held]:
+    def _index(self, held: HeldTerm) -> SelectionIndex[HeldTerm]:
         return self._repelling if held.kind == ANTI else self._scoring
 
 
-def held_by(pod: Pod) -> tuple[Held, ...]:
+def held_by(pod: Pod) -> tuple[HeldTerm, ...]:
     """Return the terms that a pod holds; those that mean no pod at all are left out."""
     terms = pod_terms(pod)
-    held: Iterable[Held] = (
-        *(Held(ANTI, term) for term in terms.anti_affinity),
-        *(Held(NEAR, term) for term in terms.affinity),
-        *(Held(PREFERRED, term, weight) for term, weight in terms.preferred),
+    held: Iterable[HeldTerm] = (
+        *(HeldTerm(ANTI, term) for term in terms.anti_affinity),
+        *(HeldTerm(NEAR, term) for term in terms.affinity),
+        *(HeldTerm(PREFERRED, term, weight) for term, weight in terms.preferred),
     )
     return tuple(one for one in held if one.term.expressions is not None)

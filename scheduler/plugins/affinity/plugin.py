@@ -25,8 +25,8 @@ from scheduler.framework import (
 from scheduler.plugins.affinity import filtering, scoring, waking
 from scheduler.plugins.affinity.args import InterPodAffinityArgs
 from scheduler.plugins.affinity.filtering import AffinityState
-from scheduler.plugins.affinity.holders import NEAR, Held, TermHolders, held_by
-from scheduler.plugins.affinity.scoring import Weighing, Weights
+from scheduler.plugins.affinity.holders import NEAR, HeldTerm, TermHolders, held_by
+from scheduler.plugins.affinity.scoring import TermWeights, Weights
 from scheduler.plugins.affinity.terms import PodTerms, Term, pod_terms
 from scheduler.state.namespacenames import NamespaceNames
 from scheduler.state.podcounts import PodCounts
@@ -58,7 +58,7 @@ class InterPodAffinity(Plugin[InterPodAffinityArgs]):
         self._names = handle.tracker(NamespaceNames)
         self._terms: PerShape[PodTerms] = PerShape(pod_terms)
         self._terms_of: PerPod[PodTerms] = PerPod(pod_terms)
-        self._held: PerShape[tuple[Held, ...]] = PerShape(held_by)
+        self._held: PerShape[tuple[HeldTerm, ...]] = PerShape(held_by)
         self.key_follows = (
             self._holders.repelling_terms,
             self._holders.scoring_terms,
@@ -127,7 +127,7 @@ class InterPodAffinity(Plugin[InterPodAffinityArgs]):
         meaning, moves = self._holders.scoring(cycle.pod, labels), list(nodes.moves())
         if not (terms.preferred or meaning or moves):
             return SKIP
-        weighing = Weighing(nodes)
+        weighing = TermWeights(nodes)
         wanted = [
             (term.key, selection, weight)
             for term, weight in terms.preferred
@@ -160,7 +160,7 @@ class InterPodAffinity(Plugin[InterPodAffinityArgs]):
     def hint(self, change: Change, pod: Pod) -> bool:
         """Whether a change brings a pod to be near to, or takes one away that was in the way."""
         terms = self._terms_of.of(pod)
-        waiting = waking.Waiting(pod, terms, self._names, self._holders, self.handle.pods)
+        waiting = waking.WaitingPod(pod, terms, self._names, self._holders, self.handle.pods)
         return waking.may_help(change, waiting)
 
     def _all(self, terms: Sequence[Term]) -> Selection | None:
@@ -171,8 +171,8 @@ class InterPodAffinity(Plugin[InterPodAffinityArgs]):
             return None
         return reduce(Selection.and_also, known)
 
-    def _weighs(self, held: Held) -> bool:
+    def _weighs(self, held: HeldTerm) -> bool:
         return held.kind != NEAR or self.args.hard_pod_affinity_weight > 0
 
-    def _weight(self, held: Held) -> int:
+    def _weight(self, held: HeldTerm) -> int:
         return self.args.hard_pod_affinity_weight if held.kind == NEAR else held.weight

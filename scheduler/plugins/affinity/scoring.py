@@ -22,7 +22,7 @@ _FEW = 4096
 Weights: TypeAlias = Mapping[str, IntColumn]
 
 
-class Weighing:
+class TermWeights:
     """Adds up weights per topology key and domain."""
 
     def __init__(self, nodes: Nodes) -> None:

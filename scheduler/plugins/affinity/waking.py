@@ -11,7 +11,7 @@ from scheduler.state.namespacenames import NamespaceNames
 from scheduler.state.podindex import PodIndex
 
 
-class Waiting(msgspec.Struct, frozen=True):
+class WaitingPod(msgspec.Struct, frozen=True):
     """A waiting pod with its terms, and what is known of namespaces and placed pods."""
 
     pod: Pod
@@ -47,7 +47,7 @@ class Waiting(msgspec.Struct, frozen=True):
         return (term.means(pod, labels) for term in terms)
 
 
-def may_help(change: Change, waiting: Waiting) -> bool:
+def may_help(change: Change, waiting: WaitingPod) -> bool:
     """Whether a change may let a rejected pod pass."""
     if change.kind == "Namespace":
         return _namespace_helps(change, waiting)
@@ -59,7 +59,7 @@ def may_help(change: Change, waiting: Waiting) -> bool:
     return _pod_helps(change, waiting)
 
 
-def _pod_helps(change: Change, waiting: Waiting) -> bool:
+def _pod_helps(change: Change, waiting: WaitingPod) -> bool:
     old: Pod | None = change.old
     new: Pod | None = change.new
     before, after = change.before, change.after
@@ -70,7 +70,7 @@ def _pod_helps(change: Change, waiting: Waiting) -> bool:
     return comes or _is_rid_of(old, new, waiting)
 
 
-def _is_rid_of(old: Pod, new: Pod | None, waiting: Waiting) -> bool:
+def _is_rid_of(old: Pod, new: Pod | None, waiting: WaitingPod) -> bool:
     """Whether a pod is in the way no longer."""
     if waiting.wants(old) and not waiting.wants(new) and waiting.wants(waiting.pod):
         return True  # if it was the last of the group, the waiting one may be the first again
@@ -78,7 +78,7 @@ def _is_rid_of(old: Pod, new: Pod | None, waiting: Waiting) -> bool:
     return bool(in_the_way) and (new is None or not in_the_way <= waiting.avoids(new))
 
 
-def _node_helps(change: Change, waiting: Waiting) -> bool:
+def _node_helps(change: Change, waiting: WaitingPod) -> bool:
     old: Node | None = change.old
     new: Node | None = change.new
     if old is None and new is not None:
@@ -92,7 +92,7 @@ def _node_helps(change: Change, waiting: Waiting) -> bool:
     return any(before.get(key) != after.get(key) for key in waiting.topology_keys())
 
 
-def _namespace_helps(change: Change, waiting: Waiting) -> bool:
+def _namespace_helps(change: Change, waiting: WaitingPod) -> bool:
     terms = (*waiting.terms.affinity, *waiting.terms.anti_affinity)
     if any(term.namespace_selector is not None for term in terms):
         return True

@@ -14,11 +14,11 @@ from scheduler.objects.claims import (
 from scheduler.objects.meta import Condition
 
 
-class BindingError(Exception):
+class DeviceBindingError(Exception):
     """A driver has given up on a device."""
 
 
-class BindingTimeoutError(BindingError):
+class BindingTimeoutError(DeviceBindingError):
     """A driver took too long."""
 
 
@@ -48,7 +48,7 @@ def is_ready(claim: ResourceClaim) -> bool:
         for name in one.binding_failure_conditions:
             failed = _condition(status, name)
             if failed is not None and failed.status == "True":
-                raise BindingError(
+                raise DeviceBindingError(
                     f"device binding failed: claim={claim.metadata.name}, "
                     f'reason={failed.reason}, message="{failed.message}"'
                 )
@@ -71,7 +71,7 @@ def has_failed(claim: ResourceClaim, now: float, timeout_s: float) -> bool:
     """Whether a claim's devices will not become ready any more."""
     try:
         return not is_ready(claim) and has_timed_out(claim, now, timeout_s)
-    except BindingError:
+    except DeviceBindingError:
         return True
 
 

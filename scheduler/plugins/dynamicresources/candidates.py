@@ -12,7 +12,7 @@ from scheduler.plugins.dynamicresources.amounts import amount
 from scheduler.plugins.dynamicresources.capacity import Taken, taken_of
 from scheduler.plugins.dynamicresources.inuse import InUse
 from scheduler.plugins.dynamicresources.pools import PoolView, Slot
-from scheduler.plugins.dynamicresources.requests import Ask
+from scheduler.plugins.dynamicresources.requests import RequestedDevices
 from scheduler.plugins.dynamicresources.selectors import SelectorError
 
 
@@ -42,14 +42,14 @@ class Candidates:
             place for place, slot in enumerate(self.slots) if slot.device.allow_multiple_allocations
         }
 
-    def is_selectable(self, ask: Ask, place: int) -> bool:
+    def is_selectable(self, ask: RequestedDevices, place: int) -> bool:
         """Whether the selectors of an ask mean a device that the node can use; SearchError."""
         found = self._selectable.get((ask.number, place))
         if found is None:
             found = self._selectable[ask.number, place] = self._selects(ask, self.slots[place])
         return found
 
-    def _selects(self, ask: Ask, slot: Slot) -> bool:
+    def _selects(self, ask: RequestedDevices, slot: Slot) -> bool:
         for words, selector in ask.selectors:
             try:
                 if not selector.matches(slot.content, slot.device, slot.id[0]):
@@ -59,7 +59,7 @@ class Candidates:
                 raise SearchError(f"{told}{error}") from error
         return slot.is_here
 
-    def is_known(self, ask: Ask, place: int) -> bool:
+    def is_known(self, ask: RequestedDevices, place: int) -> bool:
         """Whether the selectors have been asked about a device."""
         return (ask.number, place) in self._selectable
 
@@ -67,7 +67,7 @@ class Candidates:
         """Whether several claims can have shares of a device."""
         return place in self._shared
 
-    def amounts(self, ask: Ask, place: int) -> Taken | None:
+    def amounts(self, ask: RequestedDevices, place: int) -> Taken | None:
         """Return what the ask would take of a device's capacities; None if it cannot be served."""
         key = (ask.number, place)
         if key not in self._amounts:
@@ -76,7 +76,7 @@ class Candidates:
             self._amounts[key] = taken_of(asked, capacity) if asked or capacity else {}
         return self._amounts[key]
 
-    def fits(self, ask: Ask, place: int) -> bool:
+    def fits(self, ask: RequestedDevices, place: int) -> bool:
         """Whether a device could serve the ask if the pod took nothing else of it.
 
         Asks for capacity, taints and allocated shares; not the selectors.
@@ -114,7 +114,7 @@ class Candidates:
         slot = self.slots[place]
         return self.pool_of[place], slot.content, slot.is_here, self._in_use.state(slot.id)
 
-    def everything(self, ask: Ask) -> list[int]:
+    def everything(self, ask: RequestedDevices) -> list[int]:
         """Return the devices that an ask for all means, in order; SearchError.
 
         What is wrong with a pool counts only behind what is wrong with devices of those before it.
@@ -136,7 +136,7 @@ class Candidates:
                         found.append(place)
         return found
 
-    def wanted(self, ask: Ask) -> list[int] | None:
+    def wanted(self, ask: RequestedDevices) -> list[int] | None:
         """Return what an ask for all means, None for one that names a number; SearchError."""
         if ask.takes_all:
             return self.everything(ask)

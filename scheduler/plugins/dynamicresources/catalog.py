@@ -20,7 +20,7 @@ from scheduler.plugins.dynamicresources.contents import Contents
 from scheduler.plugins.dynamicresources.inuse import InUse
 from scheduler.plugins.dynamicresources.podclaims import CLAIM, extended_for, identity
 from scheduler.plugins.dynamicresources.pools import PoolView
-from scheduler.plugins.dynamicresources.slices import SLICE, NodePools, Slices
+from scheduler.plugins.dynamicresources.slices import SLICE, DeviceSlices, NodePools
 from scheduler.state.change import Change
 
 if TYPE_CHECKING:
@@ -56,7 +56,7 @@ class DeviceCatalog:
 
     def _clear(self) -> None:
         self.in_use = InUse()
-        self.slices = Slices(self.contents)
+        self.slices = DeviceSlices(self.contents)
         self._pending: dict[str, Pending] = {}  # claim uid → allocation
         self._shown: set[str] = set()  # those of them whose claim has devices, by the API server
         self._extended: dict[str, str] = {}  # pod uid → key of its claim for extended resources

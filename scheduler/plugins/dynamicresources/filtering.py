@@ -24,7 +24,7 @@ from scheduler.plugins.dynamicresources.extended import (
     ExtendedClaim,
     extended_claim,
 )
-from scheduler.plugins.dynamicresources.outcomes import FITS, INVALID, LACKING, Kind, Outcomes
+from scheduler.plugins.dynamicresources.outcomes import FITS, INVALID, LACKING, ClaimKind, Outcomes
 from scheduler.plugins.dynamicresources.state import PodDevices
 from scheduler.plugins.nodeselection import any_of
 
@@ -34,7 +34,7 @@ INVALID_POOLS = "invalid resource pools were encountered"
 NOT_HERE = "resourceclaim not available on the node"
 
 
-class Group(msgspec.Struct, frozen=True):
+class ClaimGroup(msgspec.Struct, frozen=True):
     """Rows that need the same claims allocated: their specs, and names for messages.
 
     `extended` is the claim for extended resources among them, the last one.
@@ -98,7 +98,7 @@ class Filtering:
             scores[among] = result.scores[among] + earlier
         return scores
 
-    def kind_of(self, group: Group) -> Kind:
+    def kind_of(self, group: ClaimGroup) -> ClaimKind:
         """Return the kind of a group's claims."""
         return self._outcomes.kind_of(group.specs)
 
@@ -126,14 +126,14 @@ class Filtering:
         return elsewhere
 
 
-def groups_of(pod: Pod, nodes: Nodes, devices: PodDevices) -> Iterator[Group]:
+def groups_of(pod: Pod, nodes: Nodes, devices: PodDevices) -> Iterator[ClaimGroup]:
     """Yield the rows of `nodes` by the claims that they need allocated."""
     claims = devices.unallocated
     specs = tuple(claim.spec for claim in claims)
     names = tuple(claim.key for claim in claims)
     served = sorted(devices.served)
     if not served:
-        yield Group(nodes.exists, specs, names)
+        yield ClaimGroup(nodes.exists, specs, names)
         return
     pattern = np.zeros(nodes.size, dtype=np.int64)
     for place, resource in enumerate(served):
@@ -143,11 +143,11 @@ def groups_of(pod: Pod, nodes: Nodes, devices: PodDevices) -> Iterator[Group]:
         rows = nodes.exists & (pattern == number)
         if not lacking:
             # The node serves all of them; kube-scheduler 1.36 makes an empty claim, and fails.
-            yield Group(rows, specs, names)
+            yield ClaimGroup(rows, specs, names)
             continue
         extended = extended_claim(pod, lacking, devices.served)
         name = f"{pod.metadata.namespace}/{IN_MEMORY_NAME}"
-        yield Group(rows, (*specs, extended.spec), (*names, name), extended)
+        yield ClaimGroup(rows, (*specs, extended.spec), (*names, name), extended)
 
 
 def score_of_allocated(claim: ResourceClaim) -> int:

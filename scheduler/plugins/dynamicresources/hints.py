@@ -13,7 +13,7 @@ from scheduler.plugins.deviceclasses import DEVICE_CLASS
 from scheduler.plugins.dynamicresources.podclaims import (
     CLAIM,
     GROUP_KINDS,
-    Claims,
+    ClaimLookup,
     NotReadyError,
     extended_for,
 )
@@ -21,7 +21,7 @@ from scheduler.state import facts
 from scheduler.state.change import Change
 
 
-def helps(change: Change, pod: Pod, claims: Claims) -> bool:
+def helps(change: Change, pod: Pod, claims: ClaimLookup) -> bool:
     """Whether the pod should be tried again after the change."""
     if change.kind == "Pod":
         if facts.SELF_CLAIMS in change.facts:
@@ -55,7 +55,9 @@ def _going_helps(claim: ResourceClaim, pod: Pod) -> bool:
     return claim.status.allocation is not None or pod.metadata.uid in extended_for(claim)
 
 
-def _claim_helps(old: ResourceClaim | None, new: ResourceClaim, pod: Pod, claims: Claims) -> bool:
+def _claim_helps(
+    old: ResourceClaim | None, new: ResourceClaim, pod: Pod, claims: ClaimLookup
+) -> bool:
     try:
         is_used = any(one.metadata.uid == new.metadata.uid for one in claims.of(pod))
     except NotReadyError:
@@ -65,7 +67,7 @@ def _claim_helps(old: ResourceClaim | None, new: ResourceClaim, pod: Pod, claims
     return is_used and (old is None or old.status != new.status)
 
 
-def _is_ready(pod: Pod, claims: Claims) -> bool:
+def _is_ready(pod: Pod, claims: ClaimLookup) -> bool:
     try:
         return all(True for _ in claims.of(pod))
     except NotReadyError:

@@ -17,17 +17,22 @@ import numpy as np
 from scheduler.base.arrays import BoolColumn, IntColumn
 from scheduler.framework.cycle import Cycle
 from scheduler.framework.nodes import Nodes
-from scheduler.framework.together import Demand, MemberConflict, RowRoom, SeatedMember, Stock
+from scheduler.framework.together import MemberConflict, MemberDemand, RowRoom, SeatedMember, Stock
 from scheduler.objects.claims import AllocationResult, ResourceClaim
 from scheduler.objects.pod import Pod
 from scheduler.plugins.dynamicresources.candidates import Candidates, SearchError
 from scheduler.plugins.dynamicresources.catalog import DeviceCatalog
-from scheduler.plugins.dynamicresources.filtering import NO_DEVICES, Filtering, Group, groups_of
-from scheduler.plugins.dynamicresources.outcomes import FITS, Kind, Outcomes
-from scheduler.plugins.dynamicresources.podclaims import PODGROUPS, Claims, identity
+from scheduler.plugins.dynamicresources.filtering import (
+    NO_DEVICES,
+    ClaimGroup,
+    Filtering,
+    groups_of,
+)
+from scheduler.plugins.dynamicresources.outcomes import FITS, ClaimKind, Outcomes
+from scheduler.plugins.dynamicresources.podclaims import PODGROUPS, ClaimLookup, identity
 from scheduler.plugins.dynamicresources.pools import DeviceId
-from scheduler.plugins.dynamicresources.requests import Ask, Plan
-from scheduler.plugins.dynamicresources.search import Chosen
+from scheduler.plugins.dynamicresources.requests import AllocationPlan, RequestedDevices
+from scheduler.plugins.dynamicresources.search import ChosenDevice
 from scheduler.plugins.dynamicresources.state import Agreed, Allocated, PodDevices
 from scheduler.plugins.nodeselection import any_of
 
@@ -36,7 +41,9 @@ MOST_ORDERS: Final = 8
 
 # Claims of a pod on a node that are to be allocated, in order; and what a claim of a kind gets.
 Wanted = Callable[[Cycle, str, PodDevices], list[Allocated]]
-Granting = Callable[[Cycle, ResourceClaim, Kind, int, Sequence[Chosen], str], AllocationResult]
+Granting = Callable[
+    [Cycle, ResourceClaim, ClaimKind, int, Sequence[ChosenDevice], str], AllocationResult
+]
 
 
 class Joint:
@@ -47,7 +54,7 @@ class Joint:
         catalog: DeviceCatalog,
         outcomes: Outcomes,
         filtering: Filtering,
-        claims: Claims,
+        claims: ClaimLookup,
         wanted: Wanted,
         grant: Granting,
     ) -> None:
@@ -58,7 +65,9 @@ class Joint:
         self._wanted = wanted
         self._grant = grant
 
-    def row_room(self, cycle: Cycle, nodes: Nodes, demand: Demand, devices: PodDevices) -> RowRoom:
+    def row_room(
+        self, cycle: Cycle, nodes: Nodes, demand: MemberDemand, devices: PodDevices
+    ) -> RowRoom:
         """Return how many pods with such claims each feasible row has devices for.
 
         Claims that other members name as well are had once for all of them.
@@ -127,7 +136,7 @@ class Joint:
                 rows |= column == column[row]
         return MemberConflict(tuple(one.cycle.pod for one in seated), first.node, NO_DEVICES, rows)
 
-    def _number(self, nodes: Nodes, group: Group, own: Sequence[bool], most: int) -> IntColumn:
+    def _number(self, nodes: Nodes, group: ClaimGroup, own: Sequence[bool], most: int) -> IntColumn:
         """Return by row how many times the pod's own claims can be had, shared ones once."""
         slots = np.zeros(nodes.size, dtype=np.int64)
         left = nodes.feasible & group.rows
@@ -162,7 +171,7 @@ class Joint:
             reach[row] = numbers.setdefault(key, len(numbers))
         return reach
 
-    def _place(self, kind: Kind, names: Sequence[str], node: str) -> object:
+    def _place(self, kind: ClaimKind, names: Sequence[str], node: str) -> object:
         """Return what the nodes are called that can use the devices found on one; None: it alone."""
         try:
             found = self._outcomes.search(kind, names, node) or []
@@ -260,7 +269,7 @@ def _reaches(allocation: AllocationResult, member: SeatedMember, node: str) -> b
 
 
 def stock_of(
-    catalog: DeviceCatalog, plan: Plan, names: Sequence[str], nodes: Iterable[str]
+    catalog: DeviceCatalog, plan: AllocationPlan, names: Sequence[str], nodes: Iterable[str]
 ) -> Stock:
     """Return what these nodes have of the devices that claims of a plan ask for; `names` are the claims'.
 
@@ -284,7 +293,7 @@ def stock_of(
     return Stock("devices", len(used) - len(taken), len(used), _users(catalog, taken))
 
 
-def _selects(found: Candidates, ask: Ask, place: int) -> bool:
+def _selects(found: Candidates, ask: RequestedDevices, place: int) -> bool:
     device = found.slots[place].device
     try:
         return found.is_selectable(ask, place) and ask.tolerates(device.taints)

@@ -15,11 +15,11 @@ from numpy.typing import NDArray
 from scheduler.base.arrays import BoolColumn, IntColumn
 from scheduler.objects.claims import ResourceClaimSpec
 from scheduler.plugins.dynamicresources.catalog import DeviceCatalog
-from scheduler.plugins.dynamicresources.requests import Plan, plan_of
+from scheduler.plugins.dynamicresources.requests import AllocationPlan, plan_of
 from scheduler.plugins.dynamicresources.search import (
-    Chosen,
+    ChosenDevice,
+    DeviceSearch,
     OutOfStepsError,
-    Search,
     SearchError,
     Steps,
 )
@@ -35,12 +35,12 @@ MOST_ALTERNATIVES: Final = 8
 MOST_TIMEOUTS: Final = 5
 
 
-class Kind:
+class ClaimKind:
     """Claims of equal specs: their plan, and by situation the outcome and the score."""
 
     __slots__ = ("epoch", "outcomes", "plan", "scores")
 
-    def __init__(self, plan: Plan) -> None:
+    def __init__(self, plan: AllocationPlan) -> None:
         self.plan = plan
         self.epoch = -1
         self.outcomes: NDArray[np.int8] = np.zeros(0, dtype=np.int8)
@@ -59,7 +59,7 @@ class Kind:
                 setattr(self, name, grown)
 
 
-class Found(msgspec.Struct, frozen=True):
+class FoundOutcomes(msgspec.Struct, frozen=True):
     """Outcomes and scores by row; `error` says what ended the attempt, if something did."""
 
     outcomes: NDArray[np.int8]
@@ -75,11 +75,11 @@ class Outcomes:
         self._classes = classes
         self._most_steps = most_steps
         self._selectors = Selectors()
-        self._kinds: dict[bytes, Kind] = {}
+        self._kinds: dict[bytes, ClaimKind] = {}
         self._classes_version = -1
         self._contents_version = -1
 
-    def kind_of(self, specs: Sequence[ResourceClaimSpec]) -> Kind:
+    def kind_of(self, specs: Sequence[ResourceClaimSpec]) -> ClaimKind:
         """Return the kind of claims whose classes are there; UnsupportedError for what is not known."""
         self._renew()
         key = b"\n".join(msgspec.json.encode(spec) for spec in specs)
@@ -89,18 +89,18 @@ class Outcomes:
             self._distinguish(plan)
             while len(self._kinds) >= MOST_KINDS:
                 del self._kinds[next(iter(self._kinds))]
-            kind = Kind(plan)
+            kind = ClaimKind(plan)
         self._kinds[key] = kind
         return kind
 
     def on(
         self,
-        kind: Kind,
+        kind: ClaimKind,
         names: Sequence[str],
         among: BoolColumn,
         name_of: Callable[[int], str],
         column: NDArray[np.int32],
-    ) -> Found:
+    ) -> FoundOutcomes:
         """Return what becomes of claims (`names` are theirs) on the rows of `among`.
 
         `column` holds the rows' situations, `name_of` gives a row's node.
@@ -117,9 +117,11 @@ class Outcomes:
         if len(bad):
             row = int(bad[0])
             error = self._error(kind, names, name_of(row), int(outcomes[row]))
-        return Found(outcomes, kind.scores[column], error)
+        return FoundOutcomes(outcomes, kind.scores[column], error)
 
-    def search(self, kind: Kind, names: Sequence[str], node: str) -> list[list[Chosen]] | None:
+    def search(
+        self, kind: ClaimKind, names: Sequence[str], node: str
+    ) -> list[list[ChosenDevice]] | None:
         """Return the devices for the claims on a node, None if they cannot be had; SearchError."""
         search = self._search(kind, names, node, self._most_steps)
         try:
@@ -129,7 +131,7 @@ class Outcomes:
 
     def _explore(
         self,
-        kind: Kind,
+        kind: ClaimKind,
         names: Sequence[str],
         rows: NDArray[np.intp],
         name_of: Callable[[int], str],
@@ -165,7 +167,7 @@ class Outcomes:
             if outcome >= FAILED:
                 return  # the attempt ends here
 
-    def _error(self, kind: Kind, names: Sequence[str], node: str, outcome: int) -> str:
+    def _error(self, kind: ClaimKind, names: Sequence[str], node: str, outcome: int) -> str:
         if outcome == TIMED_OUT:
             return _timed_out(node)
         try:
@@ -177,10 +179,10 @@ class Outcomes:
         return _timed_out(node)
 
     def _search(
-        self, kind: Kind, names: Sequence[str], node: str, most_steps: int | None
-    ) -> Search:
+        self, kind: ClaimKind, names: Sequence[str], node: str, most_steps: int | None
+    ) -> DeviceSearch:
         views = self._catalog.pools(node)
-        return Search(kind.plan, names, views, self._catalog.in_use, Steps(most_steps))
+        return DeviceSearch(kind.plan, names, views, self._catalog.in_use, Steps(most_steps))
 
     def _renew(self) -> None:
         """Drop what was made from classes, or with numbers of contents, that are no more."""
@@ -191,7 +193,7 @@ class Outcomes:
                 self._selectors.forget_verdicts()
             self._classes_version, self._contents_version = versions
 
-    def _distinguish(self, plan: Plan) -> None:
+    def _distinguish(self, plan: AllocationPlan) -> None:
         """Let the attributes that a plan's selectors and constraints name make devices unlike."""
         names: set[str] | None = {name.rpartition("/")[2] for name in plan.attributes}
         for text in plan.expressions:
@@ -206,7 +208,7 @@ class Outcomes:
             self._contents_version = self._catalog.contents.version
 
 
-def score_of(results: Sequence[Sequence[Chosen]]) -> int:
+def score_of(results: Sequence[Sequence[ChosenDevice]]) -> int:
     """Return what the alternatives that were taken are worth."""
     taken = {(one.ask.claim, one.ask.request): one.ask for claim in results for one in claim}
     return sum(MOST_ALTERNATIVES - ask.index for ask in taken.values() if ask.is_alternative)

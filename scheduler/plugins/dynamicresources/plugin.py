@@ -29,7 +29,7 @@ from scheduler.framework.status import (
     unresolvable,
     unschedulable,
 )
-from scheduler.framework.together import Demand, MemberConflict, RowRoom, SeatedMember
+from scheduler.framework.together import MemberConflict, MemberDemand, RowRoom, SeatedMember
 from scheduler.objects.claims import (
     AllocationResult,
     ClaimMeta,
@@ -43,21 +43,26 @@ from scheduler.plugins.dynamicresources import hints, writing
 from scheduler.plugins.dynamicresources.args import DynamicResourcesArgs
 from scheduler.plugins.dynamicresources.catalog import DeviceCatalog
 from scheduler.plugins.dynamicresources.extended import IN_MEMORY_NAME, class_of
-from scheduler.plugins.dynamicresources.filtering import NO_DEVICES, Filtering, Group, groups_of
+from scheduler.plugins.dynamicresources.filtering import (
+    NO_DEVICES,
+    ClaimGroup,
+    Filtering,
+    groups_of,
+)
 from scheduler.plugins.dynamicresources.joint import Joint
-from scheduler.plugins.dynamicresources.outcomes import Kind, Outcomes
+from scheduler.plugins.dynamicresources.outcomes import ClaimKind, Outcomes
 from scheduler.plugins.dynamicresources.podclaims import (
     CLAIM,
     GROUP_KINDS,
     PODGROUPS,
-    Claims,
+    ClaimLookup,
     NotReadyError,
     identity,
 )
 from scheduler.plugins.dynamicresources.prebind import PreBinding
 from scheduler.plugins.dynamicresources.requests import UnsupportedError
 from scheduler.plugins.dynamicresources.results import allocation_of
-from scheduler.plugins.dynamicresources.search import STEPS_PER_S, Chosen, SearchError
+from scheduler.plugins.dynamicresources.search import STEPS_PER_S, ChosenDevice, SearchError
 from scheduler.plugins.dynamicresources.slices import SLICE
 from scheduler.plugins.dynamicresources.state import Agreed, Allocated, PodDevices
 from scheduler.state.change import Change
@@ -92,7 +97,7 @@ class DynamicResources(Plugin[DynamicResourcesArgs]):
     def __init__(self, args: DynamicResourcesArgs, handle: Handle) -> None:
         super().__init__(args, handle)
         self._classes = handle.objects(DEVICE_CLASS)
-        self._claims = Claims(handle.objects)
+        self._claims = ClaimLookup(handle.objects)
         self._catalog = handle.tracker(DeviceCatalog)
         limit_s = seconds(args.filter_timeout)
         self._outcomes = Outcomes(
@@ -200,7 +205,9 @@ class DynamicResources(Plugin[DynamicResourcesArgs]):
         """Return what `score` says of single rows; by `key` it is kept for pods without devices alone."""
         return self.score(cycle, nodes, devices).item
 
-    def row_room(self, cycle: Cycle, nodes: Nodes, demand: Demand, devices: PodDevices) -> RowRoom:
+    def row_room(
+        self, cycle: Cycle, nodes: Nodes, demand: MemberDemand, devices: PodDevices
+    ) -> RowRoom:
         """Return how many pods with such claims each row has devices for."""
         return self._joint.row_room(cycle, nodes, demand, devices)
 
@@ -336,9 +343,9 @@ class DynamicResources(Plugin[DynamicResourcesArgs]):
         self,
         cycle: Cycle,
         claim: ResourceClaim,
-        kind: Kind,
+        kind: ClaimKind,
         place: int,
-        chosen: Sequence[Chosen],
+        chosen: Sequence[ChosenDevice],
         node: str,
     ) -> AllocationResult:
         """Return what a claim, the one at `place` of its kind, gets by what was chosen for it."""
@@ -347,7 +354,7 @@ class DynamicResources(Plugin[DynamicResourcesArgs]):
             _share_ids(cycle, claim),
         )  # fmt: skip
 
-    def _group_of(self, pod: Pod, node: str, devices: PodDevices) -> Group | None:
+    def _group_of(self, pod: Pod, node: str, devices: PodDevices) -> ClaimGroup | None:
         row = devices.nodes.row(node)
         if row is None:
             return None

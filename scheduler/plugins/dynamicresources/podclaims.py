@@ -25,7 +25,7 @@ class NotReadyError(Exception):
         self.missing = missing
 
 
-class Claims:
+class ClaimLookup:
     """All claims, and the PodGroups whose claims their pods use; `objects` gives those of a kind by key."""
 
     def __init__(self, objects: Callable[[str], Mapping[str, Any]]) -> None:

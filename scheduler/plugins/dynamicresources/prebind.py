@@ -19,8 +19,8 @@ from scheduler.objects.claims import ResourceClaim
 from scheduler.objects.pod import Pod
 from scheduler.plugins.dynamicresources import writing
 from scheduler.plugins.dynamicresources.binding import (
-    BindingError,
     BindingTimeoutError,
+    DeviceBindingError,
     awaits_devices,
     has_conditions,
     has_timed_out,
@@ -30,7 +30,7 @@ from scheduler.plugins.dynamicresources.catalog import DeviceCatalog
 from scheduler.plugins.dynamicresources.podclaims import (
     CLAIM,
     PODGROUPS,
-    Claims,
+    ClaimLookup,
     identity,
     is_reserved_for,
 )
@@ -47,7 +47,7 @@ class PreBinding:
     """Carries out, and takes back, what was decided about claims."""
 
     def __init__(
-        self, catalog: DeviceCatalog, claims: Claims, handle: Handle, binding_timeout_s: float
+        self, catalog: DeviceCatalog, claims: ClaimLookup, handle: Handle, binding_timeout_s: float
     ) -> None:
         self._catalog = catalog
         self._claims = claims
@@ -147,7 +147,7 @@ class PreBinding:
             for key in sorted(keys):
                 claim = self._catalog.claim(key)
                 if claim is None:
-                    raise BindingError(f'could not find ResourceClaim "{key}"')
+                    raise DeviceBindingError(f'could not find ResourceClaim "{key}"')
                 if not is_ready(claim):
                     if has_timed_out(claim, self._handle.now(), self._timeout_s):
                         raise BindingTimeoutError(_timed_out(claim.metadata.name))
@@ -158,7 +158,7 @@ class PreBinding:
             answer = yield WaitUntil(are_ready, (CLAIM,), self._timeout_s)
         except BindingTimeoutError as fault:
             return Status(Code.ERROR, (str(fault),)), "timeout"
-        except BindingError as fault:
+        except DeviceBindingError as fault:
             return Status(Code.ERROR, (str(fault),)), "failed"
         if answer.ok:
             return SUCCESS, "success"

@@ -1,6 +1,6 @@
 """Claims as the search works on them: requests with their classes and selectors, and constraints.
 
-A `Plan` is made once for claims of equal specs and holds nothing of nodes, devices or names of claims,
+A `AllocationPlan` is made once for claims of equal specs and holds nothing of nodes, devices or names of claims,
 so all pods whose claims ask for the same share one.
 """
 
@@ -23,7 +23,7 @@ class UnsupportedError(Exception):
         self.claim = claim
 
 
-class Ask(msgspec.Struct, frozen=True, eq=False):
+class RequestedDevices(msgspec.Struct, frozen=True, eq=False):
     """One request, or one alternative of a list; `path` names it in results, `index` its alternative.
 
     `number` tells the asks of a plan apart.
@@ -68,14 +68,14 @@ class Ask(msgspec.Struct, frozen=True, eq=False):
         return False
 
 
-class Constraint(msgspec.Struct, frozen=True, eq=False):
+class AttributeConstraint(msgspec.Struct, frozen=True, eq=False):
     """An attribute that devices share (or all differ in), for the asks that it applies to."""
 
     attribute: str
     is_distinct: bool
     paths: frozenset[str]
 
-    def applies_to(self, ask: Ask) -> bool:
+    def applies_to(self, ask: RequestedDevices) -> bool:
         """Whether devices for this ask count; a request's name covers its alternatives."""
         return not self.paths or ask.parent in self.paths or ask.path in self.paths
 
@@ -86,12 +86,12 @@ class ClaimPlan(msgspec.Struct, frozen=True, eq=False):
     `constraints_of` gives for each ask's number the constraints that apply.
     """
 
-    requests: tuple[tuple[Ask, ...], ...]
-    constraints: tuple[Constraint, ...]
+    requests: tuple[tuple[RequestedDevices, ...], ...]
+    constraints: tuple[AttributeConstraint, ...]
     constraints_of: Mapping[int, tuple[int, ...]]
 
 
-class Plan(msgspec.Struct, frozen=True, eq=False):
+class AllocationPlan(msgspec.Struct, frozen=True, eq=False):
     """The claims of a pod that are to be allocated, in order; `size` is the number of asks."""
 
     claims: tuple[ClaimPlan, ...]
@@ -111,11 +111,11 @@ class Plan(msgspec.Struct, frozen=True, eq=False):
 
 def plan_of(
     specs: Sequence[ResourceClaimSpec], classes: Mapping[str, DeviceClass], selectors: Selectors
-) -> Plan:
+) -> AllocationPlan:
     """Return the plan of claims whose classes are there; UnsupportedError for what is not known here."""
     maker = _Maker(classes, selectors)
     claims = tuple(maker.claim(index, spec) for index, spec in enumerate(specs))
-    return Plan(claims, maker.size)
+    return AllocationPlan(claims, maker.size)
 
 
 class _Maker:
@@ -128,7 +128,7 @@ class _Maker:
 
     def claim(self, index: int, spec: ResourceClaimSpec) -> ClaimPlan:
         """Return the plan of one claim."""
-        requests: list[tuple[Ask, ...]] = []
+        requests: list[tuple[RequestedDevices, ...]] = []
         for place, request in enumerate(spec.devices.requests):
             alternatives = request.first_available
             if not alternatives and request.exactly is None:
@@ -151,7 +151,9 @@ class _Maker:
         }
         return ClaimPlan(tuple(requests), constraints, applying)
 
-    def _ask(self, where: tuple[int, int, int], path: str, parent: str, spec: DeviceAsk) -> Ask:
+    def _ask(
+        self, where: tuple[int, int, int], path: str, parent: str, spec: DeviceAsk
+    ) -> RequestedDevices:
         claim, request, index = where
         one = self._classes[spec.device_class_name]
         number, self.size = self.size, self.size + 1
@@ -168,7 +170,7 @@ class _Maker:
                     raise UnsupportedError(claim, f"claim {{claim}}, {escaped(text)}")
                 program = self._selectors.of(selector.cel.expression)
                 found.append((f"{origin}: selector #{i}: ", program))
-        return Ask(
+        return RequestedDevices(
             number,
             claim,
             request,
@@ -187,9 +189,9 @@ def escaped(text: str) -> str:
     return text.replace("{", "{{").replace("}", "}}")
 
 
-def _constraint(claim: int, index: int, spec: DeviceConstraint) -> Constraint:
+def _constraint(claim: int, index: int, spec: DeviceConstraint) -> AttributeConstraint:
     name = spec.match_attribute or spec.distinct_attribute
     if name is None:
         text = f"constraint #{index}: empty constraint (unsupported constraint type?)"
         raise UnsupportedError(claim, f"claim {{claim}}, {text}")
-    return Constraint(name, spec.match_attribute is None, frozenset(spec.requests))
+    return AttributeConstraint(name, spec.match_attribute is None, frozenset(spec.requests))

@@ -18,8 +18,8 @@ from scheduler.objects.claims import (
 )
 from scheduler.objects.devices import DeviceClass
 from scheduler.objects.pod import NodeSelector, NodeSelectorRequirement, NodeSelectorTerm
-from scheduler.plugins.dynamicresources.requests import Ask, ClaimPlan
-from scheduler.plugins.dynamicresources.search import Chosen
+from scheduler.plugins.dynamicresources.requests import ClaimPlan, RequestedDevices
+from scheduler.plugins.dynamicresources.search import ChosenDevice
 
 FROM_CLASS, FROM_CLAIM = "FromClass", "FromClaim"
 
@@ -27,7 +27,7 @@ FROM_CLASS, FROM_CLAIM = "FromClass", "FromClaim"
 def allocation_of(
     spec: ResourceClaimSpec,
     plan: ClaimPlan,
-    chosen: Sequence[Chosen],
+    chosen: Sequence[ChosenDevice],
     node: str,
     classes: Mapping[str, DeviceClass],
     new_share_id: Callable[[], str],
@@ -38,7 +38,7 @@ def allocation_of(
     return AllocationResult(DeviceAllocation(results, config), _nodes_of(chosen, node))
 
 
-def _result(one: Chosen, new_share_id: Callable[[], str]) -> DeviceResult:
+def _result(one: ChosenDevice, new_share_id: Callable[[], str]) -> DeviceResult:
     driver, pool, device = one.slot.id
     found = one.slot.device
     return DeviceResult(
@@ -58,12 +58,14 @@ def _result(one: Chosen, new_share_id: Callable[[], str]) -> DeviceResult:
 def _configuration(
     spec: ResourceClaimSpec,
     plan: ClaimPlan,
-    chosen: Sequence[Chosen],
+    chosen: Sequence[ChosenDevice],
     classes: Mapping[str, DeviceClass],
 ) -> tuple[DeviceConfiguration, ...]:
     """Return the parameters: of classes once each, of the claim once for each request they name."""
     used = {one.ask.request: one.ask for one in chosen}
-    asks: list[Ask] = [used.get(place, asks[0]) for place, asks in enumerate(plan.requests)]
+    asks: list[RequestedDevices] = [
+        used.get(place, asks[0]) for place, asks in enumerate(plan.requests)
+    ]
     of_class: dict[str, list[str]] = {}
     for ask in asks:
         of_class.setdefault(ask.class_name, []).append(ask.path)
@@ -81,7 +83,7 @@ def _configuration(
     return tuple(found)
 
 
-def _nodes_of(chosen: Sequence[Chosen], node: str) -> NodeSelector | None:
+def _nodes_of(chosen: Sequence[ChosenDevice], node: str) -> NodeSelector | None:
     """Return the nodes that can use all these devices; None for everywhere."""
     fields: list[NodeSelectorRequirement] = []
     expressions: list[NodeSelectorRequirement] = []

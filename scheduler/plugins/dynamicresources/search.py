@@ -19,9 +19,9 @@ from scheduler.plugins.dynamicresources.capacity import Taken
 from scheduler.plugins.dynamicresources.inuse import InUse
 from scheduler.plugins.dynamicresources.limits import PoolCounters, Values
 from scheduler.plugins.dynamicresources.pools import INVALID, PoolView, Slot
-from scheduler.plugins.dynamicresources.requests import Ask, ClaimPlan, Plan
+from scheduler.plugins.dynamicresources.requests import AllocationPlan, ClaimPlan, RequestedDevices
 
-__all__ = ["Chosen", "OutOfStepsError", "Search", "SearchError"]
+__all__ = ["ChosenDevice", "DeviceSearch", "OutOfStepsError", "SearchError"]
 
 # How many devices are tried until a search counts as timed out, per second of kube-scheduler's limit.
 STEPS_PER_S: Final = 20_000
@@ -47,23 +47,23 @@ class Steps:
             raise OutOfStepsError
 
 
-class Chosen:
+class ChosenDevice:
     """A device for an ask; `taken` are the amounts of a share, None for the whole device."""
 
     __slots__ = ("ask", "slot", "taken")
 
-    def __init__(self, ask: Ask, slot: Slot, taken: Taken | None) -> None:
+    def __init__(self, ask: RequestedDevices, slot: Slot, taken: Taken | None) -> None:
         self.ask = ask
         self.slot = slot
         self.taken = taken
 
 
-class Search:
+class DeviceSearch:
     """One search: claims of a pod (`names` are theirs) on one node."""
 
     def __init__(
         self,
-        plan: Plan,
+        plan: AllocationPlan,
         names: Sequence[str],
         views: Sequence[PoolView],
         in_use: InUse,
@@ -86,7 +86,7 @@ class Search:
             for claim in plan.claims
         ]
         self._eligible: dict[int, list[int]] = {}
-        self.results: list[list[Chosen]] = [[] for _ in plan.claims]
+        self.results: list[list[ChosenDevice]] = [[] for _ in plan.claims]
 
     def run(self) -> bool:
         """Return whether all claims can be had, `results` then says how; SearchError, OutOfStepsError."""
@@ -129,7 +129,7 @@ class Search:
             )
         self._least_after.append([sum(least[place + 1 :]) for place in range(len(least))])
 
-    def _number(self, ask: Ask) -> int:
+    def _number(self, ask: RequestedDevices) -> int:
         wanted = self._wanted[ask.number]
         return ask.spec.count if wanted is None else len(wanted)
 
@@ -164,7 +164,7 @@ class Search:
         following = self._enter(ask.claim, ask.request + 1)
         return True if following is None else following
 
-    def _can_begin(self, ask: Ask, number: int) -> bool:
+    def _can_begin(self, ask: RequestedDevices, number: int) -> bool:
         """Whether an ask wants something, and leaves room for the rest of its claim."""
         after = self._least_after[ask.claim][ask.request]
         return 0 < number <= MOST_RESULTS - after - len(self.results[ask.claim])
@@ -203,18 +203,18 @@ class Search:
         self._count_eligible(ask)
         return -1
 
-    def _is_free(self, ask: Ask, place: int) -> bool:
+    def _is_free(self, ask: RequestedDevices, place: int) -> bool:
         claims = self._taken.get(place)
         if ask.is_admin:
             return not claims or ask.claim not in claims
         return not claims and self._devices.is_free(place)
 
-    def _has_enough(self, ask: Ask, place: int, missing: int) -> bool:
+    def _has_enough(self, ask: RequestedDevices, place: int, missing: int) -> bool:
         """Whether enough devices follow that could serve the ask; True as long as nobody knows."""
         known = self._eligible.get(ask.number)
         return known is None or len(known) - bisect_left(known, place) >= missing
 
-    def _count_eligible(self, ask: Ask) -> None:
+    def _count_eligible(self, ask: RequestedDevices) -> None:
         """Remember which devices could serve an ask, once its selectors have seen all of them."""
         if ask.number in self._eligible:
             return
@@ -270,7 +270,7 @@ class Search:
             self._shares.setdefault(place, []).append(taken)
         else:
             self._taken.setdefault(place, set()).add(ask.claim)
-        self.results[ask.claim].append(Chosen(ask, slot, taken if is_shared else None))
+        self.results[ask.claim].append(ChosenDevice(ask, slot, taken if is_shared else None))
         frame.placed, frame.counters = place, counters
         return True
 
@@ -305,7 +305,7 @@ class Search:
         if counters is not None and slot.taken:
             counters.give_back(slot.taken)
 
-    def _against_constraint(self, ask: Ask, slot: Slot) -> SearchError:
+    def _against_constraint(self, ask: RequestedDevices, slot: Slot) -> SearchError:
         return SearchError(
             f"claim {self._names[ask.claim]}, request {ask.spec.name or ask.parent}: cannot add "
             f"device {'/'.join(slot.id)} because a claim constraint would not be satisfied"
@@ -317,7 +317,7 @@ class _Alternatives:
 
     __slots__ = ("asks", "tried")
 
-    def __init__(self, asks: Sequence[Ask]) -> None:
+    def __init__(self, asks: Sequence[RequestedDevices]) -> None:
         self.asks = asks
         self.tried = 0
 
@@ -328,7 +328,7 @@ class _Device(msgspec.Struct, eq=False):
     `failed` are likenesses of devices that led nowhere.
     """
 
-    ask: Ask
+    ask: RequestedDevices
     index: int
     cursor: int
     placed: int = -1

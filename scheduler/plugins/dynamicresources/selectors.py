@@ -11,7 +11,7 @@ from scheduler.cel import (
     Attribute,
     CelCompileError,
     CelRuntimeError,
-    Device,
+    DeviceInput,
     Program,
     Quantity,
     Version,
@@ -109,7 +109,7 @@ def attributes_named(text: str) -> frozenset[str] | None:
     return frozenset(next(group for group in one.groups() if group is not None) for one in found)
 
 
-def as_cel(device: DeviceObject, driver: str) -> Device:
+def as_cel(device: DeviceObject, driver: str) -> DeviceInput:
     """Return a device as selectors see it."""
     attributes = {
         name: value for name, one in device.attributes.items() if (value := _value(one)) is not None
@@ -120,7 +120,7 @@ def as_cel(device: DeviceObject, driver: str) -> Device:
             capacity[name] = Quantity.parse(str(offered.value))
         except ObjectError:
             continue  # no API server stores it
-    return Device(driver, attributes, capacity, device.allow_multiple_allocations)
+    return DeviceInput(driver, attributes, capacity, device.allow_multiple_allocations)
 
 
 def _value(attribute: DeviceAttribute) -> Attribute | None:

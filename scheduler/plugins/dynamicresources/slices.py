@@ -28,7 +28,7 @@ from scheduler.plugins.dynamicresources.pools import (
 SLICE = "ResourceSlice"
 
 
-class Pool(msgspec.Struct, eq=False):
+class DevicePool(msgspec.Struct, eq=False):
     """All slices of one pool; `nodes` are those that its devices are on, `is_wide` says on others, too."""
 
     id: PoolId
@@ -62,12 +62,12 @@ class NodePools:
                 yield tuple(in_use.has(device) for device, _ in view.elsewhere)
 
 
-class Slices:
+class DeviceSlices:
     """Slices by pool, pools by node."""
 
     def __init__(self, contents: Contents) -> None:
         self._contents = contents
-        self._pools: dict[PoolId, Pool] = {}
+        self._pools: dict[PoolId, DevicePool] = {}
         self._by_node: dict[str, dict[PoolId, None]] = {}
         self._wide: dict[PoolId, None] = {}
         self._faulty: dict[PoolId, PoolView] = {}
@@ -147,13 +147,13 @@ class Slices:
         mine = tuple(view for view in views if view.id in own_ids)
         return NodePools(views, mine, self._number(tuple(view.layout for view in views)))
 
-    def _own(self, pool: Pool, node: Node) -> PoolView | None:
+    def _own(self, pool: DevicePool, node: Node) -> PoolView | None:
         relevant = [one for one in pool.slices.values() if is_relevant(one, node)]
         view = view_of(pool.id, relevant, pool.slices.values(), node, self._contents.content_of)
         # Equal layouts are kept once, as numbers.
         return None if view is None else replace(view, layout=self._number(view.layout))
 
-    def _seen(self, pool: Pool, node: Node) -> PoolView | None:
+    def _seen(self, pool: DevicePool, node: Node) -> PoolView | None:
         relevant = [one for one in pool.slices.values() if is_relevant(one, node)]
         if not relevant:
             return None
@@ -181,7 +181,7 @@ class Slices:
         key = (one.spec.driver, one.spec.pool.name)
         pool = self._pools.get(key)
         if pool is None:
-            pool = self._pools[key] = Pool(key)
+            pool = self._pools[key] = DevicePool(key)
         before, was_wide, fault_before = pool.nodes, pool.is_wide, self._fault(key)
         if is_there:
             pool.slices[one.metadata.name] = one
@@ -196,7 +196,7 @@ class Slices:
         view = self._faulty.get(key)
         return "" if view is None else view.fault
 
-    def _sort(self, pool: Pool) -> None:
+    def _sort(self, pool: DevicePool) -> None:
         """Find out whose a pool is now."""
         key, slices = pool.id, pool.slices.values()
         pool.views.clear()

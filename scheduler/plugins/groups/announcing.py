@@ -12,24 +12,24 @@ import msgspec
 
 from scheduler.base import reasons
 from scheduler.base.clock import rfc3339
-from scheduler.framework.groups import GroupEvent, Stage, Told
+from scheduler.framework.groups import GroupEvent, GroupStage, Told
 from scheduler.objects.groups import GangStatus
 from scheduler.objects.meta import Condition
 from scheduler.objects.volcano import VolcanoCondition
-from scheduler.plugins.groups.life import LONGEST_MESSAGE, Record
+from scheduler.plugins.groups.life import LONGEST_MESSAGE, GroupRecord
 from scheduler.plugins.groups.sources import appgroup, coscheduling, volcano, workload
 from scheduler.plugins.groups.sources.registry import BY_KIND, NESTED
 from scheduler.state.podindex import Placed
 
 SEEN_BY_THEN_S = 5.0  # what was sent and is not seen after this was lost, and is sent again
-WAITS = (Stage.REFUSED, Stage.PREEMPTING)
+WAITS = (GroupStage.REFUSED, GroupStage.PREEMPTING)
 
 
 class News(msgspec.Struct, frozen=True):
     """What is to be told of a group: the stage it came to, who stands, and how many are needed."""
 
-    stage: Stage
-    record: Record
+    stage: GroupStage
+    record: GroupRecord
     standing: Sequence[Placed]
     size: int
     now: float
@@ -37,7 +37,7 @@ class News(msgspec.Struct, frozen=True):
     @property
     def is_bound(self) -> bool:
         """Whether it is news that the group's minimum is bound, as the API server says."""
-        return self.has_minimum and self.stage in (Stage.BOUND, Stage.CHANGED)
+        return self.has_minimum and self.stage in (GroupStage.BOUND, GroupStage.CHANGED)
 
     @property
     def has_minimum(self) -> bool:
@@ -126,12 +126,12 @@ def _many(count: int, noun: str) -> str:
 
 def _condition(source: workload.WorkloadGroups, obj: Any, news: News) -> list[Told]:
     is_said = news.record.final == obj.metadata.uid
-    if news.is_bound or (is_said and news.stage is Stage.CHANGED):
+    if news.is_bound or (is_said and news.stage is GroupStage.CHANGED):
         status, reason, message = "True", reasons.SCHEDULED, ""
         news.record.final = obj.metadata.uid
     elif is_said:
         return []  # True is final, and may be on its way
-    elif news.stage in WAITS or (news.stage is Stage.HELD and news.record.message):
+    elif news.stage in WAITS or (news.stage is GroupStage.HELD and news.record.message):
         status, message = "False", news.record.message
         reason = reasons.SCHEDULER_ERROR if news.record.is_error else reasons.UNSCHEDULABLE
     else:
@@ -157,7 +157,7 @@ def _gang(obj: Any, news: News) -> list[Told]:
         return [*source.status(obj, **said)]
     if news.has_minimum:
         return []  # what is said stays: the next look at the group would take back that it waits
-    if news.stage in WAITS or (news.stage is Stage.HELD and news.record.message):
+    if news.stage in WAITS or (news.stage is GroupStage.HELD and news.record.message):
         message = news.record.message[:LONGEST_MESSAGE]
         return [*source.status(obj, phase=appgroup.PENDING, message=message)]
     return []
@@ -174,8 +174,8 @@ def _volcano_status(obj: Any, news: News) -> list[Told]:
             _volcano_condition(volcano.SCHEDULED, "True", since, reasons.SCHEDULED, ""),
         )
         return [*source.status(obj, said, phase=volcano.RUNNING, **count)]
-    waits = news.stage in WAITS or (news.stage is Stage.HELD and bool(news.record.message))
-    if news.has_minimum or (news.stage is not Stage.HELD and not waits):
+    waits = news.stage in WAITS or (news.stage is GroupStage.HELD and bool(news.record.message))
+    if news.has_minimum or (news.stage is not GroupStage.HELD and not waits):
         return []  # what waits beyond the minimum is no news of a group that has it
     if news.standing:
         phase = volcano.UNKNOWN if waits and source.was_placed(obj) else phase
@@ -204,7 +204,7 @@ def _phase(obj: Any, news: News) -> list[Told]:
         if phase == coscheduling.SCHEDULED and running >= news.size:
             return [*source.status(obj, phase=coscheduling.RUNNING, running=running)]
         return []
-    if news.stage is Stage.HELD and not phase:
+    if news.stage is GroupStage.HELD and not phase:
         return [*source.status(obj, phase=coscheduling.PENDING)]
     if news.stage in WAITS:
         # The message has no field of its own; the event tells it, also when the phase stays.

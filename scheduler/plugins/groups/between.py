@@ -15,8 +15,8 @@ from scheduler.framework.nodes import Nodes
 from scheduler.objects.meta import LabelSelector, LabelSelectorRequirement
 from scheduler.objects.pod import Pod, PodAffinityTerm, TopologySpreadConstraint
 from scheduler.objects.selectors import selector_matches
-from scheduler.plugins.tainttoleration import Verdicts
-from scheduler.solver.instance import Domains
+from scheduler.plugins.tainttoleration import TaintVerdicts
+from scheduler.solver.instance import DomainRule
 from scheduler.state.podindex import Placed
 
 Sets = tuple[tuple[int, ...], ...]
@@ -28,7 +28,7 @@ def members(
     rows: Sequence[int],
     placed: Iterable[Placed],
     held: Collection[Placed] = (),
-) -> tuple[Domains, ...]:
+) -> tuple[DomainRule, ...]:
     """Return the rules of required affinity and anti-affinity; `rows` are those of the leaves.
 
     Anti-affinity to its own kind lets one member into each domain, beside those in `held` of whom it does
@@ -47,11 +47,13 @@ def members(
             for leaves in sets_by_label(nodes, rows, term.topology_key).values():
                 by_number.setdefault(_among(leaves, others), []).append(leaves)
             name = f"anti-affinity by {term.topology_key}"
-            found += [Domains(name, tuple(sets), at_most=1 + n) for n, sets in by_number.items()]
+            found += [DomainRule(name, tuple(sets), at_most=1 + n) for n, sets in by_number.items()]
     for term in () if near is None else near.required:
         if term_selects(term, pod) and not any(term_selects(term, pod, one.pod) for one in placed):
             sets = tuple(sets_by_label(nodes, rows, term.topology_key).values())
-            found.append(Domains(f"affinity by {term.topology_key}", sets, single=True, only=True))
+            found.append(
+                DomainRule(f"affinity by {term.topology_key}", sets, single=True, only=True)
+            )
     return tuple(found)
 
 
@@ -79,13 +81,13 @@ def _asks(pod: Pod, term: PodAffinityTerm) -> bool:
     return found is not None and term in found.required
 
 
-def within(reach: IntColumn, rows: Sequence[int]) -> tuple[Domains, ...]:
+def within(reach: IntColumn, rows: Sequence[int]) -> tuple[DomainRule, ...]:
     """Return the rule that all members are where something that they share can be used."""
     sets: dict[int, list[int]] = defaultdict(list)
     for leaf, row in enumerate(rows):
         sets[int(reach[row])].append(leaf)
     sets.pop(-1, None)
-    return (Domains("shared claims", tuple(map(tuple, sets.values())), single=True, only=True),)
+    return (DomainRule("shared claims", tuple(map(tuple, sets.values())), single=True, only=True),)
 
 
 def spread(
@@ -94,7 +96,7 @@ def spread(
     rows: Sequence[int],
     placed: Iterable[Placed],
     held: Collection[Placed] = (),
-) -> tuple[Domains, ...]:
+) -> tuple[DomainRule, ...]:
     """Return the rules of hard spread constraints that count the members themselves.
 
     Pods that are there already count in their domains, but for the members in `held`, whom the
@@ -121,7 +123,7 @@ def spread(
             counts.append(0)
             leaves.append(())
         found.append(
-            Domains(
+            DomainRule(
                 _spread_by(constraint),
                 tuple(leaves),
                 max_skew=constraint.max_skew,
@@ -222,7 +224,7 @@ def _eligible(pod: Pod, constraint: TopologySpreadConstraint, nodes: Nodes) -> B
     """Return the rows whose domains count: those that the constraint's two policies include."""
     rows = nodes.exists
     if constraint.node_taints_policy == "Honor":
-        verdicts = Verdicts(pod.spec.tolerations, compares=False).catch_up(nodes.taint_sets)
+        verdicts = TaintVerdicts(pod.spec.tolerations, compares=False).catch_up(nodes.taint_sets)
         rows = rows & ~nodes.taint_flags(verdicts.rejected)
     if constraint.node_affinity_policy == "Ignore":
         return rows

@@ -22,7 +22,7 @@ from scheduler.plugins.groups.inputs import (
     known,
     parsed,
 )
-from scheduler.plugins.groups.rules import Constraint, constraints
+from scheduler.plugins.groups.rules import LevelConstraint, constraints
 from scheduler.solver.classes import MOST_CLASSES, Relation
 
 KEYS = ("classes", "between", "traffic", "costs", "class-label")
@@ -50,7 +50,7 @@ class ClassSpec(msgspec.Struct, frozen=True):
     name: str
     min: int = 0
     max: int = 0
-    constraints: Mapping[str, Constraint] = {}
+    constraints: Mapping[str, LevelConstraint] = {}
 
 
 class BetweenSpec(msgspec.Struct, frozen=True):

@@ -13,13 +13,13 @@ from scheduler.plugins.groups.classes import ClassesSpec
 from scheduler.plugins.groups.group import GroupSpec
 from scheduler.plugins.groups.planning import rule
 from scheduler.solver.classes import (
-    Between,
     ClassRule,
-    Costs,
-    Link,
+    LinkLimit,
+    PairRule,
     PodClass,
-    Stream,
     Traffic,
+    TrafficCosts,
+    TrafficStream,
     WayLimit,
 )
 from scheduler.solver.instance import Level
@@ -32,7 +32,7 @@ SHARED = "shared claims"
 DEAREST = 10**9
 # What `Mixed` wants to know of classes, in the order of its fields.
 Parts: TypeAlias = tuple[
-    tuple[PodClass, ...], tuple[Between, ...], tuple[Traffic, ...], Costs, tuple[int, ...]
+    tuple[PodClass, ...], tuple[PairRule, ...], tuple[Traffic, ...], TrafficCosts, tuple[int, ...]
 ]
 
 
@@ -50,7 +50,7 @@ def of_classes(
     """
     asked = spec.classes
     if asked is None:
-        return (), (), (), Costs(), ()
+        return (), (), (), TrafficCosts(), ()
     at = {level.name: number for number, level in enumerate(levels)}
     number = {one.name: place for place, one in enumerate(asked.classes)}
     held = _held(asked, standing, names)
@@ -66,20 +66,20 @@ def of_classes(
         for one in asked.classes
     )
     between = tuple(
-        Between(one.rule, number[one.first], number[one.second], at[one.level])
+        PairRule(one.rule, number[one.first], number[one.second], at[one.level])
         for one in asked.between
     )
     traffic = tuple(
         Traffic(number[one.first], number[one.second], one.weight) for one in asked.traffic
     )
     if spec.by_network:
-        costs = Costs() if ways is None else _between_nodes(ways, len(levels))
+        costs = TrafficCosts() if ways is None else _between_nodes(ways, len(levels))
         return classes, between, traffic if costs.areas else (), costs, tuple(range(len(levels)))
     if not traffic:
-        return classes, between, (), Costs(), ()
+        return classes, between, (), TrafficCosts(), ()
     steps = tuple(_step(asked, level.name) for level in levels)
     free = tuple(place for name, place in at.items() if name not in spec.constraints)
-    return classes, between, traffic, Costs(steps), free
+    return classes, between, traffic, TrafficCosts(steps), free
 
 
 def limits(spec: GroupSpec, ways: Ways | None) -> tuple[WayLimit, ...]:
@@ -103,7 +103,7 @@ def limits(spec: GroupSpec, ways: Ways | None) -> tuple[WayLimit, ...]:
 
 def links(
     spec: GroupSpec, ways: Ways | None, classes: Sequence[PodClass], counts: Sequence[int]
-) -> tuple[tuple[Stream, ...], tuple[Link, ...]]:
+) -> tuple[tuple[TrafficStream, ...], tuple[LinkLimit, ...]]:
     """Return what an application sends, and the links that could be too narrow for it.
 
     `counts` is how many pods there are to place of each kind.
@@ -112,18 +112,20 @@ def links(
     if asked is None or ways is None or not asked.flows:
         return (), ()
     number = {one.name: place for place, one in enumerate(asked.classes)}
-    flows = tuple(Stream(number[one.first], number[one.second], one.amount) for one in asked.flows)
+    flows = tuple(
+        TrafficStream(number[one.first], number[one.second], one.amount) for one in asked.flows
+    )
     pods = [sum(counts[kind] for kind in one.kinds) + sum(one.held) for one in classes]
     most = sum(flow.amount * pods[flow.first] + 1 for flow in flows)
     found = tuple(
-        Link(one.origins, one.targets, one.room, one.is_shared)
+        LinkLimit(one.origins, one.targets, one.room, one.is_shared)
         for one in ways.links
         if one.room < most * (1 + one.is_shared)
     )
     return (flows, found) if found else ((), ())
 
 
-def _between_nodes(ways: Ways, depth: int) -> Costs:
+def _between_nodes(ways: Ways, depth: int) -> TrafficCosts:
     """Return costs by area for pods on different nodes; on one they talk for nothing.
 
     What all pairs of nodes cost at least is said of the level of nodes, and of areas what comes to that.
@@ -131,7 +133,9 @@ def _between_nodes(ways: Ways, depth: int) -> Costs:
     costs = np.minimum(ways.costs, DEAREST).astype(np.int64)
     near = int(costs.diagonal().min(initial=DEAREST))
     steps = (0,) * (depth - 1) + (near,)
-    return Costs(steps, tuple(ways.areas.tolist()), tuple(map(tuple, (costs - near).tolist())))
+    return TrafficCosts(
+        steps, tuple(ways.areas.tolist()), tuple(map(tuple, (costs - near).tolist()))
+    )
 
 
 def beside(group: Mixed, counts: Sequence[Sequence[int]]) -> Mapping[int, frozenset[int]]:

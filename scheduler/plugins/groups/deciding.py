@@ -41,17 +41,17 @@ from scheduler.plugins.groups import (
 )
 from scheduler.plugins.groups.args import ClusterTopologyPlacementGroupArgs
 from scheduler.plugins.groups.describing import Descriptions
-from scheduler.plugins.groups.evicting import Evictor
+from scheduler.plugins.groups.evicting import GroupEvictor
 from scheduler.plugins.groups.group import GroupSpec, check_levels
-from scheduler.plugins.groups.life import FAILED, Record
+from scheduler.plugins.groups.life import FAILED, GroupRecord
 from scheduler.plugins.groups.members import GroupMembers
 from scheduler.plugins.groups.mixer import MixedPlanner
 from scheduler.plugins.groups.sources import configmap
 from scheduler.plugins.groups.sources import registry as sources
 from scheduler.plugins.groups.task import (
     ROUNDS,
+    GroupTask,
     Steps,
-    Task,
     awaits_room,
     incomplete,
     leaving,
@@ -85,7 +85,7 @@ class Decider:
         members: GroupMembers,
         described: Descriptions,
         trees: Trees,
-        records: dict[str, Record],
+        records: dict[str, GroupRecord],
         planned_in: dict[str, Topology],
     ) -> None:
         self._args = args
@@ -96,7 +96,7 @@ class Decider:
         self._records = records
         self._planned_in = planned_in
         self._mixer = MixedPlanner(solution_of, self._remember_mixed)
-        self._evictor = Evictor(args, handle, described, self._mixer)
+        self._evictor = GroupEvictor(args, handle, described, self._mixer)
         self._leaf_rows = LeafRows()
 
     def leaving(self, key: str) -> bool:
@@ -112,12 +112,12 @@ class Decider:
 
     def hold(self, key: str, message: str) -> None:
         """Keep why a group cannot be decided at all."""
-        record = self._records.setdefault(key, Record())
+        record = self._records.setdefault(key, GroupRecord())
         record.status, record.message = FAILED, message
 
     def plan(self, key: str, room: GroupRoom) -> Steps:
         """Decide where all members go, whom to evict for them, or why they have to wait."""
-        record = self._records.setdefault(key, Record())
+        record = self._records.setdefault(key, GroupRecord())
         record.reporter = room.members[0].spec.scheduler_name
         record.refused = record.refused.union(one.metadata.uid for one in room.members)
         name = title(key)
@@ -152,7 +152,7 @@ class Decider:
             spec.tree is None and len(standing) + len(room.members) < spec.size
         ):  # some went while it stood in the line
             return undecided(incomplete(spec))
-        task = Task(
+        task = GroupTask(
             key,
             spec,
             tree,
@@ -192,14 +192,14 @@ class Decider:
         tree: Topology,
         requests: Mapping[str, Amounts],
         standing: Sequence[Placed],
-    ) -> tuple[list[mixing.Alike], tuple[shapes.Shape, ...]]:
+    ) -> tuple[list[mixing.AlikeMembers], tuple[shapes.GroupShape, ...]]:
         """Return the members by kind, none where all are alike, and of a group of groups whose they are."""
         if spec.tree is None:
             return mixing.members(room, spec, requests), ()
         own = ownrules.by_group(spec.tree, tree.levels, spec.constraints)
         return shapes.members(spec.tree, own, room, requests, standing)
 
-    def _decided(self, task: Task, record: Record) -> Steps:
+    def _decided(self, task: GroupTask, record: GroupRecord) -> Steps:
         """Place the members, or evict others for them, or say why neither can be."""
         outside = self._outside(task)
         if outside is not None:
@@ -219,7 +219,7 @@ class Decider:
         )(task)
         return plan if evicting is None else evicting
 
-    def _first_placed(self, everywhere: Sequence[Task], *, is_mixed: bool) -> Steps:
+    def _first_placed(self, everywhere: Sequence[GroupTask], *, is_mixed: bool) -> Steps:
         """Return the first plan that places members, or the last refusal.
 
         Room that somebody else is promised is left to them as long as the group is placed without it, though it
@@ -236,7 +236,7 @@ class Decider:
                     return plan
         return plan
 
-    def _outside(self, task: Task) -> Status | None:
+    def _outside(self, task: GroupTask) -> Status | None:
         """Return why nothing can be placed whatever the room: members in the wrong place, or needs."""
         spec, tree = task.spec, task.tree
         if spec.key_label and task.standing:
@@ -262,7 +262,7 @@ class Decider:
                 return undecided(f"the group {task.name} waits: {lacking}")
         return None
 
-    def _placed(self, task: Task) -> Steps:
+    def _placed(self, task: GroupTask) -> Steps:
         """Ask the solver, try its answer with all filters, and ask again with what that teaches."""
         key, room = task.key, task.room
         most: IntColumn | None = None
@@ -304,7 +304,7 @@ class Decider:
         return task.left_open(f"does not fit: the rules between its members do not hold: {why}")
 
     def _site(
-        self, task: Task, slots: IntColumn, reach: IntColumn | None, *, may_be_thin: bool
+        self, task: GroupTask, slots: IntColumn, reach: IntColumn | None, *, may_be_thin: bool
     ) -> planning.Site:
         """Return what is asked about: in a large tree only the leaves that the group can use."""
         standing, nodes, count = task.standing, task.room.nodes, len(task.room.members)
@@ -325,7 +325,7 @@ class Decider:
         question = Place(site.instance, limits, self._args.solver, advise)
         return SolverCall(question, 2 * limits.total_s, holds)
 
-    def _is_unchanged(self, task: Task) -> bool:
+    def _is_unchanged(self, task: GroupTask) -> bool:
         try:
             return self._described.group(task.key) == (task.described or task.spec)
         except ObjectError:
@@ -379,7 +379,7 @@ class Decider:
         record.terms = tuple(f"{stage.level} {stage.measure}".strip() for stage in mixed.stages)
         self._remember_advice(key, solution)
 
-    def _placed_mixed(self, task: Task) -> Steps:
+    def _placed_mixed(self, task: GroupTask) -> Steps:
         """Place members that differ."""
         limits = limits_of(self._args, self._args.solver_time_limit_seconds)
 
@@ -389,7 +389,7 @@ class Decider:
         return (yield from self._mixer.placed(task, limits, is_unchanged))
 
 
-def _apart(task: Task) -> Task:
+def _apart(task: GroupTask) -> GroupTask:
     """Return a task with kinds of members of its own: what is learnt of nodes for it holds for no other."""
     kinds = [msgspec.structs.replace(one) for one in task.kinds]
     return msgspec.structs.replace(task, kinds=kinds)

@@ -1,4 +1,4 @@
-"""`Evictor`: who has to go for a group that does not fit, and where its members go then.
+"""`GroupEvictor`: who has to go for a group that does not fit, and where its members go then.
 
 Asks the solver for the fewest victims and tries its answer with every filter: the victims gone, the
 members in place. Called by `deciding` when a group cannot be placed; changes nothing but the record of
@@ -21,12 +21,12 @@ from scheduler.plugins.groups.args import ClusterTopologyPlacementGroupArgs
 from scheduler.plugins.groups.conflicts import conflicts
 from scheduler.plugins.groups.describing import Descriptions
 from scheduler.plugins.groups.group import GroupSpec
-from scheduler.plugins.groups.life import Record
+from scheduler.plugins.groups.life import GroupRecord
 from scheduler.plugins.groups.mixer import MixedPlanner
 from scheduler.plugins.groups.task import (
     ROUNDS,
+    GroupTask,
     Offer,
-    Task,
     awaits_room,
     leaving,
     limits_of,
@@ -34,13 +34,13 @@ from scheduler.plugins.groups.task import (
     unanswered,
     with_rules,
 )
-from scheduler.solver.questions import Evict
+from scheduler.solver.questions import EvictQuestion
 from scheduler.state.podindex import Placed
 from scheduler.state.resources import PODS
 from scheduler.state.shapes import host_ports
 
 
-class Evictor:
+class GroupEvictor:
     """Chooses victims for the groups of one profile."""
 
     def __init__(
@@ -55,7 +55,7 @@ class Evictor:
         self._described = described
         self._mixer = mixer
 
-    def may_evict(self, task: Task, record: Record) -> bool:
+    def may_evict(self, task: GroupTask, record: GroupRecord) -> bool:
         """Whether members may evict now: not while the last victims are leaving."""
         still = record.awaited = leaving(self._handle, record.awaited)
         if still or awaits_room(task.room, self._handle):
@@ -75,7 +75,9 @@ class Evictor:
             return False
         return all(pod.spec.preemption_policy != "Never" for pod in members)
 
-    def evicting(self, task: Task) -> Generator[SolverCall, CallResult, GroupPlan | Status | None]:
+    def evicting(
+        self, task: GroupTask
+    ) -> Generator[SolverCall, CallResult, GroupPlan | Status | None]:
         """Return the plan with the fewest victims, None when evicting does not help."""
         room, nodes, wanted = task.room, task.room.nodes, task.needed
         fits = room.fits([between.without_spread(member) for member in room.members])
@@ -107,7 +109,7 @@ class Evictor:
     def _offer(
         self,
         site: planning.Site,
-        task: Task,
+        task: GroupTask,
         lower: eviction.Candidates,
         blocked: Collection[str],
     ) -> Generator[SolverCall, CallResult, Offer]:
@@ -127,7 +129,7 @@ class Evictor:
             counted=between.counted(pod, nodes, self._handle.pods),
         )  # fmt: skip
         limits = limits_of(self._args, self._args.preemption_time_limit_seconds)
-        answer = yield SolverCall(Evict(lineup.problem, limits), 2 * limits.total_s)
+        answer = yield SolverCall(EvictQuestion(lineup.problem, limits), 2 * limits.total_s)
         solution = solution_of(answer)
         if solution is None:
             return unanswered(task.name)
@@ -138,7 +140,7 @@ class Evictor:
         return planning.assign(site, found.placement.counts, task.needed), victims
 
     def _agreed(
-        self, task: Task, where: dict[str, str], victims: tuple[Placed, ...]
+        self, task: GroupTask, where: dict[str, str], victims: tuple[Placed, ...]
     ) -> GroupPlan | None:
         """Return the plan to evict these; None when nobody has to go: then it is no question of room."""
         if not victims:
@@ -147,7 +149,7 @@ class Evictor:
         return GroupPlan(where, victims, text)
 
     def evicting_mixed(
-        self, task: Task
+        self, task: GroupTask
     ) -> Generator[SolverCall, CallResult, GroupPlan | Status | None]:
         """Return the plan with the fewest victims for members that differ, None without one."""
         budgets = tuple(self._handle.objects("PodDisruptionBudget").values())
@@ -182,12 +184,12 @@ class Evictor:
                 mixing.learn(task.kinds, where, task.room.nodes, misfit)
         return None
 
-    def _lower(self, task: Task) -> list[eviction.Unit]:
+    def _lower(self, task: GroupTask) -> list[eviction.EvictionUnit]:
         """Return who may be evicted for a group."""
         priority = task.room.priority
         return eviction.lower(self._handle.pods, priority, self._described, own=task.key)
 
-    def _may_go(self, task: Task, victims: Collection[Placed]) -> bool:
+    def _may_go(self, task: GroupTask, victims: Collection[Placed]) -> bool:
         """Whether these may go now: groups were edited and members joined since they were asked about."""
         going = {victim.pod.metadata.uid: victim.node for victim in victims}
         found = 0

@@ -16,12 +16,19 @@ from scheduler.objects.selectors import selector_matches
 from scheduler.plugins.groups.conflicts import Conflicts
 from scheduler.plugins.groups.describing import Descriptions
 from scheduler.plugins.groups.mixing import port_name
-from scheduler.solver.instance import Budget, Candidate, ElasticGroup, Instance, Leaf, Preemption
+from scheduler.solver.instance import (
+    Budget,
+    Candidate,
+    ElasticGroup,
+    Instance,
+    Leaf,
+    PreemptionInstance,
+)
 from scheduler.state.podindex import Placed
 from scheduler.state.resources import PODS
 
 
-class Unit(msgspec.Struct, frozen=True):
+class EvictionUnit(msgspec.Struct, frozen=True):
     """Who goes together or not at all: a group by its key, or one pod with none.
 
     Of a group up to `spare` pods may go alone.
@@ -33,13 +40,13 @@ class Unit(msgspec.Struct, frozen=True):
     spare: int = 0
 
 
-Candidates: TypeAlias = Sequence[Unit]
+Candidates: TypeAlias = Sequence[EvictionUnit]
 
 
 class VictimProblem(msgspec.Struct, frozen=True):
     """A problem for the solver, and the pods behind each of its candidates, least important first."""
 
-    problem: Preemption
+    problem: PreemptionInstance
     pods: tuple[tuple[Placed, ...], ...]
 
     def victims(self, evicted: Mapping[int, int]) -> tuple[Placed, ...]:
@@ -97,18 +104,20 @@ def lineup(
         Budget(f"{b.metadata.namespace}/{b.metadata.name}", max(0, b.status.disruptions_allowed))
         for b in known
     )
-    asked = Preemption(problem, tuple(made), allowed, forbid, elastic)
+    asked = PreemptionInstance(problem, tuple(made), allowed, forbid, elastic)
     return VictimProblem(asked, tuple(pods))
 
 
-def lower(placed: Iterable[Placed], priority: int, described: Descriptions, own: str) -> list[Unit]:
+def lower(
+    placed: Iterable[Placed], priority: int, described: Descriptions, own: str
+) -> list[EvictionUnit]:
     """Return who may be evicted for the group `own` of this priority: whole groups, and single pods.
 
     Of a group that goes only as a whole some pods may go alone all the same; of a tree of groups the
     topmost that goes whole is one. Pods that are leaving already make room by themselves.
     """
     gangs: dict[str, list[Placed]] = {}
-    found: list[Unit] = []
+    found: list[EvictionUnit] = []
     for one in placed:
         if one.pod.is_terminating:
             continue
@@ -116,16 +125,16 @@ def lower(placed: Iterable[Placed], priority: int, described: Descriptions, own:
         if key:
             gangs.setdefault(key, []).append(one)
         elif one.pod.priority < priority:
-            found.append(Unit("", one.pod.priority, (one,)))
+            found.append(EvictionUnit("", one.pod.priority, (one,)))
     for key, pods in gangs.items():
         if described.is_in(key, own):
             continue
         is_whole, effective = described.unit_of(key, pods)
         if is_whole and effective < priority:
-            found.append(Unit(key, effective, tuple(pods), described.spare_of(key, pods)))
+            found.append(EvictionUnit(key, effective, tuple(pods), described.spare_of(key, pods)))
         elif not is_whole:
             singles = (one for one in pods if one.pod.priority < priority)
-            found += [Unit("", one.pod.priority, (one,)) for one in singles]
+            found += [EvictionUnit("", one.pod.priority, (one,)) for one in singles]
     return found
 
 
@@ -235,7 +244,7 @@ class _Like(msgspec.Struct, frozen=True):
 
 
 def _like(
-    unit: Unit, one: Placed, freed_by: Freed, budgets: Sequence[PodDisruptionBudget]
+    unit: EvictionUnit, one: Placed, freed_by: Freed, budgets: Sequence[PodDisruptionBudget]
 ) -> _Like:
     """Return what kind of single pod this is."""
     return _Like(

@@ -10,7 +10,7 @@ import msgspec
 from scheduler.base.errors import ObjectError
 from scheduler.plugins.groups.classes import ClassesSpec
 from scheduler.plugins.groups.inputs import known
-from scheduler.plugins.groups.rules import Constraint
+from scheduler.plugins.groups.rules import LevelConstraint
 
 LARGEST_GROUP = 10_000
 
@@ -28,7 +28,7 @@ class TreeMembership(msgspec.Struct, frozen=True):
     alone: str = ""
 
 
-class Node(msgspec.Struct, frozen=True):
+class GroupNode(msgspec.Struct, frozen=True):
     """A group in a tree of groups: one of pods, or a composite one of `groups`.
 
     It is placed whole or stays out: at least `least` of its pods, or of its groups, all of them on nodes with one
@@ -41,17 +41,17 @@ class Node(msgspec.Struct, frozen=True):
     least: int
     key_label: str = ""
     is_composite: bool = False
-    groups: "tuple[Node, ...]" = ()
-    constraints: Mapping[str, Constraint] = {}
+    groups: "tuple[GroupNode, ...]" = ()
+    constraints: Mapping[str, LevelConstraint] = {}
 
-    def leaves(self) -> "Iterator[Node]":
+    def leaves(self) -> "Iterator[GroupNode]":
         """Yield the groups of pods in it, itself if it is one."""
         if not self.is_composite:
             yield self
         for one in self.groups:
             yield from one.leaves()
 
-    def every(self) -> "Iterator[Node]":
+    def every(self) -> "Iterator[GroupNode]":
         """Yield it and all groups in it, each behind the one that it is in."""
         yield self
         for one in self.groups:
@@ -104,7 +104,7 @@ class GroupSpec(msgspec.Struct, frozen=True):
     name: str
     size: int = 1
     priority: int | None = 0
-    constraints: Mapping[str, Constraint] = {}
+    constraints: Mapping[str, LevelConstraint] = {}
     source: str = ""
     is_minimum: bool = False
     counts_alone: bool = False
@@ -123,7 +123,7 @@ class GroupSpec(msgspec.Struct, frozen=True):
     labels: LabelRule | None = None
     classes: ClassesSpec | None = None
     by_network: bool = False
-    tree: Node | None = None
+    tree: GroupNode | None = None
     within: TreeMembership | None = None
 
     @property

@@ -11,7 +11,7 @@ from scheduler.framework.handle import Handle
 from scheduler.objects.claims import ResourceClaim
 from scheduler.objects.pod import Pod
 from scheduler.plugins.groups import trees
-from scheduler.plugins.groups.life import Record
+from scheduler.plugins.groups.life import GroupRecord
 from scheduler.plugins.groups.members import GroupMembers
 from scheduler.plugins.groups.sources import registry as sources
 from scheduler.plugins.groups.sources.appgroup import KIND as APP_GROUP
@@ -25,7 +25,7 @@ class Hints:
     """Answers for the members of all groups, by what is remembered of their plans."""
 
     def __init__(
-        self, handle: Handle, members: GroupMembers, records: Mapping[str, Record]
+        self, handle: Handle, members: GroupMembers, records: Mapping[str, GroupRecord]
     ) -> None:
         self._handle = handle
         self._members = members

@@ -14,7 +14,7 @@ from scheduler.base.errors import ObjectError
 from scheduler.objects.selectors import selector_matches
 from scheduler.objects.volcano import HyperNode, HyperNodeMember
 from scheduler.plugins.groups.group import GroupSpec
-from scheduler.plugins.groups.rules import Constraint
+from scheduler.plugins.groups.rules import LevelConstraint
 from scheduler.plugins.groups.topology import DEEPEST, NODE, Topology
 
 # The name by which groups call this tree.
@@ -138,7 +138,7 @@ def resolved(spec: GroupSpec, tree: Topology) -> GroupSpec:
     if highest > tiers[0]:
         return spec  # Volcano: above all tiers is one that has all nodes
     lowest = next(at for at, tier in enumerate(tiers) if tier <= highest)
-    rules = {level: Constraint("pack", hard=True) for level in inner[: lowest + 1]}
+    rules = {level: LevelConstraint("pack", hard=True) for level in inner[: lowest + 1]}
     return replace(spec, constraints=rules)
 
 

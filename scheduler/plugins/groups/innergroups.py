@@ -9,11 +9,11 @@ from collections.abc import Sequence
 
 from scheduler.base import reasons
 from scheduler.base.sweep import Sweep
-from scheduler.framework.groups import Stage, Told, title
+from scheduler.framework.groups import GroupStage, Told, title
 from scheduler.plugins.groups import quorum
 from scheduler.plugins.groups.announcing import SEEN_BY_THEN_S, WAITS, said_of
-from scheduler.plugins.groups.group import Node
-from scheduler.plugins.groups.life import Record
+from scheduler.plugins.groups.group import GroupNode
+from scheduler.plugins.groups.life import GroupRecord
 from scheduler.plugins.groups.members import GroupMembers
 from scheduler.plugins.groups.sources import registry as sources
 from scheduler.state.podindex import Placed
@@ -31,7 +31,12 @@ class InnerGroupWriter:
         self._said_sweep, self._final_sweep = Sweep(), Sweep()
 
     def told(
-        self, root: Node, stage: Stage, record: Record, standing: Sequence[Placed], now: float
+        self,
+        root: GroupNode,
+        stage: GroupStage,
+        record: GroupRecord,
+        standing: Sequence[Placed],
+        now: float,
     ) -> list[Told]:
         """Return the requests that tell all groups in a root of a stage of it."""
         there = Counter(sources.group_of(one.pod) for one in standing)
@@ -41,7 +46,7 @@ class InnerGroupWriter:
         self._final_sweep.clear(self._final, self._is_there)
         for node in list(root.every())[1:]:
             if quorum.is_in(node, bound):
-                if stage in (Stage.BOUND, Stage.CHANGED):
+                if stage in (GroupStage.BOUND, GroupStage.CHANGED):
                     found += self._say(node, "True", reasons.SCHEDULED, "", now)
             elif not any(there[leaf.key] for leaf in node.leaves()):
                 found += self._waits(root, node, stage, record, there, now)
@@ -52,18 +57,18 @@ class InnerGroupWriter:
 
     def _waits(
         self,
-        root: Node,
-        node: Node,
-        stage: Stage,
-        record: Record,
+        root: GroupNode,
+        node: GroupNode,
+        stage: GroupStage,
+        record: GroupRecord,
         there: Counter[str],
         now: float,
     ) -> list[Told]:
         """Tell a group that has no place why; `there` is how many pods of each group stand."""
-        if stage in WAITS or (stage is Stage.HELD and record.message):
+        if stage in WAITS or (stage is GroupStage.HELD and record.message):
             reason = reasons.SCHEDULER_ERROR if record.is_error else reasons.UNSCHEDULABLE
             return self._say(node, "False", reason, record.message, now)
-        if stage is Stage.BOUND:
+        if stage is GroupStage.BOUND:
             # What has landed may be a pod in the place of another, while the root lacks whole groups.
             says = "has its minimum without this one"
             if not quorum.is_in(root, there):
@@ -72,7 +77,9 @@ class InnerGroupWriter:
             return self._say(node, "False", reasons.UNSCHEDULABLE, text, now)
         return []
 
-    def _say(self, node: Node, status: str, reason: str, message: str, now: float) -> list[Told]:
+    def _say(
+        self, node: GroupNode, status: str, reason: str, message: str, now: float
+    ) -> list[Told]:
         for kind, obj in self._members.described_by(node.key)[:1]:
             if status == "True":
                 self._final[node.key] = obj.metadata.uid

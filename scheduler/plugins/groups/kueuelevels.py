@@ -4,7 +4,7 @@ from msgspec.structs import replace
 
 from scheduler.base.errors import ObjectError
 from scheduler.plugins.groups.group import GroupSpec
-from scheduler.plugins.groups.rules import Constraint
+from scheduler.plugins.groups.rules import LevelConstraint
 from scheduler.plugins.groups.topology import Topology
 
 
@@ -17,15 +17,15 @@ def resolved(spec: GroupSpec, tree: Topology) -> GroupSpec:
     asked = spec.labels
     if asked is None:
         return spec
-    rules: dict[str, Constraint] = {}
+    rules: dict[str, LevelConstraint] = {}
     if asked.required:
         depth = tree.levels.index(tree.aliases[asked.required])
-        rules = {level: Constraint("pack", hard=True) for level in tree.levels[: depth + 1]}
+        rules = {level: LevelConstraint("pack", hard=True) for level in tree.levels[: depth + 1]}
     if asked.slices:
         level = tree.aliases[asked.slices]
         if level in rules:
             raise ObjectError(
                 f"slices by {asked.slices} are not inside one unit of {asked.required}"
             )
-        rules[level] = Constraint("pack", factor=asked.slice_size)
+        rules[level] = LevelConstraint("pack", factor=asked.slice_size)
     return replace(spec, constraints=rules)

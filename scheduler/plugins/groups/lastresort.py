@@ -10,10 +10,10 @@ import msgspec
 from scheduler.framework.nodes import Nodes
 from scheduler.framework.status import Status
 from scheduler.plugins.groups.args import ClusterTopologyPlacementGroupArgs
-from scheduler.plugins.groups.task import Task
+from scheduler.plugins.groups.task import GroupTask
 
 
-def passes(task: Task, args: ClusterTopologyPlacementGroupArgs) -> list[Task]:
+def passes(task: GroupTask, args: ClusterTopologyPlacementGroupArgs) -> list[GroupTask]:
     """Return the task with the nodes that it may not use, fewer each time; mostly just as it is.
 
     Without spare nodes and those to be avoided; a group of which members stand then has the spare
@@ -26,7 +26,7 @@ def passes(task: Task, args: ClusterTopologyPlacementGroupArgs) -> list[Task]:
     return [_without(task, labels) if labels else task for labels in ways]
 
 
-def told(refusal: Status, task: Task) -> Status:
+def told(refusal: Status, task: GroupTask) -> Status:
     """Return a refusal that says as well which nodes were not looked at for the task."""
     if not task.forbidden:
         return refusal
@@ -41,7 +41,7 @@ def _carried(nodes: Nodes, label: str) -> tuple[str, ...]:
     return (label,) if is_there else ()
 
 
-def _without(task: Task, labels: tuple[str, ...]) -> Task:
+def _without(task: GroupTask, labels: tuple[str, ...]) -> GroupTask:
     part = msgspec.structs.replace(task, forbidden=labels)
     kinds = [
         msgspec.structs.replace(

@@ -11,7 +11,7 @@ import msgspec
 
 from scheduler.base.clock import parse_rfc3339, rfc3339_micro
 from scheduler.framework.calls import ApiCall
-from scheduler.framework.groups import Stage
+from scheduler.framework.groups import GroupStage
 from scheduler.plugins.groups.placement import Seat, rank_text, ranks, tree_text
 from scheduler.plugins.groups.sources.configmap import BOUND
 from scheduler.state.podindex import Placed
@@ -26,19 +26,19 @@ WAITING, READY, ASSIGNED, PERMITTED = "Waiting", "Ready", "Assigned", "Permitted
 PREEMPTING, PREEMPTED, FAILED = "Preempting", "Preempted", "Failed"
 
 # Stage of an attempt → status of the group.
-STATUS_AFTER: Mapping[Stage, str] = {
-    Stage.STARTED: READY,
-    Stage.REFUSED: FAILED,
-    Stage.ASSIGNED: ASSIGNED,
-    Stage.PERMITTED: PERMITTED,
-    Stage.BOUND: BOUND,
-    Stage.RELEASED: WAITING,
-    Stage.DISSOLVED: WAITING,
-    Stage.PREEMPTING: PREEMPTING,
+STATUS_AFTER: Mapping[GroupStage, str] = {
+    GroupStage.STARTED: READY,
+    GroupStage.REFUSED: FAILED,
+    GroupStage.ASSIGNED: ASSIGNED,
+    GroupStage.PERMITTED: PERMITTED,
+    GroupStage.BOUND: BOUND,
+    GroupStage.RELEASED: WAITING,
+    GroupStage.DISSOLVED: WAITING,
+    GroupStage.PREEMPTING: PREEMPTING,
 }
 
 
-class Record(msgspec.Struct):
+class GroupRecord(msgspec.Struct):
     """What is remembered of a group between its attempts, for telling; no decision depends on it.
 
     `is_partial`: the last solve placed members beside others that stood already, so what it proved is
@@ -72,7 +72,7 @@ class Record(msgspec.Struct):
     final: str = ""
 
 
-class Proof(msgspec.Struct, frozen=True):
+class PlacementProof(msgspec.Struct, frozen=True):
     """What was proven when a group was placed: see `GroupReport`."""
 
     optimal: bool = False
@@ -98,23 +98,23 @@ def status_patch(config_map: Any, values: Mapping[str, str | None]) -> list[ApiC
     return [ApiCall("PATCH", path, steps, JSON_PATCH)]
 
 
-def proof_of(record: Record) -> str | None:
+def proof_of(record: GroupRecord) -> str | None:
     """Return what was proven of a whole group's placement as JSON, None if nothing was, or not here."""
     if not record.objective or record.is_partial:
         return None
-    proof = Proof(record.optimal, record.objective, record.bound, record.terms)
+    proof = PlacementProof(record.optimal, record.objective, record.bound, record.terms)
     return msgspec.json.encode(proof).decode()
 
 
-def proven(text: str) -> Proof:
+def proven(text: str) -> PlacementProof:
     """Return what `proof_of` wrote; text that cannot be read proves nothing."""
     try:
-        return msgspec.json.decode(text.encode(), type=Proof)
+        return msgspec.json.decode(text.encode(), type=PlacementProof)
     except (msgspec.MsgspecError, RecursionError):
-        return Proof()
+        return PlacementProof()
 
 
-def results(seats: list[Seat], record: Record) -> dict[str, str | None]:
+def results(seats: list[Seat], record: GroupRecord) -> dict[str, str | None]:
     """Return the keys that tell of a bound group."""
     began, ended = record.began, record.ended
     total = "" if began is None or ended is None else str(max(0, round((ended - began) * 1000)))

@@ -11,8 +11,8 @@ from scheduler.framework.groups import Outcome
 from scheduler.framework.status import Status, unschedulable
 from scheduler.objects.policy import PodDisruptionBudget
 from scheduler.plugins.groups import eviction, mixing, shapes
-from scheduler.plugins.groups.task import Task, unanswered, undecided
-from scheduler.solver.instance import Budget, Limits
+from scheduler.plugins.groups.task import GroupTask, unanswered, undecided
+from scheduler.solver.instance import Budget, SolveLimits
 from scheduler.solver.kinds import Mixed, MixedAnswer, MixedPreemption
 from scheduler.solver.mixedflows import parts_of
 from scheduler.solver.questions import EvictMixed, PlaceMixed, Solution
@@ -41,7 +41,7 @@ class MixedPlanner:
         self._remember = remember
 
     def placed(
-        self, task: Task, limits: Limits, is_unchanged: Callable[[], bool]
+        self, task: GroupTask, limits: SolveLimits, is_unchanged: Callable[[], bool]
     ) -> Generator[SolverCall, CallResult, Outcome]:
         """Place as many members as fit, at least those that are needed, or say why not."""
         why = ""
@@ -80,10 +80,10 @@ class MixedPlanner:
 
     def victims(
         self,
-        task: Task,
+        task: GroupTask,
         lower: eviction.Candidates,
         budgets: Sequence[PodDisruptionBudget],
-        limits: Limits,
+        limits: SolveLimits,
         *,
         forbid: bool,
         holds: bool,
@@ -116,14 +116,16 @@ class MixedPlanner:
         chosen = eviction.chosen(problem.candidates, pods, mixed.evicted)
         return chosen, self._assigned(found, task, mixed)
 
-    def _site(self, task: Task, learnt: Sequence[mixing.KindConflict]) -> mixing.MixedSite:
+    def _site(self, task: GroupTask, learnt: Sequence[mixing.KindConflict]) -> mixing.MixedSite:
         least = task.least or len(task.room.members)
         found = mixing.site(
             task.spec, task.tree, task.room, task.kinds, task.standing, least, learnt=learnt
         )
         return shapes.with_parts(found, task.shapes, task.standing)
 
-    def _assigned(self, found: mixing.MixedSite, task: Task, answer: MixedAnswer) -> dict[str, str]:
+    def _assigned(
+        self, found: mixing.MixedSite, task: GroupTask, answer: MixedAnswer
+    ) -> dict[str, str]:
         if task.shapes:
             return shapes.assign(task.shapes, task.kinds, found.names, answer.pieces)
         return mixing.assign(found, task.kinds, answer.counts)
@@ -132,7 +134,7 @@ class MixedPlanner:
         solution = self._read(answer)
         return None if solution is None else solution.mixed
 
-    def _refusal(self, task: Task, mixed: MixedAnswer, why: str, rules: str) -> Status:
+    def _refusal(self, task: GroupTask, mixed: MixedAnswer, why: str, rules: str) -> Status:
         if mixed.outcome == "unknown":
             return task.left_open("waits: the solver found nothing within its time")
         least = task.least or len(task.room.members)
@@ -150,7 +152,7 @@ class MixedPlanner:
         # What was learnt from a misfit may forbid more than does not fit: no proof stands on it.
         return task.left_open(text) if why else unschedulable(f"the group {task.name} {text}")
 
-    def _nowhere(self, task: Task) -> str:
+    def _nowhere(self, task: GroupTask) -> str:
         """Return why a member fits on no node at all, or an empty text."""
         none = (one for one in task.kinds if not one.slots.any())
         return next((one.message for one in none), "")

@@ -21,8 +21,8 @@ from scheduler.plugins.groups.group import GroupSpec
 from scheduler.plugins.groups.placement import in_order
 from scheduler.plugins.groups.planning import rule
 from scheduler.plugins.groups.topology import Topology
-from scheduler.solver.instance import Level, Rule
-from scheduler.solver.kinds import Apart, Kind, LeafConflict, Mixed
+from scheduler.solver.instance import Level, LevelRule
+from scheduler.solver.kinds import Apart, LeafConflict, LikePods, Mixed
 from scheduler.state.podindex import Placed
 from scheduler.state.resources import PODS, Amounts
 from scheduler.state.shapes import host_ports
@@ -30,7 +30,7 @@ from scheduler.state.shapes import host_ports
 PORT = "host port "
 
 
-class Alike(msgspec.Struct):
+class AlikeMembers(msgspec.Struct):
     """Members of one kind; `slots` is how many of them each row takes, and may be lowered.
 
     `kind` and `reach` are those of `Fits`, `of` is the name of their class.
@@ -62,7 +62,9 @@ class MixedSite(msgspec.Struct, frozen=True):
     names: tuple[str, ...]
 
 
-def members(room: GroupRoom, spec: GroupSpec, requests: Mapping[str, Amounts]) -> list[Alike]:
+def members(
+    room: GroupRoom, spec: GroupSpec, requests: Mapping[str, Amounts]
+) -> list[AlikeMembers]:
     """Return the members by kind, none where all are taken for alike: without claims that may differ."""
     claiming = any(pod.spec.resource_claims for pod in room.members)
     if not (spec.has_classes or claiming):
@@ -89,9 +91,9 @@ def kinds(
     each: Sequence[tuple[Sequence[Pod], Fits]],
     requests: Mapping[str, Amounts],
     classes: ClassesSpec | None = None,
-) -> list[Alike]:
+) -> list[AlikeMembers]:
     """Return the members by kind, in the order of the first of each."""
-    found: list[Alike] = []
+    found: list[AlikeMembers] = []
     for pods, fits in each:
         of = "" if classes is None else classes.of(pods[0])
         request = asked(pods[0], requests)
@@ -101,7 +103,7 @@ def kinds(
         if same is None:
             message = fits.message
             found.append(
-                Alike(
+                AlikeMembers(
                     tuple(pods), request, fits.slots, evictable, message, fits.kind, fits.reach, of
                 )
             )
@@ -122,7 +124,7 @@ def asked(pod: Pod, requests: Mapping[str, Amounts]) -> Amounts:
     return {**requests[pod.metadata.uid], PODS: 1, **ports}
 
 
-def _is_same(one: Alike, request: Amounts, pod: Pod, fits: Fits) -> bool:
+def _is_same(one: AlikeMembers, request: Amounts, pod: Pod, fits: Fits) -> bool:
     return (
         one.request == request
         and one.kind == fits.kind
@@ -137,7 +139,7 @@ def site(
     spec: GroupSpec,
     tree: Topology,
     room: GroupRoom,
-    members: Sequence[Alike],
+    members: Sequence[AlikeMembers],
     standing: Sequence[Placed],
     least: int,
     *,
@@ -176,7 +178,7 @@ def site(
         rows.append(row)
         names.append(name)
     found = tuple(
-        Kind(
+        LikePods(
             len(one.pods),
             tuple(one.request.get(r, 0) for r in resources),
             tuple(min(len(one.pods), int(slots[row])) for row in rows),
@@ -191,9 +193,9 @@ def site(
         for one in learnt
     )
     if reach is not None:
-        levels = (Level(SHARED, Rule("pack", hard=True)), *levels)
+        levels = (Level(SHARED, LevelRule("pack", hard=True)), *levels)
     if together is not None:
-        levels = (Level(f"affinity by {key}", Rule("pack", hard=True)), *levels)
+        levels = (Level(f"affinity by {key}", LevelRule("pack", hard=True)), *levels)
     ways = room.ways(np.array(rows, dtype=np.intp)) if spec.by_network and rows else None
     classes = of_classes(spec, [one.of for one in members], levels, standing, names, ways)
     flows, narrow = links(spec, ways, classes[0], [one.count for one in found])
@@ -215,7 +217,7 @@ def site(
 
 
 def assign(
-    found: MixedSite, members: Sequence[Alike], counts: Sequence[Sequence[int]]
+    found: MixedSite, members: Sequence[AlikeMembers], counts: Sequence[Sequence[int]]
 ) -> dict[str, str]:
     """Return the node of each member by uid; those without a place have none.
 
@@ -231,7 +233,7 @@ def assign(
     return nodes
 
 
-def kind_conflict(members: Sequence[Alike], misfit: Misfit) -> KindConflict:
+def kind_conflict(members: Sequence[AlikeMembers], misfit: Misfit) -> KindConflict:
     """Return what a misfit says of members that cannot be on one node together."""
     uids = {pod.metadata.uid for pod in misfit.conflict}
     counts = tuple(sum(pod.metadata.uid in uids for pod in one.pods) for one in members)
@@ -239,7 +241,9 @@ def kind_conflict(members: Sequence[Alike], misfit: Misfit) -> KindConflict:
     return KindConflict(counts, misfit.rows)
 
 
-def learn(members: Sequence[Alike], nodes: Mapping[str, str], live: Nodes, misfit: Misfit) -> None:
+def learn(
+    members: Sequence[AlikeMembers], nodes: Mapping[str, str], live: Nodes, misfit: Misfit
+) -> None:
     """Lower what the row takes of the kind whose member did not fit where it was put."""
     uid = misfit.pod.metadata.uid  # the pod itself may have changed while the solver worked
     wrong = next(one for one in members if any(pod.metadata.uid == uid for pod in one.pods))
@@ -258,7 +262,7 @@ def _terms(pod: Pod) -> bool:
     return affinity is not None and affinity.pod_anti_affinity is not None
 
 
-def _apart(members: Sequence[Alike], nodes: Nodes, rows: Sequence[int]) -> tuple[Apart, ...]:
+def _apart(members: Sequence[AlikeMembers], nodes: Nodes, rows: Sequence[int]) -> tuple[Apart, ...]:
     """Return which kinds may not meet, by the required anti-affinity of one to the other."""
     found = []
     for number, one in enumerate(members):

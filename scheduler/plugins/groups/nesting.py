@@ -8,14 +8,14 @@ they do: else the groups are refused by name. A node without a label has no unit
 from collections.abc import Iterator, Mapping, Sequence
 
 from scheduler.base.errors import ObjectError
-from scheduler.plugins.groups.group import Node
+from scheduler.plugins.groups.group import GroupNode
 from scheduler.plugins.groups.topology import DEFAULT_TREE, NODE, Topology
 
 NOWHERE = ""  # the unit of a node without the label
 Columns = Mapping[str, Mapping[str, str]]
 
 
-def tree(root: Node, columns: Columns, nodes: Sequence[str]) -> Topology:
+def tree(root: GroupNode, columns: Columns, nodes: Sequence[str]) -> Topology:
     """Return the tree of a group's keys; `columns` has the value of each by node. ObjectError names what does not nest."""
     chains = list(_chains(root, ()))
     keys = _ordered(chains, columns)
@@ -28,12 +28,12 @@ def tree(root: Node, columns: Columns, nodes: Sequence[str]) -> Topology:
     return Topology(DEFAULT_TREE, f"labels {', '.join(keys)}", (*keys, NODE), leaves)
 
 
-def keys_of(root: Node) -> tuple[str, ...]:
+def keys_of(root: GroupNode) -> tuple[str, ...]:
     """Return the topology keys that a group or those in it name, each once."""
     return tuple(dict.fromkeys(one.key_label for one in root.every() if one.key_label))
 
 
-def _chains(node: Node, above: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
+def _chains(node: GroupNode, above: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
     """Yield for each group that names a key the keys from the root down to it."""
     key = node.key_label
     own = (*above, key) if key and key not in above else above

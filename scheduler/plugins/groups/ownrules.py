@@ -9,10 +9,10 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
-from scheduler.plugins.groups.group import Node
+from scheduler.plugins.groups.group import GroupNode
 from scheduler.plugins.groups.planning import rule
-from scheduler.plugins.groups.rules import Constraint
-from scheduler.solver.instance import Rule
+from scheduler.plugins.groups.rules import LevelConstraint
+from scheduler.solver.instance import LevelRule
 
 
 class OwnRules(msgspec.Struct, frozen=True):
@@ -23,11 +23,11 @@ class OwnRules(msgspec.Struct, frozen=True):
 
     level: str = ""
     apart: str = ""
-    rules: Mapping[str, Rule] = {}
+    rules: Mapping[str, LevelRule] = {}
 
 
 def by_group(
-    root: Node, levels: Sequence[str], of_all: Mapping[str, Constraint]
+    root: GroupNode, levels: Sequence[str], of_all: Mapping[str, LevelConstraint]
 ) -> dict[str, OwnRules]:
     """Return by key what each group of a tree says, for these levels; `of_all` are the rules of the root."""
     all_rules = {level: rule(one) for level, one in of_all.items()}
@@ -36,7 +36,7 @@ def by_group(
     return found
 
 
-def _look(node: Node, levels: Sequence[str], depth: int, found: dict[str, OwnRules]) -> None:
+def _look(node: GroupNode, levels: Sequence[str], depth: int, found: dict[str, OwnRules]) -> None:
     """Look at a group that is in one unit of each of so many levels, and at those in it."""
     if node.key_label:
         depth = max(depth, levels.index(node.key_label) + 1)
@@ -63,8 +63,8 @@ def _look(node: Node, levels: Sequence[str], depth: int, found: dict[str, OwnRul
         _look(one, levels, depth, found)
 
 
-def _packed(rules: Mapping[str, Rule], levels: Sequence[str], depth: int) -> int:
+def _packed(rules: Mapping[str, LevelRule], levels: Sequence[str], depth: int) -> int:
     """Return in how many levels a group is in one unit each, that is in one of each of the first `depth`."""
-    while depth < len(levels) and rules.get(levels[depth], Rule()).is_hard_pack:
+    while depth < len(levels) and rules.get(levels[depth], LevelRule()).is_hard_pack:
         depth += 1
     return depth

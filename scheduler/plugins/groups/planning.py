@@ -12,9 +12,9 @@ from scheduler.framework.nodes import Nodes
 from scheduler.objects.pod import Pod
 from scheduler.plugins.groups.group import GroupSpec
 from scheduler.plugins.groups.placement import Seat, in_order
-from scheduler.plugins.groups.rules import Constraint
+from scheduler.plugins.groups.rules import LevelConstraint
 from scheduler.plugins.groups.topology import Topology
-from scheduler.solver.instance import Instance, Leaf, Level, Rule
+from scheduler.solver.instance import Instance, Leaf, Level, LevelRule
 from scheduler.state.podindex import Placed
 from scheduler.state.resources import Amounts, counted, pod_requests
 
@@ -79,12 +79,12 @@ def site(
     return Site(instance, tuple(rows), tuple(names), among is not None)
 
 
-def rule(constraint: Constraint | None) -> Rule:
+def rule(constraint: LevelConstraint | None) -> LevelRule:
     """Return the solver's rule of a level; a lone min or max says nothing, as in Sakkara."""
     if constraint is None:
-        return Rule()
+        return LevelRule()
     both = constraint.min > 0 and constraint.max > 0
-    return Rule(
+    return LevelRule(
         constraint.type,
         constraint.hard,
         constraint.min if both else 0,

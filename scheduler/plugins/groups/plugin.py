@@ -13,12 +13,12 @@ from scheduler.base.arrays import IntColumn
 from scheduler.base.errors import ObjectError
 from scheduler.base.sweep import Sweep
 from scheduler.framework.cycle import Cycle
-from scheduler.framework.disruption import Mode, Unit, Units
+from scheduler.framework.disruption import DisruptionMode, DisruptionUnit, DisruptionUnits
 from scheduler.framework.groups import (
     GroupEvent,
     GroupReport,
     GroupRoom,
-    Stage,
+    GroupStage,
     Told,
     title,
 )
@@ -35,7 +35,7 @@ from scheduler.plugins.groups.deciding import Decider
 from scheduler.plugins.groups.describing import Descriptions
 from scheduler.plugins.groups.group import LARGEST_GROUP
 from scheduler.plugins.groups.hints import CLAIM, NETWORK, Hints
-from scheduler.plugins.groups.life import Record
+from scheduler.plugins.groups.life import GroupRecord
 from scheduler.plugins.groups.members import GroupMembers
 from scheduler.plugins.groups.placement import oldest
 from scheduler.plugins.groups.sources import registry as sources
@@ -43,7 +43,7 @@ from scheduler.plugins.groups.sources.workload import COMPOSITE_PREFIX
 from scheduler.plugins.groups.statuswriter import GroupStatusWriter
 from scheduler.plugins.groups.task import Steps, beside, incomplete, staying
 from scheduler.plugins.groups.topology import Topology
-from scheduler.plugins.groupsort import GroupSort, Key, Queued
+from scheduler.plugins.groupsort import GroupSort, Key, QueuedMember
 from scheduler.state.change import Change
 from scheduler.state.podindex import Placed
 
@@ -89,7 +89,7 @@ class ClusterTopologyPlacementGroup(GroupSort[ClusterTopologyPlacementGroupArgs]
         self._trees = trees.Trees(
             handle, args.topology_config_map_name_space, args.topology_labels, args.topology
         )
-        self._records: dict[str, Record] = {}
+        self._records: dict[str, GroupRecord] = {}
         planned_in: dict[str, Topology] = {}
         self._answers: dict[str, _Answer] = {}
         # A tree that a group was planned in may be that of nodes that have gone, and large.
@@ -112,7 +112,7 @@ class ClusterTopologyPlacementGroup(GroupSort[ClusterTopologyPlacementGroupArgs]
 
     # In the queue
 
-    def urgency(self, queued: Queued) -> Key:
+    def urgency(self, queued: QueuedMember) -> Key:
         """Return what a pod contributes to its group's key: its priority, never above the group's.
 
         Of a group whose priority the API server has admitted it is that one.
@@ -290,12 +290,12 @@ class ClusterTopologyPlacementGroup(GroupSort[ClusterTopologyPlacementGroupArgs]
 
     # Afterwards
 
-    def disruption_units(self, since: int) -> Units:
+    def disruption_units(self, since: int) -> DisruptionUnits:
         """Return the groups that changed after a mark, as units of disruption."""
         mark, keys, is_all = self._members.changed_since(since)
-        return Units(mark, {key: self._unit(key) for key in keys}, is_all)
+        return DisruptionUnits(mark, {key: self._unit(key) for key in keys}, is_all)
 
-    def _unit(self, key: str) -> Unit:
+    def _unit(self, key: str) -> DisruptionUnit:
         """Return a group as a unit of disruption, as its description says."""
         members = tuple(self._members.standing(key))
         is_whole, priority = self._described.unit_of(key, members)
@@ -303,9 +303,11 @@ class ClusterTopologyPlacementGroup(GroupSort[ClusterTopologyPlacementGroupArgs]
         # Of a tree the groups of pods are units, or the topmost groups that go whole.
         is_one = (is_whole or is_of_pods) and self._described.unit_above(key) == key
         if not members or not is_one:
-            return Unit(key, Mode.SINGLE, 0, ())
+            return DisruptionUnit(key, DisruptionMode.SINGLE, 0, ())
         spare = self._described.beyond_need(key, len(members))
-        return Unit(key, Mode.ALL if is_whole else Mode.SINGLE, priority, members, spare)
+        return DisruptionUnit(
+            key, DisruptionMode.ALL if is_whole else DisruptionMode.SINGLE, priority, members, spare
+        )
 
     def group_changed(self) -> set[str]:
         """Return the groups whose members or description changed since this was last asked."""
@@ -314,9 +316,9 @@ class ClusterTopologyPlacementGroup(GroupSort[ClusterTopologyPlacementGroupArgs]
             self._members.changed = set()
         return changed
 
-    def group_told(self, key: str, stage: Stage, now: float) -> Sequence[Told]:
+    def group_told(self, key: str, stage: GroupStage, now: float) -> Sequence[Told]:
         """Keep the group's state, and return what writes it down and tells of it."""
-        if stage is Stage.CHANGED:
+        if stage is GroupStage.CHANGED:
             if self._members.root(key) != key:
                 return []  # it has come into another since, and is told of with that one
             return self._writer.checked(key, self._described.size_of(key), now)

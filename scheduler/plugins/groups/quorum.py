@@ -9,13 +9,13 @@ from collections.abc import Callable, Mapping, Sequence
 
 from scheduler.framework.status import Status, unschedulable
 from scheduler.objects.pod import Pod
-from scheduler.plugins.groups.group import LARGEST_GROUP, GroupSpec, Node
+from scheduler.plugins.groups.group import LARGEST_GROUP, GroupNode, GroupSpec
 from scheduler.plugins.groups.sources import registry as sources
 from scheduler.state.podindex import Placed
 
 
 def wanted(
-    spec: GroupSpec, tree: Node, able: Sequence[Pod], standing: Sequence[Placed]
+    spec: GroupSpec, tree: GroupNode, able: Sequence[Pod], standing: Sequence[Placed]
 ) -> tuple[str, ...] | Status:
     """Return the members of groups that can take part in a placement of a tree, or who lacks whom."""
     begun = Counter(sources.group_of(one.pod) for one in standing)
@@ -34,7 +34,9 @@ def wanted(
     return unschedulable(text)
 
 
-def taking_part(node: Node, there: Mapping[str, int], standing: Mapping[str, int]) -> list[str]:
+def taking_part(
+    node: GroupNode, there: Mapping[str, int], standing: Mapping[str, int]
+) -> list[str]:
     """Return the keys of the groups of pods that can take part; `there` counts those that stand as well."""
     if not node.is_composite:
         return [node.key] if there.get(node.key, 0) >= node.least else []
@@ -65,7 +67,10 @@ def short(spec: GroupSpec, own: str, there: Sequence[Placed], begun: Sequence[Pl
 
 
 def torn(
-    tree: Node, own: str, there: Sequence[Placed], labels_of: Callable[[str], Mapping[str, str]]
+    tree: GroupNode,
+    own: str,
+    there: Sequence[Placed],
+    labels_of: Callable[[str], Mapping[str, str]],
 ) -> str:
     """Return which group, of those above `own` and that one, would be in several places by its topology key.
 
@@ -79,7 +84,7 @@ def torn(
     return ""
 
 
-def _above(node: Node, own: str) -> list[Node]:
+def _above(node: GroupNode, own: str) -> list[GroupNode]:
     """Return the groups on the way from a node down to the group of pods `own`, none if that is not in it."""
     if node.key == own:
         return [node]
@@ -88,7 +93,7 @@ def _above(node: Node, own: str) -> list[Node]:
     return [node, *way] if way else []
 
 
-def lacking(node: Node, there: Mapping[str, int]) -> str:
+def lacking(node: GroupNode, there: Mapping[str, int]) -> str:
     """Return which group lacks whom, in one sentence: the first that is not complete, from the top down."""
     if not node.is_composite:
         return f"{node.name} has {there.get(node.key, 0)} of the {node.least} pods it needs"
@@ -105,12 +110,12 @@ def has_minimum(spec: GroupSpec, standing: Sequence[Placed]) -> bool:
     return is_in(spec.tree, Counter(sources.group_of(one.pod) for one in standing))
 
 
-def is_in(node: Node, standing: Mapping[str, int]) -> bool:
+def is_in(node: GroupNode, standing: Mapping[str, int]) -> bool:
     """Whether a group is placed as it asks for, with what stands of it."""
     if not node.is_composite:
         return standing.get(node.key, 0) >= node.least
     return sum(is_in(one, standing) for one in node.groups) >= node.least
 
 
-def _has_begun(node: Node, standing: Mapping[str, int]) -> bool:
+def _has_begun(node: GroupNode, standing: Mapping[str, int]) -> bool:
     return any(standing.get(one.key) for one in node.leaves())

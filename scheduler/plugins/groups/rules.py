@@ -25,7 +25,7 @@ KEYS = ("type", "hard", "for", "partitions", "min", "max", "factor")
 LONGEST_S = 366 * 24 * 3600.0
 
 
-class Constraint(msgspec.Struct, frozen=True):
+class LevelConstraint(msgspec.Struct, frozen=True):
     """The rule of one level; 0 stands for a number that is not given, `factor` 1 for any count.
 
     With `for_s` a hard type is one for so many seconds of waiting, and a wish after that; 0: for ever.
@@ -40,7 +40,7 @@ class Constraint(msgspec.Struct, frozen=True):
     for_s: float = 0.0
 
 
-def constraints(levels: Mapping[str, Any], where: str) -> dict[str, Constraint]:
+def constraints(levels: Mapping[str, Any], where: str) -> dict[str, LevelConstraint]:
     """Read the rules by level; whether the levels exist is checked against a topology."""
     check_count(levels, MOST_LEVELS, where, "levels")
     return {
@@ -49,7 +49,7 @@ def constraints(levels: Mapping[str, Any], where: str) -> dict[str, Constraint]:
     }
 
 
-def _constraint(rule: Any, where: str) -> Constraint:
+def _constraint(rule: Any, where: str) -> LevelConstraint:
     if not isinstance(rule, dict):
         raise ObjectError(f"{where}: a JSON object is needed, not {kind_of(rule)}")
     known(rule, KEYS, where)
@@ -62,7 +62,7 @@ def _constraint(rule: Any, where: str) -> Constraint:
     least, most = _count(rule, "min", where), _count(rule, "max", where)
     if least and most and least > most:
         raise ObjectError(f"{where}: min {least} is above max {most}")
-    return Constraint(
+    return LevelConstraint(
         kind,
         hard,
         _count(rule, "partitions", where),

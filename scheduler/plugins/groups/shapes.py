@@ -15,15 +15,15 @@ from scheduler.base.errors import ObjectError
 from scheduler.framework.groups import GroupRoom
 from scheduler.objects.pod import Pod
 from scheduler.plugins.groups import mixing, quorum
-from scheduler.plugins.groups.group import Node
-from scheduler.plugins.groups.mixing import Alike, MixedSite
+from scheduler.plugins.groups.group import GroupNode
+from scheduler.plugins.groups.mixing import AlikeMembers, MixedSite
 from scheduler.plugins.groups.nesting import NOWHERE, keys_of
 from scheduler.plugins.groups.ownrules import OwnRules
 from scheduler.plugins.groups.placement import in_order
 from scheduler.plugins.groups.sources import registry as sources
 from scheduler.plugins.groups.topology import Topology
 from scheduler.solver.classes import ClassRule, PodClass
-from scheduler.solver.parts import ROOT, Part, PlacedPart
+from scheduler.solver.parts import ROOT, LikeParts, PlacedPart
 from scheduler.state.podindex import Placed
 from scheduler.state.resources import Amounts
 
@@ -31,13 +31,13 @@ from scheduler.state.resources import Amounts
 MOST_KINDS = 12
 
 
-class Shape(msgspec.Struct, frozen=True):
+class GroupShape(msgspec.Struct, frozen=True):
     """Like groups, `count` of them in each one of the shape `parent`; their members by kind, `sizes` in each.
 
     `own` is what each says of levels.
     """
 
-    nodes: tuple[Node, ...]
+    nodes: tuple[GroupNode, ...]
     parent: int
     count: int
     own: OwnRules
@@ -53,12 +53,12 @@ class Shape(msgspec.Struct, frozen=True):
 
 
 def members(
-    root: Node,
+    root: GroupNode,
     own: Mapping[str, OwnRules],
     room: GroupRoom,
     requests: Mapping[str, Amounts],
     standing: Sequence[Placed],
-) -> tuple[list[Alike], tuple[Shape, ...]]:
+) -> tuple[list[AlikeMembers], tuple[GroupShape, ...]]:
     """Return the members by kind, and the shapes that have them; ObjectError when they are too many.
 
     `own` is by key what each group says of levels.
@@ -78,7 +78,7 @@ class _Maker:
     """Makes the shapes of one tree, each behind the one it is in."""
 
     def __init__(
-        self, found: Sequence[Alike], standing: Sequence[Placed], own: Mapping[str, OwnRules]
+        self, found: Sequence[AlikeMembers], standing: Sequence[Placed], own: Mapping[str, OwnRules]
     ) -> None:
         self._found = found
         self._own = own
@@ -88,14 +88,14 @@ class _Maker:
             for pod in one.pods:
                 its = self._by_group.setdefault(sources.group_of(pod), {})
                 its.setdefault(number, []).append(pod)
-        self.kinds: list[Alike] = []
-        self.shapes: list[Shape] = []
+        self.kinds: list[AlikeMembers] = []
+        self.shapes: list[GroupShape] = []
 
-    def make(self, root: Node) -> None:
+    def make(self, root: GroupNode) -> None:
         """Make the shapes of a root and of all that is in it."""
         self._shape([root], ROOT, 1)
 
-    def _shape(self, nodes: Sequence[Node], parent: int, count: int) -> None:
+    def _shape(self, nodes: Sequence[GroupNode], parent: int, count: int) -> None:
         """Make the shape of like groups, and those in it."""
         if not nodes[0].is_composite:
             numbers = sorted(self._by_group.get(nodes[0].key, {}))
@@ -104,11 +104,11 @@ class _Maker:
             self.kinds += [self._kind(at, nodes) for at in numbers]
             kinds = tuple(range(first, len(self.kinds)))
             says = self._said(nodes[0])
-            self.shapes.append(Shape(tuple(nodes), parent, count, says, kinds, sizes))
+            self.shapes.append(GroupShape(tuple(nodes), parent, count, says, kinds, sizes))
             return
-        self.shapes.append(Shape(tuple(nodes), parent, count, self._said(nodes[0])))
+        self.shapes.append(GroupShape(tuple(nodes), parent, count, self._said(nodes[0])))
         own = len(self.shapes) - 1
-        alike: dict[Hashable, list[Node]] = {}
+        alike: dict[Hashable, list[GroupNode]] = {}
         for node in nodes:
             for one in node.groups:
                 if self._is_there(one):
@@ -116,16 +116,16 @@ class _Maker:
         for those in alike.values():
             self._shape(those, own, len(those) // len(nodes))
 
-    def has_rules(self, node: Node) -> bool:
+    def has_rules(self, node: GroupNode) -> bool:
         """Whether a group, or one in it, has rules for members beyond the unit that it is in."""
         return any(self._said(one).rules for one in node.every())
 
-    def _said(self, node: Node) -> OwnRules:
+    def _said(self, node: GroupNode) -> OwnRules:
         """Return what a group says of levels, nothing where its rules would have nobody to place."""
         is_still = not any(self._by_group.get(one.key) for one in node.leaves())
         return OwnRules(node.key_label) if is_still else self._own[node.key]
 
-    def _kind(self, number: int, nodes: Sequence[Node]) -> Alike:
+    def _kind(self, number: int, nodes: Sequence[GroupNode]) -> AlikeMembers:
         pods = tuple(pod for node in nodes for pod in self._by_group[node.key][number])
         one = self._found[number]
         return msgspec.structs.replace(
@@ -135,11 +135,11 @@ class _Maker:
             evictable=np.minimum(one.evictable, len(pods)),
         )
 
-    def _is_there(self, node: Node) -> bool:
+    def _is_there(self, node: GroupNode) -> bool:
         """Whether a group has any members, to be placed or standing."""
         return any(self._by_group.get(one.key) or self._standing[one.key] for one in node.leaves())
 
-    def _sign(self, node: Node) -> Hashable:
+    def _sign(self, node: GroupNode) -> Hashable:
         """Return what is equal for like groups; one with rules, or of which members stand, is like no other."""
         if any(self._standing[one.key] for one in node.leaves()) or self.has_rules(node):
             return node.key
@@ -153,15 +153,15 @@ class _Maker:
 
 
 def needed(
-    kinds: Sequence[Alike], shapes: Sequence[Shape], standing: Sequence[Placed]
-) -> tuple[list[Alike], tuple[Shape, ...]]:
+    kinds: Sequence[AlikeMembers], shapes: Sequence[GroupShape], standing: Sequence[Placed]
+) -> tuple[list[AlikeMembers], tuple[GroupShape, ...]]:
     """Return the members by kind that a tree lacks, and the shapes with them alone.
 
     Who is in a group that has its minimum with those that stand is beyond it, and so are all groups in such a one.
     """
     counts = Counter(sources.group_of(one.pod) for one in standing)
-    lacking: list[Alike] = []
-    found: list[Shape] = []
+    lacking: list[AlikeMembers] = []
+    found: list[GroupShape] = []
     has_all: list[bool] = []
     for shape in shapes:
         is_inside = shape.parent != ROOT and has_all[shape.parent]
@@ -174,7 +174,9 @@ def needed(
     return lacking, tuple(found)
 
 
-def with_parts(found: MixedSite, shapes: Sequence[Shape], standing: Sequence[Placed]) -> MixedSite:
+def with_parts(
+    found: MixedSite, shapes: Sequence[GroupShape], standing: Sequence[Placed]
+) -> MixedSite:
     """Return a problem with these shapes as its parts; members are on no node without a label they need."""
     if not shapes:
         return found
@@ -182,7 +184,7 @@ def with_parts(found: MixedSite, shapes: Sequence[Shape], standing: Sequence[Pla
     at = {level.name: number for number, level in enumerate(group.levels)}
     held = _held(standing, found.names)
     parts = tuple(
-        Part(
+        LikeParts(
             shape.name,
             shape.parent,
             shape.count,
@@ -207,7 +209,7 @@ def with_parts(found: MixedSite, shapes: Sequence[Shape], standing: Sequence[Pla
 
 
 def _classes(
-    shapes: Sequence[Shape], parts: Sequence[Part], at: Mapping[str, int]
+    shapes: Sequence[GroupShape], parts: Sequence[LikeParts], at: Mapping[str, int]
 ) -> Iterator[PodClass]:
     """Yield the rules of groups that have any, for their pods and those of the groups in them."""
     inside = [[number] for number in range(len(parts))]
@@ -238,7 +240,7 @@ def _held(standing: Sequence[Placed], names: Sequence[str]) -> dict[str, tuple[i
 
 
 def _nowhere(
-    parts: Sequence[Part],
+    parts: Sequence[LikeParts],
     classes: Sequence[PodClass],
     keys: Collection[int],
     paths: Sequence[Sequence[str]],
@@ -264,8 +266,8 @@ def _nowhere(
 
 
 def assign(
-    shapes: Sequence[Shape],
-    kinds: Sequence[Alike],
+    shapes: Sequence[GroupShape],
+    kinds: Sequence[AlikeMembers],
     names: Sequence[str],
     pieces: Sequence[PlacedPart],
 ) -> dict[str, str]:
@@ -276,7 +278,7 @@ def assign(
         for pod in in_order(one.pods):
             waiting.setdefault((sources.group_of(pod), number), []).append(pod)
     nodes: dict[str, str] = {}
-    chosen: list[Node] = []
+    chosen: list[GroupNode] = []
     taken: set[str] = set()
     for piece in pieces:
         among = shapes[0].nodes if piece.parent == ROOT else chosen[piece.parent].groups
@@ -292,7 +294,7 @@ def assign(
     return nodes
 
 
-def torn(root: Node, tree: Topology, standing: Sequence[Placed]) -> str:
+def torn(root: GroupNode, tree: Topology, standing: Sequence[Placed]) -> str:
     """Return which group's members stand in several places by its topology key, or an empty text."""
     where: dict[str, set[tuple[str, ...]]] = {}
     paths = tree.paths

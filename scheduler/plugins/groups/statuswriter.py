@@ -3,7 +3,7 @@
 from collections.abc import Callable, Collection, Mapping, Sequence
 
 from scheduler.base import reasons
-from scheduler.framework.groups import GroupEvent, GroupReport, Stage, Told, title
+from scheduler.framework.groups import GroupEvent, GroupReport, GroupStage, Told, title
 from scheduler.plugins.groups import past
 from scheduler.plugins.groups.announcing import News, announce, bound, event, given_up
 from scheduler.plugins.groups.group import GroupSpec
@@ -15,8 +15,8 @@ from scheduler.plugins.groups.life import (
     PREEMPTING,
     STATUS_AFTER,
     WAITING,
-    Proof,
-    Record,
+    GroupRecord,
+    PlacementProof,
     began_at,
     labels,
     proven,
@@ -39,7 +39,7 @@ class GroupStatusWriter:
     def __init__(
         self,
         members: GroupMembers,
-        records: dict[str, Record],
+        records: dict[str, GroupRecord],
         trees: Mapping[str, Topology],
         specs: Callable[[str], GroupSpec | None],
     ) -> None:
@@ -49,10 +49,10 @@ class GroupStatusWriter:
         self._trees = trees
         self._inner_groups = InnerGroupWriter(members)
 
-    def told(self, key: str, stage: Stage, now: float) -> list[Told]:
+    def told(self, key: str, stage: GroupStage, now: float) -> list[Told]:
         """Follow a stage; return what is to be written, and what is told of it."""
-        record = self._records.setdefault(key, Record())
-        if stage is not Stage.HELD:
+        record = self._records.setdefault(key, GroupRecord())
+        if stage is not GroupStage.HELD:
             record.status = STATUS_AFTER[stage]
         said = self._said(key, record, stage, now)
         found = self._members.described_by(key)[:1]
@@ -60,42 +60,42 @@ class GroupStatusWriter:
             news = self._news(key, record, stage, now)
             if kind != configmap.KIND:
                 said += announce(kind, obj, news)
-            elif stage is Stage.BOUND:
+            elif stage is GroupStage.BOUND:
                 said.append(bound(kind, obj, news))
         return said + self._inside(key, record, stage, now)
 
-    def _inside(self, key: str, record: Record, stage: Stage, now: float) -> list[Told]:
+    def _inside(self, key: str, record: GroupRecord, stage: GroupStage, now: float) -> list[Told]:
         """Return what the groups in a group of groups are told."""
         spec = self._specs(key)
         if spec is None or spec.tree is None:
             return []
         return self._inner_groups.told(spec.tree, stage, record, self._members.standing(key), now)
 
-    def _said(self, key: str, record: Record, stage: Stage, now: float) -> list[Told]:
+    def _said(self, key: str, record: GroupRecord, stage: GroupStage, now: float) -> list[Told]:
         """Return what a stage means for the ConfigMap of the group, and for its victims."""
-        if stage is Stage.HELD:
+        if stage is GroupStage.HELD:
             # Whoever is merely not complete has nothing to be told of.
             is_faulty = record.status == FAILED and bool(record.message)
             if is_faulty:
                 return self._write(key, {"status": FAILED, "message": record.message})
             return self._begun_anew(key)
-        if stage is Stage.STARTED:
+        if stage is GroupStage.STARTED:
             record.began = now if record.began is None else record.began
             return self._begun_anew(key)
-        if stage is Stage.REFUSED:
+        if stage is GroupStage.REFUSED:
             return self._write(key, {"status": FAILED, "message": record.message})
-        if stage is Stage.RELEASED:
+        if stage is GroupStage.RELEASED:
             return self._write(key, {"status": WAITING})
-        if stage is Stage.DISSOLVED:
+        if stage is GroupStage.DISSOLVED:
             return self._dissolved(key, record)
-        if stage is Stage.PREEMPTING:
+        if stage is GroupStage.PREEMPTING:
             return self._write(key, {"status": PREEMPTING, "message": record.message or None})
-        if stage is Stage.BOUND:
+        if stage is GroupStage.BOUND:
             record.ended = now
             return self._bound(key, record, now)
         return []
 
-    def _news(self, key: str, record: Record, stage: Stage, now: float) -> News:
+    def _news(self, key: str, record: GroupRecord, stage: GroupStage, now: float) -> News:
         return News(stage, record, self._members.standing(key), self._sizes(key), now)
 
     def checked(self, key: str, size: int, now: float) -> list[Told]:
@@ -117,15 +117,15 @@ class GroupStatusWriter:
             if known is None or not found or known.final != found[0][1].metadata.uid:
                 return []
             # That it was scheduled is said and may be lost, though members have gone since.
-            return announce(*found[0], self._news(key, known, Stage.CHANGED, now))
-        record = self._records.setdefault(key, Record())
+            return announce(*found[0], self._news(key, known, GroupStage.CHANGED, now))
+        record = self._records.setdefault(key, GroupRecord())
         if found and found[0][0] != configmap.KIND:
             # Pods that came with a node were never scheduled: nothing is to be said of that.
             if not all(past.bound_at(one.pod) for one in standing):
                 return []
             record.status = BOUND
-            said = announce(*found[0], self._news(key, record, Stage.CHANGED, now))
-            return said + self._inside(key, record, Stage.CHANGED, now)
+            said = announce(*found[0], self._news(key, record, GroupStage.CHANGED, now))
+            return said + self._inside(key, record, GroupStage.CHANGED, now)
         if data.get("status") != BOUND:
             return self._bound(key, record, now)
         tree = self._trees.get(key)
@@ -162,14 +162,14 @@ class GroupStatusWriter:
 
     def report(self, key: str, size: int) -> GroupReport:
         """Return what `simulate` says of a group."""
-        record = self._records.get(key, Record())
+        record = self._records.get(key, GroupRecord())
         standing = self._members.standing(key)
         tree = self._trees.get(key)
         namespace, _, name = title(key).partition("/")
         spec = self._specs(key)
         found = self._members.described_by(key)
         status = self.status(key, size)
-        proof = Proof(record.optimal, record.objective, record.bound, record.terms)
+        proof = PlacementProof(record.optimal, record.objective, record.bound, record.terms)
         is_solved = bool(record.objective) and not record.is_partial
         if status == BOUND and not is_solved and found and found[0][0] == configmap.KIND:
             proof = proven((found[0][1].data or {}).get("proof", "{}"))
@@ -195,7 +195,7 @@ class GroupStatusWriter:
             proof.terms,
         )
 
-    def _bound(self, key: str, record: Record, now: float) -> list[Told]:
+    def _bound(self, key: str, record: GroupRecord, now: float) -> list[Told]:
         placed = self._members.standing(key)
         tree = self._trees.get(key)
         seated = seats(tree, placed) if tree is not None else []
@@ -225,7 +225,7 @@ class GroupStatusWriter:
                 record.status = WAITING
                 self._members.changed.add(key)
 
-    def _dissolved(self, key: str, record: Record) -> list[Told]:
+    def _dissolved(self, key: str, record: GroupRecord) -> list[Told]:
         """Tell the group, before its bound members go, that they do and why."""
         bound = ", ".join(sorted(one.pod.metadata.name for one in self._members.standing(key)))
         note = f"The bound members {bound} go: the group was never whole, and {record.message}"
@@ -261,7 +261,7 @@ class GroupStatusWriter:
             for kind, obj in self._members.described_by(key)[:1]:
                 told.append(event(kind, obj, reporter, reasons.GROUP_PREEMPTED, "Preempting", note))
             if not shrinks:
-                record = self._records.setdefault(key, Record())
+                record = self._records.setdefault(key, GroupRecord())
                 record.status, record.preemptor = PREEMPTED, group
                 self._members.changed.add(key)
         return told

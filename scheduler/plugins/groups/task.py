@@ -1,4 +1,4 @@
-"""`Task`: what is decided in one attempt for a group, put together once and handed through it."""
+"""`GroupTask`: what is decided in one attempt for a group, put together once and handed through it."""
 
 from collections import Counter
 from collections.abc import Collection, Generator, Iterable, Iterator, Mapping, Sequence
@@ -17,13 +17,13 @@ from scheduler.plugins.groups import between, planning, quorum
 from scheduler.plugins.groups.args import ClusterTopologyPlacementGroupArgs
 from scheduler.plugins.groups.deadlines import Deadline
 from scheduler.plugins.groups.group import GroupSpec
-from scheduler.plugins.groups.mixing import Alike
+from scheduler.plugins.groups.mixing import AlikeMembers
 from scheduler.plugins.groups.placement import in_order
-from scheduler.plugins.groups.shapes import Shape
+from scheduler.plugins.groups.shapes import GroupShape
 from scheduler.plugins.groups.sources import registry as sources
 from scheduler.plugins.groups.topology import Topology
-from scheduler.solver.answer import Stage
-from scheduler.solver.instance import Limits
+from scheduler.solver.answer import SolvedStage
+from scheduler.solver.instance import SolveLimits
 from scheduler.solver.questions import Solution
 from scheduler.state.podindex import Placed, PodIndex
 from scheduler.state.resources import Amounts
@@ -47,7 +47,7 @@ def unanswered(name: str) -> UndecidedStatus:
     return UndecidedStatus(Code.ERROR, (f"the group {name} waits: no answer came from the solver",))
 
 
-def refusal(task: "Task", fits: Fits, solution: Solution, near: str, *, tried: bool) -> Status:
+def refusal(task: "GroupTask", fits: Fits, solution: Solution, near: str, *, tried: bool) -> Status:
     """Return why the solver's answer places nobody; `tried` if it rests on bounds learnt on the way.
 
     `near` says where it came nearest (see `shortage`).
@@ -65,7 +65,7 @@ def refusal(task: "Task", fits: Fits, solution: Solution, near: str, *, tried: b
     return task.left_open(text) if tried else unschedulable(f"the group {task.name} {text}")
 
 
-class Task(msgspec.Struct, frozen=True):
+class GroupTask(msgspec.Struct, frozen=True):
     """What is decided in one attempt: the group, its tree, who is to be placed and who stands.
 
     Nobody is put on nodes with one of the labels in `forbidden`. `described` is the group as its object says,
@@ -79,11 +79,11 @@ class Task(msgspec.Struct, frozen=True):
     room: GroupRoom
     requests: Mapping[str, Amounts]
     standing: Sequence[Placed]
-    kinds: list[Alike]
+    kinds: list[AlikeMembers]
     forbidden: tuple[str, ...] = ()
     described: GroupSpec | None = None
     deadline: Deadline | None = None
-    shapes: tuple[Shape, ...] = ()
+    shapes: tuple[GroupShape, ...] = ()
 
     def allowed(self, slots: IntColumn) -> IntColumn:
         """Return how many members each row takes, none where that is forbidden.
@@ -134,7 +134,7 @@ class Task(msgspec.Struct, frozen=True):
         waiting = handle.group_members(self.key, self.room.members[0])
         return refused.intersection(pod.metadata.uid for pod in waiting)
 
-    def plan(self, nodes: Mapping[str, str], stages: Iterable[Stage]) -> GroupPlan:
+    def plan(self, nodes: Mapping[str, str], stages: Iterable[SolvedStage]) -> GroupPlan:
         """Return the plan to place these members, with what is said to the others."""
         is_proven = all(stage.proven for stage in stages if stage.measure == "leftOut")
         others = len(self.room.members) - len(nodes)
@@ -219,13 +219,13 @@ def solution_of(answer: CallResult) -> Solution | None:
     return msgspec.convert(answer.body, Solution, str_keys=True)
 
 
-def limits_of(args: ClusterTopologyPlacementGroupArgs, limit_s: float) -> Limits:
+def limits_of(args: ClusterTopologyPlacementGroupArgs, limit_s: float) -> SolveLimits:
     """Return the solver's limits for a question that may take so many seconds."""
-    return Limits(stage_s=limit_s, total_s=limit_s, workers=max(1, args.solver_workers))
+    return SolveLimits(stage_s=limit_s, total_s=limit_s, workers=max(1, args.solver_workers))
 
 
 def with_rules(
-    found: planning.Site, task: Task, pods: PodIndex, reach: IntColumn | None = None
+    found: planning.Site, task: GroupTask, pods: PodIndex, reach: IntColumn | None = None
 ) -> planning.Site:
     """Return the site with the rules that the members' own specs make for one another."""
     pod, nodes = task.room.members[0], task.room.nodes

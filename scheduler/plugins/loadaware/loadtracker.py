@@ -17,7 +17,7 @@ from scheduler.objects.pod import PodAnnotations
 from scheduler.plugins.loadaware.grid import LoadColumns, Rooms
 from scheduler.plugins.loadaware.limits import UNLIMITED, NodeLimits, node_limits
 from scheduler.plugins.loadaware.nodeload import NodeLoad, Weight, entry_of, weigh
-from scheduler.plugins.loadaware.report import Report, read_report
+from scheduler.plugins.loadaware.report import LoadReport, read_report
 from scheduler.plugins.loadaware.scoring import Numbers
 from scheduler.plugins.loadaware.settings import Settings, Vector
 from scheduler.state.shapes import Shape
@@ -328,7 +328,7 @@ def _sum(one: Vector | list[int], other: Vector | list[int]) -> list[int]:
 
 
 def _room(
-    breaks: Vector | None, report: Report, used: Vector | list[int], more: Vector | list[int]
+    breaks: Vector | None, report: LoadReport, used: Vector | list[int], more: Vector | list[int]
 ) -> list[int]:
     if breaks is None or report.usage is None:
         return [UNLIMITED] * len(more)
@@ -336,7 +336,7 @@ def _room(
 
 
 def _free(
-    offered: Vector, report: Report, used: Vector | list[int], more: Vector | list[int]
+    offered: Vector, report: LoadReport, used: Vector | list[int], more: Vector | list[int]
 ) -> list[int]:
     if report.usage is None:
         return [-1] * len(offered)

@@ -14,7 +14,7 @@ from scheduler.base.errors import ObjectError
 from scheduler.framework import Pod
 from scheduler.objects.podclass import PROD, priority_class
 from scheduler.plugins.loadaware.estimate import estimate
-from scheduler.plugins.loadaware.report import Report
+from scheduler.plugins.loadaware.report import LoadReport
 from scheduler.plugins.loadaware.settings import Settings, Vector
 
 JUST_NOW = float("inf")
@@ -93,7 +93,7 @@ class NodeLoad:
     def __init__(self, width: int) -> None:
         self.width = width
         self.counts_prod = False
-        self.report: Report | None = None
+        self.report: LoadReport | None = None
         self.entries: dict[str, Entry] = {}
         self._clear()
 
@@ -114,7 +114,7 @@ class NodeLoad:
             self._count(entry, -1)
         return entry is not None
 
-    def take(self, report: Report | None) -> None:
+    def take(self, report: LoadReport | None) -> None:
         """Take in a report, or that there is none any more."""
         self.report = report
         self._recount()
@@ -193,7 +193,9 @@ class NodeLoad:
         return self._unseen(entry)
 
 
-def _unseen_by(report: Report, entries: Iterable[Entry], *, with_prod: bool = False) -> list[Entry]:
+def _unseen_by(
+    report: LoadReport, entries: Iterable[Entry], *, with_prod: bool = False
+) -> list[Entry]:
     """Return those whose usage the report cannot hold yet: few; with `with_prod` all prod ones too.
 
     One pass over all of a node's pods for every report that comes, so without a call per pod.

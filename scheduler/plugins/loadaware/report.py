@@ -1,4 +1,4 @@
-"""`Report`: a NodeMetric read once into vectors, whatever it contains.
+"""`LoadReport`: a NodeMetric read once into vectors, whatever it contains.
 
 A figure that cannot be read counts as not reported; an unreadable usage of the node itself makes the
 whole report one without measurements, never one of an idle node.
@@ -26,14 +26,14 @@ _BINARY = {"Ki": 10, "Mi": 20, "Gi": 30}
 _MOST_DIGITS = 15
 
 
-class Chosen(msgspec.Struct, frozen=True):
+class ChosenUsage(msgspec.Struct, frozen=True):
     """The usage that stands for a percentile; `is_substitute` when another figure had to do."""
 
     usage: Vector
     is_substitute: bool = False
 
 
-class Report(msgspec.Struct, frozen=True):
+class LoadReport(msgspec.Struct, frozen=True):
     """One report; `usage` is None when it holds no measurements. Times are seconds.
 
     Of the pods (`namespace/name`) only those are here whose usage is told. Figures of pods and windows
@@ -48,20 +48,20 @@ class Report(msgspec.Struct, frozen=True):
     windows: tuple[AggregatedUsage, ...]
     pods: Mapping[str, PodMetricInfo]
 
-    def choose(self, wanted: Percentile | None) -> Chosen:
+    def choose(self, wanted: Percentile | None) -> ChosenUsage:
         """Return the usage for a percentile: its window, the next longer one, else the average."""
         average = self.usage if self.usage is not None else ()
         if wanted is None:
-            return Chosen(average)
+            return ChosenUsage(average)
         known = self._known(wanted.type)
         if not known:
-            return Chosen(average, is_substitute=True)
+            return ChosenUsage(average, is_substitute=True)
         if not wanted.duration_s:
-            return Chosen(known[-1][1])
+            return ChosenUsage(known[-1][1])
         for duration_s, usage in known:
             if duration_s >= wanted.duration_s:
-                return Chosen(usage, is_substitute=duration_s != wanted.duration_s)
-        return Chosen(average, is_substitute=True)
+                return ChosenUsage(usage, is_substitute=duration_s != wanted.duration_s)
+        return ChosenUsage(average, is_substitute=True)
 
     def usage_of(self, pod: str) -> Vector | None:
         """Return what a pod uses; None if the report does not say or cannot be read."""
@@ -85,7 +85,7 @@ class Report(msgspec.Struct, frozen=True):
         return sorted(found.items())
 
 
-def read_report(metric: NodeMetric, settings: Settings) -> Report:
+def read_report(metric: NodeMetric, settings: Settings) -> LoadReport:
     """Read a NodeMetric; total."""
     policy = metric.spec.metric_collect_policy
     interval = policy.report_interval_seconds if policy is not None else None
@@ -97,7 +97,7 @@ def read_report(metric: NodeMetric, settings: Settings) -> Report:
         windows = info.aggregated_node_usages
         if settings.prod_includes_system:
             system = _vector(info.system_usage.resources, settings)
-    return Report(
+    return LoadReport(
         settings=settings,
         updated=_time(metric.status.update_time),
         interval_s=float(DEFAULT_INTERVAL_S if interval is None else max(interval, 0)),

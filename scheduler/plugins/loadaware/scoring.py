@@ -16,7 +16,7 @@ from scheduler.framework import IntColumn
 Numbers: TypeAlias = NDArray[np.number[Any]]
 
 
-class Weighing(msgspec.Struct, frozen=True):
+class ResourceWeights(msgspec.Struct, frozen=True):
     """How resources count; `weights` goes with the resources of the settings, 0 for none."""
 
     weights: tuple[int, ...]
@@ -37,13 +37,13 @@ class Weighing(msgspec.Struct, frozen=True):
 
 def weighing_of(
     resources: Sequence[str], weights: Mapping[str, int], dominant: int, *, packs: bool
-) -> Weighing:
+) -> ResourceWeights:
     """Return the weights as a vector over `resources`."""
-    return Weighing(tuple(weights.get(name, 0) for name in resources), dominant, packs)
+    return ResourceWeights(tuple(weights.get(name, 0) for name in resources), dominant, packs)
 
 
 def usage_scores(
-    weighing: Weighing, left: Mapping[int, IntColumn], divisors: Mapping[int, Numbers]
+    weighing: ResourceWeights, left: Mapping[int, IntColumn], divisors: Mapping[int, Numbers]
 ) -> IntColumn:
     """Return 0..100 per row: the weighted mean over resources, with the lowest as one more of them.
 

@@ -5,7 +5,7 @@ that workload's placed pods. Two pods of one zone book nothing, two of one regio
 their zones, others the link between their regions; places without names are left out. Amounts are
 whole bit/s, rounded up per group and link, worked out from counts: the same pods always book the
 same, whatever happened before. Sums are floats of whole numbers, which add and subtract exactly. With
-more places than `Places.most` nothing is booked between zones, with more regions nothing between those.
+more places than `RowPlaces.most` nothing is booked between zones, with more regions nothing between those.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from scheduler.framework import Rows
 from scheduler.plugins.network.dependencies import GroupNeeds
 from scheduler.plugins.network.grouppods import GroupPods
 from scheduler.plugins.network.links import REGION, ZONE, FloatMatrix, Link
-from scheduler.plugins.network.places import Places
+from scheduler.plugins.network.places import RowPlaces
 
 # Shares are fractions of bits; what rounding leaves over is not booked.
 GRAIN = 1e-3
@@ -31,7 +31,7 @@ NeedsOf = Callable[[str], GroupNeeds | None]
 _Between = Callable[[Rows, int], FloatMatrix]
 
 
-class Amounts(NamedTuple):
+class BookedAmounts(NamedTuple):
     """What is booked from place to place of one region, and from region to region."""
 
     zones: FloatMatrix
@@ -52,12 +52,12 @@ class _Part(NamedTuple):
 class Bookings:
     """The bookings of all groups, redone for a group when its pods have moved."""
 
-    def __init__(self, pods: PodsOf, needs: NeedsOf, places: Places) -> None:
+    def __init__(self, pods: PodsOf, needs: NeedsOf, places: RowPlaces) -> None:
         self._pods = pods
         self._needs = needs
         self._places = places
         self._by_group: dict[str, _Part] = {}
-        self._amounts = Amounts(np.zeros((0, 0)), np.zeros((0, 0)))
+        self._amounts = BookedAmounts(np.zeros((0, 0)), np.zeros((0, 0)))
         self._touched: dict[str, None] = {}
         # What each group asks for at most, wherever its pods are; and whose sum is to be redone.
         self._asked: dict[str, int] = {}
@@ -90,7 +90,7 @@ class Bookings:
             self._unsummed = {}
         return float(self._most + len(self._asked))  # each group rounds up once
 
-    def amounts(self) -> Amounts:
+    def amounts(self) -> BookedAmounts:
         """Return what is booked; not to be written to, and good until the next change."""
         self._grow()
         if self._touched:
@@ -115,9 +115,9 @@ class Bookings:
             found[Link(REGION, of_region[one], of_region[other])] = int(regions[one, other])
         return found
 
-    def changed_by(self, group: str, pods: GroupPods) -> Amounts:
+    def changed_by(self, group: str, pods: GroupPods) -> BookedAmounts:
         """Return how much more (or less) would be booked if these were the pods of a group."""
-        change = Amounts(*(np.zeros_like(matrix) for matrix in self.amounts()))
+        change = BookedAmounts(*(np.zeros_like(matrix) for matrix in self.amounts()))
         _add(change, self._by_group.get(group), -1)
         _add(change, self._booked(group, pods), 1)
         return change
@@ -178,12 +178,12 @@ class Bookings:
             size if size <= most else 0 for size in (len(self._places), len(self._places.regions))
         ]
         if self._amounts.zones.shape[0] != sizes[0] or self._amounts.regions.shape[0] != sizes[1]:
-            self._amounts = Amounts(
+            self._amounts = BookedAmounts(
                 *(_padded(old, size) for old, size in zip(self._amounts, sizes, strict=True))
             )
 
 
-def _add(amounts: Amounts, part: _Part | None, sign: int) -> None:
+def _add(amounts: BookedAmounts, part: _Part | None, sign: int) -> None:
     if part is None:
         return
     for whole, own, places in (

@@ -11,10 +11,10 @@ import numpy as np
 from scheduler.framework import IntMatrix, Rows, WayLink
 from scheduler.framework import Ways as AreaWays
 from scheduler.objects.network import NetworkTopology
-from scheduler.objects.networkways import Ways
-from scheduler.plugins.network.bookings import Amounts
+from scheduler.objects.networkways import WayTable
+from scheduler.plugins.network.bookings import BookedAmounts
 from scheduler.plugins.network.links import REGION, ZONE, FloatMatrix
-from scheduler.plugins.network.places import NOWHERE, Places
+from scheduler.plugins.network.places import NOWHERE, RowPlaces
 from scheduler.plugins.network.prices import (
     ALWAYS,
     SAME_PLACE_COST,
@@ -25,7 +25,7 @@ from scheduler.plugins.network.prices import (
 )
 
 
-class CostTable(Ways):
+class CostTable(WayTable):
     """A table with the matrices that were made of it."""
 
     def __init__(self, topology: NetworkTopology, weights_name: str) -> None:
@@ -34,7 +34,7 @@ class CostTable(Ways):
         self._size = 0
         self._ends: dict[tuple[str, str, bool], dict[str, int]] = {}
 
-    def matrices(self, places: Places) -> Prices:
+    def matrices(self, places: RowPlaces) -> Prices:
         """Return the costs between all places known so far."""
         if self._matrices is None or self._size != len(places):
             is_wide = len(places) > places.most
@@ -54,7 +54,7 @@ class CostTable(Ways):
                             self._ends.setdefault((one, ends[0], True), {})[ends[1]] = cost
         return self._ends.get((level, name, away), {})
 
-    def _between(self, places: Places) -> PlaceCosts:
+    def _between(self, places: RowPlaces) -> PlaceCosts:
         regions, region = _numbered([name for name, _ in places.names])
         zones, zone = _numbered([name for _, name in places.names])
         by_region = self._matrix(REGION, regions)[np.ix_(region, region)]
@@ -84,7 +84,7 @@ class CostTable(Ways):
         return matrix
 
 
-def between(table: CostTable, places: Places, rows: Rows) -> tuple[AreaWays, Rows]:
+def between(table: CostTable, places: RowPlaces, rows: Rows) -> tuple[AreaWays, Rows]:
     """Return the ways between rows, and the places of the first areas.
 
     There is an area for each place, and one behind them for each node that is nowhere.
@@ -106,7 +106,7 @@ def between(table: CostTable, places: Places, rows: Rows) -> tuple[AreaWays, Row
 
 
 def links_between(
-    table: CostTable, places: Places, used: Rows, booked: Amounts
+    table: CostTable, places: RowPlaces, used: Rows, booked: BookedAmounts
 ) -> tuple[WayLink, ...]:
     """Return the links with a capacity between areas that are these places; `booked` takes of them.
 

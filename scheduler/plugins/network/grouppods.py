@@ -23,7 +23,7 @@ def _ends(size: int) -> IntMatrix:
     return np.array([[0], [size]])
 
 
-class Wanted:
+class WorkloadNeeds:
     """A workload's needs in a group's numbers.
 
     `weights` counts the needs by workload: per limit a row of those that the workload depends on, then
@@ -82,7 +82,7 @@ class Numbering:
 
     def __init__(self, workloads: Iterable[str] = ()) -> None:
         self.numbers = {name: number for number, name in enumerate(dict.fromkeys(workloads))}
-        self.wanted: dict[tuple[str, str], Wanted] = {}
+        self.wanted: dict[tuple[str, str], WorkloadNeeds] = {}
 
     def add(self, workload: str) -> int:
         """Give a workload the next number."""
@@ -163,12 +163,12 @@ class GroupPods:
         cells = np.flatnonzero(self.works == self.numbers.get(workload, -1))
         return self.rows[cells], self.counts[cells].astype(np.int64)
 
-    def wanted(self, workload: str, needs: Sequence[Need], *, kind: str) -> Wanted:
+    def wanted(self, workload: str, needs: Sequence[Need], *, kind: str) -> WorkloadNeeds:
         """Return the needs of a workload by number; those of one kind are remembered."""
         known = self._numbering.wanted
         found = known.get((workload, kind))
         if found is None or found.needs is not needs:
-            found = known[workload, kind] = Wanted(needs, self)
+            found = known[workload, kind] = WorkloadNeeds(needs, self)
         return found
 
     def by_workload(self, bins: Rows, size: int) -> FloatMatrix:

@@ -14,7 +14,7 @@ from scheduler.framework import Handle, Pod, Rows, Ways
 from scheduler.objects.groups import GROUP_LABEL
 from scheduler.objects.network import NetworkTopology
 from scheduler.plugins.network.args import TopologyArgs
-from scheduler.plugins.network.bookings import Amounts
+from scheduler.plugins.network.bookings import BookedAmounts
 from scheduler.plugins.network.costs import CostTable, between, links_between
 from scheduler.plugins.network.dependencies import GroupNeeds
 from scheduler.plugins.network.grouppods import GroupPods
@@ -23,7 +23,7 @@ from scheduler.plugins.network.need import Need
 from scheduler.plugins.network.tracker import NetworkTracker
 
 
-class Ties(NamedTuple):
+class PodTies(NamedTuple):
     """A pod of a group that has ties, and what is known of the network.
 
     `group` is the key of its AppGroup, `kind` tells needs of one workload apart.
@@ -47,7 +47,7 @@ class Lookup:
         self._topologies = handle.objects("NetworkTopology")
         self._known: tuple[NetworkTopology, CostTable] | None = None
 
-    def ties(self, pod: Pod, *, both: bool) -> Ties | None:
+    def ties(self, pod: Pod, *, both: bool) -> PodTies | None:
         """Return what a pod needs of others; None when nodes are to be treated alike.
 
         `both` counts those that depend on the pod as well.
@@ -68,16 +68,16 @@ class Lookup:
             name = self._args.network_topology_name
             self._missing(pod, "NetworkTopology", name, self._args.namespaces)
             return None
-        return Ties(key, workload, needs, table, "both" if both else "own")
+        return PodTies(key, workload, needs, table, "both" if both else "own")
 
-    def indirect_ties(self, pod: Pod) -> Ties | None:
+    def indirect_ties(self, pod: Pod) -> PodTies | None:
         """Return whom else the pod's counterparts are tied to, None when that cannot be told."""
         key, workload, known = self._needs(pod)
         table = self.table() if known is not None else None
         if known is None or table is None:
             return None
         needs = known.indirect(workload)
-        return Ties(key, workload, needs, table, "indirect") if needs else None
+        return PodTies(key, workload, needs, table, "indirect") if needs else None
 
     def ways(self, pod: Pod, rows: Rows, *, books: bool) -> Ways | None:
         """Return what it costs to talk from one of these rows to another, None without a NetworkTopology.
@@ -98,7 +98,7 @@ class Lookup:
                 bookings.amounts(), bookings.changed_by(key, GroupPods()), strict=True
             )
         ]
-        links = links_between(table, self.tracker.places, places, Amounts(*others))
+        links = links_between(table, self.tracker.places, places, BookedAmounts(*others))
         return msgspec.structs.replace(found, links=links)
 
     @property

@@ -13,7 +13,7 @@ from scheduler.objects.groups import GROUP_LABEL, WORKLOAD_LABEL, AppGroup, name
 from scheduler.plugins.network.bookings import Bookings
 from scheduler.plugins.network.dependencies import Dependencies, GroupNeeds
 from scheduler.plugins.network.grouppods import GroupPods, Numbering
-from scheduler.plugins.network.places import Places
+from scheduler.plugins.network.places import RowPlaces
 
 AppGroups = dict[str, dict[str, AppGroup]]  # those of a name by namespace
 
@@ -73,7 +73,7 @@ class Membership:
         namespaces: tuple[str, ...],
         labelled: Labelled,
         dependencies: Dependencies,
-        places: Places,
+        places: RowPlaces,
     ) -> None:
         self._namespaces = namespaces
         self._labelled = labelled

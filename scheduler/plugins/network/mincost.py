@@ -17,7 +17,7 @@ from scheduler.framework import (
 from scheduler.plugins.network.args import NetworkMinCostArgs
 from scheduler.plugins.network.lookup import Lookup
 from scheduler.plugins.network.overhead import cheapest_best
-from scheduler.plugins.network.paths import ClosedTable, NodeGraph, Slices
+from scheduler.plugins.network.paths import ClosedTable, NodeGraph, PathSlices
 from scheduler.plugins.network.prices import UNKNOWN_COST
 from scheduler.plugins.network.ties import TiesState
 
@@ -35,7 +35,7 @@ class NetworkMinCost(Plugin[NetworkMinCostArgs]):
         self.lookup = Lookup(self.name, args, handle)
         self._tracker = self.lookup.tracker
         self._closed: ClosedTable | None = None
-        self._slices = Slices()
+        self._slices = PathSlices()
         self._graph: tuple[int, str, NodeGraph] | None = None
         self._numbers: tuple[NodeGraph, int, Rows] | None = None
 

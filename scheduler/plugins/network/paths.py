@@ -16,7 +16,7 @@ from scheduler.objects.network import NetworkTopologySlice
 from scheduler.objects.networkways import DEAREST
 from scheduler.plugins.network.costs import CostTable
 from scheduler.plugins.network.links import REGION, ZONE, FloatMatrix
-from scheduler.plugins.network.places import NOWHERE, Places
+from scheduler.plugins.network.places import NOWHERE, RowPlaces
 from scheduler.plugins.network.prices import SAME_PLACE_COST, UNKNOWN_COST
 
 _FAR = np.inf
@@ -32,13 +32,13 @@ class ClosedTable:
         self._matrix: FloatMatrix | None = None
         self._size = 0
 
-    def matrix(self, places: Places) -> FloatMatrix:
+    def matrix(self, places: RowPlaces) -> FloatMatrix:
         """Return the costs from and to all places known so far, both halves side by side."""
         if self._matrix is None or self._size != len(places):
             self._matrix, self._size = self._between(places), len(places)
         return self._matrix
 
-    def _between(self, places: Places) -> FloatMatrix:
+    def _between(self, places: RowPlaces) -> FloatMatrix:
         regions = np.array([region for region, _ in places.names])
         zones = np.array([zone for _, zone in places.names])
         is_same_region = regions[:, None] == regions[None, :]
@@ -80,7 +80,7 @@ def _closed(costs: Mapping[tuple[str, str], int]) -> tuple[dict[str, int], NDArr
     return numbers, matrix
 
 
-class Ways(NamedTuple):
+class CheapestWays(NamedTuple):
     """The cost of the cheapest way per node, 0 where there is none (`lost`); and the dearest one."""
 
     costs: FloatColumn
@@ -97,7 +97,7 @@ class _Part(NamedTuple):
     costs: FloatColumn
 
 
-class Slices:
+class PathSlices:
     """Reads slices, and those that are the same as the last time not again: an update changes few."""
 
     def __init__(self) -> None:
@@ -146,9 +146,9 @@ class NodeGraph:
     """The measured ways between nodes; a way measured in one direction serves both."""
 
     def __init__(
-        self, slices: Iterable[NetworkTopologySlice], reader: Slices | None = None
+        self, slices: Iterable[NetworkTopologySlice], reader: PathSlices | None = None
     ) -> None:
-        names, ways = (reader or Slices()).read(slices)
+        names, ways = (reader or PathSlices()).read(slices)
         measured, ends = np.unique(
             np.concatenate((ways.origins, ways.targets)), return_inverse=True
         )
@@ -156,12 +156,12 @@ class NodeGraph:
         self.numbers = {names[one]: number for number, one in enumerate(measured.tolist())}
         self._to = _Relaxing(origins, targets, ways.costs, len(measured))
         self._from = _Relaxing(targets, origins, ways.costs, len(measured))
-        self._known: dict[tuple[str, bool], Ways] = {}
+        self._known: dict[tuple[str, bool], CheapestWays] = {}
 
     def __bool__(self) -> bool:
         return bool(self.numbers)
 
-    def costs(self, node: str, *, away: bool = False) -> Ways | None:
+    def costs(self, node: str, *, away: bool = False) -> CheapestWays | None:
         """Return the ways from every node to `node`, or with `away` from it; None if not measured."""
         number = self.numbers.get(node)
         if number is None:
@@ -171,7 +171,7 @@ class NodeGraph:
             costs = (self._from if away else self._to).to(number)
             lost = ~np.isfinite(costs)
             costs[lost] = 0.0
-            found = Ways(costs, lost if lost.any() else None, float(costs.max(initial=0.0)))
+            found = CheapestWays(costs, lost if lost.any() else None, float(costs.max(initial=0.0)))
             self._known[node, away] = found
         return found
 

@@ -1,4 +1,4 @@
-"""`Places`: where nodes stand, as small numbers for pairs of region and zone.
+"""`RowPlaces`: where nodes stand, as small numbers for pairs of region and zone.
 
 A missing label counts as an empty name. Place 0 is that of nodes with neither label. Numbers are
 given as pairs appear and stay; nothing that leaves this package depends on them.
@@ -20,7 +20,7 @@ NOWHERE = 0
 MOST = 2048
 
 
-class Places:
+class RowPlaces:
     """The place of every row; written by `NetworkTracker` alone.
 
     Where there are more than `most`, nobody may make matrices over all of them.

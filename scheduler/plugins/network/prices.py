@@ -13,7 +13,7 @@ import numpy as np
 
 from scheduler.framework import FloatColumn, IntColumn, Rows
 from scheduler.plugins.network.links import REGION, ZONE, FloatMatrix
-from scheduler.plugins.network.places import NOWHERE, Places
+from scheduler.plugins.network.places import NOWHERE, RowPlaces
 
 UNKNOWN_COST = 100  # what an unknown way adds to a score
 SAME_PLACE_COST = 1
@@ -30,7 +30,7 @@ class Tied(NamedTuple):
     counts: FloatColumn
 
 
-class Verdicts(NamedTuple):
+class TieVerdicts(NamedTuple):
     """Whole numbers per place: how many ties hold, how many do not, and what they cost together."""
 
     satisfied: FloatColumn
@@ -44,7 +44,7 @@ class Prices(Protocol):
     def columns(self, columns: Rows) -> tuple[FloatMatrix, FloatMatrix]:
         """Return price and cost, [place, column], of some columns."""
 
-    def judge(self, tied: Iterable[Tied]) -> Verdicts:
+    def judge(self, tied: Iterable[Tied]) -> TieVerdicts:
         """Judge numbers of pods by limit and column."""
 
 
@@ -60,7 +60,7 @@ class PlaceCosts:
         """Return price and cost of some columns."""
         return self.price[:, columns], self.cost[:, columns]
 
-    def judge(self, tied: Iterable[Tied]) -> Verdicts:
+    def judge(self, tied: Iterable[Tied]) -> TieVerdicts:
         """Judge numbers of pods: a product with parts of one matrix per limit."""
         size = len(self.cost)
         if size > MOST_JUDGED:
@@ -76,7 +76,7 @@ class PlaceCosts:
             sums = part if sums is None else sums + part
         if sums is None:
             sums = np.zeros(3 * size)
-        return Verdicts(sums[:size], sums[size : 2 * size], sums[2 * size :].astype(np.int64))
+        return TieVerdicts(sums[:size], sums[size : 2 * size], sums[2 * size :].astype(np.int64))
 
     def _of_limit(self, limit: int) -> FloatMatrix:
         """Return, [column, 3 x place], 1 where a limit holds, 1 where it is broken, and the cost.
@@ -93,7 +93,7 @@ class PlaceCosts:
         return found
 
 
-class Table(Protocol):
+class PriceTable(Protocol):
     """The listed costs by name."""
 
     def ends(self, level: str, name: str, *, away: bool) -> dict[str, int]: ...
@@ -102,7 +102,7 @@ class Table(Protocol):
 class WidePrices:
     """The columns that are asked for, worked out each time: matrices would not fit into memory."""
 
-    def __init__(self, table: Table, places: Places) -> None:
+    def __init__(self, table: PriceTable, places: RowPlaces) -> None:
         self._table = table
         self._names = list(places.names)
         self._region_of = places.region_numbers()
@@ -121,7 +121,7 @@ class WidePrices:
         cost[price == ALWAYS] = SAME_PLACE_COST
         return price, cost
 
-    def judge(self, tied: Iterable[Tied]) -> Verdicts:
+    def judge(self, tied: Iterable[Tied]) -> TieVerdicts:
         """Judge numbers of pods by limit and column."""
         return judged_anew(self, len(self._names), tied)
 
@@ -143,7 +143,7 @@ class WidePrices:
         return price
 
 
-def judged_anew(prices: Prices, size: int, tied: Iterable[Tied]) -> Verdicts:
+def judged_anew(prices: Prices, size: int, tied: Iterable[Tied]) -> TieVerdicts:
     """Judge numbers of pods by limit and column, working every column out once."""
     satisfied, violated, cost = np.zeros(size), np.zeros(size), np.zeros(size)
     for limit, columns, counts in tied:
@@ -153,4 +153,4 @@ def judged_anew(prices: Prices, size: int, tied: Iterable[Tied]) -> Verdicts:
         satisfied += (price <= limit) @ numbers
         violated += (price > limit) @ numbers
         cost += costs @ numbers
-    return Verdicts(satisfied, violated, cost.astype(np.int64))
+    return TieVerdicts(satisfied, violated, cost.astype(np.int64))

@@ -15,7 +15,7 @@ from scheduler.framework import FloatColumn, IntColumn
 MAX_SCORE = 100
 
 
-class Use(NamedTuple):
+class NodeUse(NamedTuple):
     """One resource per node, all in one unit: what there is, what the pod asks for, what is used."""
 
     capacity: FloatColumn
@@ -24,7 +24,7 @@ class Use(NamedTuple):
     deviation: FloatColumn
 
 
-def risk_of(use: Use, margin: float, sensitivity: float) -> FloatColumn:
+def risk_of(use: NodeUse, margin: float, sensitivity: float) -> FloatColumn:
     """Return the risk per node between 0 and 1; 1 where there is no capacity."""
     has_any = use.capacity > 0
     capacity = np.where(has_any, use.capacity, 1.0)
@@ -41,7 +41,7 @@ def risk_of(use: Use, margin: float, sensitivity: float) -> FloatColumn:
     return risk
 
 
-def unrounded_score(use: Use, margin: float, sensitivity: float) -> FloatColumn:
+def unrounded_score(use: NodeUse, margin: float, sensitivity: float) -> FloatColumn:
     """Return how little risk there is, 0 to 100; 0 where there is no capacity."""
     score = (1.0 - risk_of(use, margin, sensitivity)) * MAX_SCORE
     result: FloatColumn = np.where(use.capacity > 0, score, 0.0)

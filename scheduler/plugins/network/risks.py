@@ -18,7 +18,7 @@ from scheduler.framework import (
 )
 from scheduler.objects.meta import Object
 from scheduler.objects.network import BANDWIDTH
-from scheduler.plugins.network.risk import Use, risk_of, rounded, unrounded_score
+from scheduler.plugins.network.risk import NodeUse, risk_of, rounded, unrounded_score
 from scheduler.plugins.network.usage import (
     AVERAGE,
     CPU,
@@ -122,7 +122,7 @@ class CheckRiskNodeBandwidth(Plugin[CheckRiskNodeBandwidthArgs]):
         if not has_any.any():
             return None
         average, deviation = self._use(nodes)
-        use = Use(
+        use = NodeUse(
             capacity.astype(np.float64),
             float(cycle.shape.requests.get(BANDWIDTH, 0)),
             average,
@@ -173,7 +173,7 @@ class LoadVariationRiskBalancing(Plugin[LoadVariationRiskBalancingArgs]):
             mean = nodes.part(self._usage.figure(what, AVERAGE))[: nodes.size]
             spread = nodes.part(self._usage.figure(what, DEVIATION))[: nodes.size]
             capacity: FloatColumn = nodes.allocatable(what).astype(np.float64) * unit
-            use = Use(
+            use = NodeUse(
                 capacity,
                 requests.get(what, 0) * unit,
                 np.nan_to_num(mean) * capacity / PERCENT,

@@ -14,11 +14,11 @@ from typing import NamedTuple
 import numpy as np
 
 from scheduler.framework import BoolColumn, FloatColumn, Rows
-from scheduler.plugins.network.bookings import GRAIN, Amounts
+from scheduler.plugins.network.bookings import GRAIN, BookedAmounts
 from scheduler.plugins.network.costs import CostTable
 from scheduler.plugins.network.dependencies import BandwidthEdge
 from scheduler.plugins.network.links import REGION, ZONE, FloatMatrix, Link
-from scheduler.plugins.network.places import Places
+from scheduler.plugins.network.places import RowPlaces
 from scheduler.plugins.network.ties import TiesState
 
 
@@ -64,7 +64,7 @@ class _Asked(NamedTuple):
 class LinkRoom:
     """The links of one table between the places known so far."""
 
-    def __init__(self, table: CostTable, places: Places) -> None:
+    def __init__(self, table: CostTable, places: RowPlaces) -> None:
         self.table = table
         self.size = len(places)
         self._region_of = places.region_numbers()
@@ -102,12 +102,12 @@ class LinkRoom:
         asks = any(need.bandwidth and pods.total(need.workload) for need in state.ties.needs)
         return needs.edges if needs is not None and asks else ()
 
-    def _booked_now(self, state: TiesState) -> Amounts:
+    def _booked_now(self, state: TiesState) -> BookedAmounts:
         """Return what is booked, with hypothetical changes."""
         zones, regions = state.membership.bookings.amounts()
         for more in state.booked_more():
             zones, regions = zones + more.zones, regions + more.regions
-        return Amounts(zones, regions)
+        return BookedAmounts(zones, regions)
 
     def _places(self, found: dict[str, BoolColumn], text: str) -> BoolColumn:
         places = found.get(text)

@@ -6,7 +6,7 @@ from enum import StrEnum
 from scheduler.framework import Args, Change, Handle, Pod
 from scheduler.objects.grouporder import MOST_WORKLOADS, order_of
 from scheduler.objects.groups import GROUP_LABEL, WORKLOAD_LABEL, AppGroup
-from scheduler.plugins.groupsort import GroupSort, Key, Queued
+from scheduler.plugins.groupsort import GroupSort, Key, QueuedMember
 from scheduler.plugins.network.tracker import NetworkTracker
 
 LAST = 2**31  # behind every index that the API allows
@@ -44,7 +44,7 @@ class TopologicalSort(GroupSort[TopologicalSortArgs]):
         # (namespace, group label) → name of the group and its indices; None without an AppGroup.
         self._known: dict[tuple[str, str], tuple[str, dict[str, int]] | None] = {}
 
-    def stand(self, queued: Queued) -> tuple[str, Key]:
+    def stand(self, queued: QueuedMember) -> tuple[str, Key]:
         """Return the pod's AppGroup, and index, priority, queue time and uid."""
         meta = queued.pod.metadata
         labels = meta.labels

@@ -9,13 +9,13 @@ from collections.abc import Iterator
 import numpy as np
 
 from scheduler.framework import FloatColumn, IntColumn, Nodes, Pod, Rows
-from scheduler.plugins.network.bookings import Amounts
-from scheduler.plugins.network.grouppods import GroupPods, Wanted
+from scheduler.plugins.network.bookings import BookedAmounts
+from scheduler.plugins.network.grouppods import GroupPods, WorkloadNeeds
 from scheduler.plugins.network.links import FloatMatrix
-from scheduler.plugins.network.lookup import Lookup, Ties
+from scheduler.plugins.network.lookup import Lookup, PodTies
 from scheduler.plugins.network.membership import Membership
-from scheduler.plugins.network.places import NOWHERE, Places
-from scheduler.plugins.network.prices import SAME_PLACE_COST, UNKNOWN_COST, Verdicts
+from scheduler.plugins.network.places import NOWHERE, RowPlaces
+from scheduler.plugins.network.prices import SAME_PLACE_COST, UNKNOWN_COST, TieVerdicts
 from scheduler.plugins.network.tracker import NetworkTracker
 
 
@@ -36,21 +36,21 @@ class TiesState:
         "tracker",
     )
 
-    def __init__(self, ties: Ties, tracker: NetworkTracker, membership: Membership) -> None:
+    def __init__(self, ties: PodTies, tracker: NetworkTracker, membership: Membership) -> None:
         self.ties = ties
         self.tracker = tracker
         self.membership = membership
         self.pods: GroupPods = membership.pods(ties.group)
         self.has_moved = False
         self._elsewhere: dict[str, GroupPods] = {}
-        self._wanted: Wanted | None = None
-        self._verdicts: Verdicts | None = None
+        self._wanted: WorkloadNeeds | None = None
+        self._verdicts: TieVerdicts | None = None
         self._cell_places: Rows | None = None
         self._by_cell: FloatMatrix | None = None
         self._is_any_nowhere: bool | None = None
 
     @classmethod
-    def on(cls, nodes: Nodes, ties: Ties, lookup: Lookup) -> "TiesState | None":
+    def on(cls, nodes: Nodes, ties: PodTies, lookup: Lookup) -> "TiesState | None":
         """Return the state for a view; None when nobody that the pod is tied to is or was placed."""
         state = cls(ties, lookup.tracker, lookup.membership)
         was_tied = state._is_tied()
@@ -59,12 +59,12 @@ class TiesState:
         return state if was_tied or (state.has_moved and state._is_tied()) else None
 
     @property
-    def places(self) -> Places:
+    def places(self) -> RowPlaces:
         """Return where the rows stand."""
         return self.tracker.places
 
     @property
-    def wanted(self) -> Wanted:
+    def wanted(self) -> WorkloadNeeds:
         """Return what the pod needs of the workloads that are there."""
         if self._wanted is None:
             ties = self.ties
@@ -97,13 +97,13 @@ class TiesState:
         twin._elsewhere = {group: pods.copy() for group, pods in self._elsewhere.items()}
         return twin
 
-    def booked_more(self) -> Iterator[Amounts]:
+    def booked_more(self) -> Iterator[BookedAmounts]:
         """Yield how the hypothetical moves of each group change what is booked."""
         if self.has_moved:
             for group, pods in {**self._elsewhere, self.ties.group: self.pods}.items():
                 yield self.membership.bookings.changed_by(group, pods)
 
-    def verdicts(self) -> Verdicts:
+    def verdicts(self) -> TieVerdicts:
         """Return the numbers per place, as if no tied pod stood on the very same node."""
         if self._verdicts is None:
             prices = self.ties.table.matrices(self.places)

@@ -9,16 +9,16 @@ import numpy as np
 from scheduler.plugins.network.dependencies import GroupNeeds
 from scheduler.plugins.network.grouppods import GroupPods
 from scheduler.plugins.network.lookup import Lookup
-from scheduler.plugins.network.places import NOWHERE, Places
+from scheduler.plugins.network.places import NOWHERE, RowPlaces
 from scheduler.plugins.network.prices import SAME_PLACE_COST, UNKNOWN_COST, Prices
 
 AT_A_TIME = 64
 _EDGES_AT_ONCE = 1024
 # An application's pods with their version, its needs, prices, and places with their version.
-_Stand = tuple[GroupPods, int, GroupNeeds, Prices, Places, int]
+_Stand = tuple[GroupPods, int, GroupNeeds, Prices, RowPlaces, int]
 
 
-def group_cost(pods: GroupPods, needs: GroupNeeds, prices: Prices, places: Places) -> int:
+def group_cost(pods: GroupPods, needs: GroupNeeds, prices: Prices, places: RowPlaces) -> int:
     """Return what the ties between the pods of one application cost together."""
     edges = [
         (number, pods.numbers[need.workload])

@@ -14,7 +14,7 @@ from scheduler.framework import Change, FloatColumn, IntColumn, Nodes, Placed, R
 from scheduler.objects.groups import GROUP_LABEL, WORKLOAD_LABEL
 from scheduler.plugins.network.dependencies import Dependencies
 from scheduler.plugins.network.membership import AppGroups, Labelled, Membership, Named
-from scheduler.plugins.network.places import Places
+from scheduler.plugins.network.places import RowPlaces
 from scheduler.state.rowtracker import RowTracker
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ class NetworkTracker(RowTracker):
 
     def __init__(self) -> None:
         super().__init__()
-        self.places = Places()
+        self.places = RowPlaces()
         self.dependencies = Dependencies()
         self._app_groups: AppGroups = {}
         self.clear()
@@ -83,7 +83,7 @@ class NetworkTracker(RowTracker):
 
     def rebuild(self, cluster: "Cluster") -> None:
         """Start afresh from what `cluster` holds."""
-        self.places = Places()
+        self.places = RowPlaces()
         for row in cluster.table.rows.values():
             node = cluster.table.nodes[row]
             if node is not None:

@@ -1,4 +1,4 @@
-"""`Amounts`: what the zones of all nodes hold, as arrays [resource, row, slot] of thousandths.
+"""`ZoneAmounts`: what the zones of all nodes hold, as arrays [resource, row, slot] of thousandths.
 
 `UNLISTED` stands where there is no such zone or it does not list the resource. Beside the exact
 amounts available stand their levels in 16 bits, 1,024 for each power of two: they take a quarter of the
@@ -63,7 +63,7 @@ def no_zone(zones: ZoneFlags) -> BoolColumn:
     return none
 
 
-class Room:
+class Scratch:
     """Two matrices [row, slot] to work in; to write to fresh ones takes longer than to work out what."""
 
     def __init__(self) -> None:
@@ -105,7 +105,7 @@ class _Flags:
         self._counts += [0] * (resources - held)
 
 
-class Amounts:
+class ZoneAmounts:
     """The amounts by resource; one row per node.
 
     With `deducts`, what is available can be less than what was `given`, and is there after `deduct`.

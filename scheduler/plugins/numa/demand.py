@@ -29,7 +29,7 @@ ALWAYS_OFFERED = frozenset((CPU, MEMORY, EPHEMERAL, PODS))
 Needs = tuple[tuple[str, int], ...]
 
 
-class Part(msgspec.Struct, frozen=True):
+class ContainerPart(msgspec.Struct, frozen=True):
     """One container; `kind` is the word for it in reasons."""
 
     needs: Needs
@@ -41,12 +41,12 @@ class Part(msgspec.Struct, frozen=True):
         return self.kind != INIT
 
 
-class Demand(msgspec.Struct, frozen=True):
+class ZoneDemand(msgspec.Struct, frozen=True):
     """What a pod asks for; `parts` are its containers in the order in which they start."""
 
     qos: str
     whole: Needs
-    parts: tuple[Part, ...]
+    parts: tuple[ContainerPart, ...]
     asks_devices: bool
     # Of the whole, what is not 0.
     taken: Needs = ()
@@ -79,14 +79,14 @@ class Demand(msgspec.Struct, frozen=True):
         return _assigned(self.parts)
 
 
-def demand_of(pod: Pod) -> Demand:
+def demand_of(pod: Pod) -> ZoneDemand:
     """Return what a pod asks for; ObjectError on a bad quantity."""
     spec = pod.spec
     parts = []
     for container in spec.init_containers:
         kind = SIDECAR if container.restart_policy == "Always" else INIT
-        parts.append(Part(_needs(amounts(container.resources.requests)), kind))
-    parts += [Part(_needs(amounts(c.resources.requests)), APP) for c in spec.containers]
+        parts.append(ContainerPart(_needs(amounts(container.resources.requests)), kind))
+    parts += [ContainerPart(_needs(amounts(c.resources.requests)), APP) for c in spec.containers]
     is_one = len(parts) == 1 and not spec.overhead and spec.resources is None
     whole = parts[0].needs if is_one else _needs(pod_requests(pod))
     everything = whole if is_one else sum((part.needs for part in parts), whole)
@@ -100,7 +100,7 @@ def demand_of(pod: Pod) -> Demand:
             names[name] = None
             if is_rare:
                 rare[name] = None
-    return Demand(
+    return ZoneDemand(
         qos=qos_of(pod),
         whole=whole,
         parts=tuple(parts),
@@ -186,14 +186,14 @@ def exclusive_needs(needs: Needs, qos: str, listed: Names[str]) -> Needs:
     return tuple(found)
 
 
-def holds_exclusive(demand: Demand, listed: Names[str]) -> bool:
+def holds_exclusive(demand: ZoneDemand, listed: Names[str]) -> bool:
     """Whether a pod holds anything of its own while it runs."""
     return any(
         exclusive_needs(part.needs, demand.qos, listed) for part in demand.parts if part.stays
     )
 
 
-def held_by_zones(demand: Demand, needs: Needs) -> Iterator[tuple[str, int]]:
+def held_by_zones(demand: ZoneDemand, needs: Needs) -> Iterator[tuple[str, int]]:
     """Yield what a started container takes from its zone: only devices if it shares CPUs."""
     for name, amount in needs:
         if amount > 0 and (demand.is_guaranteed or not is_affine(name)):
@@ -205,7 +205,7 @@ def assigned_needs(needs: Needs) -> Needs:
     return tuple((name, amount) for name, amount in needs if name != CPU or amount % 1000 == 0)
 
 
-def _assigned(parts: Iterable[Part]) -> Needs:
+def _assigned(parts: Iterable[ContainerPart]) -> Needs:
     """Return the sum over what runs together, or an init container's step if that is more."""
     running: dict[str, int] = {}
     sidecars: dict[str, int] = {}

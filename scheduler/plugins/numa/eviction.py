@@ -27,7 +27,7 @@ from scheduler.framework import (
     is_any,
 )
 from scheduler.framework.rowpods import RowPods
-from scheduler.plugins.numa.demand import Demand, Needs
+from scheduler.plugins.numa.demand import Needs, ZoneDemand
 from scheduler.plugins.numa.reservations import Shares, shares_of
 from scheduler.plugins.numa.reserving import Reserving
 from scheduler.plugins.numa.zoneview import ZoneView
@@ -44,13 +44,13 @@ class Rehearsed(msgspec.Struct, frozen=True):
     refused: Mapping[str, BoolColumn]
 
 
-class Evictions:
+class ZoneEvictions:
     """Answers what pods that leave or come make of the zones.
 
     `frees` says whether victims give anything back; promised pods take their share of every zone.
     """
 
-    def __init__(self, reserving: Reserving, demand: PerShape[Demand], *, frees: bool) -> None:
+    def __init__(self, reserving: Reserving, demand: PerShape[ZoneDemand], *, frees: bool) -> None:
         self._reserving = reserving
         self._demand = demand
         self._frees = frees
@@ -265,7 +265,7 @@ def _places(sight: ZoneView) -> dict[int, int]:
 
 
 def _take(
-    sight: ZoneView, matrices: dict[str, IntMatrix], place: int, demands: Iterable[Demand]
+    sight: ZoneView, matrices: dict[str, IntMatrix], place: int, demands: Iterable[ZoneDemand]
 ) -> None:
     """Deduct pods from every zone of a row."""
     for asked in demands:

@@ -22,8 +22,8 @@ from scheduler.framework import (
 from scheduler.plugins.numa.amounts import Pair, ZoneFlags, any_zone, no_zone
 from scheduler.plugins.numa.demand import (
     ALWAYS_OFFERED,
-    Demand,
     Needs,
+    ZoneDemand,
     assigned_needs,
     held_by_zones,
     is_affine,
@@ -77,7 +77,7 @@ def fit(sight: ZoneView, needs: Needs, *, is_guaranteed: bool, room: Pair = (Non
     return Fit(zones, lost)
 
 
-def unfit_by_container(sight: ZoneView, demand: Demand, rows: BoolColumn) -> Rejected | None:
+def unfit_by_container(sight: ZoneView, demand: ZoneDemand, rows: BoolColumn) -> Rejected | None:
     """Return the rows where some container finds no zone, with the first such container's reason.
 
     Init containers leave no trace; all others take their amounts from the zone they are given.
@@ -100,7 +100,7 @@ def unfit_by_container(sight: ZoneView, demand: Demand, rows: BoolColumn) -> Rej
 
 
 def _take(
-    sight: ZoneView, taken: dict[str, IntMatrix], zones: ZoneFlags, demand: Demand, needs: Needs
+    sight: ZoneView, taken: dict[str, IntMatrix], zones: ZoneFlags, demand: ZoneDemand, needs: Needs
 ) -> None:
     """Deduct a container from the lowest zone that fits, on every row at once."""
     rows, slots = lowest(zones)
@@ -110,7 +110,7 @@ def _take(
 
 
 def _held(
-    sight: ZoneView, taken: dict[str, IntMatrix], demand: Demand, needs: Needs
+    sight: ZoneView, taken: dict[str, IntMatrix], demand: ZoneDemand, needs: Needs
 ) -> Iterator[tuple[IntMatrix, int]]:
     """Yield for each resource that zones hold what is left of it, and how much a container takes."""
     for name, amount in held_by_zones(demand, needs):
@@ -133,7 +133,7 @@ def lowest(zones: ZoneFlags) -> tuple[Rows, Rows]:
 
 
 def unfit_restricted(
-    sight: ZoneView, demand: Demand, rows: BoolColumn, *, by_pod: BoolColumn
+    sight: ZoneView, demand: ZoneDemand, rows: BoolColumn, *, by_pod: BoolColumn
 ) -> Iterator[tuple[BoolColumn, str]]:
     """Yield (rows, reason) for the rows among `rows` that are not admitted; `by_pod` tells the scope."""
     whole = rows & by_pod
@@ -155,7 +155,7 @@ def unfit_restricted(
 
 
 def _unfit_rows(
-    sight: ZoneView, needs: Needs, demand: Demand, rows: IntColumn
+    sight: ZoneView, needs: Needs, demand: ZoneDemand, rows: IntColumn
 ) -> tuple[IntColumn, dict[int, tuple[int, ...]]]:
     """Return the rows not admitted, and for the others the zones that they would give."""
     wanted: list[tuple[IntMatrix, IntMatrix, int, str]] = []
@@ -226,7 +226,7 @@ def _fewest(most: list[int], amount: int) -> int:
 def _take_shares(
     sight: ZoneView,
     taken: dict[str, IntMatrix],
-    demand: Demand,
+    demand: ZoneDemand,
     needs: Needs,
     masks: dict[int, tuple[int, ...]],
 ) -> None:
@@ -258,7 +258,7 @@ _MOST_ROWS = 64
 _MOST_STEPS = 4096
 
 
-def hidden_splits(sight: ZoneView, demand: Demand, rejected: Rejected) -> Rejected:
+def hidden_splits(sight: ZoneView, demand: ZoneDemand, rejected: Rejected) -> Rejected:
     """Return the rejection with a reason of its own for rows where a split exists."""
     rows = np.flatnonzero(rejected.rows)[:_MOST_ROWS]
     split = np.zeros_like(rejected.rows)
@@ -278,7 +278,7 @@ def hidden_splits(sight: ZoneView, demand: Demand, rejected: Rejected) -> Reject
 class _Search:
     """Tries zone after zone for container after container on one row."""
 
-    def __init__(self, sight: ZoneView, demand: Demand, row: int) -> None:
+    def __init__(self, sight: ZoneView, demand: ZoneDemand, row: int) -> None:
         self._demand = demand
         self._steps = 0
         # Which zones suit a container in an empty moment; amounts are followed from there.

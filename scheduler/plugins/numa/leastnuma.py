@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from scheduler.framework import BoolColumn, IntColumn, IntMatrix, Rows, is_any
 from scheduler.plugins.numa.amounts import Pair, ZoneFlags, no_zone
-from scheduler.plugins.numa.demand import Demand, Needs
+from scheduler.plugins.numa.demand import Needs, ZoneDemand
 from scheduler.plugins.numa.zones import UNKNOWN_DISTANCE, UNLISTED, Layout, sets_of
 from scheduler.plugins.numa.zoneview import ZoneView
 
@@ -34,7 +34,7 @@ _LARGEST = 2**53
 _JUST_BELOW_1 = 1 - 2**-40
 
 
-class Served(msgspec.Struct, frozen=True):
+class ServedZones(msgspec.Struct, frozen=True):
     """Per row: how many zones serve a request (0 none, UNLISTED not asked for any), how near, and which.
 
     `sets` are the places of the zones' set in `tried`.
@@ -57,7 +57,7 @@ class Sets(msgspec.Struct, frozen=True):
     members: NDArray[np.float64]
 
 
-def score_by_count(sight: ZoneView, demand: Demand, rows: BoolColumn) -> IntColumn:
+def score_by_count(sight: ZoneView, demand: ZoneDemand, rows: BoolColumn) -> IntColumn:
     """Return the scores of `rows`, 0 elsewhere."""
     scores = np.zeros(sight.size, dtype=np.int64)
     by_pod = rows & sight.pod_scope
@@ -66,7 +66,7 @@ def score_by_count(sight: ZoneView, demand: Demand, rows: BoolColumn) -> IntColu
             continue
         requests = [demand.whole] if is_whole else [part.needs for part in demand.parts] or [()]
         for number, alike in _by_layout(sight, np.flatnonzero(here)):
-            stock = Stock(sight, sight.layout(number), alike)
+            stock = ZoneStock(sight, sight.layout(number), alike)
             scores[alike] = _score(stock, requests, stock.of_rows(sight.most_zones))
     return scores
 
@@ -83,7 +83,7 @@ def _by_layout(sight: ZoneView, rows: Rows) -> Iterator[tuple[int, Rows]]:
         yield number, rows[ids == number]
 
 
-class Stock:
+class ZoneStock:
     """What is free in the zones of some rows, all of one layout; requests can be taken from it."""
 
     def __init__(self, sight: ZoneView, layout: Layout, rows: Rows) -> None:
@@ -126,7 +126,7 @@ class Stock:
         found = self._sight.at_least(resource, amount, out)
         return self._nothing() >= amount if found is None else self.of_rows(found)
 
-    def take(self, needs: Needs, served: Served) -> None:
+    def take(self, needs: Needs, served: ServedZones) -> None:
         """Deduct a request from the zones that serve it, the lowest ids first."""
         for name, _ in needs:
             if name not in self._left:
@@ -146,7 +146,7 @@ class Stock:
         return np.full((self.size, self._sight.slots), UNLISTED, dtype=np.int64)
 
 
-def _score(stock: Stock, requests: Sequence[Needs], most: IntColumn) -> IntColumn:
+def _score(stock: ZoneStock, requests: Sequence[Needs], most: IntColumn) -> IntColumn:
     """Return the scores of rows of one layout: the worst request decides."""
     needs, *others = requests
     served = serve(stock, needs, names_sets=bool(others))
@@ -190,7 +190,7 @@ def raw_score(count: IntColumn, is_nearest: BoolColumn, most: IntColumn) -> IntC
     return np.where(count == 0, HIGHEST, np.clip(scores, 0, HIGHEST))
 
 
-def serve(stock: Stock, needs: Needs, *, names_sets: bool = True) -> Served:
+def serve(stock: ZoneStock, needs: Needs, *, names_sets: bool = True) -> ServedZones:
     """Find the smallest, then nearest, then first set of zones for each row.
 
     Without `names_sets`, which set serves a row may be left open.
@@ -202,13 +202,13 @@ def serve(stock: Stock, needs: Needs, *, names_sets: bool = True) -> Served:
         left = found.one_zone(needs)
         if len(left):
             found.more_zones(needs, left)
-    return Served(found.count, found.is_nearest, found.sets, tuple(found.tried))
+    return ServedZones(found.count, found.is_nearest, found.sets, tuple(found.tried))
 
 
 class _Finding:
     """The search for sets: rows leave it as soon as a set serves them."""
 
-    def __init__(self, stock: Stock, *, names_sets: bool) -> None:
+    def __init__(self, stock: ZoneStock, *, names_sets: bool) -> None:
         self.count = np.zeros(stock.size, dtype=np.int64)
         self.is_nearest = np.zeros(stock.size, dtype=np.bool_)
         self.sets = self.count.copy() if names_sets else self.count[:0]
@@ -333,7 +333,7 @@ def average_distance(distances: tuple[tuple[int, ...], ...], slots: tuple[int, .
     return np.float32(np.float32(total) / np.float32(len(slots) ** 2))
 
 
-def chosen(served: Served, row: int) -> Iterator[int]:
+def chosen(served: ServedZones, row: int) -> Iterator[int]:
     """Yield the slots that serve a row."""
     if served.count[row] > 0:
         yield from served.tried[served.sets[row]]

@@ -34,8 +34,8 @@ from scheduler.plugins.numa.args import (
     LEAST_NUMA_NODES,
     NodeResourceTopologyMatchArgs,
 )
-from scheduler.plugins.numa.demand import Demand, Needs, demand_of
-from scheduler.plugins.numa.eviction import Evictions
+from scheduler.plugins.numa.demand import Needs, ZoneDemand, demand_of
+from scheduler.plugins.numa.eviction import ZoneEvictions
 from scheduler.plugins.numa.filtering import hidden_splits
 from scheduler.plugins.numa.reserving import Following
 from scheduler.plugins.numa.states import figures, why_stale
@@ -63,7 +63,7 @@ class NodeResourceTopologyMatch(Plugin[NodeResourceTopologyMatchArgs]):
             frees = args.preemption_mode == ENABLED
             following = Following(handle.profiles, cache.resync_method, follows, frees)
             self._reserving = self._topologies.reserve(following)
-            self._evictions = Evictions(self._reserving, self._demand, frees=frees)
+            self._evictions = ZoneEvictions(self._reserving, self._demand, frees=frees)
         self._misfits = RowCache(self._no_zone)
         self._scores = RowCache(self._worth)
         self.key_follows = (_Reported(self._topologies),)
@@ -72,7 +72,7 @@ class NodeResourceTopologyMatch(Plugin[NodeResourceTopologyMatchArgs]):
         """Return None while no node has a report: no zone matters, all nodes are worth the same."""
         return EACH_POD if self._topologies.latest.count else None
 
-    def pre_filter(self, cycle: Cycle, nodes: Nodes) -> Status | Demand:
+    def pre_filter(self, cycle: Cycle, nodes: Nodes) -> Status | ZoneDemand:
         """Return what the pod asks for; Skip for one that no zone matters to."""
         demand = self._demanded(cycle)
         if demand.needs_nothing:
@@ -83,7 +83,7 @@ class NodeResourceTopologyMatch(Plugin[NodeResourceTopologyMatchArgs]):
             self._reserving.settle()
         return SKIP if self._fits_anywhere(demand, nodes) else demand
 
-    def filter(self, cycle: Cycle, nodes: Nodes, demand: Demand) -> Rejected | None:
+    def filter(self, cycle: Cycle, nodes: Nodes, demand: ZoneDemand) -> Rejected | None:
         """Reject nodes with stale data, and those whose zones do not hold the pod."""
         sight = self._sight(nodes)
         stale = self._stale(sight, cycle)
@@ -102,7 +102,7 @@ class NodeResourceTopologyMatch(Plugin[NodeResourceTopologyMatchArgs]):
             return rejected
         return unfit if rejected is None else rejected.otherwise(unfit)
 
-    def score(self, cycle: Cycle, nodes: Nodes, _state: Demand | None) -> IntColumn:
+    def score(self, cycle: Cycle, nodes: Nodes, _state: ZoneDemand | None) -> IntColumn:
         """Return 0..100; 100 for pods without CPUs of their own, 0 where nothing is known."""
         demand = self._demanded(cycle)
         if not demand.is_guaranteed:
@@ -119,7 +119,7 @@ class NodeResourceTopologyMatch(Plugin[NodeResourceTopologyMatchArgs]):
         (worth,) = self._scores.columns(demand, sight)
         return np.where(rows, worth, 0)
 
-    def reserve(self, cycle: Cycle, node: str, _state: Demand | None) -> None:
+    def reserve(self, cycle: Cycle, node: str, _state: ZoneDemand | None) -> None:
         """Keep others off the node until the pod is bound, if nodes with reservations are discarded.
 
         The over-reserve cache needs no word: it follows assumed pods.
@@ -127,7 +127,7 @@ class NodeResourceTopologyMatch(Plugin[NodeResourceTopologyMatchArgs]):
         if self.args.discard_reserved_nodes:
             self._topologies.hold(cycle.pod.metadata.uid, node)
 
-    def unreserve(self, cycle: Cycle, _node: str, _state: Demand | None) -> None:
+    def unreserve(self, cycle: Cycle, _node: str, _state: ZoneDemand | None) -> None:
         """Take the reservation back."""
         self._topologies.release(cycle.pod.metadata.uid)
 
@@ -151,12 +151,12 @@ class NodeResourceTopologyMatch(Plugin[NodeResourceTopologyMatchArgs]):
         """Return what is known of a node's zones, for `explain`."""
         return figures(self._topologies, node, cycle.now)
 
-    def _demanded(self, cycle: Cycle) -> Demand:
+    def _demanded(self, cycle: Cycle) -> ZoneDemand:
         demand = self._demand.of(cycle)
         qos = cycle.pod.status.qos_class
         return demand if not qos or qos == demand.qos else demand_of(cycle.pod)
 
-    def _fits_anywhere(self, demand: Demand, nodes: Nodes) -> bool:
+    def _fits_anywhere(self, demand: ZoneDemand, nodes: Nodes) -> bool:
         """Whether no node can be rejected: the pod shares all it asks for, and every zone has that."""
         if demand.is_guaranteed or self.args.preemption_mode == ENABLED:
             return False  # a dry run may be impossible whatever the pod asks for
@@ -199,7 +199,7 @@ class NodeResourceTopologyMatch(Plugin[NodeResourceTopologyMatchArgs]):
             rows |= sight.has_policy(policy)
         return rows
 
-    def _unfit(self, sight: ZoneView, demand: Demand) -> Rejected | None:
+    def _unfit(self, sight: ZoneView, demand: ZoneDemand) -> Rejected | None:
         rejected = None
         if SINGLE in self.args.policies:
             rejected = self._unfit_single(sight, demand)
@@ -212,7 +212,7 @@ class NodeResourceTopologyMatch(Plugin[NodeResourceTopologyMatchArgs]):
                     rejected = _first(rejected, reject(misfits, text))
         return rejected
 
-    def _unfit_single(self, sight: ZoneView, demand: Demand) -> Rejected | None:
+    def _unfit_single(self, sight: ZoneView, demand: ZoneDemand) -> Rejected | None:
         rejected = None
         whole = self._single(sight, by_pod=True)
         if whole is not None:
@@ -239,7 +239,7 @@ class NodeResourceTopologyMatch(Plugin[NodeResourceTopologyMatchArgs]):
     def _without_zone(
         self,
         sight: ZoneView,
-        demand: Demand,
+        demand: ZoneDemand,
         rows: BoolColumn,
         needs: Needs,
         what: str,
@@ -254,7 +254,7 @@ class NodeResourceTopologyMatch(Plugin[NodeResourceTopologyMatchArgs]):
         found = filtering.fit(sight, needs, is_guaranteed=is_guaranteed, room=sight.room)
         return (found.misfits(sight.size),)
 
-    def _worth(self, demand: Demand, sight: ZoneView) -> tuple[IntColumn]:
+    def _worth(self, demand: ZoneDemand, sight: ZoneView) -> tuple[IntColumn]:
         strategy = self.args.scoring_strategy
         if strategy.type == LEAST_NUMA_NODES:
             return (leastnuma.score_by_count(sight, demand, sight.known),)

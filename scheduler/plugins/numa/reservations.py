@@ -18,7 +18,7 @@ from scheduler.framework import IntColumn, PerShape, Placed
 from scheduler.objects.numa import NodeResourceTopology
 from scheduler.objects.numaplacement import METADATA, VECTOR, Name, zones_of
 from scheduler.objects.podfingerprint import fingerprint, is_fingerprint, mark_of
-from scheduler.plugins.numa.demand import APP, Demand, Needs, exclusive_needs
+from scheduler.plugins.numa.demand import APP, Needs, ZoneDemand, exclusive_needs
 from scheduler.plugins.numa.zones import attribute, zone_id
 
 # How many comings and goings of pods are remembered.
@@ -218,7 +218,9 @@ def says_where(topology: NodeResourceTopology) -> bool:
     return bool(attribute(topology.attributes, METADATA))
 
 
-def zones_of_containers(book: Reservations, demand: PerShape[Demand]) -> Mapping[Name, int] | None:
+def zones_of_containers(
+    book: Reservations, demand: PerShape[ZoneDemand]
+) -> Mapping[Name, int] | None:
     """Return the zone number of each container of a node; None without data.
 
     The agent lists containers with something of their own, of the pods that its figures account for.
@@ -240,7 +242,9 @@ def zones_of_containers(book: Reservations, demand: PerShape[Demand]) -> Mapping
     return book.placement or None
 
 
-def freed_by(pods: Iterable[Placed], book: Reservations, demand: PerShape[Demand]) -> Freed | None:
+def freed_by(
+    pods: Iterable[Placed], book: Reservations, demand: PerShape[ZoneDemand]
+) -> Freed | None:
     """Return by zone what pods hold of their own; None if nobody says where they run."""
     freed: Freed = {}
     for placed in pods:
@@ -255,7 +259,7 @@ def freed_by(pods: Iterable[Placed], book: Reservations, demand: PerShape[Demand
 
 
 def everybody_on(
-    pods: Iterable[Placed], book: Reservations, demand: PerShape[Demand], ids: Sequence[int]
+    pods: Iterable[Placed], book: Reservations, demand: PerShape[ZoneDemand], ids: Sequence[int]
 ) -> Everybody:
     """Return what all pods of a node hold of their own together; `ids` are the numbers of its zones."""
     shares = [(placed, shares_of(placed, book, demand)) for placed in pods]
@@ -274,7 +278,7 @@ def everybody_on(
     )
 
 
-def shares_of(placed: Placed, book: Reservations, demand: PerShape[Demand]) -> Shares | None:
+def shares_of(placed: Placed, book: Reservations, demand: PerShape[ZoneDemand]) -> Shares | None:
     """Return what a pod holds of its own; None if nobody says where the node's pods run."""
     uid = placed.pod.metadata.uid
     shares = book.shares.get(uid)
@@ -287,7 +291,7 @@ def shares_of(placed: Placed, book: Reservations, demand: PerShape[Demand]) -> S
 
 
 def _shares(
-    placed: Placed, asked: Demand, zone_of: Mapping[Name, int], listed: frozenset[str]
+    placed: Placed, asked: ZoneDemand, zone_of: Mapping[Name, int], listed: frozenset[str]
 ) -> Iterator[tuple[int, Needs]]:
     """Yield the zones of a pod's containers that hold anything of their own, and what that is."""
     apps = [part for part in asked.parts if part.kind == APP]

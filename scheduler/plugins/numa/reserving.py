@@ -17,7 +17,7 @@ import numpy as np
 
 from scheduler.framework import BoolColumn, PerShape, Placed, is_any
 from scheduler.objects.numa import NodeResourceTopology
-from scheduler.plugins.numa.demand import Demand, demand_of, holds_exclusive
+from scheduler.plugins.numa.demand import ZoneDemand, demand_of, holds_exclusive
 from scheduler.plugins.numa.reservations import (
     NOTHING_OWED,
     Everybody,
@@ -69,7 +69,7 @@ class Following(msgspec.Struct, frozen=True):
 class Reserving:
     """What is left of every node's zones; `board` is read by the plugin."""
 
-    def __init__(self, following: Following, demand: PerShape[Demand]) -> None:
+    def __init__(self, following: Following, demand: PerShape[ZoneDemand]) -> None:
         self._following = following
         self._demand = demand
         self._cluster: Cluster | None = None

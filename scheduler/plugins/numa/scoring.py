@@ -17,14 +17,14 @@ import numpy as np
 from scheduler.framework import BoolColumn, FloatColumn, IntColumn, IntMatrix, is_any
 from scheduler.plugins.numa.amounts import any_zone
 from scheduler.plugins.numa.args import BALANCED_ALLOCATION, LEAST_ALLOCATED, ZoneScoring
-from scheduler.plugins.numa.demand import Demand, Needs
+from scheduler.plugins.numa.demand import Needs, ZoneDemand
 from scheduler.plugins.numa.zoneview import ZoneView
 
 HIGHEST = 100
 
 
 def score_by_zone(
-    sight: ZoneView, demand: Demand, scoring: ZoneScoring, rows: BoolColumn
+    sight: ZoneView, demand: ZoneDemand, scoring: ZoneScoring, rows: BoolColumn
 ) -> IntColumn:
     """Return the scores of `rows`, 0 elsewhere: of the whole pod, or the mean over its containers."""
     scores = np.zeros(sight.size, dtype=np.int64)

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 import numpy as np
 
 from scheduler.framework import BoolColumn, IdColumn, IntColumn, IntMatrix
-from scheduler.plugins.numa.amounts import Amounts, Freed, Room
+from scheduler.plugins.numa.amounts import Freed, Scratch, ZoneAmounts
 from scheduler.plugins.numa.demand import is_affine, may_be_host_level
 from scheduler.plugins.numa.zones import POD, POLICIES, UNLISTED, KubeletSettings, Layout, Zones
 from scheduler.state.columns import Column
@@ -28,10 +28,10 @@ class ZoneColumns:
     def __init__(self, *, deducts: bool = False) -> None:
         self.count = 0
         self.touched = Touched()
-        self.room = Room()
+        self.room = Scratch()
         self.layouts: list[Layout] = []
         self._layout_ids: dict[Layout, int] = {}
-        self._amounts = Amounts(deducts=deducts)
+        self._amounts = ZoneAmounts(deducts=deducts)
         self.levels = self._amounts.levels
         # What a kubelet does, as `_kind` numbers it; 0 without a topology.
         self._kinds: Column[np.uint8] = Column(np.uint8)

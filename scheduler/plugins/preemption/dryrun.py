@@ -12,7 +12,7 @@ import numpy as np
 
 from scheduler.framework import BoolColumn, IntColumn, Placed, Rows
 from scheduler.framework.dryrun import Attempted
-from scheduler.framework.fitmessage import Histogram
+from scheduler.framework.fitmessage import ReasonCounts
 from scheduler.framework.rowpods import Nominated
 from scheduler.plugins.preemption.victims import Victims
 
@@ -84,7 +84,7 @@ def examine(
     nominated: Nominated,
     pods: Victims,
     violating: IntColumn,
-    reasons: Histogram,
+    reasons: ReasonCounts,
 ) -> Block:
     """Return the candidates among the rows of `pods`; why others are none goes to `reasons`.
 

@@ -28,7 +28,7 @@ from scheduler.framework import (
     unresolvable,
     unschedulable,
 )
-from scheduler.framework.fitmessage import Histogram
+from scheduler.framework.fitmessage import ReasonCounts
 from scheduler.plugins.deviceclasses import DEVICE_CLASS
 from scheduler.plugins.preemption.budgets import BudgetIndex
 from scheduler.plugins.preemption.choice import choose
@@ -74,11 +74,11 @@ class DefaultPreemptionArgs(Args):
 MOST_FAULTS = 32
 
 
-class Found(msgspec.Struct, frozen=True):
+class FoundCandidates(msgspec.Struct, frozen=True):
     """What the dry runs found: candidates by block, why other nodes are none, and what failed."""
 
     blocks: list[Block] = msgspec.field(default_factory=list)
-    reasons: Histogram = msgspec.field(default_factory=Histogram)
+    reasons: ReasonCounts = msgspec.field(default_factory=ReasonCounts)
     faults: list[PluginError] = msgspec.field(default_factory=list)
 
 
@@ -157,14 +157,14 @@ class DefaultPreemption(Plugin[DefaultPreemptionArgs]):
             return TERMINATING
         return ""
 
-    def candidates(self, cycle: Cycle, nodes: Nodes, failure: FitFailure) -> Found:
+    def candidates(self, cycle: Cycle, nodes: Nodes, failure: FitFailure) -> FoundCandidates:
         """Search the nodes that evictions may help, from a random one on."""
         self._units.catch_up(nodes)
-        found = Found()
+        found = FoundCandidates()
         walk = self._walk(cycle, failure)
 
         def visit(rows: Rows) -> None:
-            reasons = Histogram()
+            reasons = ReasonCounts()
             try:
                 block = self._examine(cycle, nodes, failure, rows, reasons)
             except PluginError as fault:
@@ -207,7 +207,7 @@ class DefaultPreemption(Plugin[DefaultPreemptionArgs]):
         )
         return runs.choose(
             self._walk(cycle, failure),
-            lambda rows: self._examine(cycle, nodes, failure, rows, Histogram()),
+            lambda rows: self._examine(cycle, nodes, failure, rows, ReasonCounts()),
             failure.break_tie,
         )
 
@@ -217,7 +217,7 @@ class DefaultPreemption(Plugin[DefaultPreemptionArgs]):
         return Walk(rows, offset, self.args.wanted(len(rows)))
 
     def _examine(
-        self, cycle: Cycle, nodes: Nodes, failure: FitFailure, rows: Rows, reasons: Histogram
+        self, cycle: Cycle, nodes: Nodes, failure: FitFailure, rows: Rows, reasons: ReasonCounts
     ) -> Block | None:
         """Return the candidates among some rows; None if there is nobody to evict."""
         pods = Victims(self._ranks, self._units, nodes, rows, cycle.pod.priority)

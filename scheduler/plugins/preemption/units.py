@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 import msgspec
 
 from scheduler.framework import Handle, Nodes, Placed
-from scheduler.framework.disruption import Mode, Unit
+from scheduler.framework.disruption import DisruptionMode, DisruptionUnit
 from scheduler.state.rowlists import start_of
 from scheduler.state.touched import Touched
 
@@ -19,13 +19,13 @@ from scheduler.state.touched import Touched
 class Gang(msgspec.Struct, frozen=True):
     """A group, and when its first member started, in seconds since the epoch or `NOT_STARTED`."""
 
-    unit: Unit
+    unit: DisruptionUnit
     start: int
 
     @property
     def is_whole(self) -> bool:
         """Whether its pods go together or not at all."""
-        return self.unit.mode is Mode.ALL
+        return self.unit.mode is DisruptionMode.ALL
 
 
 class UnitIndex:
@@ -118,7 +118,7 @@ class UnitIndex:
             self.touched.add(row)
 
 
-def _is_same(one: Unit, other: Unit) -> bool:
+def _is_same(one: DisruptionUnit, other: DisruptionUnit) -> bool:
     """Whether nothing changed that matters; records of pods are new ones whenever a pod changes."""
     return (
         (one.mode, one.priority, one.spare) == (other.mode, other.priority, other.spare)

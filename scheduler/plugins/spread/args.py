@@ -18,7 +18,7 @@ class StrictExpression(LabelSelectorRequirement, frozen=True, forbid_unknown_fie
     """An expression of a label selector in a configuration file."""
 
 
-class StrictSelector(LabelSelector, frozen=True, forbid_unknown_fields=True):
+class StrictLabelSelector(LabelSelector, frozen=True, forbid_unknown_fields=True):
     """A label selector in a configuration file."""
 
     match_expressions: tuple[StrictExpression, ...] = ()
@@ -28,7 +28,7 @@ class DefaultConstraint(TopologySpreadConstraint, frozen=True, forbid_unknown_fi
     """A constraint for pods that bring none; its selector follows from the pod's owners."""
 
     max_skew: int = 0
-    label_selector: StrictSelector | None = None
+    label_selector: StrictLabelSelector | None = None
 
 
 class PodTopologySpreadArgs(Args):

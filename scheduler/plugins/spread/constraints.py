@@ -19,7 +19,7 @@ HOSTNAME = "kubernetes.io/hostname"
 ZONE = "topology.kubernetes.io/zone"
 
 
-class Constraint(msgspec.Struct, frozen=True):
+class SpreadConstraint(msgspec.Struct, frozen=True):
     """One constraint of one pod.
 
     `selection` are the placed pods that count (None: none at all), `matches_self` whether the pod
@@ -49,7 +49,7 @@ class Constraints(msgspec.Struct, frozen=True):
     `ignores_unlabelled`: nodes that lack one of the topology keys are left out altogether.
     """
 
-    items: tuple[Constraint, ...] = ()
+    items: tuple[SpreadConstraint, ...] = ()
     fault: str = ""
     ignores_unlabelled: bool = True
 
@@ -104,12 +104,12 @@ def _constraint(
     expressions: Expressions | None,
     namespace: str,
     labels: Mapping[str, str],
-) -> Constraint:
+) -> SpreadConstraint:
     # kube-scheduler: the empty selector counts no pod, yet the pod matches it itself.
     selection = (
         Selection(frozenset((namespace,)), expressions, terminating=False) if expressions else None
     )
-    return Constraint(
+    return SpreadConstraint(
         key=written.topology_key,
         max_skew=written.max_skew,
         min_domains=1 if written.min_domains is None else written.min_domains,

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from scheduler.framework import BoolColumn, Cycle, IntColumn, Nodes, Pod, Rejected, reject
-from scheduler.plugins.spread.constraints import Constraint
+from scheduler.plugins.spread.constraints import SpreadConstraint
 from scheduler.plugins.spread.inclusion import Inclusion, Mask, labelled
 from scheduler.state.domains import Domains
 from scheduler.state.podcounts import PodCounts
@@ -24,7 +24,7 @@ class Counted:
     __slots__ = ("constraint", "domains", "included", "present", "sums")
 
     def __init__(
-        self, constraint: Constraint, domains: Domains, included: Mask, counts: PodCounts
+        self, constraint: SpreadConstraint, domains: Domains, included: Mask, counts: PodCounts
     ) -> None:
         self.constraint = constraint
         self.domains = domains
@@ -88,7 +88,7 @@ class SpreadState:
 def spread_state(
     cycle: Cycle,
     nodes: Nodes,
-    constraints: Sequence[Constraint],
+    constraints: Sequence[SpreadConstraint],
     inclusion: Inclusion,
     counts: PodCounts,
 ) -> SpreadState:
@@ -140,7 +140,9 @@ def _as_rejected(unlabelled: BoolColumn | None, uneven: BoolColumn | None) -> Re
     return found
 
 
-def _sums(constraint: Constraint, domains: Domains, included: Mask, counts: PodCounts) -> IntColumn:
+def _sums(
+    constraint: SpreadConstraint, domains: Domains, included: Mask, counts: PodCounts
+) -> IntColumn:
     if constraint.selection is None:
         return np.zeros(domains.size, dtype=np.int64)
     counted = counts.count(constraint.selection)

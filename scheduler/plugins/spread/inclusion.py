@@ -7,8 +7,8 @@ from collections.abc import Callable, Sequence
 
 from scheduler.framework import BoolColumn, Cycle, Node, Nodes, PerSpec, Pod
 from scheduler.plugins.nodeselection import RequiredNodes, required_nodes
-from scheduler.plugins.spread.constraints import Constraint
-from scheduler.plugins.tainttoleration import Verdicts
+from scheduler.plugins.spread.constraints import SpreadConstraint
+from scheduler.plugins.tainttoleration import TaintVerdicts
 
 Mask = BoolColumn | None
 
@@ -16,12 +16,14 @@ Mask = BoolColumn | None
 class Inclusion:
     """The inclusion policies, for pods on columns of nodes and for one node at a time."""
 
-    def __init__(self, judge: Callable[[Pod], Verdicts]) -> None:
+    def __init__(self, judge: Callable[[Pod], TaintVerdicts]) -> None:
         self._judge = judge
         self._required: PerSpec[RequiredNodes] = PerSpec(required_nodes)
-        self._verdicts: PerSpec[Verdicts] = PerSpec(judge)
+        self._verdicts: PerSpec[TaintVerdicts] = PerSpec(judge)
 
-    def mask(self, cycle: Cycle, nodes: Nodes, constraint: Constraint, labelled: Mask) -> Mask:
+    def mask(
+        self, cycle: Cycle, nodes: Nodes, constraint: SpreadConstraint, labelled: Mask
+    ) -> Mask:
         """Return the rows of `labelled` that the constraint's policies include."""
         mask = labelled
         if constraint.honors_affinity:
@@ -34,7 +36,7 @@ class Inclusion:
                 mask = both(mask, ~nodes.taint_flags(rejected))
         return mask
 
-    def includes(self, pod: Pod, node: Node, constraint: Constraint) -> bool:
+    def includes(self, pod: Pod, node: Node, constraint: SpreadConstraint) -> bool:
         """Whether a constraint's policies include one node."""
         if constraint.honors_affinity and not required_nodes(pod).matches(node):
             return False

@@ -26,7 +26,7 @@ from scheduler.plugins.spread.constraints import HARD, SOFT, Constraints, own_co
 from scheduler.plugins.spread.defaults import Defaults
 from scheduler.plugins.spread.filtering import SpreadState
 from scheduler.plugins.spread.inclusion import Inclusion
-from scheduler.plugins.tainttoleration import COMPARISON_GATE, Verdicts
+from scheduler.plugins.tainttoleration import COMPARISON_GATE, TaintVerdicts
 from scheduler.state.podcounts import PodCounts
 
 
@@ -123,6 +123,6 @@ class PodTopologySpread(Plugin[PodTopologySpreadArgs]):
             return (self._hard if action == HARD else self._soft).of(cycle)
         return self._defaults.of(cycle, action)
 
-    def _judge(self, pod: Pod) -> Verdicts:
+    def _judge(self, pod: Pod) -> TaintVerdicts:
         compares = bool(self.handle.feature_gates.get(COMPARISON_GATE))
-        return Verdicts(pod.spec.tolerations, compares=compares)
+        return TaintVerdicts(pod.spec.tolerations, compares=compares)

@@ -10,7 +10,7 @@ from math import log
 import numpy as np
 
 from scheduler.framework import BoolColumn, Cycle, FloatColumn, IntColumn, Nodes
-from scheduler.plugins.spread.constraints import HOSTNAME, Constraint, Constraints
+from scheduler.plugins.spread.constraints import HOSTNAME, Constraints, SpreadConstraint
 from scheduler.plugins.spread.inclusion import Inclusion, Mask, labelled
 from scheduler.state.podcounts import PodCounts
 from scheduler.state.rowcounts import RowCounts
@@ -42,7 +42,9 @@ class Scorer:
             total = part if total is None else total + part
         return _rounded(total, nodes, with_labels)
 
-    def _per_node(self, nodes: Nodes, constraint: Constraint, among: BoolColumn) -> FloatColumn:
+    def _per_node(
+        self, nodes: Nodes, constraint: SpreadConstraint, among: BoolColumn
+    ) -> FloatColumn:
         domains = nodes.domains(constraint.key)
         weight = log(int(np.count_nonzero(among)) + 2)
         held = self._of(constraint).column(nodes.size)
@@ -58,7 +60,7 @@ class Scorer:
         return added
 
     def _per_domain(
-        self, nodes: Nodes, constraint: Constraint, among: BoolColumn, included: Mask
+        self, nodes: Nodes, constraint: SpreadConstraint, among: BoolColumn, included: Mask
     ) -> FloatColumn:
         """Return what the constraint adds, per slot."""
         domains = nodes.domains(constraint.key)
@@ -80,7 +82,7 @@ class Scorer:
         added[0] = 0
         return added
 
-    def _of(self, constraint: Constraint) -> RowCounts:
+    def _of(self, constraint: SpreadConstraint) -> RowCounts:
         selection = constraint.selection
         return _NOBODY if selection is None else self._counts.count(selection)
 

@@ -7,7 +7,7 @@ it belongs to and by whether the pod's policies include it.
 from typing import Any
 
 from scheduler.framework import Change, Node, Pod
-from scheduler.plugins.spread.constraints import Constraint, Constraints
+from scheduler.plugins.spread.constraints import Constraints, SpreadConstraint
 from scheduler.plugins.spread.inclusion import Inclusion
 
 
@@ -28,7 +28,7 @@ def may_help(change: Change, pod: Pod, constraints: Constraints, inclusion: Incl
     return any(_counts(c, old) != _counts(c, new) for c in constraints.items)
 
 
-def _counts(constraint: Constraint, pod: Pod | None) -> bool:
+def _counts(constraint: SpreadConstraint, pod: Pod | None) -> bool:
     return pod is not None and constraint.counts(pod)
 
 

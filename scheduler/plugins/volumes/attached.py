@@ -22,7 +22,7 @@ from scheduler.plugins.volumes.claims import (
     keeps_volumes,
 )
 from scheduler.plugins.volumes.handles import (
-    Volume,
+    CountedVolume,
     claim_keys,
     inline_volumes,
     volume_of_attachment,
@@ -42,7 +42,7 @@ class _Claim(msgspec.Struct, eq=False):
     """A claim that placed pods use: by whom, what it stands for, and what that follows from."""
 
     users: dict[str, str] = {}  # pod uid → node
-    volume: Volume | None = None
+    volume: CountedVolume | None = None
     volume_name: str = ""
     class_name: str = ""
 
@@ -62,11 +62,11 @@ class AttachedVolumes:
         self._claims: dict[str, _Claim] = {}
         self._by_volume_name: dict[str, dict[str, None]] = {}
         # attachment → (node, name of its volume, what is counted)
-        self._attachments: dict[str, tuple[str, str, Volume | None]] = {}
+        self._attachments: dict[str, tuple[str, str, CountedVolume | None]] = {}
         self._attachments_of: dict[str, dict[str, None]] = {}
         # node → volume → (uses by pods, attachments)
-        self._on: dict[str, dict[Volume, tuple[int, int]]] = {}
-        self._nodes_of: dict[Volume, dict[str, None]] = {}  # nodes where pods use it
+        self._on: dict[str, dict[CountedVolume, tuple[int, int]]] = {}
+        self._nodes_of: dict[CountedVolume, dict[str, None]] = {}  # nodes where pods use it
         self._used: dict[str, Column[np.int64]] = {}
         self._limits: dict[str, Column[np.int64]] = {}
 
@@ -132,17 +132,17 @@ class AttachedVolumes:
         """Whether some node has, or had, a limit for the driver."""
         return driver in self._limits
 
-    def rows_with(self, volume: Volume) -> list[int]:
+    def rows_with(self, volume: CountedVolume) -> list[int]:
         """Return the rows on which pods use a volume."""
         nodes = self._nodes_of.get(volume, ())
         return [self._rows[node] for node in nodes if node in self._rows]
 
-    def on_row(self, row: int) -> Mapping[Volume, tuple[int, int]]:
+    def on_row(self, row: int) -> Mapping[CountedVolume, tuple[int, int]]:
         """Return the volumes on a row, each with its uses by pods and its attachments."""
         node = self._cluster.table.name(row) if self._cluster is not None else ""
         return self._on.get(node, {})
 
-    def volumes_of(self, pod: Pod) -> list[Volume]:
+    def volumes_of(self, pod: Pod) -> list[CountedVolume]:
         """Return the volumes that a pod uses, as they are counted."""
         return volumes_of(self._objects, pod)
 
@@ -264,7 +264,7 @@ class AttachedVolumes:
         if volume is not None:
             self._hold(node, volume, -1, 1)
 
-    def _hold(self, node: str, volume: Volume, sign: int, kind: int) -> None:
+    def _hold(self, node: str, volume: CountedVolume, sign: int, kind: int) -> None:
         """Count one use by a pod (kind 0) or one attachment (kind 1) more or less."""
         on = self._on.setdefault(node, {})
         by_pods, attached = on.get(volume, (0, 0))
@@ -282,7 +282,7 @@ class AttachedVolumes:
         if is_there != was_there and node in self._rows:
             self._add(volume.driver, self._rows[node], 1 if is_there else -1)
 
-    def _note_node(self, volume: Volume, node: str, *, is_there: bool) -> None:
+    def _note_node(self, volume: CountedVolume, node: str, *, is_there: bool) -> None:
         nodes = self._nodes_of.setdefault(volume, {})
         if is_there:
             nodes[node] = None

@@ -61,7 +61,7 @@ from scheduler.plugins.volumes.claims import (
 )
 from scheduler.plugins.volumes.matching import CAPACITY, DRIVER, Matcher
 from scheduler.plugins.volumes.migration import migrated_affinity, migration_of
-from scheduler.plugins.volumes.places import Places, mask_of
+from scheduler.plugins.volumes.places import SelectedRows, mask_of
 
 REASON_AFFINITY = "node(s) didn't match PersistentVolume's node affinity"
 REASON_UNMATCHED = "node(s) didn't find available persistent volumes to bind"
@@ -105,7 +105,7 @@ class PodClaims(msgspec.Struct, eq=False):
     nodes: Nodes
     bound: dict[str, PersistentVolumeClaim] = {}
     unbound: dict[str, PersistentVolumeClaim] = {}
-    steps: list[writing.Step] = []
+    steps: list[writing.ClaimStep] = []
 
 
 class VolumeBinding(Plugin[VolumeBindingArgs]):
@@ -118,7 +118,7 @@ class VolumeBinding(Plugin[VolumeBindingArgs]):
     def __init__(self, args: VolumeBindingArgs, handle: Handle) -> None:
         super().__init__(args, handle)
         self._catalog = handle.tracker(VolumeCatalog)
-        self._places = Places()
+        self._places = SelectedRows()
         self._matcher = Matcher(handle.objects, self._catalog, self._places)
         self._hints = BindingHints(handle.objects)
         self._has_claims = PerSpec(has_claims)
@@ -229,7 +229,7 @@ class VolumeBinding(Plugin[VolumeBindingArgs]):
             yield WillWait()
             yield from writing.write(claims.steps)
             yield from writing.wait(progress.is_done, float(self.args.bind_timeout_seconds))
-        except writing.BindingError as error:
+        except writing.VolumeBindingError as error:
             return Status(Code.ERROR, (str(error),))
         return SUCCESS
 

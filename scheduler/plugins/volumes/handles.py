@@ -18,7 +18,7 @@ from scheduler.plugins.volumes.migration import (
 Objects = Callable[[str], Mapping[str, Any]]
 
 
-class Volume(msgspec.Struct, frozen=True):
+class CountedVolume(msgspec.Struct, frozen=True):
     """What is counted once per node; one that is still to be made is known by its claim."""
 
     driver: str
@@ -26,7 +26,7 @@ class Volume(msgspec.Struct, frozen=True):
     claim: str = ""
 
 
-def volume_of_claim(objects: Objects, key: str) -> Volume | None:
+def volume_of_claim(objects: Objects, key: str) -> CountedVolume | None:
     """Return what a claim stands for: its volume, or one that its class will make."""
     claim = objects(CLAIM).get(key)
     if claim is None:
@@ -34,19 +34,19 @@ def volume_of_claim(objects: Objects, key: str) -> Volume | None:
     volume = objects(VOLUME).get(claim.spec.volume_name)
     if volume is not None:
         handle = handle_of(volume)
-        return Volume(*handle) if handle is not None and all(handle) else None
+        return CountedVolume(*handle) if handle is not None and all(handle) else None
     found = objects(CLASS).get(class_of(claim))
     driver = driver_of_provisioner(found.provisioner) if found is not None else ""
-    return Volume(driver, "", key) if driver else None
+    return CountedVolume(driver, "", key) if driver else None
 
 
-def volume_of_attachment(objects: Objects, attachment: VolumeAttachment) -> Volume | None:
+def volume_of_attachment(objects: Objects, attachment: VolumeAttachment) -> CountedVolume | None:
     """Return what is attached; kube-scheduler: in-tree volumes do not count, migrated or not."""
     spec = attachment.spec
     volume = objects(VOLUME).get(spec.source.persistent_volume_name or "")
     if not spec.attacher or volume is None or volume.spec.csi is None:
         return None
-    return Volume(spec.attacher, volume.spec.csi.volume_handle)
+    return CountedVolume(spec.attacher, volume.spec.csi.volume_handle)
 
 
 def claim_keys(pod: Pod) -> tuple[str, ...]:
@@ -54,13 +54,13 @@ def claim_keys(pod: Pod) -> tuple[str, ...]:
     return tuple(dict.fromkeys(use.key for use in claim_uses(pod)))
 
 
-def inline_volumes(pod: Pod) -> list[Volume]:
+def inline_volumes(pod: Pod) -> list[CountedVolume]:
     """Return the volumes in a pod's spec that a CSI driver serves, each once."""
     handles = (handle_of_inline(volume) for volume in pod.spec.volumes)
-    return [Volume(*handle) for handle in dict.fromkeys(handles) if handle is not None]
+    return [CountedVolume(*handle) for handle in dict.fromkeys(handles) if handle is not None]
 
 
-def volumes_of(objects: Objects, pod: Pod) -> list[Volume]:
+def volumes_of(objects: Objects, pod: Pod) -> list[CountedVolume]:
     """Return what a pod's claims and volumes stand for; those that say nothing are left out."""
     found = [volume_of_claim(objects, key) for key in claim_keys(pod)]
     return [volume for volume in found if volume is not None] + inline_volumes(pod)

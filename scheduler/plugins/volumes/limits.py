@@ -32,16 +32,16 @@ from scheduler.plugins.volumes.claims import (
     not_for_pod,
     not_found,
 )
-from scheduler.plugins.volumes.handles import Volume
+from scheduler.plugins.volumes.handles import CountedVolume
 from scheduler.plugins.volumes.migration import is_inline_migratable
 
 REASON = "node(s) exceed max volume count"
 
 
-class Wanted(msgspec.Struct, frozen=True):
+class WantedVolumes(msgspec.Struct, frozen=True):
     """The volumes that a pod brings, each once; or that a claim is missing, or somebody else's."""
 
-    volumes: tuple[Volume, ...] = ()
+    volumes: tuple[CountedVolume, ...] = ()
     missing: str = ""
     foreign: str = ""
 
@@ -64,7 +64,7 @@ class NodeVolumeLimits(Plugin[NoArgs]):
         """Return None for a pod without such volumes."""
         return EACH_POD if _has_countable(pod) else None
 
-    def pre_filter(self, cycle: Cycle, _nodes: Nodes) -> Status | Wanted:
+    def pre_filter(self, cycle: Cycle, _nodes: Nodes) -> Status | WantedVolumes:
         """Return the pod's volumes, Skip for a pod without volumes that could count."""
         if not self._has_countable.of(cycle):
             return SKIP
@@ -73,12 +73,12 @@ class NodeVolumeLimits(Plugin[NoArgs]):
         for use in claim_uses(pod):
             claim = claims.get(use.key)
             if claim is None:
-                return Wanted(missing=f"looking up PVC {use.key}: {not_found(use.name)}")
+                return WantedVolumes(missing=f"looking up PVC {use.key}: {not_found(use.name)}")
             if use.is_ephemeral and not is_for_pod(claim, pod):
-                return Wanted(foreign=not_for_pod(claim, pod))
-        return Wanted(tuple(dict.fromkeys(self._attached.volumes_of(pod))))
+                return WantedVolumes(foreign=not_for_pod(claim, pod))
+        return WantedVolumes(tuple(dict.fromkeys(self._attached.volumes_of(pod))))
 
-    def filter(self, _cycle: Cycle, nodes: Nodes, wanted: Wanted) -> Rejected | None:
+    def filter(self, _cycle: Cycle, nodes: Nodes, wanted: WantedVolumes) -> Rejected | None:
         """Reject the nodes where a driver's volumes would be too many."""
         if wanted.missing:
             return reject(np.ones(nodes.size, dtype=np.bool_), wanted.missing, final=True)
@@ -125,7 +125,10 @@ class NodeVolumeLimits(Plugin[NoArgs]):
         return change.old is None and change.new.metadata.name in names
 
     def _full(
-        self, driver: str, wanted: Sequence[Volume], moved: dict[int, dict[Volume, int]]
+        self,
+        driver: str,
+        wanted: Sequence[CountedVolume],
+        moved: dict[int, dict[CountedVolume, int]],
     ) -> BoolColumn:
         """Return the rows of the table where these volumes of one driver are too many."""
         used, limit = self._attached.used(driver), self._attached.limit(driver)
@@ -145,9 +148,9 @@ class NodeVolumeLimits(Plugin[NoArgs]):
             full[row] = new > 0 and count + new > limit[row]
         return full
 
-    def _moved(self, nodes: Nodes) -> dict[int, dict[Volume, int]]:
+    def _moved(self, nodes: Nodes) -> dict[int, dict[CountedVolume, int]]:
         """Return row → volume → how many pods more (or fewer) use it in a hypothetical view."""
-        moved: dict[int, dict[Volume, int]] = {}
+        moved: dict[int, dict[CountedVolume, int]] = {}
         for placed, row, sign in nodes.moves():
             changes = moved.setdefault(row, {})
             for volume in self._attached.volumes_of(placed.pod):

@@ -25,12 +25,12 @@ from scheduler.objects.storage import (
 from scheduler.plugins.volumes.catalog import VolumeCatalog
 from scheduler.plugins.volumes.claims import CLASS, class_of
 from scheduler.plugins.volumes.handles import Objects
-from scheduler.plugins.volumes.places import Places, among, mask_of
+from scheduler.plugins.volumes.places import SelectedRows, among, mask_of
 
 DRIVER, CAPACITY = "CSIDriver", "CSIStorageCapacity"
 
 
-class Choice(msgspec.Struct, frozen=True):
+class VolumeChoice(msgspec.Struct, frozen=True):
     """The volumes that one claim gets; `number` is the place in `volumes` per row, -1 for none."""
 
     claim: PersistentVolumeClaim
@@ -43,7 +43,7 @@ class Choice(msgspec.Struct, frozen=True):
         return self.volumes[number] if number >= 0 else None
 
 
-class Plan(msgspec.Struct, frozen=True):
+class VolumePlan(msgspec.Struct, frozen=True):
     """What becomes of the claims on each row.
 
     `unmatched` are the rows on which some claim gets no volume, `cramped` those without the room to
@@ -52,23 +52,23 @@ class Plan(msgspec.Struct, frozen=True):
 
     unmatched: BoolColumn
     cramped: BoolColumn
-    choices: tuple[Choice, ...]
+    choices: tuple[VolumeChoice, ...]
     made: tuple[tuple[PersistentVolumeClaim, BoolColumn], ...]
 
 
 class Matcher:
     """Makes plans from what is in memory."""
 
-    def __init__(self, objects: Objects, catalog: VolumeCatalog, places: Places) -> None:
+    def __init__(self, objects: Objects, catalog: VolumeCatalog, places: SelectedRows) -> None:
         self._objects = objects
         self._catalog = catalog
         self._places = places
 
-    def plan(self, nodes: Nodes, claims: Sequence[PersistentVolumeClaim]) -> Plan:
+    def plan(self, nodes: Nodes, claims: Sequence[PersistentVolumeClaim]) -> VolumePlan:
         """Return the plan for unbound claims whose classes wait for a consumer."""
         left = nodes.exists
         made: list[tuple[PersistentVolumeClaim, BoolColumn]] = []
-        choices: list[Choice] = []
+        choices: list[VolumeChoice] = []
         sent = [claim for claim in claims if SELECTED_NODE in claim.metadata.annotations]
         for claim in sent:
             # Its volume is being made for one node: no other will do.
@@ -90,9 +90,9 @@ class Matcher:
         nodes: Nodes,
         unmatched: BoolColumn,
         left: BoolColumn,
-        choices: list[Choice],
+        choices: list[VolumeChoice],
         made: list[tuple[PersistentVolumeClaim, BoolColumn]],
-    ) -> Plan:
+    ) -> VolumePlan:
         """Find the rows where a claim without a volume cannot get one made."""
         cramped = np.zeros(nodes.size, dtype=np.bool_)
         for claim, rows in made:
@@ -107,7 +107,7 @@ class Matcher:
                 short = needy & ~refused & ~self._with_room(nodes, claim, found)
                 cramped, left = cramped | short, left & ~short
             unmatched, left = unmatched | refused, left & ~refused
-        return Plan(unmatched, cramped, tuple(choices), tuple(made))
+        return VolumePlan(unmatched, cramped, tuple(choices), tuple(made))
 
     def _choose(
         self,
@@ -115,7 +115,7 @@ class Matcher:
         claim: PersistentVolumeClaim,
         rows: BoolColumn,
         taken: dict[str, list[Rows | BoolColumn]],
-    ) -> Choice:
+    ) -> VolumeChoice:
         """Choose a volume for one claim on each of `rows`; note in `taken` where it is gone."""
         still_open = rows.copy()
         number = np.full(nodes.size, -1, dtype=np.intp)
@@ -140,7 +140,7 @@ class Matcher:
             still_open = _without(still_open, available if is_set_aside else here)
             if not np.count_nonzero(still_open):
                 break
-        return Choice(claim, tuple(volumes), number)
+        return VolumeChoice(claim, tuple(volumes), number)
 
     def _suitable(self, claim: PersistentVolumeClaim) -> Iterator[tuple[PersistentVolume, bool]]:
         """Yield the volumes that suit a claim, best first, each with whether it is set aside for it."""

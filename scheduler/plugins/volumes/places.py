@@ -1,4 +1,4 @@
-"""`Places`: the rows that a volume, a class or a driver's capacity speaks of.
+"""`SelectedRows`: the rows that a volume, a class or a driver's capacity speaks of.
 
 A cluster with local disks has as many selectors as volumes, each for one host, so rows are grouped by
 the values of a label once and then looked up; any other selector is worked out as a mask.
@@ -26,7 +26,7 @@ class _Groups(msgspec.Struct, frozen=True):
     starts: Rows
 
 
-class Places:
+class SelectedRows:
     """Rows by selector, on whatever view of nodes is asked about."""
 
     def __init__(self) -> None:

@@ -36,7 +36,7 @@ REASON_CLAIM = (
 )
 
 
-class Wanted:
+class WantedDisks:
     """The disks that a pod wants, and who uses its claims that allow one pod alone.
 
     `uses` are the uses of such a claim by pods on nodes, `moved` what hypothetical moves change on
@@ -60,9 +60,9 @@ class Wanted:
         """Whether some pod uses a claim that allows no other."""
         return any(number > 0 for number in self.uses.values())
 
-    def copy(self) -> "Wanted":
+    def copy(self) -> "WantedDisks":
         """Return an independent copy."""
-        return Wanted(self.disks, self.uses, self.moved)
+        return WantedDisks(self.disks, self.uses, self.moved)
 
     def move(self, placed: Placed, sign: int) -> None:
         """Count a pod on its node once more or less."""
@@ -96,7 +96,7 @@ class VolumeRestrictions(Plugin[NoArgs]):
         """Return None for a pod without such volumes."""
         return EACH_POD if has_storage(pod) else None
 
-    def pre_filter(self, cycle: Cycle, nodes: Nodes) -> Status | Wanted:
+    def pre_filter(self, cycle: Cycle, nodes: Nodes) -> Status | WantedDisks:
         """Return what the pod wants, Skip when nothing of it can conflict."""
         if not self._has_storage.of(cycle):
             return SKIP
@@ -109,10 +109,10 @@ class VolumeRestrictions(Plugin[NoArgs]):
             if READ_WRITE_ONCE_POD in claim.spec.access_modes:
                 users = self._in_use.claim_users(key)
                 uses[key] = sum(n for node, n in users.items() if nodes.row(node) is not None)
-        wanted = Wanted(self._disks.of(cycle), uses)
+        wanted = WantedDisks(self._disks.of(cycle), uses)
         return wanted if wanted.disks or wanted.is_claim_used else SKIP
 
-    def filter(self, _cycle: Cycle, nodes: Nodes, wanted: Wanted) -> Rejected | None:
+    def filter(self, _cycle: Cycle, nodes: Nodes, wanted: WantedDisks) -> Rejected | None:
         """Reject the nodes that hold one of the disks, and all if a claim is taken."""
         rejected: Rejected | None = None
         if wanted.disks:
@@ -123,15 +123,15 @@ class VolumeRestrictions(Plugin[NoArgs]):
         everywhere = reject(np.ones(nodes.size, dtype=np.bool_), REASON_CLAIM)
         return everywhere if rejected is None else rejected.otherwise(everywhere)
 
-    def add_pod(self, wanted: Wanted, placed: Placed, _row: int) -> None:
+    def add_pod(self, wanted: WantedDisks, placed: Placed, _row: int) -> None:
         """Count a pod that comes to a node."""
         wanted.move(placed, 1)
 
-    def remove_pod(self, wanted: Wanted, placed: Placed, _row: int) -> None:
+    def remove_pod(self, wanted: WantedDisks, placed: Placed, _row: int) -> None:
         """Count a pod no longer that leaves a node."""
         wanted.move(placed, -1)
 
-    def concerns(self, wanted: Wanted, placed: Placed) -> bool:
+    def concerns(self, wanted: WantedDisks, placed: Placed) -> bool:
         """Whether a pod uses one of the disks or claims."""
         pod = placed.pod
         return bool(pod.spec.volumes) and (
@@ -149,7 +149,7 @@ class VolumeRestrictions(Plugin[NoArgs]):
             pod_claims(gone)
         )
 
-    def _taken(self, wanted: Wanted, nodes: Nodes) -> BoolColumn:
+    def _taken(self, wanted: WantedDisks, nodes: Nodes) -> BoolColumn:
         taken = np.zeros(nodes.size, dtype=np.bool_)
         for disk, reads in wanted.disks:
             users = dict(self._in_use.users(disk))

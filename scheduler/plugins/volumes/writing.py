@@ -30,11 +30,11 @@ READS = (CLAIM, VOLUME, "node.labels", "node.deleted", "pod.deleted", "CSINode")
 Affinity = Callable[[PersistentVolume, str], NodeSelector | None]
 
 
-class BindingError(Exception):
+class VolumeBindingError(Exception):
     """Why volumes cannot be bound; the pod is tried again."""
 
 
-class Step(msgspec.Struct):
+class ClaimStep(msgspec.Struct):
     """A claim that gets a volume (`volume` is as assumed), or one whose volume is made (None).
 
     `version` is that of the object to be written, `is_due` says that there is something to write.
@@ -48,12 +48,12 @@ class Step(msgspec.Struct):
 
 def bind_step(
     catalog: VolumeCatalog, volume: PersistentVolume, claim: PersistentVolumeClaim
-) -> Step:
+) -> ClaimStep:
     """Assume that a volume belongs to a claim."""
     ref = volume.spec.claim_ref
     version = volume.metadata.resource_version
     if ref is not None and is_reserved_for(volume, claim) and ref.uid:
-        return Step(claim, volume, version, is_due=False)
+        return ClaimStep(claim, volume, version, is_due=False)
     meta = claim.metadata
     owner = ObjectReference(CLAIM, meta.namespace, meta.name, meta.uid)
     bound = msgspec.structs.replace(
@@ -64,20 +64,20 @@ def bind_step(
         spec=msgspec.structs.replace(volume.spec, claim_ref=owner),
     )
     catalog.assume_volume(volume, bound)
-    return Step(claim, bound, version, is_due=True)
+    return ClaimStep(claim, bound, version, is_due=True)
 
 
-def make_step(catalog: VolumeCatalog, claim: PersistentVolumeClaim, node: str) -> Step:
+def make_step(catalog: VolumeCatalog, claim: PersistentVolumeClaim, node: str) -> ClaimStep:
     """Assume that a claim's volume is made for a node."""
     version = claim.metadata.resource_version
     if claim.metadata.annotations.get(SELECTED_NODE) == node:
-        return Step(claim, None, version, is_due=False)
+        return ClaimStep(claim, None, version, is_due=False)
     sent = msgspec.structs.replace(claim, metadata=with_annotation(claim, SELECTED_NODE, node))
     catalog.assume_claim(claim, sent)
-    return Step(sent, None, version, is_due=True)
+    return ClaimStep(sent, None, version, is_due=True)
 
 
-def undo(catalog: VolumeCatalog, steps: list[Step]) -> None:
+def undo(catalog: VolumeCatalog, steps: list[ClaimStep]) -> None:
     """Take back what is assumed and not written; the watch will tell of what is."""
     for step in steps:
         if not step.is_due:
@@ -88,7 +88,7 @@ def undo(catalog: VolumeCatalog, steps: list[Step]) -> None:
             catalog.forget_claim(step.claim)
 
 
-def write(steps: list[Step]) -> Generator[BindStep, CallResult, None]:
+def write(steps: list[ClaimStep]) -> Generator[BindStep, CallResult, None]:
     """Write what is due, volumes first; BindingError with the API server's words."""
     for step in sorted(steps, key=_is_made):
         if not step.is_due:
@@ -108,10 +108,10 @@ def wait(check: Callable[[], bool], timeout_s: float) -> Generator[BindStep, Cal
     """Wait until `check` holds; BindingError says why it will not."""
     try:
         answer = yield WaitUntil(check, READS, timeout_s)
-    except BindingError as error:
-        raise BindingError(f"binding volumes: {error}") from error
+    except VolumeBindingError as error:
+        raise VolumeBindingError(f"binding volumes: {error}") from error
     if not answer.ok:
-        raise BindingError(f"binding volumes: {answer.message}")
+        raise VolumeBindingError(f"binding volumes: {answer.message}")
 
 
 class Progress:
@@ -123,7 +123,7 @@ class Progress:
 
     def __init__(
         self,
-        steps: list[Step],
+        steps: list[ClaimStep],
         node: str,
         nodes: Nodes,
         objects: Objects,
@@ -154,36 +154,38 @@ class Progress:
         self._seen = seen
         if node is None:
             name = self._node
-            raise BindingError(f'failed to get node "{name}": node "{name}" not found')
+            raise VolumeBindingError(f'failed to get node "{name}": node "{name}" not found')
         return all(
             self._is_made(step, node) if step.volume is None else self._is_bound(step, node)
             for step in self._steps
         )
 
-    def _is_bound(self, step: Step, node: Node) -> bool:
+    def _is_bound(self, step: ClaimStep, node: Node) -> bool:
         """Whether a claim and the volume that was chosen for it are bound."""
         name = step.volume.metadata.name if step.volume is not None else ""
         volume: PersistentVolume | None = self._objects(VOLUME).get(name)
         if volume is None:
-            raise BindingError(f'failed to check binding: persistentvolumes "{name}" not found')
+            raise VolumeBindingError(
+                f'failed to check binding: persistentvolumes "{name}" not found'
+            )
         claim = self._claim(step, "failed to check binding")
         if self._catalog.volume(name) is not volume:
             return False
         self._check_affinity(volume, node)
         if volume.spec.claim_ref is None or not volume.spec.claim_ref.uid:
-            raise BindingError(f'ClaimRef got reset for pv "{name}"')
+            raise VolumeBindingError(f'ClaimRef got reset for pv "{name}"')
         return is_bound(claim)
 
-    def _is_made(self, step: Step, node: Node) -> bool:
+    def _is_made(self, step: ClaimStep, node: Node) -> bool:
         """Whether the volume of a claim has been made and bound."""
         claim = self._claim(step, "failed to check provisioning pvc")
         if self._catalog.claim(claim.key) is not claim:
             return False
         annotations, name = claim.metadata.annotations, claim.metadata.name
         if not annotations:
-            raise BindingError(f'selectedNode annotation reset for PVC "{name}"')
+            raise VolumeBindingError(f'selectedNode annotation reset for PVC "{name}"')
         if annotations.get(SELECTED_NODE) != self._node:
-            raise BindingError(f'provisioning failed for PVC "{name}"')
+            raise VolumeBindingError(f'provisioning failed for PVC "{name}"')
         if claim.spec.volume_name:
             volume = self._objects(VOLUME).get(claim.spec.volume_name)
             if volume is None:
@@ -191,17 +193,19 @@ class Progress:
             self._check_affinity(volume, node)
         return is_bound(claim)
 
-    def _claim(self, step: Step, doing: str) -> PersistentVolumeClaim:
+    def _claim(self, step: ClaimStep, doing: str) -> PersistentVolumeClaim:
         claim: PersistentVolumeClaim | None = self._objects(CLAIM).get(step.claim.key)
         if claim is None:
-            raise BindingError(f'{doing}: persistentvolumeclaims "{step.claim.key}" not found')
+            raise VolumeBindingError(
+                f'{doing}: persistentvolumeclaims "{step.claim.key}" not found'
+            )
         return claim
 
     def _check_affinity(self, volume: PersistentVolume, node: Node) -> None:
         terms = any_of(self._affinity(volume, self._node))
         if terms is not None and not terms.matches(node):
             text = f'pv "{volume.metadata.name}" node affinity doesn\'t match node "{self._node}"'
-            raise BindingError(f"{text}: no matching NodeSelectorTerms")
+            raise VolumeBindingError(f"{text}: no matching NodeSelectorTerms")
 
 
 def _bound_to(volume: PersistentVolume, claim: PersistentVolumeClaim) -> dict[str, Any]:
@@ -240,11 +244,11 @@ def _replace(
 
 def _content(answer: CallResult) -> dict[str, Any]:
     if not answer.ok:
-        raise BindingError(answer.message or answer.reason or "no answer")
+        raise VolumeBindingError(answer.message or answer.reason or "no answer")
     return answer.body if isinstance(answer.body, dict) else {}
 
 
-def _is_made(step: Step) -> bool:
+def _is_made(step: ClaimStep) -> bool:
     """Whether the step's volume is made for it; volumes that exist come first."""
     return step.volume is None
 

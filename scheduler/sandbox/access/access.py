@@ -3,7 +3,7 @@
 What a known user may do is decided by `rbac`: users are of `system:masters` unless said otherwise and may do
 everything, ServiceAccounts what roles grant them. A request without a token is the anonymous user, who may
 only see health and version; an unknown token is 401. TokenReview and the access reviews answer
-accordingly, and so do requests in another's name (`impersonation`). The server owns one `Access` per cluster.
+accordingly, and so do requests in another's name (`impersonation`). The server owns one `AccessControl` per cluster.
 """
 
 import math
@@ -15,7 +15,7 @@ from typing import Final
 from scheduler.base.clock import rfc3339
 from scheduler.sandbox.access.impersonation import impersonated, may_not, wishes
 from scheduler.sandbox.access.rbac import AUTHENTICATED, MASTERS, Rbac, Wish
-from scheduler.sandbox.api.request import Call
+from scheduler.sandbox.api.request import ResourceRequest
 from scheduler.sandbox.api.status import Object, StatusError, failure
 from scheduler.sandbox.kinds.kinds import (
     LOCALSUBJECTACCESSREVIEWS,
@@ -27,14 +27,14 @@ from scheduler.sandbox.kinds.kinds import (
     TOKENREVIEWS,
     Resource,
 )
-from scheduler.sandbox.store.store import Store
+from scheduler.sandbox.store.store import ObjectStore
 
 ANONYMOUS: Final = "system:anonymous"
 _ACCOUNT: Final = "system:serviceaccount:"
 
 
 @dataclass(frozen=True, slots=True)
-class User:
+class KnownUser:
     """A known caller."""
 
     name: str
@@ -53,18 +53,18 @@ class User:
         return shown
 
 
-class Access:
+class AccessControl:
     """The tokens and rights of one cluster; the store's clock decides when a token has expired."""
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: ObjectStore) -> None:
         self._store = store
         self._clock = store.clock
         self._rbac = Rbac(store)
-        self._users: dict[str, User] = {}
-        self._names: dict[str, User] = {}
+        self._users: dict[str, KnownUser] = {}
+        self._names: dict[str, KnownUser] = {}
         self._ends: dict[str, float] = {}
 
-    def add(self, token: str, user: User, end_s: float = math.inf) -> None:
+    def add(self, token: str, user: KnownUser, end_s: float = math.inf) -> None:
         """Let `token` speak for `user` until `end_s` (Unix seconds)."""
         self._users[token] = user
         self._names[user.name] = user
@@ -75,10 +75,10 @@ class Access:
         name = f"{_ACCOUNT}{namespace}:{account}"
         groups = ("system:serviceaccounts", f"system:serviceaccounts:{namespace}")
         token, end_s = new_token(), self._clock.now() + lifetime_s
-        self.add(token, User(name, groups, uid), end_s)
+        self.add(token, KnownUser(name, groups, uid), end_s)
         return token, end_s
 
-    def user_of(self, headers: Mapping[str, str]) -> User | None:
+    def user_of(self, headers: Mapping[str, str]) -> KnownUser | None:
         """Whom a request speaks for by its headers, None for anonymous; 401 for unknown tokens.
 
         403 when it is in the name of somebody whom its sender may not impersonate.
@@ -92,9 +92,9 @@ class Access:
                 raise may_not(ANONYMOUS if user is None else user.name, wish)
         if wanted.name == ANONYMOUS:
             return None
-        return User(wanted.name, wanted.all_groups(), wanted.uid, wanted.extra)
+        return KnownUser(wanted.name, wanted.all_groups(), wanted.uid, wanted.extra)
 
-    def _authenticated(self, authorization: str) -> User | None:
+    def _authenticated(self, authorization: str) -> KnownUser | None:
         if not authorization:
             return None
         scheme, _, token = authorization.partition(" ")
@@ -103,7 +103,7 @@ class Access:
             raise failure(401, "Unauthorized", "Unauthorized")
         return user
 
-    def find_token(self, token: str) -> User | None:
+    def find_token(self, token: str) -> KnownUser | None:
         """The user whom a token speaks for, None when it is unknown or has expired, or its account has gone."""
         user = self._users.get(token)
         if user is not None and (self._ends[token] <= self._clock.now() or self._has_gone(user)):
@@ -111,7 +111,7 @@ class Access:
             return None
         return user
 
-    def _has_gone(self, user: User) -> bool:
+    def _has_gone(self, user: KnownUser) -> bool:
         """Whether a ServiceAccount has been deleted, or replaced by another of its name."""
         if not user.uid or not user.name.startswith(_ACCOUNT):
             return False
@@ -119,18 +119,18 @@ class Access:
         found = self._store.find(SERVICEACCOUNTS, namespace, name)
         return found is None or found.obj["metadata"]["uid"] != user.uid
 
-    def check(self, user: User | None, call: Call) -> User:
+    def check(self, user: KnownUser | None, call: ResourceRequest) -> KnownUser:
         """Let a request through and return whose it is; 403 when the user may not do that."""
         wish = _wish(call)
         if user is None or not self._rbac.allows(user.name, user.groups, wish):
             raise _refused(ANONYMOUS if user is None else user.name, call, wish)
         return user
 
-    def allows(self, user: User, wish: Wish) -> bool:
+    def allows(self, user: KnownUser, wish: Wish) -> bool:
         """Whether a user may do something."""
         return self._rbac.allows(user.name, user.groups, wish)
 
-    def binding_refusal(self, user: User, call: Call) -> str:
+    def binding_refusal(self, user: KnownUser, call: ResourceRequest) -> str:
         """Why a user may not bind claims, which their status alone does not allow; empty: they may."""
         # kube-apiserver: a subresource that exists only for this question, cluster-wide.
         wish = Wish(verb_of(call), call.resource.group, f"{call.resource.plural}/binding")
@@ -143,16 +143,16 @@ class Access:
             f'verb="{wish.verb}" permission: {refused}'
         )
 
-    def rules(self, user: User, namespace: str) -> list[Object]:
+    def rules(self, user: KnownUser, namespace: str) -> list[Object]:
         """What a user may do in a namespace."""
         return self._rbac.rules(user.name, user.groups, namespace)
 
-    def described(self, name: str, groups: Sequence[str]) -> User:
+    def described(self, name: str, groups: Sequence[str]) -> KnownUser:
         """A user as a review names one; who was added here brings their groups along."""
         known = self._names.get(name)
-        return User(name, (*groups, *(known.groups if known else ())))
+        return KnownUser(name, (*groups, *(known.groups if known else ())))
 
-    def review(self, resource: Resource, body: Object, user: User) -> Object:
+    def review(self, resource: Resource, body: Object, user: KnownUser) -> Object:
         """Answer a review; the object comes back with its status."""
         spec = body.get("spec") or {}
         answer = {
@@ -169,7 +169,7 @@ class Access:
         return answer
 
 
-def _token(access: Access, spec: Object, _user: User) -> Object:
+def _token(access: AccessControl, spec: Object, _user: KnownUser) -> Object:
     found = access.find_token(str(spec.get("token", "")))
     if found is None:
         return {"user": {}, "error": "[invalid bearer token, unknown token]"}
@@ -180,16 +180,16 @@ def _token(access: Access, spec: Object, _user: User) -> Object:
     }
 
 
-def _subject(access: Access, spec: Object, _user: User) -> Object:
+def _subject(access: AccessControl, spec: Object, _user: KnownUser) -> Object:
     user = access.described(str(spec.get("user", "")), spec.get("groups") or ())
     return _decided(access, spec, user)
 
 
-def _self_access(access: Access, spec: Object, user: User) -> Object:
+def _self_access(access: AccessControl, spec: Object, user: KnownUser) -> Object:
     return _decided(access, spec, user)
 
 
-def _decided(access: Access, spec: Object, user: User) -> Object:
+def _decided(access: AccessControl, spec: Object, user: KnownUser) -> Object:
     asked = spec.get("resourceAttributes")
     if asked is None:  # a path: only those who may do everything may see more than is public
         return {"allowed": MASTERS in user.groups}
@@ -204,7 +204,7 @@ def _decided(access: Access, spec: Object, user: User) -> Object:
     return {"allowed": access.allows(user, wish)}
 
 
-def _self_rules(access: Access, spec: Object, user: User) -> Object:
+def _self_rules(access: AccessControl, spec: Object, user: KnownUser) -> Object:
     is_master = MASTERS in user.groups
     return {
         "resourceRules": access.rules(user, str(spec.get("namespace", ""))),
@@ -213,11 +213,11 @@ def _self_rules(access: Access, spec: Object, user: User) -> Object:
     }
 
 
-def _self_subject(_access: Access, _spec: Object, user: User) -> Object:
+def _self_subject(_access: AccessControl, _spec: Object, user: KnownUser) -> Object:
     return {"userInfo": user.info()}
 
 
-_REVIEWS: Final[dict[str, Callable[[Access, Object, User], Object]]] = {
+_REVIEWS: Final[dict[str, Callable[[AccessControl, Object, KnownUser], Object]]] = {
     TOKENREVIEWS.storage: _token,
     SUBJECTACCESSREVIEWS.storage: _subject,
     LOCALSUBJECTACCESSREVIEWS.storage: _subject,
@@ -235,13 +235,13 @@ def new_token() -> str:
 REVIEWS: Final = frozenset(_REVIEWS)
 
 
-def _wish(call: Call) -> Wish:
+def _wish(call: ResourceRequest) -> Wish:
     resource = call.resource
     which = resource.plural + (f"/{call.subresource}" if call.subresource else "")
     return Wish(verb_of(call), resource.group, which, call.namespace, call.name)
 
 
-def _refused(name: str, call: Call, wish: Wish) -> StatusError:
+def _refused(name: str, call: ResourceRequest, wish: Wish) -> StatusError:
     resource = call.resource
     where = f' in the namespace "{call.namespace}"' if call.namespace else " at the cluster scope"
     target = f' "{call.name}"' if call.name else ""
@@ -262,7 +262,7 @@ def refused_path(path: str) -> StatusError:
     return failure(403, "Forbidden", text, {})
 
 
-def verb_of(call: Call) -> str:
+def verb_of(call: ResourceRequest) -> str:
     """The Kubernetes verb of a request."""
     if call.method == "GET":
         if call.is_watch:

@@ -18,7 +18,7 @@ from scheduler.sandbox.kinds.kinds import (
     ROLES,
     Resource,
 )
-from scheduler.sandbox.store.store import Store
+from scheduler.sandbox.store.store import ObjectStore
 
 MASTERS: Final = "system:masters"
 AUTHENTICATED: Final = "system:authenticated"
@@ -102,7 +102,7 @@ _BROUGHT_ALONG: Final[Mapping[str, list[Object]]] = {
 class Rbac:
     """Decides by what the store holds now; what a user was granted is kept until a role changes."""
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: ObjectStore) -> None:
         self._store = store
         self._mark: tuple[int, ...] = ()
         self._grants: dict[tuple[str, frozenset[str]], list[_Grant]] = {}

@@ -16,11 +16,11 @@ from scheduler.sandbox.api.conversion import from_storage
 from scheduler.sandbox.api.fieldsets import fields_of, key_of, merge_sets, subtract
 from scheduler.sandbox.api.status import Object, StatusError, failure
 from scheduler.sandbox.kinds.kinds import Resource
-from scheduler.sandbox.kinds.typetable import Field, Shape
+from scheduler.sandbox.kinds.typetable import TypeField, TypeShape
 from scheduler.sandbox.store.collection import Stored
 
 if TYPE_CHECKING:
-    from scheduler.sandbox.store.store import Store
+    from scheduler.sandbox.store.store import ObjectStore
 
 _UNOWNED: Final = ("apiVersion", "kind")
 _UNOWNED_META: Final = frozenset(
@@ -39,7 +39,7 @@ _UNOWNED_META: Final = frozenset(
 
 
 def apply_object(
-    store: "Store",
+    store: "ObjectStore",
     resource: Resource,
     config: Object,
     old: Stored | None,
@@ -105,7 +105,7 @@ def _owned(config: Object) -> Object:
     return owned
 
 
-def _merge(live: Any, config: Any, shape: Shape | None, field: Field | None) -> Any:
+def _merge(live: Any, config: Any, shape: TypeShape | None, field: TypeField | None) -> Any:
     if isinstance(config, dict):
         if not isinstance(live, dict) or (field is not None and field.atomic_map):
             live = {}
@@ -131,7 +131,7 @@ def _merge(live: Any, config: Any, shape: Shape | None, field: Field | None) -> 
 
 
 def _remove(
-    value: Any, before: Object, held: Object, shape: Shape | None, field: Field | None
+    value: Any, before: Object, held: Object, shape: TypeShape | None, field: TypeField | None
 ) -> None:
     """Take out of `value` what stood in `before` and is in nobody's set any more."""
     for step, below in before.items():
@@ -148,7 +148,7 @@ def _remove(
                 value.remove(child)
 
 
-def _inner(step: str, shape: Shape | None) -> tuple[Shape | None, Field | None]:
+def _inner(step: str, shape: TypeShape | None) -> tuple[TypeShape | None, TypeField | None]:
     if shape is None:
         return None, None
     if step.startswith("f:") and shape.fields:
@@ -157,7 +157,7 @@ def _inner(step: str, shape: Shape | None) -> tuple[Shape | None, Field | None]:
     return shape.inner, None
 
 
-def _child(value: Any, step: str, field: Field | None) -> Any:
+def _child(value: Any, step: str, field: TypeField | None) -> Any:
     if step.startswith("f:"):
         return value.get(step[2:]) if isinstance(value, dict) else None
     if not isinstance(value, list):
@@ -176,7 +176,7 @@ def _child(value: Any, step: str, field: Field | None) -> Any:
 
 
 def _conflicts(
-    fields: Object, config: Object, live: Object, others: list[Object], shape: Shape | None
+    fields: Object, config: Object, live: Object, others: list[Object], shape: TypeShape | None
 ) -> Iterator[tuple[Object, tuple[str, ...]]]:
     """Fields that another applier owns and that `config` sets to something else."""
     del shape

@@ -9,7 +9,7 @@ from typing import Final
 
 import msgspec
 
-from scheduler.sandbox.api.request import Call
+from scheduler.sandbox.api.request import ResourceRequest
 from scheduler.sandbox.api.status import (
     Cause,
     Object,
@@ -18,10 +18,10 @@ from scheduler.sandbox.api.status import (
     failure,
     too_many_requests,
 )
-from scheduler.sandbox.api.writing import Answer
+from scheduler.sandbox.api.writing import ApiAnswer
 from scheduler.sandbox.kinds.kinds import PODDISRUPTIONBUDGETS, PODS
 from scheduler.sandbox.kinds.objectchecks import selects
-from scheduler.sandbox.store.store import Deletion, Store
+from scheduler.sandbox.store.store import Deletion, ObjectStore
 
 _encode = msgspec.json.Encoder().encode
 _EVICTED: Final = _encode(
@@ -30,7 +30,7 @@ _EVICTED: Final = _encode(
 _FREE_PHASES: Final = frozenset({"Succeeded", "Failed", "Pending"})
 
 
-def evict(store: Store, call: Call, eviction: Object) -> Answer:
+def evict(store: ObjectStore, call: ResourceRequest, eviction: Object) -> ApiAnswer:
     """POST of an Eviction: deletes the pod when its budget allows it; 201 or 429."""
     name = (eviction.get("metadata") or {}).get("name")
     if name and name != call.name:
@@ -52,10 +52,10 @@ def evict(store: Store, call: Call, eviction: Object) -> Answer:
     if not options.dry_run:
         _mark_target(store, call)
     store.delete(PODS, call.namespace, call.name, options)
-    return Answer(201, _EVICTED)
+    return ApiAnswer(201, _EVICTED)
 
 
-def _take_disruption(store: Store, pod: Object, *, dry_run: bool) -> None:
+def _take_disruption(store: ObjectStore, pod: Object, *, dry_run: bool) -> None:
     meta = pod["metadata"]
     found = [
         stored
@@ -100,7 +100,7 @@ def _others(status: Object, type_: str) -> list[Object]:
     return [held for held in status.get("conditions") or () if held.get("type") != type_]
 
 
-def _allowed(budget: Object, status: Object, store: Store) -> Object:
+def _allowed(budget: Object, status: Object, store: ObjectStore) -> Object:
     enough = status["disruptionsAllowed"] > 0
     return {
         "type": "DisruptionAllowed",
@@ -143,7 +143,7 @@ def _lets_unready_go(budget: Object, status: Object) -> bool:
     return bool(status.get("currentHealthy", 0) >= desired > 0)
 
 
-def _mark_target(store: Store, call: Call) -> None:
+def _mark_target(store: ObjectStore, call: ResourceRequest) -> None:
     """kube-apiserver: an evicted pod carries a DisruptionTarget condition."""
     old = store.get(PODS, call.namespace, call.name)
     status = dict(old.obj.get("status") or {})

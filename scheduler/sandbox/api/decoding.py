@@ -15,7 +15,7 @@ from scheduler.sandbox.api.protobuf import MEDIA_TYPE, read_protobuf
 from scheduler.sandbox.api.status import Object, StatusError, bad_request, failure
 from scheduler.sandbox.kinds.amounts import canonical
 from scheduler.sandbox.kinds.kinds import Resource
-from scheduler.sandbox.kinds.typetable import Shape, type_table
+from scheduler.sandbox.kinds.typetable import TypeShape, type_table
 
 _decode = msgspec.json.Decoder().decode
 _NOTHING: Final[Object] = {}
@@ -164,7 +164,7 @@ class _Walk:
         self.unknown: list[str] = []
         self._shown = shown
 
-    def struct(self, obj: Object, shape: Shape, path: _Path) -> None:
+    def struct(self, obj: Object, shape: TypeShape, path: _Path) -> None:
         fields = shape.fields or {}
         for name in list(obj):
             field = fields.get(name)
@@ -191,7 +191,7 @@ class _Walk:
             if name not in obj:
                 obj[name] = dict(empty) if isinstance(empty, dict) else empty
 
-    def value(self, value: Any, shape: Shape, path: _Path, owner: Shape) -> Any:
+    def value(self, value: Any, shape: TypeShape, path: _Path, owner: TypeShape) -> Any:
         if shape.fields is not None:
             if not isinstance(value, dict):
                 raise _wrong(value, shape, path, owner)
@@ -220,7 +220,7 @@ class _Walk:
         return value
 
 
-def _wrong(value: Any, shape: Shape, path: _Path, owner: Shape) -> _WrongTypeError:
+def _wrong(value: Any, shape: TypeShape, path: _Path, owner: TypeShape) -> _WrongTypeError:
     where = ".".join(step for step in path if isinstance(step, str))
     return _WrongTypeError(
         f"json: cannot unmarshal {_json_name(value)} into Go struct field "
@@ -228,7 +228,7 @@ def _wrong(value: Any, shape: Shape, path: _Path, owner: Shape) -> _WrongTypeErr
     )
 
 
-def _go_name(shape: Shape) -> str:
+def _go_name(shape: TypeShape) -> str:
     if shape.inner is not None:
         return ("[]" if shape.is_list else "map[string]") + _go_name(shape.inner)
     if shape.name in _GO_NAMES:

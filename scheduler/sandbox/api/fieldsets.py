@@ -9,10 +9,10 @@ from typing import Any
 import msgspec
 
 from scheduler.sandbox.api.status import Object
-from scheduler.sandbox.kinds.typetable import Field, Shape
+from scheduler.sandbox.kinds.typetable import TypeField, TypeShape
 
 
-def fields_of(value: Any, shape: Shape | None, field: Field | None = None) -> Object:
+def fields_of(value: Any, shape: TypeShape | None, field: TypeField | None = None) -> Object:
     """The set of all fields in `value`."""
     if isinstance(value, dict) and not (field is not None and field.atomic_map):
         found: Object = {}
@@ -36,7 +36,7 @@ def fields_of(value: Any, shape: Shape | None, field: Field | None = None) -> Ob
     return {}
 
 
-def key_of(item: Any, field: Field) -> str:
+def key_of(item: Any, field: TypeField) -> str:
     """The identity of an item of a keyed list, as managedFields writes it."""
     found = {name: item[name] for name in sorted(field.map_keys) if name in item}
     if "protocol" in field.map_keys and "protocol" not in found:

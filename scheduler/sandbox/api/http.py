@@ -19,7 +19,7 @@ _PHRASES: Final = {status.value: status.phrase for status in HTTPStatus}
 
 
 @dataclass(slots=True)
-class Request:
+class HttpRequest:
     """One request; header names are in lower case."""
 
     method: str
@@ -37,7 +37,7 @@ class MalformedError(Exception):
         self.code = code
 
 
-Handler = Callable[[Request, "Connection"], bytes | None]
+Handler = Callable[[HttpRequest, "HttpConnection"], bytes | None]
 
 
 def answer(
@@ -55,14 +55,14 @@ def answer(
     return head.encode("latin-1", "replace") + body
 
 
-class Connection(asyncio.Protocol):
+class HttpConnection(asyncio.Protocol):
     """One client's connection."""
 
     def __init__(self, server: "HttpServer") -> None:
         self._server = server
         self._transport: asyncio.Transport | None = None
         self._buffer = bytearray()
-        self._request: Request | None = None
+        self._request: HttpRequest | None = None
         self._wanted = 0
         self._chunks: bytearray | None = None
         self._streaming = False
@@ -170,7 +170,7 @@ class Connection(asyncio.Protocol):
         if self._closing:
             self._close_gently()
 
-    def _read_head(self) -> Request | None:
+    def _read_head(self) -> HttpRequest | None:
         end = self._buffer.find(b"\r\n\r\n")
         if end < 0:
             if len(self._buffer) > _HEAD_LIMIT_BYTES:
@@ -191,12 +191,12 @@ class Connection(asyncio.Protocol):
             is_more = name in headers and name.startswith("impersonate-")
             headers[name] = f"{headers[name]}\n{value}" if is_more else value
         path, _, query = parts[1].partition("?")
-        request = Request(parts[0], path, query, headers)
+        request = HttpRequest(parts[0], path, query, headers)
         self._expect_body(request)
         self._request = request
         return request
 
-    def _expect_body(self, request: Request) -> None:
+    def _expect_body(self, request: HttpRequest) -> None:
         headers = request.headers
         coding = headers.get("transfer-encoding", "").lower()
         length = headers.get("content-length")
@@ -248,7 +248,7 @@ class HttpServer:
     def __init__(self, handler: Handler, *, body_limit_bytes: int) -> None:
         self.handler = handler
         self.body_limit_bytes = body_limit_bytes
-        self.connections: set[Connection] = set()
+        self.connections: set[HttpConnection] = set()
         self._server: asyncio.Server | None = None
         self._emptied = asyncio.Event()
 
@@ -256,7 +256,7 @@ class HttpServer:
         """Listen; returns the port, which port 0 leaves to the system."""
         loop = asyncio.get_running_loop()
         self._server = await loop.create_server(
-            lambda: Connection(self), host, port, ssl=context, backlog=1024
+            lambda: HttpConnection(self), host, port, ssl=context, backlog=1024
         )
         return int(self._server.sockets[0].getsockname()[1])
 
@@ -272,7 +272,7 @@ class HttpServer:
             await self._emptied.wait()
         await self._server.wait_closed()
 
-    def leave(self, connection: Connection) -> None:
+    def leave(self, connection: HttpConnection) -> None:
         """Called by a connection that has ended."""
         self.connections.discard(connection)
         if not self.connections:

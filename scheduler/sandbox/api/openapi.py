@@ -12,8 +12,8 @@ import msgspec
 from scheduler.sandbox.api import openapiproto
 from scheduler.sandbox.api.status import Object
 from scheduler.sandbox.kinds.kinds import Kinds, Resource
-from scheduler.sandbox.kinds.typetable import Field, Shape, type_table
-from scheduler.sandbox.store.store import Store
+from scheduler.sandbox.kinds.typetable import TypeField, TypeShape, type_table
+from scheduler.sandbox.store.store import ObjectStore
 
 _encode = msgspec.json.Encoder(order="sorted").encode
 WHOLE: Final = "/openapi/v2"
@@ -39,7 +39,7 @@ _PRIMITIVES: Final[dict[str, Object]] = {
 class OpenApi:
     """The documents of one store's kinds."""
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: ObjectStore) -> None:
         self._store = store
         self._kinds: Kinds = store.kinds
         self._generation = -1
@@ -158,7 +158,7 @@ class _Schemas:
         self.found: dict[str, Any] = {}
         self._root = root
 
-    def add(self, shape: Shape) -> str:
+    def add(self, shape: TypeShape) -> str:
         """Define a struct; returns its full name."""
         name = _full_name(shape.name)
         if name in self.found:
@@ -175,7 +175,7 @@ class _Schemas:
             schema["required"] = required
         return name
 
-    def reference(self, shape: Shape) -> Object:
+    def reference(self, shape: TypeShape) -> Object:
         """The schema of a value of this shape."""
         if shape.fields is not None:
             return {"$ref": self._root + self.add(shape)}
@@ -187,7 +187,7 @@ class _Schemas:
         return dict(_PRIMITIVES[shape.name])
 
 
-def _extensions(field: Field) -> Object:
+def _extensions(field: TypeField) -> Object:
     notes: Object = {}
     if field.patch:
         notes["x-kubernetes-patch-strategy"] = ",".join(field.patch)

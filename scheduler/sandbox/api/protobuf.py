@@ -14,7 +14,7 @@ import msgspec
 
 from scheduler.base.protobuf import fields
 from scheduler.sandbox.api.status import Object, StatusError, bad_request
-from scheduler.sandbox.kinds.typetable import Shape, WireField, type_table
+from scheduler.sandbox.kinds.typetable import TypeShape, WireField, type_table
 
 MEDIA_TYPE: Final = "application/vnd.kubernetes.protobuf"
 _MAGIC: Final = b"k8s\x00"
@@ -54,13 +54,13 @@ def _envelope(data: bytes) -> tuple[str, str, bytes]:
     return api_version, kind, raw
 
 
-def _message(data: bytes, shape: Shape) -> Object:
+def _message(data: bytes, shape: TypeShape) -> Object:
     obj: Object = {}
     _into(obj, data, shape.name, shape)
     return obj
 
 
-def _into(obj: Object, data: bytes, wire_name: str, shape: Shape) -> None:
+def _into(obj: Object, data: bytes, wire_name: str, shape: TypeShape) -> None:
     """Read the fields of one message into `obj`; inlined structs land in the same dict."""
     known = type_table().wire(wire_name)
     for number, value in _fields(data):
@@ -75,7 +75,7 @@ def _into(obj: Object, data: bytes, wire_name: str, shape: Shape) -> None:
             _put(obj, field, inner.shape, value)
 
 
-def _put(obj: Object, field: WireField, shape: Shape, value: Any) -> None:
+def _put(obj: Object, field: WireField, shape: TypeShape, value: Any) -> None:
     if shape.is_list and shape.inner is not None:
         obj.setdefault(field.name, []).append(_value(value, shape.inner))
     elif shape.inner is not None:
@@ -89,7 +89,7 @@ def _put(obj: Object, field: WireField, shape: Shape, value: Any) -> None:
             obj[field.name] = found
 
 
-def _value(value: Any, shape: Shape) -> Any:
+def _value(value: Any, shape: TypeShape) -> Any:
     if shape.fields is not None:
         return _message(value, shape)
     name = shape.name
@@ -128,4 +128,4 @@ def _fields(data: bytes) -> Iterator[tuple[int, Any]]:
     return ((field.number, field.value) for field in fields(data))
 
 
-_INT: Final = Shape("int64")
+_INT: Final = TypeShape("int64")

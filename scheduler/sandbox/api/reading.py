@@ -13,7 +13,7 @@ import msgspec
 
 from scheduler.sandbox.api import tables
 from scheduler.sandbox.api.conversion import tail_of
-from scheduler.sandbox.api.request import Call
+from scheduler.sandbox.api.request import ResourceRequest
 from scheduler.sandbox.api.selectors import Matcher, matcher
 from scheduler.sandbox.api.status import (
     Object,
@@ -26,7 +26,7 @@ from scheduler.sandbox.api.status import (
 )
 from scheduler.sandbox.kinds.kinds import Resource
 from scheduler.sandbox.store.collection import Stored
-from scheduler.sandbox.store.store import Store
+from scheduler.sandbox.store.store import ObjectStore
 
 _encode = msgspec.json.Encoder().encode
 # A token of a list that was forgotten goes on in whatever is there.
@@ -35,7 +35,7 @@ _PARTIAL = '{"kind":"PartialObjectMetadata","apiVersion":"meta.k8s.io/v1",'
 
 
 @dataclass(frozen=True, slots=True)
-class Page:
+class ListPage:
     """A part of a list and how to go on."""
 
     items: Sequence[Stored]
@@ -44,7 +44,7 @@ class Page:
     remaining: int | None = None
 
 
-def get(store: Store, call: Call) -> bytes:
+def get(store: ObjectStore, call: ResourceRequest) -> bytes:
     """The bytes of one object in the asked form."""
     stored = store.get(call.resource, call.namespace, call.name)
     form = tables.form_of(call.accept)
@@ -67,7 +67,7 @@ def metadata_of(stored: Stored) -> bytes:
     return _PARTIAL.encode() + b'"metadata":' + _encode(stored.obj["metadata"]) + b"}"
 
 
-def list_objects(store: Store, call: Call) -> bytes:
+def list_objects(store: ObjectStore, call: ResourceRequest) -> bytes:
     """The bytes of a list in the asked form."""
     page = page_of(store, call)
     meta = _list_meta(page)
@@ -81,7 +81,7 @@ def list_objects(store: Store, call: Call) -> bytes:
     return list_body(call.resource, page)
 
 
-def list_body(resource: Resource, page: Page) -> bytes:
+def list_body(resource: Resource, page: ListPage) -> bytes:
     """A page as a typed list."""
     head = f'{{"kind":"{resource.list_kind}","apiVersion":"{resource.api_version}","metadata":'
     # kube-apiserver: items of a built-in list say nothing of their kind, custom resources do.
@@ -90,7 +90,7 @@ def list_body(resource: Resource, page: Page) -> bytes:
     return head.encode() + _encode(_list_meta(page)) + b',"items":[' + items + b"]}"
 
 
-def page_of(store: Store, call: Call) -> Page:
+def page_of(store: ObjectStore, call: ResourceRequest) -> ListPage:
     """The objects that a list request asks for."""
     limit = call.number("limit")
     token = call.option("continue")
@@ -107,11 +107,11 @@ def page_of(store: Store, call: Call) -> Page:
     if start:
         items = [stored for stored in items if stored.key >= start]
     if accepts is None and not limit:
-        return Page(items, shown)
+        return ListPage(items, shown)
     return _cut(items, shown, limit, accepts)
 
 
-def check_version(store: Store, call: Call) -> int | None:
+def check_version(store: ObjectStore, call: ResourceRequest) -> int | None:
     """The exact version a list asks for, None for the newest; 400, 410 or 504 otherwise."""
     text, match = call.option("resourceVersion"), call.option("resourceVersionMatch")
     if match and not text:
@@ -156,7 +156,9 @@ def too_large(version: int, current: int) -> StatusError:
     return failure(504, "Timeout", message, details)
 
 
-def _at(store: Store, call: Call, version: int | None, start: str) -> Sequence[Stored]:
+def _at(
+    store: ObjectStore, call: ResourceRequest, version: int | None, start: str
+) -> Sequence[Stored]:
     if version is None:
         return store.list(call.resource, call.namespace)
     try:
@@ -185,18 +187,18 @@ def _forgotten(start: str) -> StatusError:
     return gone
 
 
-def _cut(items: Sequence[Stored], version: int, limit: int, accepts: Matcher | None) -> Page:
+def _cut(items: Sequence[Stored], version: int, limit: int, accepts: Matcher | None) -> ListPage:
     if accepts is not None and not limit:
-        return Page([stored for stored in items if accepts(stored.obj)], version)
+        return ListPage([stored for stored in items if accepts(stored.obj)], version)
     found: list[Stored] = []
     for index, stored in enumerate(items):
         if accepts is not None and not accepts(stored.obj):
             continue
         if len(found) == limit:
             remaining = len(items) - index if accepts is None else None
-            return Page(found, version, _write_token(version, stored.key), remaining)
+            return ListPage(found, version, _write_token(version, stored.key), remaining)
         found.append(stored)
-    return Page(found, version)
+    return ListPage(found, version)
 
 
 def _write_token(version: int, start: str) -> str:
@@ -215,7 +217,7 @@ def _read_token(token: str) -> tuple[int, str]:
         ) from None
 
 
-def _list_meta(page: Page) -> Object:
+def _list_meta(page: ListPage) -> Object:
     meta: Object = {"resourceVersion": str(page.version)}
     if page.token:
         meta["continue"] = page.token

@@ -1,6 +1,6 @@
 """What a request asks for: resource, namespace, name, subresource, verb and options, from path and query.
 
-`server.py` parses every resource request into a `Call` and hands it to `reading`, `watching`, `writing` or
+`server.py` parses every resource request into a `ResourceRequest` and hands it to `reading`, `watching`, `writing` or
 `subresources`. Nothing here touches the store.
 """
 
@@ -20,7 +20,7 @@ class PathNotFoundError(Exception):
 
 
 @dataclass(slots=True)
-class Call:
+class ResourceRequest:
     """One request for a resource."""
 
     method: str
@@ -81,7 +81,7 @@ class Call:
         return kinds.get(self.method, "DeleteOptions")
 
 
-def parse(kinds: Kinds, method: str, path: str, query: str) -> Call:
+def parse(kinds: Kinds, method: str, path: str, query: str) -> ResourceRequest:
     """Read a path below /api or /apis; 404 when nothing is served there."""
     parts = [unquote(part) if "%" in part else part for part in path.split("/") if part]
     if parts[0] == "api":
@@ -104,7 +104,7 @@ def parse(kinds: Kinds, method: str, path: str, query: str) -> Call:
         raise no_such_path()
     if subresource and subresource not in resource.subresources:
         raise no_such_path()
-    return Call(method, resource, namespace, name, subresource, _options(query))
+    return ResourceRequest(method, resource, namespace, name, subresource, _options(query))
 
 
 def no_such_path() -> StatusError:

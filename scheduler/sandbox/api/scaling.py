@@ -10,11 +10,11 @@ import msgspec
 from scheduler.sandbox.api.decoding import read_body
 from scheduler.sandbox.api.jsonpath import read
 from scheduler.sandbox.api.patch import json_patch, merge_patch
-from scheduler.sandbox.api.request import Call, not_allowed
+from scheduler.sandbox.api.request import ResourceRequest, not_allowed
 from scheduler.sandbox.api.status import Object, invalid, invalid_value
-from scheduler.sandbox.api.writing import JSON_PATCH, Answer
+from scheduler.sandbox.api.writing import JSON_PATCH, ApiAnswer
 from scheduler.sandbox.store.collection import Stored
-from scheduler.sandbox.store.store import Store
+from scheduler.sandbox.store.store import ObjectStore
 
 _encode = msgspec.json.Encoder().encode
 _BUILT_IN: Final = {
@@ -24,13 +24,13 @@ _BUILT_IN: Final = {
 }
 
 
-def scale(store: Store, call: Call) -> Answer:
+def scale(store: ObjectStore, call: ResourceRequest) -> ApiAnswer:
     """GET, PUT or PATCH of a Scale."""
     old = store.get(call.resource, call.namespace, call.name)
     paths = store.rules.scale_paths(call.resource) or _BUILT_IN
     current = _scale_of(old, paths)
     if call.method == "GET":
-        return Answer(200, _encode(current))
+        return ApiAnswer(200, _encode(current))
     if call.method == "PUT":
         wanted = read_body(call.body, call.content_type)
     elif call.method == "PATCH":
@@ -51,10 +51,10 @@ def scale(store: Store, call: Call) -> Answer:
     if call.method == "PUT" and version:
         meta["resourceVersion"] = version
     stored = store.update(call.resource, {**obj, "metadata": meta}, dry_run=call.dry_run)
-    return Answer(200, _encode(_scale_of(stored, paths)))
+    return ApiAnswer(200, _encode(_scale_of(stored, paths)))
 
 
-def read_body_any(call: Call) -> Any:
+def read_body_any(call: ResourceRequest) -> Any:
     """A patch body of any JSON type."""
     return msgspec.json.decode(call.body)
 

@@ -19,28 +19,28 @@ from typing import Final, Self
 import msgspec
 
 from scheduler.sandbox.access import access
-from scheduler.sandbox.access.access import REVIEWS, Access, User, new_token
+from scheduler.sandbox.access.access import REVIEWS, AccessControl, KnownUser, new_token
 from scheduler.sandbox.access.certificates import Certificates, make_certificates
 from scheduler.sandbox.access.kubeconfig import write_kubeconfig
 from scheduler.sandbox.api import reading, subresources, writing
 from scheduler.sandbox.api.decoding import read_body
 from scheduler.sandbox.api.discovery import Discovery, version
-from scheduler.sandbox.api.http import Connection, HttpServer, Request, answer
+from scheduler.sandbox.api.http import HttpConnection, HttpRequest, HttpServer, answer
 from scheduler.sandbox.api.openapi import OpenApi
-from scheduler.sandbox.api.request import Call, PathNotFoundError, not_allowed, parse
+from scheduler.sandbox.api.request import PathNotFoundError, ResourceRequest, not_allowed, parse
 from scheduler.sandbox.api.status import StatusError, failure
 from scheduler.sandbox.api.streaming import Watcher
-from scheduler.sandbox.api.writing import Answer
+from scheduler.sandbox.api.writing import ApiAnswer
 from scheduler.sandbox.controllers.collector import Collector
 from scheduler.sandbox.kinds.kinds import BINDINGS, RESOURCECLAIMS, Kinds
-from scheduler.sandbox.store.store import Store
+from scheduler.sandbox.store.store import ObjectStore
 
 _log = logging.getLogger("trellis.sandbox")
 _encode = msgspec.json.Encoder().encode
 _HEALTH: Final = ("/healthz", "/livez", "/readyz")
 _BOOKMARK_S: Final = 60.0
 _BODY_LIMIT_BYTES: Final = 3 * 1024 * 1024
-_ADMIN: Final = User("admin")
+_ADMIN: Final = KnownUser("admin")
 
 
 class ApiServer:
@@ -48,7 +48,7 @@ class ApiServer:
 
     def __init__(
         self,
-        store: Store,
+        store: ObjectStore,
         *,
         host: str = "127.0.0.1",
         port: int = 0,
@@ -58,7 +58,7 @@ class ApiServer:
     ) -> None:
         self.store = store
         self.token = token or new_token()
-        self.access = Access(store)
+        self.access = AccessControl(store)
         self.access.add(self.token, _ADMIN)
         self._host = host
         self._port = port
@@ -121,7 +121,7 @@ class ApiServer:
                 self._woken.set()
             await asyncio.sleep(0)
 
-    def _handle(self, request: Request, connection: Connection) -> bytes | None:
+    def _handle(self, request: HttpRequest, connection: HttpConnection) -> bytes | None:
         """Answer one request; None when it has become a watch."""
         try:
             return self._respond(request, connection)
@@ -134,7 +134,7 @@ class ApiServer:
             _log.exception("request_failed", extra={"path": request.path, "method": request.method})
             return _failed(failure(500, "InternalError", f"Internal error occurred: {fault!r}"))
 
-    def _respond(self, request: Request, connection: Connection) -> bytes | None:
+    def _respond(self, request: HttpRequest, connection: HttpConnection) -> bytes | None:
         path, method, headers = request.path, request.method, request.headers
         user = self.access.user_of(headers)
         accept = headers.get("accept", "")
@@ -160,7 +160,7 @@ class ApiServer:
         call.body = request.body
         return _answered(self._write(call, user))
 
-    def _plain(self, path: str, method: str, accept: str, user: User | None) -> bytes:
+    def _plain(self, path: str, method: str, accept: str, user: KnownUser | None) -> bytes:
         if method != "GET":
             raise not_allowed()
         if path.startswith(_HEALTH):
@@ -178,7 +178,7 @@ class ApiServer:
                 return answer(200, document[0], document[1])
         raise PathNotFoundError
 
-    def _read(self, call: Call) -> bytes:
+    def _read(self, call: ResourceRequest) -> bytes:
         if call.subresource and call.subresource != "status":
             return subresources.handle(self.store, call).body
         if call.name:
@@ -187,7 +187,7 @@ class ApiServer:
             raise not_allowed()
         return reading.list_objects(self.store, call)
 
-    def _write(self, call: Call, user: User) -> Answer:
+    def _write(self, call: ResourceRequest, user: KnownUser) -> ApiAnswer:
         store, method = self.store, call.method
         if call.subresource == "token" and method == "POST":
             return subresources.issue_token(store, self.access, call)
@@ -196,7 +196,7 @@ class ApiServer:
         if method == "POST" and not call.name:
             if call.resource.storage in REVIEWS:
                 body = read_body(call.body, call.content_type)
-                return Answer(201, _encode(self.access.review(call.resource, body, user)))
+                return ApiAnswer(201, _encode(self.access.review(call.resource, body, user)))
             if call.resource is BINDINGS:
                 return subresources.bind_by_collection(store, call)
             return writing.create(store, call)
@@ -212,7 +212,7 @@ class ApiServer:
         raise not_allowed()
 
 
-def _answered(result: Answer) -> bytes:
+def _answered(result: ApiAnswer) -> bytes:
     if not result.warnings:
         return answer(result.code, result.body)
     warnings = ", ".join(f'299 - "{_escaped(text)}"' for text in result.warnings)

@@ -8,7 +8,7 @@ object and leaves the one it is given alone. Custom resources have no such patch
 from typing import Any, Final
 
 from scheduler.sandbox.api.status import Object, bad_request
-from scheduler.sandbox.kinds.typetable import Field, Shape
+from scheduler.sandbox.kinds.typetable import TypeField, TypeShape
 
 _DIRECTIVE: Final = "$patch"
 _RETAIN: Final = "$retainKeys"
@@ -16,7 +16,7 @@ _ORDER: Final = "$setElementOrder/"
 _DELETE: Final = "$deleteFromPrimitiveList/"
 
 
-def strategic_merge(obj: Object, patch: Object, shape: Shape | None) -> Object:
+def strategic_merge(obj: Object, patch: Object, shape: TypeShape | None) -> Object:
     """Merge `patch` over `obj`, an object of type `shape` (None: a free-form map)."""
     if not isinstance(patch, dict):
         raise bad_request("error decoding patch: the patch is not an object")
@@ -50,7 +50,7 @@ def strategic_merge(obj: Object, patch: Object, shape: Shape | None) -> Object:
     return result
 
 
-def _merged(old: Any, value: Any, field: Field | None, inner: Shape | None) -> Any:
+def _merged(old: Any, value: Any, field: TypeField | None, inner: TypeShape | None) -> Any:
     shape = field.shape if field else inner
     if isinstance(value, dict):
         return strategic_merge(old if isinstance(old, dict) else {}, value, shape)
@@ -64,7 +64,7 @@ def _merged(old: Any, value: Any, field: Field | None, inner: Shape | None) -> A
     return _merged_by_key(held, value, field)
 
 
-def _merged_by_key(held: list[Any], value: list[Any], field: Field) -> list[Any]:
+def _merged_by_key(held: list[Any], value: list[Any], field: TypeField) -> list[Any]:
     key, inner = field.merge_key, field.shape.inner
     if any(isinstance(item, dict) and item.get(_DIRECTIVE) == "replace" for item in value):
         return [item for item in value if _DIRECTIVE not in item]

@@ -9,10 +9,10 @@ import asyncio
 import random
 from typing import Final
 
-from scheduler.sandbox.api.http import Connection
-from scheduler.sandbox.api.request import Call
-from scheduler.sandbox.api.watching import Stream
-from scheduler.sandbox.store.store import Store
+from scheduler.sandbox.api.http import HttpConnection
+from scheduler.sandbox.api.request import ResourceRequest
+from scheduler.sandbox.api.watching import WatchStream
+from scheduler.sandbox.store.store import ObjectStore
 
 _LIMIT_S: Final = (1800.0, 3600.0)
 # Only spreads the ends of long watches, so that clients do not come back all at once.
@@ -22,12 +22,18 @@ _spread: Final = random.Random()  # noqa: S311
 class Watcher:
     """One running watch."""
 
-    def __init__(self, store: Store, call: Call, connection: Connection, bookmark_s: float) -> None:
+    def __init__(
+        self,
+        store: ObjectStore,
+        call: ResourceRequest,
+        connection: HttpConnection,
+        bookmark_s: float,
+    ) -> None:
         self._loop = asyncio.get_running_loop()
         self._connection = connection
         self._bookmark_s = bookmark_s
         self._limit_s = call.number("timeoutSeconds") or _spread.uniform(*_LIMIT_S)
-        self._stream = Stream(store, call, self._wake)
+        self._stream = WatchStream(store, call, self._wake)
         self._is_woken = False
         self._is_over = False
         self._timers: list[asyncio.TimerHandle] = []

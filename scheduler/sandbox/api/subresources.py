@@ -9,10 +9,10 @@ from typing import Final
 import msgspec
 
 from scheduler.base.clock import rfc3339
-from scheduler.sandbox.access.access import Access
+from scheduler.sandbox.access.access import AccessControl
 from scheduler.sandbox.api import budgets, scaling
 from scheduler.sandbox.api.decoding import clean, read_body
-from scheduler.sandbox.api.request import Call, not_allowed
+from scheduler.sandbox.api.request import ResourceRequest, not_allowed
 from scheduler.sandbox.api.status import (
     Cause,
     Object,
@@ -26,11 +26,11 @@ from scheduler.sandbox.api.status import (
     precondition,
     required,
 )
-from scheduler.sandbox.api.writing import Answer, patch, update
+from scheduler.sandbox.api.writing import ApiAnswer, patch, update
 from scheduler.sandbox.kinds.kinds import BINDINGS, NAMESPACES, PODS, SERVICEACCOUNTS, Resource
 from scheduler.sandbox.kinds.podadmission import topology_labels
 from scheduler.sandbox.store import metadata
-from scheduler.sandbox.store.store import Store
+from scheduler.sandbox.store.store import ObjectStore
 
 _encode = msgspec.json.Encoder().encode
 _BOUND: Final = _encode(
@@ -44,7 +44,7 @@ _SHORTEST_TOKEN_S: Final = 600
 _POD_BINDING: Final = Resource("", "v1", "Binding", "pods/binding", "binding")
 
 
-def handle(store: Store, call: Call) -> Answer:
+def handle(store: ObjectStore, call: ResourceRequest) -> ApiAnswer:
     """Answer a request for a subresource other than status."""
     if call.subresource == "binding" and call.method == "POST":
         return bind(store, call, _body(call, BINDINGS))
@@ -58,11 +58,11 @@ def handle(store: Store, call: Call) -> Answer:
         return finalize(store, call)
     if call.subresource == "log" and call.method == "GET":
         store.get(call.resource, call.namespace, call.name)
-        return Answer(200, b"")
+        return ApiAnswer(200, b"")
     raise not_allowed()
 
 
-def _body(call: Call, resource: Resource) -> Object:
+def _body(call: ResourceRequest, resource: Resource) -> Object:
     obj = read_body(call.body, call.content_type)
     kind = obj.get("kind")
     if kind and kind != resource.kind:
@@ -71,14 +71,14 @@ def _body(call: Call, resource: Resource) -> Object:
     return obj
 
 
-def bind_by_collection(store: Store, call: Call) -> Answer:
+def bind_by_collection(store: ObjectStore, call: ResourceRequest) -> ApiAnswer:
     """POST to /bindings: the pod is named in the body."""
     obj = _body(call, BINDINGS)
     call.name = (obj.get("metadata") or {}).get("name", "")
     return bind(store, call, obj)
 
 
-def bind(store: Store, call: Call, binding: Object) -> Answer:
+def bind(store: ObjectStore, call: ResourceRequest, binding: Object) -> ApiAnswer:
     """Assign a pod to a node, once."""
     target = binding.get("target") or {}
     meta = binding.get("metadata") or {}
@@ -87,7 +87,7 @@ def bind(store: Store, call: Call, binding: Object) -> Answer:
     pod = old.obj
     _check_bindable(call.name, pod, meta)
     if call.dry_run:
-        return Answer(201, _BOUND)
+        return ApiAnswer(201, _BOUND)
     status = dict(pod.get("status") or {})
     status.pop("nominatedNodeName", None)
     status["conditions"] = _scheduled(status.get("conditions") or [], store.now())
@@ -104,10 +104,10 @@ def bind(store: Store, call: Call, binding: Object) -> Answer:
         "status": status,
     }
     store.replace(PODS, old, new)
-    return Answer(201, _BOUND)
+    return ApiAnswer(201, _BOUND)
 
 
-def _check_target(call: Call, meta: Object, target: Object) -> None:
+def _check_target(call: ResourceRequest, meta: Object, target: Object) -> None:
     causes: list[Cause] = []
     if target.get("kind") not in (None, "", "Node"):
         causes.append(not_supported("target.kind", target.get("kind"), ("Node", "<empty>")))
@@ -164,7 +164,7 @@ def _scheduled(conditions: list[Object], now: str) -> list[Object]:
     return [*others, condition]
 
 
-def issue_token(store: Store, access: Access, call: Call) -> Answer:
+def issue_token(store: ObjectStore, access: AccessControl, call: ResourceRequest) -> ApiAnswer:
     """POST of a TokenRequest: a token that speaks for the ServiceAccount until it expires."""
     body = read_body(call.body, call.content_type)
     account = store.get(SERVICEACCOUNTS, call.namespace, call.name)
@@ -184,14 +184,14 @@ def issue_token(store: Store, access: Access, call: Call) -> Answer:
         "spec": spec,
         "status": {"token": token, "expirationTimestamp": rfc3339(end_s)},
     }
-    return Answer(201, _encode(answer))
+    return ApiAnswer(201, _encode(answer))
 
 
-def finalize(store: Store, call: Call) -> Answer:
+def finalize(store: ObjectStore, call: ResourceRequest) -> ApiAnswer:
     """PUT of a namespace's finalizers; the last one gone removes a deleted namespace."""
     obj = read_body(call.body, call.content_type)
     old = store.get(NAMESPACES, "", call.name)
     finalizers = (obj.get("spec") or {}).get("finalizers") or []
     spec = {**(old.obj.get("spec") or {}), "finalizers": finalizers}
     stored = store.replace(NAMESPACES, old, {**old.obj, "spec": spec})
-    return Answer(200, NAMESPACES.head + stored.tail())
+    return ApiAnswer(200, NAMESPACES.head + stored.tail())

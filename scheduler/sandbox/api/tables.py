@@ -12,18 +12,20 @@ import msgspec
 from scheduler.sandbox.api.jsonpath import read
 from scheduler.sandbox.api.status import Object
 from scheduler.sandbox.kinds.ages import age
-from scheduler.sandbox.kinds.columns import COLUMNS, Column
+from scheduler.sandbox.kinds.columns import COLUMNS, PrinterColumn
 from scheduler.sandbox.kinds.kinds import EVENTS, Resource
 from scheduler.sandbox.store.collection import Stored
 
 if TYPE_CHECKING:
-    from scheduler.sandbox.store.store import Store
+    from scheduler.sandbox.store.store import ObjectStore
 
 TABLE: Final = "Table"
 METADATA: Final = "PartialObjectMetadata"
 _encode = msgspec.json.Encoder().encode
-_NAME: Final = Column("Name", "string", lambda obj, _now: obj["metadata"]["name"], form="name")
-_AGE: Final = Column(
+_NAME: Final = PrinterColumn(
+    "Name", "string", lambda obj, _now: obj["metadata"]["name"], form="name"
+)
+_AGE: Final = PrinterColumn(
     "Age", "string", lambda obj, now: age(obj["metadata"].get("creationTimestamp"), now)
 )
 
@@ -46,7 +48,7 @@ def form_of(accept: str) -> str:
 
 
 def table(
-    store: "Store", resource: Resource, items: Sequence[Stored], meta: Object, include: str
+    store: "ObjectStore", resource: Resource, items: Sequence[Stored], meta: Object, include: str
 ) -> bytes:
     """The bytes of a table; `include` is the includeObject option (Metadata unless given)."""
     columns = columns_of(store, resource)
@@ -62,7 +64,7 @@ def table(
 
 
 def row(
-    resource: Resource, columns: Sequence[Column], stored: Stored, now: float, include: str
+    resource: Resource, columns: Sequence[PrinterColumn], stored: Stored, now: float, include: str
 ) -> Object:
     """One line of a table."""
     cells = [column.cell(stored.obj, now) for column in columns]
@@ -83,7 +85,7 @@ def row(
     return {"cells": cells, "object": shown}
 
 
-def columns_of(store: "Store", resource: Resource) -> Sequence[Column]:
+def columns_of(store: "ObjectStore", resource: Resource) -> Sequence[PrinterColumn]:
     """The columns of a kind: its own, those of its definition, or name and age."""
     if resource.custom:
         served = store.rules.printer_columns(resource)
@@ -94,7 +96,7 @@ def columns_of(store: "Store", resource: Resource) -> Sequence[Column]:
     return known if resource.storage == EVENTS.storage else [_NAME, *known]
 
 
-def _custom(entry: Object) -> Column:
+def _custom(entry: Object) -> PrinterColumn:
     path, kind = entry["jsonPath"], entry.get("type", "string")
 
     def cell(obj: Object, now: float) -> Any:
@@ -108,7 +110,7 @@ def _custom(entry: Object) -> Column:
             return msgspec.json.encode(value).decode()
         return value
 
-    return Column(
+    return PrinterColumn(
         entry["name"],
         kind,
         _safe(cell),

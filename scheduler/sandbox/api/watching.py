@@ -1,8 +1,8 @@
 """watch: the stream of changes of a kind, from any kept version, filtered, with bookmarks.
 
-`server.py` opens a `Stream` per watch request and sends what `first` and `next` return. Each version is encoded once
+`server.py` opens a `WatchStream` per watch request and sends what `first` and `next` return. Each version is encoded once
 for all watchers; what arrives between two sends goes out in one write. Nothing
-here awaits: the server waits for `Stream.wake` and for the time limit.
+here awaits: the server waits for `WatchStream.wake` and for the time limit.
 """
 
 from collections.abc import Callable
@@ -13,12 +13,12 @@ import msgspec
 from scheduler.sandbox.api import tables
 from scheduler.sandbox.api.conversion import tail_of
 from scheduler.sandbox.api.reading import metadata_of, parse_version
-from scheduler.sandbox.api.request import Call
+from scheduler.sandbox.api.request import ResourceRequest
 from scheduler.sandbox.api.selectors import Matcher, matcher
 from scheduler.sandbox.api.status import Object, StatusError, bad_options, forbidden_field
 from scheduler.sandbox.kinds.kinds import Resource
-from scheduler.sandbox.store.collection import ADDED, DELETED, MODIFIED, Change, Stored, Watch
-from scheduler.sandbox.store.store import Store
+from scheduler.sandbox.store.collection import ADDED, DELETED, MODIFIED, StoreChange, Stored, Watch
+from scheduler.sandbox.store.store import ObjectStore
 
 _encode = msgspec.json.Encoder().encode
 BOOKMARK: Final = "BOOKMARK"
@@ -28,10 +28,10 @@ _HEADS: Final = {
 _INITIAL_END: Final = "k8s.io/initial-events-end"
 
 
-class Stream:
+class WatchStream:
     """One client's watch; `wake` is called when `next` has something."""
 
-    def __init__(self, store: Store, call: Call, wake: Callable[[], None]) -> None:
+    def __init__(self, store: ObjectStore, call: ResourceRequest, wake: Callable[[], None]) -> None:
         self._store = store
         self._resource: Resource = call.resource
         self._namespace = call.namespace
@@ -49,7 +49,7 @@ class Stream:
         self._ahead = 0
         self._initial = self._begin(call, wake)
 
-    def _begin(self, call: Call, wake: Callable[[], None]) -> list[Stored] | None:
+    def _begin(self, call: ResourceRequest, wake: Callable[[], None]) -> list[Stored] | None:
         """Open the watch; returns the objects to send first, None for none."""
         text = call.option("resourceVersion")
         send_initial = call.option("sendInitialEvents")
@@ -137,7 +137,7 @@ class Stream:
             return [self._line(change.type, change.stored) for change in changes]
         return [line for change in changes if (line := self._filtered(change, self._accepts))]
 
-    def _filtered(self, change: Change, accepts: Matcher) -> bytes | None:
+    def _filtered(self, change: StoreChange, accepts: Matcher) -> bytes | None:
         """A change as seen through a selector: objects may enter and leave the selection."""
         now = change.type != DELETED and accepts(change.stored.obj)
         before = change.previous is not None and accepts(change.previous.obj)
@@ -177,7 +177,7 @@ class Stream:
         return _encode({"type": type_, "object": body}) + b"\n"
 
 
-def check_options(call: Call) -> None:
+def check_options(call: ResourceRequest) -> None:
     """Refuse combinations that the API server refuses; 422."""
     if not call.option("sendInitialEvents"):
         if call.option("resourceVersionMatch"):

@@ -1,6 +1,6 @@
 """create, update, patch, delete and deletecollection of whole objects and their status.
 
-`server.py` calls one function per method; each returns an `Answer`. Bodies are decoded strictly here, rules
+`server.py` calls one function per method; each returns an `ApiAnswer`. Bodies are decoded strictly here, rules
 and storage are the store's. A patch is read, applied and written in one step, so it never loses a race.
 """
 
@@ -15,7 +15,7 @@ from scheduler.sandbox.api.apply import apply_object
 from scheduler.sandbox.api.conversion import from_storage, to_storage
 from scheduler.sandbox.api.decoding import check_kind, clean, read_body, unknown_fields
 from scheduler.sandbox.api.patch import json_patch, merge_patch
-from scheduler.sandbox.api.request import Call
+from scheduler.sandbox.api.request import ResourceRequest
 from scheduler.sandbox.api.selectors import matcher
 from scheduler.sandbox.api.status import (
     Cause,
@@ -36,7 +36,7 @@ from scheduler.sandbox.kinds.kinds import CONFIGMAPS, EVENTS_V1, LEASES, NAMESPA
 from scheduler.sandbox.kinds.objectchecks import check_event
 from scheduler.sandbox.kinds.typetable import type_table
 from scheduler.sandbox.store.metadata import check_unrenamed
-from scheduler.sandbox.store.store import Deletion, Store
+from scheduler.sandbox.store.store import Deletion, ObjectStore
 
 _encode = msgspec.json.Encoder().encode
 JSON_PATCH: Final = "application/json-patch+json"
@@ -47,7 +47,7 @@ APPLY_PATCH: Final = "application/apply-patch+yaml"
 
 
 @dataclass(slots=True)
-class Answer:
+class ApiAnswer:
     """A finished answer: HTTP status, JSON bytes, warnings about the request."""
 
     code: int
@@ -55,7 +55,7 @@ class Answer:
     warnings: list[str] = field(default_factory=list)
 
 
-def create(store: Store, call: Call) -> Answer:
+def create(store: ObjectStore, call: ResourceRequest) -> ApiAnswer:
     """POST of an object; 201."""
     obj = read_body(call.body, call.content_type, call.resource.kind)
     warnings = decode_into(store, call, obj)
@@ -67,7 +67,7 @@ def create(store: Store, call: Call) -> Answer:
     return _created(store, call, obj, warnings, owned=True)
 
 
-def update(store: Store, call: Call) -> Answer:
+def update(store: ObjectStore, call: ResourceRequest) -> ApiAnswer:
     """PUT of an object or its status; 200, or 201 where a PUT may create."""
     obj = read_body(call.body, call.content_type, call.resource.kind)
     warnings = decode_into(store, call, obj)
@@ -81,7 +81,7 @@ def update(store: Store, call: Call) -> Answer:
     return _updated(store, call, obj, warnings, owned=True)
 
 
-def _makes(store: Store, call: Call, obj: Object) -> bool:
+def _makes(store: ObjectStore, call: ResourceRequest, obj: Object) -> bool:
     """Whether a PUT creates: of a lease that is not there, by who names no version of it."""
     if call.resource.storage != LEASES.storage or obj["metadata"].get("resourceVersion"):
         return False
@@ -89,8 +89,13 @@ def _makes(store: Store, call: Call, obj: Object) -> bool:
 
 
 def _created(
-    store: Store, call: Call, obj: Object, warnings: list[str], *, owned: bool = False
-) -> Answer:
+    store: ObjectStore,
+    call: ResourceRequest,
+    obj: Object,
+    warnings: list[str],
+    *,
+    owned: bool = False,
+) -> ApiAnswer:
     stored = store.create(
         call.resource,
         to_storage(call.resource, obj),
@@ -98,12 +103,17 @@ def _created(
         dry_run=call.dry_run,
         owned=owned,
     )
-    return Answer(201, reading.body_of(call.resource, stored), warnings)
+    return ApiAnswer(201, reading.body_of(call.resource, stored), warnings)
 
 
 def _updated(
-    store: Store, call: Call, obj: Object, warnings: list[str], *, owned: bool = False
-) -> Answer:
+    store: ObjectStore,
+    call: ResourceRequest,
+    obj: Object,
+    warnings: list[str],
+    *,
+    owned: bool = False,
+) -> ApiAnswer:
     stored = store.update(
         call.resource,
         to_storage(call.resource, obj),
@@ -111,17 +121,17 @@ def _updated(
         dry_run=call.dry_run,
         owned=owned,
     )
-    return Answer(200, reading.body_of(call.resource, stored), warnings)
+    return ApiAnswer(200, reading.body_of(call.resource, stored), warnings)
 
 
-def _version_missing(call: Call) -> StatusError:
+def _version_missing(call: ResourceRequest) -> StatusError:
     # kube-apiserver: names the plural where the kind belongs.
     named = replace(call.resource, kind=call.resource.plural)
     cause = invalid_value("metadata.resourceVersion", 0, "must be specified for an update")
     return invalid(named, call.name, [cause])
 
 
-def patch(store: Store, call: Call) -> Answer:
+def patch(store: ObjectStore, call: ResourceRequest) -> ApiAnswer:
     """PATCH of an object or its status in any of the four patch types."""
     media = call.content_type.partition(";")[0].strip()
     if media == APPLY_PATCH:
@@ -174,7 +184,7 @@ def _unsupported(resource: Resource) -> StatusError:
     )
 
 
-def _apply(store: Store, call: Call) -> Answer:
+def _apply(store: ObjectStore, call: ResourceRequest) -> ApiAnswer:
     manager = call.option("fieldManager")
     if not manager:
         fault = "Required value: is required for apply patch"
@@ -200,18 +210,18 @@ def _apply(store: Store, call: Call) -> Answer:
     return _updated(store, call, merged, warnings)
 
 
-def delete(store: Store, call: Call) -> Answer:
+def delete(store: ObjectStore, call: ResourceRequest) -> ApiAnswer:
     """DELETE of one object: its last state while something holds it, else a Status."""
     options = deletion_of(call)
     before = store.get(call.resource, call.namespace, call.name)
     stored = store.delete(call.resource, call.namespace, call.name, options)
     held = store.find(call.resource, call.namespace, call.name)
     if _answers_with_object(call.resource) or (held is not None and not options.dry_run):
-        return Answer(200, reading.body_of(call.resource, stored))
-    return Answer(200, _encode(success(call.resource, call.name, before.uid)))
+        return ApiAnswer(200, reading.body_of(call.resource, stored))
+    return ApiAnswer(200, _encode(success(call.resource, call.name, before.uid)))
 
 
-def delete_collection(store: Store, call: Call) -> Answer:
+def delete_collection(store: ObjectStore, call: ResourceRequest) -> ApiAnswer:
     """DELETE of everything that a selector finds; answers with the list of what was there."""
     options = deletion_of(call)
     accepts = matcher(call.resource, call.option("labelSelector"), call.option("fieldSelector"))
@@ -220,10 +230,12 @@ def delete_collection(store: Store, call: Call) -> Answer:
         for stored in store.list(call.resource, call.namespace)
         if accepts is None or accepts(stored.obj)
     ]
-    return Answer(200, reading.list_body(call.resource, reading.Page(removed, store.version)))
+    return ApiAnswer(
+        200, reading.list_body(call.resource, reading.ListPage(removed, store.version))
+    )
 
 
-def deletion_of(call: Call) -> Deletion:
+def deletion_of(call: ResourceRequest) -> Deletion:
     """The options of a delete from query and body; 400 and 422 for bad ones."""
     body = read_body(call.body, call.content_type) if call.body else {}
     conditions = body.get("preconditions") or {}
@@ -250,7 +262,9 @@ def deletion_of(call: Call) -> Deletion:
     )
 
 
-def decode_into(store: Store, call: Call, obj: Object, *, fill: bool = True) -> list[str]:
+def decode_into(
+    store: ObjectStore, call: ResourceRequest, obj: Object, *, fill: bool = True
+) -> list[str]:
     """Check and clean a body in place; returns warnings."""
     check_kind(call.resource, obj)
     if not isinstance(obj.get("metadata", {}), dict | None):
@@ -265,7 +279,7 @@ def decode_into(store: Store, call: Call, obj: Object, *, fill: bool = True) -> 
     return [] if call.option("fieldValidation") == "Ignore" else warnings
 
 
-def _check_binding(store: Store, call: Call, obj: Object) -> None:
+def _check_binding(store: ObjectStore, call: ResourceRequest, obj: Object) -> None:
     """Refuse a claim's allocation and reservations to those who may only write the rest of its status."""
     if not call.may_not_bind:
         return
@@ -277,7 +291,7 @@ def _check_binding(store: Store, call: Call, obj: Object) -> None:
         raise invalid(call.resource, call.name, [cause])
 
 
-def _note_writer(store: Store, call: Call, obj: Object) -> None:
+def _note_writer(store: ObjectStore, call: ResourceRequest, obj: Object) -> None:
     """Note who sets which fields, where that is kept."""
     if call.resource.storage != CONFIGMAPS.storage:
         return
@@ -288,7 +302,7 @@ def _note_writer(store: Store, call: Call, obj: Object) -> None:
     written.note(obj, None if old is None else old.obj, manager, store.now())
 
 
-def _check_name(call: Call, obj: Object) -> None:
+def _check_name(call: ResourceRequest, obj: Object) -> None:
     meta = obj.get("metadata")
     if meta is None:
         meta = obj["metadata"] = {}

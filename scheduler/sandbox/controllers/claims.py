@@ -15,15 +15,15 @@ from scheduler.sandbox.controllers.pods import is_active
 from scheduler.sandbox.controllers.workqueue import Interest, WorkQueue
 from scheduler.sandbox.kinds.kinds import Resource
 from scheduler.sandbox.kinds.objectchecks import selects
-from scheduler.sandbox.store.collection import ADDED, DELETED, Change, Stored
-from scheduler.sandbox.store.store import Store
+from scheduler.sandbox.store.collection import ADDED, DELETED, StoreChange, Stored
+from scheduler.sandbox.store.store import ObjectStore
 
 
-class Claims:
+class ControllerRefs:
     """The claims of one kind of owner on one kind of objects."""
 
     def __init__(
-        self, store: Store, work_queue: WorkQueue, owners: Resource, owned: Resource
+        self, store: ObjectStore, work_queue: WorkQueue, owners: Resource, owned: Resource
     ) -> None:
         self._store = store
         self._agenda = work_queue
@@ -53,11 +53,11 @@ class Claims:
             if found is not None and self._may_adopt(found, selector):
                 self._write(found, reference_to(self._owners, owner), owner)
 
-    def _hear_owner(self, change: Change) -> None:
+    def _hear_owner(self, change: StoreChange) -> None:
         if change.type == ADDED:
             self._open.add(change.stored.key)
 
-    def _hear_owned(self, change: Change) -> None:
+    def _hear_owned(self, change: StoreChange) -> None:
         obj, key, namespace = change.stored.obj, change.stored.key, change.stored.namespace
         orphans = self._orphans.setdefault(namespace, set())
         owner = controller_of(obj)
@@ -95,7 +95,7 @@ class Claims:
         self._store.update(self._owned, {**stored.obj, "metadata": meta})
 
 
-def _relabelled(change: Change) -> bool:
+def _relabelled(change: StoreChange) -> bool:
     if change.previous is None:
         return False
     before = change.previous.obj["metadata"]

@@ -18,11 +18,11 @@ from scheduler.sandbox.kinds.kinds import (
     PODS,
     Resource,
 )
-from scheduler.sandbox.store.collection import DELETED, Change, Stored
+from scheduler.sandbox.store.collection import DELETED, StoreChange, Stored
 from scheduler.sandbox.store.store import FOREGROUND, ORPHAN, Deletion
 
 if TYPE_CHECKING:
-    from scheduler.sandbox.store.store import Store
+    from scheduler.sandbox.store.store import ObjectStore
 
 
 _EMPTIED: Final = frozenset({NAMESPACES.storage, CUSTOMRESOURCEDEFINITIONS.storage})
@@ -37,7 +37,7 @@ _OURS: Final = frozenset(
 class Collector:
     """The garbage collector and the namespace controller of one store."""
 
-    def __init__(self, store: "Store", wake: Callable[[], None]) -> None:
+    def __init__(self, store: "ObjectStore", wake: Callable[[], None]) -> None:
         self._store = store
         self._wake = wake
         store.listen(self._see)
@@ -58,7 +58,7 @@ class Collector:
             self._finish(storage, key)
         return self._store.version != before
 
-    def _see(self, resource: Resource, change: Change) -> None:
+    def _see(self, resource: Resource, change: StoreChange) -> None:
         meta = change.stored.obj["metadata"]
         if change.type == DELETED:
             uid = meta["uid"]

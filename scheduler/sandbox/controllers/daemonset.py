@@ -19,8 +19,8 @@ from scheduler.sandbox.controllers.pods import Count, create_pod, is_available, 
 from scheduler.sandbox.controllers.workqueue import Interest, WorkQueue
 from scheduler.sandbox.kinds.kinds import DAEMONSETS, NODES, PODS
 from scheduler.sandbox.nodes.nodematch import NO_EXECUTE, keeps_away, selects_node, untolerated
-from scheduler.sandbox.store.collection import Change, Stored
-from scheduler.sandbox.store.store import Deletion, Store
+from scheduler.sandbox.store.collection import StoreChange, Stored
+from scheduler.sandbox.store.store import Deletion, ObjectStore
 
 _BATCH: Final = 50
 _NAME: Final = "daemonset-controller"
@@ -30,7 +30,7 @@ _REQUIRED: Final = "requiredDuringSchedulingIgnoredDuringExecution"
 class DaemonSets:
     """The actor for DaemonSets."""
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: ObjectStore) -> None:
         self.work_queue = WorkQueue()
         self._store = store
         # Per set and node: versions looked at, and the verdict (new pod wanted, old pod may stay).
@@ -64,7 +64,7 @@ class DaemonSets:
         if refusal is not None:
             raise refusal
 
-    def _hear_node(self, change: Change) -> None:
+    def _hear_node(self, change: StoreChange) -> None:
         previous = change.previous
         if previous is not None:
             new, old = change.stored.obj, previous.obj

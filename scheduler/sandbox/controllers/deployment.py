@@ -11,7 +11,7 @@ import msgspec
 
 from scheduler.sandbox.api.status import Object
 from scheduler.sandbox.controllers import deployment_status, rollout
-from scheduler.sandbox.controllers.claims import Claims
+from scheduler.sandbox.controllers.claims import ControllerRefs
 from scheduler.sandbox.controllers.events import record
 from scheduler.sandbox.controllers.ownership import (
     dependents,
@@ -24,7 +24,7 @@ from scheduler.sandbox.controllers.pods import is_ended
 from scheduler.sandbox.controllers.workqueue import Interest, WorkQueue
 from scheduler.sandbox.kinds.kinds import DEPLOYMENTS, PODS, REPLICASETS
 from scheduler.sandbox.store.collection import Stored
-from scheduler.sandbox.store.store import Deletion, Store
+from scheduler.sandbox.store.store import Deletion, ObjectStore
 
 HASH_LABEL: Final = "pod-template-hash"
 REVISION: Final = "deployment.kubernetes.io/revision"
@@ -49,10 +49,10 @@ _encode = msgspec.json.Encoder(order="sorted").encode
 class Deployments:
     """The actor for Deployments."""
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: ObjectStore) -> None:
         self.work_queue = WorkQueue()
         self._store = store
-        self._claims = Claims(store, self.work_queue, DEPLOYMENTS, REPLICASETS)
+        self._claims = ControllerRefs(store, self.work_queue, DEPLOYMENTS, REPLICASETS)
 
     def interests(self) -> list[Interest]:
         """Deployments and ReplicaSets; pods are heard of through the ReplicaSets' status."""

@@ -21,8 +21,8 @@ from scheduler.sandbox.kinds.kinds import (
     STATEFULSETS,
 )
 from scheduler.sandbox.kinds.objectchecks import selects
-from scheduler.sandbox.store.collection import DELETED, Change, Stored
-from scheduler.sandbox.store.store import Store
+from scheduler.sandbox.store.collection import DELETED, StoreChange, Stored
+from scheduler.sandbox.store.store import ObjectStore
 
 # kube-controller-manager: an eviction that did not lead to a deletion is forgotten after this.
 _EVICTION_LIMIT_S: Final = 120.0
@@ -57,7 +57,7 @@ class _Cover:
 class DisruptionBudgets:
     """The actor for PodDisruptionBudgets."""
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: ObjectStore) -> None:
         self.work_queue = WorkQueue()
         self._store = store
         self._covers: dict[str, _Cover] = {}
@@ -95,7 +95,7 @@ class DisruptionBudgets:
         status["conditions"] = [_condition(budget, self._store.now(), allowed=allowed > 0)]
         self._store.update(PODDISRUPTIONBUDGETS, {**budget, "status": status}, subresource="status")
 
-    def _hear_budget(self, change: Change) -> None:
+    def _hear_budget(self, change: StoreChange) -> None:
         """Forget counts of another selector, and see what an eviction wrote into the status."""
         key, old = change.stored.key, change.previous
         if (
@@ -109,7 +109,7 @@ class DisruptionBudgets:
         if before.get("disruptedPods") != now.get("disruptedPods"):
             self.work_queue.add(key)
 
-    def _hear_pod(self, change: Change) -> None:
+    def _hear_pod(self, change: StoreChange) -> None:
         for budget in self._store.list(PODDISRUPTIONBUDGETS, change.stored.namespace):
             before, after = change.previous, change.stored
             was = before is not None and _covers(budget.obj, before.obj)
@@ -132,7 +132,7 @@ class DisruptionBudgets:
                 cover.add(pod.obj, 1)
         return cover
 
-    def _hear_scale(self, change: Change) -> None:
+    def _hear_scale(self, change: StoreChange) -> None:
         old, new = change.previous, change.stored
         if old is not None and old.obj["spec"].get("replicas") == new.obj["spec"].get("replicas"):
             return

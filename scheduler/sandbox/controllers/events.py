@@ -6,14 +6,19 @@ its controller: in a namespace that is going away it is simply dropped.
 
 from scheduler.sandbox.api.status import Object, StatusError
 from scheduler.sandbox.kinds.kinds import EVENTS
-from scheduler.sandbox.store.store import Store
+from scheduler.sandbox.store.store import ObjectStore
 
 NORMAL = "Normal"
 WARNING = "Warning"
 
 
 def record(
-    store: Store, regarding: Object, component: str, reason: str, message: str, kind: str = NORMAL
+    store: ObjectStore,
+    regarding: Object,
+    component: str,
+    reason: str,
+    message: str,
+    kind: str = NORMAL,
 ) -> None:
     """Write an event about an object that has its apiVersion and kind."""
     meta = regarding["metadata"]

@@ -22,8 +22,8 @@ from scheduler.sandbox.controllers.ownership import (
 from scheduler.sandbox.controllers.pods import condition_of, create_pod, mould, phase, ready_since
 from scheduler.sandbox.controllers.workqueue import Interest, WorkQueue
 from scheduler.sandbox.kinds.kinds import JOBS, PODS
-from scheduler.sandbox.store.collection import DELETED, Change, Stored
-from scheduler.sandbox.store.store import Deletion, Store
+from scheduler.sandbox.store.collection import DELETED, StoreChange, Stored
+from scheduler.sandbox.store.store import Deletion, ObjectStore
 
 _BATCH: Final = 50
 _FIRST_PAUSE_S: Final = 10.0
@@ -43,7 +43,7 @@ class _Tally(msgspec.Struct, eq=False):
 class Jobs:
     """The actor for Jobs."""
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: ObjectStore) -> None:
         self.work_queue = WorkQueue()
         self._store = store
         self._tallies: dict[str, _Tally] = {}
@@ -86,7 +86,7 @@ class Jobs:
         if refusal is not None:
             raise refusal
 
-    def _hear_pod(self, change: Change) -> None:
+    def _hear_pod(self, change: StoreChange) -> None:
         owner = controller_of(change.stored.obj)
         if owner is None or owner["kind"] != JOBS.kind:
             return

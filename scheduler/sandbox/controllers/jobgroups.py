@@ -11,13 +11,13 @@ from typing import Any, Final
 from scheduler.sandbox.api.status import Object
 from scheduler.sandbox.controllers.ownership import controller_of, reference_to
 from scheduler.sandbox.kinds.kinds import JOBS, POD_GROUPS_1_37, WORKLOADS
-from scheduler.sandbox.store.store import Store
+from scheduler.sandbox.store.store import ObjectStore
 
 # Said of a Job in the words of its group.
 _ALIKE: Final = ("schedulingConstraints", "disruptionMode", "resourceClaims")
 
 
-def group_of(store: Store, job: Object) -> str:
+def group_of(store: ObjectStore, job: Object) -> str:
     """Return the name of a Job's PodGroup, made when it is not there; an empty text if it wants none."""
     asked = _asked(store, job)
     if asked is None:
@@ -33,7 +33,7 @@ def group_of(store: Store, job: Object) -> str:
     return name
 
 
-def _asked(store: Store, job: Object) -> Object | None:
+def _asked(store: ObjectStore, job: Object) -> Object | None:
     """Return what the Job's group asks for, None if there is to be none."""
     spec = job["spec"]
     said: Any = spec.get("scheduling") or {}
@@ -53,7 +53,7 @@ def _asked(store: Store, job: Object) -> Object | None:
     return asked
 
 
-def _make(store: Store, job: Object, asked: Object, name: str) -> None:
+def _make(store: ObjectStore, job: Object, asked: Object, name: str) -> None:
     meta = job["metadata"]
     template = f"{meta['name']}-pgt-0"
     head = {"namespace": meta["namespace"], "ownerReferences": [reference_to(JOBS, job)]}

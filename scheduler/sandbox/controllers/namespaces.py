@@ -3,8 +3,8 @@
 from scheduler.sandbox.controllers.ownership import is_deleted
 from scheduler.sandbox.controllers.workqueue import Interest, WorkQueue
 from scheduler.sandbox.kinds.kinds import NAMESPACES, SERVICEACCOUNTS
-from scheduler.sandbox.store.collection import DELETED, Change
-from scheduler.sandbox.store.store import Store
+from scheduler.sandbox.store.collection import DELETED, StoreChange
+from scheduler.sandbox.store.store import ObjectStore
 
 _NAME = "default"
 
@@ -12,7 +12,7 @@ _NAME = "default"
 class Namespaces:
     """The actor for namespaces; emptying deleted ones is the collector's part."""
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: ObjectStore) -> None:
         self.work_queue = WorkQueue()
         self._store = store
 
@@ -29,10 +29,10 @@ class Namespaces:
         if self._store.find(SERVICEACCOUNTS, key, _NAME) is None:
             self._store.create(SERVICEACCOUNTS, {"metadata": {"name": _NAME}}, key)
 
-    def _hear_namespace(self, change: Change) -> None:
+    def _hear_namespace(self, change: StoreChange) -> None:
         if change.previous is None:
             self.work_queue.add(change.stored.name)
 
-    def _hear_account(self, change: Change) -> None:
+    def _hear_account(self, change: StoreChange) -> None:
         if change.type == DELETED and change.stored.name == _NAME:
             self.work_queue.add(change.stored.namespace)

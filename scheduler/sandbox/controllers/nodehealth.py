@@ -13,8 +13,8 @@ from scheduler.sandbox.controllers.workqueue import Interest, WorkQueue
 from scheduler.sandbox.kinds.kinds import LEASES, NODES, PODS
 from scheduler.sandbox.nodes.nodes import LEASE_NAMESPACE
 from scheduler.sandbox.nodes.podstatus import without_readiness
-from scheduler.sandbox.store.collection import DELETED, Change
-from scheduler.sandbox.store.store import Store
+from scheduler.sandbox.store.collection import DELETED, StoreChange
+from scheduler.sandbox.store.store import ObjectStore
 
 GRACE_S: Final = 40.0
 _CHECK_EVERY_S: Final = 5.0
@@ -37,7 +37,7 @@ _OWN: Final = frozenset({*_READY_TAINTS.values(), *_PRESSURE_TAINTS.values(), _U
 class NodeHealth:
     """The actor for the health of nodes."""
 
-    def __init__(self, store: Store, *, grace_s: float = GRACE_S) -> None:
+    def __init__(self, store: ObjectStore, *, grace_s: float = GRACE_S) -> None:
         self.work_queue = WorkQueue()
         self._store = store
         self._grace_s = grace_s
@@ -64,14 +64,14 @@ class NodeHealth:
             stored = self._store.get(NODES, "", key)
         self._taint(stored.obj)
 
-    def _hear_node(self, change: Change) -> None:
+    def _hear_node(self, change: StoreChange) -> None:
         name = change.stored.name
         if change.type == DELETED:
             self._heard.pop(name, None)
             return
         self.work_queue.add(name)
 
-    def _hear_lease(self, change: Change) -> None:
+    def _hear_lease(self, change: StoreChange) -> None:
         if change.type != DELETED and change.stored.namespace == LEASE_NAMESPACE:
             self._heard[change.stored.name] = self._store.clock.now()
 

@@ -6,8 +6,8 @@ All controllers find their objects through `dependents`, which the store indexes
 from scheduler.sandbox.api.status import Object
 from scheduler.sandbox.controllers.workqueue import Hear, WorkQueue
 from scheduler.sandbox.kinds.kinds import Resource
-from scheduler.sandbox.store.collection import DELETED, Change, Stored
-from scheduler.sandbox.store.store import Store
+from scheduler.sandbox.store.collection import DELETED, StoreChange, Stored
+from scheduler.sandbox.store.store import ObjectStore
 
 
 def controller_of(obj: Object) -> Object | None:
@@ -31,7 +31,7 @@ def reference_to(resource: Resource, owner: Object) -> Object:
     }
 
 
-def dependents(store: Store, owner: Object, resource: Resource) -> list[Stored]:
+def dependents(store: ObjectStore, owner: Object, resource: Resource) -> list[Stored]:
     """What the owner controls of one kind, in no order; O(its dependents)."""
     items = store.collection(resource).items
     uid = owner["metadata"]["uid"]
@@ -46,7 +46,7 @@ def dependents(store: Store, owner: Object, resource: Resource) -> list[Stored]:
     return found
 
 
-def sorted_dependents(store: Store, owner: Object, resource: Resource) -> list[Stored]:
+def sorted_dependents(store: ObjectStore, owner: Object, resource: Resource) -> list[Stored]:
     """The same by name, where the order matters."""
     return sorted(dependents(store, owner, resource), key=lambda stored: stored.key)
 
@@ -59,7 +59,7 @@ def is_deleted(obj: Object) -> bool:
 def hear_itself(work_queue: WorkQueue) -> Hear:
     """Put every changed object on the work_queue, unless only its status changed."""
 
-    def hear(change: Change) -> None:
+    def hear(change: StoreChange) -> None:
         if change.previous is None or change.type == DELETED or _asks(change):
             work_queue.add(change.stored.key)
 
@@ -69,7 +69,7 @@ def hear_itself(work_queue: WorkQueue) -> Hear:
 def hear_owned(work_queue: WorkQueue, kind: str) -> Hear:
     """Put the controller of every changed object on the work_queue, when it is of this kind."""
 
-    def hear(change: Change) -> None:
+    def hear(change: StoreChange) -> None:
         for obj in (change.stored.obj, change.previous.obj if change.previous else None):
             owner = controller_of(obj) if obj is not None else None
             if owner is not None and owner["kind"] == kind:
@@ -79,7 +79,7 @@ def hear_owned(work_queue: WorkQueue, kind: str) -> Hear:
     return hear
 
 
-def _asks(change: Change) -> bool:
+def _asks(change: StoreChange) -> bool:
     if change.previous is None:
         return True
     new, old = change.stored.obj, change.previous.obj

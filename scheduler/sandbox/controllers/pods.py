@@ -13,7 +13,7 @@ from scheduler.sandbox.api.status import Object, StatusError
 from scheduler.sandbox.controllers.events import WARNING, record
 from scheduler.sandbox.controllers.ownership import is_deleted
 from scheduler.sandbox.kinds.kinds import PODS
-from scheduler.sandbox.store.store import Store
+from scheduler.sandbox.store.store import ObjectStore
 
 _encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder().decode
@@ -86,7 +86,9 @@ def is_available(pod: Object, min_ready_s: float, now: float) -> bool:
     return since is not None and since + min_ready_s <= now
 
 
-def create_pod(store: Store, owner: Object, component: str, pod: Object) -> StatusError | None:
+def create_pod(
+    store: ObjectStore, owner: Object, component: str, pod: Object
+) -> StatusError | None:
     """Make a pod for its owner; a refusal is returned, and told of in an event."""
     try:
         store.create(PODS, pod, owner["metadata"]["namespace"], owned=True)

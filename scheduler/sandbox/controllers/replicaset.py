@@ -11,7 +11,7 @@ from typing import Any, Final
 import msgspec
 
 from scheduler.sandbox.api.status import Object, StatusError
-from scheduler.sandbox.controllers.claims import Claims
+from scheduler.sandbox.controllers.claims import ControllerRefs
 from scheduler.sandbox.controllers.events import NORMAL, record
 from scheduler.sandbox.controllers.ownership import (
     controller_of,
@@ -32,8 +32,8 @@ from scheduler.sandbox.controllers.pods import (
 )
 from scheduler.sandbox.controllers.workqueue import Interest, WorkQueue
 from scheduler.sandbox.kinds.kinds import PODS, REPLICASETS
-from scheduler.sandbox.store.collection import DELETED, Change, Stored
-from scheduler.sandbox.store.store import Deletion, Store
+from scheduler.sandbox.store.collection import DELETED, StoreChange, Stored
+from scheduler.sandbox.store.store import Deletion, ObjectStore
 
 _BATCH: Final = 50
 _COST: Final = "controller.kubernetes.io/pod-deletion-cost"
@@ -62,10 +62,10 @@ class Tally(msgspec.Struct, eq=False):
 class ReplicaSets:
     """The actor for ReplicaSets."""
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: ObjectStore) -> None:
         self.work_queue = WorkQueue()
         self._store = store
-        self._claims = Claims(store, self.work_queue, REPLICASETS, PODS)
+        self._claims = ControllerRefs(store, self.work_queue, REPLICASETS, PODS)
         self._tallies: dict[str, Tally] = {}
 
     def interests(self) -> list[Interest]:
@@ -98,7 +98,7 @@ class ReplicaSets:
         if refusal is not None and refusal.code != 404:
             raise refusal
 
-    def _hear_pod(self, change: Change) -> None:
+    def _hear_pod(self, change: StoreChange) -> None:
         """Count the pod where it belongs, so that no set is ever counted through."""
         if change.previous is not None:
             self._add(change.previous, -1)

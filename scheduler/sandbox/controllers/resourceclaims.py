@@ -20,8 +20,8 @@ from scheduler.sandbox.kinds.kinds import (
     RESOURCECLAIMTEMPLATES,
     Resource,
 )
-from scheduler.sandbox.store.collection import DELETED, Change, Stored
-from scheduler.sandbox.store.store import Deletion, Store
+from scheduler.sandbox.store.collection import DELETED, StoreChange, Stored
+from scheduler.sandbox.store.store import Deletion, ObjectStore
 
 ANNOTATION: Final = "resource.kubernetes.io/pod-claim-name"
 FINALIZER: Final = "resource.kubernetes.io/delete-protection"
@@ -35,7 +35,7 @@ _CLAIM: Final = "claim:"
 class ResourceClaims:
     """The actor for ResourceClaims of pods."""
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: ObjectStore) -> None:
         self.work_queue = WorkQueue()
         self._store = store
         # Template -> pods and groups (by what is queued for them) that it was missing for.
@@ -64,7 +64,7 @@ class ResourceClaims:
         elif not is_deleted(stored.obj) and not (resource is PODS and is_ended(stored.obj)):
             self._tend_owner(resource, stored)
 
-    def _hear_pod(self, change: Change) -> None:
+    def _hear_pod(self, change: StoreChange) -> None:
         pod, old = change.stored.obj, change.previous
         status = pod.get("status") or {}
         extended = status.get("extendedResourceClaimStatus") or {}
@@ -77,7 +77,7 @@ class ResourceClaims:
         elif old is None or old.obj.get("status") != status:
             self.work_queue.add(f"{_POD}{change.stored.key}")
 
-    def _hear_group(self, change: Change) -> None:
+    def _hear_group(self, change: StoreChange) -> None:
         group, old = change.stored.obj, change.previous
         if not group["spec"].get("resourceClaims"):
             return
@@ -87,7 +87,7 @@ class ResourceClaims:
         elif old is None or old.obj.get("status") != group.get("status"):
             self.work_queue.add(f"{_GROUP}{change.stored.key}")
 
-    def _hear_claim(self, change: Change) -> None:
+    def _hear_claim(self, change: StoreChange) -> None:
         if change.type != DELETED:
             self.work_queue.add(f"{_CLAIM}{change.stored.key}")
             return
@@ -96,7 +96,7 @@ class ResourceClaims:
         if owner is not None and prefix is not None:
             self.work_queue.add(f"{prefix}{change.stored.namespace}/{owner['name']}")
 
-    def _hear_template(self, change: Change) -> None:
+    def _hear_template(self, change: StoreChange) -> None:
         if change.type != DELETED:
             for key in sorted(self._waiting.pop(change.stored.key, ())):
                 self.work_queue.add(key)

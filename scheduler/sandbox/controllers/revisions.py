@@ -12,7 +12,7 @@ from scheduler.sandbox.controllers.deployment import template_hash
 from scheduler.sandbox.controllers.ownership import reference_to, sorted_dependents
 from scheduler.sandbox.kinds.kinds import CONTROLLERREVISIONS, Resource
 from scheduler.sandbox.store.collection import Stored
-from scheduler.sandbox.store.store import Deletion, Store
+from scheduler.sandbox.store.store import Deletion, ObjectStore
 
 LABEL: Final = "controller-revision-hash"
 
@@ -26,7 +26,7 @@ class Revision:
     template: Object
 
 
-def newest(store: Store, resource: Resource, owner: Object) -> Revision:
+def newest(store: ObjectStore, resource: Resource, owner: Object) -> Revision:
     """The revision of the owner's present template; made when it is new."""
     meta, template = owner["metadata"], owner["spec"]["template"]
     held = sorted_dependents(store, owner, CONTROLLERREVISIONS)
@@ -55,13 +55,13 @@ def newest(store: Store, resource: Resource, owner: Object) -> Revision:
     return _revision(store.create(CONTROLLERREVISIONS, made, meta["namespace"]))
 
 
-def named(store: Store, owner: Object, name: str) -> Revision | None:
+def named(store: ObjectStore, owner: Object, name: str) -> Revision | None:
     """A revision by its object's name, None when it is gone."""
     found = store.find(CONTROLLERREVISIONS, owner["metadata"]["namespace"], name)
     return _revision(found) if found is not None else None
 
 
-def prune(store: Store, owner: Object, in_use: Collection[str]) -> None:
+def prune(store: ObjectStore, owner: Object, in_use: Collection[str]) -> None:
     """Delete the oldest revisions beyond the history limit, never one in use (names or hashes)."""
     limit = owner["spec"].get("revisionHistoryLimit", 10)
     unused = [

@@ -20,7 +20,7 @@ from scheduler.sandbox.controllers.pods import Count, is_available, is_ended, mo
 from scheduler.sandbox.controllers.workqueue import Interest, WorkQueue
 from scheduler.sandbox.kinds.kinds import PERSISTENTVOLUMECLAIMS, PODS, STATEFULSETS
 from scheduler.sandbox.store.collection import Stored
-from scheduler.sandbox.store.store import Deletion, Store
+from scheduler.sandbox.store.store import Deletion, ObjectStore
 
 _NAME: Final = "statefulset-controller"
 _POD_NAME: Final = "statefulset.kubernetes.io/pod-name"
@@ -30,7 +30,7 @@ _POD_INDEX: Final = "apps.kubernetes.io/pod-index"
 class StatefulSets:
     """The actor for StatefulSets."""
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: ObjectStore) -> None:
         self.work_queue = WorkQueue()
         self._store = store
 

@@ -11,10 +11,10 @@ from scheduler.sandbox.controllers.resourceclaims import ResourceClaims
 from scheduler.sandbox.controllers.statefulset import StatefulSets
 from scheduler.sandbox.controllers.taintevictions import TaintEvictions
 from scheduler.sandbox.controllers.workqueue import Controller
-from scheduler.sandbox.store.store import Store
+from scheduler.sandbox.store.store import ObjectStore
 
 
-def controllers(store: Store, *, node_grace_s: float = GRACE_S) -> list[Controller]:
+def controllers(store: ObjectStore, *, node_grace_s: float = GRACE_S) -> list[Controller]:
     """New controllers for a store; a node is lost when nothing was heard of it for `node_grace_s`."""
     return [
         Namespaces(store),

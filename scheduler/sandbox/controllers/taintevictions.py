@@ -14,8 +14,8 @@ from scheduler.sandbox.controllers.pods import is_ended, phase
 from scheduler.sandbox.controllers.workqueue import Interest, WorkQueue
 from scheduler.sandbox.kinds.kinds import NODES, PODS
 from scheduler.sandbox.nodes.nodematch import NO_EXECUTE, tolerates
-from scheduler.sandbox.store.collection import DELETED, Change, Stored
-from scheduler.sandbox.store.store import Deletion, Store
+from scheduler.sandbox.store.collection import DELETED, StoreChange, Stored
+from scheduler.sandbox.store.store import Deletion, ObjectStore
 
 QUARANTINE_S: Final = 40.0
 
@@ -23,7 +23,7 @@ QUARANTINE_S: Final = 40.0
 class TaintEvictions:
     """The actor for pods on nodes that are tainted or gone; keys are node names."""
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: ObjectStore) -> None:
         self.work_queue = WorkQueue()
         self._store = store
         self._pods_of: dict[str, set[str]] = defaultdict(set)
@@ -58,7 +58,7 @@ class TaintEvictions:
                     pod, "DeletionByTaintManager", "Taint manager: deleting due to NoExecute taint"
                 )
 
-    def _hear_node(self, change: Change) -> None:
+    def _hear_node(self, change: StoreChange) -> None:
         name = change.stored.name
         if change.type == DELETED:
             self._tainted.pop(name, None)
@@ -75,7 +75,7 @@ class TaintEvictions:
             }
             self.work_queue.add(name)
 
-    def _hear_pod(self, change: Change) -> None:
+    def _hear_pod(self, change: StoreChange) -> None:
         node = change.stored.obj["spec"].get("nodeName")
         if not node:
             return

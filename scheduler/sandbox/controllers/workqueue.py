@@ -3,7 +3,7 @@
 An actor hears of every change of the kinds it is interested in, puts keys on its `WorkQueue`, and is asked to act on
 one key at a time with what the store says then: what it missed in between does not matter. Hearing happens
 inside the write that made the change, so no history can be lost, and must only touch agendas; acting writes.
-`Turns.tick` runs everything that is due (tests, with a manual clock); `Turns.run` does the same for ever in
+`ControllerLoop.tick` runs everything that is due (tests, with a manual clock); `ControllerLoop.run` does the same for ever in
 short slices, so that the HTTP server in the same event loop is never held up for long.
 """
 
@@ -15,10 +15,10 @@ from typing import Any, Final, Protocol, TypeAlias
 from scheduler.base.clock import perf_s
 from scheduler.sandbox.api.status import StatusError
 from scheduler.sandbox.kinds.kinds import Resource
-from scheduler.sandbox.store.collection import ADDED, Change
-from scheduler.sandbox.store.store import Store
+from scheduler.sandbox.store.collection import ADDED, StoreChange
+from scheduler.sandbox.store.store import ObjectStore
 
-Hear: TypeAlias = Callable[[Change], None]
+Hear: TypeAlias = Callable[[StoreChange], None]
 Interest: TypeAlias = tuple[Resource, Hear]
 
 _SLICE_S: Final = 0.005
@@ -119,10 +119,12 @@ class Controller(Protocol):
         """Bring what `key` names closer to what it should be."""
 
 
-class Turns:
+class ControllerLoop:
     """Lets every actor hear and act; `strict` lets an unexpected exception through (tests)."""
 
-    def __init__(self, store: Store, actors: Sequence[Controller], *, strict: bool = False) -> None:
+    def __init__(
+        self, store: ObjectStore, actors: Sequence[Controller], *, strict: bool = False
+    ) -> None:
         self._store = store
         self._actors = tuple(actors)
         self._strict = strict
@@ -140,7 +142,7 @@ class Turns:
         store.listen(self._hear)
         for resource in resources.values():
             for stored in store.list(resource):
-                self._hear(resource, Change(ADDED, stored, None))
+                self._hear(resource, StoreChange(ADDED, stored, None))
 
     def turn(self, now: float, is_over: Callable[[], bool]) -> bool:
         """Act until nothing is due or the slice is over; True when something is left.
@@ -204,7 +206,7 @@ class Turns:
         """Stop hearing."""
         self._hears = {}
 
-    def _hear(self, resource: Resource, change: Change) -> None:
+    def _hear(self, resource: Resource, change: StoreChange) -> None:
         hears = self._hears.get(resource.storage)
         if hears is None:
             return

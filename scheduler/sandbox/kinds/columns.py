@@ -17,7 +17,7 @@ Cell = Callable[[Object, float], Any]
 
 
 @dataclass(frozen=True, slots=True)
-class Column:
+class PrinterColumn:
     """A column: `cell(object, now)` gives the value, priority 1 shows only with `-o wide`."""
 
     name: str
@@ -38,32 +38,32 @@ class Column:
         }
 
 
-def _text(name: str, *path: str, empty: str = "", wide: bool = False) -> Column:
+def _text(name: str, *path: str, empty: str = "", wide: bool = False) -> PrinterColumn:
     def cell(obj: Object, _now: float) -> Any:
         found = field(obj, *path)
         return empty if found in (None, "") else str(found)
 
-    return Column(name, "string", cell, priority=int(wide))
+    return PrinterColumn(name, "string", cell, priority=int(wide))
 
 
-def _count(name: str, *path: str, kind: str = "integer") -> Column:
-    return Column(name, kind, lambda obj, _now: field(obj, *path) or 0)
+def _count(name: str, *path: str, kind: str = "integer") -> PrinterColumn:
+    return PrinterColumn(name, kind, lambda obj, _now: field(obj, *path) or 0)
 
 
 def _made(
     name: str, cell: Callable[[Object], Any], kind: str = "string", *, wide: bool = False
-) -> Column:
-    return Column(name, kind, lambda obj, _now: cell(obj), priority=int(wide))
+) -> PrinterColumn:
+    return PrinterColumn(name, kind, lambda obj, _now: cell(obj), priority=int(wide))
 
 
-def _when(name: str, *path: str) -> Column:
-    return Column(name, "string", lambda obj, now: age(field(obj, *path), now))
+def _when(name: str, *path: str) -> PrinterColumn:
+    return PrinterColumn(name, "string", lambda obj, now: age(field(obj, *path), now))
 
 
 _AGE: Final = _when("Age", "metadata", "creationTimestamp")
 
 
-_CREATED: Final = Column(
+_CREATED: Final = PrinterColumn(
     "Created At", "date", lambda obj, _now: obj["metadata"].get("creationTimestamp")
 )
 _TEMPLATE_WIDE: Final = (
@@ -72,11 +72,11 @@ _TEMPLATE_WIDE: Final = (
     _made("Selector", cells.selector, wide=True),
 )
 
-COLUMNS: Final[dict[str, tuple[Column, ...]]] = {
+COLUMNS: Final[dict[str, tuple[PrinterColumn, ...]]] = {
     "pods": (
         _made("Ready", cells.pod_ready),
         _made("Status", cells.pod_phase),
-        Column("Restarts", "string", cells.pod_restarts),
+        PrinterColumn("Restarts", "string", cells.pod_restarts),
         _AGE,
         _text("IP", "status", "podIP", empty=cells.NONE, wide=True),
         _text("Node", "spec", "nodeName", empty=cells.NONE, wide=True),
@@ -142,7 +142,7 @@ COLUMNS: Final[dict[str, tuple[Column, ...]]] = {
     "jobs.batch": (
         _made("Status", cells.job_status),
         _made("Completions", cells.job_completions),
-        Column("Duration", "string", cells.job_duration),
+        PrinterColumn("Duration", "string", cells.job_duration),
         _AGE,
         *_TEMPLATE_WIDE,
     ),
@@ -151,7 +151,7 @@ COLUMNS: Final[dict[str, tuple[Column, ...]]] = {
         _text("Timezone", "spec", "timeZone", empty=cells.NONE),
         _made("Suspend", lambda obj: "True" if field(obj, "spec", "suspend") else "False"),
         _made("Active", lambda obj: len(field(obj, "status", "active") or ()), "integer"),
-        Column(
+        PrinterColumn(
             "Last Schedule",
             "string",
             lambda obj, now: (
@@ -176,16 +176,16 @@ COLUMNS: Final[dict[str, tuple[Column, ...]]] = {
     ),
     "leases.coordination.k8s.io": (_text("Holder", "spec", "holderIdentity"), _AGE),
     "events": (
-        Column("Last Seen", "string", cells.event_seen),
+        PrinterColumn("Last Seen", "string", cells.event_seen),
         _text("Type", "type"),
         _text("Reason", "reason"),
         _made("Object", cells.event_object),
         _text("Subobject", "involvedObject", "fieldPath", wide=True),
         _made("Source", cells.event_source, wide=True),
         _text("Message", "message"),
-        Column("First Seen", "string", cells.event_first, priority=1),
+        PrinterColumn("First Seen", "string", cells.event_first, priority=1),
         _made("Count", cells.event_count, wide=True),
-        Column("Name", "string", lambda obj, _now: obj["metadata"]["name"], "name", 1),
+        PrinterColumn("Name", "string", lambda obj, _now: obj["metadata"]["name"], "name", 1),
     ),
     "persistentvolumeclaims": (
         _text("Status", "status", "phase"),

@@ -17,35 +17,35 @@ from scheduler.sandbox.api.status import (
 )
 from scheduler.sandbox.kinds.kinds import CUSTOMRESOURCEDEFINITIONS, Resource
 from scheduler.sandbox.kinds.schema import Schema, shape_of
-from scheduler.sandbox.kinds.typetable import Shape
+from scheduler.sandbox.kinds.typetable import TypeShape
 from scheduler.sandbox.store.collection import DELETED
 
 if TYPE_CHECKING:
-    from scheduler.sandbox.store.store import Store
+    from scheduler.sandbox.store.store import ObjectStore
 
 CLEANUP = "customresourcecleanup.apiextensions.k8s.io"
 
 
 @dataclass(frozen=True, slots=True)
-class Served:
+class ServedVersion:
     """What one version of a definition says about its objects."""
 
     resource: Resource
     schema: Schema
     columns: tuple[Object, ...]
     scale: Object | None
-    shape: Shape
+    shape: TypeShape
 
 
 class Definitions:
     """The custom resources of a store, kept in step with its CustomResourceDefinitions."""
 
-    def __init__(self, store: "Store") -> None:
+    def __init__(self, store: "ObjectStore") -> None:
         self._store = store
-        self._served: dict[tuple[str, str], Served] = {}
+        self._served: dict[tuple[str, str], ServedVersion] = {}
         self._watch = store.watch(CUSTOMRESOURCEDEFINITIONS, wake=self._follow)
 
-    def of(self, resource: Resource) -> Served | None:
+    def of(self, resource: Resource) -> ServedVersion | None:
         """The rules of a custom resource, None for built-in kinds."""
         return self._served.get((resource.storage, resource.version))
 
@@ -74,7 +74,7 @@ class Definitions:
             self._store.kinds.add(served.resource)
 
 
-def _compile(spec: Object, version: Object) -> Served:
+def _compile(spec: Object, version: Object) -> ServedVersion:
     names = spec["names"]
     sub = version.get("subresources") or {}
     resource = Resource(
@@ -97,7 +97,7 @@ def _compile(spec: Object, version: Object) -> Served:
         preserve_unknown=bool(spec.get("preserveUnknownFields")),
     )
     columns = tuple(version.get("additionalPrinterColumns") or ())
-    return Served(resource, schema, columns, sub.get("scale"), shape_of(schema.document))
+    return ServedVersion(resource, schema, columns, sub.get("scale"), shape_of(schema.document))
 
 
 def prepare_definition(obj: Object, now: str) -> None:
@@ -224,7 +224,7 @@ class _Shown:
         return self._text
 
 
-def prepare_custom(served: Served, obj: Object, old: Object | None) -> None:
+def prepare_custom(served: ServedVersion, obj: Object, old: Object | None) -> None:
     """Prune, default and check an object of a custom resource in place; 422 with every fault."""
     resource, schema = served.resource, served.schema
     schema.prune(obj)

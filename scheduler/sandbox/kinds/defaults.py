@@ -30,12 +30,12 @@ from scheduler.sandbox.kinds.kinds import (
     SERVICES,
     Resource,
 )
-from scheduler.sandbox.kinds.typetable import Shape, type_table
+from scheduler.sandbox.kinds.typetable import TypeShape, type_table
 from scheduler.sandbox.kinds.workloads import DEFAULTS, fill_shown, name_job_pods
 from scheduler.sandbox.store.metadata import owner_faults
 
 if TYPE_CHECKING:
-    from scheduler.sandbox.store.store import Store
+    from scheduler.sandbox.store.store import ObjectStore
 
 # kube-apiserver: these kinds count their spec changes in metadata.generation, the others have none.
 _WITH_GENERATION: Final = frozenset(
@@ -80,7 +80,7 @@ class ApiRules:
         self.definitions: crd.Definitions | None = None
         self._addresses = services.Addresses()
 
-    def prepare_create(self, store: "Store", resource: Resource, obj: Object) -> None:
+    def prepare_create(self, store: "ObjectStore", resource: Resource, obj: Object) -> None:
         """Default, admit and check a new object in place."""
         if resource.storage in _WITH_GENERATION or resource.custom:
             obj["metadata"]["generation"] = 1
@@ -114,7 +114,7 @@ class ApiRules:
         self._check(resource, obj, None, "")
 
     def prepare_update(
-        self, store: "Store", resource: Resource, new: Object, old: Object, subresource: str
+        self, store: "ObjectStore", resource: Resource, new: Object, old: Object, subresource: str
     ) -> None:
         """Default, admit and check a changed object in place."""
         if subresource == "status":
@@ -177,7 +177,7 @@ class ApiRules:
         served = self._served(resource)
         return served.scale if served else None
 
-    def shape_of(self, resource: Resource) -> Shape | None:
+    def shape_of(self, resource: Resource) -> TypeShape | None:
         """How lists and maps of a kind merge."""
         served = self._served(resource)
         return served.shape if served else type_table().of_resource(resource)
@@ -187,10 +187,12 @@ class ApiRules:
         served = self._served(resource)
         return served.schema.document if served else None
 
-    def _served(self, resource: Resource) -> crd.Served | None:
+    def _served(self, resource: Resource) -> crd.ServedVersion | None:
         return self.definitions.of(resource) if self.definitions and resource.custom else None
 
-    def _default(self, store: "Store", resource: Resource, obj: Object, old: Object | None) -> None:
+    def _default(
+        self, store: "ObjectStore", resource: Resource, obj: Object, old: Object | None
+    ) -> None:
         if resource is PODS:
             poddefaults.fill_spec(obj.setdefault("spec", {}))
             return
@@ -225,7 +227,7 @@ class ApiRules:
             raise invalid(resource, obj["metadata"].get("name", ""), causes)
 
 
-def _new_pod(store: "Store", pod: Object) -> None:
+def _new_pod(store: "ObjectStore", pod: Object) -> None:
     poddefaults.fill_pod(pod["spec"])
     podadmission.admit(store, pod)
     pod["status"] = podadmission.first_status(pod, store.now())

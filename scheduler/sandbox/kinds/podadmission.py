@@ -20,14 +20,14 @@ from scheduler.sandbox.kinds.kinds import (
 )
 
 if TYPE_CHECKING:
-    from scheduler.sandbox.store.store import Store
+    from scheduler.sandbox.store.store import ObjectStore
 
 _TOLERATED: Final = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
 _TOPOLOGY_LABELS: Final = ("topology.kubernetes.io/zone", "topology.kubernetes.io/region")
 _EVICTION_DELAY_S: Final = 300
 
 
-def admit(store: "Store", pod: Object) -> None:
+def admit(store: "ObjectStore", pod: Object) -> None:
     """Change a defaulted pod as kube-apiserver's admission plugins do; 403 where they refuse."""
     spec = pod["spec"]
     spec.setdefault("serviceAccountName", "default")
@@ -43,7 +43,7 @@ def admit(store: "Store", pod: Object) -> None:
             pod["metadata"]["labels"] = {**(pod["metadata"].get("labels") or {}), **labels}
 
 
-def topology_labels(store: "Store", node: str) -> dict[str, Any]:
+def topology_labels(store: "ObjectStore", node: str) -> dict[str, Any]:
     """kube-apiserver: a pod takes its node's zone and region labels when it is assigned."""
     stored = store.find(NODES, "", node)
     labels = (stored.obj["metadata"].get("labels") or {}) if stored else {}
@@ -121,7 +121,7 @@ def containers(spec: Object) -> Iterator[Object]:
 
 
 def apply_priority(
-    store: "Store", resource: Resource, obj: Object, *, with_policy: bool = True
+    store: "ObjectStore", resource: Resource, obj: Object, *, with_policy: bool = True
 ) -> None:
     """Resolve the priority class of a pod or PodGroup; what differs from its class is refused.
 
@@ -157,7 +157,7 @@ def _impose(resource: Resource, obj: Object, field: str, what: str, wanted: Any)
     obj["spec"][field] = wanted
 
 
-def _default_class(store: "Store") -> Object | None:
+def _default_class(store: "ObjectStore") -> Object | None:
     defaults = [
         stored.obj for stored in store.list(PRIORITYCLASSES) if stored.obj.get("globalDefault")
     ]
@@ -185,7 +185,7 @@ def _add_tolerations(spec: Object) -> None:
         spec["tolerations"] = held
 
 
-def _apply_runtime_class(store: "Store", pod: Object) -> None:
+def _apply_runtime_class(store: "ObjectStore", pod: Object) -> None:
     spec = pod["spec"]
     name = spec.get("runtimeClassName")
     if not name:
@@ -220,7 +220,7 @@ def _apply_runtime_class(store: "Store", pod: Object) -> None:
         spec["tolerations"] = held
 
 
-def _apply_limit_ranges(store: "Store", pod: Object) -> None:
+def _apply_limit_ranges(store: "ObjectStore", pod: Object) -> None:
     ranges = store.list(LIMITRANGES, pod["metadata"]["namespace"])
     said: list[str] = []
     for stored in ranges:

@@ -9,20 +9,20 @@ from typing import TYPE_CHECKING, Protocol
 
 from scheduler.sandbox.api.status import Object
 from scheduler.sandbox.kinds.kinds import Resource
-from scheduler.sandbox.kinds.typetable import Shape
+from scheduler.sandbox.kinds.typetable import TypeShape
 
 if TYPE_CHECKING:
-    from scheduler.sandbox.store.store import Store
+    from scheduler.sandbox.store.store import ObjectStore
 
 
 class Rules(Protocol):
     """What a kind adds to the plain rules; every method may raise `StatusError`."""
 
-    def prepare_create(self, store: "Store", resource: Resource, obj: Object) -> None:
+    def prepare_create(self, store: "ObjectStore", resource: Resource, obj: Object) -> None:
         """Default and check a new object; changes `obj`, never what it shares with others."""
 
     def prepare_update(
-        self, store: "Store", resource: Resource, new: Object, old: Object, subresource: str
+        self, store: "ObjectStore", resource: Resource, new: Object, old: Object, subresource: str
     ) -> None:
         """Default and check `new` against `old`; changes `new` in the same way."""
 
@@ -41,7 +41,7 @@ class Rules(Protocol):
     def scale_paths(self, resource: Resource, /) -> Object | None:
         """Where a custom resource keeps its replicas, None for built-in kinds."""
 
-    def shape_of(self, resource: Resource, /) -> Shape | None:
+    def shape_of(self, resource: Resource, /) -> TypeShape | None:
         """How lists and maps of a kind merge."""
 
     def openapi_schema(self, resource: Resource, /) -> Object | None:
@@ -51,11 +51,11 @@ class Rules(Protocol):
 class NoRules:
     """Rules for tests of the store alone: nothing is added, nothing is refused."""
 
-    def prepare_create(self, store: "Store", resource: Resource, obj: Object) -> None:
+    def prepare_create(self, store: "ObjectStore", resource: Resource, obj: Object) -> None:
         """Accept."""
 
     def prepare_update(
-        self, store: "Store", resource: Resource, new: Object, old: Object, subresource: str
+        self, store: "ObjectStore", resource: Resource, new: Object, old: Object, subresource: str
     ) -> None:
         """Accept."""
 
@@ -78,7 +78,7 @@ class NoRules:
         """None."""
         return None
 
-    def shape_of(self, _resource: Resource) -> Shape | None:
+    def shape_of(self, _resource: Resource) -> TypeShape | None:
         """Nothing is known."""
         return None
 

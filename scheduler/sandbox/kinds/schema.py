@@ -12,7 +12,7 @@ from typing import Any, Final
 import jsonschema_rs
 
 from scheduler.sandbox.api.status import Cause, Object, invalid_value, not_supported, required
-from scheduler.sandbox.kinds.typetable import Field, Shape
+from scheduler.sandbox.kinds.typetable import TypeField, TypeShape
 
 _META: Final = frozenset({"apiVersion", "kind", "metadata"})
 _BOUNDS: Final = {
@@ -249,16 +249,16 @@ def _number(limit: Any) -> str:
     return f"{limit:g}" if isinstance(limit, float) else str(limit)
 
 
-def shape_of(schema: Object) -> Shape:
+def shape_of(schema: Object) -> TypeShape:
     """The schema as a merge shape, for server-side apply."""
     if schema.get("type") == "array":
         inner = schema.get("items")
-        return Shape(
+        return TypeShape(
             "list", inner=shape_of(inner) if isinstance(inner, dict) else None, is_list=True
         )
     extra = schema.get("additionalProperties")
     fields = {
-        name: Field(
+        name: TypeField(
             shape=shape_of(inner),
             list_type=inner.get("x-kubernetes-list-type", ""),
             map_keys=tuple(inner.get("x-kubernetes-list-map-keys") or ()),
@@ -266,7 +266,7 @@ def shape_of(schema: Object) -> Shape:
         )
         for name, inner in (schema.get("properties") or {}).items()
     }
-    return Shape(
+    return TypeShape(
         "object",
         fields=fields or None,
         inner=shape_of(extra) if isinstance(extra, dict) else None,

@@ -10,7 +10,7 @@ from scheduler.sandbox.api.status import Object
 from scheduler.sandbox.kinds.kinds import SERVICES
 
 if TYPE_CHECKING:
-    from scheduler.sandbox.store.store import Store
+    from scheduler.sandbox.store.store import ObjectStore
 
 _NETWORK: Final = ipaddress.ip_network("10.96.0.0/16")
 _FIRST_PORT: Final = 30000
@@ -24,7 +24,7 @@ class Addresses:
         self._next = 10
         self._port = _FIRST_PORT
 
-    def assign(self, store: "Store", service: Object) -> None:
+    def assign(self, store: "ObjectStore", service: Object) -> None:
         """Give a new service its address and ports, in place."""
         spec = service["spec"]
         if spec["type"] == "ExternalName":
@@ -54,7 +54,7 @@ class Addresses:
             if held and new["spec"]["type"] in ("NodePort", "LoadBalancer"):
                 port.setdefault("nodePort", held)
 
-    def _address(self, store: "Store") -> str:
+    def _address(self, store: "ObjectStore") -> str:
         taken = {(stored.obj.get("spec") or {}).get("clusterIP") for stored in store.list(SERVICES)}
         while True:
             self._next = self._next % (_NETWORK.num_addresses - 2) + 1

@@ -36,20 +36,20 @@ _EVERYWHERE: Final = {"DeleteOptions": "meta.v1.DeleteOptions"}
 
 
 @dataclass(slots=True)
-class Shape:
+class TypeShape:
     """A value's type: a primitive, a struct (`fields`), a list or a map (`inner`)."""
 
     name: str
-    fields: "dict[str, Field] | None" = None
-    inner: "Shape | None" = None
+    fields: "dict[str, TypeField] | None" = None
+    inner: "TypeShape | None" = None
     is_list: bool = False
 
 
 @dataclass(slots=True)
-class Field:
+class TypeField:
     """One field of a struct and how lists and maps in it merge."""
 
-    shape: Shape
+    shape: TypeShape
     required: bool = False
     patch: tuple[str, ...] = ()
     merge_key: str = ""
@@ -84,35 +84,35 @@ class TypeTable:
             self.kinds |= raw.kinds
             self.raw |= raw.types
             self._raw_wire |= raw.wire
-        self._shapes: dict[str, Shape] = {}
+        self._shapes: dict[str, TypeShape] = {}
         self._wire: dict[str, dict[int, WireField]] = {}
 
-    def of_resource(self, resource: Resource) -> Shape | None:
+    def of_resource(self, resource: Resource) -> TypeShape | None:
         """The type of a resource's objects, None for custom resources."""
         if resource.typed_as:
             return self.shape(self.kinds[resource.typed_as])
         return self.of_kind(resource.group, resource.version, resource.kind)
 
-    def of_kind(self, group: str, version: str, kind: str) -> Shape | None:
+    def of_kind(self, group: str, version: str, kind: str) -> TypeShape | None:
         """The type of a kind, None when the table has none."""
         name = self.kinds.get(f"{group}/{version}/{kind}") or _EVERYWHERE.get(kind)
         return self.shape(name) if name else None
 
-    def shape(self, code: str) -> Shape:
+    def shape(self, code: str) -> TypeShape:
         """The type behind a code such as `[]core.v1.Container`."""
         found = self._shapes.get(code)
         if found is not None:
             return found
         if code.startswith("[]"):
-            found = self._shapes[code] = Shape(code, is_list=True)
+            found = self._shapes[code] = TypeShape(code, is_list=True)
             found.inner = self.shape(code[2:])
         elif code.startswith("{}"):
-            found = self._shapes[code] = Shape(code)
+            found = self._shapes[code] = TypeShape(code)
             found.inner = self.shape(code[2:])
         elif code in PRIMITIVES:
-            found = self._shapes[code] = Shape(code)
+            found = self._shapes[code] = TypeShape(code)
         else:
-            found = self._shapes[code] = Shape(code)
+            found = self._shapes[code] = TypeShape(code)
             found.fields = {name: self._field(text) for name, text in self.raw[code].items()}
         return found
 
@@ -132,11 +132,11 @@ class TypeTable:
         """The names of all struct types, sorted."""
         return sorted(self.raw)
 
-    def _field(self, text: str) -> Field:
+    def _field(self, text: str) -> TypeField:
         required = text.endswith("!")
         code, *notes = text.rstrip("!").split(" ")
         said = dict(note.split("=", 1) for note in notes)
-        return Field(
+        return TypeField(
             shape=self.shape(code),
             required=required,
             patch=tuple(said.get("patch", "").split(",")) if "patch" in said else (),

@@ -29,7 +29,7 @@ Hint: TypeAlias = tuple[int, bool]
 
 
 @dataclass(slots=True)
-class Zone:
+class SimulatedZone:
     """One NUMA zone: what it has in all and what is left, by resource."""
 
     capacity: Amounts
@@ -48,7 +48,7 @@ class Aligner:
     """The zones of one node, and who holds what in them."""
 
     def __init__(self, zones: Iterable[Mapping[str, int]], policy: Policy, scope: Scope) -> None:
-        self.zones = [Zone(dict(amounts), dict(amounts)) for amounts in zones]
+        self.zones = [SimulatedZone(dict(amounts), dict(amounts)) for amounts in zones]
         self.policy: Policy = policy
         self.scope: Scope = scope
         self.held: dict[str, list[Taken]] = {}

@@ -15,12 +15,12 @@ from scheduler.sandbox.api.status import Object
 from scheduler.sandbox.controllers.workqueue import Interest, WorkQueue
 from scheduler.sandbox.kinds.kinds import NODES, PODS
 from scheduler.sandbox.nodes.alignment import REFUSED
-from scheduler.sandbox.nodes.nodes import Machine, Nodes
+from scheduler.sandbox.nodes.nodes import Machine, SimulatedNodes
 from scheduler.sandbox.nodes.podfit import Amounts, requests_of
-from scheduler.sandbox.nodes.podlife import NEVER, Pace, Plan, plan_of, stage_at
+from scheduler.sandbox.nodes.podlife import NEVER, LifePlan, SimulatedPace, plan_of, stage_at
 from scheduler.sandbox.nodes.podstatus import stamp, status_of
-from scheduler.sandbox.store.collection import DELETED, Change, Stored
-from scheduler.sandbox.store.store import Deletion, Store
+from scheduler.sandbox.store.collection import DELETED, StoreChange, Stored
+from scheduler.sandbox.store.store import Deletion, ObjectStore
 
 _ENDED = ("Succeeded", "Failed")
 
@@ -32,7 +32,7 @@ class _Run(msgspec.Struct, eq=False):
     node: str
     machine: Machine | None = None
     address: str = ""
-    plan: Plan | None = None
+    plan: LifePlan | None = None
     started: float = 0.0
     stopping: float | None = None
     requests: Amounts | None = None
@@ -43,9 +43,9 @@ class Kubelets:
 
     def __init__(
         self,
-        store: Store,
-        nodes: Nodes,
-        pace: Pace | None = None,
+        store: ObjectStore,
+        nodes: SimulatedNodes,
+        pace: SimulatedPace | None = None,
         *,
         lazy: bool = False,
         pods_changed: Callable[[str], object] = str,
@@ -53,7 +53,7 @@ class Kubelets:
         self.work_queue = WorkQueue()
         self._store = store
         self._nodes = nodes
-        self._pace = pace or Pace()
+        self._pace = pace or SimulatedPace()
         self._lazy = lazy
         self._pods_changed = pods_changed
         self._runs: dict[str, _Run] = {}
@@ -82,7 +82,7 @@ class Kubelets:
         elif not self._lazy and (pod.get("status") or {}).get("phase") not in _ENDED:
             self._live(stored, run, now)
 
-    def _hear_pod(self, change: Change) -> None:
+    def _hear_pod(self, change: StoreChange) -> None:
         pod = change.stored.obj
         node = pod["spec"].get("nodeName")
         if not node:
@@ -106,7 +106,7 @@ class Kubelets:
             self._count_anew(run, pod)
             self.work_queue.add(key)
 
-    def _hear_node(self, change: Change) -> None:
+    def _hear_node(self, change: StoreChange) -> None:
         name = change.stored.name
         pods = self._pods_of.get(name)
         if not pods:

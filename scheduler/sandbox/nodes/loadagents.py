@@ -18,11 +18,11 @@ from scheduler.sandbox.api.status import Object
 from scheduler.sandbox.controllers.workqueue import Interest, WorkQueue
 from scheduler.sandbox.kinds.kinds import NODES, PODS, Resource
 from scheduler.sandbox.nodes.durations import seconds
-from scheduler.sandbox.nodes.nodes import Nodes
+from scheduler.sandbox.nodes.nodes import SimulatedNodes
 from scheduler.sandbox.nodes.podfit import milli, requests_of
 from scheduler.sandbox.nodes.podlife import PREFIX
-from scheduler.sandbox.store.collection import DELETED, Change
-from scheduler.sandbox.store.store import Store
+from scheduler.sandbox.store.collection import DELETED, StoreChange
+from scheduler.sandbox.store.store import ObjectStore
 
 LOAD: Final = PREFIX + "load"
 USE: Final = PREFIX + "use"
@@ -38,7 +38,7 @@ Thousandths = dict[str, float]
 class LoadAgents:
     """The actor that writes the reports."""
 
-    def __init__(self, store: Store, nodes: Nodes) -> None:
+    def __init__(self, store: ObjectStore, nodes: SimulatedNodes) -> None:
         self.work_queue = WorkQueue()
         self._store = store
         self._nodes = nodes
@@ -103,7 +103,7 @@ class LoadAgents:
             "podsMetric": metrics,
         }
 
-    def _hear_node(self, change: Change) -> None:
+    def _hear_node(self, change: StoreChange) -> None:
         node = change.stored.obj
         name = node["metadata"]["name"]
         if change.type == DELETED:
@@ -113,7 +113,7 @@ class LoadAgents:
         if words_of(node, LOAD) != before:
             self.work_queue.add(name)
 
-    def _hear_pod(self, change: Change) -> None:
+    def _hear_pod(self, change: StoreChange) -> None:
         pod = change.stored.obj
         uid, node = pod["metadata"]["uid"], pod["spec"].get("nodeName") or ""
         if change.type == DELETED or (pod.get("status") or {}).get("phase") != "Running":

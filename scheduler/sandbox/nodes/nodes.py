@@ -17,8 +17,8 @@ from scheduler.sandbox.kinds.kinds import LEASES, NODES, Resource
 from scheduler.sandbox.nodes.podfit import Usage
 from scheduler.sandbox.nodes.podlife import PREFIX
 from scheduler.sandbox.nodes.shape import node_address, ready_conditions
-from scheduler.sandbox.store.collection import DELETED, Change
-from scheduler.sandbox.store.store import Store
+from scheduler.sandbox.store.collection import DELETED, StoreChange
+from scheduler.sandbox.store.store import ObjectStore
 
 STOPPED: Final = PREFIX + "stopped"
 READY: Final = PREFIX + "ready"
@@ -75,10 +75,10 @@ class Machine:
             self._free.append(address)
 
 
-class Nodes:
+class SimulatedNodes:
     """The actor for nodes; `machines` is read by the kubelets."""
 
-    def __init__(self, store: Store, *, renew_interval_s: float = 10.0) -> None:
+    def __init__(self, store: ObjectStore, *, renew_interval_s: float = 10.0) -> None:
         self.work_queue = WorkQueue()
         self.machines: dict[str, Machine] = {}
         self._store = store
@@ -100,7 +100,7 @@ class Nodes:
         else:
             self._tend(key, now)
 
-    def _hear(self, change: Change) -> None:
+    def _hear(self, change: StoreChange) -> None:
         node = change.stored.obj
         name = node["metadata"]["name"]
         machine = self.machines.get(name)

@@ -31,7 +31,7 @@ Step: TypeAlias = Literal["waiting", "running", "succeeded", "failed"]
 
 
 @dataclass(frozen=True, slots=True)
-class Pace:
+class SimulatedPace:
     """How quick the simulated world is where no annotation says otherwise, in seconds."""
 
     start_s: float = 0.0
@@ -40,7 +40,7 @@ class Pace:
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class LifePlan:
     """The durations of one pod's life, in seconds; `inf` for never."""
 
     start_s: float
@@ -52,7 +52,7 @@ class Plan:
 
 
 @dataclass(frozen=True, slots=True)
-class Stage:
+class LifeStage:
     """Where a pod stands: `since` is when this step began, `due` when the next begins (`inf`: never)."""
 
     step: Step
@@ -63,7 +63,7 @@ class Stage:
     began: float = 0.0
 
 
-def plan_of(pod: Object, pace: Pace) -> Plan:
+def plan_of(pod: Object, pace: SimulatedPace) -> LifePlan:
     """The plan of a pod; values that cannot be read count as absent."""
     meta, spec = pod["metadata"], pod["spec"]
     notes = meta.get("annotations")
@@ -71,9 +71,9 @@ def plan_of(pod: Object, pace: Pace) -> Plan:
     run_s = pace.job_s if policy != "Always" and _is_of_job(meta) else NEVER
     grace_s = spec.get("terminationGracePeriodSeconds", 30)
     if not notes:
-        return Plan(pace.start_s, 0.0, run_s, min(pace.stop_s, grace_s), 0, policy)
+        return LifePlan(pace.start_s, 0.0, run_s, min(pace.stop_s, grace_s), 0, policy)
     code = notes.get(EXIT_CODE, "0")
-    return Plan(
+    return LifePlan(
         start_s=_duration(notes, START_AFTER, pace.start_s),
         ready_s=_duration(notes, READY_AFTER, 0.0),
         run_s=_duration(notes, RUN_FOR, run_s),
@@ -83,11 +83,11 @@ def plan_of(pod: Object, pace: Pace) -> Plan:
     )
 
 
-def stage_at(plan: Plan, started: float, now: float) -> Stage:
+def stage_at(plan: LifePlan, started: float, now: float) -> LifeStage:
     """Where a pod that reached its node at `started` stands at `now`."""
     running = started + plan.start_s
     if now < running:
-        return Stage("waiting", started, running)
+        return LifeStage("waiting", started, running)
     end = running + plan.run_s
     if now < end:
         return _running(plan, running, end, now, 0, running)
@@ -97,16 +97,16 @@ def stage_at(plan: Plan, started: float, now: float) -> Stage:
         again = end + (restarts - 1) * length
         return _running(plan, again, again + length, now, restarts, running)
     step: Step = "failed" if plan.exit_code else "succeeded"
-    return Stage(step, end, NEVER, began=running)
+    return LifeStage(step, end, NEVER, began=running)
 
 
 def _running(
-    plan: Plan, since: float, end: float, now: float, restarts: int, began: float
-) -> Stage:
+    plan: LifePlan, since: float, end: float, now: float, restarts: int, began: float
+) -> LifeStage:
     ready_at = since + plan.ready_s
     if now < ready_at:
-        return Stage("running", since, min(ready_at, end), restarts=restarts, began=began)
-    return Stage("running", since, end, ready=True, restarts=restarts, began=began)
+        return LifeStage("running", since, min(ready_at, end), restarts=restarts, began=began)
+    return LifeStage("running", since, end, ready=True, restarts=restarts, began=began)
 
 
 def _duration(notes: Mapping[str, str], name: str, default_s: float) -> float:

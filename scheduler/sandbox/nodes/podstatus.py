@@ -10,7 +10,7 @@ from typing import Any, Final, TypeAlias
 
 from scheduler.base.clock import rfc3339
 from scheduler.sandbox.api.status import Object
-from scheduler.sandbox.nodes.podlife import Stage
+from scheduler.sandbox.nodes.podlife import LifeStage
 
 _Row: TypeAlias = tuple[str, bool, str, str]
 
@@ -20,7 +20,7 @@ _WELL: Final[tuple[_Row, ...]] = tuple((kind, True, "", "") for kind in _OWN)
 
 def status_of(
     pod: Object,
-    stage: Stage,
+    stage: LifeStage,
     *,
     started: str,
     now: str,
@@ -90,7 +90,7 @@ def without_readiness(pod: Object, now: str) -> Object:
     return {**status, "conditions": conditions} if conditions else status
 
 
-def _conditions(pod: Object, old: Object, stage: Stage, now: str) -> list[Object]:
+def _conditions(pod: Object, old: Object, stage: LifeStage, now: str) -> list[Object]:
     held: dict[str, Object] = {
         condition["type"]: condition for condition in old.get("conditions") or ()
     }
@@ -103,7 +103,7 @@ def _conditions(pod: Object, old: Object, stage: Stage, now: str) -> list[Object
     return found
 
 
-def _rows(pod: Object, stage: Stage, held: dict[str, Object]) -> tuple[_Row, ...]:
+def _rows(pod: Object, stage: LifeStage, held: dict[str, Object]) -> tuple[_Row, ...]:
     ended = stage.step in ("succeeded", "failed")
     reason = {"succeeded": "PodCompleted", "failed": "PodFailed"}.get(stage.step, "")
     well = stage.ready and not ended
@@ -163,7 +163,7 @@ def _condition(old: Object | None, row: _Row, now: str, generation: int | None) 
     return condition
 
 
-def _container_state(stage: Stage, exit_code: int) -> Object:
+def _container_state(stage: LifeStage, exit_code: int) -> Object:
     if stage.step == "running":
         return {"running": {"startedAt": stamp(stage.since)}}
     if stage.step == "waiting":
@@ -171,7 +171,7 @@ def _container_state(stage: Stage, exit_code: int) -> Object:
     return _terminated(stage.began, stage.since, exit_code)
 
 
-def _last_state(stage: Stage, exit_code: int) -> Object:
+def _last_state(stage: LifeStage, exit_code: int) -> Object:
     if not stage.restarts:
         return {}
     return _terminated(stage.began, stage.since, exit_code)
@@ -189,7 +189,7 @@ def _terminated(began: float, finished: float, exit_code: int) -> Object:
 
 
 def _container(
-    container: Object, uid: str, number: int, state: Object, last: Object, stage: Stage
+    container: Object, uid: str, number: int, state: Object, last: Object, stage: LifeStage
 ) -> Object:
     running = stage.step == "running"
     image = container.get("image", "")
@@ -224,7 +224,7 @@ def _container_id(uid: str, number: int, restarts: int) -> str:
     return f"containerd://{uid.replace('-', '')}{number:016x}{restarts:016x}"
 
 
-def _init_statuses(containers: Sequence[Object], uid: str, stage: Stage) -> list[Object]:
+def _init_statuses(containers: Sequence[Object], uid: str, stage: LifeStage) -> list[Object]:
     found = []
     for number, container in enumerate(containers):
         is_sidecar = container.get("restartPolicy") == "Always"
@@ -249,7 +249,7 @@ def _init_statuses(containers: Sequence[Object], uid: str, stage: Stage) -> list
     return found
 
 
-def _init_state(stage: Stage, *, is_sidecar: bool) -> Object:
+def _init_state(stage: LifeStage, *, is_sidecar: bool) -> Object:
     if stage.step == "waiting":
         return {"waiting": {"reason": "PodInitializing"}}
     if not is_sidecar:

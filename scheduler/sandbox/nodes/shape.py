@@ -30,7 +30,7 @@ class Image(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=T
     size_bytes: int
 
 
-class Taint(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
+class ShapeTaint(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
     """A taint as in `spec.taints`."""
 
     key: str
@@ -38,7 +38,7 @@ class Taint(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=T
     value: str = ""
 
 
-class Group(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
+class NodeGroup(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
     """Equal nodes; texts may hold {index}, {zone}, {rack} and {region}.
 
     Zones are dealt out by rack, one after the other; `nodes_per_rack` nodes in a row share a rack.
@@ -59,16 +59,16 @@ class Group(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=T
     rack: str = "rack-{rack}"
     labels: dict[str, str] = {}
     annotations: dict[str, str] = {}
-    taints: list[Taint] = []
+    taints: list[ShapeTaint] = []
     images: list[Image] = []
     devices: list[Devices] = []
     unschedulable: bool = False
 
 
-class Shape(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
+class ClusterShape(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
     """A whole cluster: groups of nodes, in order."""
 
-    nodes: list[Group]
+    nodes: list[NodeGroup]
     api_version: str = "trellis.dev/v1alpha1"
     kind: str = "ClusterShape"
 
@@ -78,16 +78,18 @@ class Shape(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=T
         return sum(group.count for group in self.nodes)
 
 
-def plain_shape(count: int) -> Shape:
+def plain_shape(count: int) -> ClusterShape:
     """`count` equal nodes in three zones, in racks of at most 16, so small that every zone has one."""
     zones = ("zone-a", "zone-b", "zone-c")
     nodes_per_rack = max(1, min(16, -(-count // len(zones))))
     width = len(str(max(count - 1, 0)))
     name = f"node-{{index:0{width}}}"
-    return Shape(nodes=[Group(count=count, name=name, zones=zones, nodes_per_rack=nodes_per_rack)])
+    return ClusterShape(
+        nodes=[NodeGroup(count=count, name=name, zones=zones, nodes_per_rack=nodes_per_rack)]
+    )
 
 
-def read_shape(path: Path) -> Shape:
+def read_shape(path: Path) -> ClusterShape:
     """Decode a shape file; `InputError` with the file's name when it is not one."""
     try:
         raw = yaml.safe_load(path.read_text(encoding="utf-8"))
@@ -100,10 +102,10 @@ def read_shape(path: Path) -> Shape:
     return shape_of(raw, where=str(path))
 
 
-def shape_of(raw: Any, *, where: str = "") -> Shape:
+def shape_of(raw: Any, *, where: str = "") -> ClusterShape:
     """Convert what YAML gave; `InputError` names the field that is wrong."""
     try:
-        shape = msgspec.convert(raw, Shape)
+        shape = msgspec.convert(raw, ClusterShape)
     except msgspec.ValidationError as fault:
         raise InputError(str(fault), where=where) from fault
     for number, group in enumerate(shape.nodes):
@@ -111,7 +113,7 @@ def shape_of(raw: Any, *, where: str = "") -> Shape:
     return shape
 
 
-def nodes_of(shape: Shape, now: str) -> Iterator[Object]:
+def nodes_of(shape: ClusterShape, now: str) -> Iterator[Object]:
     """The Node objects of a shape, ready at `now` (RFC 3339); `InputError` for a name used twice."""
     seen: set[str] = set()
     number = 0
@@ -126,7 +128,7 @@ def nodes_of(shape: Shape, now: str) -> Iterator[Object]:
             yield node
 
 
-def device_slices(shape: Shape) -> Iterator[tuple[str, Object]]:
+def device_slices(shape: ClusterShape) -> Iterator[tuple[str, Object]]:
     """The ResourceSlices of a shape's devices, each with the name of its node."""
     for group in shape.nodes:
         if not group.devices:
@@ -157,7 +159,7 @@ def node_address(number: int) -> str:
     return f"172.{16 + (number >> 16) % 16}.{number >> 8 & 255}.{number & 255}"
 
 
-def _check(group: Group, path: str, where: str) -> None:
+def _check(group: NodeGroup, path: str, where: str) -> None:
     for name, found in (("count", group.count), ("pods", group.pods)):
         if found < 0:
             raise InputError(f"must not be negative: {found} - at `$.{path}.{name}`", where=where)
@@ -184,7 +186,7 @@ def _check(group: Group, path: str, where: str) -> None:
             raise InputError(f"{message} - at `$.{path}`", where=where) from fault
 
 
-def _check_devices(group: Group, path: str, where: str) -> None:
+def _check_devices(group: NodeGroup, path: str, where: str) -> None:
     """Publish what the group's first node would, to see that drivers may."""
     for number, devices in enumerate(group.devices):
         try:
@@ -193,7 +195,7 @@ def _check_devices(group: Group, path: str, where: str) -> None:
             raise InputError(f"{fault} - at `$.{path}.devices[{number}]`", where=where) from fault
 
 
-def _words(group: Group, position: int) -> dict[str, Any]:
+def _words(group: NodeGroup, position: int) -> dict[str, Any]:
     """What texts of a group may refer to, for one of its nodes."""
     rack = position // group.nodes_per_rack
     return {
@@ -204,7 +206,7 @@ def _words(group: Group, position: int) -> dict[str, Any]:
     }
 
 
-def _node(group: Group, position: int, number: int, now: str) -> Object:
+def _node(group: NodeGroup, position: int, number: int, now: str) -> Object:
     words = _words(group, position)
     name = group.name.format(**words)
     labels = {
@@ -235,7 +237,7 @@ def _node(group: Group, position: int, number: int, now: str) -> Object:
     }
 
 
-def _status(group: Group, name: str, number: int, now: str) -> Object:
+def _status(group: NodeGroup, name: str, number: int, now: str) -> Object:
     capacity = {
         "cpu": canonical(group.cpu),
         "ephemeral-storage": canonical(group.ephemeral_storage),
@@ -276,7 +278,7 @@ def _node_info(number: int) -> Object:
     }
 
 
-def _taint(taint: Taint) -> Object:
+def _taint(taint: ShapeTaint) -> Object:
     found = {"key": taint.key, "effect": taint.effect}
     return {**found, "value": taint.value} if taint.value else found
 

@@ -17,11 +17,11 @@ from scheduler.sandbox.controllers.workqueue import Interest, WorkQueue
 from scheduler.sandbox.kinds.kinds import NODES, Resource
 from scheduler.sandbox.nodes.alignment import POLICIES, SCOPES, Aligner, Policy, Scope
 from scheduler.sandbox.nodes.durations import seconds
-from scheduler.sandbox.nodes.nodes import Nodes
+from scheduler.sandbox.nodes.nodes import SimulatedNodes
 from scheduler.sandbox.nodes.podfit import milli
 from scheduler.sandbox.nodes.podlife import PREFIX
-from scheduler.sandbox.store.collection import DELETED, Change
-from scheduler.sandbox.store.store import Store
+from scheduler.sandbox.store.collection import DELETED, StoreChange
+from scheduler.sandbox.store.store import ObjectStore
 
 NUMA: Final = PREFIX + "numa"
 GROUP, VERSION, PLURAL = "topology.node.k8s.io", "v1alpha2", "noderesourcetopologies"
@@ -80,7 +80,7 @@ class Numa:
 class TopologyAgents:
     """The actor that writes the reports; also makes a machine's NUMA side when its node appears."""
 
-    def __init__(self, store: Store, nodes: Nodes) -> None:
+    def __init__(self, store: ObjectStore, nodes: SimulatedNodes) -> None:
         self.work_queue = WorkQueue()
         self._store = store
         self._nodes = nodes
@@ -109,7 +109,7 @@ class TopologyAgents:
         else:
             self._store.update(resource, {**report, "metadata": held.obj["metadata"]})
 
-    def _hear(self, change: Change) -> None:
+    def _hear(self, change: StoreChange) -> None:
         node = change.stored.obj
         name = node["metadata"]["name"]
         machine = self._nodes.machines.get(name)

@@ -1,6 +1,6 @@
 """One stored kind: its current objects, its bounded history, and the watches that follow it.
 
-The store owns one `Collection` per storage and is the only writer. A `Stored` is one version of one object; neither it nor
+The store owns one `StoredCollection` per storage and is the only writer. A `Stored` is one version of one object; neither it nor
 the dict inside is ever changed after it was committed, so lists and watches hand them out without copying
 and the encoded bytes of a version are made once. Old versions of a list are rebuilt by undoing the history.
 """
@@ -78,7 +78,7 @@ class Stored:
         return str(self.obj["metadata"]["uid"])
 
 
-class Change:
+class StoreChange:
     """One write: what happened, the version it made and the one before it (None for ADDED).
 
     For DELETED `stored` is the last state under the deletion's own version.
@@ -105,7 +105,7 @@ class Watch:
     """
 
     def __init__(
-        self, collection: "Collection", position: int, prefix: str, wake: Callable[[], None]
+        self, collection: "StoredCollection", position: int, prefix: str, wake: Callable[[], None]
     ) -> None:
         self._collection = collection
         self._position = position
@@ -114,7 +114,7 @@ class Watch:
         self._told = False
         self._closed = False
 
-    def changes(self) -> list[Change]:
+    def changes(self) -> list[StoreChange]:
         """All changes since the last call, in order; 410 `Expired` when the reader was too slow."""
         self._told = False
         found = self._collection.since(self._position)
@@ -135,7 +135,7 @@ class Watch:
             self._wake()
 
 
-class Collection:
+class StoredCollection:
     """The objects of one storage by key (`namespace/name`, or `name`), sorted, with history."""
 
     def __init__(self, capacity: int, version: int) -> None:
@@ -145,7 +145,7 @@ class Collection:
         self.watches: dict[Watch, None] = {}
         self.version = version
         self._capacity = capacity
-        self._log: list[Change] = []
+        self._log: list[StoreChange] = []
         self._dropped = 0
         self._oldest = version
 
@@ -154,7 +154,7 @@ class Collection:
         """Position after the newest change."""
         return self._dropped + len(self._log)
 
-    def commit(self, change: Change) -> None:
+    def commit(self, change: StoreChange) -> None:
         """Take one write into the current state and the history, then wake the watches."""
         stored = change.stored
         if change.previous is not None:
@@ -181,7 +181,7 @@ class Collection:
         self._log.clear()
         self._oldest = max(self._oldest, version)
 
-    def since(self, position: int) -> list[Change]:
+    def since(self, position: int) -> list[StoreChange]:
         """The changes from `position` on; 410 when some of them are gone."""
         start = position - self._dropped
         if start < 0:
@@ -224,7 +224,7 @@ class Collection:
         return self._dropped + bisect_right(self._log, version, key=_version_of)
 
 
-def _version_of(change: Change) -> int:
+def _version_of(change: StoreChange) -> int:
     return change.stored.version
 
 

@@ -27,9 +27,9 @@ from scheduler.sandbox.store.collection import (
     ADDED,
     DELETED,
     MODIFIED,
-    Change,
-    Collection,
+    StoreChange,
     Stored,
+    StoredCollection,
     Watch,
 )
 
@@ -48,7 +48,7 @@ class Deletion:
     dry_run: bool = False
 
 
-class Store:
+class ObjectStore:
     """All objects of one sandbox; times come from `clock`."""
 
     def __init__(
@@ -67,17 +67,17 @@ class Store:
         self.dependents: dict[str, set[tuple[str, str]]] = defaultdict(set)
         self._random = random.Random(seed)  # noqa: S311  names and uids, no secrets
         self._history = history
-        self._collections: dict[str, Collection] = {}
+        self._collections: dict[str, StoredCollection] = {}
         self._second = (0, "")
-        self._listeners: list[Callable[[Resource, Change], None]] = []
+        self._listeners: list[Callable[[Resource, StoreChange], None]] = []
 
     # Reading
 
-    def collection(self, resource: Resource) -> Collection:
+    def collection(self, resource: Resource) -> StoredCollection:
         """The collection behind a resource; made on first use."""
         found = self._collections.get(resource.storage)
         if found is None:
-            found = Collection(self._history, self.version)
+            found = StoredCollection(self._history, self.version)
             self._collections[resource.storage] = found
         return found
 
@@ -111,7 +111,7 @@ class Store:
         """Follow a resource from after version `since` (None: from now); 410 when too old."""
         return self.collection(resource).watch(since, _prefix(resource, namespace), wake)
 
-    def listen(self, listener: Callable[[Resource, Change], None]) -> None:
+    def listen(self, listener: Callable[[Resource, StoreChange], None]) -> None:
         """Call `listener` inside every write of any kind; it must not write."""
         self._listeners.append(listener)
 
@@ -280,7 +280,7 @@ class Store:
             return stored
         self.version = version
         self._index_owners(resource, key, None if type_ == DELETED else meta, previous)
-        change = Change(type_, stored, previous)
+        change = StoreChange(type_, stored, previous)
         self.collection(resource).commit(change)
         for listener in self._listeners:
             listener(resource, change)

@@ -29,7 +29,7 @@ MOST_TAINTS = 8
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 
 
-class Ask(msgspec.Struct, frozen=True):
+class PodAsk(msgspec.Struct, frozen=True):
     """One ask: `field` and `text` as in `Asked`; `less` says how to do without it ("without …").
 
     `without` is None for what a plugin asks; then its filter is left out (and its pre-filter where that
@@ -48,7 +48,7 @@ class Ask(msgspec.Struct, frozen=True):
     reasons: frozenset[str] = frozenset()
 
 
-def asks_of(pod: Pod, taints: Sequence[Taint]) -> tuple[Ask, ...]:
+def asks_of(pod: Pod, taints: Sequence[Taint]) -> tuple[PodAsk, ...]:
     """Return all that the spec of `pod` asks; `taints` are the hard ones that it does not tolerate."""
     return (
         *_requests(pod),
@@ -62,7 +62,7 @@ def asks_of(pod: Pod, taints: Sequence[Taint]) -> tuple[Ask, ...]:
     )
 
 
-def without_all(pod: Pod, asks: Iterable[Ask]) -> Pod:
+def without_all(pod: Pod, asks: Iterable[PodAsk]) -> Pod:
     """Return the pod that asks none of these."""
     for ask in asks:
         if ask.without is not None:
@@ -70,16 +70,16 @@ def without_all(pod: Pod, asks: Iterable[Ask]) -> Pod:
     return pod
 
 
-def _satisfied(field: str, text: str, without: Edit) -> Ask:
-    return Ask(field, f"satisfies its {text}", f"without its {text}", without)
+def _satisfied(field: str, text: str, without: Edit) -> PodAsk:
+    return PodAsk(field, f"satisfies its {text}", f"without its {text}", without)
 
 
-def _requests(pod: Pod) -> Iterator[Ask]:
+def _requests(pod: Pod) -> Iterator[PodAsk]:
     for name, amount in counted(pod_requests(pod)).items():
         if amount > 0:
             text = f"has {resource_text(name, amount)} {name} free"
             less = f"without its request of {name}"
-            yield Ask(f"requests[{name}]", text, less, _without_request(name), resource=name)
+            yield PodAsk(f"requests[{name}]", text, less, _without_request(name), resource=name)
 
 
 def _without_request(name: str) -> Edit:
@@ -107,7 +107,7 @@ def _without_request(name: str) -> Edit:
     return edit
 
 
-def _node_selection(pod: Pod) -> Iterator[Ask]:
+def _node_selection(pod: Pod) -> Iterator[PodAsk]:
     for key, value in (pod.spec.node_selector or {}).items():
         yield _satisfied(
             f"spec.nodeSelector[{key}]", f"node selector {key}={value}", _without_selector(key)
@@ -136,21 +136,21 @@ def _without_node_affinity(pod: Pod) -> Pod:
     return _with(pod, affinity=replace(affinity, node_affinity=own))
 
 
-def _tolerations(taints: Sequence[Taint]) -> Iterator[Ask]:
+def _tolerations(taints: Sequence[Taint]) -> Iterator[PodAsk]:
     """Yield one ask per taint, and one for the rest where there are many."""
     for taint in taints[:MOST_TAINTS]:
         text = taint_text(taint)
         says, less = f"is free of the taint {text}", f"with a toleration of {text}"
         if taint == CORDON:
             says, less = "is not cordoned", "if the node were not cordoned"
-        yield Ask(
+        yield PodAsk(
             f"spec.tolerations[{text}]", says, less, _tolerating((taint,)), tolerates=(taint,)
         )
     rest = tuple(taints[MOST_TAINTS:])
     if rest:
         text = ", ".join(map(taint_text, rest[:MOST_TAINTS]))
         text += f" and {len(rest) - MOST_TAINTS} more" if len(rest) > MOST_TAINTS else ""
-        yield Ask(
+        yield PodAsk(
             "spec.tolerations[*]",
             f"is free of the {len(rest)} taints {text}",
             f"with tolerations of {text}",
@@ -173,7 +173,7 @@ def _tolerating(taints: Sequence[Taint]) -> Edit:
     return lambda pod: _with(pod, tolerations=(*pod.spec.tolerations, *added))
 
 
-def _between_pods(pod: Pod) -> Iterator[Ask]:
+def _between_pods(pod: Pod) -> Iterator[PodAsk]:
     affinity = pod.spec.affinity
     if affinity is None:
         return
@@ -201,7 +201,7 @@ def _without_term(kind: str, term: object) -> Edit:
     return edit
 
 
-def _spreading(pod: Pod) -> Iterator[Ask]:
+def _spreading(pod: Pod) -> Iterator[PodAsk]:
     for number, one in enumerate(pod.spec.topology_spread_constraints):
         if one.when_unsatisfiable == "DoNotSchedule":
             field = f"spec.topologySpreadConstraints[{number}]"
@@ -222,7 +222,7 @@ def _all_but(entry: object, entries: Iterable[object]) -> tuple[object, ...]:
     return tuple(one for one in entries if one is not entry)
 
 
-def _ports(pod: Pod) -> Iterator[Ask]:
+def _ports(pod: Pod) -> Iterator[PodAsk]:
     spec = pod.spec
     ports = {
         (port.host_port, port.protocol): None
@@ -256,7 +256,7 @@ def _without_port(number: int, protocol: str) -> Edit:
     return edit
 
 
-def _volumes(pod: Pod) -> Iterator[Ask]:
+def _volumes(pod: Pod) -> Iterator[PodAsk]:
     for volume in pod.spec.volumes:
         claim = volume.persistent_volume_claim
         text = f"volume {volume.name}"
@@ -264,7 +264,7 @@ def _volumes(pod: Pod) -> Iterator[Ask]:
         yield _satisfied(f"spec.volumes[{volume.name}]", text, _without("volumes", volume))
 
 
-def _claims(pod: Pod) -> Iterator[Ask]:
+def _claims(pod: Pod) -> Iterator[PodAsk]:
     for claim in pod.spec.resource_claims:
         field = f"spec.resourceClaims[{claim.name}]"
         edit = _without("resource_claims", claim)

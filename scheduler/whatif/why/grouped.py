@@ -21,15 +21,15 @@ from scheduler.framework.groups import GroupReport, title
 from scheduler.objects.configmap import ConfigMap
 from scheduler.objects.pod import Pod
 from scheduler.plugins.dynamicresources.podclaims import CLAIM
-from scheduler.plugins.groups.rules import Constraint
+from scheduler.plugins.groups.rules import LevelConstraint
 from scheduler.plugins.groups.sources import configmap
-from scheduler.solver.instance import Limits
+from scheduler.solver.instance import SolveLimits
 from scheduler.whatif.records import PodResult
-from scheduler.whatif.simulate import Run
-from scheduler.whatif.why.asks import Ask, asks_of, without_all
+from scheduler.whatif.simulate import SimulationRun
+from scheduler.whatif.why.asks import PodAsk, asks_of, without_all
 from scheduler.whatif.why.pending import listed
-from scheduler.whatif.why.records import Asked, Change, Suggestion, Why
-from scheduler.whatif.why.search import Search
+from scheduler.whatif.why.records import AskedField, SuggestedChange, Suggestion, Why
+from scheduler.whatif.why.search import ChangeSearch
 from scheduler.whatif.why.suggesting import changes_of
 from scheduler.whatif.why.trials import PodTrial
 
@@ -43,7 +43,7 @@ MOST_SUGGESTIONS = 5
 NUMBERS = {"min": 0, "max": 0, "partitions": 0, "factor": 1}
 
 
-class Rule(msgspec.Struct, frozen=True):
+class DroppedRule(msgspec.Struct, frozen=True):
     """One rule of a level that could be given up: a number, or that its type is hard."""
 
     level: str
@@ -53,7 +53,7 @@ class Rule(msgspec.Struct, frozen=True):
 
 
 def why_with_group(
-    alone: Why | None, member: PodResult, group: GroupReport | None, key: str, run: Run
+    alone: Why | None, member: PodResult, group: GroupReport | None, key: str, run: SimulationRun
 ) -> Why:
     """Return why `member` of the group `key` fares as it does after `run`, which is used up by it.
 
@@ -90,7 +90,7 @@ def _conflict(why: Why, trial: GroupTrial, member: PodResult, name: str) -> Why 
         nodes = trial.placed(removed) if perf_s() < until else None
         return None if nodes is None else bool(nodes)
 
-    found = Search(range(len(asks)), fits, MOST_TRIALS).run()
+    found = ChangeSearch(range(len(asks)), fits, MOST_TRIALS).run()
     if not found.conflict:
         return None
     suggestions: list[Suggestion] = []
@@ -104,7 +104,7 @@ def _conflict(why: Why, trial: GroupTrial, member: PodResult, name: str) -> Why 
             less = listed([asks[one].less.replace(" its ", " their ", 1) for one in some])
             text = f"fits {less}; {member.name} goes to {node} then"
             suggestions.append(Suggestion(node, changes, text))
-    conflict = tuple(Asked(asks[one].field, asks[one].text) for one in found.conflict)
+    conflict = tuple(AskedField(asks[one].field, asks[one].text) for one in found.conflict)
     text = (
         f"{member.key} waits: no placement of the {len(trial.members)} waiting pods of the group {name} "
         f"{listed([one.text for one in conflict])}"
@@ -123,10 +123,10 @@ def _conflict(why: Why, trial: GroupTrial, member: PodResult, name: str) -> Why 
 class GroupTrial:
     """Trials with all members of a group that wait; `asks` are those of the members and of the group."""
 
-    def __init__(self, run: Run, key: str) -> None:
+    def __init__(self, run: SimulationRun, key: str) -> None:
         self.run, self._now = run, run.clock.now()
         self._known: dict[frozenset[int], dict[str, str] | None] = {}
-        run.world.solver_limits = Limits(stage_s=SOLVER_S, total_s=SOLVER_S)
+        run.world.solver_limits = SolveLimits(stage_s=SOLVER_S, total_s=SOLVER_S)
         self._object = _described(run, key)
         self.members: tuple[Pod, ...] = ()
         waiting = []
@@ -143,16 +143,16 @@ class GroupTrial:
         self.rules = () if self._object is None else tuple(_rules(self._object))
         own = self._own_asks()
         self._own = len(own)
-        self.asks: tuple[Ask, ...] = (
+        self.asks: tuple[PodAsk, ...] = (
             *own,
             *(
-                Ask(f"data.constraints.{rule.level}.{rule.key}", rule.text, rule.less)
+                PodAsk(f"data.constraints.{rule.level}.{rule.key}", rule.text, rule.less)
                 for rule in self.rules
             ),
         )
         self.asks = tuple(replace(one, text=_phrase(one)) for one in self.asks)
 
-    def _own_asks(self) -> tuple[Ask, ...]:
+    def _own_asks(self) -> tuple[PodAsk, ...]:
         """Return what the first member asks: the others are like it, or ask less of what it asks."""
         if not self.members:
             return ()
@@ -168,14 +168,14 @@ class GroupTrial:
             self._known[removed] = self._tried(removed)
         return self._known[removed]
 
-    def changes(self, number: int) -> list[Change]:
+    def changes(self, number: int) -> list[SuggestedChange]:
         """Return what to change in order not to ask something."""
         ask = self.asks[number]
         if number < self._own:
             return [step for one in self.members for step in changes_of(ask, f"Pod {one.key}")]
         meta = self._object.metadata if self._object is not None else None
         name = "" if meta is None else f"{meta.namespace}/{meta.name}"
-        return [Change(f"ConfigMap {name}", ask.field, "remove")]
+        return [SuggestedChange(f"ConfigMap {name}", ask.field, "remove")]
 
     def _tried(self, removed: frozenset[int]) -> dict[str, str] | None:
         run, engine = self.run, self.run.engine
@@ -212,13 +212,13 @@ class GroupTrial:
                 engine.handle(Watched(CLAIM, "MODIFIED", before), self._now)
 
 
-def _phrase(ask: Ask) -> str:
+def _phrase(ask: PodAsk) -> str:
     """Return what an ask says of a placement of many pods."""
     text = ask.text.replace("satisfies its", "satisfies their", 1)
     return text.replace("has ", "gives each ", 1) if ask.resource else text
 
 
-def _described(run: Run, key: str) -> ConfigMap | None:
+def _described(run: SimulationRun, key: str) -> ConfigMap | None:
     """Return the ConfigMap that describes a group, as it was before the run wrote to it."""
     for found in run.engine.cluster.store.of(configmap.KIND).values():
         if isinstance(found, ConfigMap) and configmap.SOURCE.key(found) == key:
@@ -231,13 +231,13 @@ def _constraints(found: ConfigMap) -> dict[str, Any]:
     return rules if isinstance(rules, dict) else {}
 
 
-def _rules(found: ConfigMap) -> list[Rule]:
+def _rules(found: ConfigMap) -> list[DroppedRule]:
     rules = []
     for level, rule in _constraints(found).items():
         for key, least in NUMBERS.items():
             if rule.get(key, 0) > least:
                 rules.append(
-                    Rule(
+                    DroppedRule(
                         level,
                         key,
                         f"keeps {level} {key} {rule[key]}",
@@ -245,9 +245,9 @@ def _rules(found: ConfigMap) -> list[Rule]:
                     )
                 )
         if rule.get("hard"):
-            kind = rule.get("type", Constraint().type)
+            kind = rule.get("type", LevelConstraint().type)
             rules.append(
-                Rule(
+                DroppedRule(
                     level,
                     "hard",
                     f"keeps the hard {kind} of {level}",
@@ -257,7 +257,7 @@ def _rules(found: ConfigMap) -> list[Rule]:
     return rules
 
 
-def _without(found: ConfigMap, given_up: Sequence[Rule]) -> ConfigMap:
+def _without(found: ConfigMap, given_up: Sequence[DroppedRule]) -> ConfigMap:
     rules = _constraints(found)
     for one in given_up:
         # A time stands beside a hard type only.

@@ -16,9 +16,9 @@ from scheduler.engine.attempt.attempt import decide
 from scheduler.engine.decision import Decision
 from scheduler.engine.engine import Engine
 from scheduler.objects.pod import Pod
-from scheduler.whatif.why.asks import Ask, asks_of, without_all
-from scheduler.whatif.why.records import Asked, Change, Suggestion, Why
-from scheduler.whatif.why.search import Found, Search
+from scheduler.whatif.why.asks import PodAsk, asks_of, without_all
+from scheduler.whatif.why.records import AskedField, SuggestedChange, Suggestion, Why
+from scheduler.whatif.why.search import ChangeSearch, FoundChanges
 from scheduler.whatif.why.suggesting import SuggestionSearch
 from scheduler.whatif.why.trials import PodTrial
 from scheduler.whatif.why.waking import woken_by
@@ -46,7 +46,7 @@ def why_pending(
     suggestions = _suggestions(trials, asks, found)
     why = Why(
         sentence="",
-        conflict=tuple(Asked(asks[one].field, asks[one].text) for one in found.conflict),
+        conflict=tuple(AskedField(asks[one].field, asks[one].text) for one in found.conflict),
         smallest=found.is_smallest,
         suggestions=suggestions + with_priority(engine, pod, decision, now),
         preemption=decision.message.partition(PREEMPTION)[2],
@@ -56,7 +56,7 @@ def why_pending(
     return replace(why, sentence=f"{lead}{_reason(decision, why, nodes)}")
 
 
-def conflict_of(trials: PodTrial, most: int) -> tuple[tuple[Ask, ...], Found]:
+def conflict_of(trials: PodTrial, most: int) -> tuple[tuple[PodAsk, ...], FoundChanges]:
     """Return all that the pod of `trials` asks, and which of it (by number) cannot be met together."""
     own = asks_of(trials.pod, trials.untolerated())
     asks = (*own, *trials.plugin_asks(without_all(trials.pod, own)))
@@ -72,10 +72,12 @@ def conflict_of(trials: PodTrial, most: int) -> tuple[tuple[Ask, ...], Found]:
     everything = frozenset(range(len(asks)))
     # What keeps the pod off most nodes by itself is named first.
     order = sorted(everything, key=lambda one: (fitting(everything - {one}), one))
-    return asks, Search(order, lambda removed: fitting(removed) > 0, most).run()
+    return asks, ChangeSearch(order, lambda removed: fitting(removed) > 0, most).run()
 
 
-def _suggestions(trials: PodTrial, asks: Sequence[Ask], found: Found) -> tuple[Suggestion, ...]:
+def _suggestions(
+    trials: PodTrial, asks: Sequence[PodAsk], found: FoundChanges
+) -> tuple[Suggestion, ...]:
     suggesting = SuggestionSearch(trials)
     made = [
         suggesting.suggestion([asks[one] for one in some]) for some in found.corrections if some
@@ -103,7 +105,7 @@ def with_priority(
         priority, lower = highest + 1, found
     node = str(lower.nominated_node)
     gone = named(victim.pod for victim in lower.victims)
-    change = Change(f"Pod {pod.key}", "spec.priority", "set", str(priority))
+    change = SuggestedChange(f"Pod {pod.key}", "spec.priority", "set", str(priority))
     text = f"fits {node} with a priority of {priority}, in place of {gone}"
     return (Suggestion(node, (change,), text),)
 

@@ -3,7 +3,7 @@
 import msgspec
 
 
-class Asked(msgspec.Struct, frozen=True):
+class AskedField(msgspec.Struct, frozen=True):
     """One thing that a pod asks: the `field` that asks it and `text`, which goes on from "no node …".
 
     What a plugin asks of every pod has the field `plugins.NAME`.
@@ -13,7 +13,7 @@ class Asked(msgspec.Struct, frozen=True):
     text: str
 
 
-class Change(msgspec.Struct, frozen=True, omit_defaults=True):
+class SuggestedChange(msgspec.Struct, frozen=True, omit_defaults=True):
     """One step of a suggestion: what to do (`change`) to a field of an object.
 
     `remove` takes the field away, `add` adds `value` to it, `set` gives it `value`, `delete` takes the
@@ -30,7 +30,7 @@ class Suggestion(msgspec.Struct, frozen=True):
     """What would make the pod fit, tried by the engine: with these changes it goes to `node`."""
 
     node: str
-    changes: tuple[Change, ...]
+    changes: tuple[SuggestedChange, ...]
     text: str
 
 
@@ -63,7 +63,7 @@ class Why(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
     """
 
     sentence: str
-    conflict: tuple[Asked, ...] = ()
+    conflict: tuple[AskedField, ...] = ()
     smallest: bool = True
     suggestions: tuple[Suggestion, ...] = ()
     preemption: str = ""

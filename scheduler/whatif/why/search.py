@@ -15,7 +15,7 @@ MOST_GIVEN_UP = 3  # to give up more at once is no help to anybody
 MOST_CORRECTIONS = 8
 
 
-class Found(msgspec.Struct, frozen=True):
+class FoundChanges(msgspec.Struct, frozen=True):
     """`conflict`: asks that cannot be met together, though any part of them can, and no smaller one exists.
 
     `corrections` are the sets of asks without which the pod fits, all of the fewest asks (up to
@@ -33,7 +33,7 @@ class _UsedUpError(Exception):
     """No trials are left, or one stayed open."""
 
 
-class Search:
+class ChangeSearch:
     """One search in at most about `most` trials; of equal answers that with the first of `asks` is found."""
 
     def __init__(self, asks: Sequence[int], fits: Callable[[Asks], bool | None], most: int) -> None:
@@ -42,15 +42,15 @@ class Search:
         self._fits, self._left = fits, most
         self._tried: dict[Asks, bool] = {}
 
-    def run(self) -> Found:
+    def run(self) -> FoundChanges:
         """Return what was found for a pod that does not fit with all it asks."""
         try:
             if not self._without(self._all):
-                return Found((), (), is_smallest=True)
+                return FoundChanges((), (), is_smallest=True)
             conflict, is_smallest = self._conflict()
         except _UsedUpError:
-            return Found((), (), is_smallest=False)
-        return Found(conflict, self._corrections(frozenset(conflict)), is_smallest)
+            return FoundChanges((), (), is_smallest=False)
+        return FoundChanges(conflict, self._corrections(frozenset(conflict)), is_smallest)
 
     def _without(self, removed: Asks) -> bool:
         known = self._tried.get(removed)

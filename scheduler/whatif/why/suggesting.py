@@ -17,8 +17,8 @@ from scheduler.objects.quantity import resource_amount, resource_text
 from scheduler.plugins.groups.between import term_selects
 from scheduler.plugins.nodeunschedulable import CORDON
 from scheduler.state.resources import PODS, counted, pod_requests
-from scheduler.whatif.why.asks import Ask, taint_text, without_all
-from scheduler.whatif.why.records import Change, Suggestion
+from scheduler.whatif.why.asks import PodAsk, taint_text, without_all
+from scheduler.whatif.why.records import SuggestedChange, Suggestion
 from scheduler.whatif.why.trials import PodTrial
 
 MOST_NODES = 4  # nodes that are tried for one suggestion
@@ -31,7 +31,7 @@ class SuggestionSearch:
         self._trials, self._pod = trials, trials.pod
         self._nodes = trials.engine.attempt(trials.pod, trials.now).nodes
 
-    def suggestion(self, given_up: Sequence[Ask]) -> tuple[float, Suggestion] | None:
+    def suggestion(self, given_up: Sequence[PodAsk]) -> tuple[float, Suggestion] | None:
         """Return how near it is (0 is nearest) and what to do instead of asking `given_up`.
 
         None where nothing that can be done was found to help.
@@ -54,7 +54,7 @@ class SuggestionSearch:
         text = f"fits {decision.node} {_joined([ask.less for ask in given_up])}"
         return 1.0 + len(given_up), Suggestion(decision.node, changes, text)
 
-    def _nearest(self, fitting: BoolColumn, asks: Sequence[Ask]) -> Iterator[tuple[float, int]]:
+    def _nearest(self, fitting: BoolColumn, asks: Sequence[PodAsk]) -> Iterator[tuple[float, int]]:
         """Yield the nodes that lack least, with what they lack as a share of what is asked."""
         rows = np.flatnonzero(fitting)
         if not len(rows):
@@ -68,7 +68,7 @@ class SuggestionSearch:
         for at in order[:MOST_NODES]:
             yield float(lack[at]), int(rows[at])
 
-    def _wanted(self, asks: Sequence[Ask]) -> Iterator[tuple[str, int]]:
+    def _wanted(self, asks: Sequence[PodAsk]) -> Iterator[tuple[str, int]]:
         requests = counted(pod_requests(self._pod))
         for ask in asks:
             if ask.resource:
@@ -76,7 +76,9 @@ class SuggestionSearch:
             elif ask.plugin == "NodeResourcesFit":
                 yield PODS, 1
 
-    def _on_node(self, row: int, asks: Sequence[Ask], rest: Sequence[Ask]) -> Suggestion | None:
+    def _on_node(
+        self, row: int, asks: Sequence[PodAsk], rest: Sequence[PodAsk]
+    ) -> Suggestion | None:
         """Return what to change on a node (and, for `rest`, elsewhere), if the pod goes there then."""
         before = self._nodes.node(row)
         if before is None:
@@ -91,7 +93,7 @@ class SuggestionSearch:
             node = _larger(node, resource, short)
             text = resource_text(resource, short)
             changes.append(
-                Change(f"Node {node.key}", f"status.allocatable[{resource}]", "add", text)
+                SuggestedChange(f"Node {node.key}", f"status.allocatable[{resource}]", "add", text)
             )
             words.append(
                 f"{node.key} took one more pod"
@@ -100,13 +102,13 @@ class SuggestionSearch:
             )
         if any(CORDON in ask.tolerates for ask in asks):
             node = _uncordoned(node)
-            changes.append(Change(f"Node {node.key}", "spec.unschedulable", "remove"))
+            changes.append(SuggestedChange(f"Node {node.key}", "spec.unschedulable", "remove"))
             words.append(f"{node.key} were not cordoned")
         if any(ask.plugin == "InterPodAffinity" for ask in asks):
             gone = self._repelling(row)
             if not gone:
                 return None
-            changes += [Change(f"Pod {one.key}", "", "delete") for one in gone]
+            changes += [SuggestedChange(f"Pod {one.key}", "", "delete") for one in gone]
             words.append(f"{', '.join(one.key for one in gone)} were not there")
         if not changes:
             return None  # it is not what the node has that keeps the pod off it
@@ -121,12 +123,12 @@ class SuggestionSearch:
             decision.node, tuple(changes), f"fits {where}{also} if {' and '.join(words)}"
         )
 
-    def _changes(self, ask: Ask) -> Iterator[Change]:
+    def _changes(self, ask: PodAsk) -> Iterator[SuggestedChange]:
         if ask.plugin:
             name = self._pod.spec.scheduler_name
             points = ("preFilter", "filter") if ask.is_pre_filter else ("filter",)
             for point in points:
-                yield Change(f"Profile {name}", f"plugins.{point}", "disable", ask.plugin)
+                yield SuggestedChange(f"Profile {name}", f"plugins.{point}", "disable", ask.plugin)
             return
         yield from changes_of(ask, f"Pod {self._pod.key}")
 
@@ -149,15 +151,15 @@ class SuggestionSearch:
         return tuple(sorted(found, key=lambda pod: pod.key))
 
 
-def changes_of(ask: Ask, name: str) -> Iterator[Change]:
+def changes_of(ask: PodAsk, name: str) -> Iterator[SuggestedChange]:
     """Yield what to change on the pod called `name` so that it does not ask something."""
     if not ask.tolerates:
-        yield Change(name, ask.field, "remove")
+        yield SuggestedChange(name, ask.field, "remove")
     for taint in ask.tolerates:
-        yield Change(name, "spec.tolerations", "add", taint_text(taint))
+        yield SuggestedChange(name, "spec.tolerations", "add", taint_text(taint))
 
 
-def _is_of_node(ask: Ask) -> bool:
+def _is_of_node(ask: PodAsk) -> bool:
     return bool(ask.resource or ask.reasons or CORDON in ask.tolerates)
 
 

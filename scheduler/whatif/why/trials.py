@@ -29,7 +29,7 @@ from scheduler.objects.pod import Pod
 from scheduler.plugins.nodeunschedulable import CORDON
 from scheduler.plugins.tainttoleration import HARD
 from scheduler.state.taints import is_tolerated
-from scheduler.whatif.why.asks import Ask
+from scheduler.whatif.why.asks import PodAsk
 
 # Of these two, what they say of a pod that asks nothing goes together with what the pod asks of them.
 IN_PART = ("NodeResourcesFit", "InterPodAffinity")
@@ -55,7 +55,7 @@ class PodTrial:
         self.engine, self.pod, self.now = engine, pod, now
         self._runners: dict[tuple[frozenset[str], frozenset[str]], Runner] = {}
 
-    def rows(self, pod: Pod, unasked: Iterable[Ask] = ()) -> BoolColumn:
+    def rows(self, pod: Pod, unasked: Iterable[PodAsk] = ()) -> BoolColumn:
         """Return the rows that `pod` fits on; of `unasked` those that plugins ask are left out."""
         attempt, partly = self._attempt(pod, unasked)
         nothing = np.zeros(attempt.nodes.size, dtype=np.bool_)
@@ -69,7 +69,7 @@ class PodTrial:
             return nothing
         return feasible
 
-    def decision(self, pod: Pod, unasked: Iterable[Ask] = ()) -> Decision | None:
+    def decision(self, pod: Pod, unasked: Iterable[PodAsk] = ()) -> Decision | None:
         """Return what becomes of `pod`; None where a plugin fails."""
         attempt, _ = self._attempt(pod, unasked)
         try:
@@ -77,15 +77,15 @@ class PodTrial:
         except TrellisError:
             return None
 
-    def plugin_asks(self, bare: Pod) -> tuple[Ask, ...]:
+    def plugin_asks(self, bare: Pod) -> tuple[PodAsk, ...]:
         """Return what plugins ask of `bare`, which asks nothing itself, and others than of the spec of the pod."""
         found = self._objections(self.pod, SPEAK_OF_THE_SPEC)
         names = {ask.plugin for ask in found}
         return (*found, *(ask for ask in self._objections(bare) if ask.plugin not in names))
 
-    def _objections(self, pod: Pod, but: Iterable[str] = ()) -> tuple[Ask, ...]:
+    def _objections(self, pod: Pod, but: Iterable[str] = ()) -> tuple[PodAsk, ...]:
         """Return one ask for each plugin (`but` these) that keeps `pod` off some node."""
-        found: dict[str, Ask] = {}
+        found: dict[str, PodAsk] = {}
         while True:
             attempt, _ = self._attempt(pod, found.values(), but)
             try:
@@ -132,8 +132,8 @@ class PodTrial:
         self.engine.handle(Watched(kind, verb, obj), self.now)
 
     def _attempt(
-        self, pod: Pod, unasked: Iterable[Ask], but: Iterable[str] = ()
-    ) -> tuple[Attempt, list[Ask]]:
+        self, pod: Pod, unasked: Iterable[PodAsk], but: Iterable[str] = ()
+    ) -> tuple[Attempt, list[PodAsk]]:
         """Return an attempt without the plugins of `unasked` and `but`, and whom of the first to hear in part."""
         asks = [ask for ask in unasked if ask.plugin]
         attempt = self.engine.attempt(pod, self.now)
@@ -146,7 +146,7 @@ class PodTrial:
         return attempt, [ask for ask in asks if ask.reasons]
 
     def _heard_in_part(
-        self, attempt: Attempt, pre: PreFiltered, feasible: BoolColumn, ask: Ask
+        self, attempt: Attempt, pre: PreFiltered, feasible: BoolColumn, ask: PodAsk
     ) -> BoolColumn:
         """Return the rows of `feasible` that the plugin of `ask` rejects for nothing else than its reasons."""
         alone = self.engine.attempt(attempt.cycle.pod, self.now)
@@ -217,14 +217,14 @@ def _asked_by(pre: PreFiltered, rejections: tuple[Rejection, ...]) -> Iterator[_
         yield _Asking(name, reasons)
 
 
-def _ask_of(asking: _Asking) -> Ask:
+def _ask_of(asking: _Asking) -> PodAsk:
     name = asking.name
     if name in IN_PART:
         text = _WORDS[name]
-        return Ask(f"plugins.{name}", text, "", plugin=name, reasons=asking.reasons)
+        return PodAsk(f"plugins.{name}", text, "", plugin=name, reasons=asking.reasons)
     said = sorted(asking.reasons)
     listed = "; ".join(said[:MOST_REASONS]) + ("; …" if len(said) > MOST_REASONS else "")
     text = f"passes {name}" + (f" ({listed})" if listed else "")
     less = f"without the filter {name}"
     field = f"plugins.{name}"
-    return Ask(field, text, less, plugin=name, is_pre_filter=asking.is_pre_filter)
+    return PodAsk(field, text, less, plugin=name, is_pre_filter=asking.is_pre_filter)

@@ -5,11 +5,11 @@ from time import process_time
 
 import pytest
 
-from scheduler.cel import CelCompileError, CelRuntimeError, Device, Quantity, compile_selector
+from scheduler.cel import CelCompileError, CelRuntimeError, DeviceInput, Quantity, compile_selector
 
 LIMIT_S = 6.0  # of CPU, on a busy machine; what is bounded takes well under a second
 
-DEVICE = Device(
+DEVICE = DeviceInput(
     "gpu.example.com",
     {"model": "a100", "index": 3, "ecc": True},
     {"memory": Quantity.parse("40Gi")},

@@ -2,10 +2,10 @@
 
 import pytest
 
-from scheduler.cel import CelCompileError, Device, compile_selector
+from scheduler.cel import CelCompileError, DeviceInput, compile_selector
 from scheduler.cel.regex import Regex, RegexError
 
-DEVICE = Device("gpu.example.com", {}, {})
+DEVICE = DeviceInput("gpu.example.com", {}, {})
 
 # As regexp.Compile of Go words them.
 WRONG = {

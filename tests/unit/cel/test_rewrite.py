@@ -2,7 +2,7 @@
 
 import pytest
 
-from scheduler.cel import CelCompileError, Device, compile_selector, replace_texts
+from scheduler.cel import CelCompileError, DeviceInput, compile_selector, replace_texts
 
 
 def test_only_texts_are_replaced():
@@ -25,7 +25,7 @@ def test_escapes_and_raw_texts_are_read():
     changed = replace_texts(r"""r"\d" == "\x41" || '''a"b''' == "" """, other)
 
     assert ["", 'a"b', "A", r"\d"] == seen
-    assert compile_selector(changed).evaluate(Device("d", {}, {}))
+    assert compile_selector(changed).evaluate(DeviceInput("d", {}, {}))
 
 
 def test_what_has_no_tokens_is_refused():

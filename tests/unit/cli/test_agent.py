@@ -9,7 +9,7 @@ import pytest
 import structlog
 
 from operators.agents.netperf.keys import Keys
-from operators.agents.netperf.responder import Responder
+from operators.agents.netperf.responder import NetperfResponder
 from scheduler.cli.main import run
 
 
@@ -100,7 +100,7 @@ def key(tmp_path: Path) -> Path:
 @pytest.mark.allow_blocking("the command line has no loop of its own")
 async def test_throughput_prints_what_arrived(key: Path, capsys: pytest.CaptureFixture[str]):
     """As a line and as JSON; nobody there is error 1."""
-    async with Responder("n", Keys(key)) as responder:
+    async with NetperfResponder("n", Keys(key)) as responder:
         await responder.listen("127.0.0.1", 0)
         words = ["agent", "netperf", "throughput", "127.0.0.1", "--key-file", str(key)]
         words += ["--port", str(responder.port), "--bytes", "1M"]

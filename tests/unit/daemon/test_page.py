@@ -18,14 +18,14 @@ from scheduler.engine.engine import Engine
 from scheduler.framework.registry import Registry
 from scheduler.objects.plain import read_node, read_pod
 from scheduler.plugins.intree import IN_TREE
-from scheduler.serve.access import Access, User
+from scheduler.serve.access import RequestAuthorizer, ReviewedUser
 from scheduler.testing import node, pod
 from scheduler.whatif.questions import Question
 from scheduler.whatif.snapshot import Snapshot
 
 REGISTRY = Registry(IN_TREE)
 NOW = 1_767_225_600.0
-EVE, ADMIN = User("eve"), User("root", ("system:masters",))
+EVE, ADMIN = ReviewedUser("eve"), ReviewedUser("root", ("system:masters",))
 
 
 class House:
@@ -36,7 +36,7 @@ class House:
         self.engine = Engine(default_config(REGISTRY).profiles, REGISTRY)
         self.trail = DecisionTrail(self.engine)
         self.allowed = {("pods", "a")}
-        access = Access(self.review, self.clock, Meters())
+        access = RequestAuthorizer(self.review, self.clock, Meters())
         self.helper = AnswerPool(self.clock, AnswerSettings("scheduler.cli.pagejobs"))
         self.page = DaemonPage(self.engine, self.trail, access, self.clock, self.helper)
         self.hear("Node", read_node(node("n1", cpu="4")))
@@ -85,7 +85,7 @@ async def test_users_of_the_same_rights_share_a_picture():
     """It is drawn once, again when it is old, and forgotten when nobody has asked for it for long."""
     house = House()
     one = await house.page.show(EVE, "")
-    assert one.feed is (await house.page.show(User("adam"), "")).feed
+    assert one.feed is (await house.page.show(ReviewedUser("adam"), "")).feed
     assert one.feed is not (await house.page.show(ADMIN, "")).feed
     late = pod("late", namespace="a", spec={"schedulerName": "trellis"})
     house.hear("Pod", read_pod(late))

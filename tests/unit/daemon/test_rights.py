@@ -8,7 +8,7 @@ from scheduler.daemon import rights as module
 from scheduler.daemon.rights import Rights, may_see_pod, rights, within
 from scheduler.objects.plain import read_node, read_pod
 from scheduler.testing import node, pod
-from scheduler.whatif.documents import Source, items_of
+from scheduler.whatif.documents import SourceFile, items_of
 from scheduler.whatif.snapshot import Snapshot, read_snapshot
 from scheduler.whatif.views import sections
 
@@ -89,7 +89,7 @@ def world():
         *(pod(f"w-{where}", namespace=where) for where in ("a", "b")),
         *services,
     ]
-    return read_snapshot(items_of(Source("test", json.dumps(items).encode())))
+    return read_snapshot(items_of(SourceFile("test", json.dumps(items).encode())))
 
 
 @pytest.mark.parametrize("with_nodes", [True, False])

@@ -9,7 +9,7 @@ from scheduler.config import default_config
 from scheduler.engine.effects import Bind, Watched
 from scheduler.engine.engine import Engine
 from scheduler.framework.registry import Registry
-from scheduler.kube.decode import Decoder, Fault
+from scheduler.kube.decode import DecodeFault, Decoder
 from scheduler.objects.kinds import BY_KIND
 from scheduler.plugins.intree import IN_TREE
 from scheduler.testing import node, pod
@@ -131,7 +131,7 @@ def test_a_number_beyond_its_width_is_a_fault_of_its_object(field, number):
 
     assert ["good"] == world.bound()
     (fault,) = world.told
-    assert isinstance(fault, Fault)
+    assert isinstance(fault, DecodeFault)
     assert ("Pod", "default/absurd") == (fault.kind, fault.key)
     assert "Expected `int`" in fault.message
 

@@ -16,7 +16,7 @@ from scheduler.engine.effects import (
     Record,
 )
 from scheduler.engine.engine import Engine
-from scheduler.engine.extender.extenders import Extender
+from scheduler.engine.extender.extenders import ConfiguredExtender
 from scheduler.engine.queue.pod import Where
 from scheduler.framework.calls import Offer
 from scheduler.framework.registry import Registry
@@ -26,13 +26,15 @@ from tests.property.making import make_node, make_pod, node_with
 from tests.property.rig import Rig
 from tests.property.tinyplugins import ALL, settings_with, spec_of, tiny_engine
 
-FILTER = Extender(0, "http://f", filters=True)
+FILTER = ConfiguredExtender(0, "http://f", filters=True)
 
 
 class Talk:
     """A rig whose questions to extenders are answered by hand."""
 
-    def __init__(self, *extenders: Extender, nodes: int = 2, cpu: int = 4, **pod: Any) -> None:
+    def __init__(
+        self, *extenders: ConfiguredExtender, nodes: int = 2, cpu: int = 4, **pod: Any
+    ) -> None:
         build = self.build = lambda: tiny_engine(settings_with(extenders=extenders))
         self.rig = Rig(build)
         self.engine: Engine = self.rig.engine
@@ -101,7 +103,9 @@ def test_a_node_without_room_is_not_shown():
 def test_extenders_are_asked_one_after_the_other():
     """The second sees what the first let pass, the third nothing is left to see."""
     talk = Talk(
-        FILTER, Extender(1, "http://g", filters=True), Extender(2, "http://h", filters=True)
+        FILTER,
+        ConfiguredExtender(1, "http://g", filters=True),
+        ConfiguredExtender(2, "http://h", filters=True),
     )
     talk.say(talk.question(), nodes=("n1",), failed={"n0": "too old"})
     second = talk.question()
@@ -144,7 +148,7 @@ def test_a_node_that_nobody_asked_about_is_an_error():
 
 def test_an_ignorable_extender_that_fails_is_passed_over():
     """The pod goes on as if it were not there, and the fault is told."""
-    talk = Talk(Extender(0, "http://f", filters=True, ignorable=True))
+    talk = Talk(ConfiguredExtender(0, "http://f", filters=True, ignorable=True))
     talk.fail(talk.question())
 
     assert "n0" == talk.bound()
@@ -153,7 +157,7 @@ def test_an_ignorable_extender_that_fails_is_passed_over():
 
 def test_an_extender_that_is_not_interested_is_not_asked():
     """Its managed resources decide, in requests and limits of all containers."""
-    gpu = Extender(0, "http://f", filters=True, managed=frozenset({"e.io/gpu"}))
+    gpu = ConfiguredExtender(0, "http://f", filters=True, managed=frozenset({"e.io/gpu"}))
     assert [] == Talk(gpu).asked()
 
     for resources in (
@@ -171,8 +175,8 @@ def test_an_extender_that_is_not_interested_is_not_asked():
 def test_scores_are_added_on_the_plugins_scale():
     """Ten times the score times the weight; all extenders that score are asked at once."""
     talk = Talk(
-        Extender(0, "http://f", prioritizes=True, weight=2),
-        Extender(1, "http://g", prioritizes=True, weight=1),
+        ConfiguredExtender(0, "http://f", prioritizes=True, weight=2),
+        ConfiguredExtender(1, "http://g", prioritizes=True, weight=1),
         nodes=3,
     )
     decisions: list[Any] = []
@@ -193,7 +197,7 @@ def test_scores_are_added_on_the_plugins_scale():
 
 def test_one_node_alone_is_not_scored():
     """Nobody is asked for scores."""
-    talk = Talk(FILTER, Extender(1, "http://g", prioritizes=True))
+    talk = Talk(FILTER, ConfiguredExtender(1, "http://g", prioritizes=True))
     talk.say(talk.question(), nodes=("n1",))
 
     assert ("n1", []) == (talk.bound(), talk.asked())
@@ -201,7 +205,7 @@ def test_one_node_alone_is_not_scored():
 
 def test_a_failing_scorer_gives_no_scores():
     """kube-scheduler: only filtering and binding can fail a pod."""
-    talk = Talk(Extender(0, "http://g", prioritizes=True))
+    talk = Talk(ConfiguredExtender(0, "http://g", prioritizes=True))
     talk.fail(talk.question())
 
     assert "n0" == talk.bound()
@@ -210,7 +214,7 @@ def test_a_failing_scorer_gives_no_scores():
 
 def test_any_number_may_come_as_a_score():
     """Negative totals still beat nodes that do not fit, and huge ones do not overflow."""
-    talk = Talk(Extender(0, "http://g", prioritizes=True, weight=100), nodes=3)
+    talk = Talk(ConfiguredExtender(0, "http://g", prioritizes=True, weight=100), nodes=3)
     talk.say(talk.question(), scores=(("n0", -(2**70)), ("n1", -(10**6)), ("n2", -(2**63))))
 
     assert "n1" == talk.bound()
@@ -234,7 +238,7 @@ def test_the_profile_waits():
 
 def test_another_profile_goes_on():
     """What one profile waits for holds nobody else up."""
-    gpu = Extender(0, "http://f", filters=True, managed=frozenset({"e.io/gpu"}))
+    gpu = ConfiguredExtender(0, "http://f", filters=True, managed=frozenset({"e.io/gpu"}))
     specs = [spec_of(*ALL), spec_of(*ALL, name="other")]
     rig = Rig(lambda: Engine(specs, Registry(ALL), settings=settings_with(extenders=(gpu,))))
     rig.api.put("Node", make_node("n0", allocatable={"e.io/gpu": 1}))
@@ -399,10 +403,10 @@ def test_the_others_are_asked_about_when_it_does_not_pass(*, fails: bool):
 
 # Preemption.
 
-PREEMPT = Extender(0, "http://e", preempts=True)
+PREEMPT = ConfiguredExtender(0, "http://e", preempts=True)
 
 
-def full(*extenders: Extender) -> Talk:
+def full(*extenders: ConfiguredExtender) -> Talk:
     """Return a talk about a pod that fits only where another leaves: `low-a` on n0, `low-b` on n1."""
     talk = Talk(*extenders, nodes=0, cpu=2, priority=5, labels={"preempt": "yes"})
     for name, node in (("low-a", "n0"), ("low-b", "n1")):
@@ -454,7 +458,7 @@ def test_an_answer_about_victims_that_makes_no_sense(
     offers: tuple[Offer, ...], text: str, *, ignorable: bool
 ):
     """An ignorable extender is passed over, another one ends the preemption."""
-    talk = full(Extender(0, "http://e", preempts=True, ignorable=ignorable))
+    talk = full(ConfiguredExtender(0, "http://e", preempts=True, ignorable=ignorable))
     talk.say(talk.question(), offers=offers)
 
     if ignorable and offers[0].victims:
@@ -484,7 +488,7 @@ def test_the_victim_goes_while_the_extender_thinks():
 
 # Binding.
 
-BIND = Extender(0, "http://b", binds=True)
+BIND = ConfiguredExtender(0, "http://b", binds=True)
 
 
 def test_an_extender_binds_instead_of_the_plugins():
@@ -523,7 +527,7 @@ def test_a_failed_bind_is_looked_up(*, is_bound: bool):
 
 def test_an_ignorable_binder_that_fails_leaves_it_to_the_plugins():
     """Then the pod is bound as ever."""
-    talk = Talk(Extender(0, "http://b", binds=True, ignorable=True))
+    talk = Talk(ConfiguredExtender(0, "http://b", binds=True, ignorable=True))
     talk.fail(talk.question())
     talk.rig.perform(next(i for i, e in enumerate(talk.rig.wire) if isinstance(e, Look)))
     talk.rig.deliver(0)

@@ -6,7 +6,7 @@ from typing import Any
 from scheduler.engine.effects import Answer
 from scheduler.engine.group.writing import SURE_AFTER_S, WRITE_AGAIN_S, Writing
 from scheduler.framework.calls import ApiCall
-from scheduler.framework.groups import Stage
+from scheduler.framework.groups import GroupStage
 
 
 class Planner:
@@ -23,7 +23,7 @@ class Planner:
         return found
 
     def group_told(self, key, stage, now):
-        if stage is Stage.CHANGED:
+        if stage is GroupStage.CHANGED:
             self.seen.append(key)
         return [ApiCall("PATCH", f"/{key}", {})]
 

@@ -37,7 +37,7 @@ from scheduler.objects.podgroup import (
     WorkloadGroupSpec,
 )
 from scheduler.plugins.intree import IN_TREE
-from scheduler.solver.answer import Answer as Answered
+from scheduler.solver.answer import SolverAnswer as Answered
 from scheduler.solver.questions import Solution, answer
 from tests.property.making import make_node, make_pod, with_spec
 

@@ -7,7 +7,7 @@ from scheduler.engine.attempt.cycle import Ties
 from scheduler.engine.settings import EngineSettings, engine_settings
 from scheduler.framework.registry import Registry
 from scheduler.plugins.intree import IN_TREE
-from scheduler.whatif.stage import Options, Setup, build_engine
+from scheduler.whatif.stage import AnswerOptions, Setup, build_engine
 
 UNUSUAL = """
 apiVersion: kubescheduler.config.k8s.io/v1
@@ -44,7 +44,7 @@ def test_what_if_differs_from_production_by_name_only():
     """`simulate` and `explain` settle ties as they are told and ask no extenders; all else is alike."""
     registry = Registry(IN_TREE)
     loaded = load(UNUSUAL, file="c.yaml", registry=registry)
-    engine = build_engine(Setup(loaded, registry), Options(ties=Ties.NAME, seed=9))
+    engine = build_engine(Setup(loaded, registry), AnswerOptions(ties=Ties.NAME, seed=9))
 
     production = engine_settings(loaded, seed=9)
     expected = msgspec.structs.replace(production, ties=Ties.NAME, extenders=())

@@ -12,7 +12,7 @@ from scheduler.engine.handle import EngineHandle
 from scheduler.framework import registry as registry_module
 from scheduler.framework.args import Args, NoArgs
 from scheduler.framework.plugin import Plugin
-from scheduler.framework.profile import Listed, ProfileSpec, build_profile
+from scheduler.framework.profile import ListedPlugin, ProfileSpec, build_profile
 from scheduler.framework.registry import Registry
 from scheduler.state.change import Change
 from scheduler.state.cluster import Cluster
@@ -162,7 +162,10 @@ class TestProfile:
         """With its arguments, in the order of each list, with its weights."""
         spec = ProfileSpec(
             "mine",
-            {"filter": (Listed("Shelf"), Listed("Rack")), "score": (Listed("Rack", 5),)},
+            {
+                "filter": (ListedPlugin("Shelf"), ListedPlugin("Rack")),
+                "score": (ListedPlugin("Rack", 5),),
+            },
             {"Rack": RackArgs(max_age_days=1)},
         )
         profile = build_profile(spec, Registry([Rack, Shelf]), self.handle())
@@ -176,7 +179,7 @@ class TestProfile:
 
     def test_an_unknown_plugin_is_named(self):
         """A profile cannot be built without it."""
-        spec = ProfileSpec("mine", {"filter": (Listed("Ghost"),)}, {})
+        spec = ProfileSpec("mine", {"filter": (ListedPlugin("Ghost"),)}, {})
         with pytest.raises(ConfigError, match='plugin "Ghost" does not exist'):
             build_profile(spec, Registry(), self.handle())
 

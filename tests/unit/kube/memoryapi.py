@@ -17,11 +17,11 @@ import pytest
 from scheduler.kube.api import JSON, MERGE, REQUEST_TIMEOUT_S, STRATEGIC, Response, failure
 from scheduler.sandbox.api import reading, subresources, watching, writing
 from scheduler.sandbox.api.discovery import Discovery
-from scheduler.sandbox.api.request import Call, PathNotFoundError, parse
+from scheduler.sandbox.api.request import PathNotFoundError, ResourceRequest, parse
 from scheduler.sandbox.api.status import StatusError
 from scheduler.sandbox.kinds.typetable import type_table
 from scheduler.sandbox.start import new_store
-from scheduler.sandbox.store.store import Store
+from scheduler.sandbox.store.store import ObjectStore
 
 # Whoever uses this module runs on a loop whose time jumps: its delays cost nothing.
 pytestmark = pytest.mark.looptime
@@ -105,7 +105,7 @@ class Flow:
 class MemoryApi:
     """An `Api` around a store; `accident` is asked before each request and each watch."""
 
-    def __init__(self, store: Store | None = None, *, history: int = 16_384) -> None:
+    def __init__(self, store: ObjectStore | None = None, *, history: int = 16_384) -> None:
         self.clock = LoopClock()
         self.store = store or new_store(self.clock, seed=1, with_crds=False, history=history)
         self.discovery = Discovery(self.store.kinds)
@@ -172,7 +172,7 @@ class MemoryApi:
         except PathNotFoundError:
             return failure(404, b"404 page not found")
 
-    def _call(self, method: str, path: str) -> Call:
+    def _call(self, method: str, path: str) -> ResourceRequest:
         plain, _, query = path.partition("?")
         return parse(self.store.kinds, method, plain, query)
 
@@ -187,7 +187,7 @@ class MemoryApi:
         flow = Flow(silence_s, self.chunk_bytes, path=path, bookmark_s=self.bookmark_s)
         try:
             call = self._call("GET", path)
-            source = watching.Stream(self.store, call, flow.woken.set)
+            source = watching.WatchStream(self.store, call, flow.woken.set)
         except StatusError as fault:
             yield _Stream(failure(fault.code, msgspec.json.encode(fault.status)))
             return
@@ -240,7 +240,7 @@ class _Stream:
     def __init__(
         self,
         head: Response,
-        source: watching.Stream | None = None,
+        source: watching.WatchStream | None = None,
         flow: Flow | None = None,
         limit_s: float = 0.0,
     ) -> None:
@@ -291,7 +291,7 @@ class _Stream:
         return data
 
 
-def _dispatch(store: Store, call: Call) -> Response:
+def _dispatch(store: ObjectStore, call: ResourceRequest) -> Response:
     if call.subresource and call.subresource != "status":
         answer = subresources.handle(store, call)
     elif call.method == "GET":

@@ -11,7 +11,7 @@ import pytest
 from scheduler.base.clock import ManualClock, RealClock
 from scheduler.base.meters import Meters
 from scheduler.kube.access import Access
-from scheduler.kube.api import Stream
+from scheduler.kube.api import ResponseStream
 from scheduler.kube.client import ApiClient
 from scheduler.kube.credentials import Credentials
 from scheduler.kube.limits import RateLimit
@@ -190,7 +190,7 @@ async def test_a_stream_is_read_as_it_comes():
     assert "Bearer t1" == server.asked[0].headers["authorization"]
 
 
-async def read_all(watch: Stream) -> bytes:
+async def read_all(watch: ResponseStream) -> bytes:
     pieces = []
     while piece := await watch.read():
         pieces.append(piece)

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from scheduler.engine.effects import Watched
 from scheduler.kube.api import Response
-from scheduler.kube.decode import Bookmark, Decoder, Fault, GarbageError, without_nulls
+from scheduler.kube.decode import Bookmark, DecodeFault, Decoder, GarbageError, without_nulls
 from scheduler.objects.kinds import NODE, POD
 from scheduler.objects.pod import Pod
 
@@ -22,7 +22,7 @@ class Reader:
     """A decoder of pods and what it has reported."""
 
     def __init__(self) -> None:
-        self.faults: list[Fault] = []
+        self.faults: list[DecodeFault] = []
         self.decoder = Decoder(POD, self.faults.append)
 
     def line(self, kind: str, obj: Any) -> Any:
@@ -153,7 +153,7 @@ PATHS = ["metadata", "spec", "status", "spec.taints", "status.allocatable", "met
 @given(st.lists(st.tuples(st.sampled_from(PATHS), JSON_VALUES), max_size=4))
 def test_any_object_is_read_or_reported(edits: list[tuple[str, Any]]):
     """Whatever is in an object: its neighbours come through, and it is read or reported once."""
-    faults: list[Fault] = []
+    faults: list[DecodeFault] = []
     decoder = Decoder(NODE, faults.append)
     obj: dict[str, Any] = {"metadata": {"name": "x"}, "spec": {}, "status": {}}
     for path, value in edits:

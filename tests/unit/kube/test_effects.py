@@ -23,7 +23,7 @@ from scheduler.engine.effects import (
     SetStatus,
 )
 from scheduler.kube.api import Response
-from scheduler.kube.effects import Executor, Limits
+from scheduler.kube.effects import EffectLimits, Executor
 from scheduler.kube.fence import Fence
 from scheduler.kube.recorder import Recorder
 from scheduler.kube.sender import Sender
@@ -39,7 +39,7 @@ class Run:
     """An executor at work on a sandbox in memory, and the answers it has brought back."""
 
     def __init__(
-        self, limits: Limits | None = None, objection: Callable[[Bind], str] = lambda _: ""
+        self, limits: EffectLimits | None = None, objection: Callable[[Bind], str] = lambda _: ""
     ) -> None:
         self.api = MemoryApi()
         self.meters = Meters()
@@ -90,7 +90,7 @@ class Run:
 
 @asynccontextmanager
 async def running(
-    limits: Limits | None = None, objection: Callable[[Bind], str] = lambda _: ""
+    limits: EffectLimits | None = None, objection: Callable[[Bind], str] = lambda _: ""
 ) -> AsyncIterator[Run]:
     run = Run(limits, objection)
     try:
@@ -224,7 +224,7 @@ async def test_each_time_before_it_is_sent_a_bind_is_asked_about():
 
 async def test_binds_that_are_put_off_hold_up_no_others():
     """All 64 that may be under way are answered 429 with Retry-After 600: the next 20 are bound at once, those within half a minute."""
-    async with running(Limits(binds=64)) as run:
+    async with running(EffectLimits(binds=64)) as run:
         uids = [run.pod(f"p{number}") for number in range(84)]
         busy = refused(429, retry_after_s=600.0)
         run.accidents(*[busy] * 64, on="binding")
@@ -242,7 +242,7 @@ async def test_binds_that_are_put_off_hold_up_no_others():
 
 async def test_those_who_come_back_wait_for_a_place():
     """However many are put off at once, no more are sent at a time than there are places."""
-    async with running(Limits(binds=4)) as run:
+    async with running(EffectLimits(binds=4)) as run:
         uids = [run.pod(f"p{number}") for number in range(40)]
         slow = Accident(Response(200), delay_s=0.5)
         run.accidents(*[refused(429, retry_after_s=1.0)] * 30, *[slow] * 40, on="binding")
@@ -255,7 +255,7 @@ async def test_those_who_come_back_wait_for_a_place():
 
 async def test_who_is_put_off_still_fills_the_lane():
     """A server that puts everybody off must not fill our memory: the lane has no room any more."""
-    async with running(Limits(binds=2, room=10)) as run:
+    async with running(EffectLimits(binds=2, room=10)) as run:
         uids = [run.pod(f"p{number}") for number in range(12)]
         run.accidents(*[refused(429, retry_after_s=20.0)] * 12, on="binding")
         binds = [Bind(n, "default", f"p{n}", uid, "n1") for n, uid in enumerate(uids)]
@@ -290,7 +290,7 @@ async def test_looking_goes_on_until_the_answer_is_definite():
 
 async def test_not_more_at_a_time_than_allowed():
     """Binds beyond the limit wait their turn; none is forgotten."""
-    async with running(Limits(binds=5)) as run:
+    async with running(EffectLimits(binds=5)) as run:
         uids = {f"p{n}": run.pod(f"p{n}") for n in range(40)}
         binds = [Bind(i, "default", n, uid, "n1") for i, (n, uid) in enumerate(uids.items())]
         await run.carry_out(*binds)
@@ -301,7 +301,7 @@ async def test_not_more_at_a_time_than_allowed():
 
 async def test_a_full_queue_asks_to_wait():
     """`wait_room` returns when there is room again; until then nothing new should be decided."""
-    async with running(Limits(binds=1, room=3)) as run:
+    async with running(EffectLimits(binds=1, room=3)) as run:
         run.accidents(*[Accident(Response(200), delay_s=1.0)] * 10, on="binding")
         for number in range(5):
             run.executor.submit([Bind(number, "default", "x", "u", "n1")])
@@ -521,7 +521,7 @@ async def test_a_call_brings_its_answer_back_decoded():
 
 async def test_what_changes_one_object_does_not_overtake_what_was_said_before():
     """The first change is sent again a while later; the second waits for it, others do not."""
-    async with running(Limits(writes=1)) as run:
+    async with running(EffectLimits(writes=1)) as run:
         path = "/api/v1/nodes/n1"
         run.pod("a")
         run.accidents(refused(429, retry_after_s=5.0), on=path)
@@ -540,7 +540,7 @@ async def test_what_changes_one_object_does_not_overtake_what_was_said_before():
 
 async def test_after_the_fence_nothing_is_sent_any_more():
     """What is under way is abandoned, what waits is dropped and counted, and nobody is answered."""
-    async with running(Limits(binds=1)) as run:
+    async with running(EffectLimits(binds=1)) as run:
         uid = run.pod("a")
         run.accidents(Accident(Response(200), delay_s=5.0), on="binding")
         run.executor.submit([Bind(n, "default", "a", uid, "n1") for n in range(3)])

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scheduler.kube.http1 import Answer, AnswerReader, ProtocolError, header
+from scheduler.kube.http1 import AnswerReader, HttpAnswer, HttpProtocolError, header
 
 BODY = b'{"kind":"Status","code":201}'
 PLAIN = b"HTTP/1.1 201 Created\r\nContent-Length: %d\r\n\r\n%s" % (len(BODY), BODY)
@@ -23,7 +23,7 @@ ANSWERS = {
 }
 
 
-def feed(pieces: list[bytes]) -> list[Answer]:
+def feed(pieces: list[bytes]) -> list[HttpAnswer]:
     reader = AnswerReader()
     return [answer for piece in pieces if piece and (answer := reader.feed(piece)) is not None]
 
@@ -47,7 +47,7 @@ def test_an_answer_is_the_same_however_it_is_cut(name: str, places: list[int]):
 @given(st.binary(max_size=300), st.lists(st.integers(0, 300), max_size=5))
 def test_nonsense_is_refused_and_nothing_else(data: bytes, places: list[int]):
     """Any bytes give answers or a ProtocolError, never another exception."""
-    with suppress(ProtocolError):
+    with suppress(HttpProtocolError):
         feed(cut(b"HTTP/1.1 200 OK\r\n" + data, places))
 
 
@@ -97,7 +97,7 @@ def test_a_connection_that_is_used_up_says_so(data: bytes):
 )
 def test_what_is_no_answer_raises(data: bytes):
     """Another protocol, an impossible length and an endless head are recognised."""
-    with pytest.raises(ProtocolError):
+    with pytest.raises(HttpProtocolError):
         feed([data])
 
 

@@ -14,7 +14,7 @@ from scheduler.engine.decisionlog import decode_step, encode_step
 from scheduler.engine.effects import Bind, Listed, Watched
 from scheduler.engine.engine import Engine
 from scheduler.framework.registry import Registry
-from scheduler.kube.decode import Bookmark, Decoder, Fault
+from scheduler.kube.decode import Bookmark, DecodeFault, Decoder
 from scheduler.objects.kinds import BY_KIND
 from scheduler.plugins.intree import IN_TREE
 from scheduler.testing.builders import node, pod
@@ -61,7 +61,7 @@ def line(manifest: dict[str, Any], place: str = "", number: str = "") -> bytes:
 @pytest.mark.parametrize("place", PLACES)
 def test_a_huge_number_harms_nobody(place: str, number: str):
     """The object is left out or its amounts are clamped; other pods are bound, and the log replays."""
-    faults: list[Fault] = []
+    faults: list[DecodeFault] = []
     decoders = {kind: Decoder(BY_KIND[kind], faults.append) for kind in ("Node", "Pod")}
     odd = (
         node("odd") if PLACES[place][0] == "Node" else pod("odd", spec={"schedulerName": "trellis"})

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from scheduler.engine.effects import Bind
 from scheduler.kube import podstatus, recorder
 from scheduler.kube.api import Response
-from scheduler.kube.effects import Limits
+from scheduler.kube.effects import EffectLimits
 from tests.unit.kube.memoryapi import Accident
 from tests.unit.kube.test_effects import running, status
 from tests.unit.kube.test_recorder import FAILED
@@ -17,7 +17,7 @@ from tests.unit.kube.test_recorder import running as recording
 
 pytestmark = pytest.mark.looptime
 
-SLOW = Limits(refusals_per_s=10, refusals_at_once=5)
+SLOW = EffectLimits(refusals_per_s=10, refusals_at_once=5)
 
 
 def flood(number: int, namespace: str = "flood"):
@@ -106,9 +106,9 @@ async def test_events_of_a_flood_are_bounded_and_keep_nobody_waiting(monkeypatch
 
 async def test_a_client_with_a_limit_keeps_half_of_it_for_binds():
     """Patches and events take a quarter each."""
-    assert 12.5 == Limits().within(50).refusals_per_s
-    assert Limits().refusals_per_s == Limits().within(None).refusals_per_s
-    assert Limits().refusals_per_s == Limits().within(5000).refusals_per_s
+    assert 12.5 == EffectLimits().within(50).refusals_per_s
+    assert EffectLimits().refusals_per_s == EffectLimits().within(None).refusals_per_s
+    assert EffectLimits().refusals_per_s == EffectLimits().within(5000).refusals_per_s
 
 
 async def test_what_is_to_be_told_ends_with_the_right_to_write():

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from operators.client import Client
-from operators.operator import Recipe, Surroundings
+from operators.operator import OperatorSurroundings, Recipe
 from operators.settings import OperatorsSettings
 from scheduler.base.clock import ManualClock
 from scheduler.objects.node import Node, NodeMeta
@@ -21,7 +21,7 @@ from scheduler.sandbox.api.status import StatusError
 from scheduler.sandbox.kinds.kinds import CUSTOMRESOURCEDEFINITIONS, Resource
 from scheduler.sandbox.kinds.typetable import type_table
 from scheduler.sandbox.start import new_store
-from scheduler.sandbox.store.store import Store
+from scheduler.sandbox.store.store import ObjectStore
 from scheduler.state.cluster import Cluster
 from scheduler.state.view import LiveView
 
@@ -74,7 +74,7 @@ class Shop:
         assert resource is not None
         self.resource: Resource = resource
         self.operator = recipe.make(
-            Surroundings(
+            OperatorSurroundings(
                 view=self.view,
                 api=Client(self, 10),
                 legacy=False,
@@ -141,7 +141,7 @@ class Shop:
             await asyncio.gather(task, return_exceptions=True)
 
 
-def a_store(source: Json, without: tuple[str, ...]) -> Store:
+def a_store(source: Json, without: tuple[str, ...]) -> ObjectStore:
     """Make a store with our definitions, less some fields of status."""
     store = new_store(ManualClock(1_700_000_000), with_crds=False)
     definition = copy.deepcopy(source)

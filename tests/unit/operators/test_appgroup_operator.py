@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 import yaml
 
-from operators.appgroup.costs import Places, places, statistics
+from operators.appgroup.costs import NodePlaces, places, statistics
 from operators.appgroup.operator import RECIPE
 from operators.appgroup.status import ObservedPod
 from scheduler.objects.groups import GROUP_LABEL, WORKLOAD_LABEL, AppGroupSpec
@@ -164,7 +164,7 @@ def test_costs_are_those_that_pods_are_scored_by():
     assert (5, 12, 20) == (one.min_cost, one.avg_cost, one.max_cost)
     assert total is not None
     assert 0 == total.min_cost
-    assert ({}, None) == statistics(group, pods[:1], Places())
+    assert ({}, None) == statistics(group, pods[:1], NodePlaces())
 
 
 def table(key: str, origin: str, destination: str, cost: int) -> dict[str, Any]:
@@ -196,5 +196,5 @@ async def test_others_run_while_a_large_group_is_judged():
 
     assert summing >= 2
     assert judging >= 4
-    assert (dict(by_workload), total) == statistics(group.spec, pods, Places())
+    assert (dict(by_workload), total) == statistics(group.spec, pods, NodePlaces())
     assert 500 == len(patch["podsScheduled"])

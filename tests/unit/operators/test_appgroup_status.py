@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from operators.appgroup.status import (
     LISTED_PODS,
-    Observed,
+    ObservedGroup,
     ObservedPod,
     faults,
     merge_patch,
@@ -38,7 +38,7 @@ def spec(workloads, algorithm="KahnSort", **needs):
 
 def judged(given_spec, pods=(), previous=EMPTY, now="now", **more):
     """Return the status for these pods."""
-    return status_of(given_spec, Observed(1, previous, now, tuple(pods), **more))
+    return status_of(given_spec, ObservedGroup(1, previous, now, tuple(pods), **more))
 
 
 def conditions(status):

@@ -9,9 +9,9 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from operators.appgroup.costs import Places, statistics
-from operators.appgroup.status import Observed, ObservedPod, merge_patch, status_of
-from operators.networktopology.status import Observed as ObservedTopology
+from operators.appgroup.costs import NodePlaces, statistics
+from operators.appgroup.status import ObservedGroup, ObservedPod, merge_patch, status_of
+from operators.networktopology.status import ObservedTopology
 from operators.networktopology.status import status_of as topology_status_of
 from scheduler.base.clock import ManualClock
 from scheduler.objects.groups import (
@@ -28,7 +28,7 @@ from scheduler.objects.network import (
     NetworkTopologyStatus,
     Statistics,
 )
-from scheduler.objects.networkways import Ways
+from scheduler.objects.networkways import WayTable
 from scheduler.sandbox.api.status import StatusError
 from scheduler.sandbox.kinds.kinds import CUSTOMRESOURCEDEFINITIONS
 from scheduler.sandbox.start import new_store
@@ -101,7 +101,9 @@ RING["workloads"][0]["dependencies"] = [{"workload": reference("b")}]
 )
 def test_an_app_group_that_is_wrong_is_told_by_field(spec: Json, says: str):
     """As a condition, for what an older definition lets through."""
-    status = status_of(msgspec.convert(spec, AppGroupSpec), Observed(1, AppGroupStatus(), "now"))
+    status = status_of(
+        msgspec.convert(spec, AppGroupSpec), ObservedGroup(1, AppGroupStatus(), "now")
+    )
 
     assert any(one.message.startswith(says) or says in one.message for one in status.conditions)
 
@@ -117,7 +119,7 @@ def test_a_pods_label_that_names_nobody_is_told(labels: str, says: str):
     """How many pods, what they say, and what was probably meant."""
     spec = msgspec.convert(group(workload("ads")), AppGroupSpec)
     pods = (ObservedPod("d", "p", labels, "Running", "n"),)
-    status = status_of(spec, Observed(1, AppGroupStatus(), "now", pods))
+    status = status_of(spec, ObservedGroup(1, AppGroupStatus(), "now", pods))
 
     assert any(says in one.message for one in status.conditions)
 
@@ -209,8 +211,8 @@ def judged(count: int) -> tuple[float, AppGroupStatus]:
     )
     pods = tuple(ObservedPod("d", f"p{n}", f"w{n}x", "Running", "n") for n in range(300))
     started = time.process_time()
-    by_workload, total = statistics(spec, pods, Places())
-    observed = Observed(1, AppGroupStatus(), "now", pods, by_workload, total)
+    by_workload, total = statistics(spec, pods, NodePlaces())
+    observed = ObservedGroup(1, AppGroupStatus(), "now", pods, by_workload, total)
     status = status_of(spec, observed)
     assert merge_patch(AppGroupStatus(), status)
     return time.process_time() - started, status
@@ -227,9 +229,9 @@ def test_ten_thousand_workloads_take_hardly_longer_than_one_thousand():
 
 
 nodes = st.sampled_from(["n1", "n2", "n3", "m1", "m2", "lost"])
-AT = Places(
+AT = NodePlaces(
     {"n1": ("r", "a"), "n2": ("r", "a"), "n3": ("r", "b"), "m1": ("s", "c"), "m2": ("", "")},
-    Ways(
+    WayTable(
         msgspec.convert(topology([("r", "s", 40)], [("a", "b", 7)], both=False), NetworkTopology),
         "UserDefined",
     ),

@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from operators.networktopology.allocated import Link, booked, with_bookings, with_statistics
+from operators.networktopology.allocated import LabelLink, booked, with_bookings, with_statistics
 from scheduler.objects.groups import AppGroup
 from scheduler.objects.network import REGION_LABEL, ZONE_LABEL, NetworkTopology
 from scheduler.plugins.network.links import REGION
@@ -38,7 +38,7 @@ def test_bookings_stand_at_the_ways_that_are_listed():
     ways = [("a", "b", 20, "1G"), ("a", "c", 30)]
     raw = topology(ways, both=False)
     (table,) = msgspec.convert(raw, NetworkTopology).spec.weights
-    amounts = {Link(REGION_LABEL, "a", "b"): 5, Link(REGION_LABEL, "b", "a"): 7}
+    amounts = {LabelLink(REGION_LABEL, "a", "b"): 5, LabelLink(REGION_LABEL, "b", "a"): 7}
 
     (level, _) = with_bookings(table, amounts).topology_list
     (origin,) = level.origin_list

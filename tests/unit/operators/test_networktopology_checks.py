@@ -4,7 +4,7 @@ import msgspec
 import pytest
 
 from operators.networktopology.checks import doubts
-from operators.networktopology.status import Observed, status_of
+from operators.networktopology.status import ObservedTopology, status_of
 from scheduler.objects.network import (
     REGION_LABEL,
     NetworkTopologySpec,
@@ -71,9 +71,9 @@ def test_a_key_that_nobody_reads_is_told():
 def test_the_condition_comes_and_goes():
     """It is there from the first doubt on, True again when all is well, and moves its time then."""
     odd, fine = (spec(("east", "west", {"networkCost": cost})) for cost in (-1, 1))
-    first = status_of(odd, Observed(2, 1, NetworkTopologyStatus(), "then", values=VALUES))
-    later = status_of(fine, Observed(2, 2, first, "now", values=VALUES))
-    never = status_of(fine, Observed(2, 2, NetworkTopologyStatus(), "now", values=VALUES))
+    first = status_of(odd, ObservedTopology(2, 1, NetworkTopologyStatus(), "then", values=VALUES))
+    later = status_of(fine, ObservedTopology(2, 2, first, "now", values=VALUES))
+    never = status_of(fine, ObservedTopology(2, 2, NetworkTopologyStatus(), "now", values=VALUES))
 
     shown = [
         {one.type: (one.status, one.last_transition_time) for one in status.conditions}

@@ -12,7 +12,7 @@ from operators.client import Client
 from operators.networktopology.measured import MeasuredNode, calculated, samples
 from operators.networktopology.measuring import Measuring, source_of
 from operators.networktopology.readings import Reading
-from operators.networktopology.status import MEASURED, Observed, merge_patch, status_of
+from operators.networktopology.status import MEASURED, ObservedTopology, merge_patch, status_of
 from scheduler.base.clock import ManualClock
 from scheduler.objects.kinds import BY_KIND
 from scheduler.objects.network import (
@@ -155,7 +155,7 @@ async def test_what_is_measured_becomes_status_and_never_spec():
     reading = Reading({("n1", "n2"): 20, ("n1", "n3"): 5})
     measured = await calculated(await samples(NODES, reading, START))
     previous = NetworkTopologyStatus()
-    observed = Observed(
+    observed = ObservedTopology(
         3, 1, previous, "2026-01-01T00:00:10Z",
         measured=measured, measured_at="2026-01-01T00:00:00Z", source="Prometheus",
     )  # fmt: skip

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from operators.networktopology.status import Observed, doubtful_ways, merge_patch, status_of
+from operators.networktopology.status import ObservedTopology, doubtful_ways, merge_patch, status_of
 from scheduler.objects.meta import Condition
 from scheduler.objects.network import NetworkTopologySpec, NetworkTopologyStatus
 
@@ -35,8 +35,8 @@ def spec(*ways: tuple[str, str, str, str]) -> NetworkTopologySpec:
     return msgspec.convert({"weights": weights}, NetworkTopologySpec)
 
 
-def observed(previous: NetworkTopologyStatus, count: int = 3, now: str = NOW) -> Observed:
-    return Observed(node_count=count, generation=2, previous=previous, now=now)
+def observed(previous: NetworkTopologyStatus, count: int = 3, now: str = NOW) -> ObservedTopology:
+    return ObservedTopology(node_count=count, generation=2, previous=previous, now=now)
 
 
 FIRST = ("UserDefined", ZONE, "Z1", "Z2")

@@ -15,7 +15,7 @@ from scheduler.engine.handle import EngineHandle, Shared
 from scheduler.framework.answers import States
 from scheduler.framework.cycle import Cycle
 from scheduler.framework.nodes import Nodes
-from scheduler.framework.profile import Listed, ProfileSpec, build_profile
+from scheduler.framework.profile import ListedPlugin, ProfileSpec, build_profile
 from scheduler.framework.registry import Registry
 from scheduler.framework.runner import Runner
 from scheduler.objects.node import Node
@@ -54,7 +54,7 @@ class Table:
         handle = EngineHandle(self.cluster, {}, shared=Shared(preempting=self.preempting))
         classes = (*FILTERS, DefaultPreemption)
         points = {
-            point: tuple(Listed(cls.name) for cls in served)
+            point: tuple(ListedPlugin(cls.name) for cls in served)
             for point, served in {
                 "preFilter": FILTERS,
                 "filter": FILTERS,

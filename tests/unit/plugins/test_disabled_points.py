@@ -6,7 +6,7 @@ import pytest
 
 from scheduler.base.errors import PluginError
 from scheduler.framework.answers import States
-from scheduler.framework.profile import Listed, ProfileSpec, build_profile
+from scheduler.framework.profile import ListedPlugin, ProfileSpec, build_profile
 from scheduler.framework.registry import Registry
 from scheduler.framework.runner import Runner
 from scheduler.objects.plain import read_pod
@@ -15,14 +15,14 @@ from scheduler.testing import node, pod
 from scheduler.testing.scene import Scene
 from scheduler.whatif.batch import Batch
 from scheduler.whatif.setups import Setups
-from scheduler.whatif.stage import Options
+from scheduler.whatif.stage import AnswerOptions
 
 
 def run(plugin, point, raw):
     """Run filter or score of a plugin that serves that point alone; return the raw scores."""
     scene = Scene(plugin)
     scene.fill([node("a", labels={"x": "1"}), node("b")])
-    spec = ProfileSpec("p", {point: (Listed(plugin),)}, {})
+    spec = ProfileSpec("p", {point: (ListedPlugin(plugin),)}, {})
     runner = Runner(build_profile(spec, Registry(IN_TREE), scene.handle))
     cycle, nodes = scene.cycle(read_pod(raw)), scene.nodes()
     if point == "filter":
@@ -123,7 +123,7 @@ def message_of(wanted, *nodes):
         }
     )
     line = {"id": 1, "config": json.loads(text), "objects": list(nodes), "pending": [wanted]}
-    batch = Batch(Setups(Registry(IN_TREE)), Options(), str)
+    batch = Batch(Setups(Registry(IN_TREE)), AnswerOptions(), str)
     answer = json.loads(batch.answer(json.dumps(line).encode()))
     return answer["simulation"]["pods"][0]["message"]
 

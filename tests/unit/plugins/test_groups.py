@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from scheduler.plugins.groups.sources import registry as sources
-from scheduler.whatif.stage import Options, staged
+from scheduler.whatif.stage import AnswerOptions, staged
 from tests.unit.plugins.groupsworld import config_map, group, member, members, tree
 from tests.unit.whatif.asking import default_setup, place, results, setup, snapshot
 
@@ -437,7 +437,7 @@ def test_members_that_come_one_by_one_are_not_all_looked_at_each_time(monkeypatc
     for size in (50, 150):
         looks = 0
         arriving = snapshot(*members("g", size), group("g", size, {}))
-        staged(arriving, default_setup(), Options())
+        staged(arriving, default_setup(), AnswerOptions())
         counts.append(looks)
 
     assert 0 < counts[0] <= 50 * 4

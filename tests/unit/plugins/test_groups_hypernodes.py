@@ -9,13 +9,13 @@ from scheduler.base.errors import ObjectError
 from scheduler.objects.volcano import HyperNode, VolcanoPodGroup
 from scheduler.plugins.groups.group import GroupSpec, TierRule
 from scheduler.plugins.groups.hypernodes import HyperNodes, resolved, with_strays
-from scheduler.plugins.groups.rules import Constraint
+from scheduler.plugins.groups.rules import LevelConstraint
 from scheduler.plugins.groups.sources import volcano
 from scheduler.testing import node
 from tests.unit.plugins.volcanoworld import hyper_node, members, of_nodes, pod_group
 from tests.unit.whatif.asking import place, results
 
-HARD = Constraint("pack", hard=True)
+HARD = LevelConstraint("pack", hard=True)
 
 
 def matching(pattern):

@@ -8,7 +8,7 @@ from scheduler.base.errors import ObjectError
 from scheduler.objects.meta import AnnotatedMeta
 from scheduler.objects.podgroup import PodGroup, PodGroupSpec
 from scheduler.plugins.groups.group import check_levels
-from scheduler.plugins.groups.rules import Constraint
+from scheduler.plugins.groups.rules import LevelConstraint
 from scheduler.plugins.groups.sources import coscheduling
 from scheduler.plugins.groups.sources.configmap import from_config_map
 from scheduler.plugins.groups.topology import from_config_map as topology_of
@@ -24,7 +24,7 @@ def test_the_design_texts_examples_are_read() -> None:
     assert (("rack-0",), "node-0") == topology.leaves[0]
     assert 6 == len(topology.leaves)
     assert ("default/group-a", 8, 0) == (spec.key, spec.size, spec.priority)
-    assert {"rack": Constraint("pack"), "node": Constraint("spread")} == spec.constraints
+    assert {"rack": LevelConstraint("pack"), "node": LevelConstraint("spread")} == spec.constraints
 
 
 def test_what_is_not_written_has_sakkaras_defaults() -> None:
@@ -122,6 +122,6 @@ def test_a_pod_group_is_a_group_with_a_minimum() -> None:
     spec = coscheduling.SOURCE.read(PodGroup(meta, PodGroupSpec(3)))
 
     assert (3, None, True) == (spec.size, spec.priority, spec.is_minimum)
-    assert {"node": Constraint(factor=2)} == spec.constraints
+    assert {"node": LevelConstraint(factor=2)} == spec.constraints
     with pytest.raises(ObjectError, match="minMember"):
         coscheduling.SOURCE.read(PodGroup(meta, PodGroupSpec(0)))

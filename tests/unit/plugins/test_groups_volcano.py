@@ -7,11 +7,11 @@ import pytest
 
 from scheduler.base.errors import ObjectError
 from scheduler.framework.calls import ApiCall
-from scheduler.framework.groups import GroupEvent, Stage
+from scheduler.framework.groups import GroupEvent, GroupStage
 from scheduler.objects.volcano import VolcanoPodGroup
 from scheduler.plugins.groups.announcing import News, announce
 from scheduler.plugins.groups.classes import ClassSpec
-from scheduler.plugins.groups.life import Record
+from scheduler.plugins.groups.life import GroupRecord
 from scheduler.plugins.groups.sources import volcano
 from scheduler.plugins.groups.sources.registry import group_of, moved
 from scheduler.state.podindex import place as record_of
@@ -216,7 +216,7 @@ def described(**status):
 
 def told(obj, stage, *, message="", standing=()):
     """Return the status that is written, and the reasons of events."""
-    record = Record(message=message, reporter="trellis")
+    record = GroupRecord(message=message, reporter="trellis")
     said = announce(volcano.KIND, obj, News(stage, record, standing, 2, NOW))
     calls = [one for one in said if isinstance(one, ApiCall)]
     events = [one.reason for one in said if isinstance(one, GroupEvent)]
@@ -225,7 +225,7 @@ def told(obj, stage, *, message="", standing=()):
 
 def test_a_group_that_waits_says_why_in_volcanos_words():
     """Phase Pending, and the condition Unschedulable; written to the object, as there is no subresource."""
-    ((status,), events, paths) = told(described(), Stage.REFUSED, message="no room")
+    ((status,), events, paths) = told(described(), GroupStage.REFUSED, message="no room")
 
     assert "Pending" == status["phase"]
     (condition,) = status["conditions"]
@@ -239,13 +239,13 @@ def test_a_group_that_waits_says_why_in_volcanos_words():
 
 def test_what_is_told_is_not_told_again():
     """Whatever the time: only news are written; conditions of others stay."""
-    ((first,), _, _) = told(described(phase="Inqueue"), Stage.REFUSED, message="no room")
+    ((first,), _, _) = told(described(phase="Inqueue"), GroupStage.REFUSED, message="no room")
     assert "phase" not in first
     known = described(
         phase="Inqueue", conditions=[{"type": "Their", "status": "True"}, *first["conditions"]]
     )
-    assert [] == told(known, Stage.REFUSED, message="no room")[0]
-    ((other,), _, _) = told(known, Stage.REFUSED, message="less room")
+    assert [] == told(known, GroupStage.REFUSED, message="no room")[0]
+    ((other,), _, _) = told(known, GroupStage.REFUSED, message="less room")
     assert ["Their", "Unschedulable"] == [one["type"] for one in other["conditions"]]
 
 
@@ -262,15 +262,15 @@ def standing(*phases):
 def test_a_bound_group_runs():
     """Phase Running, the condition Scheduled, no longer Unschedulable; the count when all run."""
     waited = described(conditions=[{"type": "Unschedulable", "status": "True"}])
-    ((status,), events, _) = told(waited, Stage.BOUND, standing=standing("Pending", "Pending"))
+    ((status,), events, _) = told(waited, GroupStage.BOUND, standing=standing("Pending", "Pending"))
     found = {one["type"]: one["status"] for one in status["conditions"]}
     assert ("Running", 0) == (status["phase"], status.get("running", 0))
     assert {"Unschedulable": "False", "Scheduled": "True"} == found
     assert ["Scheduled"] == events
 
     known = described(phase="Running", conditions=status["conditions"])
-    assert [] == told(known, Stage.CHANGED, standing=standing("Running", "Pending"))[0]
-    ((more,), again, _) = told(known, Stage.CHANGED, standing=standing("Running", "Running"))
+    assert [] == told(known, GroupStage.CHANGED, standing=standing("Running", "Pending"))[0]
+    ((more,), again, _) = told(known, GroupStage.CHANGED, standing=standing("Running", "Running"))
     assert {"running": 2} == more
     assert [] == again
 
@@ -278,7 +278,7 @@ def test_a_bound_group_runs():
 def test_a_group_that_lost_a_member_is_unknown():
     """Volcano's word for a group of which some run and others find no place; it counts as once placed."""
     lost = described(phase="Running")
-    ((status,), _, _) = told(lost, Stage.REFUSED, message="m", standing=standing("Running"))
+    ((status,), _, _) = told(lost, GroupStage.REFUSED, message="m", standing=standing("Running"))
 
     assert "Unknown" == status["phase"]
     assert volcano.SOURCE.was_placed(described(phase="Unknown"))

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from scheduler.objects.network import Cost, NetworkTopology, NetworkTopologySlice, Origin
 from scheduler.plugins.network.costs import CostTable
-from scheduler.plugins.network.paths import NodeGraph, Slices
+from scheduler.plugins.network.paths import NodeGraph, PathSlices
 from tests.unit.plugins.networkworld import topology
 
 NAMES = "abcde"
@@ -68,7 +68,7 @@ def of_graph(graph: NodeGraph) -> dict[tuple[str, str], int]:
 def test_it_is_what_networkx_finds(listed, changed):
     """For the first slices, and again after one was written anew and another came."""
     slices = [part(one) for one in listed]
-    reader = Slices()
+    reader = PathSlices()
     first = NodeGraph(slices, reader)
     later = [part(changed), *slices[1:], part({"x": {"a": 1}})]
     second = NodeGraph(later, reader)

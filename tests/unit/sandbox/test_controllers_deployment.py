@@ -9,7 +9,7 @@ from scheduler.sandbox.controllers.deployment import REVISION, Deployments
 from scheduler.sandbox.controllers.replicaset import ReplicaSets
 from scheduler.sandbox.controllers.rollout import Size
 from scheduler.sandbox.kinds.kinds import DEPLOYMENTS, EVENTS, NAMESPACES, PODS, REPLICASETS
-from scheduler.sandbox.nodes.podlife import Pace
+from scheduler.sandbox.nodes.podlife import SimulatedPace
 from scheduler.sandbox.store.store import Deletion
 from tests.unit.sandbox.world import Object, World
 
@@ -29,7 +29,7 @@ spec:
 REPLICASET = DEPLOYMENT.replace("replicas: 4", "replicas: 3").replace("shop", "set")
 
 
-def world(pace: Pace | None = None, **options: object) -> World:
+def world(pace: SimulatedPace | None = None, **options: object) -> World:
     return World(actors=[Deployments, ReplicaSets], pace=pace, **options)  # type: ignore[arg-type]
 
 
@@ -112,7 +112,7 @@ class TestReplicaSet:
 
     def test_the_deletion_cost_counts(self):
         """Among equal pods the cheapest goes first."""
-        here = world(Pace(stop_s=0.0))
+        here = world(SimulatedPace(stop_s=0.0))
         here.apply(REPLICASETS, REPLICASET)
         for number, pod in enumerate(here.pods()):
             notes = {"controller.kubernetes.io/pod-deletion-cost": str(-number)}
@@ -239,7 +239,7 @@ class TestDeployment:
 
     def test_an_update_keeps_within_surge_and_unavailability(self):
         """A rolling update never has more than 5 pods nor fewer than 3 available of 4 (25 %)."""
-        here = world(Pace(start_s=1.0))
+        here = world(SimulatedPace(start_s=1.0))
         here.apply(DEPLOYMENTS, DEPLOYMENT)
         here.tick(2.0)
         here.edit(DEPLOYMENTS, "shop", **with_image(here.get(DEPLOYMENTS, "shop"), "shop:2"))

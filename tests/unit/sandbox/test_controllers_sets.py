@@ -12,7 +12,7 @@ from scheduler.sandbox.kinds.kinds import (
     PODS,
     STATEFULSETS,
 )
-from scheduler.sandbox.nodes.podlife import Pace
+from scheduler.sandbox.nodes.podlife import SimulatedPace
 from tests.unit.sandbox.world import Object, World
 
 STATEFULSET = """
@@ -52,7 +52,7 @@ def images(here: World) -> list[str]:
 class TestStatefulSet:
     def test_pods_come_one_after_the_other(self):
         """The next pod is made only when the one before it is ready."""
-        here = World(actors=[StatefulSets], pace=Pace(start_s=5.0))
+        here = World(actors=[StatefulSets], pace=SimulatedPace(start_s=5.0))
         here.apply(STATEFULSETS, STATEFULSET)
         assert ["db-0"] == here.names()
 
@@ -83,7 +83,7 @@ class TestStatefulSet:
 
     def test_parallel_makes_all_at_once(self):
         """With Parallel no pod waits for another."""
-        here = World(actors=[StatefulSets], pace=Pace(start_s=5.0))
+        here = World(actors=[StatefulSets], pace=SimulatedPace(start_s=5.0))
         here.apply(STATEFULSETS, STATEFULSET + "  podManagementPolicy: Parallel\n")
 
         assert 3 == len(here.pods())
@@ -227,7 +227,7 @@ class TestDaemonSet:
 
     def test_an_update_replaces_one_at_a_time(self):
         """A rolling update leaves at most maxUnavailable nodes without a ready pod."""
-        here = World(actors=[DaemonSets], nodes=4, pace=Pace(start_s=1.0))
+        here = World(actors=[DaemonSets], nodes=4, pace=SimulatedPace(start_s=1.0))
         made = here.apply(DAEMONSETS, DAEMONSET)
         here.tick(2.0)
         here.edit(DAEMONSETS, "agent", **with_image(made, "agent:2"))

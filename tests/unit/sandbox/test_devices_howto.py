@@ -5,7 +5,7 @@ from pathlib import Path
 
 import yaml
 
-from scheduler.cel import Device, Quantity, compile_selector
+from scheduler.cel import DeviceInput, Quantity, compile_selector
 from scheduler.sandbox.controllers.resourceclaims import ResourceClaims
 from scheduler.sandbox.kinds.kinds import (
     DEVICECLASSES,
@@ -14,15 +14,15 @@ from scheduler.sandbox.kinds.kinds import (
     RESOURCECLAIMTEMPLATES,
     RESOURCESLICES,
 )
-from scheduler.sandbox.nodes.shape import Shape, device_slices, shape_of
-from scheduler.sandbox.sandbox import Options, Sandbox
+from scheduler.sandbox.nodes.shape import ClusterShape, device_slices, shape_of
+from scheduler.sandbox.sandbox import Sandbox, SandboxOptions
 from tests.unit.sandbox.world import World
 
 GUIDE = Path(__file__).parents[3] / "docs" / "howto" / "devices.md"
 BLOCKS = re.findall(r"```yaml\n(.*?)```", GUIDE.read_text(encoding="utf-8"), re.DOTALL)
 
 
-def shape() -> Shape:
+def shape() -> ClusterShape:
     return shape_of(yaml.safe_load(BLOCKS[0]))
 
 
@@ -52,7 +52,7 @@ def test_its_selectors_choose_its_devices():
     seen = 0
     for _node, published in device_slices(shape()):
         for made in published["spec"]["devices"]:
-            device = Device(
+            device = DeviceInput(
                 published["spec"]["driver"],
                 {name: next(iter(value.values())) for name, value in made["attributes"].items()},
                 {name: Quantity.parse(v["value"]) for name, v in made["capacity"].items()},
@@ -64,7 +64,7 @@ def test_its_selectors_choose_its_devices():
 
 async def test_a_started_sandbox_has_the_slices():
     """They belong to their nodes, and go with them."""
-    async with Sandbox(Options(shape=shape())) as sandbox:
+    async with Sandbox(SandboxOptions(shape=shape())) as sandbox:
         slices = sandbox.store.list(RESOURCESLICES, "")
 
         assert 4 == len(slices)

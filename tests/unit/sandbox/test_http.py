@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from scheduler.sandbox.api.http import Connection, HttpServer, Request, answer
+from scheduler.sandbox.api.http import HttpConnection, HttpRequest, HttpServer, answer
 
 
 class Wire(asyncio.Transport):
@@ -29,12 +29,12 @@ class Wire(asyncio.Transport):
         """Nothing is buffered here."""
 
 
-def echo(request: Request, _connection: Connection) -> bytes:
+def echo(request: HttpRequest, _connection: HttpConnection) -> bytes:
     return answer(200, f"{request.method} {request.path} {request.query} ".encode() + request.body)
 
 
-def connect(handler: Any = echo, limit: int = 1000) -> tuple[Connection, Wire]:
-    connection, wire = Connection(HttpServer(handler, body_limit_bytes=limit)), Wire()
+def connect(handler: Any = echo, limit: int = 1000) -> tuple[HttpConnection, Wire]:
+    connection, wire = HttpConnection(HttpServer(handler, body_limit_bytes=limit)), Wire()
     connection.connection_made(wire)
     return connection, wire
 
@@ -122,9 +122,9 @@ def test_malformed_requests_end_the_connection(data: bytes, code: bytes):
 
 async def test_a_stream_holds_back_the_next_request():
     """Chunks while it runs; the next request is answered after its end."""
-    kept: list[Connection] = []
+    kept: list[HttpConnection] = []
 
-    def handler(request: Request, connection: Connection) -> bytes | None:
+    def handler(request: HttpRequest, connection: HttpConnection) -> bytes | None:
         if request.path != "/watch":
             return echo(request, connection)
         connection.begin_stream()

@@ -4,7 +4,7 @@ import yaml
 
 from scheduler.sandbox.kinds.kinds import LEASES, NODES, PODS
 from scheduler.sandbox.nodes.podfit import requests_of
-from scheduler.sandbox.nodes.podlife import Pace
+from scheduler.sandbox.nodes.podlife import SimulatedPace
 from scheduler.sandbox.store.store import Deletion
 from tests.unit.sandbox.world import Object, World
 
@@ -363,7 +363,7 @@ class TestStopping:
 
     def test_addresses_are_used_again(self):
         """The address of a pod that is gone goes to the next one."""
-        world = World(nodes=1, pace=Pace(stop_s=0.0))
+        world = World(nodes=1, pace=SimulatedPace(stop_s=0.0))
         world.apply(PODS, POD)
         first = world.get(PODS, "web")["status"]["podIP"]
         world.store.delete(PODS, "default", "web")

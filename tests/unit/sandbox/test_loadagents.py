@@ -3,12 +3,12 @@
 from typing import Any
 
 from scheduler.base.clock import ManualClock, rfc3339
-from scheduler.sandbox.controllers.workqueue import Turns
+from scheduler.sandbox.controllers.workqueue import ControllerLoop
 from scheduler.sandbox.kinds.kinds import NAMESPACES, NODES, PODS
 from scheduler.sandbox.nodes.kubelet import Kubelets
 from scheduler.sandbox.nodes.loadagents import LOAD, USE, LoadAgents
-from scheduler.sandbox.nodes.nodes import Nodes
-from scheduler.sandbox.nodes.shape import Group, Shape, nodes_of
+from scheduler.sandbox.nodes.nodes import SimulatedNodes
+from scheduler.sandbox.nodes.shape import ClusterShape, NodeGroup, nodes_of
 from scheduler.sandbox.start import new_store
 from scheduler.testing.builders import pod
 
@@ -22,14 +22,14 @@ class World:
     def __init__(self, words: str) -> None:
         self.clock = ManualClock(START)
         self.store = new_store(self.clock, seed=1)
-        nodes = Nodes(self.store)
+        nodes = SimulatedNodes(self.store)
         actors = [nodes, LoadAgents(self.store, nodes), Kubelets(self.store, nodes)]
-        self.turns = Turns(self.store, actors, strict=True)  # type: ignore[arg-type]
+        self.turns = ControllerLoop(self.store, actors, strict=True)  # type: ignore[arg-type]
         groups = [
-            Group(name="n", cpu=10, memory="10Gi", annotations={LOAD: words}),
-            Group(name="without", cpu=10, memory="10Gi"),
+            NodeGroup(name="n", cpu=10, memory="10Gi", annotations={LOAD: words}),
+            NodeGroup(name="without", cpu=10, memory="10Gi"),
         ]
-        for node in nodes_of(Shape(nodes=groups), self.store.now()):
+        for node in nodes_of(ClusterShape(nodes=groups), self.store.now()):
             self.store.create(NODES, node)
         if self.store.find(NAMESPACES, "", "default") is None:
             self.store.create(NAMESPACES, {"metadata": {"name": "default"}})

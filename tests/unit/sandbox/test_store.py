@@ -5,11 +5,11 @@ import pytest
 from scheduler.base.clock import ManualClock
 from scheduler.sandbox.api.status import StatusError
 from scheduler.sandbox.kinds.kinds import CONFIGMAPS, LEASES, NAMESPACES
-from scheduler.sandbox.store.store import Deletion, Store
+from scheduler.sandbox.store.store import Deletion, ObjectStore
 
 
-def make_store(history: int = 1000) -> Store:
-    store = Store(ManualClock(1_000_000.0), seed=1, history=history)
+def make_store(history: int = 1000) -> ObjectStore:
+    store = ObjectStore(ManualClock(1_000_000.0), seed=1, history=history)
     store.create(NAMESPACES, {"metadata": {"name": "default"}})
     return store
 
@@ -18,7 +18,7 @@ def nothing() -> None:
     """A watcher that is not waited for."""
 
 
-def put(store: Store, name: str, **data: str) -> int:
+def put(store: ObjectStore, name: str, **data: str) -> int:
     return store.create(CONFIGMAPS, {"metadata": {"name": name}, "data": data}, "default").version
 
 

@@ -7,11 +7,11 @@ import pytest
 
 from scheduler.base.clock import ManualClock, RealClock
 from scheduler.sandbox.api.status import bad_request
-from scheduler.sandbox.controllers.workqueue import Interest, Turns, WorkQueue
+from scheduler.sandbox.controllers.workqueue import ControllerLoop, Interest, WorkQueue
 from scheduler.sandbox.kinds.kinds import CONFIGMAPS
 from scheduler.sandbox.start import new_store
-from scheduler.sandbox.store.collection import Change
-from scheduler.sandbox.store.store import Store
+from scheduler.sandbox.store.collection import StoreChange
+from scheduler.sandbox.store.store import ObjectStore
 
 
 class Recorder:
@@ -30,15 +30,15 @@ class Recorder:
         if self._act:
             self._act(key, now)
 
-    def _hear(self, change: Change) -> None:
+    def _hear(self, change: StoreChange) -> None:
         self.work_queue.add(change.stored.key)
 
 
-def make(clock: ManualClock | None = None) -> Store:
+def make(clock: ManualClock | None = None) -> ObjectStore:
     return new_store(clock or ManualClock(1000.0), seed=1, with_crds=False)
 
 
-def put(store: Store, name: str) -> None:
+def put(store: ObjectStore, name: str) -> None:
     store.create(CONFIGMAPS, {"metadata": {"name": name}}, "default")
 
 
@@ -95,7 +95,7 @@ class TestTurns:
         store = make()
         put(store, "old")
         actor = Recorder()
-        Turns(store, [actor], strict=True).tick()
+        ControllerLoop(store, [actor], strict=True).tick()
 
         assert "default/old" in actor.acted
 
@@ -103,7 +103,7 @@ class TestTurns:
         """A turn stops when its slice is over and says that work is left."""
         store = make()
         actor = Recorder()
-        turns = Turns(store, [actor], strict=True)
+        turns = ControllerLoop(store, [actor], strict=True)
         turns.tick()
         actor.acted.clear()
         for name in ("a", "b", "c"):
@@ -119,7 +119,7 @@ class TestTurns:
         store = make()
         busy = Recorder(lambda key, _: busy.work_queue.add(key))
         other = Recorder()
-        turns = Turns(store, [busy, other], strict=True)
+        turns = ControllerLoop(store, [busy, other], strict=True)
         left = iter(range(2000))
         turns.turn(1000.0, lambda: next(left, None) is None)
 
@@ -137,7 +137,7 @@ class TestTurns:
                 raise fault
 
         actor = Recorder(act)
-        turns = Turns(store, [actor])
+        turns = ControllerLoop(store, [actor])
         turns.tick()
         answers = iter([bad_request("no")])
         put(store, "a")
@@ -154,14 +154,14 @@ class TestTurns:
         store = make()
 
         class Broken(Recorder):
-            def _hear(self, change: Change) -> None:
+            def _hear(self, change: StoreChange) -> None:
                 raise RuntimeError(change.stored.key)
 
         def fail(key: str, now: float) -> None:
             raise RuntimeError(key, now)
 
         broken, sound = Broken(), Recorder(fail)
-        turns = Turns(store, [broken, sound])
+        turns = ControllerLoop(store, [broken, sound])
         turns.tick()
         faults = turns.faults
         put(store, "a")
@@ -184,7 +184,7 @@ class TestTurns:
                 actor.work_queue.add_at("late", now + 0.01)
 
         actor = Recorder(act)
-        turns = Turns(store, [actor])
+        turns = ControllerLoop(store, [actor])
         task = asyncio.create_task(turns.run())
         put(store, "a")
         async with asyncio.timeout(60):

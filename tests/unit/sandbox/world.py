@@ -7,11 +7,11 @@ import yaml
 
 from scheduler.base.clock import ManualClock
 from scheduler.sandbox.controllers.collector import Collector
-from scheduler.sandbox.controllers.workqueue import Controller, Turns
+from scheduler.sandbox.controllers.workqueue import Controller, ControllerLoop
 from scheduler.sandbox.kinds.kinds import NODES, PODS, RELEASES, Resource
 from scheduler.sandbox.nodes.kubelet import Kubelets
-from scheduler.sandbox.nodes.nodes import Nodes
-from scheduler.sandbox.nodes.podlife import Pace
+from scheduler.sandbox.nodes.nodes import SimulatedNodes
+from scheduler.sandbox.nodes.podlife import SimulatedPace
 from scheduler.sandbox.nodes.shape import nodes_of, plain_shape
 from scheduler.sandbox.start import new_store
 
@@ -28,18 +28,18 @@ class World:
         nodes: int = 3,
         actors: Sequence[Any] = (),
         bind: bool = True,
-        pace: Pace | None = None,
+        pace: SimulatedPace | None = None,
         lazy: bool = False,
         release: str = RELEASES[0],
     ) -> None:
         self.clock = ManualClock(START)
         self.store = new_store(self.clock, seed=1, with_crds=False, release=release)
-        self.nodes = Nodes(self.store)
+        self.nodes = SimulatedNodes(self.store)
         self.kubelets = Kubelets(self.store, self.nodes, pace, lazy=lazy)
         made: list[Controller] = [self.nodes, self.kubelets]
         made += [actor(self.store) for actor in actors]
         self.collector = Collector(self.store, lambda: None)
-        self.turns = Turns(self.store, made, strict=True)
+        self.turns = ControllerLoop(self.store, made, strict=True)
         self.bind = bind
         self.bound = 0
         for node in nodes_of(plain_shape(nodes), self.store.now()):

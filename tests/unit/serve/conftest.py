@@ -15,14 +15,14 @@ from scheduler.base.clock import ManualClock
 from scheduler.base.meters import Meters
 from scheduler.serve import (
     About,
-    Access,
     Address,
+    EndpointSources,
     Files,
     HealthChecks,
     PodResources,
+    RequestAuthorizer,
     Server,
     ServingCertificate,
-    Sources,
 )
 from tests.unit.serve.authority import Authority
 
@@ -66,7 +66,7 @@ class House:
     meters: Meters
     health: HealthChecks
     reviewer: Reviewer
-    sources: Sources
+    sources: EndpointSources
     authority: Authority
     files: Files
     verbosity: list[int] = field(default_factory=list)
@@ -78,7 +78,7 @@ class House:
     async def serving(self, **changed: Any) -> AsyncIterator["Visitor"]:
         """Run the server, with sources changed as given, and hand out a client."""
         sources = replace(self.sources, **changed)
-        access = Access(self.reviewer, self.clock, self.meters)
+        access = RequestAuthorizer(self.reviewer, self.clock, self.meters)
         certificate = self.certificate()
         server = Server(sources, self.health, access, certificate, Address())
         with socket.create_server(("127.0.0.1", 0)) as listener:
@@ -130,7 +130,7 @@ def house(authority: Authority) -> House:
         users={"good": {"username": "eve", "groups": ["system:authenticated"], "uid": "7"}},
         allowed={("eve", "get", path) for path in PAGES} | {("eve", "put", "/debug/flags/v")},
     )
-    sources = Sources(
+    sources = EndpointSources(
         about=About("trellis", "0.1.0", "3.11.7", NOW - 3725),
         clock=clock,
         meters=meters,

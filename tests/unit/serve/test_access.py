@@ -11,7 +11,7 @@ from aiohttp import ClientSession, TCPConnector
 from scheduler.base.clock import ManualClock
 from scheduler.base.errors import ApiError
 from scheduler.base.meters import Meters
-from scheduler.serve.access import CACHE_SIZE, TTL_S, Access, Request
+from scheduler.serve.access import CACHE_SIZE, TTL_S, AccessRequest, RequestAuthorizer
 from scheduler.serve.rules import IN_FLIGHT
 from tests.unit.serve.conftest import PAGES, House
 
@@ -217,11 +217,11 @@ async def test_masters_need_no_review(house: House):
 
 async def test_tokens_of_strangers_do_not_fill_the_memory(house: House):
     """The number of answers kept is bounded."""
-    from scheduler.serve.access import Access, Request
+    from scheduler.serve.access import AccessRequest, RequestAuthorizer
 
-    access = Access(house.reviewer, house.clock, house.meters)
+    access = RequestAuthorizer(house.reviewer, house.clock, house.meters)
     for number in range(CACHE_SIZE + 50):
-        await access.check(Request("get", "/metrics", f"Bearer {number}"))
+        await access.check(AccessRequest("get", "/metrics", f"Bearer {number}"))
 
     assert CACHE_SIZE == len(access._users._entries)
 
@@ -258,9 +258,9 @@ async def test_a_review_that_fails_says_why_and_no_token(error: Exception, said:
     async def review(_body: dict[str, Any]) -> dict[str, Any]:
         raise error
 
-    access = Access(review, ManualClock(), Meters())
+    access = RequestAuthorizer(review, ManualClock(), Meters())
     with structlog.testing.capture_logs() as logged:
-        assert await access.check(Request("get", "/metrics", "Bearer secret")) is not None
+        assert await access.check(AccessRequest("get", "/metrics", "Bearer secret")) is not None
 
     assert said in str(logged)
     assert "secret" not in str(logged)

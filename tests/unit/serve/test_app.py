@@ -10,9 +10,9 @@ import string
 import pytest
 
 from scheduler.base.errors import InputError
-from scheduler.serve import Access, Address, Server
-from scheduler.serve.access import User
-from scheduler.serve.feed import Feed
+from scheduler.serve import Address, RequestAuthorizer, Server
+from scheduler.serve.access import ReviewedUser
+from scheduler.serve.feed import PageFeed
 from scheduler.serve.pageroutes import Answers, PageView
 from tests.unit.serve.conftest import PAGES, House
 
@@ -32,7 +32,7 @@ HEADERS = [
 
 
 def server(house: House, address: Address) -> Server:
-    access = Access(house.reviewer, house.clock, house.meters)
+    access = RequestAuthorizer(house.reviewer, house.clock, house.meters)
     return Server(house.sources, house.health, access, house.certificate(), address)
 
 
@@ -155,9 +155,9 @@ async def test_the_page_asks_who_and_shows_what_that_user_sees(house: House):
     async def answer(_at: object = None) -> object:
         return {"for": users[-1][0]}
 
-    async def show(user: User, namespace: str) -> PageView:
+    async def show(user: ReviewedUser, namespace: str) -> PageView:
         users.append((user.name, namespace))
-        return PageView(Feed({"pods": {}}), Answers(answer, None, None, answer, answer))  # type: ignore[arg-type]
+        return PageView(PageFeed({"pods": {}}), Answers(answer, None, None, answer, answer))  # type: ignore[arg-type]
 
     house.reviewer.allowed |= {("eve", "get", "/ui/api/plan"), ("eve", "get", "/ui/api/world")}
     async with house.serving(page=show) as visitor:

@@ -4,7 +4,7 @@ import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scheduler.serve.feed import MOST_WAITING, Feed, patch
+from scheduler.serve.feed import MOST_WAITING, PageFeed, patch
 
 DOCUMENTS = st.dictionaries(
     st.sampled_from("ab"), st.dictionaries(st.sampled_from("xyz"), st.integers(0, 3)), max_size=2
@@ -39,7 +39,7 @@ def test_a_patch_makes_the_old_document_the_new_one(before, after):
 
 async def test_a_reader_gets_the_whole_and_then_patches():
     """A new line within a name stays within its event."""
-    feed = Feed({"pods": {"a": 1}})
+    feed = PageFeed({"pods": {"a": 1}})
     with feed.reader() as reader:
         assert ("view", {"pods": {"a": 1}}) == read(await reader.next())
         feed.publish({"pods": {"a": 1}})
@@ -51,7 +51,7 @@ async def test_a_reader_gets_the_whole_and_then_patches():
 
 async def test_a_slow_reader_gets_the_whole_again_and_a_quick_one_every_patch():
     """What waits for a reader is bounded, and afterwards both know the same."""
-    feed = Feed({"pods": {}})
+    feed = PageFeed({"pods": {}})
     with feed.reader() as slow, feed.reader() as quick:
         await slow.next()
         await quick.next()

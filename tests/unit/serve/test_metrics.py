@@ -12,7 +12,7 @@ from prometheus_client.openmetrics.parser import text_string_to_metric_families 
 from prometheus_client.parser import text_string_to_metric_families as parse_text
 
 from scheduler.base.meters import Meters, Trace
-from scheduler.base.meters.exposition import Form
+from scheduler.base.meters.exposition import ExpositionForm
 from scheduler.serve import PodResources
 from scheduler.serve.metrics import PODS_PER_PIECE
 from tests.unit.serve.conftest import PODS, House
@@ -28,7 +28,7 @@ PROMETHEUS = (
 
 def page(meters: Meters, accept: str = "") -> str:
     """Return what a reader gets of these."""
-    return Form(accept).page(meters.collect()).decode()
+    return ExpositionForm(accept).page(meters.collect()).decode()
 
 
 def fill(meters: Meters) -> None:
@@ -166,7 +166,7 @@ def test_a_traced_observation_is_the_example_of_its_bucket():
 )
 def test_form_follows_accept(accept: str, expected: bool):
     """OpenMetrics goes to who asks for a version that there is; everybody else gets the text form."""
-    form = Form(accept)
+    form = ExpositionForm(accept)
 
     assert expected == (form.end == b"# EOF\n") == (TEXT != form.content_type)
 
@@ -174,7 +174,7 @@ def test_form_follows_accept(accept: str, expected: bool):
 @given(st.text())
 def test_any_accept_header_is_understood(accept: str):
     """No Accept header makes the choice fail."""
-    assert Form(accept).content_type
+    assert ExpositionForm(accept).content_type
 
 
 @given(st.floats())

@@ -6,27 +6,27 @@ import ssl
 import aiohttp
 import pytest
 
-from scheduler.serve import Access
-from scheduler.serve.access import User
-from scheduler.serve.feed import Feed
+from scheduler.serve import RequestAuthorizer
+from scheduler.serve.access import ReviewedUser
+from scheduler.serve.feed import PageFeed
 from scheduler.serve.pageroutes import Answers, PageView
 from scheduler.serve.pageserver import PageServer
 from tests.apiserver.processes import free_ports
 from tests.unit.serve.conftest import House
 
 
-async def show(user: User, namespace: str) -> PageView:
+async def show(user: ReviewedUser, namespace: str) -> PageView:
     """Tell who looks."""
 
     async def answer(_at: object = None) -> object:
         return {"for": user.name, "in": namespace}
 
-    return PageView(Feed({"pods": {}}), Answers(answer, None, None, answer, answer))  # type: ignore[arg-type]
+    return PageView(PageFeed({"pods": {}}), Answers(answer, None, None, answer, answer))  # type: ignore[arg-type]
 
 
 def server(house: House, host: str) -> tuple[PageServer, int]:
     (port,) = free_ports(1)
-    access = Access(house.reviewer, house.clock, house.meters)
+    access = RequestAuthorizer(house.reviewer, house.clock, house.meters)
     return PageServer(show, access, house.certificate(), (host, port), house.meters), port
 
 
@@ -112,7 +112,7 @@ async def test_a_taken_address_is_told_and_no_reason_to_end(
 
 async def test_port_0_is_off(house: House):
     """Nothing listens."""
-    access = Access(house.reviewer, house.clock, house.meters)
+    access = RequestAuthorizer(house.reviewer, house.clock, house.meters)
     page = PageServer(show, access, house.certificate(), ("127.0.0.1", 0), house.meters)
     await page.start()
     assert page.port == 0

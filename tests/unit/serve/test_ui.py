@@ -8,9 +8,9 @@ import msgspec
 import pytest
 
 from scheduler.base.errors import InputError
-from scheduler.serve.feed import Feed
+from scheduler.serve.feed import PageFeed
 from scheduler.serve.pageroutes import LARGEST_MANIFEST_BYTES, MOST_READERS, Answers
-from scheduler.serve.ui import Page
+from scheduler.serve.ui import PageSite
 
 
 async def _plan(_at):
@@ -36,8 +36,8 @@ async def _world(at):
 @pytest.fixture
 async def page():
     """A page with an address of its own: the address, its key, the feed."""
-    feed = Feed({"pods": {"a/b": {}}})
-    served = Page(feed, Answers(_plan, _explain, _change, _moments, _world))
+    feed = PageFeed({"pods": {"a/b": {}}})
+    served = PageSite(feed, Answers(_plan, _explain, _change, _moments, _world))
     address, _, key = (await served.start()).partition("#key=")
     yield address, key, feed
     await served.stop()

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from scheduler.solver.instance import Instance, Leaf, Level, Rule
+from scheduler.solver.instance import Instance, Leaf, Level, LevelRule
 
 KEP_A = {
     "rack-0": {"node-0": 5, "node-1": 1, "node-2": 2},
@@ -21,7 +21,7 @@ def leaves(tree: Mapping[str, Any], above: tuple[str, ...] = ()) -> tuple[Leaf, 
     return tuple(found)
 
 
-def group(tree: Mapping[str, Any], size: int, **rules: Rule) -> Instance:
+def group(tree: Mapping[str, Any], size: int, **rules: LevelRule) -> Instance:
     """Return a group in a tree; `rules` name the levels from the top down."""
     levels = tuple(Level(name, rule) for name, rule in rules.items())
     return Instance(levels, leaves(tree), size)

@@ -3,7 +3,7 @@
 import pytest
 
 from scheduler.solver import check
-from scheduler.solver.instance import Domains, Instance, Leaf, Level, Rule
+from scheduler.solver.instance import DomainRule, Instance, Leaf, Level, LevelRule
 from tests.unit.solver.making import group
 
 TREE = {"r0": {"a": 4, "b": 4}, "r1": {"c": 4}}
@@ -11,7 +11,7 @@ TREE = {"r0": {"a": 4, "b": 4}, "r1": {"c": 4}}
 
 def test_a_right_answer_has_no_problem():
     """Nothing is objected to what keeps all rules."""
-    rules = {"rack": Rule("spread", partitions=2), "node": Rule(factor=2, min=2, max=4)}
+    rules = {"rack": LevelRule("spread", partitions=2), "node": LevelRule(factor=2, min=2, max=4)}
 
     assert [] == check.problems(group(TREE, 8, **rules), (4, 0, 4))
 
@@ -19,16 +19,26 @@ def test_a_right_answer_has_no_problem():
 @pytest.mark.parametrize(
     ("rack", "node", "counts", "said"),
     [
-        (Rule(), Rule(), (1, 1), "2 counts for 3 leaves"),
-        (Rule(), Rule(), (1, 1, 1), "3 of 4 pods are placed"),
-        (Rule(), Rule(), (5, 0, -1), "r0/a takes 5 of 4 slots"),
-        (Rule(), Rule(min=2, max=3), (4, 0, 0), "node r0/a holds 4, not 2 to 3"),
-        (Rule(), Rule(min=2), (1, 0, 3), "node r0/a holds 1, not 2 to 0"),
-        (Rule(factor=2), Rule(), (3, 0, 1), "rack r0 holds 3, no multiple of 2"),
-        (Rule(partitions=2), Rule(), (4, 0, 0), "1 units of rack in the root, not 2"),
-        (Rule(), Rule(partitions=2), (2, 1, 1), "1 units of node in r1, not 2"),
-        (Rule("pack", hard=True), Rule(), (2, 0, 2), "2 units of rack in the root, not 1"),
-        (Rule(), Rule("spread", hard=True), (2, 1, 1), "node r0/a holds 2, one is allowed"),
+        (LevelRule(), LevelRule(), (1, 1), "2 counts for 3 leaves"),
+        (LevelRule(), LevelRule(), (1, 1, 1), "3 of 4 pods are placed"),
+        (LevelRule(), LevelRule(), (5, 0, -1), "r0/a takes 5 of 4 slots"),
+        (LevelRule(), LevelRule(min=2, max=3), (4, 0, 0), "node r0/a holds 4, not 2 to 3"),
+        (LevelRule(), LevelRule(min=2), (1, 0, 3), "node r0/a holds 1, not 2 to 0"),
+        (LevelRule(factor=2), LevelRule(), (3, 0, 1), "rack r0 holds 3, no multiple of 2"),
+        (LevelRule(partitions=2), LevelRule(), (4, 0, 0), "1 units of rack in the root, not 2"),
+        (LevelRule(), LevelRule(partitions=2), (2, 1, 1), "1 units of node in r1, not 2"),
+        (
+            LevelRule("pack", hard=True),
+            LevelRule(),
+            (2, 0, 2),
+            "2 units of rack in the root, not 1",
+        ),
+        (
+            LevelRule(),
+            LevelRule("spread", hard=True),
+            (2, 1, 1),
+            "node r0/a holds 2, one is allowed",
+        ),
     ],
 )
 def test_every_broken_rule_is_named(rack, node, counts, said):
@@ -39,15 +49,15 @@ def test_every_broken_rule_is_named(rack, node, counts, said):
 @pytest.mark.parametrize(
     ("domains", "said"),
     [
-        (Domains("z", ((0, 1), (2,)), at_most=2), "z: 3 pods in one domain, 2 allowed"),
-        (Domains("z", ((0, 1), (2,)), single=True), "z: pods in more than one domain"),
-        (Domains("z", ((0, 1), (2,)), max_skew=1), "z: skew above 1"),
-        (Domains("z", ((0, 1),), only=True), "z: pods outside of all domains"),
+        (DomainRule("z", ((0, 1), (2,)), at_most=2), "z: 3 pods in one domain, 2 allowed"),
+        (DomainRule("z", ((0, 1), (2,)), single=True), "z: pods in more than one domain"),
+        (DomainRule("z", ((0, 1), (2,)), max_skew=1), "z: skew above 1"),
+        (DomainRule("z", ((0, 1),), only=True), "z: pods outside of all domains"),
     ],
 )
 def test_broken_rules_between_members_are_named(domains, said):
     """Rules over sets of leaves are looked at, too."""
-    plain = group(TREE, 4, rack=Rule(), node=Rule())
+    plain = group(TREE, 4, rack=LevelRule(), node=LevelRule())
     instance = Instance(plain.levels, plain.leaves, 4, (), (domains,))
 
     assert [said] == check.problems(instance, (2, 1, 1))

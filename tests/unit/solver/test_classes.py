@@ -4,18 +4,18 @@ import msgspec
 import pytest
 
 from scheduler.solver import checkkinds, mixed
-from scheduler.solver.classes import Between, ClassRule, Costs, PodClass, Traffic
-from scheduler.solver.instance import Level, Limits, Rule
-from scheduler.solver.kinds import Kind, Mixed
+from scheduler.solver.classes import ClassRule, PairRule, PodClass, Traffic, TrafficCosts
+from scheduler.solver.instance import Level, LevelRule, SolveLimits
+from scheduler.solver.kinds import LikePods, Mixed
 
-LIMITS = Limits(stage_s=20.0, total_s=60.0)
+LIMITS = SolveLimits(stage_s=20.0, total_s=60.0)
 HEAD, WORKERS = 0, 1
 
 
 def group(**news) -> Mixed:
     """Two racks of two nodes with room for three pods each; one head and four workers of one slot."""
     plain = Mixed(
-        (Kind(1, (1,), (3,) * 4), Kind(4, (1,), (3,) * 4)),
+        (LikePods(1, (1,), (3,) * 4), LikePods(4, (1,), (3,) * 4)),
         ((3,),) * 4,
         (Level("rack"), Level("node")),
         (("a", "1"), ("a", "2"), ("b", "3"), ("b", "4")),
@@ -27,12 +27,12 @@ def group(**news) -> Mixed:
 
 def test_the_cost_counts_every_pair_that_talks():
     """Head on 1; workers: one beside it, one on 2, two in the other rack: 0 + 1 + 2 times (1 + 10), all times 3."""
-    costs = Costs(steps=(10, 1))
+    costs = TrafficCosts(steps=(10, 1))
     talking = group(traffic=(Traffic(HEAD, WORKERS, 3),), costs=costs)
     counts = ((1, 0, 0, 0), (1, 1, 2, 0))
     assert ("", "cost", 3 * (0 + 1 + 22)) == checkkinds.objective(talking, counts)[-1]
 
-    areas = Costs(areas=(0, 0, 1, 1), matrix=((2, 7), (5, 3)))
+    areas = TrafficCosts(areas=(0, 0, 1, 1), matrix=((2, 7), (5, 3)))
     among = group(traffic=(Traffic(WORKERS, WORKERS, 1),), costs=areas)
     # In the first area two pods, 2 ordered pairs at 2; the same in the second at 3; across 4 at 7 and 4 at 5.
     assert ("", "cost", 4 + 6 + 28 + 20) == checkkinds.objective(among, counts)[-1]
@@ -49,7 +49,7 @@ def test_the_cost_counts_every_pair_that_talks():
 )
 def test_a_broken_rule_between_classes_is_named(relation, counts, text):
     """And what is found instead keeps it, or nothing is where it cannot be kept."""
-    ruled = group(between=(Between(relation, HEAD, WORKERS, 0),))
+    ruled = group(between=(PairRule(relation, HEAD, WORKERS, 0),))
     assert any(one.startswith(text) for one in checkkinds.problems(ruled, counts))
 
     found = mixed.solve(ruled, LIMITS)
@@ -59,12 +59,12 @@ def test_a_broken_rule_between_classes_is_named(relation, counts, text):
 
 def test_a_class_keeps_its_own_rule_whatever_the_others_do():
     """Workers one to a node, the head anywhere: with three nodes for four workers that cannot be."""
-    spread = (ClassRule(1, Rule("spread", hard=True)),)
+    spread = (ClassRule(1, LevelRule("spread", hard=True)),)
     classes = (PodClass("head", (0,)), PodClass("workers", (1,), rules=spread))
     found = mixed.solve(group(classes=classes), LIMITS)
     assert (1, 1, 1, 1) == found.counts[WORKERS]
 
-    three = (Kind(1, (1,), (3,) * 4), Kind(4, (1,), (3, 3, 3, 0)))
+    three = (LikePods(1, (1,), (3,) * 4), LikePods(4, (1,), (3, 3, 3, 0)))
     found = mixed.solve(group(classes=classes, kinds=three), LIMITS)
     assert ("infeasible", True) == (found.outcome, found.optimal)
 
@@ -73,7 +73,7 @@ def test_an_area_that_is_cheap_is_chosen_where_no_level_wishes_for_anything():
     """Six pods of room in each rack: all go where they talk for less."""
     talking = group(
         traffic=(Traffic(HEAD, WORKERS, 1),),
-        costs=Costs(areas=(0, 0, 1, 1), matrix=((9, 9), (9, 1))),
+        costs=TrafficCosts(areas=(0, 0, 1, 1), matrix=((9, 9), (9, 1))),
         unwished=(0, 1),
     )
     found = mixed.solve(talking, LIMITS)

@@ -4,21 +4,21 @@ import msgspec
 import pytest
 
 from scheduler.solver import conflict
-from scheduler.solver.instance import Domains, Instance, Rule
+from scheduler.solver.instance import DomainRule, Instance, LevelRule
 from scheduler.solver.solve import solve
 from tests.unit.solver.making import group
 
 NODES = {"a": 4, "b": 4, "c": 2}
 RACKS = {"r0": {"a": 4, "b": 4}, "r1": {"c": 3, "d": 2}}
-HARD_PACK, HARD_SPREAD = Rule("pack", hard=True), Rule("spread", hard=True)
+HARD_PACK, HARD_SPREAD = LevelRule("pack", hard=True), LevelRule("spread", hard=True)
 
 CASES = {
     "too large": (
-        group(NODES, 12, node=Rule()),
+        group(NODES, 12, node=LevelRule()),
         "12 pods do not fit: the nodes have room for 10; a group of 10 would fit",
     ),
     "odd for a factor": (
-        group(NODES, 9, node=Rule(factor=2)),
+        group(NODES, 9, node=LevelRule(factor=2)),
         (
             "9 pods do not fit: node factor 2 cannot hold; without node factor 2 all fit; "
             "a group of 8 or 10 would fit"
@@ -39,39 +39,39 @@ CASES = {
         ),
     ),
     "more partitions than units": (
-        group(NODES, 6, node=Rule(partitions=4)),
+        group(NODES, 6, node=LevelRule(partitions=4)),
         "6 pods do not fit: node partitions 4 cannot hold; without node partitions 4 all fit",
     ),
     "between two ranges": (
-        group(NODES, 5, node=Rule(min=3, max=4)),
+        group(NODES, 5, node=LevelRule(min=3, max=4)),
         (
             "5 pods do not fit: node min 3 cannot hold; "
             "without node min 3 all fit; a group of 4 or 6 would fit"
         ),
     ),
     "partitions against a factor": (
-        group(NODES, 4, node=Rule(partitions=2, factor=3)),
+        group(NODES, 4, node=LevelRule(partitions=2, factor=3)),
         (
             "4 pods do not fit: node factor 3 cannot hold; without node factor 3 all fit; "
             "a group of 6 would fit"
         ),
     ),
     "a rack too small for the rack rule": (
-        group(RACKS, 10, rack=HARD_PACK, node=Rule()),
+        group(RACKS, 10, rack=HARD_PACK, node=LevelRule()),
         (
             "10 pods do not fit: rack hard pack cannot hold; without rack hard pack all fit; "
             "a group of 8 would fit"
         ),
     ),
     "rules of two levels": (
-        group(RACKS, 8, rack=Rule(partitions=2), node=Rule(factor=4)),
+        group(RACKS, 8, rack=LevelRule(partitions=2), node=LevelRule(factor=4)),
         (
             "8 pods do not fit: rack partitions 2 and node factor 4 cannot hold together; "
             "without rack partitions 2 or node factor 4 all fit"
         ),
     ),
     "three numbers at once": (
-        group({"a": 6, "b": 6}, 10, node=Rule(min=3, max=5, factor=2)),
+        group({"a": 6, "b": 6}, 10, node=LevelRule(min=3, max=5, factor=2)),
         (
             "10 pods do not fit: node max 5 and node factor 2 cannot hold together; "
             "without node max 5 or node factor 2 all fit; a group of 8 would fit"
@@ -110,8 +110,8 @@ def test_following_the_advice_makes_the_group_fit(name):
 @pytest.mark.parametrize(
     ("size", "least", "rule", "text"),
     [
-        (14, 12, Rule(), "fewer than 12 of 14 pods fit: the nodes have room for 10; a group of 10 would fit"),
-        (3, 1, Rule(factor=4), ("none of 3 pods fits: node factor 4 cannot hold; "
+        (14, 12, LevelRule(), "fewer than 12 of 14 pods fit: the nodes have room for 10; a group of 10 would fit"),
+        (3, 1, LevelRule(factor=4), ("none of 3 pods fits: node factor 4 cannot hold; "
          "without node factor 4 at least 1 fits; a group of 4 would fit")),
         (12, 6, HARD_PACK, ("fewer than 6 of 12 pods fit: node hard pack cannot hold; "
          "without node hard pack at least 6 fit; a group of 4 would fit")),
@@ -126,7 +126,7 @@ def test_of_an_elastic_group_the_minimum_counts(size, least, rule, text):
 
 def test_a_group_that_fits_has_no_conflict():
     """Nothing is advised without need."""
-    instance = group(NODES, 4, node=Rule(factor=2))
+    instance = group(NODES, 4, node=LevelRule(factor=2))
     advice = conflict.explain(instance)
 
     assert () == advice.conflict
@@ -135,8 +135,8 @@ def test_a_group_that_fits_has_no_conflict():
 
 def test_a_rule_between_members_can_be_the_conflict():
     """Zone anti-affinity with more members than zones is named."""
-    plain = group(NODES, 4, node=Rule())
-    zones = Domains("anti-affinity by zone", ((0, 1), (2,)), at_most=1)
+    plain = group(NODES, 4, node=LevelRule())
+    zones = DomainRule("anti-affinity by zone", ((0, 1), (2,)), at_most=1)
     instance = Instance(plain.levels, plain.leaves, 4, (), (zones,))
     text = conflict.message(conflict.explain(instance), 4)
 
@@ -145,7 +145,7 @@ def test_a_rule_between_members_can_be_the_conflict():
 
 def test_one_pod_is_one():
     """The sentence is right for a single pod, too."""
-    instance = group({"a": 0}, 1, node=Rule())
+    instance = group({"a": 0}, 1, node=LevelRule())
 
     assert "1 pod does not fit: the nodes have room for 0" == conflict.message(
         conflict.explain(instance), 1

@@ -2,11 +2,11 @@
 
 import pytest
 
-from scheduler.solver.instance import Rule
+from scheduler.solver.instance import LevelRule
 from scheduler.solver.solve import solve
 from tests.unit.solver.making import KEP_A, group, placed
 
-PACK, SPREAD = Rule("pack"), Rule("spread")
+PACK, SPREAD = LevelRule("pack"), LevelRule("spread")
 FULL_R2 = KEP_A | {"rack-2": {"node-6": 0, "node-7": 0, "node-8": 0}}
 
 
@@ -41,49 +41,49 @@ EXAMPLES = {
     "story A": (
         KEP_A,
         8,
-        {"rack": Rule("spread", partitions=2), "node": PACK},
+        {"rack": LevelRule("spread", partitions=2), "node": PACK},
         [3, 2, 2, 1],
         [4, 3, 1],
     ),
     "story A with a full rack": (
         FULL_R2,
         8,
-        {"rack": Rule("spread", partitions=2), "node": PACK},
+        {"rack": LevelRule("spread", partitions=2), "node": PACK},
         None,
         [4, 2, 2],
     ),
     "story B": (
         {"s0": nodes(5, 1, 3), "s1": {"w": 3, "x": 2, "y": 2, "z": 3}},
         6,
-        {"server": PACK, "node": Rule("spread", min=2, max=4)},
+        {"server": PACK, "node": LevelRule("spread", min=2, max=4)},
         [2, 2, 2],
         [2, 2, 2],
     ),
     "range in need of a look ahead": (
         nodes(4, 4),
         5,
-        {"node": Rule(min=2, max=4)},
+        {"node": LevelRule(min=2, max=4)},
         None,
         [3, 2],
     ),
-    "range with a rest of one": (nodes(5, 5), 6, {"node": Rule(min=2, max=5)}, None, [4, 2]),
-    "factor": (nodes(5, 5, 3), 8, {"node": Rule(factor=4)}, [4, 4], [4, 4]),
-    "factor that cannot be": (nodes(8, 8), 6, {"node": Rule(factor=4)}, None, None),
+    "range with a rest of one": (nodes(5, 5), 6, {"node": LevelRule(min=2, max=5)}, None, [4, 2]),
+    "factor": (nodes(5, 5, 3), 8, {"node": LevelRule(factor=4)}, [4, 4], [4, 4]),
+    "factor that cannot be": (nodes(8, 8), 6, {"node": LevelRule(factor=4)}, None, None),
     "small unit first": (
         nodes(1, 4, 4, 4),
         9,
-        {"node": Rule("spread", partitions=3)},
+        {"node": LevelRule("spread", partitions=3)},
         [4, 4, 1],
         [3, 3, 3],
     ),
     "full unit first": (
         nodes(0, 4, 4, 4),
         9,
-        {"node": Rule("spread", partitions=3)},
+        {"node": LevelRule("spread", partitions=3)},
         None,
         [3, 3, 3],
     ),
-    "more partitions than units": (nodes(4, 4), 6, {"node": Rule(partitions=3)}, None, None),
+    "more partitions than units": (nodes(4, 4), 6, {"node": LevelRule(partitions=3)}, None, None),
     "many thin nodes": (
         {"r0": nodes(1, 1, 1, 1, 1), "r1": {"x": 4}},
         4,
@@ -91,18 +91,18 @@ EXAMPLES = {
         [1, 1, 1, 1],
         [4],
     ),
-    "hard pack": (nodes(7, 4), 8, {"node": Rule("pack", hard=True)}, None, None),
+    "hard pack": (nodes(7, 4), 8, {"node": LevelRule("pack", hard=True)}, None, None),
     "hard spread": (
         nodes(7, 4, 1, 1),
         3,
-        {"node": Rule("spread", hard=True)},
+        {"node": LevelRule("spread", hard=True)},
         [1, 1, 1],
         [1, 1, 1],
     ),
     "hard spread of too many": (
         nodes(7, 4, 1, 1),
         5,
-        {"node": Rule("spread", hard=True)},
+        {"node": LevelRule("spread", hard=True)},
         None,
         None,
     ),

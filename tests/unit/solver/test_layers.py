@@ -5,12 +5,12 @@ from random import Random
 from scheduler.solver import layers, victims
 from scheduler.solver.instance import (
     Candidate,
-    Domains,
+    DomainRule,
     Instance,
     Leaf,
     Level,
-    Preemption,
-    Rule,
+    LevelRule,
+    PreemptionInstance,
 )
 from scheduler.solver.solve import solve
 
@@ -27,7 +27,7 @@ def large(nodes, slots):
 def zones(nodes):
     """Return the rule to spread over the five zones."""
     sets = tuple(tuple(at for at in range(nodes) if at * 5 // nodes == z) for z in range(5))
-    return Domains("spread by zone", sets, max_skew=1, existing=(0,) * 5, only=True)
+    return DomainRule("spread by zone", sets, max_skew=1, existing=(0,) * 5, only=True)
 
 
 def test_a_spread_over_zones_of_a_thousand_nodes_is_proven():
@@ -49,7 +49,7 @@ def test_a_spread_over_zones_of_a_thousand_nodes_is_proven():
 
 def test_equal_partitions_of_a_large_group_are_proven():
     """1,024 pods in four racks on 1,000 nodes with up to 64 slots: 256 in each."""
-    levels = (Level("zone"), Level("rack", Rule("spread", partitions=4)), Level("node"))
+    levels = (Level("zone"), Level("rack", LevelRule("spread", partitions=4)), Level("node"))
 
     answer = solve(Instance(levels, large(1000, 64), 1024))
 
@@ -60,8 +60,8 @@ def test_equal_partitions_of_a_large_group_are_proven():
 def test_units_below_sets_count_together():
     """Two nodes for the whole rack, whose halves lie in two zones: one in each of them."""
     leaves = tuple(Leaf((f"n{at}",), 2) for at in range(4))
-    halves = Domains("zone", ((0, 1), (2, 3)), max_skew=1, existing=(0, 0), only=True)
-    group = Instance((Level("node", Rule(partitions=2)),), leaves, 4, domains=(halves,))
+    halves = DomainRule("zone", ((0, 1), (2, 3)), max_skew=1, existing=(0, 0), only=True)
+    group = Instance((Level("node", LevelRule(partitions=2)),), leaves, 4, domains=(halves,))
 
     assert layers.of(group) is not None
     assert (2, 0, 2, 0) == solve(group, solver="Exact").counts
@@ -70,7 +70,7 @@ def test_units_below_sets_count_together():
 def test_sets_that_cut_across_units_are_not_covered():
     """Both racks have nodes in both zones, which no level can say."""
     leaves = tuple(Leaf((f"r{at // 2}", f"n{at}"), 2) for at in range(4))
-    cross = Domains("zone", ((0, 2), (1, 3)), max_skew=1, existing=(0, 0))
+    cross = DomainRule("zone", ((0, 2), (1, 3)), max_skew=1, existing=(0, 0))
     group = Instance((Level("rack"), Level("node")), leaves, 6, domains=(cross,))
 
     assert layers.of(group) is None
@@ -82,7 +82,7 @@ def test_sets_that_cut_across_units_are_not_covered():
 def test_zones_across_racks_are_proven_where_a_rack_takes_all():
     """Every rack has nodes of three zones; 64 pods fit into one rack, on nine nodes of it."""
     sets = tuple(tuple(at for at in range(1000) if at % 3 == zone) for zone in range(3))
-    cross = Domains("spread by zone", sets, max_skew=1, existing=(0,) * 3, only=True)
+    cross = DomainRule("spread by zone", sets, max_skew=1, existing=(0,) * 3, only=True)
     group = Instance(
         (Level("zone"), Level("rack"), Level("node")), large(1000, 8), 64, domains=(cross,)
     )
@@ -96,7 +96,7 @@ def test_zones_across_racks_are_proven_where_a_rack_takes_all():
 def test_held_pods_keep_the_others_in_their_domain():
     """All in one domain, and one is held in that which has no more room: there is no placement."""
     leaves = (Leaf(("a",), 2), Leaf(("b",), 1, held=1))
-    near = Domains("near", ((0,), (1,)), single=True, only=True)
+    near = DomainRule("near", ((0,), (1,)), single=True, only=True)
 
     answer = solve(Instance((Level("node"),), leaves, 2, domains=(near,)))
 
@@ -106,12 +106,12 @@ def test_held_pods_keep_the_others_in_their_domain():
 def test_more_victims_may_be_too_many():
     """Without the pod that counts in the other zone, the group's own would be too full."""
     leaves = (Leaf(("a",), 0, (0,)), Leaf(("b",), 1, (0,)))
-    rule = Domains("spread", ((0,), (1,)), max_skew=1, existing=(1, 1), only=True)
+    rule = DomainRule("spread", ((0,), (1,)), max_skew=1, existing=(1, 1), only=True)
     group = Instance((Level("node"),), leaves, 1, (1,), (rule,))
     counted = Candidate("counted", 0, 1, {0: (1,)}, counted={"spread": {0: 1}})
     plain = Candidate("plain", 1, 1, {1: (1,)})
 
-    found = victims.solve(Preemption(group, (counted, plain)))
+    found = victims.solve(PreemptionInstance(group, (counted, plain)))
 
     assert ("placed", {1: 1}) == (found.outcome, found.evicted)
     assert found.optimal

@@ -6,9 +6,9 @@ import msgspec
 import numpy as np
 
 from scheduler.solver import checkkinds, mixed
-from scheduler.solver.classes import Costs, PodClass, Traffic
-from scheduler.solver.instance import Level, Limits
-from scheduler.solver.kinds import Kind, Mixed
+from scheduler.solver.classes import PodClass, Traffic, TrafficCosts
+from scheduler.solver.instance import Level, SolveLimits
+from scheduler.solver.kinds import LikePods, Mixed
 from scheduler.solver.mixednear import TalkCosts, near_by
 from tests.property import unlike
 
@@ -44,7 +44,7 @@ def test_what_one_pod_more_costs_is_the_difference():
 
 def pipeline(free):
     """Return three classes that talk in a row, on leaves of two racks with so much room."""
-    kinds = tuple(Kind(count, (1,), (9,) * len(free)) for count in (1, 4, 4))
+    kinds = tuple(LikePods(count, (1,), (9,) * len(free)) for count in (1, 4, 4))
     return Mixed(
         kinds,
         tuple((amount,) for amount in free),
@@ -53,7 +53,7 @@ def pipeline(free):
         9,
         classes=tuple(PodClass(f"c{at}", (at,)) for at in range(3)),
         traffic=(Traffic(0, 1, 3), Traffic(1, 2, 1)),
-        costs=Costs((10, 1)),
+        costs=TrafficCosts((10, 1)),
         unwished=(0, 1),
     )
 
@@ -63,7 +63,7 @@ def test_the_best_of_all_starts_needs_no_search_where_a_rack_has_room():
     group = pipeline([3, 5, 3, 5, 2, 0])
     found = min(cost(group, counts) for counts in near_by(group) if counts.sum() == group.wanted)
 
-    assert found == mixed.solve(group, Limits(20.0, 60.0)).stages[0].bound
+    assert found == mixed.solve(group, SolveLimits(20.0, 60.0)).stages[0].bound
 
 
 def test_what_does_not_fit_is_left_out_and_nothing_is_overbooked():

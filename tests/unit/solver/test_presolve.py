@@ -27,9 +27,9 @@ GROUP = b"""{
 SOLVE = """
 import sys, msgspec
 from scheduler.solver import mixed
-from scheduler.solver.instance import Limits
+from scheduler.solver.instance import SolveLimits
 from scheduler.solver.kinds import Mixed
-found = mixed.solve(msgspec.json.decode(sys.stdin.buffer.read(), type=Mixed), Limits(stage_s=20.0, total_s=60.0))
+found = mixed.solve(msgspec.json.decode(sys.stdin.buffer.read(), type=Mixed), SolveLimits(stage_s=20.0, total_s=60.0))
 print(found.outcome, found.optimal)
 """
 

@@ -5,15 +5,15 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from scheduler.solver.instance import Candidate, Instance, Leaf, Level, Preemption
-from scheduler.solver.questions import Evict, Place, Question, Solution, answer, read
+from scheduler.solver.instance import Candidate, Instance, Leaf, Level, PreemptionInstance
+from scheduler.solver.questions import EvictQuestion, Place, Question, Solution, answer, read
 
 LEVELS = (Level("node"),)
 FULL = Instance(LEVELS, (Leaf(("a",), -1, (0,)), Leaf(("b",), -1, (1,))), 2, (1,))
 QUESTIONS: tuple[Question, ...] = (
     Place(Instance(LEVELS, (Leaf(("a",), 2), Leaf(("b",), 2)), 3)),
     Place(Instance(LEVELS, (Leaf(("a",), 1),), 3)),
-    Evict(Preemption(FULL, (Candidate("g", 0, 2, {0: (2,)}),))),
+    EvictQuestion(PreemptionInstance(FULL, (Candidate("g", 0, 2, {0: (2,)}),))),
 )
 
 

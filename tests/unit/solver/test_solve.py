@@ -8,18 +8,18 @@ import pytest
 
 from scheduler.base.errors import InputError
 from scheduler.solver import cpsat, questions, tree
-from scheduler.solver.answer import Answer
-from scheduler.solver.instance import Domains, Instance, Leaf, Level, Limits, Rule
+from scheduler.solver.answer import SolverAnswer
+from scheduler.solver.instance import DomainRule, Instance, Leaf, Level, LevelRule, SolveLimits
 from scheduler.solver.solve import solve
 from tests.unit.solver.making import KEP_A, group, leaves, placed
 
-PACK, SPREAD = Rule("pack"), Rule("spread")
+PACK, SPREAD = LevelRule("pack"), LevelRule("spread")
 
 
 @pytest.mark.parametrize("solver", ["Auto", "CPSAT", "Exact"])
 def test_user_story_a_is_placed_as_drawn(solver):
     """Eight pods in two equal partitions, each packed: four on one node, three and one on two."""
-    instance = group(KEP_A, 8, rack=Rule("spread", partitions=2), node=PACK)
+    instance = group(KEP_A, 8, rack=LevelRule("spread", partitions=2), node=PACK)
     answer = solve(instance, solver=solver)
 
     assert {"node-0": 4, "node-7": 1, "node-8": 3} == placed(instance, answer.counts)
@@ -86,7 +86,7 @@ def test_held_pods_stay_and_count():
         Leaf(("r0", "b"), 3, held=2),
         Leaf(("r1", "c"), 9),
     )
-    instance = Instance((Level("rack", PACK), Level("node", Rule(max=2))), rows, 4)
+    instance = Instance((Level("rack", PACK), Level("node", LevelRule(max=2))), rows, 4)
 
     assert {"a": 2, "b": 2} == placed(instance, solve(instance).counts)
     assert "infeasible" == solve(msgspec.structs.replace(instance, size=9)).outcome
@@ -95,7 +95,7 @@ def test_held_pods_stay_and_count():
 def test_more_held_pods_than_a_rule_allows_fit_nowhere():
     """What stands there cannot be moved away by an answer."""
     rows = (Leaf(("a",), 5, held=3), Leaf(("b",), 5))
-    instance = Instance((Level("node", Rule(max=2)),), rows, 4)
+    instance = Instance((Level("node", LevelRule(max=2)),), rows, 4)
 
     for solver in ("Exact", "CPSAT"):
         assert "infeasible" == solve(instance, solver=solver).outcome
@@ -104,10 +104,10 @@ def test_more_held_pods_than_a_rule_allows_fit_nowhere():
 @pytest.mark.parametrize(
     ("between", "wanted"),
     [
-        (Domains("zone", ((0, 1), (2, 3)), at_most=2), [2, 2]),
-        (Domains("zone", ((0, 1), (2, 3)), single=True), [4, 0]),
-        (Domains("zone", ((0, 1), (2, 3)), max_skew=1, existing=(2, 0)), [1, 3]),
-        (Domains("zone", ((2, 3),), only=True), [0, 4]),
+        (DomainRule("zone", ((0, 1), (2, 3)), at_most=2), [2, 2]),
+        (DomainRule("zone", ((0, 1), (2, 3)), single=True), [4, 0]),
+        (DomainRule("zone", ((0, 1), (2, 3)), max_skew=1, existing=(2, 0)), [1, 3]),
+        (DomainRule("zone", ((2, 3),), only=True), [0, 4]),
     ],
 )
 def test_rules_between_members_hold(between, wanted):
@@ -124,11 +124,11 @@ def test_rules_between_members_hold(between, wanted):
 @pytest.mark.parametrize(
     "between",
     [
-        Domains("host", ((0,), (1,), (2,), (3,)), at_most=1),
-        Domains("rack", ((0, 1), (2, 3)), at_most=2),
-        Domains("rack", ((0, 1), (2, 3)), single=True, only=True),
-        Domains("rack", ((0, 2), (1, 3)), single=True, only=True),
-        Domains("some", ((0, 1, 2),), only=True),
+        DomainRule("host", ((0,), (1,), (2,), (3,)), at_most=1),
+        DomainRule("rack", ((0, 1), (2, 3)), at_most=2),
+        DomainRule("rack", ((0, 1), (2, 3)), single=True, only=True),
+        DomainRule("rack", ((0, 2), (1, 3)), single=True, only=True),
+        DomainRule("some", ((0, 1, 2),), only=True),
     ],
 )
 def test_what_the_tree_can_carry_needs_no_cpsat(between):
@@ -142,7 +142,7 @@ def test_what_the_tree_can_carry_needs_no_cpsat(between):
 
 def test_the_greedy_way_is_never_called_best():
     """It is there for comparison: without proof, and it fails where answers exist."""
-    uneven = group({"a": 4, "b": 4}, 5, node=Rule(min=2, max=4))
+    uneven = group({"a": 4, "b": 4}, 5, node=LevelRule(min=2, max=4))
 
     assert "unknown" == solve(uneven, solver="Greedy").outcome
     assert [3, 2] == sorted(solve(uneven).counts, reverse=True)
@@ -175,7 +175,7 @@ def test_without_time_the_bound_is_told():
     )
     made = tree.build(instance)
     times = iter([5.0, 5.0, 5.0])
-    found = cpsat.program(instance, made, Limits(), lambda: next(times, 0.0))
+    found = cpsat.program(instance, made, SolveLimits(), lambda: next(times, 0.0))
 
     assert found.counts is not None
     assert 60 == int(found.counts.sum())
@@ -187,7 +187,7 @@ def test_a_time_limit_of_nothing_is_unknown_or_right():
     """However short the time, the answer is never wrong."""
     instance = group(KEP_A, 8, rack=SPREAD, node=PACK)
     for solver in ("Auto", "CPSAT", "Exact"):
-        answer = solve(instance, Limits(stage_s=0.0, total_s=0.0), solver)
+        answer = solve(instance, SolveLimits(stage_s=0.0, total_s=0.0), solver)
         assert answer.outcome in ("unknown", "placed")
 
 
@@ -217,12 +217,12 @@ def test_no_leaf_is_no_room():
 
 def test_records_survive_the_wire():
     """Instances and answers come back from JSON as they were."""
-    instance = group(KEP_A, 8, rack=Rule("spread", partitions=2), node=Rule(factor=2))
-    question = questions.Place(instance, Limits(stage_s=1.5), "CPSAT")
+    instance = group(KEP_A, 8, rack=LevelRule("spread", partitions=2), node=LevelRule(factor=2))
+    question = questions.Place(instance, SolveLimits(stage_s=1.5), "CPSAT")
     answer = solve(instance)
 
     assert question == questions.read(msgspec.json.encode(question))
-    assert answer == msgspec.json.decode(msgspec.json.encode(answer), type=Answer)
+    assert answer == msgspec.json.decode(msgspec.json.encode(answer), type=SolverAnswer)
 
 
 def test_ortools_is_loaded_only_to_solve():

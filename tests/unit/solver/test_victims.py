@@ -8,13 +8,13 @@ from scheduler.solver import eviction, victims
 from scheduler.solver.instance import (
     Budget,
     Candidate,
-    Domains,
+    DomainRule,
     Instance,
     Leaf,
     Level,
-    Limits,
-    Preemption,
-    Rule,
+    LevelRule,
+    PreemptionInstance,
+    SolveLimits,
 )
 
 
@@ -24,8 +24,8 @@ def problem(free, size, candidates, *, rule=None, budgets=(), forbid=False, need
         Leaf((chr(97 + at),), -1, have if isinstance(have, tuple) else (have,))
         for at, have in enumerate(free)
     )
-    instance = Instance((Level("node", rule or Rule()),), leaves, size, need)
-    return Preemption(instance, tuple(candidates), tuple(budgets), forbid)
+    instance = Instance((Level("node", rule or LevelRule()),), leaves, size, need)
+    return PreemptionInstance(instance, tuple(candidates), tuple(budgets), forbid)
 
 
 def gang(name, priority, freed, **more):
@@ -154,7 +154,7 @@ def test_hard_rules_decide_who_goes():
         [1, 1, 3],
         4,
         [gang("a", 0, {0: 3}), gang("b", 0, {1: 3}), gang("c", 1, {2: 1})],
-        rule=Rule("pack", hard=True),
+        rule=LevelRule("pack", hard=True),
     )
     answer = victims.solve(asked)
 
@@ -165,9 +165,9 @@ def test_hard_rules_decide_who_goes():
 def test_held_members_and_rules_between_members_count():
     """A group that is being repaired keeps its pods; zones that are no level are respected."""
     leaves = (Leaf(("a",), -1, (0,), held=1), Leaf(("b",), -1, (0,)), Leaf(("c",), -1, (0,)))
-    zones = Domains("zone", ((0, 1), (2,)), at_most=1)
+    zones = DomainRule("zone", ((0, 1), (2,)), at_most=1)
     instance = Instance((Level("node"),), leaves, 2, (1,), (zones,))
-    asked = Preemption(instance, (gang("x", 0, {1: 1}), gang("y", 1, {2: 2})))
+    asked = PreemptionInstance(instance, (gang("x", 0, {1: 1}), gang("y", 1, {2: 2})))
     answer = victims.solve(asked)
 
     assert {"y": 1} == names(asked, answer)
@@ -186,7 +186,7 @@ def test_victims_survive_the_wire():
     asked = problem([0], 1, [gang("x", 0, {0: 1}, budgets={0: 1})], budgets=[Budget("b")])
     answer = victims.solve(asked)
 
-    assert asked == msgspec.json.decode(msgspec.json.encode(asked), type=Preemption)
+    assert asked == msgspec.json.decode(msgspec.json.encode(asked), type=PreemptionInstance)
     assert answer == msgspec.json.decode(msgspec.json.encode(answer), type=type(answer))
 
 
@@ -196,10 +196,10 @@ def test_like_single_pods_count_one_by_one_beside_groups():
         Leaf(path, -1, (free,))
         for path, free in {("r0", "a"): 1, ("r0", "b"): 0, ("r1", "c"): 1, ("r1", "d"): 0}.items()
     )
-    rules = (Level("rack", Rule("spread")), Level("node", Rule("pack", hard=True)))
+    rules = (Level("rack", LevelRule("spread")), Level("node", LevelRule("pack", hard=True)))
     group = Candidate("group", 1, 4, dict.fromkeys(range(4), (1,)))
     single = Candidate("single", 1, 1, {2: (1,)}, single=True, count=2)
-    asked = Preemption(Instance(rules, leaves, 3, (2,)), (group, single))
+    asked = PreemptionInstance(Instance(rules, leaves, 3, (2,)), (group, single))
     answer = victims.solve(asked)
 
     assert {"group": 1, "single": 2} == names(asked, answer)
@@ -213,11 +213,11 @@ def test_a_search_without_time_spares_whom_it_can(monkeypatch, used_up, hit):
     monkeypatch.setattr(victims, "perf_s", lambda: next(times, used_up))
     others = [gang(f"g{at}", at % 2, {at: 2, (at + 1) % 6: 1}) for at in range(6)]
     asked = problem([0] * 6, 5, others)
-    answer = victims.solve(asked, Limits(total_s=1.0))
+    answer = victims.solve(asked, SolveLimits(total_s=1.0))
 
     assert ("placed", False) == (answer.outcome, answer.optimal)
     assert hit == len(answer.evicted)
-    assert eviction.Room(asked).fits(answer.evicted)
+    assert eviction.EvictionRoom(asked).fits(answer.evicted)
     values = {(one.level, one.measure): one.value for one in answer.stages}
     assert {("1", "pods"): 0, ("0", "pods"): 3 * hit, ("", "groups"): hit} == values
     assert all(one.bound <= one.value for one in answer.stages)

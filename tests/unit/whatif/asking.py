@@ -11,7 +11,7 @@ from scheduler.testing import pod as plain_pod
 from scheduler.whatif.documents import items_of_objects
 from scheduler.whatif.simulate import simulate
 from scheduler.whatif.snapshot import read_snapshot
-from scheduler.whatif.stage import Options, Setup
+from scheduler.whatif.stage import AnswerOptions, Setup
 
 HEAD = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"
 
@@ -46,7 +46,7 @@ def snapshot(*objects, given=()):
 def place(*objects, given=(), using=None, **options):
     """Simulate plain objects."""
     world = snapshot(*objects, given=given)
-    return simulate(world, using or default_setup(), Options(**options))
+    return simulate(world, using or default_setup(), AnswerOptions(**options))
 
 
 def results(simulation):

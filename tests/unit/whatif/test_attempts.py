@@ -2,13 +2,13 @@
 
 from scheduler.objects.plain import read_node, read_pod
 from scheduler.testing import node, pod
-from scheduler.whatif.attempts import Attempt, assumed, history, moments, undone
+from scheduler.whatif.attempts import AttemptRecord, assumed, history, moments, undone
 from scheduler.whatif.snapshot import Snapshot
 
 
-def attempt(name: str, at: float, node: str = "", message: str = "") -> Attempt:
+def attempt(name: str, at: float, node: str = "", message: str = "") -> AttemptRecord:
     """Return an attempt at a pod of `default`."""
-    return Attempt(
+    return AttemptRecord(
         "default", name, f"uid-{name}", "trellis", at, at, 1, 1, node, message, None, (), 1, 2, {}
     )
 

@@ -10,7 +10,7 @@ from scheduler.plugins.intree import IN_TREE
 from scheduler.testing import node
 from scheduler.whatif.batch import Batch, moment
 from scheduler.whatif.setups import Setups
-from scheduler.whatif.stage import Options
+from scheduler.whatif.stage import AnswerOptions
 from tests.unit.whatif.asking import HEAD, pod
 
 PACK = f"{HEAD}profiles: [{{schedulerName: pack}}]\n"
@@ -22,7 +22,7 @@ def no_file(name):
 
 @pytest.fixture(scope="module")
 def batch():
-    return Batch(Setups(Registry(IN_TREE)), Options(), no_file)
+    return Batch(Setups(Registry(IN_TREE)), AnswerOptions(), no_file)
 
 
 def ask(batch, **case):
@@ -70,7 +70,7 @@ def test_a_case_may_bring_its_configuration(batch, config):
 
 def test_a_configuration_may_be_a_file():
     """A single word names a file; it is read once per case and decoded once."""
-    batch = Batch(Setups(Registry(IN_TREE)), Options(), {"pack.yaml": PACK}.__getitem__)
+    batch = Batch(Setups(Registry(IN_TREE)), AnswerOptions(), {"pack.yaml": PACK}.__getitem__)
     objects = [node("n"), pod("p", spec={"schedulerName": "pack"})]
 
     got = ask(batch, objects=objects, config="pack.yaml")

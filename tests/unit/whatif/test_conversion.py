@@ -16,7 +16,7 @@ from scheduler.testing import node
 from scheduler.whatif.batch import Batch
 from scheduler.whatif.conversion import convert, convert_all
 from scheduler.whatif.setups import Setups
-from scheduler.whatif.stage import Options
+from scheduler.whatif.stage import AnswerOptions
 from tests.unit.whatif.asking import pod
 
 OLDER = Path(__file__).parents[3] / "docs" / "examples" / "network" / "older"
@@ -108,7 +108,7 @@ def test_what_ran_under_every_policy_still_does():
         node("cordoned", cpu="8", unschedulable=True),
         node("gone", cpu="64", taints=[taint]),
     ]
-    batch = Batch(Setups(Registry(IN_TREE)), Options(), str)
+    batch = Batch(Setups(Registry(IN_TREE)), AnswerOptions(), str)
     for listed in ([], [{"name": "PodFitsResources"}], None):
         policy = {"kind": "Policy", "priorities": [{"name": "LeastRequestedPriority"}]}
         policy |= {} if listed is None else {"predicates": listed}

@@ -12,7 +12,7 @@ import msgspec
 import pytest
 import yaml
 
-from operators.appgroup.status import Observed, merge_patch, status_of
+from operators.appgroup.status import ObservedGroup, merge_patch, status_of
 from scheduler.base.clock import ManualClock
 from scheduler.config import load
 from scheduler.framework.registry import Registry
@@ -22,12 +22,12 @@ from scheduler.plugins.intree import IN_TREE
 from scheduler.sandbox.api import writing
 from scheduler.sandbox.api.request import parse
 from scheduler.sandbox.start import new_store
-from scheduler.sandbox.store.store import Store
+from scheduler.sandbox.store.store import ObjectStore
 from scheduler.testing import node, pod
 from scheduler.whatif.batch import Batch
 from scheduler.whatif.conversion import convert
 from scheduler.whatif.setups import Setups
-from scheduler.whatif.stage import Options
+from scheduler.whatif.stage import AnswerOptions
 from tests.unit.plugins.networkworld import placed_node
 
 DESIGNS = Path(__file__).parent / "designs"
@@ -49,7 +49,7 @@ def converted(document: Json) -> Json:
 
 
 @pytest.fixture(scope="module")
-def store() -> Store:
+def store() -> ObjectStore:
     """Return an API server's store with all definitions and the namespaces of the texts."""
     made = new_store(ManualClock(1_700_000_000))
     for name in ("sakkara", "test-namespace"):
@@ -57,7 +57,7 @@ def store() -> Store:
     return made
 
 
-def post(store: Store, obj: Json) -> Json:
+def post(store: ObjectStore, obj: Json) -> Json:
     """Create an object as `kubectl create` does, with all checks of the server."""
     group, _, version = obj["apiVersion"].rpartition("/")
     kind = next(
@@ -86,7 +86,7 @@ def simulated(objects: list[Json], pending: list[Json], config: Json | None = No
     line: Json = {"objects": objects, "pending": pending}
     if config is not None:
         line["config"] = config
-    batch = Batch(Setups(REGISTRY), Options(), lambda _name: "")
+    batch = Batch(Setups(REGISTRY), AnswerOptions(), lambda _name: "")
     answer: Json = json.loads(batch.answer(json.dumps(line).encode()))
     assert "error" not in answer, answer["error"]
     found: Json = answer["simulation"]
@@ -106,7 +106,7 @@ OBJECTS = [
 
 
 @pytest.mark.parametrize("document", OBJECTS)
-def test_an_object_converts_and_is_taken_by_an_api_server(store: Store, document: Json):
+def test_an_object_converts_and_is_taken_by_an_api_server(store: ObjectStore, document: Json):
     """Nothing is refused, nothing dropped, and converting once is enough."""
     today = converted(document)
     assert (today, ()) == convert(today, "here")
@@ -138,7 +138,7 @@ def test_the_chain_of_the_early_design_is_ordered_and_placed(number: int):
     """P1, P2, P3, in either spelling of its dependencies; its pods end up on one node."""
     raw = converted(documents("early.yaml")[number])
     group = msgspec.convert(raw, AppGroup)
-    status = status_of(group.spec, Observed(1, AppGroupStatus(), "2026-01-01T00:00:00Z"))
+    status = status_of(group.spec, ObservedGroup(1, AppGroupStatus(), "2026-01-01T00:00:00Z"))
     raw = raw | {"status": merge_patch(AppGroupStatus(), status)}
     network = converted(documents("later.yaml")[1])
     members = [
@@ -195,7 +195,7 @@ def test_the_later_designs_configuration_places_its_application():
     assert {"p1": "n1"} == placed(found)
 
 
-def test_the_bandwidth_patch_and_its_pod(store: Store):
+def test_the_bandwidth_patch_and_its_pod(store: ObjectStore):
     """The patch advertises 10 Gbit/s; the pod fits there, and nowhere without."""
     made = post(store, {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "k8s-node"}})
     body = {"status": {"capacity": {"cpu": "2"}, "allocatable": {"cpu": "2", "pods": "9"}}}

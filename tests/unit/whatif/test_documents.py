@@ -6,12 +6,12 @@ import pytest
 
 from scheduler.base.errors import InputError
 from scheduler.testing import node
-from scheduler.whatif.documents import Source, items_of, items_of_objects
+from scheduler.whatif.documents import SourceFile, items_of, items_of_objects
 
 
 def found(text):
     data = text if isinstance(text, bytes) else text.encode()
-    return [(item.where, item.head.kind) for item in items_of(Source("f", data))]
+    return [(item.where, item.head.kind) for item in items_of(SourceFile("f", data))]
 
 
 def test_one_object_a_list_and_several_documents():
@@ -29,7 +29,7 @@ def test_one_object_a_list_and_several_documents():
 def test_a_typed_list_lends_its_kind():
     """The API server leaves kind and apiVersion out of the items of a NodeList."""
     text = json.dumps({"kind": "NodeList", "apiVersion": "v1", "items": [{"metadata": {}}]})
-    (item,) = items_of(Source("f", text.encode()))
+    (item,) = items_of(SourceFile("f", text.encode()))
     (same,) = items_of_objects([json.loads(text)], "objects")
 
     assert ("Node", "v1") == (item.head.kind, item.head.api_version)

@@ -12,7 +12,7 @@ from scheduler.testing import node
 from scheduler.whatif.explain import explain
 from scheduler.whatif.records import Result
 from scheduler.whatif.report import explanation_lines, explanation_tables
-from scheduler.whatif.stage import Options
+from scheduler.whatif.stage import AnswerOptions
 from scheduler.whatif.why.waking import woken_by
 from tests.unit.plugins.devices import claim, gpu_class, local_slice
 from tests.unit.plugins.groupsworld import group, member, members, tree
@@ -29,7 +29,7 @@ CLUSTER = (
 
 def ask(name, *objects, only="", **options):
     world = snapshot(*objects)
-    return explain(world, default_setup(), f"default/{name}", Options(**options), node=only)
+    return explain(world, default_setup(), f"default/{name}", AnswerOptions(**options), node=only)
 
 
 def why(explanation):

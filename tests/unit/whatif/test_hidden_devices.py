@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from scheduler.cel import CelCompileError, Device, Quantity, Version, compile_selector
+from scheduler.cel import CelCompileError, DeviceInput, Quantity, Version, compile_selector
 from scheduler.whatif.anonymize import Anonymizer
 from scheduler.whatif.export import exported
 
@@ -110,7 +110,7 @@ def seen(slice_):
             ((kind, held),) = value.items()
             attributes[name] = Version.parse(held) if kind == "version" else held
         capacity = {n: Quantity.parse(v["value"]) for n, v in made["capacity"].items()}
-        found.append(Device(spec["driver"], attributes, capacity))
+        found.append(DeviceInput(spec["driver"], attributes, capacity))
     return found
 
 

@@ -13,7 +13,7 @@ from scheduler.whatif.explain import explain
 from scheduler.whatif.report import explanation_tables
 from scheduler.whatif.setups import Setups
 from scheduler.whatif.snapshot import read_snapshot
-from scheduler.whatif.stage import Options
+from scheduler.whatif.stage import AnswerOptions
 from tests.unit.plugins.networkworld import app_group, member, placed_node, topology
 
 NODES = [placed_node(f"{zone}{n}", zone[0], zone) for zone in ("a1", "a2", "b1") for n in "xy"]
@@ -39,7 +39,7 @@ def simulated(objects, pending=(), plugins=None):
             "kind": "KubeSchedulerConfiguration",
             "profiles": [{"schedulerName": "trellis", "plugins": plugins}],
         }
-    batch = Batch(Setups(Registry(IN_TREE)), Options(), lambda _name: "")
+    batch = Batch(Setups(Registry(IN_TREE)), AnswerOptions(), lambda _name: "")
     answer = json.loads(batch.answer(json.dumps(line).encode()))
 
     assert "error" not in answer, answer["error"]

@@ -10,7 +10,7 @@ from scheduler.framework.registry import Registry
 from scheduler.plugins.intree import IN_TREE
 from scheduler.whatif.batch import Batch
 from scheduler.whatif.setups import Setups
-from scheduler.whatif.stage import Options
+from scheduler.whatif.stage import AnswerOptions
 from tests.unit.plugins.networkworld import app_group, member, placed_node
 
 FOLDER = Path(__file__).parents[3] / "docs/examples/network"
@@ -53,7 +53,7 @@ def simulated(config):
 
 def answered(line, config):
     """Return the simulation of a case."""
-    batch = Batch(Setups(Registry(IN_TREE)), Options(), lambda _name: "")
+    batch = Batch(Setups(Registry(IN_TREE)), AnswerOptions(), lambda _name: "")
     answer = json.loads(batch.answer(json.dumps({**line, "config": config}).encode()))
 
     assert "error" not in answer, answer["error"]
@@ -122,7 +122,7 @@ profiles:
         for raw in waiting:
             del raw["spec"]["nodeName"]
         line = {"objects": [placed_node("n"), group], "pending": waiting, "config": config}
-        batch = Batch(Setups(Registry(IN_TREE)), Options(), str)
+        batch = Batch(Setups(Registry(IN_TREE)), AnswerOptions(), str)
         answer = json.loads(batch.answer(json.dumps(line).encode()))["simulation"]
 
         assert [f"default/{name}-0" for name in order] == answer["queueOrder"]

@@ -11,11 +11,11 @@ from scheduler.config import default_config
 from scheduler.framework.registry import Registry
 from scheduler.plugins.intree import IN_TREE
 from scheduler.testing import node
-from scheduler.whatif.documents import Source, items_of
+from scheduler.whatif.documents import SourceFile, items_of
 from scheduler.whatif.outcome import after, figures
 from scheduler.whatif.simulate import simulate
 from scheduler.whatif.snapshot import read_snapshot
-from scheduler.whatif.stage import Options, Setup
+from scheduler.whatif.stage import AnswerOptions, Setup
 from tests.unit.whatif.asking import pod
 
 REGISTRY = Registry(IN_TREE)
@@ -26,8 +26,8 @@ def played(nodes, pods):
     """Return a snapshot of CPU amounts, its simulation, and the world after it."""
     items = [node(f"n{at}", cpu=str(cpu), memory="64Gi") for at, cpu in enumerate(nodes)]
     items += [pod(f"p{at}", requests={"cpu": str(cpu)}) for at, cpu in enumerate(pods)]
-    world = read_snapshot(items_of(Source("test", json.dumps(items).encode())))
-    simulation = simulate(world, SETUP, Options(scores=True))
+    world = read_snapshot(items_of(SourceFile("test", json.dumps(items).encode())))
+    simulation = simulate(world, SETUP, AnswerOptions(scores=True))
     return simulation, after(world, simulation)
 
 
@@ -73,7 +73,7 @@ def test_victims_are_gone_and_messages_are_told():
         pod("high", requests={"cpu": "2"}, spec={"priority": 9}),
         pod("huge", requests={"cpu": "99"}),
     ]
-    world = read_snapshot(items_of(Source("test", json.dumps(items).encode())))
+    world = read_snapshot(items_of(SourceFile("test", json.dumps(items).encode())))
     simulation = simulate(world, SETUP)
     left = after(world, simulation)
 

@@ -6,7 +6,7 @@ import pytest
 
 from scheduler.base.errors import InputError
 from scheduler.testing import node
-from scheduler.whatif.documents import Source, items_of
+from scheduler.whatif.documents import SourceFile, items_of
 from scheduler.whatif.snapshot import read_snapshot
 from scheduler.whatif.views import DrawnView, merged, sections
 from tests.unit.plugins.loadaware.situation import report as load_report
@@ -19,7 +19,7 @@ ZONE = "topology.kubernetes.io/zone"
 
 def world(*objects):
     """A snapshot of plain objects."""
-    return read_snapshot(items_of(Source("test", json.dumps(list(objects)).encode())))
+    return read_snapshot(items_of(SourceFile("test", json.dumps(list(objects)).encode())))
 
 
 def two_zones():

@@ -10,12 +10,12 @@ from scheduler.cli import pagejobs
 from scheduler.config import default_config
 from scheduler.framework.registry import Registry
 from scheduler.plugins.intree import IN_TREE
-from scheduler.whatif.documents import Source, items_of
+from scheduler.whatif.documents import SourceFile, items_of
 from scheduler.whatif.questions import Question
-from scheduler.whatif.responder import Responder
+from scheduler.whatif.responder import QuestionResponder
 from scheduler.whatif.setups import Setups
 from scheduler.whatif.snapshot import read_snapshot
-from scheduler.whatif.stage import Options, Setup
+from scheduler.whatif.stage import AnswerOptions, Setup
 from scheduler.whatif.wire import packed, unpacked
 
 pytestmark = pytest.mark.allow_blocking("a test reads its files")
@@ -24,17 +24,17 @@ CLUSTER = Path(__file__).parents[3] / "docs/examples/whatif/cluster.yaml"
 
 def world():
     """A cluster with workloads, claims, groups."""
-    return read_snapshot(items_of(Source("cluster", CLUSTER.read_bytes())))
+    return read_snapshot(items_of(SourceFile("cluster", CLUSTER.read_bytes())))
 
 
 def test_it_comes_out_as_it_went_in():
     """Objects in their order, the question, how it is to be answered."""
     there = world()
     question = Question("explain", pod="default/x")
-    lines = list(packed(question, there, Options(now=3.0), "text"))
+    lines = list(packed(question, there, AnswerOptions(now=3.0), "text"))
     told, back, options, config = unpacked(b"".join(lines))
 
-    assert (question, Options(now=3.0), "text") == (told, options, config)
+    assert (question, AnswerOptions(now=3.0), "text") == (told, options, config)
     for field in ("nodes", "objects", "bound", "unbound", "given", "taken_at", "notices"):
         assert getattr(there, field) == getattr(back, field), field
 
@@ -51,10 +51,10 @@ def test_the_process_answers_as_one_would_here(what):
     """The same bytes, whoever works it out."""
     there = world()
     registry = Registry(IN_TREE)
-    here = Responder(Setups(registry, Setup(default_config(registry), registry)))
+    here = QuestionResponder(Setups(registry, Setup(default_config(registry), registry)))
     pod = there.unbound[0].key if there.unbound else there.bound[0].key
     question = Question(what, pod=pod, manifests="")
-    options = Options(now=there.taken_at)
+    options = AnswerOptions(now=there.taken_at)
     body, _ = pagejobs.run_page(b"".join(packed(question, there, options)))
     import msgspec
 
@@ -66,4 +66,6 @@ def test_the_process_answers_as_one_would_here(what):
 def test_a_wrong_question_is_told_why():
     """As to who asks it: the process's answer carries the reason."""
     with pytest.raises(InputError, match="no such pod"):
-        pagejobs.run_page(b"".join(packed(Question("explain", pod="a/none"), world(), Options())))
+        pagejobs.run_page(
+            b"".join(packed(Question("explain", pod="a/none"), world(), AnswerOptions()))
+        )

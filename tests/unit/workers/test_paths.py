@@ -9,10 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scheduler.base.errors import InputError
-from scheduler.workers.paths import LARGEST_COST, UNREACHABLE, Links, shortest
+from scheduler.workers.paths import LARGEST_COST, UNREACHABLE, PathLinks, shortest
 
 
-def by_networkx(links: Links) -> list[list[int]]:
+def by_networkx(links: PathLinks) -> list[list[int]]:
     """Return the costs as networkx finds them."""
     graph = nx.DiGraph()
     graph.add_nodes_from(range(links.nodes))
@@ -24,16 +24,16 @@ def by_networkx(links: Links) -> list[list[int]]:
     return [[found[a].get(b, UNREACHABLE) for b in every] for a in every]
 
 
-def network(rng: random.Random, nodes: int, links: int) -> Links:
+def network(rng: random.Random, nodes: int, links: int) -> PathLinks:
     """Return a random directed network."""
     ends = [(rng.randrange(nodes), rng.randrange(nodes), rng.randrange(50)) for _ in range(links)]
     return links_of(nodes, ends)
 
 
-def links_of(nodes: int, ends: list[tuple[int, int, int]]) -> Links:
+def links_of(nodes: int, ends: list[tuple[int, int, int]]) -> PathLinks:
     """Return links from (origin, target, cost)."""
     origins, targets, costs = zip(*ends, strict=True) if ends else ((), (), ())
-    return Links(nodes, origins, targets, costs)
+    return PathLinks(nodes, origins, targets, costs)
 
 
 @given(st.data(), st.integers(1, 10))
@@ -58,7 +58,7 @@ def test_a_long_chain_in_bad_order_is_exact_too():
     """More hops than sweeps: the answer does not depend on the shape of the network."""
     order = list(range(150))
     random.Random(1).shuffle(order)
-    links = Links(150, tuple(order[:-1]), tuple(order[1:]), (1,) * 149)
+    links = PathLinks(150, tuple(order[:-1]), tuple(order[1:]), (1,) * 149)
     costs = shortest(links)
 
     assert 149 == costs[order[0], order[-1]]
@@ -68,11 +68,11 @@ def test_a_long_chain_in_bad_order_is_exact_too():
 @pytest.mark.parametrize(
     "links",
     [
-        Links(2, (0,), (2,), (1,)),
-        Links(2, (0,), (-1,), (1,)),
-        Links(2, (0,), (1,), (-1,)),
-        Links(2, (0,), (), (1,)),
-        Links(-1, (), (), ()),
+        PathLinks(2, (0,), (2,), (1,)),
+        PathLinks(2, (0,), (-1,), (1,)),
+        PathLinks(2, (0,), (1,), (-1,)),
+        PathLinks(2, (0,), (), (1,)),
+        PathLinks(-1, (), (), ()),
     ],
 )
 def test_nonsense_is_refused(links):
@@ -83,6 +83,6 @@ def test_nonsense_is_refused(links):
 
 def test_no_node_has_no_costs():
     """An empty network is a network."""
-    assert (0, 0) == shortest(Links(0, (), (), ())).shape
-    assert [[0]] == shortest(Links(1, (), (), ())).tolist()
-    assert shortest(Links(1, (), (), ())).dtype == np.int64
+    assert (0, 0) == shortest(PathLinks(0, (), (), ())).shape
+    assert [[0]] == shortest(PathLinks(1, (), (), ())).tolist()
+    assert shortest(PathLinks(1, (), (), ())).dtype == np.int64

@@ -6,8 +6,8 @@ import msgspec
 import pytest
 
 from scheduler.solver import questions
-from scheduler.solver.instance import Instance, Leaf, Level, Rule
-from scheduler.workers import Pool
+from scheduler.solver.instance import Instance, Leaf, Level, LevelRule
+from scheduler.workers import WorkerPool
 
 ODD = "tests.unit.workers.oddjobs"
 LONG_S = 30.0
@@ -16,7 +16,7 @@ LONG_S = 30.0
 @pytest.fixture
 async def odd():
     """A pool whose jobs misbehave."""
-    async with Pool(ODD, grace_s=0.0) as pool:
+    async with WorkerPool(ODD, grace_s=0.0) as pool:
         yield pool
 
 
@@ -108,7 +108,7 @@ async def test_the_process_is_polite(odd):
 
 async def test_closing_ends_everything():
     """Waiting and running jobs end as closed, the process is gone, later calls are told."""
-    pool = Pool(ODD)
+    pool = WorkerPool(ODD)
     await pool.start()
     calls = [asyncio.create_task(pool.run("forever", b"", LONG_S)) for _ in range(2)]
     await begun(pool)
@@ -123,16 +123,16 @@ async def test_closing_ends_everything():
 
 async def test_a_process_that_does_not_start_fails_the_job_and_not_the_pool():
     """A missing module is a value, too."""
-    async with Pool("tests.unit.workers.nothere") as pool:
+    async with WorkerPool("tests.unit.workers.nothere") as pool:
         assert "died" == (await pool.run("echo", b"", LONG_S)).code
 
 
 async def test_the_loop_goes_on_while_a_group_is_solved():
     """The real kinds: a question is answered in the process while the loop keeps turning."""
-    levels = (Level("rack"), Level("node", Rule("spread")))
+    levels = (Level("rack"), Level("node", LevelRule("spread")))
     leaves = tuple(Leaf((f"r{n % 3}", f"n{n:02}"), 3) for n in range(9))
     question = questions.Place(Instance(levels, leaves, 8))
-    async with Pool() as pool:
+    async with WorkerPool() as pool:
         call = asyncio.create_task(pool.run("question", question, LONG_S))
         turns = 0
         while not call.done():

@@ -31,7 +31,7 @@ def begun():
 def test_it_ends_with_its_input_even_in_the_middle_of_a_job():
     """When the daemon is gone the process goes, whatever it works on."""
     with begun() as process:
-        process.stdin.write(frames.pack(frames.Request(1, "forever")))
+        process.stdin.write(frames.pack(frames.JobRequest(1, "forever")))
         process.stdin.close()
 
         assert 0 == process.wait(LONG_S)
@@ -41,7 +41,7 @@ def test_it_ends_with_its_input_even_in_the_middle_of_a_job():
 def test_a_frame_that_breaks_off_is_the_end():
     """Half a frame is no job."""
     with begun() as process:
-        process.stdin.write(frames.pack(frames.Request(1, "echo"), b"1")[:-1])
+        process.stdin.write(frames.pack(frames.JobRequest(1, "echo"), b"1")[:-1])
         process.stdin.close()
 
         assert 0 == process.wait(LONG_S)
@@ -53,7 +53,7 @@ def test_jobs_are_answered_in_order():
     """Frames carry header, body and blob; numbers say which answer is whose."""
     with begun() as process:
         for number in (1, 2):
-            process.stdin.write(frames.pack(frames.Request(number, "echo"), b"ab"))
+            process.stdin.write(frames.pack(frames.JobRequest(number, "echo"), b"ab"))
         process.stdin.flush()
         answers = [answer_of(process) for _ in (1, 2)]
         process.stdin.close()

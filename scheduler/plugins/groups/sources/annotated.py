@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 from scheduler.base.errors import ObjectError
 from scheduler.plugins.groups.inputs import kind_of, parsed
-from scheduler.plugins.groups.rules import Constraint, constraints
+from scheduler.plugins.groups.rules import LevelConstraint, constraints
 
 CONSTRAINTS_ANNOTATION = "sakkara.group/constraints"
 TOPOLOGY_ANNOTATION = "sakkara.group/topology"
@@ -15,7 +15,7 @@ TOPOLOGY_ANNOTATION = "sakkara.group/topology"
 OF_TREES = (CONSTRAINTS_ANNOTATION, TOPOLOGY_ANNOTATION)
 
 
-def rules(annotations: Mapping[str, str]) -> dict[str, Constraint]:
+def rules(annotations: Mapping[str, str]) -> dict[str, LevelConstraint]:
     """Read the rules by level from the annotation, none without it; ObjectError says what is wrong."""
     if CONSTRAINTS_ANNOTATION not in annotations:
         return {}

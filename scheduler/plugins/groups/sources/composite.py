@@ -11,9 +11,9 @@ import msgspec
 from scheduler.base.errors import ObjectError
 from scheduler.objects.kinds import COMPOSITE_GROUP
 from scheduler.objects.podgroup import CompositePodGroup
-from scheduler.plugins.groups.group import LARGEST_GROUP, GroupSpec, Node, TreeMembership
+from scheduler.plugins.groups.group import LARGEST_GROUP, GroupNode, GroupSpec, TreeMembership
 from scheduler.plugins.groups.inputs import check_between
-from scheduler.plugins.groups.rules import Constraint
+from scheduler.plugins.groups.rules import LevelConstraint
 from scheduler.plugins.groups.sources import annotated
 from scheduler.plugins.groups.sources.workload import (
     ALL,
@@ -98,9 +98,9 @@ def tree(
     size = _least(made)
     if size > LARGEST_GROUP:
         raise ObjectError(f"its groups need {size} pods, {LARGEST_GROUP} are the most")
-    rules: Mapping[str, Constraint] = root.constraints
+    rules: Mapping[str, LevelConstraint] = root.constraints
     if root.key_label:
-        rules = {root.key_label: Constraint("pack", hard=True)}
+        rules = {root.key_label: LevelConstraint("pack", hard=True)}
     return msgspec.structs.replace(root, size=size, constraints=rules, key_label="", tree=made)
 
 
@@ -137,17 +137,17 @@ def _check_pair(one: GroupSpec, around: GroupSpec, root: GroupSpec) -> None:
 
 def _node(
     key: str, specs: Mapping[str, GroupSpec], inside: Mapping[str, Sequence[str]], depth: int
-) -> Node:
+) -> GroupNode:
     one = specs[key]
     if depth > DEEPEST:
         raise ObjectError(f"{one.source}: the tree is deeper than {DEEPEST} groups")
     below = tuple(_node(each, specs, inside, depth + 1) for each in inside.get(key, ()))
     is_composite = key.startswith(COMPOSITE_PREFIX)
     own = {} if depth == 1 or one.key_label else one.constraints
-    return Node(key, one.name, one.size, one.key_label, is_composite, below, own)
+    return GroupNode(key, one.name, one.size, one.key_label, is_composite, below, own)
 
 
-def _least(node: Node) -> int:
+def _least(node: GroupNode) -> int:
     """Return how many pods a group needs at least: those of the smallest groups in it."""
     if not node.is_composite:
         return node.least

@@ -25,7 +25,7 @@ from scheduler.plugins.groups.sources import (
 )
 
 
-class Source(Protocol):
+class GroupSource(Protocol):
     """A kind of object that describes groups; `kind` is our name for it, `served_as` the API server's, with `api_version`.
 
     `label` names the source in reports.
@@ -54,7 +54,7 @@ class Source(Protocol):
 
 
 # Of a group that several describe, the first counts.
-SOURCES: tuple[Source, ...] = (
+SOURCES: tuple[GroupSource, ...] = (
     configmap.SOURCE,
     coscheduling.SOURCE,
     *workload.SOURCES,

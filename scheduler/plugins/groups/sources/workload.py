@@ -24,7 +24,7 @@ from scheduler.objects.podgroup import (
 from scheduler.plugins.groups import classes
 from scheduler.plugins.groups.group import LARGEST_GROUP, GroupSpec, TreeMembership
 from scheduler.plugins.groups.inputs import check_between
-from scheduler.plugins.groups.rules import Constraint
+from scheduler.plugins.groups.rules import LevelConstraint
 from scheduler.plugins.groups.sources import annotated
 
 PREFIX = "podgroup:"
@@ -120,7 +120,7 @@ class WorkloadGroups:
             meta.name,
             least,
             spec.priority or 0,
-            {key: Constraint("pack", hard=True)} if key else annotated.rules(meta.annotations),
+            {key: LevelConstraint("pack", hard=True)} if key else annotated.rules(meta.annotations),
             f"PodGroup {meta.namespace}/{meta.name}",
             is_minimum=True,
             counts_alone=True,

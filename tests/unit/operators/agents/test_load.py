@@ -14,7 +14,7 @@ from operators.agents.load.machine import (
     used_bytes,
 )
 from operators.agents.load.sampler import Sampler
-from operators.agents.load.series import Sample, Series, Use
+from operators.agents.load.series import AverageUse, Series, UsageSample
 from scheduler.objects.nodemetric import AggregatePolicy, NodeMetricCollectPolicy
 from scheduler.objects.plain import read_pod
 from scheduler.testing.builders import pod
@@ -113,7 +113,7 @@ def filled(keep_s: float, *, every_s: float = 5, until_s: float = 600) -> Series
     series = Series(keep_s)
     cpu_s, at = 0.0, 0.0
     while at <= until_s:
-        series.add(Sample(at, cpu_s, at))
+        series.add(UsageSample(at, cpu_s, at))
         cpu_s += (at // 100) * every_s
         at += every_s
     return series
@@ -123,8 +123,8 @@ def test_averages_are_exact_over_their_window():
     """What was used up between the ends of the window, over its length."""
     series = filled(300)
 
-    assert series.average(100) == Use(5.0, 552.5)
-    assert series.average(300) == Use(4.0, 452.5)
+    assert series.average(100) == AverageUse(5.0, 552.5)
+    assert series.average(300) == AverageUse(4.0, 452.5)
     assert Series(60).average(60) is None
 
 
@@ -143,9 +143,9 @@ def test_a_counter_that_goes_back_begins_anew():
     """A restarted container must not look like negative use."""
     series = Series(60)
     for at, cpu_s in ((0, 100), (5, 105), (10, 1), (15, 6)):
-        series.add(Sample(at, cpu_s, 0))
+        series.add(UsageSample(at, cpu_s, 0))
 
-    assert series.average(60) == Use(1.0, 0.0)
+    assert series.average(60) == AverageUse(1.0, 0.0)
 
 
 def test_the_status_tells_node_system_and_pods(tmp_path):

@@ -15,26 +15,26 @@ from structlog.testing import capture_logs
 
 from operators.agents.netperf import (
     Keys,
-    Links,
     NetperfAgent,
     NetperfSettings,
-    Pace,
     ProbeError,
+    ProbePace,
+    SimulatedLinks,
     Target,
     stream,
 )
 from operators.agents.netperf.asker import round_trips
 from operators.agents.netperf.latencies import REFUSED
 from operators.agents.netperf.peers import Peer
-from operators.agents.netperf.protocol import CHALLENGE_BYTES, Hello, Mode, signed
+from operators.agents.netperf.protocol import CHALLENGE_BYTES, Hello, ProbeMode, signed
 from operators.agents.netperf.publishing import push
-from operators.agents.netperf.responder import SESSIONS, STRANGERS, Responder
+from operators.agents.netperf.responder import SESSIONS, STRANGERS, NetperfResponder
 from scheduler.base.clock import RealClock
-from scheduler.base.meters import Sample
+from scheduler.base.meters import MetricSample
 from tests.apiserver import patience
 
 HOST = "127.0.0.1"
-FAST = Pace(600, 0.1)
+FAST = ProbePace(600, 0.1)
 
 
 @pytest.fixture(autouse=True)
@@ -60,21 +60,23 @@ def wrong(tmp_path: Path) -> Keys:
 
 
 @pytest.fixture
-async def responder(keys: Keys) -> AsyncIterator[Responder]:
-    async with Responder("n2", keys) as found:
+async def responder(keys: Keys) -> AsyncIterator[NetperfResponder]:
+    async with NetperfResponder("n2", keys) as found:
         await found.listen(HOST, 0)
         yield found
 
 
-def target(responder: Responder, node: str = "n2") -> Target:
+def target(responder: NetperfResponder, node: str = "n2") -> Target:
     return Target((HOST, responder.port), "n1", node)
 
 
-async def ask(responder: Responder, keys: Keys, count: int = 10, node: str = "n2") -> list[float]:
+async def ask(
+    responder: NetperfResponder, keys: Keys, count: int = 10, node: str = "n2"
+) -> list[float]:
     return await asyncio.to_thread(round_trips, target(responder, node), keys, count, 2.0)
 
 
-async def test_round_trips_are_counted_without_the_first(responder: Responder, keys: Keys):
+async def test_round_trips_are_counted_without_the_first(responder: NetperfResponder, keys: Keys):
     """As many as were asked for, in microseconds; the responder is free again afterwards."""
     for _ in range(2 * SESSIONS):
         found = await ask(responder, keys)
@@ -83,10 +85,10 @@ async def test_round_trips_are_counted_without_the_first(responder: Responder, k
 
 
 async def test_who_has_no_key_gets_a_challenge_and_nothing_else(
-    responder: Responder, keys: Keys, wrong: Keys
+    responder: NetperfResponder, keys: Keys, wrong: Keys
 ):
     """Whatever is said instead of a proof, and also to what was said to somebody else before."""
-    hello = Hello(Mode.LATENCY, 10, 0, bytes(32), "n1", "n2")
+    hello = Hello(ProbeMode.LATENCY, 10, 0, bytes(32), "n1", "n2")
     words = [
         signed(hello, bytes(32), keys),
         signed(hello, bytes(32), wrong),
@@ -128,7 +130,7 @@ async def test_an_impostor_is_not_measured(keys: Keys):
             await asyncio.to_thread(round_trips, Target((HOST, port), "n1", "n2"), keys, 5, 2.0)
 
 
-async def test_other_nodes_and_too_much_are_refused(responder: Responder, keys: Keys):
+async def test_other_nodes_and_too_much_are_refused(responder: NetperfResponder, keys: Keys):
     """An address that now is another node's must not be measured as the old one."""
     for count, node, reason in ((10, "n3", "other_node"), (1000, "n2", "refused")):
         with pytest.raises(ProbeError) as caught:
@@ -146,7 +148,7 @@ async def test_a_node_that_is_not_there_is_a_reason(keys: Keys):
     assert caught.value.reason == "unreachable"
 
 
-async def test_strangers_are_bounded(responder: Responder, keys: Keys):
+async def test_strangers_are_bounded(responder: NetperfResponder, keys: Keys):
     """Connections without a proof fill their own list; beyond it they are closed at once."""
     silent = [await asyncio.open_connection(HOST, responder.port) for _ in range(STRANGERS)]
     for reader, _ in silent:
@@ -159,7 +161,7 @@ async def test_strangers_are_bounded(responder: Responder, keys: Keys):
     assert await ask(responder, keys)
 
 
-async def test_throughput_is_limited_and_counted(responder: Responder, keys: Keys):
+async def test_throughput_is_limited_and_counted(responder: NetperfResponder, keys: Keys):
     """What arrived, by the responder's count."""
     found = await asyncio.to_thread(stream, target(responder, ""), keys, 1_000_000, 5.0)
     assert found.bytes == 1_000_000
@@ -169,7 +171,7 @@ async def test_throughput_is_limited_and_counted(responder: Responder, keys: Key
     assert 0 < short.bytes < 1 << 30
 
 
-async def test_one_stream_at_a_time(responder: Responder, keys: Keys):
+async def test_one_stream_at_a_time(responder: NetperfResponder, keys: Keys):
     """Two would measure each other; round trips go on."""
     responder._streams = 1
     with pytest.raises(ProbeError) as caught:
@@ -189,7 +191,9 @@ class Told:
 
 
 @asynccontextmanager
-async def agent(node: str, keys: Keys, peers: Told, links: Links) -> AsyncIterator[NetperfAgent]:
+async def agent(
+    node: str, keys: Keys, peers: Told, links: SimulatedLinks
+) -> AsyncIterator[NetperfAgent]:
     """Run an agent on ports of its own, and tell where it is."""
     settings = NetperfSettings(node, HOST, 0, 0, FAST, 20, refresh_s=0.02, pairs_per_zone_pair=1)
     found = NetperfAgent(settings, keys, peers, RealClock(), links)
@@ -219,12 +223,12 @@ async def until(agents: list[NetperfAgent], text: str, *, there: bool = True) ->
 
 
 @pytest.fixture
-def slow(tmp_path: Path) -> Links:
+def slow(tmp_path: Path) -> SimulatedLinks:
     (tmp_path / "links").write_text("links: [{origin: n1, delayMicroseconds: 3000}]")
-    return Links(tmp_path / "links", Random(0))
+    return SimulatedLinks(tmp_path / "links", Random(0))
 
 
-async def test_agents_measure_each_other_over_a_simulated_link(keys: Keys, slow: Links):
+async def test_agents_measure_each_other_over_a_simulated_link(keys: Keys, slow: SimulatedLinks):
     """The pair is told once with both zones and its delay, and ends when a node goes."""
     peers = Told()
     async with AsyncExitStack() as stack:
@@ -285,7 +289,9 @@ async def test_a_push_replaces_and_takes_back():
     await runner.setup()
     await web.TCPSite(runner, HOST, 0).start()
     gateway = f"http://{HOST}:{runner.addresses[0][1]}"
-    task = asyncio.create_task(push(gateway, "n1", lambda: [(REFUSED, [Sample((), 1)])], 0.001))
+    task = asyncio.create_task(
+        push(gateway, "n1", lambda: [(REFUSED, [MetricSample((), 1)])], 0.001)
+    )
     async with asyncio.timeout(20):
         await enough.wait()
     task.cancel()

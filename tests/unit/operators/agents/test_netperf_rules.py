@@ -10,15 +10,15 @@ import pytest
 
 from operators.agents.netperf.keys import Keys
 from operators.agents.netperf.latencies import LATENCIES, MEASURED, PROBES, Latencies
-from operators.agents.netperf.links import Links
+from operators.agents.netperf.links import SimulatedLinks
 from operators.agents.netperf.peers import Peer, PeersOfFile, SliceList, peers_of
-from operators.agents.netperf.plan import Pace, Plan, first_turn, next_moment, plan_for
+from operators.agents.netperf.plan import ProbePace, ProbePlan, first_turn, next_moment, plan_for
 from operators.agents.netperf.protocol import (
     HEAD_BYTES,
     Hello,
-    Mode,
-    ProtocolError,
-    Verdict,
+    KeyVerdict,
+    NetperfProtocolError,
+    ProbeMode,
     answer,
     read_answer,
     read_hello,
@@ -28,7 +28,7 @@ from operators.agents.netperf.protocol import (
 from scheduler.base.errors import ConfigError
 
 CHALLENGE = bytes(range(32))
-HELLO = Hello(Mode.LATENCY, 100, 0, b"n" * 32, "n1", "ñ2")
+HELLO = Hello(ProbeMode.LATENCY, 100, 0, b"n" * 32, "n1", "ñ2")
 
 
 @pytest.fixture
@@ -61,7 +61,7 @@ def test_both_sides_prove_the_key(keys: Keys):
 
     assert hello == HELLO
     assert len(data) == HEAD_BYTES + rest_of(data[:HEAD_BYTES])
-    for verdict in Verdict:
+    for verdict in KeyVerdict:
         said = answer(verdict, hello, CHALLENGE, keys, key)
         assert read_answer(said, HELLO, CHALLENGE, keys) is verdict
 
@@ -69,15 +69,15 @@ def test_both_sides_prove_the_key(keys: Keys):
 def test_whoever_changes_or_repeats_anything_has_no_proof(keys: Keys, tmp_path: Path):
     """Any bit of a hello or an answer, another challenge, another nonce, another key."""
     data = signed(HELLO, CHALLENGE, keys)
-    said = answer(Verdict.YES, HELLO, CHALLENGE, keys, b"0123456789abcdef")
+    said = answer(KeyVerdict.YES, HELLO, CHALLENGE, keys, b"0123456789abcdef")
     other = keys_of(tmp_path / "other", "fedcba9876543210")
     for place in range(len(data)):
         changed = data[:place] + bytes([data[place] ^ 1]) + data[place + 1 :]
-        with pytest.raises(ProtocolError):
+        with pytest.raises(NetperfProtocolError):
             read_hello(changed, CHALLENGE, keys)
     for place in range(len(said)):
         changed = said[:place] + bytes([said[place] ^ 1]) + said[place + 1 :]
-        with pytest.raises(ProtocolError):
+        with pytest.raises(NetperfProtocolError):
             read_answer(changed, HELLO, CHALLENGE, keys)
     later = msgspec.structs.replace(HELLO, nonce=b"m" * 32)
     for refused in (
@@ -86,21 +86,21 @@ def test_whoever_changes_or_repeats_anything_has_no_proof(keys: Keys, tmp_path: 
         lambda: read_answer(said, later, CHALLENGE, keys),
         lambda: read_answer(said, HELLO, CHALLENGE, other),
     ):
-        with pytest.raises(ProtocolError):
+        with pytest.raises(NetperfProtocolError):
             refused()
 
 
 @pytest.mark.parametrize(
     ("mode", "amount", "limit_ms", "is_too_much"),
     [
-        (Mode.LATENCY, 1000, 0, False),
-        (Mode.LATENCY, 1001, 0, True),
-        (Mode.LATENCY, 0, 0, True),
-        (Mode.THROUGHPUT, 1 << 30, 10_000, False),
-        (Mode.THROUGHPUT, (1 << 30) + 1, 1000, True),
-        (Mode.THROUGHPUT, 1, 10_001, True),
-        (Mode.THROUGHPUT, 1, 0, True),
-        (Mode.THROUGHPUT, 0, 1, True),
+        (ProbeMode.LATENCY, 1000, 0, False),
+        (ProbeMode.LATENCY, 1001, 0, True),
+        (ProbeMode.LATENCY, 0, 0, True),
+        (ProbeMode.THROUGHPUT, 1 << 30, 10_000, False),
+        (ProbeMode.THROUGHPUT, (1 << 30) + 1, 1000, True),
+        (ProbeMode.THROUGHPUT, 1, 10_001, True),
+        (ProbeMode.THROUGHPUT, 1, 0, True),
+        (ProbeMode.THROUGHPUT, 0, 1, True),
     ],
 )
 def test_what_may_be_asked_for_is_limited(mode, amount, limit_ms, is_too_much):
@@ -110,7 +110,7 @@ def test_what_may_be_asked_for_is_limited(mode, amount, limit_ms, is_too_much):
 
 def test_names_have_a_length_that_is_known_before_they_are_read():
     """The longest hello is bounded by its head."""
-    head = Hello(Mode.LATENCY, 1, 0, bytes(32), "o" * 255, "d" * 255).encoded()[:HEAD_BYTES]
+    head = Hello(ProbeMode.LATENCY, 1, 0, bytes(32), "o" * 255, "d" * 255).encoded()[:HEAD_BYTES]
 
     assert rest_of(head) == 255 + 255 + 32
 
@@ -169,7 +169,7 @@ def test_every_pair_is_somebodys(sizes: tuple[int, ...], pairs: int):
 @pytest.mark.parametrize("sizes", [(9, 1, 1), (2, 1, 1, 1, 1, 1), (5,), (1, 1), (40, 3)])
 def test_every_pair_has_its_turn_within_the_round(sizes: tuple[int, ...]):
     """Whatever the plan, also where one of the two rings is empty or much longer."""
-    peers, pace = cluster(*sizes), Pace(20, 10)
+    peers, pace = cluster(*sizes), ProbePace(20, 10)
     for one in peers:
         plan = plan_for(one, peers, 2)
         spacing_s = plan.spacing_s(pace)
@@ -179,7 +179,7 @@ def test_every_pair_has_its_turn_within_the_round(sizes: tuple[int, ...]):
             assert seen - {None} == {*plan.near, *plan.far}
         assert spacing_s >= 60 / 20
         assert plan.pairs * spacing_s >= 10 or not plan.pairs
-    assert Plan().at(3) is None
+    assert ProbePlan().at(3) is None
 
 
 def test_a_node_more_moves_few_pairs():
@@ -297,7 +297,7 @@ def test_files_of_peers_and_links_are_strict(tmp_path: Path):
         "- {origin: n1, destination: n2, delayMicroseconds: 5}\n"
         "- {destination: n2, delayMicroseconds: 7, jitterMicroseconds: 1}\n"
     )
-    links = Links(path, Random(0))
+    links = SimulatedLinks(path, Random(0))
 
     found = {pair: links.between(*pair) for pair in (("n1", "n2"), ("n2", "n1"), ("n3", "n2"))}
     assert [link and link.delay_microseconds for link in found.values()] == [5, 5, 7]
@@ -311,4 +311,4 @@ def test_files_of_peers_and_links_are_strict(tmp_path: Path):
             make(path)
     path.write_text("links: [{delayMicroseconds: 1, jiter: 1}]")
     with pytest.raises(ConfigError, match="jiter"):
-        Links(path, Random(0))
+        SimulatedLinks(path, Random(0))

@@ -9,13 +9,13 @@ from operators.metricproviders import (
     CPU,
     MEMORY,
     Figure,
+    FigureName,
+    FigureSnapshot,
     LastGood,
-    Measure,
     MetricsServer,
     Prometheus,
     ProviderError,
     Query,
-    Snapshot,
 )
 from scheduler.base.clock import ManualClock, parse_rfc3339
 
@@ -58,8 +58,8 @@ async def test_the_metrics_server_tells_nodes_and_pods():
     got = await MetricsServer(Source(metrics), ManualClock(5.0)).fetch()
 
     assert set(got.nodes) == {"a"}
-    assert got.nodes["a"][Measure(CPU)] == Figure(1.5, MOMENT, 30.0)
-    assert got.pods["default/p"][Measure(MEMORY)].value == 2 * 2 * 2**30
+    assert got.nodes["a"][FigureName(CPU)] == Figure(1.5, MOMENT, 30.0)
+    assert got.pods["default/p"][FigureName(MEMORY)].value == 2 * 2 * 2**30
     assert (got.source, got.taken_at, got.newest) == ("metrics.k8s.io", 5.0, MOMENT)
     assert got.age_s("a", MOMENT + 7) == 7
     assert got.age_s("odd", MOMENT) is None
@@ -78,7 +78,7 @@ def vector(*samples: tuple[dict[str, str], float, str]) -> object:
     return {"status": "success", "data": {"resultType": "vector", "result": result}}
 
 
-QUERY = Query(Measure(CPU), "rate", labels=("instance",), times="times", window_s=120)
+QUERY = Query(FigureName(CPU), "rate", labels=("instance",), times="times", window_s=120)
 
 
 async def test_prometheus_figures_are_as_old_as_their_samples():
@@ -95,13 +95,13 @@ async def test_prometheus_figures_are_as_old_as_their_samples():
     source = Source(lambda _path, query: answers[query["query"]])
     got = await Prometheus(source, ManualClock(501.0), (QUERY,)).fetch()
 
-    assert got.nodes == {"a": {Measure(CPU): Figure(1.5, 440.0, 120)}}
+    assert got.nodes == {"a": {FigureName(CPU): Figure(1.5, 440.0, 120)}}
     assert {path for path, _ in source.asked} == {"/api/v1/query"}
 
 
 async def test_figures_whose_samples_are_too_old_are_left_out():
     """A rate over a range that its samples do not fill would make a busy node look idle."""
-    query = Query(Measure(CPU), "rate", times="times", window_s=120, fresh_s=30)
+    query = Query(FigureName(CPU), "rate", times="times", window_s=120, fresh_s=30)
     answers = {
         "rate": vector(({"node": "a"}, 500, "1"), ({"node": "b"}, 500, "1")),
         "times": vector(({"node": "a"}, 500, "470"), ({"node": "b"}, 500, "469")),
@@ -134,9 +134,9 @@ class Flaky:
     name = "flaky"
 
     def __init__(self) -> None:
-        self.answer: Snapshot | None = None
+        self.answer: FigureSnapshot | None = None
 
-    async def fetch(self) -> Snapshot:
+    async def fetch(self) -> FigureSnapshot:
         if self.answer is None:
             raise ProviderError("out of order")
         return self.answer
@@ -149,7 +149,7 @@ async def test_the_last_good_answer_holds_until_its_figures_expire():
     assert await kept.refresh() == "out of order"
     assert kept.current() is None
 
-    provider.answer = Snapshot("flaky", 1000.0, {"a": {Measure(CPU): Figure(1, 990.0)}})
+    provider.answer = FigureSnapshot("flaky", 1000.0, {"a": {FigureName(CPU): Figure(1, 990.0)}})
     assert await kept.refresh() == ""
     good = kept.current()
     assert good is provider.answer

@@ -8,14 +8,14 @@ from typing import Any
 import pytest
 from aiohttp import web
 
-from operators.figures import Feed
-from operators.health import Sources
+from operators.figures import FigureFeed
+from operators.health import MetricSources
 from operators.metricproviders import HttpSettings, HttpSource, LastGood, ProviderError
 from operators.metricproviders.watcher import (
-    Figures,
     LoadWatcher,
     MetricsServerWatcher,
     PrometheusWatcher,
+    ProviderFigures,
 )
 from scheduler.base.clock import ManualClock, rfc3339
 from scheduler.base.meters import Meters
@@ -183,7 +183,7 @@ async def test_figures_stay_while_a_source_fails_and_go_when_they_are_too_old():
     """Each answer once; a failure shows in the metrics, the expiry as a deletion; then it is well again."""
     answers: list[object] = [told(a=BUSY), 503, 503, told(NOW + 400, a=IDLE)]
     clock, store, meters = ManualClock(NOW), Store(), Meters()
-    sources = Sources(meters, clock)
+    sources = MetricSources(meters, clock)
 
     def shown() -> dict[str, float]:
         return {
@@ -193,8 +193,8 @@ async def test_figures_stay_while_a_source_fails_and_go_when_they_are_too_old():
         }
 
     async with served(lambda _request: answers.pop(0)) as source:
-        kept: LastGood[Figures] = LastGood(LoadWatcher(source, clock), clock, 300)
-        feed = Feed(kept, store.put, sources.told)
+        kept: LastGood[ProviderFigures] = LastGood(LoadWatcher(source, clock), clock, 300)
+        feed = FigureFeed(kept, store.put, sources.told)
         await feed.round()
         clock.advance(200)
         await feed.round()

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from operators.metricproviders import CPU, MEMORY, Figure, Measure, Snapshot
+from operators.metricproviders import CPU, MEMORY, Figure, FigureName, FigureSnapshot
 from operators.nodemetric.figures import status_of
 from operators.nodemetric.plan import Create, SetPolicy, policy_document, steps
 from operators.nodemetric.policy import (
@@ -125,13 +125,13 @@ def test_before_any_policy_was_readable_nothing_is_made():
     assert steps([read_node(node("new"))], {"lost": metric("lost")}, None) == []
 
 
-def snapshot(**nodes: dict[Measure, Figure]) -> Snapshot:
+def snapshot(**nodes: dict[FigureName, Figure]) -> FigureSnapshot:
     """Return a snapshot with one pod."""
-    used = {Measure(CPU): Figure(0.5, 990.0), Measure(MEMORY): Figure(2**30, 990.0)}
-    return Snapshot("test", 1000.0, nodes=nodes, pods={"default/p": used})
+    used = {FigureName(CPU): Figure(0.5, 990.0), FigureName(MEMORY): Figure(2**30, 990.0)}
+    return FigureSnapshot("test", 1000.0, nodes=nodes, pods={"default/p": used})
 
 
-WHOLE = {Measure(CPU): Figure(2.0, 980.0), Measure(MEMORY): Figure(4 * 2**30, 990.0)}
+WHOLE = {FigureName(CPU): Figure(2.0, 980.0), FigureName(MEMORY): Figure(4 * 2**30, 990.0)}
 
 
 def test_a_status_holds_node_system_and_pods():
@@ -153,7 +153,7 @@ def test_a_status_holds_node_system_and_pods():
 
 def test_half_a_report_is_none():
     """A node without memory figures would look idle in memory."""
-    half = {Measure(CPU): Figure(2.0, 980.0)}
+    half = {FigureName(CPU): Figure(2.0, 980.0)}
 
     assert status_of("n", [], snapshot(n=half)) is None
     assert status_of("other", [], snapshot(n=WHOLE)) is None
@@ -162,9 +162,9 @@ def test_half_a_report_is_none():
 def test_percentiles_are_passed_on_by_window():
     """Only those that have both resources."""
     figures = WHOLE | {
-        Measure(CPU, "p95"): Figure(3.0, 980.0, 300),
-        Measure(MEMORY, "p95"): Figure(2**30, 980.0, 300),
-        Measure(CPU, "p50"): Figure(1.0, 980.0, 300),
+        FigureName(CPU, "p95"): Figure(3.0, 980.0, 300),
+        FigureName(MEMORY, "p95"): Figure(2**30, 980.0, 300),
+        FigureName(CPU, "p50"): Figure(1.0, 980.0, 300),
     }
     found = status_of("n", [], snapshot(n=figures))
     assert found is not None

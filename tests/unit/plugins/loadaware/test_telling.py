@@ -6,7 +6,7 @@ from scheduler.testing.builders import node
 from scheduler.testing.scene import NOW
 from scheduler.whatif.explain import explain
 from scheduler.whatif.report import explanation_tables
-from scheduler.whatif.stage import Options
+from scheduler.whatif.stage import AnswerOptions
 from tests.unit.plugins.loadaware.situation import pod_usage, report, wants, window
 from tests.unit.whatif.asking import HEAD, pod, setup, snapshot
 
@@ -21,7 +21,7 @@ def figures(*objects):
     """Return what the plugin tells of node `n`, and its line of the table."""
     world = snapshot(node("n", cpu="10", memory="64Gi"), wants("p", "1", "1Gi"), *objects)
     using = setup(config=CONFIG)
-    got = explain(world, using, "default/p", Options(now=NOW), node="n").explanation
+    got = explain(world, using, "default/p", AnswerOptions(now=NOW), node="n").explanation
     (table,) = explanation_tables(got, wide=False, one_node=True)
     (line,) = (row for row in table.rows if row[0] == "LoadAwareScheduling")
     return got.nodes[0].plugins["LoadAwareScheduling"].figures, line[-1]
