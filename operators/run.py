@@ -18,9 +18,9 @@ import structlog
 from operators.api import Connection
 from operators.appgroup.operator import RECIPE as APP_GROUP
 from operators.client import Client
+from operators.embedding import live, live_unwatched
 from operators.health import OperatorsHealth
 from operators.kopflog import forgotten_errors_redirected, kopf_logs_redirected
-from operators.life import live, live_unwatched
 from operators.networktopology.operator import RECIPE as NETWORK_TOPOLOGY
 from operators.nodemetric.operator import RECIPE as NODE_METRIC
 from operators.operator import Calculator, OperatorSurroundings, Recipe

@@ -17,7 +17,7 @@ from scheduler.framework.calls import PodEvent, WaitUntil
 from scheduler.objects.node import Node, NodeMeta
 from scheduler.objects.pod import Pod, PodMeta, PodSpec
 from scheduler.plugins.groups.topology import RESOURCES_CHOOSE_NOTHING
-from scheduler.plugins.loadaware.telling import silence
+from scheduler.plugins.loadaware.figures import silence
 from scheduler.state.podindex import place
 from scheduler.state.shapes import Shapes
 

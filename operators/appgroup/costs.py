@@ -12,7 +12,7 @@ from typing import TypeAlias
 import msgspec
 
 from operators.appgroup.status import ObservedPod
-from operators.turns import Steps, at_once
+from operators.cooperative import Steps, at_once
 from scheduler.objects.grouporder import MOST_WORKLOADS, finder
 from scheduler.objects.groups import AppGroupSpec
 from scheduler.objects.network import REGION_LABEL, ZONE_LABEL, NetworkTopology, Statistics

@@ -7,9 +7,9 @@ from typing import Any
 from operators.appgroup import costs
 from operators.appgroup.pods import by_group, misspelt, oddities
 from operators.appgroup.status import ObservedGroup, ObservedPod, judging, merge_patch
+from operators.cooperative import in_turns, step_by_step
 from operators.keeper import Key, StatusKeeper
 from operators.operator import OperatorSurroundings, Recipe
-from operators.turns import in_turns, step_by_step
 from scheduler.base.clock import rfc3339
 from scheduler.objects.groups import AppGroup
 from scheduler.objects.kinds import Kind

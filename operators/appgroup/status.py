@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 
 from operators.conditions import SHOWN, document, listed, with_condition
-from operators.turns import Steps, at_once
+from operators.cooperative import Steps, at_once
 from scheduler.base.errors import ObjectError
 from scheduler.base.reasons import SCHEDULED, UNSCHEDULABLE
 from scheduler.base.text import did_you_mean

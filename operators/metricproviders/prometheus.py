@@ -12,9 +12,9 @@ from typing import Any, Literal
 
 import msgspec
 
+from operators.cooperative import in_turns
 from operators.metricproviders.provider import Fetch, ProviderError
 from operators.metricproviders.snapshot import CPU, MEMORY, Figure, FigureName, FigureSnapshot
-from operators.turns import in_turns
 from scheduler.base.clock import Clock
 
 NAME = "Prometheus"

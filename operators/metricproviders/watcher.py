@@ -11,11 +11,11 @@ from typing import Final
 
 import msgspec
 
+from operators.cooperative import in_turns
 from operators.metricproviders.metricsserver import MetricsServer
 from operators.metricproviders.prometheus import Prometheus
 from operators.metricproviders.provider import Fetch, ProviderError
 from operators.metricproviders.snapshot import CPU, MEMORY, FigureName
-from operators.turns import in_turns
 from scheduler.base.clock import Clock
 from scheduler.objects.meta import ObjectMeta
 from scheduler.objects.watchermetrics import (

@@ -9,8 +9,8 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from operators.appgroup.pods import Key
+from operators.cooperative import in_turns
 from operators.networktopology.allocated import LabelLink, Place, booked_by
-from operators.turns import in_turns
 from scheduler.objects.groups import GROUP_LABEL, WORKLOAD_LABEL, Workload, namespace_of
 from scheduler.state.view import ClusterView
 

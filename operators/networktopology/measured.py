@@ -12,10 +12,10 @@ from typing import NamedTuple
 import msgspec
 import numpy as np
 
+from operators.cooperative import in_turns
 from operators.networktopology.readings import Reading
 from operators.networktopology.ways import NO_WAY, Network, closed
 from operators.operator import Calculator
-from operators.turns import in_turns
 from scheduler.base.arrays import BoolColumn, FloatColumn, IntColumn, IntMatrix, Rows
 from scheduler.base.clock import rfc3339
 from scheduler.objects.network import (

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 
 import msgspec
 
-from operators.turns import in_turns
+from operators.cooperative import in_turns
 
 # Both spellings in use; the unit stands in the key.
 _KEY = re.compile(

@@ -17,8 +17,8 @@ from zlib import crc32
 import msgspec
 import numpy as np
 
+from operators.cooperative import in_turns
 from operators.networktopology.measured import LatencySamples, MeasuredNode
-from operators.turns import in_turns
 from scheduler.objects.kinds import BY_KIND
 from scheduler.objects.meta import ObjectMeta, OwnerReference
 from scheduler.objects.network import (

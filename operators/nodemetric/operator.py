@@ -15,6 +15,7 @@ from typing import Any
 import structlog
 
 from operators.api import CONFLICT, NOT_FOUND
+from operators.cooperative import in_turns
 from operators.metricproviders import (
     FigureProvider,
     HttpSource,
@@ -27,7 +28,6 @@ from operators.nodemetric.figures import SOURCE_ANNOTATION, status_of
 from operators.nodemetric.plan import Create, Delete, SetPolicy, Step, policy_document, steps
 from operators.nodemetric.policy import Policies, PolicyError, read_policies
 from operators.operator import OperatorSurroundings, Recipe
-from operators.turns import in_turns
 from scheduler.base.errors import ApiError
 from scheduler.objects.kinds import BY_KIND
 from scheduler.objects.node import Node

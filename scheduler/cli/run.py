@@ -40,7 +40,7 @@ from scheduler.cli.files import read_text, shown
 from scheduler.cli.installed import registry
 from scheduler.config import Loaded, default_config, load, read_gates, to_log
 from scheduler.config.trellis import MetricProviderConfig
-from scheduler.daemon import Daemon, DaemonOptions, garbage
+from scheduler.daemon import Daemon, DaemonOptions, gctuning
 from scheduler.daemon.configfile import ConfigFile
 from scheduler.daemon.decisionfile import DecisionFile
 from scheduler.daemon.solving import Solving
@@ -85,7 +85,7 @@ def run(flags: RunFlags) -> int:
         # klog's 4 and up is our debug.
         seed=SystemRandom().getrandbits(32),
         set_verbosity=lambda level: threshold.set_level("debug" if level >= 4 else flags.log_level),
-        on_listed=garbage.keep,
+        on_listed=gctuning.keep,
         asking="scheduler.cli.pagejobs",
     )
     log = _decision_file(flags.decision_log, source, loaded, options.seed)
@@ -232,7 +232,7 @@ async def _operate(
 ) -> None:
     """Run the operators, whose code is imported now: kopf's takes as long as all else together."""
     run_operators = await asyncio.to_thread(_imported_operators)
-    garbage.set_aside()
+    gctuning.set_aside()
     await run_operators(wanted, view, where, health, clock, solving)
 
 

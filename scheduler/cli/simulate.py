@@ -28,10 +28,10 @@ from scheduler.cli.asking import (
     tell,
 )
 from scheduler.cli.commands import ResultForm, SimulateFlags
-from scheduler.cli.crew import answer_lines, processors
 from scheduler.cli.files import read_text, shown
 from scheduler.cli.flags import Output
 from scheduler.cli.installed import registry
+from scheduler.cli.parallel import answer_lines, processors
 from scheduler.engine.attempt.cycle import Ties
 from scheduler.whatif.batch import Batch
 from scheduler.whatif.changes import changed

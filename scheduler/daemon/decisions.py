@@ -12,7 +12,7 @@ import structlog
 
 from scheduler.base.clock import rfc3339
 from scheduler.base.meters import Trace
-from scheduler.daemon.kept import KeptDecision, keep
+from scheduler.daemon.compactdecision import CompactDecision, keep
 from scheduler.daemon.traces import Traces
 from scheduler.engine.decision import Decision
 from scheduler.engine.engine import Engine
@@ -38,7 +38,7 @@ class DecisionTrail:
         self._most = most
         self._ring: deque[AttemptRecord] = deque()
         self._last: dict[tuple[str, str], AttemptRecord] = {}
-        self._whole: OrderedDict[tuple[str, str], KeptDecision] = OrderedDict()
+        self._whole: OrderedDict[tuple[str, str], CompactDecision] = OrderedDict()
         self._whole_bytes = 0
         self._second, self._in_second = 0, 0
         self._names: tuple[int, tuple[str, ...]] = (-1, ())

@@ -24,9 +24,9 @@ from scheduler.base.errors import ApiError
 from scheduler.base.meters import Meters
 from scheduler.config import Loaded, to_configz
 from scheduler.daemon import inspection
-from scheduler.daemon.ages import show_ages, show_network
 from scheduler.daemon.asked import AskedParts
 from scheduler.daemon.decisions import DecisionTrail
+from scheduler.daemon.gauges import show_ages, show_network
 from scheduler.daemon.inbox import Inbox
 from scheduler.daemon.loop import Loop, TurnRecord
 from scheduler.daemon.profile import taken
@@ -149,7 +149,7 @@ class Daemon:
             self._inbox.put,
             random=random,
             meters=meters,
-            originals=self._extenders.originals if self._extenders else None,
+            raw_objects=self._extenders.raw_objects if self._extenders else None,
         )
         self._election = self._make_election(loaded, host, random)
         self._loop = Loop(

@@ -17,7 +17,7 @@ from scheduler.base import reasons
 from scheduler.base.errors import TrellisError
 from scheduler.base.meters import Meters
 from scheduler.config import Loaded
-from scheduler.daemon import garbage
+from scheduler.daemon import gctuning
 from scheduler.daemon.configfile import ConfigFile
 from scheduler.daemon.process import Daemon
 
@@ -47,7 +47,7 @@ class Supervisor:
     async def run(self, loaded: Loaded) -> int:
         """Run until told to stop, or until a daemon ends by itself; return its exit code."""
         self._daemon = await self._build(loaded)
-        with garbage.short_pauses():
+        with gctuning.short_pauses():
             while True:
                 code = await self._run_one(self._daemon)
                 successor, self._next = self._next, None
@@ -59,7 +59,7 @@ class Supervisor:
                 self._daemon, successor = successor, None
 
     async def _run_one(self, daemon: Daemon) -> int:
-        garbage.forget()  # the one before is garbage by now
+        gctuning.forget()  # the one before is garbage by now
         following = asyncio.create_task(self._follow(daemon), name="configuration")
         try:
             if self._is_stopping:

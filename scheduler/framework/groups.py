@@ -41,7 +41,7 @@ def title(key: str) -> str:
 class GroupPlan(msgspec.Struct, frozen=True):
     """Where members go, by uid; with `victims`, where they will go once those have left.
 
-    A plan without victims is one that `GroupRoom.hold` has accepted. Members that it does not name
+    A plan without victims is one that `PlanningContext.hold` has accepted. Members that it does not name
     wait on, for the reason in `message`; unless `is_proven` says that more members cannot be placed now,
     they are tried again when the others are bound. `hold_s` is how long those that are bound last may take to get
     past permit, 0 for the usual time.
@@ -146,7 +146,7 @@ class Misfit(msgspec.Struct, frozen=True):
     rows: BoolColumn | None = None
 
 
-class GroupRoom(Protocol):
+class PlanningContext(Protocol):
     """What a group is planned in: its members, and the nodes as they are at this moment."""
 
     @property
@@ -257,7 +257,9 @@ class GroupPlanner(Protocol):
         the text is empty. Of a group in which others are, each of those that `uid` is in begins on its own.
         """
 
-    def plan_group(self, key: str, room: GroupRoom) -> Generator[SolverCall, CallResult, Outcome]:
+    def plan_group(
+        self, key: str, room: PlanningContext
+    ) -> Generator[SolverCall, CallResult, Outcome]:
         """Decide where all members go."""
 
     def disruption_units(self, since: int) -> DisruptionUnits:

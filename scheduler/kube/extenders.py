@@ -25,7 +25,7 @@ from scheduler.framework.duration import seconds
 from scheduler.kube import extenderwire
 from scheduler.kube.api import JSON, Response
 from scheduler.kube.fence import Fence
-from scheduler.kube.originals import Originals
+from scheduler.kube.rawobjects import RawObjects
 from scheduler.kube.tls import client_context
 
 # An extender that is shown whole nodes sends them back: 15,000 of the largest fit.
@@ -56,13 +56,13 @@ class _Door:
 class Extenders:
     """All extenders of a configuration, by their number in the order of asking.
 
-    `originals` keeps what they are shown; the watches fill it.
+    `raw_objects` keeps what they are shown; the watches fill it.
     """
 
     def __init__(self, configured: Sequence[Extender], fence: Fence, meters: Meters) -> None:
         """Prepare connections; ConfigError when certificates cannot be used."""
         self._doors = [_Door(extender) for extender in in_order(configured)]
-        self.originals = _originals(configured)
+        self.raw_objects = _raw_objects(configured)
         self._fence = fence
         self._duration = meters.extender_duration
         self._session: aiohttp.ClientSession | None = None
@@ -91,7 +91,7 @@ class Extenders:
     async def _ask(self, door: _Door, effect: AskExtender) -> Answer:
         url = f"{door.url}/{door.verbs[effect.verb]}"
         try:
-            body = extenderwire.question(effect, self.originals, by_name=door.by_name)
+            body = extenderwire.question(effect, self.raw_objects, by_name=door.by_name)
             if effect.verb == "bind":
                 self._fence.check()
             code, data = await self._post(door, url, body)
@@ -159,10 +159,10 @@ def _said(error: Exception) -> str:
     return str(error) or type(error).__name__
 
 
-def _originals(configured: Sequence[Extender]) -> Originals:
+def _raw_objects(configured: Sequence[Extender]) -> RawObjects:
     """Return what keeps the objects that these extenders are shown."""
     whole = [extender for extender in configured if not extender.node_cache_capable]
-    return Originals(
+    return RawObjects(
         nodes=any(extender.filter_verb or extender.prioritize_verb for extender in whole),
         all_pods=any(extender.preempt_verb for extender in whole),
     )

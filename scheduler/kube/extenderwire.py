@@ -11,7 +11,7 @@ import msgspec
 
 from scheduler.engine.effects import AskExtender, ExtenderAnswer
 from scheduler.framework.calls import Offer
-from scheduler.kube.originals import Originals
+from scheduler.kube.rawobjects import RawObjects
 
 T = TypeVar("T")
 _encode = msgspec.json.Encoder().encode
@@ -22,7 +22,7 @@ class GoneError(Exception):
     """The pod in question is not known any more."""
 
 
-def question(effect: AskExtender, originals: Originals, *, by_name: bool) -> bytes:
+def question(effect: AskExtender, raw_objects: RawObjects, *, by_name: bool) -> bytes:
     """Return the body of a question; `by_name` for an extender that knows nodes and pods itself."""
     if effect.verb == "bind":
         return _encode(
@@ -33,14 +33,14 @@ def question(effect: AskExtender, originals: Originals, *, by_name: bool) -> byt
                 "Node": effect.nodes[0],
             }
         )
-    pod = originals.pod(effect.uid)
+    pod = raw_objects.pod(effect.uid)
     if pod is None:
         raise GoneError(f"pod {effect.namespace}/{effect.name} is gone")
     if effect.verb == "preempt":
-        whole = _NOTHING if by_name else _victims(effect, originals)
+        whole = _NOTHING if by_name else _victims(effect, raw_objects)
         names = _meta_victims(effect) if by_name else _NOTHING
         return b'{"Pod":%b,"NodeNameToVictims":%b,"NodeNameToMetaVictims":%b}' % (pod, whole, names)
-    nodes = _NOTHING if by_name else _nodes(effect, originals)
+    nodes = _NOTHING if by_name else _nodes(effect, raw_objects)
     names = _encode(effect.nodes) if by_name else _NOTHING
     return b'{"Pod":%b,"Nodes":%b,"NodeNames":%b}' % (pod, nodes, names)
 
@@ -131,16 +131,16 @@ def _offers(found: dict[str, bytes]) -> tuple[Offer, ...]:
     return tuple(offers)
 
 
-def _nodes(effect: AskExtender, originals: Originals) -> bytes:
+def _nodes(effect: AskExtender, raw_objects: RawObjects) -> bytes:
     """Return the whole nodes; one that went away meanwhile is left out."""
-    whole = (originals.node(name) for name in effect.nodes)
+    whole = (raw_objects.node(name) for name in effect.nodes)
     return b'{"metadata":{},"items":[%b]}' % b",".join(node for node in whole if node is not None)
 
 
-def _victims(effect: AskExtender, originals: Originals) -> bytes:
+def _victims(effect: AskExtender, raw_objects: RawObjects) -> bytes:
     parts = []
     for offer in effect.offers:
-        whole = (originals.pod(uid) for uid in offer.victims)
+        whole = (raw_objects.pod(uid) for uid in offer.victims)
         pods = b",".join(pod for pod in whole if pod is not None)
         parts.append(
             b'%b:{"Pods":[%b],"NumPDBViolations":%d}'

@@ -12,7 +12,7 @@ from scheduler.base.meters import Meters
 from scheduler.engine.effects import Event
 from scheduler.kube.api import Api
 from scheduler.kube.collection import discovered
-from scheduler.kube.originals import Originals, noting
+from scheduler.kube.rawobjects import RawObjects, noting
 from scheduler.kube.watch import Reflector, ReflectorStatistics, WatchSettings
 from scheduler.objects.kinds import Kind
 
@@ -23,7 +23,7 @@ TRIES = 3
 
 
 class Watches:
-    """One reflector for each of `kinds`; `originals` keeps whole objects."""
+    """One reflector for each of `kinds`; `raw_objects` keeps whole objects."""
 
     def __init__(
         self,
@@ -34,10 +34,10 @@ class Watches:
         random: Random,
         meters: Meters,
         settings: WatchSettings | None = None,
-        originals: Originals | None = None,
+        raw_objects: RawObjects | None = None,
     ) -> None:
-        if originals is not None:
-            emit = noting(originals, emit)
+        if raw_objects is not None:
+            emit = noting(raw_objects, emit)
         self._reflectors = tuple(
             Reflector(
                 kind,
@@ -46,7 +46,7 @@ class Watches:
                 random=random,
                 meters=meters,
                 settings=settings,
-                keep=None if originals is None else originals.keeper(kind.kind),
+                keep=None if raw_objects is None else raw_objects.keeper(kind.kind),
                 others_listed=self._required_listed,
             )
             for kind in kinds

@@ -24,7 +24,7 @@ from scheduler.sandbox.kinds.kinds import NODES, RELEASES, RESOURCESLICES
 from scheduler.sandbox.nodes.kubelet import Kubelets
 from scheduler.sandbox.nodes.loadagents import LoadAgents
 from scheduler.sandbox.nodes.nodes import SimulatedNodes
-from scheduler.sandbox.nodes.podlife import SimulatedPace
+from scheduler.sandbox.nodes.podlifecycle import SimulatedPace
 from scheduler.sandbox.nodes.shape import ClusterShape, device_slices, nodes_of, plain_shape
 from scheduler.sandbox.nodes.topologyagents import TopologyAgents
 from scheduler.sandbox.start import new_store
@@ -87,7 +87,7 @@ class Sandbox:
         self.turns = ControllerLoop(self.store, [nodes, agents, load, kubelets, *others])
         self.server = ApiServer(self.store, host=options.host, port=options.port)
         await self.server.start()
-        self._acting = asyncio.create_task(self.turns.run(), name="sandbox actors")
+        self._acting = asyncio.create_task(self.turns.run(), name="sandbox controllers")
         try:
             await self._add_nodes()
             self.kubeconfig_path = await asyncio.to_thread(self._write_kubeconfig)

@@ -5,11 +5,11 @@ from itertools import islice
 from typing import Any
 
 from scheduler.testing import laws
+from scheduler.testing.hints import wakes
 from scheduler.testing.keys import keeps_its_key
 from scheduler.testing.samples import Manifest, Samples, usual_samples
 from scheduler.testing.scene import PluginClass
 from scheduler.testing.trial import Trial
-from scheduler.testing.waking import wakes
 
 Law = Callable[[Trial], Iterator[str]]
 

@@ -23,7 +23,7 @@ from scheduler.whatif.records import ClaimResult, PodName, PodResult, Result, Si
 from scheduler.whatif.snapshot import Snapshot
 from scheduler.whatif.stage import AnswerOptions, Setup, StagedEngine, staged, take_apart
 from scheduler.whatif.verdicts import NodeVerdict, verdicts
-from scheduler.whatif.why.waking import woken_by
+from scheduler.whatif.why.hints import woken_by
 from scheduler.whatif.world import World
 
 GATED_REASON = "SchedulingGated"

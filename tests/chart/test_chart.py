@@ -13,10 +13,10 @@ import pytest
 import typer.main
 import yaml
 
-from scheduler.cli.agent import app
+from scheduler.cli.agent import agent as agents
 from scheduler.config import load
 from scheduler.framework.registry import Registry
-from scheduler.plugins.groups.life import GroupRecord, results
+from scheduler.plugins.groups.lifecycle import GroupRecord, results
 from scheduler.plugins.intree import IN_TREE
 
 CHART = Path(__file__).parents[2] / "charts" / "trellis"
@@ -223,7 +223,7 @@ def test_the_command_line_knows_the_words_of_the_agents(agent: str):
     pod = found["spec"]["template"]["spec"]
     (container,) = pod["containers"]
     word, name, *flags = container["args"]
-    command: Any = typer.main.get_command(app)
+    command: Any = typer.main.get_command(agents)
     known = {flag for one in command.commands[name].params for flag in one.opts}
 
     assert (word, name) == ("agent", agent)

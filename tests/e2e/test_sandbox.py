@@ -14,7 +14,7 @@ import pytest
 
 from scheduler.sandbox.controllers.workqueue import ControllerLoop, Interest, WorkQueue
 from scheduler.sandbox.kinds.kinds import NODES, PODS
-from scheduler.sandbox.nodes.podlife import SimulatedPace
+from scheduler.sandbox.nodes.podlifecycle import SimulatedPace
 from scheduler.sandbox.nodes.shape import plain_shape
 from scheduler.sandbox.sandbox import Sandbox, SandboxOptions
 from scheduler.sandbox.store.collection import DELETED, StoreChange

@@ -21,7 +21,10 @@ OTHERWISE = {
     "scheduler/plugins/groups/statuswriter.py": {"Preempting"},
     "scheduler/framework/groups.py": {"Preempting"},  # a stage
     "scheduler/engine/queue/hints.py": {"Preempted"},  # what a pod waits for
-    "scheduler/plugins/groups/life.py": {"Preempted", "Preempting"},  # the status in a ConfigMap
+    "scheduler/plugins/groups/lifecycle.py": {
+        "Preempted",
+        "Preempting",
+    },  # the status in a ConfigMap
     "scheduler/plugins/groups/sources/coscheduling.py": {"Scheduled"},  # a phase
     "scheduler/plugins/groups/sources/appgroup.py": {"Scheduled"},  # a phase
     "scheduler/plugins/groups/sources/volcano.py": {"Scheduled"},  # a condition

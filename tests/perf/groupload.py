@@ -26,7 +26,7 @@ from scheduler.base.meters import Meters
 from scheduler.cli.installed import registry
 from scheduler.config import default_config
 from scheduler.daemon import Daemon, DaemonOptions
-from scheduler.daemon.garbage import keep, short_pauses
+from scheduler.daemon.gctuning import keep, short_pauses
 from scheduler.kube.client import ApiClient
 from scheduler.sandbox.kinds.kinds import NODES, PODS
 from scheduler.sandbox.nodes.shape import plain_shape

@@ -34,14 +34,14 @@ AMOUNTS = st.one_of(
 @given(held=st.lists(AMOUNTS, min_size=1, max_size=20), asked=AMOUNTS)
 def test_the_quick_comparison_is_exact(held, asked):
     """Every amount is on the side of every other on which it is in whole numbers."""
-    board = ZoneColumns()
+    columns = ZoneColumns()
     layout = Layout(tuple(range(len(held))), (), ())
     zones = Zones(layout, {"cpu": held}, {"cpu": held})
-    board.put(1, zones, KubeletSettings())
-    sight = seen(board, 2)
+    columns.put(1, zones, KubeletSettings())
+    view = seen(columns, 2)
     near = [max(0, one + more) for one in held for more in (-1, 1)]
     for limit in (asked, *held, *near):
-        got = sight.at_least("cpu", limit)
+        got = view.at_least("cpu", limit)
         assert got is not None
 
         assert got[1, : len(held)].tolist() == [one >= limit for one in held]
@@ -77,7 +77,7 @@ def test_sizes_that_people_write_are_the_least_of_their_levels():
 def test_the_fewest_zones_are_found_exactly(rows, asked):
     """No set of zones is thought too small or large enough by a rounded sum."""
     free = np.array(rows, dtype=np.int64)
-    sight: Any = SimpleNamespace(
+    view: Any = SimpleNamespace(
         size=len(rows),
         slots=4,
         room=(None, None),
@@ -85,7 +85,7 @@ def test_the_fewest_zones_are_found_exactly(rows, asked):
         at_least=lambda _, amount, out: np.greater_equal(free, amount, out),
     )
     layout = Layout((0, 1, 2, 3), (0, 1, 2, 3), ((10,) * 4,) * 4)
-    served = serve(ZoneStock(sight, layout, np.arange(len(rows))), (("memory", asked),))
+    served = serve(ZoneStock(view, layout, np.arange(len(rows))), (("memory", asked),))
 
     assert served.count.tolist() == [_fewest(row, asked) for row in rows]
 
@@ -105,39 +105,39 @@ NAMES = [
 def test_one_row_is_judged_as_all_are(seed):
     """Where nothing fits is the same in plain numbers as in columns; often an amount is just enough."""
     source = Random(seed)
-    board = ZoneColumns()
+    columns = ZoneColumns()
     layout = Layout((0, 1, 2), (0, 1, 2), ((10,) * 3,) * 3)
     for row in range(40):
         names = [name for name in NAMES[:5] if source.random() < 0.7]
         held = {name: [source.randint(UNLISTED, 2), source.randint(0, 2), 0] for name in names}
-        board.put(row, Zones(layout, held, held), KubeletSettings())
+        columns.put(row, Zones(layout, held, held), KubeletSettings())
     offered = np.array([source.random() < 0.9 for _ in range(40)])
     topologies: Any = SimpleNamespace(offers=lambda name, _: offered if "/" in name else None)
-    sight = seen(board, 40, topologies)
+    view = seen(columns, 40, topologies)
     needs = tuple((name, source.randint(0, 2)) for name in source.sample(NAMES, 3))
     for is_guaranteed in (True, False):
-        everywhere = fit(sight, needs, is_guaranteed=is_guaranteed).misfits(40).tolist()
-        alone = [_misfits_row(sight, needs, row, is_guaranteed=is_guaranteed) for row in range(40)]
+        everywhere = fit(view, needs, is_guaranteed=is_guaranteed).misfits(40).tolist()
+        alone = [_misfits_row(view, needs, row, is_guaranteed=is_guaranteed) for row in range(40)]
 
         assert alone == everywhere
 
 
-def seen(board: ZoneColumns, size: int, topologies: Any = None) -> ZoneView:
-    """Return a board as the view of all nodes sees it."""
+def seen(columns: ZoneColumns, size: int, topologies: Any = None) -> ZoneView:
+    """Return a columns as the view of all nodes sees it."""
     nodes: Any = SimpleNamespace(size=size, is_live=True)
-    return ZoneView(board, topologies, nodes)
+    return ZoneView(columns, topologies, nodes)
 
 
-def _misfits_row(sight: ZoneView, needs: Needs, row: int, *, is_guaranteed: bool) -> bool:
+def _misfits_row(view: ZoneView, needs: Needs, row: int, *, is_guaranteed: bool) -> bool:
     """Whether nothing fits on one row of the table: `fit` in plain numbers."""
     zones: list[int] | None = None
     for name, amount in needs:
         if amount <= 0:
             continue
-        offers = sight.offers(name)
+        offers = view.offers(name)
         if offers is not None and not offers[row]:
             return True
-        free = sight.free(name)
+        free = view.free(name)
         held = [] if free is None else free[row].tolist()
         if may_be_host_level(name) and all(most < 0 for most in held):
             continue

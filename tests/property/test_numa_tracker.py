@@ -139,13 +139,13 @@ def test_what_is_kept_never_exceeds_what_was_reported(seed):
     for _ in range(40):
         town.step()
     plugin: Any = town.scene.plugin
-    board = plugin._reserving.board
-    for name, book in plugin._reserving.books.items():
+    columns = plugin._reserving.columns
+    for name, reserved in plugin._reserving.by_node.items():
         row = town.cluster.table.rows[name]
-        assert board.known[row]
-        for resource in board._amounts.names:
-            reported = board._amounts.of(board._amounts.given, resource)
-            left, most = board.free(resource)[row], board.offered(resource)[row]
+        assert columns.known[row]
+        for resource in columns._amounts.names:
+            reported = columns._amounts.of(columns._amounts.given, resource)
+            left, most = columns.free(resource)[row], columns.offered(resource)[row]
             assert (left <= np.maximum(reported[row], most)).all()
             assert (left >= -1).all()
-        assert set(book.owed) <= set(town.cluster.pods.on(name))
+        assert set(reserved.owed) <= set(town.cluster.pods.on(name))

@@ -214,18 +214,18 @@ def accounting(case, expect):
     plugin = scene.plugin
     assert isinstance(plugin, LoadAwareScheduling)
     # Without a report nothing is computed.
-    account = plugin.tracker.account(name) or NodeLoad(len(plugin.settings.resources))
-    account.count_prod(counts=True)
+    load = plugin.tracker.load(name) or NodeLoad(len(plugin.settings.resources))
+    load.count_prod(counts=True)
     uids = {placed.pod.metadata.uid: placed.pod.metadata.name for placed in scene.cluster.pods}
     sums = {
-        "prodUsage": account.production(),
-        "nodeDelta": account.node_delta,
-        "prodDelta": account.prod_delta,
-        "nodeEstimated": account.estimated(),
+        "prodUsage": load.production(),
+        "nodeDelta": load.node_delta,
+        "prodDelta": load.prod_delta,
+        "nodeEstimated": load.estimated(),
     }
     lists = {
-        "podsInNodeDelta": account.in_node_delta(),
-        "podsInProdDelta": account.in_prod_delta(),
+        "podsInNodeDelta": load.in_node_delta(),
+        "podsInProdDelta": load.in_prod_delta(),
     }
 
     assert set(expect) <= {*sums, *lists}, "unknown expectation"

@@ -85,7 +85,7 @@ def _filters(case):
 def _situation(scene):
     """Return what the cache waits for; there is no other mark of a node here."""
     reserving = scene.plugin._reserving
-    return {} if reserving is None else {n: b.waiting for n, b in reserving.books.items()}
+    return {} if reserving is None else {n: b.waiting for n, b in reserving.by_node.items()}
 
 
 def _objects(case):
@@ -145,8 +145,8 @@ def _check_set(case, expect):
     node = {"kind": "Node", "metadata": {"name": raw["metadata"]["name"]}}
     scene.fill([node], (), (), [raw])
     plugin: Any = scene.plugin
-    sight = plugin._sight(scene.nodes())
-    stock = leastnuma.ZoneStock(sight, zones.layout, np.array([0]))
+    view = plugin._view(scene.nodes())
+    stock = leastnuma.ZoneStock(view, zones.layout, np.array([0]))
     served = leastnuma.serve(stock, asked.whole)
     chosen = sorted(zones.layout.ids[slot] for slot in leastnuma.chosen(served, 0))
 
@@ -358,13 +358,13 @@ def run_assumed(case, expect):
     for raw in pods:
         scene.follow(scene.cluster.assume(read_pod(_ours(raw)), name))
     plugin: Any = scene.plugin
-    board = plugin._reserving.board
+    columns = plugin._reserving.columns
     row = scene.cluster.table.rows[name]
     zones = read_zones(read_object(topology)[1])
     got = {}
     for slot, number in enumerate(zones.layout.ids):
         for resource in zones.available:
-            amount = board.free(resource)[row, slot]
+            amount = columns.free(resource)[row, slot]
             if amount >= 0:
                 got[f"node-{number}", resource] = int(amount)
     wanted = dict(_zone_amounts(expect))

@@ -51,7 +51,7 @@ class _Asked(msgspec.Struct, frozen=True):
 
 
 class GroupContext:
-    """A `GroupRoom` on the live table; `attempts` are those of the members that are held."""
+    """A `PlanningContext` on the live table; `attempts` are those of the members that are held."""
 
     def __init__(self, attempts: Attempts, steps: GroupSteps, members: Sequence[QueuedPod]) -> None:
         self._prepare = attempts.prepare

@@ -22,7 +22,7 @@ from scheduler.framework import (
     Status,
     unresolvable,
 )
-from scheduler.plugins.affinity import filtering, scoring, waking
+from scheduler.plugins.affinity import filtering, hints, scoring
 from scheduler.plugins.affinity.args import InterPodAffinityArgs
 from scheduler.plugins.affinity.filtering import AffinityState
 from scheduler.plugins.affinity.holders import NEAR, HeldTerm, TermHolders, held_by
@@ -160,8 +160,8 @@ class InterPodAffinity(Plugin[InterPodAffinityArgs]):
     def hint(self, change: Change, pod: Pod) -> bool:
         """Whether a change brings a pod to be near to, or takes one away that was in the way."""
         terms = self._terms_of.of(pod)
-        waiting = waking.WaitingPod(pod, terms, self._names, self._holders, self.handle.pods)
-        return waking.may_help(change, waiting)
+        waiting = hints.WaitingPod(pod, terms, self._names, self._holders, self.handle.pods)
+        return hints.may_help(change, waiting)
 
     def _all(self, terms: Sequence[Term]) -> Selection | None:
         """Return the pods that match all terms at once; None for no pod at all."""

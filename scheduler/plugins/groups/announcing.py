@@ -16,7 +16,7 @@ from scheduler.framework.groups import GroupEvent, GroupStage, Told
 from scheduler.objects.groups import GangStatus
 from scheduler.objects.meta import Condition
 from scheduler.objects.volcano import VolcanoCondition
-from scheduler.plugins.groups.life import LONGEST_MESSAGE, GroupRecord
+from scheduler.plugins.groups.lifecycle import LONGEST_MESSAGE, GroupRecord
 from scheduler.plugins.groups.sources import appgroup, coscheduling, volcano, workload
 from scheduler.plugins.groups.sources.registry import BY_KIND, NESTED
 from scheduler.state.podindex import Placed

@@ -16,9 +16,9 @@ from scheduler.framework.calls import SolverCall
 from scheduler.framework.groups import (
     GroupPlan,
     GroupRelease,
-    GroupRoom,
     HeldStatus,
     Outcome,
+    PlanningContext,
     UndecidedStatus,
     title,
 )
@@ -43,7 +43,7 @@ from scheduler.plugins.groups.args import ClusterTopologyPlacementGroupArgs
 from scheduler.plugins.groups.describing import Descriptions
 from scheduler.plugins.groups.evicting import GroupEvictor
 from scheduler.plugins.groups.group import GroupSpec, check_levels
-from scheduler.plugins.groups.life import FAILED, GroupRecord
+from scheduler.plugins.groups.lifecycle import FAILED, GroupRecord
 from scheduler.plugins.groups.members import GroupMembers
 from scheduler.plugins.groups.mixer import MixedPlanner
 from scheduler.plugins.groups.sources import configmap
@@ -115,7 +115,7 @@ class Decider:
         record = self._records.setdefault(key, GroupRecord())
         record.status, record.message = FAILED, message
 
-    def plan(self, key: str, room: GroupRoom) -> Steps:
+    def plan(self, key: str, room: PlanningContext) -> Steps:
         """Decide where all members go, whom to evict for them, or why they have to wait."""
         record = self._records.setdefault(key, GroupRecord())
         record.reporter = room.members[0].spec.scheduler_name
@@ -187,7 +187,7 @@ class Decider:
 
     def _kinds(
         self,
-        room: GroupRoom,
+        room: PlanningContext,
         spec: GroupSpec,
         tree: Topology,
         requests: Mapping[str, Amounts],
@@ -332,7 +332,7 @@ class Decider:
             return False
 
     def _may_release(
-        self, key: str, spec: GroupSpec, half: Sequence[Placed], room: GroupRoom
+        self, key: str, spec: GroupSpec, half: Sequence[Placed], room: PlanningContext
     ) -> bool:
         """Whether bound members may be let go: the objects prove that the group was never whole.
 

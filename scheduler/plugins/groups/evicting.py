@@ -21,7 +21,7 @@ from scheduler.plugins.groups.args import ClusterTopologyPlacementGroupArgs
 from scheduler.plugins.groups.conflicts import conflicts
 from scheduler.plugins.groups.describing import Descriptions
 from scheduler.plugins.groups.group import GroupSpec
-from scheduler.plugins.groups.life import GroupRecord
+from scheduler.plugins.groups.lifecycle import GroupRecord
 from scheduler.plugins.groups.mixer import MixedPlanner
 from scheduler.plugins.groups.task import (
     ROUNDS,

@@ -11,7 +11,7 @@ from scheduler.framework.handle import Handle
 from scheduler.objects.claims import ResourceClaim
 from scheduler.objects.pod import Pod
 from scheduler.plugins.groups import trees
-from scheduler.plugins.groups.life import GroupRecord
+from scheduler.plugins.groups.lifecycle import GroupRecord
 from scheduler.plugins.groups.members import GroupMembers
 from scheduler.plugins.groups.sources import registry as sources
 from scheduler.plugins.groups.sources.appgroup import KIND as APP_GROUP

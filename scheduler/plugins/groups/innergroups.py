@@ -13,7 +13,7 @@ from scheduler.framework.groups import GroupStage, Told, title
 from scheduler.plugins.groups import quorum
 from scheduler.plugins.groups.announcing import SEEN_BY_THEN_S, WAITS, said_of
 from scheduler.plugins.groups.group import GroupNode
-from scheduler.plugins.groups.life import GroupRecord
+from scheduler.plugins.groups.lifecycle import GroupRecord
 from scheduler.plugins.groups.members import GroupMembers
 from scheduler.plugins.groups.sources import registry as sources
 from scheduler.state.podindex import Placed

@@ -11,7 +11,7 @@ import msgspec
 import numpy as np
 
 from scheduler.base.arrays import BoolColumn, IntColumn
-from scheduler.framework.groups import Fits, GroupRoom, Misfit
+from scheduler.framework.groups import Fits, Misfit, PlanningContext
 from scheduler.framework.nodes import Nodes
 from scheduler.objects.pod import ContainerPort, Pod
 from scheduler.plugins.groups.between import near, sets_by_label, term_selects
@@ -63,7 +63,7 @@ class MixedSite(msgspec.Struct, frozen=True):
 
 
 def members(
-    room: GroupRoom, spec: GroupSpec, requests: Mapping[str, Amounts]
+    room: PlanningContext, spec: GroupSpec, requests: Mapping[str, Amounts]
 ) -> list[AlikeMembers]:
     """Return the members by kind, none where all are taken for alike: without claims that may differ."""
     claiming = any(pod.spec.resource_claims for pod in room.members)
@@ -138,7 +138,7 @@ def _is_same(one: AlikeMembers, request: Amounts, pod: Pod, fits: Fits) -> bool:
 def site(
     spec: GroupSpec,
     tree: Topology,
-    room: GroupRoom,
+    room: PlanningContext,
     members: Sequence[AlikeMembers],
     standing: Sequence[Placed],
     least: int,

@@ -11,7 +11,7 @@ from typing import Any
 from scheduler.base.clock import parse_rfc3339
 from scheduler.base.reasons import PREEMPTION_BY_SCHEDULER
 from scheduler.objects.pod import Pod
-from scheduler.plugins.groups.life import MEMBER_STATUS
+from scheduler.plugins.groups.lifecycle import MEMBER_STATUS
 from scheduler.plugins.groups.sources.configmap import BOUND
 from scheduler.plugins.groups.sources.registry import BY_KIND
 from scheduler.state.podindex import Placed

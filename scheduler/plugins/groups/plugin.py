@@ -17,8 +17,8 @@ from scheduler.framework.disruption import DisruptionMode, DisruptionUnit, Disru
 from scheduler.framework.groups import (
     GroupEvent,
     GroupReport,
-    GroupRoom,
     GroupStage,
+    PlanningContext,
     Told,
     title,
 )
@@ -35,7 +35,7 @@ from scheduler.plugins.groups.deciding import Decider
 from scheduler.plugins.groups.describing import Descriptions
 from scheduler.plugins.groups.group import LARGEST_GROUP
 from scheduler.plugins.groups.hints import CLAIM, NETWORK, Hints
-from scheduler.plugins.groups.life import GroupRecord
+from scheduler.plugins.groups.lifecycle import GroupRecord
 from scheduler.plugins.groups.members import GroupMembers
 from scheduler.plugins.groups.placement import oldest
 from scheduler.plugins.groups.sources import registry as sources
@@ -283,7 +283,7 @@ class ClusterTopologyPlacementGroup(GroupSort[ClusterTopologyPlacementGroupArgs]
 
     # The plan
 
-    def plan_group(self, key: str, room: GroupRoom) -> Steps:
+    def plan_group(self, key: str, room: PlanningContext) -> Steps:
         """Decide where all members go, whom to evict for them, or why they have to wait."""
         self._hints.planned(key)
         return self._decider.plan(key, room)

@@ -12,7 +12,7 @@ import msgspec
 import numpy as np
 
 from scheduler.base.errors import ObjectError
-from scheduler.framework.groups import GroupRoom
+from scheduler.framework.groups import PlanningContext
 from scheduler.objects.pod import Pod
 from scheduler.plugins.groups import mixing, quorum
 from scheduler.plugins.groups.group import GroupNode
@@ -55,7 +55,7 @@ class GroupShape(msgspec.Struct, frozen=True):
 def members(
     root: GroupNode,
     own: Mapping[str, OwnRules],
-    room: GroupRoom,
+    room: PlanningContext,
     requests: Mapping[str, Amounts],
     standing: Sequence[Placed],
 ) -> tuple[list[AlikeMembers], tuple[GroupShape, ...]]:

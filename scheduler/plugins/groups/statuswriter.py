@@ -8,7 +8,7 @@ from scheduler.plugins.groups import past
 from scheduler.plugins.groups.announcing import News, announce, bound, event, given_up
 from scheduler.plugins.groups.group import GroupSpec
 from scheduler.plugins.groups.innergroups import InnerGroupWriter
-from scheduler.plugins.groups.life import (
+from scheduler.plugins.groups.lifecycle import (
     FAILED,
     LONGEST_MESSAGE,
     PREEMPTED,

@@ -9,7 +9,14 @@ import numpy as np
 
 from scheduler.base.arrays import IntColumn
 from scheduler.framework.calls import CallResult, SolverCall
-from scheduler.framework.groups import Fits, GroupPlan, GroupRoom, Outcome, UndecidedStatus, title
+from scheduler.framework.groups import (
+    Fits,
+    GroupPlan,
+    Outcome,
+    PlanningContext,
+    UndecidedStatus,
+    title,
+)
 from scheduler.framework.handle import Handle
 from scheduler.framework.status import Code, Status, unschedulable
 from scheduler.objects.pod import Pod
@@ -76,7 +83,7 @@ class GroupTask(msgspec.Struct, frozen=True):
     key: str
     spec: GroupSpec
     tree: Topology
-    room: GroupRoom
+    room: PlanningContext
     requests: Mapping[str, Amounts]
     standing: Sequence[Placed]
     kinds: list[AlikeMembers]
@@ -201,7 +208,7 @@ def incomplete(spec: GroupSpec, present: Sequence[Pod] = ()) -> str:
     return text
 
 
-def awaits_room(room: GroupRoom, handle: Handle) -> bool:
+def awaits_room(room: PlanningContext, handle: Handle) -> bool:
     """Whether somebody still has to leave a node on which members were promised room."""
     promised = {pod.status.nominated_node_name for pod in room.members} - {""}
     on_them = [placed for node in sorted(promised) for placed in handle.pods.on(node).values()]

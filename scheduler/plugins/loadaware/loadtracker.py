@@ -70,7 +70,7 @@ class LoadTracker:
     def _clear(self) -> None:
         self._grid = LoadColumns(len(self.settings.resources))
         self._rows: dict[str, int] = {}
-        self._accounts: dict[str, NodeLoad] = {}
+        self._loads: dict[str, NodeLoad] = {}
         self._limits: dict[str, NodeLimits] = {}
         self._rooms: dict[str, Rooms] = {}
         self.touched = Touched()
@@ -124,11 +124,11 @@ class LoadTracker:
     @property
     def reports(self) -> int:
         """Return how many nodes have a report."""
-        return len(self._accounts)
+        return len(self._loads)
 
-    def account(self, node: str) -> NodeLoad | None:
-        """Return the account of a node that has a report."""
-        return self._accounts.get(node)
+    def load(self, node: str) -> NodeLoad | None:
+        """Return the load of a node that has a report."""
+        return self._loads.get(node)
 
     def limits(self, node: str) -> NodeLimits | None:
         """Return the limits of a node that has a report."""
@@ -174,8 +174,8 @@ class LoadTracker:
     def columns(self) -> Mapping[str, Any]:
         """Return all columns and sums by name, for laws and dumps; rows of no node are left out."""
         found: dict[str, Any] = {}
-        for name, account in sorted(self._accounts.items()):
-            sums = (account.node_delta, account.prod_delta, account.prod_usage)
+        for name, load in sorted(self._loads.items()):
+            sums = (load.node_delta, load.prod_delta, load.prod_usage)
             found[f"sums {name}"] = [list(one) for one in sums]
         if self._cluster is not None:
             for name, row in self._cluster.table.rows.items():
@@ -203,15 +203,15 @@ class LoadTracker:
             metric = cluster.store.of(KIND).get(name)
             if metric is not None:
                 self._open(name, metric)
-        elif name in self._accounts:
+        elif name in self._loads:
             limits = node_limits(change.node, self.settings)
             if limits != self._limits[name]:
                 self._limit(name, limits)
-                self._accounts[name].count_prod(counts=self._counts_prod(limits))
+                self._loads[name].count_prod(counts=self._counts_prod(limits))
                 self._write(name)
 
     def _open(self, name: str, metric: NodeMetric) -> None:
-        """Begin an account, if the node is known; without a report none is needed."""
+        """Begin to count a load, if the node is known; without a report none is needed."""
         cluster = self._cluster
         row = None if cluster is None else cluster.table.rows.get(name)
         if cluster is None or row is None:
@@ -221,11 +221,11 @@ class LoadTracker:
             return
         self._rows[name] = row
         limits = self._limit(name, node_limits(node, self.settings))
-        account = self._accounts[name] = NodeLoad(len(self.settings.resources))
-        account.count_prod(counts=self._counts_prod(limits))
-        account.report = read_report(metric, self.settings)
+        load = self._loads[name] = NodeLoad(len(self.settings.resources))
+        load.count_prod(counts=self._counts_prod(limits))
+        load.report = read_report(metric, self.settings)
         for uid, placed in cluster.pods.on(name).items():
-            self._hold(account, uid, placed)
+            self._hold(load, uid, placed)
         self._write(name)
 
     def _limit(self, name: str, limits: NodeLimits) -> NodeLimits:
@@ -234,10 +234,10 @@ class LoadTracker:
         return limits
 
     def _close(self, name: str) -> None:
-        """End an account: the node or its report is gone."""
+        """Forget a load: the node or its report is gone."""
         row = self._rows.pop(name, None)
         if row is not None:
-            del self._accounts[name]
+            del self._loads[name]
             del self._limits[name]
             del self._rooms[name]
             self.substitutes.discard(name)
@@ -248,43 +248,43 @@ class LoadTracker:
         return self.settings.scores_prod or limits.prod_breaks is not None
 
     def _report(self, name: str, metric: NodeMetric | None) -> None:
-        account, before = self._accounts.get(name), self._rooms.get(name)
+        load, before = self._loads.get(name), self._rooms.get(name)
         if metric is None:
             self._close(name)
-        elif account is None:
+        elif load is None:
             self._open(name, metric)
         else:
-            account.take(read_report(metric, self.settings))
+            load.take(read_report(metric, self.settings))
             self._write(name)
         self.last_report = LastReport(name, before, self._rooms.get(name), is_gone=metric is None)
 
     def _pod(self, before: Placed | None, after: Placed | None) -> None:
         if before is not None and (after is None or before.node != after.node):
-            account = self._accounts.get(before.node)
-            if account is not None and account.drop(before.pod.metadata.uid):
+            load = self._loads.get(before.node)
+            if load is not None and load.drop(before.pod.metadata.uid):
                 self._write(before.node)
         if after is not None:
-            account = self._accounts.get(after.node)
-            if account is not None:
+            load = self._loads.get(after.node)
+            if load is not None:
                 uid = after.pod.metadata.uid
-                held = account.entries.get(uid)
-                self._hold(account, uid, after)
-                if account.entries.get(uid) is not held:
+                held = load.entries.get(uid)
+                self._hold(load, uid, after)
+                if load.entries.get(uid) is not held:
                     self._write(after.node)
 
-    def _hold(self, account: NodeLoad, uid: str, placed: Placed) -> None:
+    def _hold(self, load: NodeLoad, uid: str, placed: Placed) -> None:
         pod = placed.pod
         weight = self.weight(placed.shape, pod)
         entry = entry_of(pod, weight, self.settings)
         if entry is None:
-            account.drop(uid)
+            load.drop(uid)
         else:
-            account.put(uid, entry)
+            load.put(uid, entry)
 
     def _write(self, name: str) -> None:
         """Work out the row of a node anew."""
-        row, limits, account = self._rows[name], self._limits[name], self._accounts[name]
-        report = account.report
+        row, limits, load = self._rows[name], self._limits[name], self._loads[name]
+        report = load.report
         if report is None:
             return
         self.touched.add(row)
@@ -294,13 +294,13 @@ class LoadTracker:
         if report.usage is not None and (checked_by.is_substitute or scored_by.is_substitute):
             self.substitutes.add(name)
         nothing, counts = self.settings.nothing, self.settings.estimates_in_filter
-        node_delta = account.node_delta if counts else nothing
+        node_delta = load.node_delta if counts else nothing
         node_room = _room(limits.node_breaks, report, checked_by.usage, node_delta)
-        node_free = _free(limits.allocatable, report, scored_by.usage, account.node_delta)
+        node_free = _free(limits.allocatable, report, scored_by.usage, load.node_delta)
         prod_room, prod_free = node_room, node_free
-        if account.counts_prod:
-            production = account.production()
-            prod_used = _sum(production, account.prod_delta)
+        if load.counts_prod:
+            production = load.production()
+            prod_used = _sum(production, load.prod_delta)
             prod_free = _free(limits.allocatable, report, prod_used, nothing)
             if limits.prod_breaks is not None:
                 filtered_by = prod_used if counts else production

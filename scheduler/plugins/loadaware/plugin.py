@@ -24,11 +24,11 @@ from scheduler.framework import (
     Rejected,
 )
 from scheduler.plugins.loadaware.args import MOST, SOFT, LoadAwareSchedulingArgs, effective
+from scheduler.plugins.loadaware.figures import SOURCE_ANNOTATION, figures, silence
 from scheduler.plugins.loadaware.loadtracker import KIND, LoadTracker
 from scheduler.plugins.loadaware.nodeload import Weight, weigh
 from scheduler.plugins.loadaware.scoring import Numbers, usage_scores, weighing_of
 from scheduler.plugins.loadaware.settings import settings_of
-from scheduler.plugins.loadaware.telling import SOURCE_ANNOTATION, silence, tell
 
 REASON_EXPIRED = "node(s) nodeMetric expired"
 REASON_USAGE = "node(s) {} usage exceed threshold"
@@ -153,8 +153,8 @@ class LoadAwareScheduling(Plugin[LoadAwareSchedulingArgs]):
         tracker = self.tracker
         metric = self.handle.objects(KIND).get(node)
         source = "" if metric is None else metric.metadata.annotations.get(SOURCE_ANNOTATION, "")
-        account, limits = tracker.account(node), tracker.limits(node)
-        return tuple(tell(self.settings, account, limits, cycle.now, source))
+        load, limits = tracker.load(node), tracker.limits(node)
+        return tuple(figures(self.settings, load, limits, cycle.now, source))
 
     def ages_s(self, now: float) -> Iterator[tuple[str, float]]:
         """Yield each node that has a report with the age of its figures in seconds."""

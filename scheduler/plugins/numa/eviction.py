@@ -5,7 +5,7 @@ of their own is given back to the zone it came from; without such data, or when 
 nobody can say what its eviction would free.
 
 A dry run asks step by step, on many rows at once: what each pod would give back is worked out once
-for the crowd, and a step adds up what is gone. It begins with all of them gone, and what all pods of
+for all who leave, and a step adds up what is gone. It begins with all of them gone, and what all pods of
 a node hold is known before: only where that makes room each pod matters.
 """
 
@@ -37,10 +37,10 @@ NOTHING_TO_ADD = f"{NOT_POSSIBLE}no resources to add, cannot process eviction si
 TOO_MUCH = f"{NOT_POSSIBLE}a zone would have more than it can allocate"
 
 
-class Rehearsed(msgspec.Struct, frozen=True):
+class ChangedZones(msgspec.Struct, frozen=True):
     """The zones after the change, and the rows where it cannot be told, by reason."""
 
-    sight: ZoneView
+    view: ZoneView
     refused: Mapping[str, BoolColumn]
 
 
@@ -56,73 +56,73 @@ class ZoneEvictions:
         self._frees = frees
         self._known: WeakKeyDictionary[RowPods, _Holdings] = WeakKeyDictionary()
 
-    def rehearse(self, sight: ZoneView, nodes: Nodes) -> Rehearsed | None:
+    def zones_after(self, view: ZoneView, nodes: Nodes) -> ChangedZones | None:
         """Return the zones as a view has them; None if no pod moves."""
         came: dict[int, list[Placed]] = {}
         for placed, row in nodes.arrivals():
             came.setdefault(row, []).append(placed)
-        given = self._given(sight, nodes) if self._frees else None
+        given = self._given(view, nodes) if self._frees else None
         if not came and given is None:
             return None
         matrices: dict[str, IntMatrix] = {}
         if came:
-            places = _places(sight)
+            places = _places(view)
             for row, promised in came.items():
                 if row in places:
                     demands = (self._demand.of(placed) for placed in promised)
-                    _take(sight, matrices, places[row], demands)
-        refused = {} if given is None else _give_back(sight, matrices, given)
-        return Rehearsed(sight.over(matrices), refused)
+                    _take(view, matrices, places[row], demands)
+        refused = {} if given is None else _give_back(view, matrices, given)
+        return ChangedZones(view.over(matrices), refused)
 
-    def _given(self, sight: ZoneView, nodes: Nodes) -> "_Given | None":
+    def _given(self, view: ZoneView, nodes: Nodes) -> "_Given | None":
         """Return what the pods that are gone give back; None if there are none."""
         found = nodes.leaving()
         if found is not None:
-            crowd, gone = found
+            leaving, gone = found
             if not is_any(gone):
                 return None
-            everybody = self._by_everybody(sight, nodes, crowd) if gone.all() else None
+            everybody = self._by_everybody(view, nodes, leaving) if gone.all() else None
             if everybody is not None:
                 return everybody
-            held = self._known.get(crowd)
+            held = self._known.get(leaving)
             if held is None:
-                held = self._holdings(sight, crowd.everybody(), crowd.index)
-                self._known[crowd] = held
+                held = self._holdings(view, leaving.everybody(), leaving.index)
+                self._known[leaving] = held
             return held.given(gone)
         moves = [(placed, row) for placed, row, sign in nodes.moves() if sign < 0]
         if not moves:
             return None
-        places = _places(sight)
+        places = _places(view)
         here = [(placed, places[row]) for placed, row in moves if row in places]
         index = np.array([place for _, place in here], dtype=np.intp)
-        held = self._holdings(sight, enumerate(placed for placed, _ in here), index)
+        held = self._holdings(view, enumerate(placed for placed, _ in here), index)
         return held.given(np.ones(len(here), dtype=np.bool_))
 
-    def _by_everybody(self, sight: ZoneView, nodes: Nodes, crowd: RowPods) -> "_Given | None":
-        """Return what a crowd gives back that has all pods of its rows which hold anything.
+    def _by_everybody(self, view: ZoneView, nodes: Nodes, leaving: RowPods) -> "_Given | None":
+        """Return what pods give back that are all pods of their rows which hold anything.
 
-        None for any other. So nobody looks at the pods of rows where the preemptor does not fit without
+        None for any others. So nobody looks at the pods of rows where the preemptor does not fit without
         all of them.
         """
-        if crowd.below is None:
+        if leaving.below is None:
             return None
-        given = _nothing(sight)
-        for place in range(len(crowd.rows)):
+        given = _nothing(view)
+        for place in range(len(leaving.rows)):
             whole = self._reserving.everybody(nodes.name(place))
             if whole is None or not whole.is_told:
                 continue
-            if whole.highest >= crowd.below:
+            if whole.highest >= leaving.below:
                 return None
             given.told[place] = True
             given.freed[place] = whole.holds
             for name, amounts in whole.held.items():
                 if name not in given.amounts:
-                    given.amounts[name] = np.zeros((sight.size, sight.slots), dtype=np.int64)
+                    given.amounts[name] = np.zeros((view.size, view.slots), dtype=np.int64)
                 given.amounts[name][place, : len(amounts)] = amounts
         return given
 
     def _holdings(
-        self, sight: ZoneView, pods: Iterable[tuple[int, Placed]], index: Rows
+        self, view: ZoneView, pods: Iterable[tuple[int, Placed]], index: Rows
     ) -> "_Holdings":
         """Look the pods up, each with its number; `index` has the row of a number.
 
@@ -130,19 +130,19 @@ class ZoneEvictions:
 
         There may be tens of thousands: nothing is called for one that was looked up before.
         """
-        holdings = _Holdings(sight, index)
+        holdings = _Holdings(view, index)
         told, owners, cells, held = holdings.told, holdings.owners, holdings.cells, holdings.held
-        node, book, first = "", None, 0
+        node, reserved, first = "", None, 0
         known: Mapping[str, Shares] = {}
         slots: Mapping[int, int] = {}
         for number, placed in pods:
             if placed.node != node:
-                node, book = placed.node, self._reserving.books.get(placed.node)
-                known = {} if book is None else book.shares
+                node, reserved = placed.node, self._reserving.by_node.get(placed.node)
+                known = {} if reserved is None else reserved.shares
                 first, slots = holdings.row(int(index[number]))
             shares = known.get(placed.pod.metadata.uid)
             if shares is None:
-                shares = None if book is None else shares_of(placed, book, self._demand)
+                shares = None if reserved is None else shares_of(placed, reserved, self._demand)
                 if shares is None:
                     continue
             told.append(number)
@@ -170,19 +170,19 @@ class _Given(msgspec.Struct, frozen=True):
     amounts: dict[str, IntMatrix]
 
 
-def _nothing(sight: ZoneView) -> _Given:
-    told, freed = np.zeros((2, sight.size), dtype=np.bool_)
+def _nothing(view: ZoneView) -> _Given:
+    told, freed = np.zeros((2, view.size), dtype=np.bool_)
     return _Given(told, freed, {})
 
 
 def _give_back(
-    sight: ZoneView, matrices: dict[str, IntMatrix], given: _Given
+    view: ZoneView, matrices: dict[str, IntMatrix], given: _Given
 ) -> dict[str, BoolColumn]:
     """Add what is given back; return the rows where that cannot be told, by reason."""
-    too_much = given.freed & (sight.layout_ids < 0)
+    too_much = given.freed & (view.layout_ids < 0)
     for name, amounts in given.amounts.items():
-        offered = sight.offered(name)
-        matrix = _copied(sight, matrices, name)
+        offered = view.offered(name)
+        matrix = _copied(view, matrices, name)
         if matrix is None or offered is None:
             continue
         amounts[matrix < 0] = 0
@@ -199,16 +199,16 @@ class _Holdings:
     that nobody knows of.
     """
 
-    def __init__(self, sight: ZoneView, index: Rows) -> None:
+    def __init__(self, view: ZoneView, index: Rows) -> None:
         self.told: list[int] = []
         self.owners: list[int] = []
         self.cells: list[int] = []
         self.held: list[Needs] = []
         self._index = index
-        self._size = sight.size
-        self._width = sight.slots
-        self._sight = sight
-        self._layouts: list[int] = sight.layout_ids.tolist()
+        self._size = view.size
+        self._width = view.slots
+        self._view = view
+        self._layouts: list[int] = view.layout_ids.tolist()
         # By layout, the slot of each zone.
         self._slots: dict[int, dict[int, int]] = {}
         self._entries: dict[str, _Entries] | None = None
@@ -218,7 +218,7 @@ class _Holdings:
         layout = self._layouts[row]
         slots = self._slots.get(layout)
         if slots is None:
-            ids = self._sight.layout(layout).ids if layout >= 0 else ()
+            ids = self._view.layout(layout).ids if layout >= 0 else ()
             slots = self._slots[layout] = {zone: slot for slot, zone in enumerate(ids)}
         return row * self._width, slots
 
@@ -259,27 +259,27 @@ class _Holdings:
         return rows
 
 
-def _places(sight: ZoneView) -> dict[int, int]:
+def _places(view: ZoneView) -> dict[int, int]:
     """Return by row of the table which row of the view stands for it."""
-    return {row: place for place, row in enumerate(sight.table_rows().tolist())}
+    return {row: place for place, row in enumerate(view.table_rows().tolist())}
 
 
 def _take(
-    sight: ZoneView, matrices: dict[str, IntMatrix], place: int, demands: Iterable[ZoneDemand]
+    view: ZoneView, matrices: dict[str, IntMatrix], place: int, demands: Iterable[ZoneDemand]
 ) -> None:
     """Deduct pods from every zone of a row."""
     for asked in demands:
         for name, amount in asked.whole:
-            matrix = _copied(sight, matrices, name) if amount else None
+            matrix = _copied(view, matrices, name) if amount else None
             if matrix is not None:
                 cells = matrix[place]
                 matrix[place] = np.where(cells >= 0, np.maximum(cells - amount, 0), cells)
 
 
-def _copied(sight: ZoneView, matrices: dict[str, IntMatrix], name: str) -> NDArray[np.int64] | None:
+def _copied(view: ZoneView, matrices: dict[str, IntMatrix], name: str) -> NDArray[np.int64] | None:
     """Return the copy that may be written to of what is free of a resource."""
     if name not in matrices:
-        free = sight.free(name)
+        free = view.free(name)
         if free is None:
             return None
         matrices[name] = free.copy()

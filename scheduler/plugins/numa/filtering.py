@@ -52,7 +52,7 @@ class Fit(msgspec.Struct, frozen=True):
         return none if self.lost is None else none | self.lost
 
 
-def fit(sight: ZoneView, needs: Needs, *, is_guaranteed: bool, room: Pair = (None, None)) -> Fit:
+def fit(view: ZoneView, needs: Needs, *, is_guaranteed: bool, room: Pair = (None, None)) -> Fit:
     """Return the zones that hold all of `needs` alone; they lie in `room`, if there is any."""
     zones: ZoneFlags | None = None
     lost: BoolColumn | None = None
@@ -61,23 +61,23 @@ def fit(sight: ZoneView, needs: Needs, *, is_guaranteed: bool, room: Pair = (Non
         if amount <= 0:
             continue
         shares = not is_guaranteed and is_affine(name)
-        good = sight.at_least(name, 0 if shares else amount, first if zones is None else other)
-        offers = None if name in ALWAYS_OFFERED else sight.offers(name)
+        good = view.at_least(name, 0 if shares else amount, first if zones is None else other)
+        offers = None if name in ALWAYS_OFFERED else view.offers(name)
         if offers is not None:
             lost = ~offers if lost is None else lost | ~offers
         is_host_level = may_be_host_level(name)
         if good is None:
             if is_host_level:
                 continue
-            return Fit(zones, np.ones(sight.size, dtype=np.bool_))
-        unlisted = sight.unlisted(name) if is_host_level else None
+            return Fit(zones, np.ones(view.size, dtype=np.bool_))
+        unlisted = view.unlisted(name) if is_host_level else None
         if unlisted is not None:
             good |= unlisted[:, None]
         zones = good if zones is None else np.logical_and(zones, good, zones)
     return Fit(zones, lost)
 
 
-def unfit_by_container(sight: ZoneView, demand: ZoneDemand, rows: BoolColumn) -> Rejected | None:
+def unfit_by_container(view: ZoneView, demand: ZoneDemand, rows: BoolColumn) -> Rejected | None:
     """Return the rows where some container finds no zone, with the first such container's reason.
 
     Init containers leave no trace; all others take their amounts from the zone they are given.
@@ -87,35 +87,35 @@ def unfit_by_container(sight: ZoneView, demand: ZoneDemand, rows: BoolColumn) ->
     reasons: list[Reason] = []
     last = len(demand.parts) - 1
     for place, part in enumerate(demand.parts):
-        found = fit(sight.over(taken), part.needs, is_guaranteed=demand.is_guaranteed)
-        misfits = found.misfits(sight.size) & left
+        found = fit(view.over(taken), part.needs, is_guaranteed=demand.is_guaranteed)
+        misfits = found.misfits(view.size) & left
         if is_any(misfits):
             reasons.append(Reason(misfits, f"{CANNOT} {part.kind}"))
             left = left & ~misfits
         if part.stays and place < last and found.zones is not None:
-            _take(sight, taken, found.zones, demand, part.needs)
+            _take(view, taken, found.zones, demand, part.needs)
     if not reasons:
         return None
     return Rejected(rows & ~left, no_rows(len(rows)), tuple(reasons))
 
 
 def _take(
-    sight: ZoneView, taken: dict[str, IntMatrix], zones: ZoneFlags, demand: ZoneDemand, needs: Needs
+    view: ZoneView, taken: dict[str, IntMatrix], zones: ZoneFlags, demand: ZoneDemand, needs: Needs
 ) -> None:
     """Deduct a container from the lowest zone that fits, on every row at once."""
     rows, slots = lowest(zones)
-    for matrix, amount in _held(sight, taken, demand, needs):
+    for matrix, amount in _held(view, taken, demand, needs):
         cells = matrix[rows, slots]
         matrix[rows, slots] = np.where(cells >= 0, np.maximum(cells - amount, 0), cells)
 
 
 def _held(
-    sight: ZoneView, taken: dict[str, IntMatrix], demand: ZoneDemand, needs: Needs
+    view: ZoneView, taken: dict[str, IntMatrix], demand: ZoneDemand, needs: Needs
 ) -> Iterator[tuple[IntMatrix, int]]:
     """Yield for each resource that zones hold what is left of it, and how much a container takes."""
     for name, amount in held_by_zones(demand, needs):
         if name not in taken:
-            free = sight.free(name)
+            free = view.free(name)
             if free is None:
                 continue
             taken[name] = free.copy()
@@ -133,29 +133,29 @@ def lowest(zones: ZoneFlags) -> tuple[Rows, Rows]:
 
 
 def unfit_restricted(
-    sight: ZoneView, demand: ZoneDemand, rows: BoolColumn, *, by_pod: BoolColumn
+    view: ZoneView, demand: ZoneDemand, rows: BoolColumn, *, by_pod: BoolColumn
 ) -> Iterator[tuple[BoolColumn, str]]:
     """Yield (rows, reason) for the rows among `rows` that are not admitted; `by_pod` tells the scope."""
     whole = rows & by_pod
     if is_any(whole):
-        found = _unfit_rows(sight, demand.assigned, demand, np.flatnonzero(whole))
-        yield _column(sight.size, found[0]), f"{CANNOT} pod"
+        found = _unfit_rows(view, demand.assigned, demand, np.flatnonzero(whole))
+        yield _column(view.size, found[0]), f"{CANNOT} pod"
     left = np.flatnonzero(rows & ~by_pod)
     taken: dict[str, IntMatrix] = {}
     for part in demand.parts:
         if not len(left):
             return
         needs = assigned_needs(part.needs)
-        misfits, masks = _unfit_rows(sight.over(taken), needs, demand, left)
+        misfits, masks = _unfit_rows(view.over(taken), needs, demand, left)
         if len(misfits):
-            yield _column(sight.size, misfits), f"{CANNOT} {part.kind}"
+            yield _column(view.size, misfits), f"{CANNOT} {part.kind}"
             left = np.setdiff1d(left, misfits)
         if part.stays:
-            _take_shares(sight, taken, demand, needs, masks)
+            _take_shares(view, taken, demand, needs, masks)
 
 
 def _unfit_rows(
-    sight: ZoneView, needs: Needs, demand: ZoneDemand, rows: IntColumn
+    view: ZoneView, needs: Needs, demand: ZoneDemand, rows: IntColumn
 ) -> tuple[IntColumn, dict[int, tuple[int, ...]]]:
     """Return the rows not admitted, and for the others the zones that they would give."""
     wanted: list[tuple[IntMatrix, IntMatrix, int, str]] = []
@@ -163,12 +163,12 @@ def _unfit_rows(
     for name, amount in needs:
         if amount <= 0:
             continue
-        offers = sight.offers(name)
+        offers = view.offers(name)
         if offers is not None:
             bad |= ~offers[rows]
         if is_affine(name) and not demand.is_guaranteed:
             continue
-        free, total = sight.free(name), sight.offered(name)
+        free, total = view.free(name), view.offered(name)
         if free is None or total is None:
             bad |= not may_be_host_level(name)
             continue
@@ -224,14 +224,14 @@ def _fewest(most: list[int], amount: int) -> int:
 
 
 def _take_shares(
-    sight: ZoneView,
+    view: ZoneView,
     taken: dict[str, IntMatrix],
     demand: ZoneDemand,
     needs: Needs,
     masks: dict[int, tuple[int, ...]],
 ) -> None:
     """Deduct a container from its zones, lowest first."""
-    for matrix, amount in _held(sight, taken, demand, needs):
+    for matrix, amount in _held(view, taken, demand, needs):
         for row, mask in masks.items():
             rest = amount
             for slot in mask:
@@ -258,12 +258,12 @@ _MOST_ROWS = 64
 _MOST_STEPS = 4096
 
 
-def hidden_splits(sight: ZoneView, demand: ZoneDemand, rejected: Rejected) -> Rejected:
+def hidden_splits(view: ZoneView, demand: ZoneDemand, rejected: Rejected) -> Rejected:
     """Return the rejection with a reason of its own for rows where a split exists."""
     rows = np.flatnonzero(rejected.rows)[:_MOST_ROWS]
     split = np.zeros_like(rejected.rows)
     for row in rows.tolist():
-        split[row] = _Search(sight, demand, row).succeeds()
+        split[row] = _Search(view, demand, row).succeeds()
     if not is_any(split):
         return rejected
     reasons: list[Reason] = []
@@ -278,7 +278,7 @@ def hidden_splits(sight: ZoneView, demand: ZoneDemand, rejected: Rejected) -> Re
 class _Search:
     """Tries zone after zone for container after container on one row."""
 
-    def __init__(self, sight: ZoneView, demand: ZoneDemand, row: int) -> None:
+    def __init__(self, view: ZoneView, demand: ZoneDemand, row: int) -> None:
         self._demand = demand
         self._steps = 0
         # Which zones suit a container in an empty moment; amounts are followed from there.
@@ -287,7 +287,7 @@ class _Search:
         self._free: dict[str, list[int]] = {}
         self._is_possible = True
         for part in demand.parts:
-            found = fit(sight, part.needs, is_guaranteed=demand.is_guaranteed)
+            found = fit(view, part.needs, is_guaranteed=demand.is_guaranteed)
             lost = found.lost is not None and bool(found.lost[row])
             zones = None if found.zones is None else np.flatnonzero(found.zones[row]).tolist()
             self._is_possible = self._is_possible and not lost and zones != []
@@ -295,7 +295,7 @@ class _Search:
                 self._suits.append(zones)
                 self._staying.append(tuple(held_by_zones(demand, part.needs)))
             for name, _ in part.needs:
-                free = sight.free(name)
+                free = view.free(name)
                 if free is not None:
                     self._free[name] = free[row].tolist()
 

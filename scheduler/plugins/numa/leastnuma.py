@@ -57,23 +57,23 @@ class Sets(msgspec.Struct, frozen=True):
     members: NDArray[np.float64]
 
 
-def score_by_count(sight: ZoneView, demand: ZoneDemand, rows: BoolColumn) -> IntColumn:
+def score_by_count(view: ZoneView, demand: ZoneDemand, rows: BoolColumn) -> IntColumn:
     """Return the scores of `rows`, 0 elsewhere."""
-    scores = np.zeros(sight.size, dtype=np.int64)
-    by_pod = rows & sight.pod_scope
+    scores = np.zeros(view.size, dtype=np.int64)
+    by_pod = rows & view.pod_scope
     for here, is_whole in ((by_pod, True), (rows ^ by_pod, False)):
         if not is_any(here):
             continue
         requests = [demand.whole] if is_whole else [part.needs for part in demand.parts] or [()]
-        for number, alike in _by_layout(sight, np.flatnonzero(here)):
-            stock = ZoneStock(sight, sight.layout(number), alike)
-            scores[alike] = _score(stock, requests, stock.of_rows(sight.most_zones))
+        for number, alike in _by_layout(view, np.flatnonzero(here)):
+            stock = ZoneStock(view, view.layout(number), alike)
+            scores[alike] = _score(stock, requests, stock.of_rows(view.most_zones))
     return scores
 
 
-def _by_layout(sight: ZoneView, rows: Rows) -> Iterator[tuple[int, Rows]]:
+def _by_layout(view: ZoneView, rows: Rows) -> Iterator[tuple[int, Rows]]:
     """Yield each layout with those of `rows` that have it; as a rule all have the same."""
-    ids = sight.layout_ids if len(rows) == sight.size else sight.layout_ids[rows]
+    ids = view.layout_ids if len(rows) == view.size else view.layout_ids[rows]
     first = int(ids[0])
     others = ids != first
     if not is_any(others):
@@ -86,18 +86,18 @@ def _by_layout(sight: ZoneView, rows: Rows) -> Iterator[tuple[int, Rows]]:
 class ZoneStock:
     """What is free in the zones of some rows, all of one layout; requests can be taken from it."""
 
-    def __init__(self, sight: ZoneView, layout: Layout, rows: Rows) -> None:
+    def __init__(self, view: ZoneView, layout: Layout, rows: Rows) -> None:
         self.layout = layout
         self.size = len(rows)
-        self._sight = sight
+        self._view = view
         self._rows = rows
-        self._is_whole = len(rows) == sight.size
+        self._is_whole = len(rows) == view.size
         self._left: dict[str, IntMatrix] = {}
 
     @property
     def room(self) -> Pair:
         """Return two matrices to work in for as long as nobody else does; see `Room`."""
-        return self._sight.room if self._is_whole else (None, None)
+        return self._view.room if self._is_whole else (None, None)
 
     def of_rows(self, column: NDArray[ScalarT]) -> NDArray[ScalarT]:
         """Return the rows' entries of a column or matrix of the view."""
@@ -105,11 +105,11 @@ class ZoneStock:
 
     def free(self, resources: Sequence[str], some: Rows, *, as_floats: bool) -> Amounts:
         """Return what is free in some of the rows, [resource, slot, row]."""
-        cells = np.empty((len(resources), len(some), self._sight.slots), dtype=np.int64)
+        cells = np.empty((len(resources), len(some), self._view.slots), dtype=np.int64)
         rows = some if self._is_whole else self._rows[some]
         for place, resource in enumerate(resources):
             left = self._left.get(resource)
-            matrix = self._sight.free(resource) if left is None else left
+            matrix = self._view.free(resource) if left is None else left
             if matrix is None:
                 cells[place] = UNLISTED
             else:
@@ -123,14 +123,14 @@ class ZoneStock:
         """Return which zones have so much free, [row, slot], in `out` if given."""
         if resource in self._left:
             return np.greater_equal(self._left[resource], amount, out)
-        found = self._sight.at_least(resource, amount, out)
+        found = self._view.at_least(resource, amount, out)
         return self._nothing() >= amount if found is None else self.of_rows(found)
 
     def take(self, needs: Needs, served: ServedZones) -> None:
         """Deduct a request from the zones that serve it, the lowest ids first."""
         for name, _ in needs:
             if name not in self._left:
-                matrix = self._sight.free(name)
+                matrix = self._view.free(name)
                 self._left[name] = self._nothing() if matrix is None else matrix[self._rows]
         for place in np.unique(served.sets[served.count > 0]).tolist():
             rows = np.flatnonzero((served.sets == place) & (served.count > 0))
@@ -143,7 +143,7 @@ class ZoneStock:
                     rest -= part
 
     def _nothing(self) -> IntMatrix:
-        return np.full((self.size, self._sight.slots), UNLISTED, dtype=np.int64)
+        return np.full((self.size, self._view.slots), UNLISTED, dtype=np.int64)
 
 
 def _score(stock: ZoneStock, requests: Sequence[Needs], most: IntColumn) -> IntColumn:

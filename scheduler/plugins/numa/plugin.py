@@ -85,19 +85,19 @@ class NodeResourceTopologyMatch(Plugin[NodeResourceTopologyMatchArgs]):
 
     def filter(self, cycle: Cycle, nodes: Nodes, demand: ZoneDemand) -> Rejected | None:
         """Reject nodes with stale data, and those whose zones do not hold the pod."""
-        sight = self._sight(nodes)
-        stale = self._stale(sight, cycle)
-        rehearsed = None
+        view = self._view(nodes)
+        stale = self._stale(view, cycle)
+        changed = None
         if self._evictions is not None and nodes.amounts_touched is None:
-            rehearsed = self._evictions.rehearse(sight, nodes)
+            changed = self._evictions.zones_after(view, nodes)
         rejected = reject(stale, STALE) if stale is not None else None
-        if rehearsed is not None:
-            sight = rehearsed.sight
-            for text, rows in rehearsed.refused.items():
+        if changed is not None:
+            view = changed.view
+            for text, rows in changed.refused.items():
                 if is_any(rows):
-                    aligns = self._checked(sight)
+                    aligns = self._checked(view)
                     rejected = _first(rejected, reject(rows & aligns, text))
-        unfit = self._unfit(sight, demand)
+        unfit = self._unfit(view, demand)
         if unfit is None:
             return rejected
         return unfit if rejected is None else rejected.otherwise(unfit)
@@ -109,14 +109,14 @@ class NodeResourceTopologyMatch(Plugin[NodeResourceTopologyMatchArgs]):
             return nodes.constant(100)
         if self._topologies.is_empty:
             return nodes.constant(0)
-        sight = self._sight(nodes)
-        rows = sight.known & nodes.feasible
-        stale = self._stale(sight, cycle)
+        view = self._view(nodes)
+        rows = view.known & nodes.feasible
+        stale = self._stale(view, cycle)
         if stale is not None:
             rows = rows & ~stale
         if not is_any(rows):
             return nodes.constant(0)
-        (worth,) = self._scores.columns(demand, sight)
+        (worth,) = self._scores.columns(demand, view)
         return np.where(rows, worth, 0)
 
     def reserve(self, cycle: Cycle, node: str, _state: ZoneDemand | None) -> None:
@@ -163,17 +163,17 @@ class NodeResourceTopologyMatch(Plugin[NodeResourceTopologyMatchArgs]):
         topologies, reserving = self._topologies, self._reserving
         if topologies.has_held or (reserving is not None and reserving.has_stale):
             return False
-        board = topologies.latest if reserving is None else reserving.published
-        if not board.suits_all(demand.names):
+        columns = topologies.latest if reserving is None else reserving.published
+        if not columns.suits_all(demand.names):
             return False
         rare = demand.rare
         return not rare or all(topologies.offers(name, nodes.size) is None for name in rare)
 
-    def _sight(self, nodes: Nodes) -> ZoneView:
-        board = self._topologies.latest if self._reserving is None else self._reserving.board
-        return ZoneView(board, self._topologies, nodes)
+    def _view(self, nodes: Nodes) -> ZoneView:
+        columns = self._topologies.latest if self._reserving is None else self._reserving.columns
+        return ZoneView(columns, self._topologies, nodes)
 
-    def _stale(self, sight: ZoneView, cycle: Cycle) -> BoolColumn | None:
+    def _stale(self, view: ZoneView, cycle: Cycle) -> BoolColumn | None:
         """Return the rows whose data cannot be relied on; None if there are none."""
         if self.args.discard_reserved_nodes:
             held = self._topologies.held_rows()
@@ -181,84 +181,84 @@ class NodeResourceTopologyMatch(Plugin[NodeResourceTopologyMatchArgs]):
                 return None
             rows = np.zeros(len(self._topologies.latest.known), dtype=np.bool_)
             rows[held] = True
-            return sight.of_table(rows)
+            return view.of_table(rows)
         if self._reserving is None:
             return None
         stale = self._reserving.stale(self.args.cache.foreign_pods_detect, cycle.now)
         if stale is None:
             return None
-        for book in self._reserving.long_stale(cycle.now):
+        for reserved in self._reserving.long_stale(cycle.now):
             self.handle.node_warning(
-                book.name, cycle.profile, reasons.INVALID_TOPOLOGY_DATA, why_stale(book)
+                reserved.name, cycle.profile, reasons.INVALID_TOPOLOGY_DATA, why_stale(reserved)
             )
-        return sight.of_table(stale)
+        return view.of_table(stale)
 
-    def _checked(self, sight: ZoneView) -> BoolColumn:
-        rows = np.zeros(sight.size, dtype=np.bool_)
+    def _checked(self, view: ZoneView) -> BoolColumn:
+        rows = np.zeros(view.size, dtype=np.bool_)
         for policy in self.args.policies:
-            rows |= sight.has_policy(policy)
+            rows |= view.has_policy(policy)
         return rows
 
-    def _unfit(self, sight: ZoneView, demand: ZoneDemand) -> Rejected | None:
+    def _unfit(self, view: ZoneView, demand: ZoneDemand) -> Rejected | None:
         rejected = None
         if SINGLE in self.args.policies:
-            rejected = self._unfit_single(sight, demand)
+            rejected = self._unfit_single(view, demand)
         if RESTRICTED in self.args.policies:
-            rows = sight.has_policy(RESTRICTED)
+            rows = view.has_policy(RESTRICTED)
             if is_any(rows):
                 for misfits, text in filtering.unfit_restricted(
-                    sight, demand, rows, by_pod=sight.pod_scope
+                    view, demand, rows, by_pod=view.pod_scope
                 ):
                     rejected = _first(rejected, reject(misfits, text))
         return rejected
 
-    def _unfit_single(self, sight: ZoneView, demand: ZoneDemand) -> Rejected | None:
+    def _unfit_single(self, view: ZoneView, demand: ZoneDemand) -> Rejected | None:
         rejected = None
-        whole = self._single(sight, by_pod=True)
+        whole = self._single(view, by_pod=True)
         if whole is not None:
-            rejected = self._without_zone(sight, demand, whole, demand.whole, "pod")
-        alone = self._single(sight, by_pod=False)
+            rejected = self._without_zone(view, demand, whole, demand.whole, "pod")
+        alone = self._single(view, by_pod=False)
         if alone is None:
             return rejected
         if len(demand.parts) == 1:
             (part,) = demand.parts
-            found = self._without_zone(sight, demand, alone, part.needs, part.kind)
+            found = self._without_zone(view, demand, alone, part.needs, part.kind)
             return _first(rejected, found)
-        found = filtering.unfit_by_container(sight, demand, alone)
+        found = filtering.unfit_by_container(view, demand, alone)
         if found is not None and self.args.alignment == EXACT:
-            found = hidden_splits(sight, demand, found)
+            found = hidden_splits(view, demand, found)
         return _first(rejected, found)
 
-    def _single(self, sight: ZoneView, *, by_pod: bool) -> BoolColumn | None:
+    def _single(self, view: ZoneView, *, by_pod: bool) -> BoolColumn | None:
         """Return the rows that align by single-numa-node in one of the scopes; None if there are none."""
-        rows = sight.aligned(SINGLE, by_pod=by_pod)
-        if rows is None or sight.is_whole:
+        rows = view.aligned(SINGLE, by_pod=by_pod)
+        if rows is None or view.is_whole:
             return rows
         return rows if is_any(rows) else None
 
     def _without_zone(
         self,
-        sight: ZoneView,
+        view: ZoneView,
         demand: ZoneDemand,
         rows: BoolColumn,
         needs: Needs,
         what: str,
     ) -> Rejected | None:
         """Return those of `rows` on which no zone holds all of `needs`."""
-        (no_zone,) = self._misfits.columns((needs, demand.is_guaranteed), sight)
+        (no_zone,) = self._misfits.columns((needs, demand.is_guaranteed), view)
         misfits = rows & no_zone
         return reject(misfits, f"{filtering.CANNOT} {what}") if is_any(misfits) else None
 
-    def _no_zone(self, key: tuple[Needs, bool], sight: ZoneView) -> tuple[BoolColumn]:
+    def _no_zone(self, key: tuple[Needs, bool], view: ZoneView) -> tuple[BoolColumn]:
         needs, is_guaranteed = key
-        found = filtering.fit(sight, needs, is_guaranteed=is_guaranteed, room=sight.room)
-        return (found.misfits(sight.size),)
+        found = filtering.fit(view, needs, is_guaranteed=is_guaranteed, room=view.room)
+        return (found.misfits(view.size),)
 
-    def _worth(self, demand: ZoneDemand, sight: ZoneView) -> tuple[IntColumn]:
+    def _worth(self, demand: ZoneDemand, view: ZoneView) -> tuple[IntColumn]:
         strategy = self.args.scoring_strategy
         if strategy.type == LEAST_NUMA_NODES:
-            return (leastnuma.score_by_count(sight, demand, sight.known),)
-        return (scoring.score_by_zone(sight, demand, strategy, sight.has_policy(SINGLE)),)
+            return (leastnuma.score_by_count(view, demand, view.known),)
+        return (scoring.score_by_zone(view, demand, strategy, view.has_policy(SINGLE)),)
 
 
 class _Reported:

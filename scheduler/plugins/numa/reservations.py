@@ -219,36 +219,36 @@ def says_where(topology: NodeResourceTopology) -> bool:
 
 
 def zones_of_containers(
-    book: Reservations, demand: PerShape[ZoneDemand]
+    reserved: Reservations, demand: PerShape[ZoneDemand]
 ) -> Mapping[Name, int] | None:
     """Return the zone number of each container of a node; None without data.
 
     The agent lists containers with something of their own, of the pods that its figures account for.
     """
-    if book.taken is None:
+    if reserved.taken is None:
         return None
-    if book.placement is None:
+    if reserved.placement is None:
         own, every = set(), set()
-        for placed in book.frozen:
+        for placed in reserved.frozen:
             asked, spec = demand.of(placed), placed.pod.spec
             containers = (*spec.init_containers, *spec.containers)
             for container, part in zip(containers, asked.parts, strict=True):
                 name = (*_name(placed), container.name)
                 if part.stays:
                     every.add(name)
-                if part.stays and _own_needs(part.needs, asked.qos, book.listed):
+                if part.stays and _own_needs(part.needs, asked.qos, reserved.listed):
                     own.add(name)
-        book.placement = _decoded(book.taken, own) or _decoded(book.taken, every) or {}
-    return book.placement or None
+        reserved.placement = _decoded(reserved.taken, own) or _decoded(reserved.taken, every) or {}
+    return reserved.placement or None
 
 
 def freed_by(
-    pods: Iterable[Placed], book: Reservations, demand: PerShape[ZoneDemand]
+    pods: Iterable[Placed], reserved: Reservations, demand: PerShape[ZoneDemand]
 ) -> Freed | None:
     """Return by zone what pods hold of their own; None if nobody says where they run."""
     freed: Freed = {}
     for placed in pods:
-        shares = shares_of(placed, book, demand)
+        shares = shares_of(placed, reserved, demand)
         if shares is None:
             return None
         for zone, needs in shares:
@@ -259,10 +259,10 @@ def freed_by(
 
 
 def everybody_on(
-    pods: Iterable[Placed], book: Reservations, demand: PerShape[ZoneDemand], ids: Sequence[int]
+    pods: Iterable[Placed], reserved: Reservations, demand: PerShape[ZoneDemand], ids: Sequence[int]
 ) -> Everybody:
     """Return what all pods of a node hold of their own together; `ids` are the numbers of its zones."""
-    shares = [(placed, shares_of(placed, book, demand)) for placed in pods]
+    shares = [(placed, shares_of(placed, reserved, demand)) for placed in pods]
     holding = [(placed, held) for placed, held in shares if held]
     amounts: dict[str, list[int]] = {}
     for _, held in holding:
@@ -278,15 +278,19 @@ def everybody_on(
     )
 
 
-def shares_of(placed: Placed, book: Reservations, demand: PerShape[ZoneDemand]) -> Shares | None:
+def shares_of(
+    placed: Placed, reserved: Reservations, demand: PerShape[ZoneDemand]
+) -> Shares | None:
     """Return what a pod holds of its own; None if nobody says where the node's pods run."""
     uid = placed.pod.metadata.uid
-    shares = book.shares.get(uid)
+    shares = reserved.shares.get(uid)
     if shares is None:
-        zone_of = zones_of_containers(book, demand)
+        zone_of = zones_of_containers(reserved, demand)
         if zone_of is None:
             return None
-        shares = book.shares[uid] = tuple(_shares(placed, demand.of(placed), zone_of, book.listed))
+        shares = reserved.shares[uid] = tuple(
+            _shares(placed, demand.of(placed), zone_of, reserved.listed)
+        )
     return shares
 
 

@@ -3,7 +3,7 @@
 A report is taken when its fingerprint names pods that we know of; then only the others are deducted.
 A report that cannot be placed waits, and what was taken before stays in force. Everything happens as
 changes come in; there is no period to wait for. Only the arithmetic is left until somebody looks at
-`board`, or until it has become a lot: pods of which no zone is asked need not pay for it one by one.
+`columns`, or until it has become a lot: pods of which no zone is asked need not pay for it one by one.
 A pod of ours that has zones of its own is deducted at once: the next one like it would wait for that.
 """
 
@@ -67,21 +67,21 @@ class Following(msgspec.Struct, frozen=True):
 
 
 class Reserving:
-    """What is left of every node's zones; `board` is read by the plugin."""
+    """What is left of every node's zones; `columns` is read by the plugin."""
 
     def __init__(self, following: Following, demand: PerShape[ZoneDemand]) -> None:
         self._following = following
         self._demand = demand
         self._cluster: Cluster | None = None
-        # Besides the board's: see `version`.
+        # Besides that of the columns: see `version`.
         self._moves = 0
         self._reset()
 
     def _reset(self) -> None:
-        self._board = ZoneColumns(deducts=True)
-        # Nodes whose pods changed since their row of the board was written.
+        self._columns = ZoneColumns(deducts=True)
+        # Nodes whose pods changed since their row of the columns was written.
         self._left: dict[str, None] = {}
-        self.books: dict[str, Reservations] = {}
+        self.by_node: dict[str, Reservations] = {}
         self._rows: dict[str, int] = {}
         self._due: dict[str, None] = {}
         self._next_look = 0.0
@@ -93,28 +93,28 @@ class Reserving:
 
     def clear(self, cluster: Cluster) -> None:
         """Forget everything; `cluster` is where pods are looked up from now on."""
-        self._moves += self._board.version + 1
+        self._moves += self._columns.version + 1
         self._reset()
         self._cluster = cluster
 
     # Questions of the plugin.
 
     @property
-    def board(self) -> ZoneColumns:
+    def columns(self) -> ZoneColumns:
         """Return what is left now."""
         if self._left:
             self._deduct()
-        return self._board
+        return self._columns
 
     @property
     def published(self) -> ZoneColumns:
-        """Return the board as reports made it: right about everything but amounts."""
-        return self._board
+        """Return the columns as reports made it: right about everything but amounts."""
+        return self._columns
 
     @property
     def version(self) -> int:
         """Return a number that moves with all but amounts, and when reports should be looked at again."""
-        return self._board.version + self._moves
+        return self._columns.version + self._moves
 
     @property
     def has_stale(self) -> bool:
@@ -139,27 +139,27 @@ class Reserving:
             return
         self._next_look = now + _LOOK_EVERY_S
         for name in self._stale:
-            book = self.books.get(name)
-            if book is None or book.since is None or book.is_told:
+            reserved = self.by_node.get(name)
+            if reserved is None or reserved.since is None or reserved.is_told:
                 continue
-            if now - book.since >= _LONG_S:
-                book.is_told = True
-                yield book
+            if now - reserved.since >= _LONG_S:
+                reserved.is_told = True
+                yield reserved
 
     def everybody(self, name: str) -> Everybody | None:
         """Return what all pods of a node hold of their own; None for a node without a report."""
-        book = self.books.get(name)
-        if book is not None and book.everybody is None:
-            layout = self._board.layouts[self._board.layout_ids[self._rows[name]]]
+        reserved = self.by_node.get(name)
+        if reserved is not None and reserved.everybody is None:
+            layout = self._columns.layouts[self._columns.layout_ids[self._rows[name]]]
             here = self._cluster.pods.on(name) if self._cluster is not None else {}
-            book.everybody = everybody_on(here.values(), book, self._demand, layout.ids)
-        return None if book is None else book.everybody
+            reserved.everybody = everybody_on(here.values(), reserved, self._demand, layout.ids)
+        return None if reserved is None else reserved.everybody
 
     def _note_time(self, now: float) -> None:
         for name in self._fresh_stale:
-            book = self.books.get(name)
-            if book is not None and book.since is None:
-                book.since = now
+            reserved = self.by_node.get(name)
+            if reserved is not None and reserved.since is None:
+                reserved.since = now
         self._fresh_stale.clear()
 
     def settle(self) -> None:
@@ -168,26 +168,26 @@ class Reserving:
             return
         due, self._due = self._due, {}
         for name in due:
-            book = self.books.get(name)
-            if book is not None and book.waiting is not None:
-                self._offer(name, book, book.waiting, None)
+            reserved = self.by_node.get(name)
+            if reserved is not None and reserved.waiting is not None:
+                self._offer(name, reserved, reserved.waiting, None)
 
     # Following changes.
 
     def add(self, name: str, row: int) -> None:
         """A node appeared."""
         self._rows[name] = row
-        self._board.grow(row + 1)
+        self._columns.grow(row + 1)
         self._foreign.grow(row + 1)
         self._foreign_exclusive.grow(row + 1)
 
     def drop(self, name: str, row: int) -> None:
         """A node went away."""
         del self._rows[name]
-        self.books.pop(name, None)
+        self.by_node.pop(name, None)
         self._moves += name in self._stale
         self._stale.pop(name, None)
-        self._board.clear(row)
+        self._columns.clear(row)
         self._foreign.clear(row)
         self._foreign_exclusive.clear(row)
 
@@ -196,14 +196,14 @@ class Reserving:
     ) -> None:
         """Take in a report, or that there is none any more."""
         if topology is None:
-            self.books.pop(name, None)
-            self._board.clear(self._rows[name])
+            self.by_node.pop(name, None)
+            self._columns.clear(self._rows[name])
             self._count(name, None)
             return
-        book = self.books.get(name)
-        if book is None:
-            book = self.books[name] = Reservations(name)
-        self._offer(name, book, topology, zones)
+        reserved = self.by_node.get(name)
+        if reserved is None:
+            reserved = self.by_node[name] = Reservations(name)
+        self._offer(name, reserved, topology, zones)
 
     def pod(self, before: Placed | None, after: Placed | None) -> None:
         """A pod came to a node, left one, or changed on it."""
@@ -216,56 +216,56 @@ class Reserving:
             self._came(after)
 
     def _altered(self, before: Placed, after: Placed) -> None:
-        book = self.books.get(after.node)
-        if book is None:
+        reserved = self.by_node.get(after.node)
+        if reserved is None:
             return
-        if book.waiting is not None:
-            self._fall_due(book.name)
+        if reserved.waiting is not None:
+            self._fall_due(reserved.name)
         if before.shape is after.shape:
             return
-        book.everybody = None
+        reserved.everybody = None
         uid = after.pod.metadata.uid
-        was = book.owed.pop(uid, None)
-        if was is None and not book.misses(after):
+        was = reserved.owed.pop(uid, None)
+        if was is None and not reserved.misses(after):
             return
         now = self._owed(after)
         if now is not NOTHING_OWED:
-            book.owed[uid] = now
+            reserved.owed[uid] = now
         for owed in (was or NOTHING_OWED, now):
-            self._owes(book, owed)
+            self._owes(reserved, owed)
 
     def _went(self, placed: Placed) -> None:
-        book = self.books.get(placed.node)
-        if book is None:
+        reserved = self.by_node.get(placed.node)
+        if reserved is None:
             return
-        was = book.went(placed)
+        was = reserved.went(placed)
         if was is not None:
-            self._owes(book, was)
-        self._moved(book)
+            self._owes(reserved, was)
+        self._moved(reserved)
 
     def _came(self, placed: Placed) -> None:
-        book = self.books.get(placed.node)
-        if book is None:
+        reserved = self.by_node.get(placed.node)
+        if reserved is None:
             return
-        book.remember(placed, came=True)
-        if book.waiting is not None or book.frozen:
-            self._moved(book)
-        if not book.misses(placed):
+        reserved.remember(placed, came=True)
+        if reserved.waiting is not None or reserved.frozen:
+            self._moved(reserved)
+        if not reserved.misses(placed):
             return
         now = self._owed(placed)
         if now is NOTHING_OWED:
             return
-        book.owed[placed.pod.metadata.uid] = now
-        self._owes(book, now)
+        reserved.owed[placed.pod.metadata.uid] = now
+        self._owes(reserved, now)
         if placed.assumed and self._demand.of(placed).is_aligned:
             self._deduct()
 
-    def _moved(self, book: Reservations) -> None:
+    def _moved(self, reserved: Reservations) -> None:
         """Note that a node has other pods."""
-        if book.waiting is not None:
-            self._fall_due(book.name)
-        if book.frozen:
-            self._leave(book.name)
+        if reserved.waiting is not None:
+            self._fall_due(reserved.name)
+        if reserved.frozen:
+            self._leave(reserved.name)
 
     def _fall_due(self, name: str) -> None:
         """Note that a node's waiting report may be understood now."""
@@ -273,15 +273,15 @@ class Reserving:
             self._moves += 1
         self._due[name] = None
 
-    def _owes(self, book: Reservations, owed: Owed) -> None:
+    def _owes(self, reserved: Reservations, owed: Owed) -> None:
         """Note that a node owes this now, or no longer."""
         if owed.needs:
-            self._leave(book.name)
+            self._leave(reserved.name)
         if owed.is_foreign:
-            self._count(book.name, book)
+            self._count(reserved.name, reserved)
 
     def _offer(
-        self, name: str, book: Reservations, topology: NodeResourceTopology, zones: Zones | None
+        self, name: str, reserved: Reservations, topology: NodeResourceTopology, zones: Zones | None
     ) -> None:
         """Take a report if we know which pods it accounts for, or have nothing better."""
         pods = self._cluster.pods.on(name) if self._cluster is not None else {}
@@ -292,42 +292,49 @@ class Reserving:
         def counts(placed: Placed) -> bool:
             return not only_exclusive or holds_exclusive(self._demand.of(placed), listed)
 
-        seen = book.accounted(text, pods, counts)
-        if seen is None and not self._takes_unnamed(book, topology, text):
-            book.waiting = topology
+        seen = reserved.accounted(text, pods, counts)
+        if seen is None and not self._takes_unnamed(reserved, topology, text):
+            reserved.waiting = topology
             return
-        book.listed = listed
-        if seen is None and not text and book.taken is not None:
-            book.owed.clear()
-        elif seen is not None or book.taken is None:
-            book.seen = seen
-            missed = {uid: self._owed(one) for uid, one in pods.items() if book.misses(one)}
-            book.owed = {uid: owed for uid, owed in missed.items() if owed is not NOTHING_OWED}
-        book.taken, book.placement, book.shares, book.everybody = topology, None, {}, None
-        book.frozen = tuple(book.accounted_for(pods)) if says_where(topology) else ()
-        book.waiting = None if seen is not None or not text else topology
+        reserved.listed = listed
+        if seen is None and not text and reserved.taken is not None:
+            reserved.owed.clear()
+        elif seen is not None or reserved.taken is None:
+            reserved.seen = seen
+            missed = {uid: self._owed(one) for uid, one in pods.items() if reserved.misses(one)}
+            reserved.owed = {uid: owed for uid, owed in missed.items() if owed is not NOTHING_OWED}
+        reserved.taken, reserved.placement, reserved.shares, reserved.everybody = (
+            topology,
+            None,
+            {},
+            None,
+        )
+        reserved.frozen = tuple(reserved.accounted_for(pods)) if says_where(topology) else ()
+        reserved.waiting = None if seen is not None or not text else topology
         row = self._rows[name]
-        self._board.put(row, zones or read_zones(topology), kubelet_settings(topology))
+        self._columns.put(row, zones or read_zones(topology), kubelet_settings(topology))
         self._leave(name)
-        self._count(name, book)
+        self._count(name, reserved)
         if self._following.frees:
             self.everybody(name)
 
-    def _takes_unnamed(self, book: Reservations, topology: NodeResourceTopology, text: str) -> bool:
+    def _takes_unnamed(
+        self, reserved: Reservations, topology: NodeResourceTopology, text: str
+    ) -> bool:
         """Whether a report is taken though nobody knows which pods it accounts for."""
-        if book.taken is None:
+        if reserved.taken is None:
             return True
-        if not text and not book.owed:
+        if not text and not reserved.owed:
             return True
-        changed = kubelet_settings(book.taken) != kubelet_settings(topology)
+        changed = kubelet_settings(reserved.taken) != kubelet_settings(topology)
         return changed and self._following.follows_settings
 
     def _owed(self, placed: Placed) -> Owed:
         needs = self._demand.of(placed).taken
         if placed.pod.spec.scheduler_name in self._following.profiles:
             return Owed(needs) if needs else NOTHING_OWED
-        book = self.books.get(placed.node)
-        listed = book.listed if book is not None else frozenset()
+        reserved = self.by_node.get(placed.node)
+        listed = reserved.listed if reserved is not None else frozenset()
         exclusive = is_foreign(placed, self._following.profiles, ONLY_EXCLUSIVE, listed)
         return Owed(needs, is_foreign=True, is_exclusive=exclusive)
 
@@ -338,25 +345,25 @@ class Reserving:
             self._deduct()
 
     def _deduct(self) -> None:
-        """Bring the board up to date."""
+        """Bring the columns up to date."""
         left, self._left = self._left, {}
         changed = []
         for name in left:
-            row, book = self._rows.get(name), self.books.get(name)
-            if row is not None and book is not None:
-                changed.append((row, book.taken_for(), self._freed(name, book)))
-        self._board.deduct(changed)
+            row, reserved = self._rows.get(name), self.by_node.get(name)
+            if row is not None and reserved is not None:
+                changed.append((row, reserved.taken_for(), self._freed(name, reserved)))
+        self._columns.deduct(changed)
 
-    def _freed(self, name: str, book: Reservations) -> Freed | None:
+    def _freed(self, name: str, reserved: Reservations) -> Freed | None:
         """Return what pods gave back that went since the report, if it says where they ran."""
-        if not book.frozen:
+        if not reserved.frozen:
             return None
         here = self._cluster.pods.on(name) if self._cluster is not None else {}
-        gone = [placed for placed in book.frozen if placed.pod.metadata.uid not in here]
-        return freed_by(gone, book, self._demand) if gone else None
+        gone = [placed for placed in reserved.frozen if placed.pod.metadata.uid not in here]
+        return freed_by(gone, reserved, self._demand) if gone else None
 
-    def _count(self, name: str, book: Reservations | None) -> None:
-        owed = list(book.owed.values()) if book is not None else []
+    def _count(self, name: str, reserved: Reservations | None) -> None:
+        owed = list(reserved.owed.values()) if reserved is not None else []
         row = self._rows[name]
         self._foreign.set(row, sum(one.is_foreign for one in owed))
         self._foreign_exclusive.set(row, sum(one.is_exclusive for one in owed))
@@ -367,8 +374,8 @@ class Reserving:
         else:
             self._stale.pop(name, None)
             self._fresh_stale.pop(name, None)
-            if book is not None:
-                book.since, book.is_told = None, False
+            if reserved is not None:
+                reserved.since, reserved.is_told = None, False
 
     # For people.
 
@@ -378,7 +385,7 @@ class Reserving:
 
     def stale_since(self) -> dict[str, float]:
         """Return since when nodes are stale, in seconds since the epoch, as far as somebody looked."""
-        found = ((name, self.books[name].since) for name in self._stale if name in self.books)
+        found = ((name, self.by_node[name].since) for name in self._stale if name in self.by_node)
         return {name: since for name, since in found if since is not None}
 
 

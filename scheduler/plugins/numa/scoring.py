@@ -24,44 +24,44 @@ HIGHEST = 100
 
 
 def score_by_zone(
-    sight: ZoneView, demand: ZoneDemand, scoring: ZoneScoring, rows: BoolColumn
+    view: ZoneView, demand: ZoneDemand, scoring: ZoneScoring, rows: BoolColumn
 ) -> IntColumn:
     """Return the scores of `rows`, 0 elsewhere: of the whole pod, or the mean over its containers."""
-    scores = np.zeros(sight.size, dtype=np.int64)
+    scores = np.zeros(view.size, dtype=np.int64)
     if not is_any(rows):
         return scores
-    exists = _existing(sight)
-    by_pod = sight.pod_scope
+    exists = _existing(view)
+    by_pod = view.pod_scope
     if is_any(rows & by_pod):
-        scores = _of_node(sight, demand.whole, scoring, exists)
+        scores = _of_node(view, demand.whole, scoring, exists)
     if is_any(rows & ~by_pod):
         # A container that asks for nothing has no opinion.
         parts = [part.needs for part in demand.parts if part.needs] or [demand.whole]
-        total = np.zeros(sight.size, dtype=np.int64)
+        total = np.zeros(view.size, dtype=np.int64)
         for needs in parts:
-            total += _of_node(sight, needs, scoring, exists)
+            total += _of_node(view, needs, scoring, exists)
         scores = np.where(by_pod, scores, total // len(parts))
     return np.where(rows, scores, 0)
 
 
-def _of_node(sight: ZoneView, needs: Needs, scoring: ZoneScoring, exists: BoolColumn) -> IntColumn:
-    zones = _of_zones(sight, needs, scoring, exists.shape)
+def _of_node(view: ZoneView, needs: Needs, scoring: ZoneScoring, exists: BoolColumn) -> IntColumn:
+    zones = _of_zones(view, needs, scoring, exists.shape)
     worth = exists & (zones > 0)
     lowest: IntColumn = reduce(np.minimum, np.where(worth, zones, HIGHEST).T)
     return np.where(any_zone(worth), lowest, 0)
 
 
 def _of_zones(
-    sight: ZoneView, needs: Needs, scoring: ZoneScoring, shape: tuple[int, ...]
+    view: ZoneView, needs: Needs, scoring: ZoneScoring, shape: tuple[int, ...]
 ) -> IntMatrix:
     if scoring.type == BALANCED_ALLOCATION:
-        return _balanced(sight, needs, shape)
+        return _balanced(view, needs, shape)
     of_resource = least_allocated if scoring.type == LEAST_ALLOCATED else most_allocated
-    return _weighted(sight, needs, scoring, shape, of_resource)
+    return _weighted(view, needs, scoring, shape, of_resource)
 
 
 def _weighted(
-    sight: ZoneView,
+    view: ZoneView,
     needs: Needs,
     scoring: ZoneScoring,
     shape: tuple[int, ...],
@@ -74,7 +74,7 @@ def _weighted(
     for name, amount in needs:
         weight = scoring.weight_of(name)
         weights += weight
-        free = sight.free(name)
+        free = view.free(name)
         if free is None:
             continue
         np.maximum(_units(free, whole), 1, out=units)
@@ -98,9 +98,9 @@ def most_allocated(units: FloatColumn, asked: int, out: FloatColumn) -> FloatCol
     return np.floor(np.divide(asked * HIGHEST, units, out=out), out=out)
 
 
-def _balanced(sight: ZoneView, needs: Needs, shape: tuple[int, ...]) -> IntMatrix:
+def _balanced(view: ZoneView, needs: Needs, shape: tuple[int, ...]) -> IntMatrix:
     """Score by the sample variance of the shares; a single share does not vary."""
-    shares = [_share(sight.free(name), amount, shape) for name, amount in needs]
+    shares = [_share(view.free(name), amount, shape) for name, amount in needs]
     if not shares:
         return np.full(shape, HIGHEST, dtype=np.int64)
     stacked = np.array(shares)
@@ -122,9 +122,9 @@ def _share(free: IntMatrix | None, amount: int, shape: tuple[int, ...]) -> Float
     return share
 
 
-def _existing(sight: ZoneView) -> BoolColumn:
+def _existing(view: ZoneView) -> BoolColumn:
     """Return which slots are zones, [row, slot]."""
-    return np.arange(sight.slots) < sight.zone_counts[:, None]
+    return np.arange(view.slots) < view.zone_counts[:, None]
 
 
 def _units(thousandths: IntMatrix, out: IntMatrix) -> IntMatrix:

@@ -51,8 +51,8 @@ def state_of(topologies: "Topologies", name: str) -> str:
         return USED
     if reserving.is_stale(name):
         return STALE
-    book = reserving.books.get(name)
-    return BEHIND if book is not None and book.waiting is not None else USED
+    reserved = reserving.by_node.get(name)
+    return BEHIND if reserved is not None and reserved.waiting is not None else USED
 
 
 def node_states(topologies: "Topologies", now: float) -> Iterator[NodeState]:
@@ -62,8 +62,8 @@ def node_states(topologies: "Topologies", now: float) -> Iterator[NodeState]:
         if topology is None:
             yield NodeState(name, WITHOUT, why="no NodeResourceTopology of this name")
             continue
-        book = None if topologies.reserving is None else topologies.reserving.books.get(name)
-        yield _reported(topologies, topology, name, book, now)
+        reserved = None if topologies.reserving is None else topologies.reserving.by_node.get(name)
+        yield _reported(topologies, topology, name, reserved, now)
 
 
 def figures(topologies: "Topologies", name: str, now: float) -> tuple[str, ...]:
@@ -71,8 +71,8 @@ def figures(topologies: "Topologies", name: str, now: float) -> tuple[str, ...]:
     topology = topologies.topology(name)
     if topology is None:
         return ("no NodeResourceTopology: zones do not matter here",)
-    book = None if topologies.reserving is None else topologies.reserving.books.get(name)
-    state = _reported(topologies, topology, name, book, now)
+    reserved = None if topologies.reserving is None else topologies.reserving.by_node.get(name)
+    state = _reported(topologies, topology, name, reserved, now)
     age = "" if state.age_s is None else f", {state.age_s:.0f} s old"
     lines = [f"report {state.state}{age}; {state.policy}, scope {state.scope}"]
     if state.why:
@@ -98,25 +98,25 @@ def amount_text(resource: str, thousandths: int) -> str:
     return f"{whole:.4g}"
 
 
-def why_stale(book: Reservations) -> str:
+def why_stale(reserved: Reservations) -> str:
     """Say why the figures of a node are invalid, and since when."""
-    strangers = sorted(uid for uid, owed in book.owed.items() if owed.is_foreign)
-    named = ", ".join(book.names_of(strangers[:3])) + (", ..." if len(strangers) > 3 else "")
-    since = "" if book.since is None else f" since {rfc3339(book.since)}"
+    strangers = sorted(uid for uid, owed in reserved.owed.items() if owed.is_foreign)
+    named = ", ".join(reserved.names_of(strangers[:3])) + (", ..." if len(strangers) > 3 else "")
+    since = "" if reserved.since is None else f" since {rfc3339(reserved.since)}"
     return (
         f"invalid node topology data{since}: no report accounts for {named}, "
-        f"bound by another scheduler; {why_behind(book)}"
+        f"bound by another scheduler; {why_behind(reserved)}"
     )
 
 
-def why_behind(book: Reservations) -> str:
+def why_behind(reserved: Reservations) -> str:
     """Say why a report is not in force."""
-    report = book.waiting or book.taken
+    report = reserved.waiting or reserved.taken
     if report is None:
         return "there is no report"
     if not expected_fingerprint(report):
         return "its reports have no fingerprint of pods, so nothing tells what they account for"
-    if book.waiting is None:
+    if reserved.waiting is None:
         return "the next report is awaited"
     return "its last report names other pods than are known here"
 
@@ -125,7 +125,7 @@ def _reported(
     topologies: "Topologies",
     topology: NodeResourceTopology,
     name: str,
-    book: Reservations | None,
+    reserved: Reservations | None,
     now: float,
 ) -> NodeState:
     state = state_of(topologies, name)
@@ -133,13 +133,13 @@ def _reported(
     zones = read_zones(topology)
     written = parse_rfc3339(topology.written)
     why = ""
-    if book is not None and state == STALE:
-        why = why_stale(book)
-    elif book is not None and state == BEHIND:
-        why = why_behind(book)
+    if reserved is not None and state == STALE:
+        why = why_stale(reserved)
+    elif reserved is not None and state == BEHIND:
+        why = why_behind(reserved)
     elif not zones.layout.ids:
         why = "none of its zones counts: their type must be Node, their names node-0 to node-63"
-    since = None if book is None or book.since is None else rfc3339(book.since)
+    since = None if reserved is None or reserved.since is None else rfc3339(reserved.since)
     return NodeState(
         node=name,
         state=state,
@@ -148,7 +148,7 @@ def _reported(
         zones=zones.layout.ids,
         free=topologies.left(name),
         age_s=None if written is None else max(0.0, now - written),
-        owed=0 if book is None else len(book.owed),
+        owed=0 if reserved is None else len(reserved.owed),
         since=since,
         why=why,
     )

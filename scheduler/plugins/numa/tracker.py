@@ -55,9 +55,9 @@ class Topologies:
 
     def rebuild(self, cluster: "Cluster") -> None:
         """Start afresh from what `cluster` holds."""
-        board = ZoneColumns()
-        board.version = self.latest.version + 1
-        self.latest = board
+        columns = ZoneColumns()
+        columns.version = self.latest.version + 1
+        self.latest = columns
         self._cluster = cluster
         self._rows = {}
         self._offers = {}
@@ -140,13 +140,13 @@ class Topologies:
 
     def left(self, name: str) -> dict[str, tuple[int, ...]]:
         """Return by resource what each zone of a node has left, as decisions see it."""
-        board = self.latest if self.reserving is None else self.reserving.board
+        columns = self.latest if self.reserving is None else self.reserving.columns
         row = self._rows[name]
-        number = int(board.layout_ids[row])
-        zones = len(board.layouts[number].ids) if number >= 0 else 0
+        number = int(columns.layout_ids[row])
+        zones = len(columns.layouts[number].ids) if number >= 0 else 0
         found = {}
-        for resource in board.resources_of(row):
-            matrix = board.free(resource)
+        for resource in columns.resources_of(row):
+            matrix = columns.free(resource)
             if matrix is not None:
                 found[resource] = tuple(matrix[row, :zones].tolist())
         return found
@@ -220,7 +220,7 @@ class Topologies:
             column.set(row, resource in node.status.allocatable)
         self.latest.touched.add(row)
         if self.reserving is not None:
-            self.reserving.board.touched.add(row)
+            self.reserving.columns.touched.add(row)
 
     def _show(self, name: str, topology: NodeResourceTopology | None) -> None:
         row = self._rows[name]

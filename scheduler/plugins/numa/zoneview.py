@@ -1,4 +1,4 @@
-"""`ZoneView`: a board as the rows of one view of the nodes see it.
+"""`ZoneView`: zone columns as the rows of one view of the nodes see it.
 
 The plugin makes one per call. Views of a few rows and hypothetical ones get the part of the columns
 that is theirs; the full view gets them without a copy.
@@ -21,7 +21,7 @@ ScalarT = TypeVar("ScalarT", bound=np.generic)
 
 
 class ZoneView:
-    """Columns of a board in the order of the rows of `nodes`; not to be written to.
+    """Zone columns in the order of the rows of `nodes`; not to be written to.
 
     `changed` are matrices that stand in for what is free of some resources; `is_whole` says that these
     are all nodes as they are.
@@ -29,12 +29,12 @@ class ZoneView:
 
     def __init__(
         self,
-        board: ZoneColumns,
+        columns: ZoneColumns,
         topologies: Topologies,
         nodes: Nodes,
         changed: Mapping[str, IntMatrix] | None = None,
     ) -> None:
-        self._board = board
+        self._columns = columns
         self._topologies = topologies
         self._nodes = nodes
         self._changed = changed or {}
@@ -44,18 +44,18 @@ class ZoneView:
     def over(self, changed: Mapping[str, IntMatrix]) -> "ZoneView":
         """Return the same rows with other amounts of some resources."""
         both = {**self._changed, **changed}
-        return ZoneView(self._board, self._topologies, self._nodes, both)
+        return ZoneView(self._columns, self._topologies, self._nodes, both)
 
     def only(self, rows: Rows) -> "ZoneView":
         """Return just these rows, in this order."""
-        return ZoneView(self._board, self._topologies, self._nodes.only(rows))
+        return ZoneView(self._columns, self._topologies, self._nodes.only(rows))
 
     @property
     def amounts_touched(self) -> Touched | None:
         """Return the log of rows whose zones changed; None if these are not all nodes as they are."""
         if self._changed or self._nodes.amounts_touched is None:
             return None
-        return self._board.touched
+        return self._columns.touched
 
     @property
     def room(self) -> Pair:
@@ -63,12 +63,12 @@ class ZoneView:
 
         There are none for a part of the rows: it may be a small one.
         """
-        return self._board.room.of(self.size, self.slots) if self.is_whole else (None, None)
+        return self._columns.room.of(self.size, self.slots) if self.is_whole else (None, None)
 
     @property
     def known(self) -> BoolColumn:
         """Return the rows that have a topology."""
-        return self._column(self._board.known)
+        return self._column(self._columns.known)
 
     def has_policy(self, policy: str) -> BoolColumn:
         """Return the rows whose kubelet aligns by `policy`."""
@@ -84,43 +84,43 @@ class ZoneView:
 
         None if no kubelet does, of this view or not.
         """
-        rows = self._board.aligned(policy, by_pod=by_pod)
+        rows = self._columns.aligned(policy, by_pod=by_pod)
         return None if rows is None else self._column(rows)
 
     @property
     def pod_scope(self) -> BoolColumn:
         """Return the rows whose kubelet aligns pods as a whole."""
-        return self._column(self._board.pod_scope)
+        return self._column(self._columns.pod_scope)
 
     @property
     def most_zones(self) -> IntColumn:
         """Return the number of NUMA nodes that each kubelet handles."""
-        return self._column(self._board.most_zones)
+        return self._column(self._columns.most_zones)
 
     @property
     def layout_ids(self) -> IdColumn:
         """Return the number of each row's layout, -1 without one."""
-        return self._column(self._board.layout_ids)
+        return self._column(self._columns.layout_ids)
 
     @property
     def zone_counts(self) -> IntColumn:
         """Return how many zones each row has."""
-        return self._column(self._board.zone_counts)
+        return self._column(self._columns.zone_counts)
 
     def layout(self, number: int) -> Layout:
         """Return a layout by its number."""
-        return self._board.layouts[number]
+        return self._columns.layouts[number]
 
     @property
     def slots(self) -> int:
         """Return the largest number of zones that a node has."""
-        return self._board.slots
+        return self._columns.slots
 
     def free(self, resource: str) -> IntMatrix | None:
         """Return what is available, [row, slot]; None if no node ever listed the resource."""
         if resource in self._changed:
             return self._changed[resource]
-        return self._matrix(self._board.free(resource))
+        return self._matrix(self._columns.free(resource))
 
     def at_least(
         self, resource: str, amount: int, out: BoolColumn | None = None
@@ -131,8 +131,8 @@ class ZoneView:
         """
         if resource in self._changed:
             return np.greater_equal(self._changed[resource], amount, out)
-        board = self._board
-        levels = board.levels(resource, self.size if self.is_whole else board.rows)
+        columns = self._columns
+        levels = columns.levels(resource, self.size if self.is_whole else columns.rows)
         if levels is None:
             return None
         if not self.is_whole:
@@ -149,16 +149,16 @@ class ZoneView:
 
     def offered(self, resource: str) -> IntMatrix | None:
         """Return what the zones have in all, [row, slot]; None if no node ever listed it."""
-        return self._matrix(self._board.offered(resource))
+        return self._matrix(self._columns.offered(resource))
 
     def unlisted(self, resource: str) -> BoolColumn | None:
         """Return the rows on which no zone lists the resource; None if every topology does."""
-        column = self._board.unlisted(resource)
+        column = self._columns.unlisted(resource)
         return None if column is None else self._column(column)
 
     def offers(self, resource: str) -> BoolColumn | None:
         """Return the rows whose node names a resource among what it offers; None for all rows."""
-        column = self._topologies.offers(resource, self._board.rows)
+        column = self._topologies.offers(resource, self._columns.rows)
         return None if column is None else self._column(column)
 
     def of_table(self, column: NDArray[ScalarT]) -> NDArray[ScalarT]:
@@ -167,7 +167,7 @@ class ZoneView:
 
     def table_rows(self) -> Rows:
         """Return the row of the table that each row of the view stands for."""
-        return self._column(np.arange(self._board.rows))
+        return self._column(np.arange(self._columns.rows))
 
     def _column(self, column: NDArray[ScalarT]) -> NDArray[ScalarT]:
         part = column if self._nodes.is_live else self._nodes.part(column)

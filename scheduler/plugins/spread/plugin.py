@@ -20,7 +20,7 @@ from scheduler.framework import (
     Rejected,
     Status,
 )
-from scheduler.plugins.spread import filtering, scoring, waking
+from scheduler.plugins.spread import filtering, hints, scoring
 from scheduler.plugins.spread.args import PodTopologySpreadArgs
 from scheduler.plugins.spread.constraints import HARD, SOFT, Constraints, own_constraints
 from scheduler.plugins.spread.defaults import Defaults
@@ -112,7 +112,7 @@ class PodTopologySpread(Plugin[PodTopologySpreadArgs]):
             constraints = self._hard_of.of(pod)
         else:
             constraints = self._defaults.of_pod(pod, HARD)
-        return waking.may_help(change, pod, constraints, self._inclusion)
+        return hints.may_help(change, pod, constraints, self._inclusion)
 
     def normalize(self, cycle: Cycle, nodes: Nodes, raw: IntColumn) -> IntColumn:
         """Turn the scores around and onto 0..100."""

@@ -11,8 +11,8 @@ import msgspec
 
 from scheduler.sandbox.api.jsonpath import read
 from scheduler.sandbox.api.status import Object
-from scheduler.sandbox.kinds.ages import age
 from scheduler.sandbox.kinds.columns import COLUMNS, PrinterColumn
+from scheduler.sandbox.kinds.humanduration import age
 from scheduler.sandbox.kinds.kinds import EVENTS, Resource
 from scheduler.sandbox.store.collection import Stored
 

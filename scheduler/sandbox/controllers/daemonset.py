@@ -28,7 +28,7 @@ _REQUIRED: Final = "requiredDuringSchedulingIgnoredDuringExecution"
 
 
 class DaemonSets:
-    """The actor for DaemonSets."""
+    """The controller of DaemonSets."""
 
     def __init__(self, store: ObjectStore) -> None:
         self.work_queue = WorkQueue()

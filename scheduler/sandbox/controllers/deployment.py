@@ -47,7 +47,7 @@ _encode = msgspec.json.Encoder(order="sorted").encode
 
 
 class Deployments:
-    """The actor for Deployments."""
+    """The controller of Deployments."""
 
     def __init__(self, store: ObjectStore) -> None:
         self.work_queue = WorkQueue()

@@ -55,7 +55,7 @@ class _Cover:
 
 
 class DisruptionBudgets:
-    """The actor for PodDisruptionBudgets."""
+    """The controller of PodDisruptionBudgets."""
 
     def __init__(self, store: ObjectStore) -> None:
         self.work_queue = WorkQueue()

@@ -41,7 +41,7 @@ class _Tally(msgspec.Struct, eq=False):
 
 
 class Jobs:
-    """The actor for Jobs."""
+    """The controller of Jobs."""
 
     def __init__(self, store: ObjectStore) -> None:
         self.work_queue = WorkQueue()

@@ -10,7 +10,7 @@ _NAME = "default"
 
 
 class Namespaces:
-    """The actor for namespaces; emptying deleted ones is the collector's part."""
+    """The controller of namespaces; emptying deleted ones is the collector's part."""
 
     def __init__(self, store: ObjectStore) -> None:
         self.work_queue = WorkQueue()

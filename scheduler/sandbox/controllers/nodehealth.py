@@ -35,7 +35,7 @@ _OWN: Final = frozenset({*_READY_TAINTS.values(), *_PRESSURE_TAINTS.values(), _U
 
 
 class NodeHealth:
-    """The actor for the health of nodes."""
+    """The controller of the health of nodes."""
 
     def __init__(self, store: ObjectStore, *, grace_s: float = GRACE_S) -> None:
         self.work_queue = WorkQueue()

@@ -60,7 +60,7 @@ class Tally(msgspec.Struct, eq=False):
 
 
 class ReplicaSets:
-    """The actor for ReplicaSets."""
+    """The controller of ReplicaSets."""
 
     def __init__(self, store: ObjectStore) -> None:
         self.work_queue = WorkQueue()

@@ -33,7 +33,7 @@ _CLAIM: Final = "claim:"
 
 
 class ResourceClaims:
-    """The actor for ResourceClaims of pods."""
+    """The controller of ResourceClaims of pods."""
 
     def __init__(self, store: ObjectStore) -> None:
         self.work_queue = WorkQueue()

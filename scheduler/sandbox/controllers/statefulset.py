@@ -28,7 +28,7 @@ _POD_INDEX: Final = "apps.kubernetes.io/pod-index"
 
 
 class StatefulSets:
-    """The actor for StatefulSets."""
+    """The controller of StatefulSets."""
 
     def __init__(self, store: ObjectStore) -> None:
         self.work_queue = WorkQueue()

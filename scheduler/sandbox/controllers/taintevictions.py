@@ -21,7 +21,7 @@ QUARANTINE_S: Final = 40.0
 
 
 class TaintEvictions:
-    """The actor for pods on nodes that are tainted or gone; keys are node names."""
+    """The controller of pods on nodes that are tainted or gone; keys are node names."""
 
     def __init__(self, store: ObjectStore) -> None:
         self.work_queue = WorkQueue()

@@ -1,8 +1,8 @@
 """The loop in which simulated kubelets and controllers act.
 
-An actor hears of every change of the kinds it is interested in, puts keys on its `WorkQueue`, and is asked to act on
+A controller hears of every change of the kinds it is interested in, puts keys on its `WorkQueue`, and is asked to act on
 one key at a time with what the store says then: what it missed in between does not matter. Hearing happens
-inside the write that made the change, so no history can be lost, and must only touch agendas; acting writes.
+inside the write that made the change, so no history can be lost, and must only touch queues; acting writes.
 `ControllerLoop.tick` runs everything that is due (tests, with a manual clock); `ControllerLoop.run` does the same for ever in
 short slices, so that the HTTP server in the same event loop is never held up for long.
 """
@@ -120,13 +120,13 @@ class Controller(Protocol):
 
 
 class ControllerLoop:
-    """Lets every actor hear and act; `strict` lets an unexpected exception through (tests)."""
+    """Lets every controller hear and act; `strict` lets an unexpected exception through (tests)."""
 
     def __init__(
-        self, store: ObjectStore, actors: Sequence[Controller], *, strict: bool = False
+        self, store: ObjectStore, controllers: Sequence[Controller], *, strict: bool = False
     ) -> None:
         self._store = store
-        self._actors = tuple(actors)
+        self._controllers = tuple(controllers)
         self._strict = strict
         self._woken = asyncio.Event()
         self._hears: dict[str, list[Hear]] = {}
@@ -135,8 +135,8 @@ class ControllerLoop:
         self._left = _ROUND
         self.faults = 0
         resources: dict[str, Resource] = {}
-        for actor in self._actors:
-            for resource, hear in actor.interests():
+        for controller in self._controllers:
+            for resource, hear in controller.interests():
                 resources[resource.storage] = resource
                 self._hears.setdefault(resource.storage, []).append(hear)
         store.listen(self._hear)
@@ -147,26 +147,26 @@ class ControllerLoop:
     def turn(self, now: float, is_over: Callable[[], bool]) -> bool:
         """Act until nothing is due or the slice is over; True when something is left.
 
-        Actors take turns of up to `_ROUND` keys. One key each would make a controller look at all its pods
+        Controllers take turns of up to `_ROUND` keys. One key each would make a controller look at all its pods
         anew after every single pod that a kubelet starts.
         """
         idle = 0
-        while idle < len(self._actors):
-            actor = self._actors[self._at]
-            key = actor.work_queue.pop(now) if self._left else None
+        while idle < len(self._controllers):
+            controller = self._controllers[self._at]
+            key = controller.work_queue.pop(now) if self._left else None
             if key is None:
                 idle = idle + 1 if self._left == _ROUND else 0
-                self._at = (self._at + 1) % len(self._actors)
+                self._at = (self._at + 1) % len(self._controllers)
                 self._left = _ROUND
                 continue
             idle = 0
             self._left -= 1
             if self._paced:
                 begun = perf_s()
-                self._act(actor, key, now)
-                self._pace(actor, key, now, perf_s() - begun)
+                self._act(controller, key, now)
+                self._pace(controller, key, now, perf_s() - begun)
             else:
-                self._act(actor, key, now)
+                self._act(controller, key, now)
             if is_over():
                 return True
         return False
@@ -178,8 +178,12 @@ class ControllerLoop:
             pass
 
     def next_due(self) -> float | None:
-        """When the earliest actor has something to do; 0.0 for at once, None for never."""
-        found = [due for actor in self._actors if (due := actor.work_queue.next_due()) is not None]
+        """When the earliest controller has something to do; 0.0 for at once, None for never."""
+        found = [
+            due
+            for controller in self._controllers
+            if (due := controller.work_queue.next_due()) is not None
+        ]
         return min(found) if found else None
 
     async def run(self) -> None:
@@ -221,26 +225,30 @@ class ControllerLoop:
                 _log().exception("sandbox listener failed", object=change.stored.key)
         self._woken.set()
 
-    def _act(self, actor: Controller, key: str, now: float) -> None:
+    def _act(self, controller: Controller, key: str, now: float) -> None:
         try:
-            actor.act(key, now)
+            controller.act(key, now)
         except StatusError as refusal:
-            name = type(actor).__name__
-            _log().info("sandbox actor was refused", actor=name, key=key, error=refusal.message)
-            actor.work_queue.retry(key, now)
+            name = type(controller).__name__
+            _log().info(
+                "sandbox controller was refused", controller=name, key=key, error=refusal.message
+            )
+            controller.work_queue.retry(key, now)
         except Exception:
             if self._strict:
                 raise
             self.faults += 1
-            _log().exception("sandbox actor failed", actor=type(actor).__name__, key=key)
-            actor.work_queue.retry(key, now)
+            _log().exception(
+                "sandbox controller failed", controller=type(controller).__name__, key=key
+            )
+            controller.work_queue.retry(key, now)
         else:
-            actor.work_queue.succeeded(key)
+            controller.work_queue.succeeded(key)
 
-    def _pace(self, actor: Controller, key: str, now: float, spent_s: float) -> None:
+    def _pace(self, controller: Controller, key: str, now: float, spent_s: float) -> None:
         """Let a key that is dear to act on rest, so that it takes a tenth of the time at most."""
         if spent_s > _DEAR_S:
-            actor.work_queue.rest(key, now + min(_REST * spent_s, _LONGEST_REST_S))
+            controller.work_queue.rest(key, now + min(_REST * spent_s, _LONGEST_REST_S))
 
 
 def _log() -> Any:

@@ -8,7 +8,7 @@ from typing import Final
 
 from scheduler.base.clock import parse_rfc3339
 from scheduler.sandbox.api.status import Object
-from scheduler.sandbox.kinds.ages import age, duration
+from scheduler.sandbox.kinds.humanduration import age, duration
 from scheduler.sandbox.store.collection import field
 
 NONE: Final = "<none>"

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from scheduler.sandbox.api.status import Object
 from scheduler.sandbox.kinds import cells
-from scheduler.sandbox.kinds.ages import age
+from scheduler.sandbox.kinds.humanduration import age
 from scheduler.sandbox.store.collection import field
 
 Cell = Callable[[Object, float], Any]

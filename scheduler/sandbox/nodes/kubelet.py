@@ -1,6 +1,6 @@
 """The simulated kubelets: bound pods start, run, end and stop, all through the store.
 
-One actor serves all nodes. It hears of every pod change, keeps the pods that are bound, and writes what `podlife`
+One controller serves all nodes. It hears of every pod change, keeps the pods that are bound, and writes what `podlifecycle`
 says is due. A pod whose node is not there, or whose kubelet is stopped, waits; one that the node has no room for is
 refused. With `lazy` no status is written (load tests of a scheduler), only deletions are completed.
 """
@@ -17,7 +17,7 @@ from scheduler.sandbox.kinds.kinds import NODES, PODS
 from scheduler.sandbox.nodes.alignment import REFUSED
 from scheduler.sandbox.nodes.nodes import Machine, SimulatedNodes
 from scheduler.sandbox.nodes.podfit import Amounts, requests_of
-from scheduler.sandbox.nodes.podlife import NEVER, LifePlan, SimulatedPace, plan_of, stage_at
+from scheduler.sandbox.nodes.podlifecycle import NEVER, LifePlan, SimulatedPace, plan_of, stage_at
 from scheduler.sandbox.nodes.podstatus import stamp, status_of
 from scheduler.sandbox.store.collection import DELETED, StoreChange, Stored
 from scheduler.sandbox.store.store import Deletion, ObjectStore
@@ -39,7 +39,7 @@ class _Run(msgspec.Struct, eq=False):
 
 
 class Kubelets:
-    """The actor for pods."""
+    """The controller of pods."""
 
     def __init__(
         self,

@@ -20,7 +20,7 @@ from scheduler.sandbox.kinds.kinds import NODES, PODS, Resource
 from scheduler.sandbox.nodes.durations import seconds
 from scheduler.sandbox.nodes.nodes import SimulatedNodes
 from scheduler.sandbox.nodes.podfit import milli, requests_of
-from scheduler.sandbox.nodes.podlife import PREFIX
+from scheduler.sandbox.nodes.podlifecycle import PREFIX
 from scheduler.sandbox.store.collection import DELETED, StoreChange
 from scheduler.sandbox.store.store import ObjectStore
 
@@ -36,7 +36,7 @@ Thousandths = dict[str, float]
 
 
 class LoadAgents:
-    """The actor that writes the reports."""
+    """The controller that writes the reports."""
 
     def __init__(self, store: ObjectStore, nodes: SimulatedNodes) -> None:
         self.work_queue = WorkQueue()

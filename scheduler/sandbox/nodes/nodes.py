@@ -15,7 +15,7 @@ from scheduler.sandbox.api.status import Object
 from scheduler.sandbox.controllers.workqueue import Interest, WorkQueue
 from scheduler.sandbox.kinds.kinds import LEASES, NODES, Resource
 from scheduler.sandbox.nodes.podfit import Usage
-from scheduler.sandbox.nodes.podlife import PREFIX
+from scheduler.sandbox.nodes.podlifecycle import PREFIX
 from scheduler.sandbox.nodes.shape import node_address, ready_conditions
 from scheduler.sandbox.store.collection import DELETED, StoreChange
 from scheduler.sandbox.store.store import ObjectStore
@@ -76,7 +76,7 @@ class Machine:
 
 
 class SimulatedNodes:
-    """The actor for nodes; `machines` is read by the kubelets."""
+    """The controller of nodes; `machines` is read by the kubelets."""
 
     def __init__(self, store: ObjectStore, *, renew_interval_s: float = 10.0) -> None:
         self.work_queue = WorkQueue()

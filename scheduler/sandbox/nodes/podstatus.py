@@ -10,7 +10,7 @@ from typing import Any, Final, TypeAlias
 
 from scheduler.base.clock import rfc3339
 from scheduler.sandbox.api.status import Object
-from scheduler.sandbox.nodes.podlife import LifeStage
+from scheduler.sandbox.nodes.podlifecycle import LifeStage
 
 _Row: TypeAlias = tuple[str, bool, str, str]
 

@@ -19,7 +19,7 @@ from scheduler.sandbox.nodes.alignment import POLICIES, SCOPES, Aligner, Policy,
 from scheduler.sandbox.nodes.durations import seconds
 from scheduler.sandbox.nodes.nodes import SimulatedNodes
 from scheduler.sandbox.nodes.podfit import milli
-from scheduler.sandbox.nodes.podlife import PREFIX
+from scheduler.sandbox.nodes.podlifecycle import PREFIX
 from scheduler.sandbox.store.collection import DELETED, StoreChange
 from scheduler.sandbox.store.store import ObjectStore
 
@@ -78,7 +78,7 @@ class Numa:
 
 
 class TopologyAgents:
-    """The actor that writes the reports; also makes a machine's NUMA side when its node appears."""
+    """The controller that writes the reports; also makes a machine's NUMA side when its node appears."""
 
     def __init__(self, store: ObjectStore, nodes: SimulatedNodes) -> None:
         self.work_queue = WorkQueue()

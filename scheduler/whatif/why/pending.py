@@ -17,11 +17,11 @@ from scheduler.engine.decision import Decision
 from scheduler.engine.engine import Engine
 from scheduler.objects.pod import Pod
 from scheduler.whatif.why.asks import PodAsk, asks_of, without_all
+from scheduler.whatif.why.hints import woken_by
 from scheduler.whatif.why.records import AskedField, SuggestedChange, Suggestion, Why
 from scheduler.whatif.why.search import ChangeSearch, FoundChanges
 from scheduler.whatif.why.suggesting import SuggestionSearch
 from scheduler.whatif.why.trials import PodTrial
-from scheduler.whatif.why.waking import woken_by
 
 # A trial takes 0.3 ms at 5,000 nodes: with these, 0.3 s.
 MOST_TRIALS = 1_000

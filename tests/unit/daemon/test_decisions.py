@@ -6,8 +6,8 @@ import pytest
 from scheduler.base.clock import ManualClock
 from scheduler.config import default_config
 from scheduler.daemon import decisions
+from scheduler.daemon.compactdecision import keep
 from scheduler.daemon.decisions import DecisionTrail
-from scheduler.daemon.kept import keep
 from scheduler.engine.effects import Watched
 from scheduler.engine.engine import Engine
 from scheduler.framework.nodes import Nodes

@@ -8,7 +8,7 @@ import pytest
 from scheduler.base.clock import ManualClock, rfc3339
 from scheduler.base.meters import Meters
 from scheduler.config import load
-from scheduler.daemon.ages import show_network
+from scheduler.daemon.gauges import show_network
 from scheduler.engine.effects import Watched
 from scheduler.engine.engine import Engine
 from scheduler.framework.registry import Registry

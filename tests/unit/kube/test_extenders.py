@@ -63,7 +63,7 @@ def shown(obj: Json) -> Json:
 
 def feed(extenders: Extenders, kind: str, *objects: Json) -> None:
     """Let the watch's decoder see objects, as a page of a list."""
-    decoder = Decoder(BY_KIND[kind], lambda _: None, extenders.originals.keeper(kind))
+    decoder = Decoder(BY_KIND[kind], lambda _: None, extenders.raw_objects.keeper(kind))
     decoder.page(msgspec.json.encode({"metadata": {}, "items": objects}))
 
 
@@ -126,7 +126,7 @@ async def test_an_extender_that_knows_nodes_is_shown_names():
     """Nodes are not even kept for it."""
     answer = {"NodeNames": ["n1"], "FailedAndUnresolvableNodes": {"n2": "never"}}
     async with talking(saying(answer), node_cache_capable=True) as (extenders, server):
-        assert None is extenders.originals.keeper("Node")
+        assert None is extenders.raw_objects.keeper("Node")
         reply = await ask(extenders, "filter", "n1", "n2")
 
     body = {"Pod": shown(whole_pod("p")), "Nodes": None, "NodeNames": ["n1", "n2"]}
@@ -287,7 +287,7 @@ async def test_nobody_listens():
 async def test_a_pod_that_is_gone_is_not_asked_about():
     """The watch has said so, the engine will hear it soon."""
     async with talking(saying({})) as (extenders, server):
-        extenders.originals.note(Complete("Pod", ("uid-low",)))
+        extenders.raw_objects.note(Complete("Pod", ("uid-low",)))
         reply = await ask(extenders, "filter", "n1")
 
     assert (0, "pod default/p is gone", []) == (reply.code, reply.message, server.asked)
@@ -347,14 +347,14 @@ def test_only_what_may_be_shown_is_kept():
         extenders = Extenders([wanted], Fence(ManualClock()), Meters())
         feed(extenders, "Pod", whole_pod("low", nodeName="n1"))
         feed(extenders, "Node", whole_node("n1"))
-        assert bound == (extenders.originals.pod("uid-low") is not None), fields
-        assert nodes == (extenders.originals.node("n1") is not None), fields
+        assert bound == (extenders.raw_objects.pod("uid-low") is not None), fields
+        assert nodes == (extenders.raw_objects.node("n1") is not None), fields
 
 
 def test_what_the_watch_says_is_followed():
     """Changes replace, deletions and lists take away, a bound pod is let go."""
     wanted = Extender(url_prefix="http://x", filter_verb="f", http_timeout="1s")
-    kept = Extenders([wanted], Fence(ManualClock()), Meters()).originals
+    kept = Extenders([wanted], Fence(ManualClock()), Meters()).raw_objects
     decoder = Decoder(BY_KIND["Pod"], lambda _: None, kept.keeper("Pod"))
 
     def line(verb: str, pod: Json) -> None:

@@ -11,7 +11,7 @@ from scheduler.framework.groups import GroupEvent, GroupStage
 from scheduler.objects.volcano import VolcanoPodGroup
 from scheduler.plugins.groups.announcing import News, announce
 from scheduler.plugins.groups.classes import ClassSpec
-from scheduler.plugins.groups.life import GroupRecord
+from scheduler.plugins.groups.lifecycle import GroupRecord
 from scheduler.plugins.groups.sources import volcano
 from scheduler.plugins.groups.sources.registry import group_of, moved
 from scheduler.state.podindex import place as record_of

@@ -264,8 +264,8 @@ def test_one_resource_is_balanced():
 
 
 def situation(scene):
-    board = scene.plugin._reserving.board
-    return {name: np.copy(value) for name, value in board.columns("kept")}
+    columns = scene.plugin._reserving.columns
+    return {name: np.copy(value) for name, value in columns.columns("kept")}
 
 
 @settings(max_examples=25, deadline=None)
@@ -570,9 +570,9 @@ def test_what_is_left_is_right_however_many_pods_came_unseen():
         one = read_pod(pod(f"p{number}", wants(1 + number % 5), guaranteed=False))
         scene.follow(scene.cluster.assume(one, name))
     plugin: Any = scene.plugin
-    board = plugin._reserving.board
+    columns = plugin._reserving.columns
     rows = [scene.cluster.table.rows[name] for name in names]
 
-    left = board.free("cpu")[rows][:, :2].tolist()
+    left = columns.free("cpu")[rows][:, :2].tolist()
     assert left == [[max(3 - n % 5, 0) * 1000, (7 - n % 5) * 1000] for n in range(300)]
-    assert {-1} == set(board.free("memory")[rows][:, 1].tolist())
+    assert {-1} == set(columns.free("memory")[rows][:, 1].tolist())

@@ -9,7 +9,7 @@ from scheduler.sandbox.controllers.deployment import REVISION, Deployments
 from scheduler.sandbox.controllers.replicaset import ReplicaSets
 from scheduler.sandbox.controllers.rollout import Size
 from scheduler.sandbox.kinds.kinds import DEPLOYMENTS, EVENTS, NAMESPACES, PODS, REPLICASETS
-from scheduler.sandbox.nodes.podlife import SimulatedPace
+from scheduler.sandbox.nodes.podlifecycle import SimulatedPace
 from scheduler.sandbox.store.store import Deletion
 from tests.unit.sandbox.world import Object, World
 

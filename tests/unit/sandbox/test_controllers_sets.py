@@ -12,7 +12,7 @@ from scheduler.sandbox.kinds.kinds import (
     PODS,
     STATEFULSETS,
 )
-from scheduler.sandbox.nodes.podlife import SimulatedPace
+from scheduler.sandbox.nodes.podlifecycle import SimulatedPace
 from tests.unit.sandbox.world import Object, World
 
 STATEFULSET = """

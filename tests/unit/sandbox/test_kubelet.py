@@ -4,7 +4,7 @@ import yaml
 
 from scheduler.sandbox.kinds.kinds import LEASES, NODES, PODS
 from scheduler.sandbox.nodes.podfit import requests_of
-from scheduler.sandbox.nodes.podlife import SimulatedPace
+from scheduler.sandbox.nodes.podlifecycle import SimulatedPace
 from scheduler.sandbox.store.store import Deletion
 from tests.unit.sandbox.world import Object, World
 

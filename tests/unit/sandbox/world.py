@@ -11,7 +11,7 @@ from scheduler.sandbox.controllers.workqueue import Controller, ControllerLoop
 from scheduler.sandbox.kinds.kinds import NODES, PODS, RELEASES, Resource
 from scheduler.sandbox.nodes.kubelet import Kubelets
 from scheduler.sandbox.nodes.nodes import SimulatedNodes
-from scheduler.sandbox.nodes.podlife import SimulatedPace
+from scheduler.sandbox.nodes.podlifecycle import SimulatedPace
 from scheduler.sandbox.nodes.shape import nodes_of, plain_shape
 from scheduler.sandbox.start import new_store
 

@@ -13,7 +13,7 @@ from scheduler.whatif.explain import explain
 from scheduler.whatif.records import Result
 from scheduler.whatif.report import explanation_lines, explanation_tables
 from scheduler.whatif.stage import AnswerOptions
-from scheduler.whatif.why.waking import woken_by
+from scheduler.whatif.why.hints import woken_by
 from tests.unit.plugins.devices import claim, gpu_class, local_slice
 from tests.unit.plugins.groupsworld import group, member, members, tree
 from tests.unit.whatif.asking import default_setup, place, plain, pod, results, snapshot

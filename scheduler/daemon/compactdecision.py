@@ -23,7 +23,7 @@ from scheduler.whatif.verdicts import NodeVerdict, PluginScore
 _MOST_REASONS = 60  # as many as fit into a number beside the bit for `final`
 
 
-class KeptScores(msgspec.Struct, frozen=True):
+class CompactScores(msgspec.Struct, frozen=True):
     """What one plugin gave each row; a column of one value is kept as that value."""
 
     plugin: str
@@ -32,14 +32,14 @@ class KeptScores(msgspec.Struct, frozen=True):
     normalized: NDArray[np.uint8] | int
 
 
-class KeptDecision(msgspec.Struct, frozen=True):
+class CompactDecision(msgspec.Struct, frozen=True):
     """The verdicts of one attempt; `which` says for each row which of `statuses` is its own."""
 
     node: str
     names: tuple[str, ...]
     statuses: tuple[Status, ...]
     which: NDArray[np.uint32]
-    scores: tuple[KeptScores, ...]
+    scores: tuple[CompactScores, ...]
     total: IntColumn | None
 
     @property
@@ -82,7 +82,7 @@ class KeptDecision(msgspec.Struct, frozen=True):
             )
 
 
-def keep(decision: Decision, nodes: Nodes, names: tuple[str, ...]) -> KeptDecision:
+def keep(decision: Decision, nodes: Nodes, names: tuple[str, ...]) -> CompactDecision:
     """Copy what a decision says of each row; `names` are those of the rows, "" without a node."""
     statuses = [SUCCESS]
     which = np.zeros(nodes.size, dtype=np.uint32)
@@ -103,13 +103,13 @@ def keep(decision: Decision, nodes: Nodes, names: tuple[str, ...]) -> KeptDecisi
     for rejection in reversed(decision.rejections):
         for rows, status in _by_status(rejection):
             mark(rows, status)
-    return KeptDecision(
+    return CompactDecision(
         node=decision.node,
         names=names,
         statuses=tuple(statuses),
         which=which,
         scores=tuple(
-            KeptScores(
+            CompactScores(
                 one.plugin, one.weight, _copied(one.raw), _small(one.normalized, nodes.feasible)
             )
             for one in decision.scores

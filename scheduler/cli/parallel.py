@@ -54,7 +54,7 @@ def answer_lines(
             return
         _write(out, answer(line))
         answered += 1
-    _Crew(incoming, out, answer, processes).run()
+    _Workers(incoming, out, answer, processes).run()
 
 
 class _Incoming:
@@ -99,7 +99,7 @@ class _Incoming:
         return self.lines.popleft()
 
 
-class _Member:
+class _Worker:
     """A process that answers; `block` is the number of what it is working on."""
 
     def __init__(self, process: "ForkProcess", line: "Connection") -> None:
@@ -108,7 +108,7 @@ class _Member:
         self.block: int | None = None
 
 
-class _Crew:
+class _Workers:
     """Hands blocks of lines out and puts their answers in order."""
 
     def __init__(self, incoming: _Incoming, out: BinaryIO, answer: Answer, most: int) -> None:
@@ -116,7 +116,7 @@ class _Crew:
         self._out = out
         self._answer = answer
         self._most = most
-        self._members: list[_Member] = []
+        self._workers: list[_Worker] = []
         self._handed_out = 0
         self._written = 0
         self._answers: dict[int, bytes] = {}
@@ -130,43 +130,43 @@ class _Crew:
                 if not self._next_event():
                     break
         finally:
-            for member in self._members:
-                member.process.terminate()
-                member.line.close()
-            for member in self._members:
-                member.process.join()
+            for worker in self._workers:
+                worker.process.terminate()
+                worker.line.close()
+            for worker in self._workers:
+                worker.process.join()
         if self._fault is not None:
             raise self._fault
 
     def _hand_out(self) -> None:
         lines = self._incoming.lines
-        while lines and (member := self._idle()) is not None:
+        while lines and (worker := self._idle()) is not None:
             # Blocks get smaller as lines run out, or nobody would share the last ones.
             size = max(1, min(BLOCK, len(lines) // self._most))
             block = [lines.popleft() for _ in range(size)]
-            member.block, self._handed_out = self._handed_out, self._handed_out + 1
-            member.line.send_bytes(b"\n".join(block))
+            worker.block, self._handed_out = self._handed_out, self._handed_out + 1
+            worker.line.send_bytes(b"\n".join(block))
 
-    def _idle(self) -> _Member | None:
-        for member in self._members:
-            if member.block is None:
-                return member
-        return self._join() if len(self._members) < self._most else None
+    def _idle(self) -> _Worker | None:
+        for worker in self._workers:
+            if worker.block is None:
+                return worker
+        return self._join() if len(self._workers) < self._most else None
 
     def _next_event(self) -> bool:
         """Wait until lines or answers come; return False when nothing can come any more."""
         from multiprocessing.connection import wait
 
         incoming = self._incoming
-        busy = {member.line: member for member in self._members if member.block is not None}
+        busy = {worker.line: worker for worker in self._workers if worker.block is not None}
         is_wanted = not incoming.is_over and len(incoming.lines) < 2 * BLOCK * self._most
         sources = [incoming.source.fileno()] if is_wanted else []
         if not busy and not sources:
             return False
         ready = wait([*busy, *sources])
-        for line, member in busy.items():
+        for line, worker in busy.items():
             if line in ready:
-                self._collect(member)
+                self._collect(worker)
         if sources and sources[0] in ready:
             try:
                 incoming.read()
@@ -174,26 +174,26 @@ class _Crew:
                 self._fault = error
         return True
 
-    def _collect(self, member: _Member) -> None:
+    def _collect(self, worker: _Worker) -> None:
         try:
-            answers = member.line.recv_bytes()
+            answers = worker.line.recv_bytes()
         except (EOFError, OSError) as error:
-            member.process.join()
-            code = member.process.exitcode
+            worker.process.join()
+            code = worker.process.exitcode
             raise TrellisError(f"a process that was answering ended with code {code}") from error
-        assert member.block is not None  # noqa: S101
-        self._answers[member.block], member.block = answers, None
+        assert worker.block is not None  # noqa: S101
+        self._answers[worker.block], worker.block = answers, None
         while (text := self._answers.pop(self._written, None)) is not None:
             self._written += 1
             _write(self._out, text)
 
-    def _join(self) -> _Member:
+    def _join(self) -> _Worker:
         """Start another process."""
         from multiprocessing import get_context
 
         context = get_context("fork")
         ours, theirs = context.Pipe()
-        others = [member.line for member in self._members]
+        others = [worker.line for worker in self._workers]
         process = context.Process(
             target=_work, args=(theirs, self._answer, [ours, *others]), daemon=True
         )
@@ -203,9 +203,9 @@ class _Crew:
             warnings.simplefilter("ignore", DeprecationWarning)
             process.start()
         theirs.close()
-        member = _Member(process, ours)
-        self._members.append(member)
-        return member
+        worker = _Worker(process, ours)
+        self._workers.append(worker)
+        return worker
 
 
 def _work(line: "Connection", answer: Answer, others: "list[Connection]") -> None:

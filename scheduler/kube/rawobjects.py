@@ -21,7 +21,7 @@ _encode = msgspec.json.Encoder().encode
 Keep = Callable[[bytes], None]
 
 
-class Originals:
+class RawObjects:
     """Pods by uid and nodes by name, as JSON without what no extender is shown."""
 
     def __init__(self, *, nodes: bool, all_pods: bool) -> None:
@@ -75,11 +75,11 @@ class Originals:
         self._nodes[node["metadata"].get("name", "")] = _encode(node)
 
 
-def noting(originals: Originals, emit: Callable[[Event], None]) -> Callable[[Event], None]:
-    """Return `emit` with `originals` being told of each event first."""
+def noting(raw_objects: RawObjects, emit: Callable[[Event], None]) -> Callable[[Event], None]:
+    """Return `emit` with `raw_objects` being told of each event first."""
 
     def told(event: Event) -> None:
-        originals.note(event)
+        raw_objects.note(event)
         emit(event)
 
     return told

@@ -12,8 +12,8 @@ import aiohttp
 import kopf
 import pytest
 
+from operators.embedding import EndedError, KeptSignals, Login, live, quiet_settings, shared_access
 from operators.kopflog import forgotten_errors_redirected, kopf_logs_redirected
-from operators.life import EndedError, KeptSignals, Login, live, quiet_settings, shared_access
 from operators.networktopology.operator import NETWORK_TOPOLOGY
 from scheduler.base.clock import RealClock
 from scheduler.kube.access import Access

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from scheduler.daemon import garbage
+from scheduler.daemon import gctuning
 
 
 @pytest.fixture(autouse=True)
@@ -25,8 +25,8 @@ def test_what_a_long_collection_leaves_is_set_aside(
     gc.collect()
     # Python 3.12 sets aside what is immortal in every collection; other versions nothing.
     immortal = gc.get_freeze_count()
-    monkeypatch.setattr(garbage, "LONG_S", limit_s)
-    with garbage.short_pauses():
+    monkeypatch.setattr(gctuning, "LONG_S", limit_s)
+    with gctuning.short_pauses():
         gc.collect(1)
         assert immortal == gc.get_freeze_count()
         gc.collect()
@@ -49,10 +49,10 @@ def test_garbage_of_before_is_found_again():
     """What became garbage while it was set aside goes when everything is looked through."""
     ring = Ring()
     there = weakref.ref(ring)
-    garbage.keep()
+    gctuning.keep()
     del ring
     gc.collect()
     assert there() is not None
-    garbage.forget()
+    gctuning.forget()
 
     assert there() is None

@@ -18,27 +18,27 @@ if TYPE_CHECKING:
 SOURCE_ANNOTATION = "trellis.dev/load-source"
 
 
-def tell(
+def figures(
     settings: "Settings",
-    account: "NodeLoad | None",
+    load: "NodeLoad | None",
     limits: "NodeLimits | None",
     now: float,
     source: str,
 ) -> Iterator[str]:
     """Yield what is known of a node, most important first."""
-    if account is None or limits is None or account.report is None:
+    if load is None or limits is None or load.report is None:
         yield "no NodeMetric"
         return
-    report = account.report
+    report = load.report
     yield _age(report.updated, now, source)
     if report.usage is None:
         yield "the report holds no measurements"
         return
     yield f"uses {_amounts(settings, report.usage, limits.allocatable)}"
-    if any(account.node_delta):
-        count = len(account.in_node_delta())
+    if any(load.node_delta):
+        count = len(load.in_node_delta())
         pods = "1 pod" if count == 1 else f"{count} pods"
-        yield f"not seen yet: {pods} with {_amounts(settings, account.node_delta, limits.allocatable)}"
+        yield f"not seen yet: {pods} with {_amounts(settings, load.node_delta, limits.allocatable)}"
     for wanted in dict.fromkeys((limits.percentile, settings.score_percentile)):
         if wanted is not None and report.choose(wanted).is_substitute:
             yield f"{_name(wanted)} is not reported: a longer window or the average stands in"

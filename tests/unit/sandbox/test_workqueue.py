@@ -1,4 +1,4 @@
-"""The loop of the sandbox's actors: nothing is lost, nothing starves, failures come back."""
+"""The loop of the sandbox's controllers: nothing is lost, nothing starves, failures come back."""
 
 import asyncio
 from collections.abc import Callable
@@ -15,7 +15,7 @@ from scheduler.sandbox.store.store import ObjectStore
 
 
 class Recorder:
-    """An actor that notes what it acted on."""
+    """A controller that notes what it acted on."""
 
     def __init__(self, act: Callable[[str, float], None] | None = None) -> None:
         self.work_queue = WorkQueue()
@@ -94,28 +94,28 @@ class TestTurns:
         """Objects that exist when the loop is made count as added."""
         store = make()
         put(store, "old")
-        actor = Recorder()
-        ControllerLoop(store, [actor], strict=True).tick()
+        controller = Recorder()
+        ControllerLoop(store, [controller], strict=True).tick()
 
-        assert "default/old" in actor.acted
+        assert "default/old" in controller.acted
 
     def test_a_slice_ends_and_goes_on(self):
         """A turn stops when its slice is over and says that work is left."""
         store = make()
-        actor = Recorder()
-        turns = ControllerLoop(store, [actor], strict=True)
+        controller = Recorder()
+        turns = ControllerLoop(store, [controller], strict=True)
         turns.tick()
-        actor.acted.clear()
+        controller.acted.clear()
         for name in ("a", "b", "c"):
             put(store, name)
 
         assert turns.turn(1000.0, lambda: True)
-        assert 1 == len(actor.acted)
+        assert 1 == len(controller.acted)
         turns.tick()
-        assert ["default/a", "default/b", "default/c"] == actor.acted
+        assert ["default/a", "default/b", "default/c"] == controller.acted
 
     def test_nobody_starves(self):
-        """An actor with endless work lets the others act."""
+        """A controller with endless work lets the others act."""
         store = make()
         busy = Recorder(lambda key, _: busy.work_queue.add(key))
         other = Recorder()
@@ -126,7 +126,7 @@ class TestTurns:
         assert other.acted
 
     def test_a_refusal_is_tried_again(self):
-        """An actor that the store refuses acts again after a pause."""
+        """A controller that the store refuses acts again after a pause."""
         clock = ManualClock(1000.0)
         store = make(clock)
         answers = iter([bad_request("no")])
@@ -136,21 +136,21 @@ class TestTurns:
             if fault is not None and key == "default/a":
                 raise fault
 
-        actor = Recorder(act)
-        turns = ControllerLoop(store, [actor])
+        controller = Recorder(act)
+        turns = ControllerLoop(store, [controller])
         turns.tick()
         answers = iter([bad_request("no")])
         put(store, "a")
         turns.tick()
-        assert 1 == actor.acted.count("default/a")
+        assert 1 == controller.acted.count("default/a")
 
         clock.advance(1.0)
         turns.tick()
 
-        assert 2 == actor.acted.count("default/a")
+        assert 2 == controller.acted.count("default/a")
 
     def test_a_fault_hits_nobody_else(self):
-        """A fault in hearing or acting is counted; writes and other actors go on."""
+        """A fault in hearing or acting is counted; writes and other controllers go on."""
         store = make()
 
         class Broken(Recorder):
@@ -181,10 +181,10 @@ class TestTurns:
                 late.set()
             elif key == "default/a":
                 acted.set()
-                actor.work_queue.add_at("late", now + 0.01)
+                controller.work_queue.add_at("late", now + 0.01)
 
-        actor = Recorder(act)
-        turns = ControllerLoop(store, [actor])
+        controller = Recorder(act)
+        turns = ControllerLoop(store, [controller])
         task = asyncio.create_task(turns.run())
         put(store, "a")
         async with asyncio.timeout(60):
@@ -195,4 +195,4 @@ class TestTurns:
             await task
         turns.close()
         put(store, "b")
-        assert actor.work_queue.next_due() is None
+        assert controller.work_queue.next_due() is None

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from scheduler.base.errors import InputError, TrellisError
-from scheduler.cli import crew
-from scheduler.cli.crew import answer_lines
+from scheduler.cli import parallel
+from scheduler.cli.parallel import answer_lines
 
 CLIENT = """
 import sys
@@ -80,8 +80,8 @@ def test_a_process_that_ends(piped):
 @pytest.mark.parametrize("few", [0, 1000])
 def test_a_line_that_is_too_long(piped, few, monkeypatch, tmp_path):
     """What came before it is answered."""
-    monkeypatch.setattr(crew, "LONGEST_LINE", 1000)
-    monkeypatch.setattr(crew, "_READ", 512)
+    monkeypatch.setattr(parallel, "LONGEST_LINE", 1000)
+    monkeypatch.setattr(parallel, "_READ", 512)
     out = io.BytesIO()
     (tmp_path / "long").write_bytes(b"7\n8\n" + b"9" * 5000)
     with (
