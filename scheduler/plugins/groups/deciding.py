@@ -43,6 +43,7 @@ from scheduler.plugins.groups.args import ClusterTopologyPlacementGroupArgs
 from scheduler.plugins.groups.describing import Descriptions
 from scheduler.plugins.groups.evicting import GroupEvictor
 from scheduler.plugins.groups.group import GroupSpec, check_levels
+from scheduler.plugins.groups.leafrows import LeafRows
 from scheduler.plugins.groups.lifecycle import FAILED, GroupRecord
 from scheduler.plugins.groups.members import GroupMembers
 from scheduler.plugins.groups.mixer import MixedPlanner
@@ -63,7 +64,6 @@ from scheduler.plugins.groups.task import (
     undecided,
     with_rules,
 )
-from scheduler.plugins.groups.thinning import LeafRows
 from scheduler.plugins.groups.topology import Topology
 from scheduler.plugins.groups.trees import Trees
 from scheduler.solver.answer import Advice

@@ -123,20 +123,20 @@ class GroupEvictor:
         in_the_way = conflicts(pod, nodes, site.rows, self._handle.pods, whole, who)
         budgets = self._handle.objects("PodDisruptionBudget").values()
         request = {**task.requests[pod.metadata.uid], PODS: 1}
-        lineup = eviction.lineup(
+        asked = eviction.victim_problem(
             site.instance, site.names, site.rows, task.room.free(request), request,
             lower, budgets, forbid=self._args.pdb == "Forbid", conflicts=in_the_way,
             counted=between.counted(pod, nodes, self._handle.pods),
         )  # fmt: skip
         limits = limits_of(self._args, self._args.preemption_time_limit_seconds)
-        answer = yield SolverCall(EvictQuestion(lineup.problem, limits), 2 * limits.total_s)
+        answer = yield SolverCall(EvictQuestion(asked.problem, limits), 2 * limits.total_s)
         solution = solution_of(answer)
         if solution is None:
             return unanswered(task.name)
         found = solution.victims
         if found is None or found.outcome != "placed":
             return None
-        victims = lineup.victims(found.evicted)
+        victims = asked.victims(found.evicted)
         return planning.assign(site, found.placement.counts, task.needed), victims
 
     def _agreed(

@@ -64,7 +64,7 @@ def chosen(
     return tuple(found)
 
 
-def lineup(
+def victim_problem(
     instance: Instance,
     names: Sequence[str],
     rows: Sequence[int],

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from scheduler.framework.nodes import Nodes
-from scheduler.plugins.groups import thinning
+from scheduler.plugins.groups import leafrows
 from scheduler.plugins.groups.topology import Topology
 from scheduler.solver.instance import Instance, Leaf
 from scheduler.solver.solve import solve
@@ -30,7 +30,7 @@ def useful(tree, by_leaf, held, size):
     slots = np.zeros(nodes.size, dtype=np.int64)
     on_rows = np.zeros(nodes.size, dtype=np.bool_)
     slots[rows], on_rows[rows] = by_leaf, held
-    return thinning.LeafRows().useful(tree, nodes, slots, on_rows, size)
+    return leafrows.LeafRows().useful(tree, nodes, slots, on_rows, size)
 
 
 def world(rng):
@@ -57,7 +57,7 @@ def world(rng):
 @pytest.mark.parametrize("seed", range(100))
 def test_the_best_placement_stays_the_same(seed, monkeypatch):
     """By leaf, so also the choice among equally good ones, with rules of all kinds and held pods."""
-    monkeypatch.setattr(thinning, "WORTHWHILE", 0)
+    monkeypatch.setattr(leafrows, "WORTHWHILE", 0)
     rng = Random(f"thin {seed}")
     tree, slots, held, size, levels = world(rng)
 
