@@ -18,23 +18,14 @@ import msgspec
 
 from operators.appgroup.pods import Key
 from scheduler.base.errors import ObjectError
+from scheduler.objects import network
 from scheduler.objects.grouporder import finder
 from scheduler.objects.groups import Dependency, Workload
-from scheduler.objects.network import (
-    REGION_LABEL,
-    ZONE_LABEL,
-    Cost,
-    Origin,
-    Quantity,
-    Statistics,
-    TopologyCosts,
-    Weights,
-)
 from scheduler.objects.quantity import quantity
 
 Place = tuple[str, str]  # region, zone; "" for a label that is missing
 Pods = Mapping[str, Counter[Place]]  # workload → its placed pods by place
-_Change = Callable[[str, Origin], Origin]
+_Change = Callable[[str, network.Origin], network.Origin]
 
 
 class LabelLink(NamedTuple):
@@ -60,17 +51,17 @@ def booked_by(workloads: Sequence[Workload], pods: Pods) -> dict[LabelLink, int]
     return {link: ceil(amount) for link, amount in _shares(workloads, pods).items()}
 
 
-def has_capacities(table: Weights) -> bool:
+def has_capacities(table: network.Weights) -> bool:
     """Whether a table limits any way."""
     return any(way.bandwidth_capacity is not None for _, _, way in _entries(table))
 
 
-def with_capacities(table: Weights, listed: Sequence[Weights]) -> Weights:
+def with_capacities(table: network.Weights, listed: Sequence[network.Weights]) -> network.Weights:
     """Return a table whose ways carry what the user's tables say; the first entry of a way counts.
 
     What the user lists in one direction only holds for each direction that was measured.
     """
-    known: dict[LabelLink, Quantity] = {}
+    known: dict[LabelLink, network.Quantity] = {}
     told = [entry for one in listed for entry in _entries(one)]
     for level, origin, way in told:
         if way.bandwidth_capacity is not None:
@@ -84,7 +75,7 @@ def with_capacities(table: Weights, listed: Sequence[Weights]) -> Weights:
         if back not in own:
             known[back] = capacity
 
-    def limited(key: str, origin: Origin) -> Origin:
+    def limited(key: str, origin: network.Origin) -> network.Origin:
         ways = tuple(
             msgspec.structs.replace(
                 way, bandwidth_capacity=known.get(LabelLink(key, origin.origin, way.destination))
@@ -96,10 +87,10 @@ def with_capacities(table: Weights, listed: Sequence[Weights]) -> Weights:
     return _with_origins(table, limited)
 
 
-def links_of(table: Weights) -> Weights:
+def links_of(table: network.Weights) -> network.Weights:
     """Return a table's limited ways without their costs, which stay where the user wrote them."""
 
-    def limited(_key: str, origin: Origin) -> Origin:
+    def limited(_key: str, origin: network.Origin) -> network.Origin:
         ways = tuple(
             msgspec.structs.replace(way, network_cost=None)
             for way in origin.ways
@@ -116,13 +107,13 @@ def links_of(table: Weights) -> Weights:
     return msgspec.structs.replace(kept, topology_list=levels)
 
 
-def is_links_only(table: Weights) -> bool:
+def is_links_only(table: network.Weights) -> bool:
     """Whether a table is one of `links_of`: it tells of ways, and of no cost."""
     ways = [way for _, _, way in _entries(table)]
     return bool(ways) and all(way.network_cost is None for way in ways)
 
 
-def with_bookings(table: Weights, amounts: Mapping[LabelLink, int]) -> Weights:
+def with_bookings(table: network.Weights, amounts: Mapping[LabelLink, int]) -> network.Weights:
     """Return a table with `bandwidthAllocated` at each way that has a capacity.
 
     A way listed in one direction carries both; listed in both, each carries its own.
@@ -132,7 +123,7 @@ def with_bookings(table: Weights, amounts: Mapping[LabelLink, int]) -> Weights:
         for level, origin, way in _entries(table)
     }
 
-    def held(key: str, origin: Origin) -> tuple[Cost, ...]:
+    def held(key: str, origin: network.Origin) -> tuple[network.Cost, ...]:
         found = []
         for way in origin.ways:
             link = LabelLink(key, origin.origin, way.destination)
@@ -149,17 +140,17 @@ def with_bookings(table: Weights, amounts: Mapping[LabelLink, int]) -> Weights:
     )
 
 
-def with_statistics(table: Weights) -> Weights:
+def with_statistics(table: network.Weights) -> network.Weights:
     """Return a table with least, mean and greatest cost and capacity of each origin's ways."""
 
-    def stated(_key: str, origin: Origin) -> Origin:
+    def stated(_key: str, origin: network.Origin) -> network.Origin:
         costs = [way.network_cost for way in origin.ways if way.network_cost is not None]
         bits = [b for way in origin.ways if (b := _bits(way.bandwidth_capacity)) is not None]
         if not costs and not bits:
             return origin
         return msgspec.structs.replace(
             origin,
-            origin_inter_statistics=Statistics(
+            origin_inter_statistics=network.Statistics(
                 *((min(bits), sum(bits) // len(bits), max(bits)) if bits else (None,) * 3),
                 *((min(costs), sum(costs) // len(costs), max(costs)) if costs else (None,) * 3),
             ),
@@ -191,20 +182,22 @@ def _shares(workloads: Sequence[Workload], pods: Pods) -> dict[LabelLink, Fracti
 def _link(one: Place, other: Place) -> LabelLink | None:
     """Return the link between two places, None inside a zone and where a name is missing."""
     if one[0] != other[0]:
-        return LabelLink(REGION_LABEL, one[0], other[0]) if one[0] and other[0] else None
+        return LabelLink(network.REGION_LABEL, one[0], other[0]) if one[0] and other[0] else None
     if one[1] != other[1] and one[1] and other[1]:
-        return LabelLink(ZONE_LABEL, one[1], other[1])
+        return LabelLink(network.ZONE_LABEL, one[1], other[1])
     return None
 
 
-def _entries(table: Weights) -> Iterator[tuple[TopologyCosts, Origin, Cost]]:
+def _entries(
+    table: network.Weights,
+) -> Iterator[tuple[network.TopologyCosts, network.Origin, network.Cost]]:
     for level in table.levels:
         for origin in level.origins:
             for way in origin.ways:
                 yield level, origin, way
 
 
-def _with_origins(table: Weights, change: _Change) -> Weights:
+def _with_origins(table: network.Weights, change: _Change) -> network.Weights:
     return msgspec.structs.replace(
         table,
         topology_list=tuple(
@@ -223,7 +216,7 @@ def _needed(dependency: Dependency) -> int:
     return max(_bits(dependency.min_bandwidth) or 0, 0)
 
 
-def _bits(amount: Quantity | None) -> int | None:
+def _bits(amount: network.Quantity | None) -> int | None:
     try:
         return None if amount is None else quantity(amount)
     except ObjectError:

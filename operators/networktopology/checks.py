@@ -8,13 +8,7 @@ from collections.abc import Collection, Iterator, Mapping
 
 from scheduler.base.errors import ObjectError
 from scheduler.base.text import did_you_mean
-from scheduler.objects.network import (
-    REGION_LABEL,
-    ZONE_LABEL,
-    Cost,
-    NetworkTopologySpec,
-    TopologyCosts,
-)
+from scheduler.objects import network
 from scheduler.objects.quantity import quantity
 
 HIGHEST_COST = 1_000_000_000
@@ -22,12 +16,12 @@ ALGORITHMS = ("Dijkstra",)
 PROVIDERS = ("Prometheus", "ConfigMap")
 PERCENTILES = (50, 90, 99)
 MOST_HINTS = 20  # a hint is dear where there are many names
-READ_LEVELS = (REGION_LABEL, ZONE_LABEL, "topology.kubernetes.io/segment")
+READ_LEVELS = (network.REGION_LABEL, network.ZONE_LABEL, "topology.kubernetes.io/segment")
 
 Values = Mapping[str, Collection[str]]
 
 
-def doubts(spec: NetworkTopologySpec, values: Values | None = None) -> Iterator[str]:
+def doubts(spec: network.NetworkTopologySpec, values: Values | None = None) -> Iterator[str]:
     """Yield what is doubtful; `values` are those that nodes have, by label, as far as known."""
     yield from _of_measuring(spec)
     known = values or {}
@@ -41,7 +35,7 @@ def doubts(spec: NetworkTopologySpec, values: Values | None = None) -> Iterator[
             yield from _of_level(level, where, known.get(level.topology_key), unknown)
 
 
-def _of_measuring(spec: NetworkTopologySpec) -> Iterator[str]:
+def _of_measuring(spec: network.NetworkTopologySpec) -> Iterator[str]:
     if spec.topology_algorithm and spec.topology_algorithm not in ALGORITHMS:
         hint = did_you_mean(spec.topology_algorithm, ALGORITHMS)
         yield (
@@ -75,7 +69,7 @@ class _Unknown:
 
 
 def _of_level(
-    level: TopologyCosts, where: str, values: Collection[str] | None, unknown: _Unknown
+    level: network.TopologyCosts, where: str, values: Collection[str] | None, unknown: _Unknown
 ) -> Iterator[str]:
     listed: dict[tuple[str, str], int | None] = {}
     origins: dict[str, int] = {}
@@ -103,7 +97,7 @@ def _of_level(
             yield f'{where}: "{one}" to "{other}" costs {cost}, the way back {back}'
 
 
-def _of_way(way: Cost, at: str) -> Iterator[str]:
+def _of_way(way: network.Cost, at: str) -> Iterator[str]:
     cost = way.network_cost
     if cost is None:
         yield f"{at}.networkCost: is missing; the way counts as not known"

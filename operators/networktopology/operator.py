@@ -6,17 +6,11 @@ from typing import Any
 import msgspec
 
 from operators.keeper import Key, StatusKeeper
+from operators.networktopology import measuring
 from operators.networktopology.allocated import Place, has_capacities
 from operators.networktopology.bookings import PodBookings
 from operators.networktopology.checks import READ_LEVELS, Values
 from operators.networktopology.measured import Calculated, MeasuredNode, calculated, samples
-from operators.networktopology.measuring import (
-    RETRY_S,
-    Measurement,
-    Measuring,
-    expires_s,
-    source_of,
-)
 from operators.networktopology.slicekeeper import SETTLE_S, SliceKeeper, Slices
 from operators.networktopology.slices import slices_of
 from operators.networktopology.status import ObservedTopology, merge_patch, status_of
@@ -39,7 +33,7 @@ class MeasuredResult(msgspec.Struct, frozen=True):
     """What was worked out from a measurement for these nodes; `number` tells it from the next one."""
 
     number: int
-    measurement: Measurement
+    measurement: measuring.Measurement
     nodes: Sequence[MeasuredNode]
     costs: Calculated
     slices: Slices
@@ -53,7 +47,7 @@ class NetworkTopologyOperator(StatusKeeper[NetworkTopology]):
 
     def __init__(self, around: OperatorSurroundings) -> None:
         super().__init__(around)
-        self._measuring = Measuring(around.api, around.clock, around.told)
+        self._measuring = measuring.Measuring(around.api, around.clock, around.told)
         self._slices = SliceKeeper(around)
         self._bookings = PodBookings(around.view, around.settings.app_group.namespaces)
         self._nodes: tuple[MeasuredNode, ...] = ()
@@ -108,7 +102,7 @@ class NetworkTopologyOperator(StatusKeeper[NetworkTopology]):
             now=rfc3339(self.around.clock.now()),
             measured=None if result is None else result.costs,
             measured_at="" if result is None else rfc3339(result.measurement.taken_at),
-            source=source_of(obj) or "" if measurement is None else measurement.source,
+            source=measuring.source_of(obj) or "" if measurement is None else measurement.source,
             fault=fault,
             refused=() if measurement is None else measurement.reading.refused,
             expired=self._is_expired(key, obj),
@@ -144,19 +138,19 @@ class NetworkTopologyOperator(StatusKeeper[NetworkTopology]):
             result = self._results.get(key)
             if result is not None:
                 wanted[key] = result.slices
-            elif source_of(topology) is not None and not self._is_expired(key, topology):
+            elif measuring.source_of(topology) is not None and not self._is_expired(key, topology):
                 wanted[key] = None
         return wanted
 
     def _is_expired(self, key: Key, topology: NetworkTopology) -> bool:
         """Whether the costs in the status are older than answers of their source may be."""
         since = parse_rfc3339(topology.status.weight_calculation_time)
-        if key in self._results or since is None or source_of(topology) is None:
+        if key in self._results or since is None or measuring.source_of(topology) is None:
             return False
-        return self.around.clock.now() - since >= expires_s(topology.spec)
+        return self.around.clock.now() - since >= measuring.expires_s(topology.spec)
 
     def _settle_gathering(self, error: str) -> None:
-        self._retry_at = self.around.clock.now() + RETRY_S if error else None
+        self._retry_at = self.around.clock.now() + measuring.RETRY_S if error else None
         if error != self._error:
             self._error = error
             self.around.report(error)

@@ -13,19 +13,8 @@ from typing import Any
 
 import msgspec
 
+from scheduler.cel import values
 from scheduler.cel.run import EvaluationState, Step
-from scheduler.cel.values import (
-    EMPTY,
-    NO_OVERLOAD,
-    NONE,
-    DomainMap,
-    EvaluationFault,
-    Optional,
-    UInt,
-    find,
-    shown_value,
-    type_name,
-)
 
 KeyOf = Callable[[EvaluationState], Any]
 
@@ -61,7 +50,7 @@ class Chain:
 
         def resolve(run: EvaluationState) -> Any:
             value = start(run)
-            return value if type(value) is EvaluationFault else _follow(run, value, links)
+            return value if type(value) is values.EvaluationFault else _follow(run, value, links)
 
         return resolve
 
@@ -90,7 +79,7 @@ class ConditionalAttribute(Chain):
                 return first(run)
             if chosen is False:
                 return second(run)
-            return chosen if type(chosen) is EvaluationFault else NO_OVERLOAD
+            return chosen if type(chosen) is values.EvaluationFault else values.NO_OVERLOAD
 
         return resolve
 
@@ -100,9 +89,9 @@ def _by_names(start: Step, names: tuple[str, ...]) -> Step:
 
     def resolve(run: EvaluationState) -> Any:
         value = start(run)
-        if type(value) is EvaluationFault:
+        if type(value) is values.EvaluationFault:
             return value
-        if type(value) is Optional:
+        if type(value) is values.Optional:
             return _follow(run, value, tuple(AttributeLink(name) for name in names))
         for number, name in enumerate(names, 1):
             kind = type(value)
@@ -110,8 +99,8 @@ def _by_names(start: Step, names: tuple[str, ...]) -> Step:
                 if name in value:
                     value = value[name]
                     continue
-            elif kind is DomainMap:
-                value = value.get(name, EMPTY)
+            elif kind is values.DomainMap:
+                value = value.get(name, values.EMPTY)
                 continue
             run.pay(number)
             return _missing(value, name)
@@ -122,7 +111,7 @@ def _by_names(start: Step, names: tuple[str, ...]) -> Step:
 
 
 def _follow(run: EvaluationState, value: Any, links: tuple[AttributeLink, ...]) -> Any:
-    optional = type(value) is Optional
+    optional = type(value) is values.Optional
     if optional:
         if not value.present:
             return value
@@ -132,52 +121,52 @@ def _follow(run: EvaluationState, value: Any, links: tuple[AttributeLink, ...]) 
         key = link.key
         if link.find_key is not None:
             key = link.find_key(run)
-            if type(key) is EvaluationFault:
+            if type(key) is values.EvaluationFault:
                 run.pay(0 if optional else 1)
                 return key
         found_value, found = look_up(value, key)
-        if type(found_value) is EvaluationFault:
+        if type(found_value) is values.EvaluationFault:
             run.pay(0 if optional else 1)
             return found_value
         if optional and not found:
-            return NONE
+            return values.NONE
         run.pay(1)
         if link.test and not optional:
             return found
         if not found:
             return _missing(value, key)
         value = found_value
-    return Optional(value) if optional else value
+    return values.Optional(value) if optional else value
 
 
 def look_up(value: Any, key: Any) -> tuple[Any, bool]:
     """Return what a value holds at a key, and whether it holds anything; a Fault for a bad index."""
     if isinstance(value, dict):
-        return find(value, key)
+        return values.find(value, key)
     if isinstance(value, list):
         index = _index(key)
-        if type(index) is EvaluationFault:
+        if type(index) is values.EvaluationFault:
             return index, False
         return (value[index], True) if 0 <= index < len(value) else (None, False)
     return None, False
 
 
 def _index(key: Any) -> Any:
-    if type(key) in (int, UInt):
+    if type(key) in (int, values.UInt):
         return int(key)
     if type(key) is float:
         if not math.isnan(key) and abs(key) < 2**63 and key == int(key):
             return int(key)
-        return EvaluationFault(f"unsupported index value {shown_value(key)} in list")
-    return EvaluationFault(f"unsupported index type '{type_name(key)}' in list")
+        return values.EvaluationFault(f"unsupported index value {values.shown_value(key)} in list")
+    return values.EvaluationFault(f"unsupported index type '{values.type_name(key)}' in list")
 
 
-def _missing(value: Any, key: Any) -> EvaluationFault:
+def _missing(value: Any, key: Any) -> values.EvaluationFault:
     if isinstance(value, list):
         index = _index(key)
         return (
             index
-            if type(index) is EvaluationFault
-            else EvaluationFault(f"index out of bounds: {shown_value(key)}")
+            if type(index) is values.EvaluationFault
+            else values.EvaluationFault(f"index out of bounds: {values.shown_value(key)}")
         )
-    return EvaluationFault(f"no such key: {shown_value(key)}")
+    return values.EvaluationFault(f"no such key: {values.shown_value(key)}")

@@ -4,6 +4,7 @@ Nesting is bounded far below what would exhaust the stack, for this and for all 
 After a single token too many the parser goes on, as upstream does, so that messages agree.
 """
 
+from scheduler.cel import syntax
 from scheduler.cel.grammar import (
     CLOSED,
     CONSTANTS,
@@ -17,24 +18,13 @@ from scheduler.cel.lexer import Token, tokens
 from scheduler.cel.literals import constant
 from scheduler.cel.macros import RECEIVER_MACROS, MacroError, has
 from scheduler.cel.problems import NOWHERE, SelectorProblems
-from scheduler.cel.syntax import (
-    FunctionCall,
-    Ident,
-    ListLiteral,
-    Literal,
-    MapLiteral,
-    Message,
-    Select,
-    SyntaxNode,
-    balanced,
-)
 
 DEEPEST_NESTING = 110
 DEEPEST_TREE = 200
 LARGEST_TREE = 20_000
 
 
-def parse(text: str, problems: SelectorProblems) -> SyntaxNode:
+def parse(text: str, problems: SelectorProblems) -> syntax.SyntaxNode:
     """Return the tree of a text; CelCompileError with all that was found wrong if there is none."""
     parser = _Parser(text, problems)
     tree = parser.expression()
@@ -104,7 +94,7 @@ class _Parser:
         kind = "extraneous" if last else "mismatched"
         self._complain(token, f"{kind} input '{token.text}' expecting <EOF>")
 
-    def expression(self) -> SyntaxNode:
+    def expression(self) -> syntax.SyntaxNode:
         """Return the next expression, a choice `a ? b : c` included."""
         self._nesting += 1
         if self._nesting > DEEPEST_NESTING:
@@ -114,11 +104,11 @@ class _Parser:
             at = self._take().at
             chosen = self._binary(1)
             self._expect(":")
-            node = FunctionCall(at, "_?_:_", [node, chosen, self.expression()])
+            node = syntax.FunctionCall(at, "_?_:_", [node, chosen, self.expression()])
         self._nesting -= 1
         return node
 
-    def _binary(self, lowest: int) -> SyntaxNode:
+    def _binary(self, lowest: int) -> syntax.SyntaxNode:
         """Return the next operand with all operators that bind at least as tight as `lowest`."""
         left = self._operand()
         while True:
@@ -130,18 +120,18 @@ class _Parser:
                 left = self._logical(left, kind, precedence)
                 continue
             at = self._take().at
-            left = FunctionCall(at, FUNCTION_OF[kind], [left, self._binary(precedence + 1)])
+            left = syntax.FunctionCall(at, FUNCTION_OF[kind], [left, self._binary(precedence + 1)])
 
-    def _logical(self, first: SyntaxNode, kind: str, precedence: int) -> SyntaxNode:
+    def _logical(self, first: syntax.SyntaxNode, kind: str, precedence: int) -> syntax.SyntaxNode:
         """Return a chain of `&&` or `||` as a tree that is as flat as it can be."""
         terms = [first]
         operators: list[int] = []
         while self._next.kind == kind:
             operators.append(self._take().at)
             terms.append(self._binary(precedence + 1))
-        return balanced(FUNCTION_OF[kind], terms, operators, 0, len(operators) - 1)
+        return syntax.balanced(FUNCTION_OF[kind], terms, operators, 0, len(operators) - 1)
 
-    def _operand(self) -> SyntaxNode:
+    def _operand(self) -> syntax.SyntaxNode:
         """Return the next operand with its signs, fields, calls and indices."""
         signs: list[Token] = []
         kind = self._next.kind
@@ -153,14 +143,14 @@ class _Parser:
         while (suffix := self._next.kind) in (".", "["):
             node = self._field(node) if suffix == "." else self._index(node)
         if len(signs) % 2:
-            node = FunctionCall(signs[0].at, "!_" if kind == "!" else "-_", [node])
+            node = syntax.FunctionCall(signs[0].at, "!_" if kind == "!" else "-_", [node])
         return node
 
     def _negative_number(self) -> bool:
         following = self._tokens[min(self._at + 1, len(self._tokens) - 1)].kind
         return self._next.kind == "-" and following in ("int", "float")
 
-    def _primary(self) -> SyntaxNode:
+    def _primary(self) -> syntax.SyntaxNode:
         token = self._start()
         kind = token.kind
         if kind == "(":
@@ -174,7 +164,7 @@ class _Parser:
         if kind in ("word", "."):
             return self._name(token)
         if kind in CONSTANTS:
-            return Literal(token.at, CONSTANTS[kind])
+            return syntax.Literal(token.at, CONSTANTS[kind])
         return self._number_or_text(token)
 
     def _start(self) -> Token:
@@ -191,8 +181,8 @@ class _Parser:
         self._give_up(token, f"mismatched input '{token.text}' expecting {start_words(more)}")
         raise AssertionError
 
-    def _list(self, opening: Token) -> SyntaxNode:
-        elements: list[SyntaxNode] = []
+    def _list(self, opening: Token) -> syntax.SyntaxNode:
+        elements: list[syntax.SyntaxNode] = []
         optional: set[int] = set()
         more = "']'"
         while self._next.kind in STARTS or self._next.kind == "?" or not elements:
@@ -208,10 +198,10 @@ class _Parser:
         if not elements:
             self._skip(",")
         self._expect("]", more)
-        return ListLiteral(opening.at, elements, frozenset(optional))
+        return syntax.ListLiteral(opening.at, elements, frozenset(optional))
 
-    def _map(self, opening: Token) -> SyntaxNode:
-        entries: list[tuple[SyntaxNode, SyntaxNode]] = []
+    def _map(self, opening: Token) -> syntax.SyntaxNode:
+        entries: list[tuple[syntax.SyntaxNode, syntax.SyntaxNode]] = []
         optional: set[int] = set()
         while self._next.kind not in ("}", ",", "<EOF>"):
             if self._skip("?"):
@@ -224,11 +214,11 @@ class _Parser:
         else:
             self._skip(",")
         self._expect("}", "{'}', ','}" if entries else "'}'")
-        return MapLiteral(opening.at, entries, frozenset(optional))
+        return syntax.MapLiteral(opening.at, entries, frozenset(optional))
 
-    def _arguments(self) -> list[SyntaxNode]:
+    def _arguments(self) -> list[syntax.SyntaxNode]:
         """Return what stands between the parentheses of a call."""
-        found: list[SyntaxNode] = []
+        found: list[syntax.SyntaxNode] = []
         if self._skip(")"):
             return found
         token = self._next
@@ -245,7 +235,7 @@ class _Parser:
         self._expect(")")
         return found
 
-    def _name(self, token: Token) -> SyntaxNode:
+    def _name(self, token: Token) -> syntax.SyntaxNode:
         """Return a variable, a call of a function, or a message."""
         dot = ""
         if token.kind == ".":
@@ -258,7 +248,7 @@ class _Parser:
         if token.text in RESERVED:
             self._problems.add(token.at, f"reserved identifier: {token.text}")
         if self._next.kind != "(":
-            return Ident(token.at, dot + token.text)
+            return syntax.Ident(token.at, dot + token.text)
         at = self._take().at
         args = self._arguments()
         if token.text == "has" and not dot and len(args) == 1:
@@ -267,9 +257,9 @@ class _Parser:
             except MacroError as error:
                 self._problems.add(error.node.at, error.message)
                 return args[0]
-        return FunctionCall(at, dot + token.text, args)
+        return syntax.FunctionCall(at, dot + token.text, args)
 
-    def _message(self, name: str) -> SyntaxNode | None:
+    def _message(self, name: str) -> syntax.SyntaxNode | None:
         """Return `a.b.C{...}` if that is what comes."""
         at = self._at
         while self._tokens[at].kind == "." and self._tokens[at + 1].kind == "word":
@@ -278,7 +268,7 @@ class _Parser:
         if self._tokens[at].kind != "{":
             return None
         self._at = at + 1
-        values: list[SyntaxNode] = []
+        values: list[syntax.SyntaxNode] = []
         while self._next.kind in ("word", "?", "escaped"):
             self._skip("?")
             self._take()
@@ -288,9 +278,9 @@ class _Parser:
                 break
         self._skip(",")
         self._expect("}")
-        return Message(self._tokens[at].at, name, values)
+        return syntax.Message(self._tokens[at].at, name, values)
 
-    def _field(self, operand: SyntaxNode) -> SyntaxNode:
+    def _field(self, operand: syntax.SyntaxNode) -> syntax.SyntaxNode:
         """Return a field, an optional field or a method of the operand."""
         dot = self._take()
         optional = self._skip("?")
@@ -304,9 +294,11 @@ class _Parser:
             self._no_field(dot, token)
         self._take()
         if optional:
-            return FunctionCall(dot.at, "_?._", [operand, Literal(token.at, token.text)])
+            return syntax.FunctionCall(
+                dot.at, "_?._", [operand, syntax.Literal(token.at, token.text)]
+            )
         if self._next.kind != "(" or token.kind == "escaped":
-            return Select(dot.at, operand, token.text)
+            return syntax.Select(dot.at, operand, token.text)
         at = self._take().at
         return self._method(at, token.text, operand, self._arguments())
 
@@ -318,7 +310,9 @@ class _Parser:
         seen = self._text[dot.at : end].rstrip()
         self._give_up(token, f"no viable alternative at input '{seen}'")
 
-    def _method(self, at: int, name: str, target: SyntaxNode, args: list[SyntaxNode]) -> SyntaxNode:
+    def _method(
+        self, at: int, name: str, target: syntax.SyntaxNode, args: list[syntax.SyntaxNode]
+    ) -> syntax.SyntaxNode:
         expand = RECEIVER_MACROS.get((name, len(args)))
         if expand is not None:
             try:
@@ -328,24 +322,24 @@ class _Parser:
                 return target
             if expanded is not None:
                 return expanded
-        return FunctionCall(at, name, args, target)
+        return syntax.FunctionCall(at, name, args, target)
 
-    def _index(self, operand: SyntaxNode) -> SyntaxNode:
+    def _index(self, operand: syntax.SyntaxNode) -> syntax.SyntaxNode:
         at = self._take().at
         function = "_[?_]" if self._skip("?") else "_[_]"
         self._also = "'?'" if function == "_[_]" else ""
         index = self.expression()
         self._expect("]")
-        return FunctionCall(at, function, [operand, index])
+        return syntax.FunctionCall(at, function, [operand, index])
 
-    def _number_or_text(self, token: Token) -> SyntaxNode:
+    def _number_or_text(self, token: Token) -> syntax.SyntaxNode:
         at = token.at
         sign = ""
         if token.kind == "-":
             sign = "-"
             token = self._take()
         try:
-            return Literal(at, constant(token.kind, token.text, sign))
+            return syntax.Literal(at, constant(token.kind, token.text, sign))
         except ValueError as error:
             self._problems.add(at, str(error))
-            return Literal(at, None)
+            return syntax.Literal(at, None)

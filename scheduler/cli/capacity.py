@@ -7,21 +7,7 @@ wanted; 2 a file is invalid; 3 fewer do.
 from msgspec.structs import replace
 
 from scheduler.base.errors import InputError
-from scheduler.cli.asking import (
-    EXIT_DOES_NOT_FIT,
-    be_quick,
-    items_in,
-    node_changes,
-    node_models,
-    options,
-    read_cluster,
-    read_files,
-    setups,
-    show_offers,
-    show_record,
-    show_tables,
-    tell,
-)
+from scheduler.cli import asking
 from scheduler.cli.commands import CapacityFlags
 from scheduler.cli.flags import Output
 from scheduler.cli.live import ClusterOptions, reach
@@ -37,7 +23,7 @@ from scheduler.whatif.stage import AnswerOptions
 
 def capacity(flags: CapacityFlags) -> int:
     """Count how many more pods or groups of a shape fit, or whether as many do as are wanted."""
-    be_quick()
+    asking.be_quick()
     want, nodes, output = flags.want, flags.nodes, flags.output
     if not flags.filename:
         raise InputError("name a file with the pod to count: -f POD")
@@ -45,34 +31,34 @@ def capacity(flags: CapacityFlags) -> int:
         raise InputError(
             "--limit and --want exclude one another: as many as are wanted are counted"
         )
-    models = node_models(nodes)
-    wanted = options(flags.now, Ties.NAME, None, details=False)
+    models = asking.node_models(nodes)
+    wanted = asking.options(flags.now, Ties.NAME, None, details=False)
     if flags.snapshot:
-        world = read_files(flags.snapshot, flags.filename)
+        world = asking.read_files(flags.snapshot, flags.filename)
     else:
         world, wanted = _read_live(reach(flags.cluster), flags.filename, wanted)
-    tell(f"notice: {notice}" for notice in world.notices)
-    changes = node_changes(nodes, models) if any(nodes[:-1]) else None
-    setup = setups(flags.config).default
+    asking.tell(f"notice: {notice}" for notice in world.notices)
+    changes = asking.node_changes(nodes, models) if any(nodes[:-1]) else None
+    setup = asking.setups(flags.config).default
     if nodes.offer_nodes:
         number = 1 if want is None else want
         judge = room_for(number, setup, wanted, changes)
         most = number * len(shape_of(world).pods)
         offers = read_offers(nodes.offer_nodes, world, models)
-        return show_offers(cheapest(world, offers, judge, most), output)
+        return asking.show_offers(cheapest(world, offers, judge, most), output)
     most = next((one for one in (want, flags.limit) if one is not None), DEFAULT_LIMIT)
     found = count(world, setup, most, wanted, changes)
-    tell(f"notice: {notice}" for notice in found.notices or ())
+    asking.tell(f"notice: {notice}" for notice in found.notices or ())
     if output in (Output.JSON, Output.YAML):
-        show_record(found, output)
+        asking.show_record(found, output)
     elif output is Output.NAME:
         print(*(node.name for node in found.nodes), sep="\n")
     else:
         print(headline(found))
         if found.nodes:
             rows = [[node.name, str(node.pods)] for node in found.nodes]
-            show_tables([TextTable(["node", "pods"], rows)])
-    return 0 if found.fits >= (want or 1) else EXIT_DOES_NOT_FIT
+            asking.show_tables([TextTable(["node", "pods"], rows)])
+    return 0 if found.fits >= (want or 1) else asking.EXIT_DOES_NOT_FIT
 
 
 def _read_live(
@@ -80,9 +66,9 @@ def _read_live(
 ) -> tuple[Snapshot, AnswerOptions]:
     """Read the cluster with the rights of the user; its time is that of now unless another is wanted."""
     reader = SnapshotReader()
-    seen = read_cluster(access, reader)
-    reader.read(items_in(filename), are_given=True)
-    tell(f"notice: {notice}" for notice in seen.notices)
+    seen = asking.read_cluster(access, reader)
+    reader.read(asking.items_in(filename), are_given=True)
+    asking.tell(f"notice: {notice}" for notice in seen.notices)
     now = seen.now if wanted.now is None else wanted.now
     return reader.snapshot(), replace(wanted, now=now)
 

@@ -8,26 +8,8 @@ from typing import Annotated, NamedTuple
 
 import typer
 
+from scheduler.cli import flags
 from scheduler.cli.command import command
-from scheduler.cli.flags import (
-    ClusterFlags,
-    ConfigFlag,
-    ContextFlag,
-    DaemonFlags,
-    DecisionLogFlag,
-    KubeconfigFlag,
-    LogFormatFlag,
-    LogLevelFlag,
-    NodeFlags,
-    NowFlag,
-    Output,
-    OutputFlag,
-    PastFlag,
-    PodArgument,
-    PodNamespaceFlag,
-    PodsFlag,
-    SnapshotFlag,
-)
 
 BindAddress = Annotated[str, typer.Option("--bind-address", help="Where the endpoints listen.")]
 SecurePort = Annotated[
@@ -54,9 +36,9 @@ DecisionLog = Annotated[
 class RunFlags(NamedTuple):
     """Run the scheduler: the daemon and its endpoints."""
 
-    config: ConfigFlag = ""
-    kubeconfig: KubeconfigFlag = ""
-    context: ContextFlag = ""
+    config: flags.ConfigFlag = ""
+    kubeconfig: flags.KubeconfigFlag = ""
+    context: flags.ContextFlag = ""
     bind_address: BindAddress = "0.0.0.0"  # noqa: S104 - scrapers and probes come from other nodes
     secure_port: SecurePort = 10259
     tls_cert_file: CertFile = ""
@@ -65,8 +47,8 @@ class RunFlags(NamedTuple):
     leader_elect: LeaderElect = None
     feature_gates: FeatureGates = ""
     decision_log: DecisionLog = ""
-    log_level: LogLevelFlag = "info"
-    log_format: LogFormatFlag = "auto"
+    log_level: flags.LogLevelFlag = "info"
+    log_format: flags.LogFormatFlag = "auto"
 
 
 run = command(RunFlags, "scheduler.cli.run.run")
@@ -115,9 +97,9 @@ FormFlag = Annotated[
 class SimulateFlags(NamedTuple):
     """Place the pending pods of a snapshot, without a cluster."""
 
-    snapshot: SnapshotFlag = None
-    filename: PodsFlag = None
-    config: ConfigFlag = ""
+    snapshot: flags.SnapshotFlag = None
+    filename: flags.PodsFlag = None
+    config: flags.ConfigFlag = ""
     against: Annotated[
         str, typer.Option("--against", metavar="F", help="Another configuration to compare with.")
     ] = ""
@@ -133,8 +115,8 @@ class SimulateFlags(NamedTuple):
     seed: Annotated[
         int | None, typer.Option("--seed", metavar="N", help="Equal nodes: at random, repeatable.")
     ] = None
-    nodes: NodeFlags = NodeFlags()
-    now: NowFlag = ""
+    nodes: flags.NodeFlags = flags.NodeFlags()
+    now: flags.NowFlag = ""
     output: FormFlag = ResultForm.TABLE
 
 
@@ -144,17 +126,17 @@ simulate = command(SimulateFlags, "scheduler.cli.simulate.simulate")
 class ExplainFlags(NamedTuple):
     """Tell why a pod is where it is, or why it is pending."""
 
-    pod: PodArgument
-    namespace: PodNamespaceFlag = ""
+    pod: flags.PodArgument
+    namespace: flags.PodNamespaceFlag = ""
     node: Annotated[str, typer.Option("--node", metavar="N", help="Just this node.")] = ""
-    snapshot: SnapshotFlag = None
-    filename: PodsFlag = None
-    config: ConfigFlag = ""
-    now: NowFlag = ""
-    cluster: ClusterFlags = ClusterFlags()
-    past: PastFlag = False
-    where: DaemonFlags = DaemonFlags()
-    output: OutputFlag = Output.TABLE
+    snapshot: flags.SnapshotFlag = None
+    filename: flags.PodsFlag = None
+    config: flags.ConfigFlag = ""
+    now: flags.NowFlag = ""
+    cluster: flags.ClusterFlags = flags.ClusterFlags()
+    past: flags.PastFlag = False
+    where: flags.DaemonFlags = flags.DaemonFlags()
+    output: flags.OutputFlag = flags.Output.TABLE
 
 
 explain = command(ExplainFlags, "scheduler.cli.explain.explain")
@@ -163,12 +145,12 @@ explain = command(ExplainFlags, "scheduler.cli.explain.explain")
 class HistoryFlags(NamedTuple):
     """Tell how the attempts at a pod ended, in order: from the running daemon, or from a decision log."""
 
-    pod: PodArgument
-    namespace: PodNamespaceFlag = ""
-    decision_log: DecisionLogFlag = ""
-    cluster: ClusterFlags = ClusterFlags()
-    where: DaemonFlags = DaemonFlags()
-    output: OutputFlag = Output.TABLE
+    pod: flags.PodArgument
+    namespace: flags.PodNamespaceFlag = ""
+    decision_log: flags.DecisionLogFlag = ""
+    cluster: flags.ClusterFlags = flags.ClusterFlags()
+    where: flags.DaemonFlags = flags.DaemonFlags()
+    output: flags.OutputFlag = flags.Output.TABLE
 
 
 history = command(HistoryFlags, "scheduler.cli.history.history")
@@ -193,15 +175,15 @@ WantFlag = Annotated[
 class CapacityFlags(NamedTuple):
     """Count how many more pods or groups of a shape fit, without preemption."""
 
-    snapshot: SnapshotFlag = None
+    snapshot: flags.SnapshotFlag = None
     filename: ShapeFlag = None
     limit: LimitFlag = None
     want: WantFlag = None
-    config: ConfigFlag = ""
-    nodes: NodeFlags = NodeFlags()
-    now: NowFlag = ""
-    cluster: ClusterFlags = ClusterFlags()
-    output: OutputFlag = Output.TABLE
+    config: flags.ConfigFlag = ""
+    nodes: flags.NodeFlags = flags.NodeFlags()
+    now: flags.NowFlag = ""
+    cluster: flags.ClusterFlags = flags.ClusterFlags()
+    output: flags.OutputFlag = flags.Output.TABLE
 
 
 capacity = command(CapacityFlags, "scheduler.cli.capacity.capacity")
@@ -221,8 +203,8 @@ class SnapshotFlags(NamedTuple):
 
     anonymize: AnonymizeFlag = False
     source: SourceFlag = None
-    cluster: ClusterFlags = ClusterFlags()
-    output: OutputFlag = Output.JSON
+    cluster: flags.ClusterFlags = flags.ClusterFlags()
+    output: flags.OutputFlag = flags.Output.JSON
 
 
 snapshot = command(SnapshotFlags, "scheduler.cli.snapshot.snapshot")
@@ -258,10 +240,10 @@ class TopologyFlags(NamedTuple):
     name: TreeFlag = ""
     nodes: NodesFlag = False
     scheduler_name: ProfilesFlag = None
-    snapshot: SnapshotFlag = None
-    now: NowFlag = ""
-    cluster: ClusterFlags = ClusterFlags()
-    output: OutputFlag = Output.TABLE
+    snapshot: flags.SnapshotFlag = None
+    now: flags.NowFlag = ""
+    cluster: flags.ClusterFlags = flags.ClusterFlags()
+    output: flags.OutputFlag = flags.Output.TABLE
 
 
 topology = command(TopologyFlags, "scheduler.cli.topology.topology")
@@ -270,14 +252,14 @@ topology = command(TopologyFlags, "scheduler.cli.topology.topology")
 class GroupsFlags(NamedTuple):
     """List the groups with members, placement, proof or conflict."""
 
-    config: ConfigFlag = ""
+    config: flags.ConfigFlag = ""
     watch: Annotated[
         bool, typer.Option("--watch", "-w", help="Print the table again when it changes.")
     ] = False
-    snapshot: SnapshotFlag = None
-    now: NowFlag = ""
-    cluster: ClusterFlags = ClusterFlags()
-    output: OutputFlag = Output.TABLE
+    snapshot: flags.SnapshotFlag = None
+    now: flags.NowFlag = ""
+    cluster: flags.ClusterFlags = flags.ClusterFlags()
+    output: flags.OutputFlag = flags.Output.TABLE
 
 
 groups = command(GroupsFlags, "scheduler.cli.groups.groups")
@@ -297,12 +279,12 @@ PortFlag = Annotated[
 class UiFlags(NamedTuple):
     """Serve the page of a cluster, a snapshot or a decision log to this machine's browser."""
 
-    snapshot: SnapshotFlag = None
-    decision_log: DecisionLogFlag = ""
-    config: ConfigFlag = ""
-    now: NowFlag = ""
+    snapshot: flags.SnapshotFlag = None
+    decision_log: flags.DecisionLogFlag = ""
+    config: flags.ConfigFlag = ""
+    now: flags.NowFlag = ""
     namespace: NamespaceFlag = ""
-    cluster: ClusterFlags = ClusterFlags()
+    cluster: flags.ClusterFlags = flags.ClusterFlags()
     port: PortFlag = 0
 
 
@@ -328,7 +310,9 @@ class ConvertFlags(NamedTuple):
     """Rewrite older AppGroups, NetworkTopologies and scheduler policies into today's form."""
 
     filename: FilesFlag = None
-    output: Annotated[Output, typer.Option("-o", "--output", help="yaml or json.")] = Output.YAML
+    output: Annotated[flags.Output, typer.Option("-o", "--output", help="yaml or json.")] = (
+        flags.Output.YAML
+    )
 
 
 convert = command(ConvertFlags, "scheduler.cli.convert.convert")
@@ -350,8 +334,8 @@ class BundleFlags(NamedTuple):
     file: FileFlag = "trellis-support.tar.gz"
     seconds: SecondsFlag = 5
     hash_names: HashNamesFlag = False
-    cluster: ClusterFlags = ClusterFlags()
-    where: DaemonFlags = DaemonFlags()
+    cluster: flags.ClusterFlags = flags.ClusterFlags()
+    where: flags.DaemonFlags = flags.DaemonFlags()
 
 
 support_bundle = command(BundleFlags, "scheduler.cli.bundle.support_bundle")
@@ -374,13 +358,13 @@ class PrintFlags(NamedTuple):
     """Print the effective configuration: every plugin list as it is called, every argument."""
 
     file: MaybeFile = None
-    output: OutputFlag = Output.YAML
+    output: flags.OutputFlag = flags.Output.YAML
 
 
 class DefaultsFlags(NamedTuple):
     """Print the configuration that runs without a file."""
 
-    output: OutputFlag = Output.YAML
+    output: flags.OutputFlag = flags.Output.YAML
 
 
 config = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
@@ -393,7 +377,7 @@ class PluginsFlags(NamedTuple):
     """List the plugins with their extension points and arguments."""
 
     names: Annotated[list[str] | None, typer.Argument(help="Only these plugins.")] = None
-    output: OutputFlag = Output.TABLE
+    output: flags.OutputFlag = flags.Output.TABLE
 
 
 plugins = command(PluginsFlags, "scheduler.cli.plugins.plugins")

@@ -10,17 +10,7 @@ from typing import Final
 from msgspec.structs import replace
 
 from scheduler.base.errors import InputError
-from scheduler.cli.asking import (
-    EXIT_DOES_NOT_FIT,
-    be_quick,
-    options,
-    read_cluster,
-    read_files,
-    setups,
-    show_record,
-    show_tables,
-    tell,
-)
+from scheduler.cli import asking
 from scheduler.cli.commands import ExplainFlags
 from scheduler.cli.flags import DaemonFlags, Output
 from scheduler.cli.live import ClusterOptions, reach
@@ -40,7 +30,7 @@ _NAME: Final = re.compile(r"[a-z0-9]([-a-z0-9.]*[a-z0-9])?\Z")
 
 def explain(flags: ExplainFlags) -> int:
     """Tell why a pod is where it is, or why it is pending."""
-    be_quick()
+    asking.be_quick()
     given, _, name = flags.pod.rpartition("/")
     namespace = given or flags.namespace
     is_live = not flags.snapshot and not flags.filename
@@ -50,26 +40,26 @@ def explain(flags: ExplainFlags) -> int:
         access = reach(flags.cluster, namespace)
         return _tell_past(flags.where, access, name, flags.node, flags.output)
     # Of equal nodes a live cluster's daemon takes the one that the pod's uid picks.
-    wanted = options(flags.now, Ties.UID if is_live else Ties.NAME, None, details=True)
-    setup = setups(flags.config).default
+    wanted = asking.options(flags.now, Ties.UID if is_live else Ties.NAME, None, details=True)
+    setup = asking.setups(flags.config).default
     if not is_live:
-        world, home = read_files(flags.snapshot, flags.filename), "default"
+        world, home = asking.read_files(flags.snapshot, flags.filename), "default"
     else:
         access = reach(flags.cluster, namespace)
         world, home, wanted = _read_live(access, wanted, name)
     key = f"{namespace or home}/{name}"
     answer = explained(world, setup, key, wanted, node=flags.node)
     _show(answer, flags.output, one_node=bool(flags.node))
-    return 0 if answer.explanation.fits else EXIT_DOES_NOT_FIT
+    return 0 if answer.explanation.fits else asking.EXIT_DOES_NOT_FIT
 
 
 def _tell_past(
     where: DaemonFlags, access: ClusterOptions, name: str, node: str, output: Output
 ) -> int:
     found, notices = past_decision(ask(where, access, name), node=node)
-    tell(f"notice: {notice}" for notice in notices)
+    asking.tell(f"notice: {notice}" for notice in notices)
     if output in (Output.JSON, Output.YAML):
-        show_record(found, output)
+        asking.show_record(found, output)
     elif output is Output.NAME:
         print(found.node or "")
     else:
@@ -78,22 +68,22 @@ def _tell_past(
         tables = explanation_tables(found, wide=wide, one_node=bool(node)) or counts_table(found)
         if tables:
             print()
-            show_tables(tables)
-    return 0 if found.fits else EXIT_DOES_NOT_FIT
+            asking.show_tables(tables)
+    return 0 if found.fits else asking.EXIT_DOES_NOT_FIT
 
 
 def _read_live(
     access: ClusterOptions, wanted: AnswerOptions, name: str
 ) -> tuple[Snapshot, str, AnswerOptions]:
     reader = SnapshotReader()
-    seen = read_cluster(access, reader)
+    seen = asking.read_cluster(access, reader)
     snapshot = reader.snapshot()
     if snapshot.find(f"{access.namespace or seen.namespace}/{name}") is None and _NAME.match(name):
         # Pods that have ended are not listed; the one asked about may be one of them.
         asked = f"metadata.name={name},status.phase!=Pending,status.phase!=Running"
-        read_cluster(access, reader, (replace(POD, field_selector=asked),))
+        asking.read_cluster(access, reader, (replace(POD, field_selector=asked),))
         snapshot = reader.snapshot()
-    tell(f"notice: {notice}" for notice in seen.notices)
+    asking.tell(f"notice: {notice}" for notice in seen.notices)
     now = seen.now if wanted.now is None else wanted.now
     answered = AnswerOptions(now=now, ties=wanted.ties, seed=wanted.seed, details=wanted.details)
     return snapshot, seen.namespace, answered
@@ -101,9 +91,9 @@ def _read_live(
 
 def _show(answer: ExplainAnswer, output: Output, *, one_node: bool) -> None:
     explanation = answer.explanation
-    tell(f"notice: {notice}" for notice in answer.notices)
+    asking.tell(f"notice: {notice}" for notice in answer.notices)
     if output in (Output.JSON, Output.YAML):
-        show_record(explanation, output)
+        asking.show_record(explanation, output)
     elif output is Output.NAME:
         print(explanation.node or "")
     else:
@@ -112,4 +102,4 @@ def _show(answer: ExplainAnswer, output: Output, *, one_node: bool) -> None:
         tables = explanation_tables(explanation, wide=wide, one_node=one_node)
         if tables:
             print()
-            show_tables(tables)
+            asking.show_tables(tables)

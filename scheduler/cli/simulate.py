@@ -12,21 +12,7 @@ from typing import BinaryIO, Final
 import msgspec
 
 from scheduler.base.errors import InputError
-from scheduler.cli.asking import (
-    EXIT_DOES_NOT_FIT,
-    EXIT_UNPROVEN,
-    be_quick,
-    node_changes,
-    node_models,
-    options,
-    read_files,
-    read_setup,
-    setups,
-    show_offers,
-    show_record,
-    show_tables,
-    tell,
-)
+from scheduler.cli import asking
 from scheduler.cli.commands import ResultForm, SimulateFlags
 from scheduler.cli.files import read_text, shown
 from scheduler.cli.flags import Output
@@ -48,9 +34,9 @@ EXIT_DIFFERS: Final = 1
 
 def simulate(flags: SimulateFlags) -> int:
     """Place the pending pods of a snapshot, without a cluster."""
-    be_quick()
+    asking.be_quick()
     snapshot, filename, nodes, form = flags.snapshot, flags.filename, flags.nodes, flags.output
-    wanted = options(flags.now, Ties(flags.ties), flags.seed, details=flags.details)
+    wanted = asking.options(flags.now, Ties(flags.ties), flags.seed, details=flags.details)
     if flags.batch:
         if snapshot or filename or flags.against or any(nodes):
             raise InputError(
@@ -63,38 +49,38 @@ def simulate(flags: SimulateFlags) -> int:
         raise InputError(
             "a page compares: name another configuration by --against", where="-o html"
         )
-    models = node_models(nodes)
-    world = changed(read_files(snapshot, filename), node_changes(nodes, models))
+    models = asking.node_models(nodes)
+    world = changed(asking.read_files(snapshot, filename), asking.node_changes(nodes, models))
     if nodes.offer_nodes and flags.against:
         raise InputError("--offer-nodes and --against exclude one another")
     if flags.against:
         return _compare(world, flags.config, flags.against, wanted, form)
-    output, setup = Output(form), setups(flags.config).default
+    output, setup = Output(form), asking.setups(flags.config).default
     if nodes.offer_nodes:
         offers = read_offers(nodes.offer_nodes, world, models)
         # A node that no pod needs does not help.
         most = len(staged(world, setup, wanted).pending)
-        return show_offers(cheapest(world, offers, pods_wait(setup, wanted), most), output)
+        return asking.show_offers(cheapest(world, offers, pods_wait(setup, wanted), most), output)
     stage = staged(world, setup, wanted)
-    tell(f"notice: {notice}" for notice in stage.notices)
+    asking.tell(f"notice: {notice}" for notice in stage.notices)
     simulation = simulate_stage(stage, wanted)
     if output in (Output.JSON, Output.YAML):
-        show_record(simulation, output)
+        asking.show_record(simulation, output)
     elif output is Output.NAME:
         print(*(f"{pod.key} {pod.node}" for pod in simulation.pods if pod.node), sep="\n")
     else:
-        show_tables(simulation_tables(simulation, wide=output is Output.WIDE))
-        tell([summary_line(simulation)])
+        asking.show_tables(simulation_tables(simulation, wide=output is Output.WIDE))
+        asking.tell([summary_line(simulation)])
     if not simulation.fits:
-        return EXIT_DOES_NOT_FIT
-    return 0 if simulation.is_proven else EXIT_UNPROVEN
+        return asking.EXIT_DOES_NOT_FIT
+    return 0 if simulation.is_proven else asking.EXIT_UNPROVEN
 
 
 def _compare(
     world: Snapshot, config: str, against: str, wanted: AnswerOptions, form: ResultForm
 ) -> int:
     known = registry()
-    first, second = setups(config).default, read_setup(against, known)
+    first, second = asking.setups(config).default, asking.read_setup(against, known)
     wanted = msgspec.structs.replace(wanted, scores=form is ResultForm.HTML)
     before, after = place(world, first, wanted), place(world, second, wanted)
     found = diff(before, after)
@@ -103,23 +89,23 @@ def _compare(
 
         one = side(shown(config) if config else "the default configuration", world, before)
         print(html(one, side(shown(against), world, after)), end="")
-        tell([diff_line(found)])
+        asking.tell([diff_line(found)])
         return 0 if found.is_same else EXIT_DIFFERS
     output = Output(form)
     if output in (Output.JSON, Output.YAML):
-        show_record(found, output)
+        asking.show_record(found, output)
     elif output is Output.NAME:
         print(*(pod.key for pod in found.pods), sep="\n")
     else:
         if found.pods:
-            show_tables([diff_table(found)])
-        tell([diff_line(found)])
+            asking.show_tables([diff_table(found)])
+        asking.tell([diff_line(found)])
     return 0 if found.is_same else EXIT_DIFFERS
 
 
 def _batch(name: str, config: str, wanted: AnswerOptions) -> int:
     """Answer line by line; that a case does not fit, or is wrong, stands in its answer."""
-    answering = Batch(setups(config), wanted, read_text)
+    answering = Batch(asking.setups(config), wanted, read_text)
     with _opened(name) as file:
         try:
             answer_lines(file, sys.stdout.buffer, answering.answer, processes=processors())

@@ -13,17 +13,9 @@ from typing import Any, Final, TypeAlias
 
 from scheduler.base.text import did_you_mean
 from scheduler.config import fielderrors as field
+from scheduler.config import model
 from scheduler.config.gates import gate_faults
 from scheduler.config.merge import point_set
-from scheduler.config.model import (
-    API_VERSION,
-    Extender,
-    KubeSchedulerConfiguration,
-    LeaderElectionConfig,
-    Plugins,
-    PluginSet,
-    ProfileConfig,
-)
 from scheduler.config.names import REMOVED
 from scheduler.config.trellis import TrellisConfiguration
 from scheduler.framework.args import Args
@@ -37,8 +29,8 @@ CHECKED_AT_START: Final = frozenset({"NodeResourcesFit"})
 
 
 def scheduler_faults(
-    config: KubeSchedulerConfiguration,
-    plugins: Sequence[Plugins],
+    config: model.KubeSchedulerConfiguration,
+    plugins: Sequence[model.Plugins],
     args: Sequence[Mapping[str, Args]],
 ) -> Faults:
     """Yield the broken rules; `plugins` and `args` are per profile, merged and decoded."""
@@ -62,7 +54,7 @@ def scheduler_faults(
     yield from _extenders(config.extenders)
 
 
-def _leader_election(config: LeaderElectionConfig) -> Faults:
+def _leader_election(config: model.LeaderElectionConfig) -> Faults:
     if not config.leader_elect:
         return
     path = "leaderElection"
@@ -93,8 +85,8 @@ def _percentage(path: str, value: int | None) -> Faults:
 
 
 def _profiles(
-    config: KubeSchedulerConfiguration,
-    plugins: Sequence[Plugins],
+    config: model.KubeSchedulerConfiguration,
+    plugins: Sequence[model.Plugins],
     args: Sequence[Mapping[str, Args]],
 ) -> Faults:
     seen: set[str] = set()
@@ -116,7 +108,7 @@ def _profiles(
     yield from _common_queue_sort(config.profiles, plugins)
 
 
-def _removed(path: str, plugin_set: PluginSet) -> Faults:
+def _removed(path: str, plugin_set: model.PluginSet) -> Faults:
     for index, entry in enumerate(plugin_set.enabled):
         if entry.name in REMOVED:
             place = f"{path}.enabled[{index}]"
@@ -125,12 +117,12 @@ def _removed(path: str, plugin_set: PluginSet) -> Faults:
 
 def _removed_text() -> str:
     return (
-        f'was invalid in version "{API_VERSION}" '
-        f'(KubeSchedulerConfiguration is version "{API_VERSION}")'
+        f'was invalid in version "{model.API_VERSION}" '
+        f'(KubeSchedulerConfiguration is version "{model.API_VERSION}")'
     )
 
 
-def _plugin_config(path: str, profile: ProfileConfig, args: Mapping[str, Args]) -> Faults:
+def _plugin_config(path: str, profile: model.ProfileConfig, args: Mapping[str, Args]) -> Faults:
     seen: set[str] = set()
     for index, entry in enumerate(profile.plugin_config):
         place = f"{path}.pluginConfig[{index}]"
@@ -144,7 +136,9 @@ def _plugin_config(path: str, profile: ProfileConfig, args: Mapping[str, Args]) 
         seen.add(entry.name)
 
 
-def _common_queue_sort(profiles: Sequence[ProfileConfig], plugins: Sequence[Plugins]) -> Faults:
+def _common_queue_sort(
+    profiles: Sequence[model.ProfileConfig], plugins: Sequence[model.Plugins]
+) -> Faults:
     first = plugins[0].queue_sort
     if len(first.enabled) > 1:
         place = "profiles[0].plugins.queueSort.Enabled"
@@ -165,7 +159,7 @@ def _common_queue_sort(profiles: Sequence[ProfileConfig], plugins: Sequence[Plug
                 yield place, field.invalid(place, entry.args, detail)
 
 
-def _as_internal(plugin_set: PluginSet) -> dict[str, Any]:
+def _as_internal(plugin_set: model.PluginSet) -> dict[str, Any]:
     """Return the lists as kube-scheduler holds and prints them."""
 
     def entries(given: Sequence[Any]) -> list[dict[str, Any]] | None:
@@ -174,7 +168,7 @@ def _as_internal(plugin_set: PluginSet) -> dict[str, Any]:
     return {"Enabled": entries(plugin_set.enabled), "Disabled": entries(plugin_set.disabled)}
 
 
-def _extenders(extenders: Sequence[Extender]) -> Faults:
+def _extenders(extenders: Sequence[model.Extender]) -> Faults:
     managed: set[str] = set()
     for index, extender in enumerate(extenders):
         path = f"extenders[{index}]"
@@ -236,7 +230,7 @@ def trellis_faults(config: TrellisConfiguration) -> Faults:
         yield path, f"{path}: {text}"
 
 
-def start_faults(config: KubeSchedulerConfiguration) -> Faults:
+def start_faults(config: model.KubeSchedulerConfiguration) -> Faults:
     """Yield what kube-scheduler finds only when it starts."""
     lease = config.leader_election
     if lease.leader_elect and seconds(lease.renew_deadline) <= 1.2 * seconds(lease.retry_period):

@@ -9,18 +9,12 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from scheduler.base.errors import ObjectError
-from scheduler.objects.network import (
-    REGION_LABEL,
-    ZONE_LABEL,
-    NetworkTopology,
-    Quantity,
-    Weights,
-)
+from scheduler.objects import network
 from scheduler.objects.quantity import quantity
 
 REGION, ZONE = "region", "zone"
 DEAREST = 10**12  # beyond any sense; keeps sums over many pods inside 64 bits
-_LEVELS = {REGION_LABEL: REGION, ZONE_LABEL: ZONE}
+_LEVELS = {network.REGION_LABEL: REGION, network.ZONE_LABEL: ZONE}
 
 Way = tuple[str, str]
 
@@ -41,7 +35,7 @@ class Link(NamedTuple):
 class WayTable:
     """The costs and capacities (bit/s) of the table `weights_name`, from spec or else from status."""
 
-    def __init__(self, topology: NetworkTopology, weights_name: str) -> None:
+    def __init__(self, topology: network.NetworkTopology, weights_name: str) -> None:
         self.costs: dict[str, dict[Way, int]] = {REGION: {}, ZONE: {}}
         self.capacities: dict[Link, int] = {}
         self._listed: set[Link] = set()
@@ -65,7 +59,7 @@ class WayTable:
         """Whether the capacity of a listed way is for both directions together."""
         return link.back not in self._listed
 
-    def _read(self, weights: Weights) -> None:
+    def _read(self, weights: network.Weights) -> None:
         for level_costs in weights.levels:
             level = _LEVELS.get(level_costs.topology_key)
             if level is None:
@@ -82,13 +76,13 @@ class WayTable:
                         self.capacities.setdefault(Link(level, *ends), capacity)
 
 
-def chosen(topology: NetworkTopology, name: str) -> list[Weights]:
+def chosen(topology: network.NetworkTopology, name: str) -> list[network.Weights]:
     """Return the tables of that name in the user's spec, or else those that were calculated."""
     in_spec = [weights for weights in topology.spec.weights if weights.name == name]
     return in_spec or [weights for weights in topology.status.weights if weights.name == name]
 
 
-def _bits(capacity: Quantity | None) -> int | None:
+def _bits(capacity: network.Quantity | None) -> int | None:
     if capacity is None:
         return None
     try:

@@ -11,19 +11,9 @@ import yaml
 
 from scheduler.base.clock import Clock
 from scheduler.sandbox.api.status import Object
+from scheduler.sandbox.kinds import kinds
 from scheduler.sandbox.kinds.crd import Definitions
 from scheduler.sandbox.kinds.defaults import ApiRules
-from scheduler.sandbox.kinds.kinds import (
-    CONFIGMAPS,
-    CUSTOMRESOURCEDEFINITIONS,
-    NAMESPACES,
-    PRIORITYCLASSES,
-    RELEASES,
-    SERVICEACCOUNTS,
-    SERVICES,
-    Kinds,
-    of_release,
-)
 from scheduler.sandbox.kinds.typetable import type_table
 from scheduler.sandbox.store.store import ObjectStore
 
@@ -40,7 +30,7 @@ def new_store(
     seed: int | None = None,
     history: int = 16_384,
     with_crds: bool = True,
-    release: str = RELEASES[0],
+    release: str = kinds.RELEASES[0],
 ) -> ObjectStore:
     """An empty cluster; `history` is the number of changes per kind that watches may resume from.
 
@@ -49,17 +39,21 @@ def new_store(
     type_table()  # read now: nobody may read files once requests are served
     rules = ApiRules()
     store = ObjectStore(
-        clock, rules, Kinds(of_release(release), release=release), seed=seed, history=history
+        clock,
+        rules,
+        kinds.Kinds(kinds.of_release(release), release=release),
+        seed=seed,
+        history=history,
     )
     rules.definitions = Definitions(store)
     for name in SYSTEM_NAMESPACES:
-        store.create(NAMESPACES, {"metadata": {"name": name}})
-        store.create(SERVICEACCOUNTS, {"metadata": {"name": "default"}}, name)
+        store.create(kinds.NAMESPACES, {"metadata": {"name": name}})
+        store.create(kinds.SERVICEACCOUNTS, {"metadata": {"name": "default"}}, name)
     for name, value in _SYSTEM_CLASSES.items():
-        store.create(PRIORITYCLASSES, {"metadata": {"name": name}, "value": value})
-    store.create(SERVICES, _kubernetes_service(), "default")
+        store.create(kinds.PRIORITYCLASSES, {"metadata": {"name": name}, "value": value})
+    store.create(kinds.SERVICES, _kubernetes_service(), "default")
     store.create(
-        CONFIGMAPS,
+        kinds.CONFIGMAPS,
         {"metadata": {"name": "extension-apiserver-authentication"}, "data": {}},
         "kube-system",
     )
@@ -72,7 +66,7 @@ def new_store(
 def load_crds(store: ObjectStore) -> None:
     """Create every definition of the `crds` folder."""
     for document in _definitions():
-        store.create(CUSTOMRESOURCEDEFINITIONS, document)
+        store.create(kinds.CUSTOMRESOURCEDEFINITIONS, document)
 
 
 @cache

@@ -10,7 +10,7 @@ from typing import Literal
 import msgspec
 import numpy as np
 
-from scheduler.solver import parts
+from scheduler.solver import instance, parts
 from scheduler.solver.answer import SolvedStage
 from scheduler.solver.classes import (
     LinkLimit,
@@ -21,20 +21,11 @@ from scheduler.solver.classes import (
     TrafficStream,
     WayLimit,
 )
-from scheduler.solver.instance import (
-    Budget,
-    Candidate,
-    ElasticGroup,
-    Instance,
-    Leaf,
-    Level,
-    SolverRecord,
-)
 from scheduler.solver.parts import LikeParts, PlacedPart
 from scheduler.solver.tree import Ints
 
 
-class LikePods(SolverRecord, frozen=True):
+class LikePods(instance.SolverRecord, frozen=True):
     """Like pods: how many there are, what each asks for, and how many of them a leaf takes at most."""
 
     count: int
@@ -42,7 +33,7 @@ class LikePods(SolverRecord, frozen=True):
     slots: tuple[int, ...]
 
 
-class Apart(SolverRecord, frozen=True):
+class Apart(instance.SolverRecord, frozen=True):
     """Two kinds that may not meet in any of `sets` (of leaves); of a kind and itself one pod may be there."""
 
     sets: tuple[tuple[int, ...], ...]
@@ -50,14 +41,14 @@ class Apart(SolverRecord, frozen=True):
     second: int
 
 
-class LeafConflict(SolverRecord, frozen=True):
+class LeafConflict(instance.SolverRecord, frozen=True):
     """Pods that cannot be on a leaf together, on none of `leaves`: so many of each kind, or more."""
 
     leaves: tuple[int, ...]
     counts: tuple[int, ...]
 
 
-class Mixed(SolverRecord, frozen=True):
+class Mixed(instance.SolverRecord, frozen=True):
     """A group of several kinds; `free` is what each leaf has left of each resource.
 
     `paths` are those of the leaves in the tree of `levels`; `held` counts the group's pods that stand
@@ -70,7 +61,7 @@ class Mixed(SolverRecord, frozen=True):
 
     kinds: tuple[LikePods, ...]
     free: tuple[tuple[int, ...], ...]
-    levels: tuple[Level, ...]
+    levels: tuple[instance.Level, ...]
     paths: tuple[tuple[str, ...], ...]
     minimum: int
     apart: tuple[Apart, ...] = ()
@@ -102,7 +93,7 @@ class Mixed(SolverRecord, frozen=True):
         helds = [*(one.held for one in self.classes), *(one.held for one in self.parts)]
         return tuple(held[leaf] for held in helds if held)
 
-    def alike(self, *, is_emptied: bool = False) -> Instance:
+    def alike(self, *, is_emptied: bool = False) -> instance.Instance:
         """Return the group as if its pods were alike: its tree, rules and sizes, and more room than there is.
 
         What breaks a rule of a level there breaks it here, and objectives are the same. When leaves may be
@@ -111,12 +102,14 @@ class Mixed(SolverRecord, frozen=True):
         held = self.held or (0,) * len(self.paths)
         room = self.room(is_emptied=is_emptied)
         leaves = tuple(
-            Leaf(path, there + most, held=there)
+            instance.Leaf(path, there + most, held=there)
             for path, there, most in zip(self.paths, held, room.tolist(), strict=True)
         )
         size = self.wanted + sum(held)
         least = sum(held) + self.least
-        return Instance(self.levels, leaves, size, minimum=least if 0 < least < size else 0)
+        return instance.Instance(
+            self.levels, leaves, size, minimum=least if 0 < least < size else 0
+        )
 
     def room(self, *, is_emptied: bool = False) -> Ints:
         """Return for each leaf a number of further pods that it cannot exceed."""
@@ -173,17 +166,17 @@ class Mixed(SolverRecord, frozen=True):
         )
 
 
-class MixedPreemption(SolverRecord, frozen=True):
+class MixedPreemption(instance.SolverRecord, frozen=True):
     """A group that does not fit, and who might make room for it; as in `Preemption`, with amounts."""
 
     group: Mixed
-    candidates: tuple[Candidate, ...]
-    budgets: tuple[Budget, ...] = ()
+    candidates: tuple[instance.Candidate, ...]
+    budgets: tuple[instance.Budget, ...] = ()
     forbid: bool = False
-    elastic: tuple[ElasticGroup, ...] = ()
+    elastic: tuple[instance.ElasticGroup, ...] = ()
 
 
-class MixedAnswer(SolverRecord, frozen=True):
+class MixedAnswer(instance.SolverRecord, frozen=True):
     """How many pods of each kind go to each leaf, whom that evicts, and whether better is out of limit.
 
     `pieces` say of a group with parts which of the pods are whose.

@@ -9,13 +9,7 @@ from collections.abc import Callable, Iterable
 import msgspec
 
 from scheduler.base.errors import InputError
-from scheduler.engine.decisionlog import (
-    Header,
-    LoggedTurn,
-    decode_header,
-    decode_step,
-    encode_effects,
-)
+from scheduler.engine import decisionlog
 from scheduler.engine.effects import Bind
 from scheduler.engine.engine import Engine
 
@@ -46,10 +40,10 @@ class ReplayResult(msgspec.Struct, frozen=True, rename="camel"):
 
 def replay(
     lines: Iterable[bytes],
-    build: Callable[[Header], Engine],
+    build: Callable[[decisionlog.Header], Engine],
     *,
     where: str = "",
-    each: Callable[[LoggedTurn], None] = lambda _step: None,
+    each: Callable[[decisionlog.LoggedTurn], None] = lambda _step: None,
 ) -> ReplayResult:
     """Replay a log on the engine that `build` makes; InputError for what is no log.
 
@@ -59,19 +53,19 @@ def replay(
     first = next(numbered, None)
     if first is None:
         raise InputError("the log is empty", where=where)
-    engine = build(decode_header(first[1], where=f"{where}:1"))
+    engine = build(decisionlog.decode_header(first[1], where=f"{where}:1"))
     turns = events = binds = 0
     for number, line in numbered:
         if not line.endswith(b"\n"):
             return ReplayResult(turns, events, binds, is_complete=False)
-        step = decode_step(line, where=f"{where}:{number}")
+        step = decisionlog.decode_step(line, where=f"{where}:{number}")
         each(step)
         for event in step.events:
             engine.handle(event, step.now)
         effects = engine.run(step.now, step.cycles)
         turns, events = turns + 1, events + len(step.events)
         binds += sum(isinstance(effect, Bind) for effect in effects)
-        replayed = encode_effects(effects)
+        replayed = decisionlog.encode_effects(effects)
         if replayed != bytes(step.effects):
             difference = Difference(
                 number, step.now, bytes(step.effects).decode(), replayed.decode()

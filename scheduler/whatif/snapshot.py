@@ -15,17 +15,7 @@ from msgspec.structs import replace
 
 from scheduler.base.clock import parse_rfc3339
 from scheduler.base.errors import InputError, ObjectError
-from scheduler.objects.kinds import (
-    BY_KIND,
-    BY_VERSION,
-    FED,
-    GROUP_CONFIG_MAP,
-    POD,
-    TOPOLOGY_CONFIG_MAP,
-    WATCHED,
-    WORKLOAD_GROUPS,
-    Kind,
-)
+from scheduler.objects import kinds
 from scheduler.objects.node import Node
 from scheduler.objects.plain import plain_data, read_as
 from scheduler.objects.pod import Pod
@@ -46,10 +36,10 @@ from scheduler.whatif.workloads import (
 # The moment of a snapshot that tells no time (2026-01-01T00:00:00Z).
 NO_TIME: Final = 1767225600.0
 
-PRIORITY_CLASS: Final = Kind(
+PRIORITY_CLASS: Final = kinds.Kind(
     "PriorityClass", PRIORITY_CLASS_GROUP, "v1", "priorityclasses", PriorityClass, namespaced=False
 )
-READ: Final = (*WATCHED, *FED, PRIORITY_CLASS)
+READ: Final = (*kinds.WATCHED, *kinds.FED, PRIORITY_CLASS)
 
 _DECODERS: Final[dict[str, msgspec.json.Decoder[Any]]] = {
     kind.kind: msgspec.json.Decoder(kind.struct) for kind in READ
@@ -195,7 +185,7 @@ class SnapshotReader:
             return
         self._take(kind, Item(workload.where, head, raw), is_given=workload.is_given)
 
-    def _take(self, kind: Kind, item: Item, *, is_given: bool) -> None:
+    def _take(self, kind: kinds.Kind, item: Item, *, is_given: bool) -> None:
         obj = _decoded(kind, item.raw)
         meta = obj.metadata
         key = (kind.kind, f"{meta.namespace}/{meta.name}" if kind.namespaced else meta.name)
@@ -205,7 +195,9 @@ class SnapshotReader:
             elif kind.kind == "Node":
                 obj = _node(obj, item.raw)
             elif (
-                kind in WORKLOAD_GROUPS and meta.uid == "/".join(key) and obj.spec.priority is None
+                kind in kinds.WORKLOAD_GROUPS
+                and meta.uid == "/".join(key)
+                and obj.spec.priority is None
             ):
                 # No API server has given it a uid, so none has looked for its class either. Since 1.37 that says
                 # as well whether the group may evict others.
@@ -270,7 +262,7 @@ class SnapshotReader:
             if kind == "Node":
                 nodes.append(obj)
             elif kind != "Pod":
-                if kind in BY_KIND:
+                if kind in kinds.BY_KIND:
                     objects.append((kind, obj))
             elif obj.is_finished:
                 ended.append(obj)
@@ -294,7 +286,7 @@ class SnapshotReader:
         )
 
 
-def kind_of(item: Item) -> Kind | None:
+def kind_of(item: Item) -> kinds.Kind | None:
     """Return how to read an object; None for what Trellis does not read."""
     name = item.head.kind
     if not name:
@@ -302,9 +294,9 @@ def kind_of(item: Item) -> Kind | None:
     if name == "ConfigMap":
         return _config_map_kind(item)
     group, _, version = (item.head.api_version or "").rpartition("/")
-    kind = BY_KIND.get(name)
-    if (group, name) in BY_VERSION:
-        return BY_VERSION[group, name].get(version)
+    kind = kinds.BY_KIND.get(name)
+    if (group, name) in kinds.BY_VERSION:
+        return kinds.BY_VERSION[group, name].get(version)
     if kind is None and name == PRIORITY_CLASS.kind:
         kind = PRIORITY_CLASS
     # An object that names no version is taken at its word; one of another group is another kind.
@@ -327,7 +319,7 @@ def _workload(item: Item, *, is_given: bool) -> FoundWorkload:
     return workload
 
 
-def _config_map_kind(item: Item) -> Kind | None:
+def _config_map_kind(item: Item) -> kinds.Kind | None:
     """Return what a ConfigMap says to the scheduler, by its label; None for any other."""
     try:
         if isinstance(item.raw, bytes):
@@ -337,12 +329,14 @@ def _config_map_kind(item: Item) -> Kind | None:
     except msgspec.ValidationError:
         return None
     chosen = (
-        kind for kind in (GROUP_CONFIG_MAP, TOPOLOGY_CONFIG_MAP) if kind.label_selector in labels
+        kind
+        for kind in (kinds.GROUP_CONFIG_MAP, kinds.TOPOLOGY_CONFIG_MAP)
+        if kind.label_selector in labels
     )
     return next(chosen, None)
 
 
-def _decoded(kind: Kind, raw: Any) -> Any:
+def _decoded(kind: kinds.Kind, raw: Any) -> Any:
     """Read an object; what the struct does not take as it is may do so without its nulls."""
     if isinstance(raw, bytes):
         try:
@@ -359,17 +353,17 @@ def _decoded(kind: Kind, raw: Any) -> Any:
         raise ObjectError("metadata.name is missing", where=kind.kind)
     namespace = (meta.namespace or "default") if kind.namespaced else ""
     # A pod keeps its lack of a uid for now: it tells that nothing was filled in.
-    uid = meta.uid or ("" if kind is POD else f"{kind.kind}/{namespace}/{meta.name}")
+    uid = meta.uid or ("" if kind is kinds.POD else f"{kind.kind}/{namespace}/{meta.name}")
     if namespace == meta.namespace and uid == meta.uid:
         return obj
     return replace(obj, metadata=replace(meta, namespace=namespace, uid=uid))
 
 
-def _slowly(kind: Kind, raw: Any) -> Any:
+def _slowly(kind: kinds.Kind, raw: Any) -> Any:
     """Read what needs its nulls taken out; a pod without a uid stays without."""
     obj = read_as(kind, raw)
     meta = raw.get("metadata")
-    if kind is not POD or (isinstance(meta, Mapping) and meta.get("uid")):
+    if kind is not kinds.POD or (isinstance(meta, Mapping) and meta.get("uid")):
         return obj
     return replace(obj, metadata=replace(obj.metadata, uid=""))
 

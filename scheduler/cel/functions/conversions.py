@@ -4,6 +4,7 @@ import math
 import re
 from typing import Any
 
+from scheduler.cel import values
 from scheduler.cel.functions.arithmetic import duration, timestamp
 from scheduler.cel.library import Library
 from scheduler.cel.timetext import (
@@ -11,17 +12,6 @@ from scheduler.cel.timetext import (
     read_duration,
     read_timestamp,
     timestamp_text,
-)
-from scheduler.cel.values import (
-    INT64_MAX,
-    INT64_MIN,
-    UINT64_MAX,
-    Duration,
-    EvaluationFault,
-    Timestamp,
-    UInt,
-    double_text,
-    type_of,
 )
 
 _INT = re.compile(r"[+-]?[0-9]{1,25}", re.ASCII)
@@ -35,9 +25,9 @@ _TRUE = frozenset({"1", "t", "T", "TRUE", "true", "True"})
 _FALSE = frozenset({"0", "f", "F", "FALSE", "false", "False"})
 
 
-def _bad(value: str, target: str) -> EvaluationFault:
+def _bad(value: str, target: str) -> values.EvaluationFault:
     del value
-    return EvaluationFault(f"type conversion error from 'string' to '{target}'")
+    return values.EvaluationFault(f"type conversion error from 'string' to '{target}'")
 
 
 def _same(value: Any) -> Any:
@@ -59,42 +49,42 @@ def _double(text: str) -> Any:
 
 
 def _int(text: str) -> Any:
-    if _INT.fullmatch(text) is None or not INT64_MIN <= int(text) <= INT64_MAX:
+    if _INT.fullmatch(text) is None or not values.INT64_MIN <= int(text) <= values.INT64_MAX:
         return _bad(text, "int")
     return int(text)
 
 
 def _uint(text: str) -> Any:
-    if _UINT.fullmatch(text) is None or int(text) > UINT64_MAX:
+    if _UINT.fullmatch(text) is None or int(text) > values.UINT64_MAX:
         return _bad(text, "uint")
-    return UInt(text)
+    return values.UInt(text)
 
 
 def _double_to_int(value: float) -> Any:
-    if math.isnan(value) or not float(INT64_MIN) < value < float(INT64_MAX):
-        return EvaluationFault("integer overflow")
+    if math.isnan(value) or not float(values.INT64_MIN) < value < float(values.INT64_MAX):
+        return values.EvaluationFault("integer overflow")
     return int(value)
 
 
 def _double_to_uint(value: float) -> Any:
-    if math.isnan(value) or not 0 <= value < float(UINT64_MAX):
-        return EvaluationFault("unsigned integer overflow")
-    return UInt(value)
+    if math.isnan(value) or not 0 <= value < float(values.UINT64_MAX):
+        return values.EvaluationFault("unsigned integer overflow")
+    return values.UInt(value)
 
 
 def _int_to_uint(value: int) -> Any:
-    return UInt(value) if value >= 0 else EvaluationFault("unsigned integer overflow")
+    return values.UInt(value) if value >= 0 else values.EvaluationFault("unsigned integer overflow")
 
 
-def _uint_to_int(value: UInt) -> Any:
-    return int(value) if value <= INT64_MAX else EvaluationFault("integer overflow")
+def _uint_to_int(value: values.UInt) -> Any:
+    return int(value) if value <= values.INT64_MAX else values.EvaluationFault("integer overflow")
 
 
 def _bytes_to_string(value: bytes) -> Any:
     try:
         return value.decode("utf-8")
     except UnicodeDecodeError:
-        return EvaluationFault("invalid UTF-8 in bytes, cannot convert to string")
+        return values.EvaluationFault("invalid UTF-8 in bytes, cannot convert to string")
 
 
 def _string_to_duration(text: str) -> Any:
@@ -113,10 +103,10 @@ def string_of(value: Any) -> str:
     if kind is bool:
         return "true" if value else "false"
     if kind is float:
-        return double_text(value)
-    if kind is Duration:
+        return values.double_text(value)
+    if kind is values.Duration:
         return duration_text(value.nanos)
-    if kind is Timestamp:
+    if kind is values.Timestamp:
         return timestamp_text(value.nanos)
     return str(int(value))
 
@@ -138,7 +128,7 @@ CONVERSIONS = Library(
         "double string_to_double (string) -> double": _double,
         "double uint64_to_double (uint) -> double": float,
         "duration duration_to_duration (duration) -> duration": _same,
-        "duration int64_to_duration (int) -> duration": lambda _value: EvaluationFault(
+        "duration int64_to_duration (int) -> duration": lambda _value: values.EvaluationFault(
             "type conversion error from 'int' to 'google.protobuf.Duration'"
         ),
         "duration string_to_duration (string) -> duration": _string_to_duration,
@@ -164,5 +154,5 @@ CONVERSIONS = Library(
         "uint int64_to_uint64 (int) -> uint": _int_to_uint,
         "uint string_to_uint64 (string) -> uint": _uint,
     },
-    whole={"type": type_of, "dyn": _same},
+    whole={"type": values.type_of, "dyn": _same},
 )

@@ -9,15 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
+from scheduler.cli import flags
 from scheduler.cli.agent.running import cluster, run_until_stopped
-from scheduler.cli.flags import (
-    ContextFlag,
-    KubeconfigFlag,
-    LogFormatFlag,
-    LogLevelFlag,
-    Output,
-    OutputFlag,
-)
 
 if TYPE_CHECKING:
     from operators.agents.netperf import NetperfSettings, Peers
@@ -73,8 +66,8 @@ def netperf(
     context_: typer.Context,
     node_name: NodeName = "",
     key_file: KeyFile = None,
-    kubeconfig: KubeconfigFlag = "",
-    context: ContextFlag = "",
+    kubeconfig: flags.KubeconfigFlag = "",
+    context: flags.ContextFlag = "",
     namespace: Namespace = "",
     service: Service = "trellis-netperf-agent",
     peers: PeersFile = None,
@@ -90,8 +83,8 @@ def netperf(
     push: Push = "",
     push_seconds: PushSeconds = 30.0,
     links: LinksFile = None,
-    log_level: LogLevelFlag = "info",
-    log_format: LogFormatFlag = "auto",
+    log_level: flags.LogLevelFlag = "info",
+    log_format: flags.LogFormatFlag = "auto",
 ) -> int:
     """Measure latency to the other agents, and answer them."""
     if context_.invoked_subcommand is not None:
@@ -169,7 +162,7 @@ def throughput(
     port: Annotated[int, typer.Option("--port", min=1, max=65535)] = PORT,
     seconds: Annotated[float, typer.Option("--seconds", min=0.1, max=10, help="At most.")] = 5.0,
     most: Annotated[str, typer.Option("--bytes", help="At most, 1Gi or less.")] = "100M",
-    output: OutputFlag = Output.TABLE,
+    output: flags.OutputFlag = flags.Output.TABLE,
 ) -> int:
     """Send bytes to an agent as fast as they go, and print what arrived."""
     from operators.agents.netperf import Keys, Target, stream
@@ -184,7 +177,7 @@ def throughput(
     if not 0 < limit <= 1 << 30:
         raise ConfigError(f'"{most}" is not between 1 and 1Gi', where="--bytes")
     found = stream(Target((host, port), "", ""), Keys(_needed(key_file)), limit, seconds)
-    if output in (Output.JSON, Output.YAML):
+    if output in (flags.Output.JSON, flags.Output.YAML):
         document = {
             "bytes": found.bytes,
             "seconds": found.seconds,

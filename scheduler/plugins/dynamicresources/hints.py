@@ -10,18 +10,12 @@ from scheduler.objects.claims import ResourceClaim
 from scheduler.objects.pod import Pod
 from scheduler.objects.podgroup import WorkloadGroup
 from scheduler.plugins.deviceclasses import DEVICE_CLASS
-from scheduler.plugins.dynamicresources.podclaims import (
-    CLAIM,
-    GROUP_KINDS,
-    ClaimLookup,
-    NotReadyError,
-    extended_for,
-)
+from scheduler.plugins.dynamicresources import podclaims
 from scheduler.state import facts
 from scheduler.state.change import Change
 
 
-def helps(change: Change, pod: Pod, claims: ClaimLookup) -> bool:
+def helps(change: Change, pod: Pod, claims: podclaims.ClaimLookup) -> bool:
     """Whether the pod should be tried again after the change."""
     if change.kind == "Pod":
         if facts.SELF_CLAIMS in change.facts:
@@ -29,11 +23,11 @@ def helps(change: Change, pod: Pod, claims: ClaimLookup) -> bool:
         if facts.POD_DELETED in change.facts:
             return change.before is not None and change.before.assumed
         return True  # the pod itself asks for less
-    if change.kind == CLAIM:
+    if change.kind == podclaims.CLAIM:
         if change.new is None:
             return _going_helps(change.old, pod)
         return _claim_helps(change.old, change.new, pod, claims)
-    if change.kind in GROUP_KINDS:
+    if change.kind in podclaims.GROUP_KINDS:
         return _is_of(change.new, pod) and _is_ready(pod, claims)
     return change.kind != DEVICE_CLASS or change.new is not None
 
@@ -52,23 +46,23 @@ def _is_of(group: WorkloadGroup | None, pod: Pod) -> bool:
 
 def _going_helps(claim: ResourceClaim, pod: Pod) -> bool:
     """Whether a claim that went had devices, or stood in the pod's way as what is left of an attempt."""
-    return claim.status.allocation is not None or pod.metadata.uid in extended_for(claim)
+    return claim.status.allocation is not None or pod.metadata.uid in podclaims.extended_for(claim)
 
 
 def _claim_helps(
-    old: ResourceClaim | None, new: ResourceClaim, pod: Pod, claims: ClaimLookup
+    old: ResourceClaim | None, new: ResourceClaim, pod: Pod, claims: podclaims.ClaimLookup
 ) -> bool:
     try:
         is_used = any(one.metadata.uid == new.metadata.uid for one in claims.of(pod))
-    except NotReadyError:
+    except podclaims.NotReadyError:
         return False
     if old is not None and old.status.allocation is not None and new.status.allocation is None:
         return True  # its devices are free
     return is_used and (old is None or old.status != new.status)
 
 
-def _is_ready(pod: Pod, claims: ClaimLookup) -> bool:
+def _is_ready(pod: Pod, claims: podclaims.ClaimLookup) -> bool:
     try:
         return all(True for _ in claims.of(pod))
-    except NotReadyError:
+    except podclaims.NotReadyError:
         return False

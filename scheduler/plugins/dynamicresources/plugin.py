@@ -39,7 +39,7 @@ from scheduler.objects.claims import (
 from scheduler.objects.devices import DeviceClass
 from scheduler.objects.pod import Pod
 from scheduler.plugins.deviceclasses import DEVICE_CLASS
-from scheduler.plugins.dynamicresources import hints, writing
+from scheduler.plugins.dynamicresources import hints, podclaims, writing
 from scheduler.plugins.dynamicresources.args import DynamicResourcesArgs
 from scheduler.plugins.dynamicresources.catalog import DeviceCatalog
 from scheduler.plugins.dynamicresources.extended import IN_MEMORY_NAME, class_of
@@ -51,14 +51,6 @@ from scheduler.plugins.dynamicresources.filtering import (
 )
 from scheduler.plugins.dynamicresources.joint import Joint
 from scheduler.plugins.dynamicresources.outcomes import ClaimKind, Outcomes
-from scheduler.plugins.dynamicresources.podclaims import (
-    CLAIM,
-    GROUP_KINDS,
-    PODGROUPS,
-    ClaimLookup,
-    NotReadyError,
-    identity,
-)
 from scheduler.plugins.dynamicresources.prebind import PreBinding
 from scheduler.plugins.dynamicresources.requests import UnsupportedError
 from scheduler.plugins.dynamicresources.results import allocation_of
@@ -85,10 +77,10 @@ class DynamicResources(Plugin[DynamicResourcesArgs]):
         "pod.deleted",
         "self.claims",
         "self.requests",
-        CLAIM,
+        podclaims.CLAIM,
         SLICE,
         DEVICE_CLASS,
-        *GROUP_KINDS,
+        *podclaims.GROUP_KINDS,
     )
     local = True
     normalize = "max"
@@ -97,7 +89,7 @@ class DynamicResources(Plugin[DynamicResourcesArgs]):
     def __init__(self, args: DynamicResourcesArgs, handle: Handle) -> None:
         super().__init__(args, handle)
         self._classes = handle.objects(DEVICE_CLASS)
-        self._claims = ClaimLookup(handle.objects)
+        self._claims = podclaims.ClaimLookup(handle.objects)
         self._catalog = handle.tracker(DeviceCatalog)
         limit_s = seconds(args.filter_timeout)
         self._outcomes = Outcomes(
@@ -133,9 +125,9 @@ class DynamicResources(Plugin[DynamicResourcesArgs]):
         try:
             for _ in self._claims.of(pod):
                 pass
-        except NotReadyError as fault:
+        except podclaims.NotReadyError as fault:
             if fault.missing:
-                self.handle.missing(pod, self.name, CLAIM, str(fault))
+                self.handle.missing(pod, self.name, podclaims.CLAIM, str(fault))
             return unresolvable(str(fault))
         return None
 
@@ -147,7 +139,7 @@ class DynamicResources(Plugin[DynamicResourcesArgs]):
             return SKIP
         try:
             claims = tuple(self._claims.of(pod))
-        except NotReadyError as fault:
+        except podclaims.NotReadyError as fault:
             return unresolvable(str(fault))
         leftover = self._catalog.extended_claim(pod.metadata.uid) if served else None
         devices = PodDevices(claims, served, leftover, nodes)
@@ -224,7 +216,7 @@ class DynamicResources(Plugin[DynamicResourcesArgs]):
         for pod in members:
             try:
                 found.update((claim.key, claim) for claim in self._claims.of(pod))
-            except NotReadyError:
+            except podclaims.NotReadyError:
                 continue
         return tuple(
             writing.deallocate_call(claim)
@@ -270,7 +262,9 @@ class DynamicResources(Plugin[DynamicResourcesArgs]):
             return True
         users = {self._claims.user(pod, claim).uid for pod in waiting}
         group = waiting[0].spec.scheduling_group
-        return all(one.resource == PODGROUPS and one.uid in users for one in others) and not any(
+        return all(
+            one.resource == podclaims.PODGROUPS and one.uid in users for one in others
+        ) and not any(
             placed.pod.spec.scheduling_group == group
             and placed.pod.metadata.namespace == claim.metadata.namespace
             for placed in self.handle.pods
@@ -282,7 +276,7 @@ class DynamicResources(Plugin[DynamicResourcesArgs]):
             return None
         try:
             needs_none = not any(True for _ in self._claims.of(pod))
-        except NotReadyError as fault:
+        except podclaims.NotReadyError as fault:
             return unresolvable(str(fault))
         return None if needs_none else unresolvable(UNPREPARED)
 
@@ -364,7 +358,7 @@ class DynamicResources(Plugin[DynamicResourcesArgs]):
 
 def _share_ids(cycle: Cycle, claim: ResourceClaim) -> Callable[[], str]:
     """Return what gives out ids of shares: no other claim, and no other attempt, has the same."""
-    base = f"{identity(claim)} {cycle.pod.metadata.uid} {cycle.now}"
+    base = f"{podclaims.identity(claim)} {cycle.pod.metadata.uid} {cycle.now}"
     numbers = count()
     return lambda: str(uuid5(NAMESPACE_OID, f"{base} {next(numbers)}"))
 

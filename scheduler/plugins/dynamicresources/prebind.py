@@ -17,15 +17,7 @@ from scheduler.framework.handle import Handle
 from scheduler.framework.status import SUCCESS, Code, Status
 from scheduler.objects.claims import ResourceClaim
 from scheduler.objects.pod import Pod
-from scheduler.plugins.dynamicresources import writing
-from scheduler.plugins.dynamicresources.binding import (
-    BindingTimeoutError,
-    DeviceBindingError,
-    awaits_devices,
-    has_conditions,
-    has_timed_out,
-    is_ready,
-)
+from scheduler.plugins.dynamicresources import binding, writing
 from scheduler.plugins.dynamicresources.catalog import DeviceCatalog
 from scheduler.plugins.dynamicresources.podclaims import (
     CLAIM,
@@ -62,7 +54,7 @@ class PreBinding:
         found = {identity(one.claim): one for one in devices.allocated}
         chosen = (one.allocation for one in devices.allocated)
         kept = (claim.status.allocation for claim in devices.claims)
-        if any(map(has_conditions, (*chosen, *kept))):
+        if any(map(binding.has_conditions, (*chosen, *kept))):
             yield WillWait()
         try:
             for claim in (*devices.claims, *(o.claim for o in devices.allocated if o.extended)):
@@ -74,7 +66,7 @@ class PreBinding:
         waiting = [
             claim
             for claim in (*devices.claims, *devices.written.values())
-            if awaits_devices(devices.written.get(identity(claim), claim))
+            if binding.awaits_devices(devices.written.get(identity(claim), claim))
         ]
         if not waiting:
             return SUCCESS
@@ -147,18 +139,18 @@ class PreBinding:
             for key in sorted(keys):
                 claim = self._catalog.claim(key)
                 if claim is None:
-                    raise DeviceBindingError(f'could not find ResourceClaim "{key}"')
-                if not is_ready(claim):
-                    if has_timed_out(claim, self._handle.now(), self._timeout_s):
-                        raise BindingTimeoutError(_timed_out(claim.metadata.name))
+                    raise binding.DeviceBindingError(f'could not find ResourceClaim "{key}"')
+                if not binding.is_ready(claim):
+                    if binding.has_timed_out(claim, self._handle.now(), self._timeout_s):
+                        raise binding.BindingTimeoutError(_timed_out(claim.metadata.name))
                     return False
             return True
 
         try:
             answer = yield WaitUntil(are_ready, (CLAIM,), self._timeout_s)
-        except BindingTimeoutError as fault:
+        except binding.BindingTimeoutError as fault:
             return Status(Code.ERROR, (str(fault),)), "timeout"
-        except DeviceBindingError as fault:
+        except binding.DeviceBindingError as fault:
             return Status(Code.ERROR, (str(fault),)), "failed"
         if answer.ok:
             return SUCCESS, "success"

@@ -12,16 +12,8 @@ import msgspec
 
 from scheduler.base.arrays import IntColumn, lower_of
 from scheduler.base.errors import ObjectError
+from scheduler.framework import groups
 from scheduler.framework.calls import SolverCall
-from scheduler.framework.groups import (
-    GroupPlan,
-    GroupRelease,
-    HeldStatus,
-    Outcome,
-    PlanningContext,
-    UndecidedStatus,
-    title,
-)
 from scheduler.framework.handle import Handle
 from scheduler.framework.status import Code, Status, unresolvable, unschedulable
 from scheduler.objects.pod import Pod
@@ -115,12 +107,12 @@ class Decider:
         record = self._records.setdefault(key, GroupRecord())
         record.status, record.message = FAILED, message
 
-    def plan(self, key: str, room: PlanningContext) -> Steps:
+    def plan(self, key: str, room: groups.PlanningContext) -> Steps:
         """Decide where all members go, whom to evict for them, or why they have to wait."""
         record = self._records.setdefault(key, GroupRecord())
         record.reporter = room.members[0].spec.scheduler_name
         record.refused = record.refused.union(one.metadata.uid for one in room.members)
-        name = title(key)
+        name = groups.title(key)
         try:
             described = self._described.group(key)
             if described is None:
@@ -176,18 +168,18 @@ class Decider:
         if isinstance(plan, Status):
             record.message, record.is_error = plan.message, plan.code is Code.ERROR
             half = self._members.standing(key)
-            is_proven = not isinstance(plan, UndecidedStatus)
+            is_proven = not isinstance(plan, groups.UndecidedStatus)
             if is_proven and self._may_release(key, spec, half, room):
                 record.released_at = room.now
-                return GroupRelease(tuple(half), plan.message)
-        elif isinstance(plan, GroupPlan) and plan.victims:
+                return groups.GroupRelease(tuple(half), plan.message)
+        elif isinstance(plan, groups.GroupPlan) and plan.victims:
             record.victims, record.message = plan.victims, plan.message
             record.awaited = frozenset(victim.pod.metadata.uid for victim in plan.victims)
         return plan
 
     def _kinds(
         self,
-        room: PlanningContext,
+        room: groups.PlanningContext,
         spec: GroupSpec,
         tree: Topology,
         requests: Mapping[str, Amounts],
@@ -226,7 +218,7 @@ class Decider:
         may be more important: others have gone for that room, and would have gone in vain.
         """
         task = everywhere[0]
-        plan: Outcome = unschedulable()
+        plan: groups.Outcome = unschedulable()
         spares = task.room.spare(promised=True)
         for promised in (True, False) if spares else (False,):
             task.room.spare(promised=promised)
@@ -246,10 +238,10 @@ class Decider:
                 places = ", ".join(sorted(one or "nodes without it" for one in found))
                 text = f"its bound members are in several places by {spec.key_label}: {places}"
                 # kube-scheduler: an error, which it tries again and again. A member that goes ends it, or a label.
-                return HeldStatus(Code.ERROR, (f"the group {task.name} is held: {text}",))
+                return groups.HeldStatus(Code.ERROR, (f"the group {task.name} is held: {text}",))
         misplaced = "" if spec.tree is None else shapes.torn(spec.tree, tree, task.standing)
         if misplaced:
-            return HeldStatus(Code.ERROR, (f"the group {task.name} is held: {misplaced}",))
+            return groups.HeldStatus(Code.ERROR, (f"the group {task.name} is held: {misplaced}",))
         asked = [task.requests[pod.metadata.uid] for pod in task.room.members]
         lacking = planning.lacking(spec, task.room.nodes, task.standing, asked)
         if lacking:
@@ -332,7 +324,7 @@ class Decider:
             return False
 
     def _may_release(
-        self, key: str, spec: GroupSpec, half: Sequence[Placed], room: PlanningContext
+        self, key: str, spec: GroupSpec, half: Sequence[Placed], room: groups.PlanningContext
     ) -> bool:
         """Whether bound members may be let go: the objects prove that the group was never whole.
 

@@ -12,16 +12,9 @@ from typing import Any
 from scheduler.base.arrays import IntColumn
 from scheduler.base.errors import ObjectError
 from scheduler.base.sweep import Sweep
+from scheduler.framework import groups
 from scheduler.framework.cycle import Cycle
 from scheduler.framework.disruption import DisruptionMode, DisruptionUnit, DisruptionUnits
-from scheduler.framework.groups import (
-    GroupEvent,
-    GroupReport,
-    GroupStage,
-    PlanningContext,
-    Told,
-    title,
-)
 from scheduler.framework.handle import Handle
 from scheduler.framework.nodes import Nodes
 from scheduler.framework.plugin import EACH_POD
@@ -184,7 +177,7 @@ class ClusterTopologyPlacementGroup(GroupSort[ClusterTopologyPlacementGroupArgs]
             return known.wanted
         if pod.metadata.uid in known.uids:
             return None
-        return unschedulable(f"the group {title(key)} has all its members")
+        return unschedulable(f"the group {groups.title(key)} has all its members")
 
     def _forget_gone(self) -> None:
         """Forget what was found out about groups of which neither a pod nor an object is there any more."""
@@ -205,7 +198,7 @@ class ClusterTopologyPlacementGroup(GroupSort[ClusterTopologyPlacementGroupArgs]
 
     def group_wanted(self, key: str, pods: Sequence[Pod]) -> tuple[str, ...] | Status:
         """Return whom to decide now, or why the group has to wait."""
-        name = title(key)
+        name = groups.title(key)
         try:
             spec = self._described.group(key)
         except ObjectError as error:
@@ -275,7 +268,7 @@ class ClusterTopologyPlacementGroup(GroupSort[ClusterTopologyPlacementGroupArgs]
         if short or spec.tree is None:
             return short
         torn = quorum.torn(spec.tree, own, there, self._labels_of)
-        return f"the group {title(key)} must not begin there: {torn}" if torn else ""
+        return f"the group {groups.title(key)} must not begin there: {torn}" if torn else ""
 
     def _labels_of(self, name: str) -> Mapping[str, str]:
         node = self.handle.node(name)
@@ -283,7 +276,7 @@ class ClusterTopologyPlacementGroup(GroupSort[ClusterTopologyPlacementGroupArgs]
 
     # The plan
 
-    def plan_group(self, key: str, room: PlanningContext) -> Steps:
+    def plan_group(self, key: str, room: groups.PlanningContext) -> Steps:
         """Decide where all members go, whom to evict for them, or why they have to wait."""
         self._hints.planned(key)
         return self._decider.plan(key, room)
@@ -316,9 +309,9 @@ class ClusterTopologyPlacementGroup(GroupSort[ClusterTopologyPlacementGroupArgs]
             self._members.changed = set()
         return changed
 
-    def group_told(self, key: str, stage: GroupStage, now: float) -> Sequence[Told]:
+    def group_told(self, key: str, stage: groups.GroupStage, now: float) -> Sequence[groups.Told]:
         """Keep the group's state, and return what writes it down and tells of it."""
-        if stage is GroupStage.CHANGED:
+        if stage is groups.GroupStage.CHANGED:
             if self._members.root(key) != key:
                 return []  # it has come into another since, and is told of with that one
             return self._writer.checked(key, self._described.size_of(key), now)
@@ -328,7 +321,7 @@ class ClusterTopologyPlacementGroup(GroupSort[ClusterTopologyPlacementGroupArgs]
 
     def group_evicted(
         self, victims: Sequence[Placed], whom: str, group: str, reporter: str
-    ) -> Sequence[GroupEvent]:
+    ) -> Sequence[groups.GroupEvent]:
         """Note the groups that go, or shrink, and return what they are told."""
         return self._writer.evicted(victims, whom, group, reporter, self.handle.evicted())
 
@@ -354,7 +347,7 @@ class ClusterTopologyPlacementGroup(GroupSort[ClusterTopologyPlacementGroupArgs]
         keys = self._members.keys()
         return Counter(self._writer.status(key, self._described.size_of(key)) for key in keys)
 
-    def group_reports(self) -> Sequence[GroupReport]:
+    def group_reports(self) -> Sequence[groups.GroupReport]:
         """Return what is to be said of every group that is described or was tried."""
         keys = dict.fromkeys(map(self._members.root, (*self._members.keys(), *self._records)))
         return [self._writer.report(key, self._described.size_of(key)) for key in keys]

@@ -11,15 +11,7 @@ import msgspec
 
 from scheduler.base.errors import ObjectError
 from scheduler.framework.duration import Duration, seconds
-from scheduler.plugins.groups.inputs import (
-    LARGEST_NUMBER,
-    LONGEST_NAMED,
-    MOST_LEVELS,
-    check_count,
-    json_number,
-    kind_of,
-    known,
-)
+from scheduler.plugins.groups import inputs
 
 KEYS = ("type", "hard", "for", "partitions", "min", "max", "factor")
 LONGEST_S = 366 * 24 * 3600.0
@@ -42,23 +34,23 @@ class LevelConstraint(msgspec.Struct, frozen=True):
 
 def constraints(levels: Mapping[str, Any], where: str) -> dict[str, LevelConstraint]:
     """Read the rules by level; whether the levels exist is checked against a topology."""
-    check_count(levels, MOST_LEVELS, where, "levels")
+    inputs.check_count(levels, inputs.MOST_LEVELS, where, "levels")
     return {
-        level: _constraint(rule, f"{where}.{level:.{LONGEST_NAMED}}")
+        level: _constraint(rule, f"{where}.{level:.{inputs.LONGEST_NAMED}}")
         for level, rule in levels.items()
     }
 
 
 def _constraint(rule: Any, where: str) -> LevelConstraint:
     if not isinstance(rule, dict):
-        raise ObjectError(f"{where}: a JSON object is needed, not {kind_of(rule)}")
-    known(rule, KEYS, where)
+        raise ObjectError(f"{where}: a JSON object is needed, not {inputs.kind_of(rule)}")
+    inputs.known(rule, KEYS, where)
     kind = rule.get("type", "pack")
     if kind not in ("pack", "spread"):
         raise ObjectError(f'{where}.type: "pack" or "spread" is needed, not {kind!r:.60}')
     hard = rule.get("hard", False)
     if not isinstance(hard, bool):
-        raise ObjectError(f"{where}.hard: true or false is needed, not {kind_of(hard)}")
+        raise ObjectError(f"{where}.hard: true or false is needed, not {inputs.kind_of(hard)}")
     least, most = _count(rule, "min", where), _count(rule, "max", where)
     if least and most and least > most:
         raise ObjectError(f"{where}: min {least} is above max {most}")
@@ -91,4 +83,4 @@ def _for_s(rule: Mapping[str, Any], where: str, *, hard: bool) -> float:
 
 
 def _count(rule: Mapping[str, Any], key: str, where: str) -> int:
-    return json_number(rule.get(key, 0), 0, LARGEST_NUMBER, f"{where}.{key}")
+    return inputs.json_number(rule.get(key, 0), 0, inputs.LARGEST_NUMBER, f"{where}.{key}")

@@ -18,17 +18,8 @@ from scheduler.framework import (
 )
 from scheduler.objects.meta import Object
 from scheduler.objects.network import BANDWIDTH
+from scheduler.plugins.network import usage
 from scheduler.plugins.network.risk import NodeUse, risk_of, rounded, unrounded_score
-from scheduler.plugins.network.usage import (
-    AVERAGE,
-    CPU,
-    DEVIATION,
-    MEMORY,
-    PERCENT,
-    RECEIVE,
-    TRANSMIT,
-    UsageTracker,
-)
 
 PROVIDERS = ("KubernetesMetricsServer", "Prometheus")
 _BITS_PER_BYTE = 8
@@ -113,7 +104,7 @@ class CheckRiskNodeBandwidth(Plugin[CheckRiskNodeBandwidthArgs]):
 
     def __init__(self, args: CheckRiskNodeBandwidthArgs, handle: Handle) -> None:
         super().__init__(args, handle)
-        self._usage = handle.tracker(UsageTracker)
+        self._usage = handle.tracker(usage.UsageTracker)
 
     def filter(self, cycle: Cycle, nodes: Nodes) -> Rejected | None:
         """Reject where the risk is above the threshold."""
@@ -140,12 +131,14 @@ class CheckRiskNodeBandwidth(Plugin[CheckRiskNodeBandwidthArgs]):
         average = nodes.requested(BANDWIDTH).astype(np.float64)
         deviation = np.zeros(nodes.size)
         measured = np.full(nodes.size, -np.inf)
-        for direction in (TRANSMIT, RECEIVE):
-            mean = self._figure(nodes, direction, AVERAGE) * _BITS_PER_BYTE / PERCENT
+        for direction in (usage.TRANSMIT, usage.RECEIVE):
+            mean = self._figure(nodes, direction, usage.AVERAGE) * _BITS_PER_BYTE / usage.PERCENT
             busier = mean > measured  # False where it is not known
             measured[busier] = average[busier] = mean[busier]
             spread = (
-                np.nan_to_num(self._figure(nodes, direction, DEVIATION)) * _BITS_PER_BYTE / PERCENT
+                np.nan_to_num(self._figure(nodes, direction, usage.DEVIATION))
+                * _BITS_PER_BYTE
+                / usage.PERCENT
             )
             deviation[busier] = spread[busier]
         return average, deviation
@@ -161,7 +154,7 @@ class LoadVariationRiskBalancing(Plugin[LoadVariationRiskBalancingArgs]):
 
     def __init__(self, args: LoadVariationRiskBalancingArgs, handle: Handle) -> None:
         super().__init__(args, handle)
-        self._usage = handle.tracker(UsageTracker)
+        self._usage = handle.tracker(usage.UsageTracker)
 
     def score(self, cycle: Cycle, nodes: Nodes) -> IntColumn:
         """Return 100 for no risk at all; 0 for nodes without figures."""
@@ -169,15 +162,15 @@ class LoadVariationRiskBalancing(Plugin[LoadVariationRiskBalancingArgs]):
             return nodes.constant(0)
         requests = cycle.shape.requests
         scores = np.full(nodes.size, np.inf)
-        for what, unit in ((CPU, 1.0), (MEMORY, _MEGA)):
-            mean = nodes.part(self._usage.figure(what, AVERAGE))[: nodes.size]
-            spread = nodes.part(self._usage.figure(what, DEVIATION))[: nodes.size]
+        for what, unit in ((usage.CPU, 1.0), (usage.MEMORY, _MEGA)):
+            mean = nodes.part(self._usage.figure(what, usage.AVERAGE))[: nodes.size]
+            spread = nodes.part(self._usage.figure(what, usage.DEVIATION))[: nodes.size]
             capacity: FloatColumn = nodes.allocatable(what).astype(np.float64) * unit
             use = NodeUse(
                 capacity,
                 requests.get(what, 0) * unit,
-                np.nan_to_num(mean) * capacity / PERCENT,
-                np.nan_to_num(spread) * capacity / PERCENT,
+                np.nan_to_num(mean) * capacity / usage.PERCENT,
+                np.nan_to_num(spread) * capacity / usage.PERCENT,
             )
             score = unrounded_score(
                 use, self.args.safe_variance_margin, self.args.safe_variance_sensitivity

@@ -13,14 +13,7 @@ import numpy as np
 
 from scheduler.framework import Change, IntColumn, PerSpec, Placed, Pod
 from scheduler.objects.storage import CSINode, VolumeAttachment
-from scheduler.plugins.volumes.claims import (
-    CLAIM,
-    CLASS,
-    VOLUME,
-    class_of,
-    has_storage,
-    keeps_volumes,
-)
+from scheduler.plugins.volumes import claims
 from scheduler.plugins.volumes.handles import (
     CountedVolume,
     claim_keys,
@@ -50,11 +43,11 @@ class _Claim(msgspec.Struct, eq=False):
 class AttachedVolumes:
     """Volumes in use by node and driver, as columns over the rows of the node table."""
 
-    kinds: tuple[str, ...] = (CLAIM, VOLUME, CLASS, CSI_NODE, ATTACHMENT)
+    kinds: tuple[str, ...] = (claims.CLAIM, claims.VOLUME, claims.CLASS, CSI_NODE, ATTACHMENT)
 
     def __init__(self) -> None:
         self._cluster: Cluster | None = None
-        self._has_storage = PerSpec(has_storage)
+        self._has_storage = PerSpec(claims.has_storage)
         self._clear()
 
     def _clear(self) -> None:
@@ -89,7 +82,7 @@ class AttachedVolumes:
         """Follow one change."""
         if change.kind == "Pod":
             before, after = change.before, change.after
-            if keeps_volumes(before, after):
+            if claims.keeps_volumes(before, after):
                 return
             if before is not None:
                 self._pod(before, -1)
@@ -189,10 +182,10 @@ class AttachedVolumes:
 
     def _look_up(self, key: str, claim: _Claim) -> None:
         """Find out what a claim stands for now."""
-        obj = self._objects(CLAIM).get(key)
+        obj = self._objects(claims.CLAIM).get(key)
         self._forget_volume_name(key, claim)
         claim.volume_name = obj.spec.volume_name if obj is not None else ""
-        claim.class_name = class_of(obj) if obj is not None else ""
+        claim.class_name = claims.class_of(obj) if obj is not None else ""
         claim.volume = volume_of_claim(self._objects, key)
         if claim.volume_name:
             self._by_volume_name.setdefault(claim.volume_name, {})[key] = None
@@ -222,13 +215,13 @@ class AttachedVolumes:
     def _object_changed(self, change: Change) -> None:
         obj = change.new if change.new is not None else change.old
         name = obj.metadata.name
-        if change.kind == CLAIM:
+        if change.kind == claims.CLAIM:
             self._refresh(obj.key)
-        elif change.kind == VOLUME:
+        elif change.kind == claims.VOLUME:
             for key in list(self._by_volume_name.get(name, ())):
                 self._refresh(key)
             self._volume_changed(name)
-        elif change.kind == CLASS:
+        elif change.kind == claims.CLASS:
             for key in [key for key, one in self._claims.items() if one.class_name == name]:
                 self._refresh(key)
         elif change.kind == CSI_NODE:

@@ -34,14 +34,8 @@ from scheduler.framework import (
     WillWait,
     unresolvable,
 )
+from scheduler.objects import storage
 from scheduler.objects.pod import NodeSelector
-from scheduler.objects.storage import (
-    MIGRATED_PLUGINS,
-    WAIT_FOR_FIRST_CONSUMER,
-    CSINode,
-    PersistentVolume,
-    PersistentVolumeClaim,
-)
 from scheduler.plugins.volumes import writing
 from scheduler.plugins.volumes.attached import CSI_NODE
 from scheduler.plugins.volumes.bindinghints import BindingHints
@@ -103,8 +97,8 @@ class PodClaims(msgspec.Struct, eq=False):
     """The claims of a pod in one attempt; `steps` is what reserve decided about them."""
 
     nodes: Nodes
-    bound: dict[str, PersistentVolumeClaim] = {}
-    unbound: dict[str, PersistentVolumeClaim] = {}
+    bound: dict[str, storage.PersistentVolumeClaim] = {}
+    unbound: dict[str, storage.PersistentVolumeClaim] = {}
     steps: list[writing.ClaimStep] = []
 
 
@@ -148,7 +142,7 @@ class VolumeBinding(Plugin[VolumeBindingArgs]):
             if mode is None:
                 text = f'VolumeBindingMode not set for StorageClass "{class_of(claim)}"'
                 return Status(Code.ERROR, (text,))
-            if mode == WAIT_FOR_FIRST_CONSUMER and not claim.spec.volume_name:
+            if mode == storage.WAIT_FOR_FIRST_CONSUMER and not claim.spec.volume_name:
                 found.unbound[use.key] = claim
             else:
                 is_immediate = True
@@ -239,7 +233,7 @@ class VolumeBinding(Plugin[VolumeBindingArgs]):
 
     def _fault(self, pod: Pod, use: ClaimUse) -> str:
         """Return why a claim rules the pod out for now, an empty text if it does not."""
-        claim: PersistentVolumeClaim | None = self.handle.objects(CLAIM).get(use.key)
+        claim: storage.PersistentVolumeClaim | None = self.handle.objects(CLAIM).get(use.key)
         if claim is None:
             if not use.is_ephemeral:
                 return not_found(use.name)
@@ -259,7 +253,7 @@ class VolumeBinding(Plugin[VolumeBindingArgs]):
             return not_for_pod(claim, pod)
         return ""
 
-    def _mode(self, claim: PersistentVolumeClaim) -> str | None:
+    def _mode(self, claim: storage.PersistentVolumeClaim) -> str | None:
         """Return the binding mode of a claim's class, empty without one, None if it does not say."""
         found = self.handle.objects(CLASS).get(class_of(claim))
         if found is None:
@@ -284,7 +278,7 @@ class VolumeBinding(Plugin[VolumeBindingArgs]):
                 left = left & here
         return {REASON_AFFINITY: elsewhere}
 
-    def _reachable(self, nodes: Nodes, volume: PersistentVolume) -> BoolColumn | None:
+    def _reachable(self, nodes: Nodes, volume: storage.PersistentVolume) -> BoolColumn | None:
         """Return the rows from which a volume can be reached, None for all."""
         affinity = volume.spec.node_affinity
         selector = affinity.required if affinity is not None else None
@@ -299,7 +293,7 @@ class VolumeBinding(Plugin[VolumeBindingArgs]):
         size = nodes.size
         return (is_moved & mask_of(moved, size)) | (~is_moved & mask_of(found, size))
 
-    def _affinity_on(self, volume: PersistentVolume, node: str) -> NodeSelector | None:
+    def _affinity_on(self, volume: storage.PersistentVolume, node: str) -> NodeSelector | None:
         """Return what a volume asks of a node, in the labels that count on it."""
         migration = migration_of(volume) if volume.spec.csi is None else None
         csi_node = self.handle.objects(CSI_NODE).get(node)
@@ -309,8 +303,8 @@ class VolumeBinding(Plugin[VolumeBindingArgs]):
         return affinity.required if affinity is not None else None
 
 
-def _is_migrated(csi_node: CSINode | None, plugin: str) -> bool:
+def _is_migrated(csi_node: storage.CSINode | None, plugin: str) -> bool:
     """Whether a node leaves the volumes of an in-tree plugin to its CSI driver."""
     if csi_node is None:
         return False
-    return plugin in csi_node.metadata.annotations.get(MIGRATED_PLUGINS, "").split(",")
+    return plugin in csi_node.metadata.annotations.get(storage.MIGRATED_PLUGINS, "").split(",")

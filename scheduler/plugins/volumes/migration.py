@@ -9,13 +9,7 @@ from collections.abc import Iterable
 
 import msgspec
 
-from scheduler.objects.pod import (
-    DiskSource,
-    NodeSelector,
-    NodeSelectorRequirement,
-    NodeSelectorTerm,
-    Volume,
-)
+from scheduler.objects import pod
 from scheduler.objects.storage import PersistentVolume
 
 ZONE, BETA_ZONE = "topology.kubernetes.io/zone", "failure-domain.beta.kubernetes.io/zone"
@@ -79,12 +73,12 @@ def handle_of(volume: PersistentVolume) -> tuple[str, str] | None:
     migration = migration_of(volume)
     if migration is None:
         return None
-    source: DiskSource = getattr(volume.spec, migration.field)
+    source: pod.DiskSource = getattr(volume.spec, migration.field)
     labels = volume.metadata.labels
     return migration.driver, _handle(source, labels.get(BETA_ZONE) or labels.get(ZONE, ""))
 
 
-def handle_of_inline(volume: Volume) -> tuple[str, str] | None:
+def handle_of_inline(volume: pod.Volume) -> tuple[str, str] | None:
     """Return driver and handle of a volume that stands in a pod's spec, None without a driver."""
     for migration in MIGRATIONS:
         source = getattr(volume, migration.field)
@@ -93,13 +87,13 @@ def handle_of_inline(volume: Volume) -> tuple[str, str] | None:
     return None
 
 
-def is_inline_migratable(volume: Volume) -> bool:
+def is_inline_migratable(volume: pod.Volume) -> bool:
     """Whether a volume in a pod's spec is one that CSI drivers have taken over."""
     fields = (*(migration.field for migration in MIGRATIONS), *_UNCOUNTED)
     return any(getattr(volume, field) is not None for field in fields)
 
 
-def migrated_affinity(volume: PersistentVolume, migration: Migration) -> NodeSelector | None:
+def migrated_affinity(volume: PersistentVolume, migration: Migration) -> pod.NodeSelector | None:
     """Return the nodes of a migrated volume, in the labels of its driver.
 
     kube-scheduler: a zone in the volume's affinity, else in its labels, is one of the driver's zone.
@@ -123,7 +117,7 @@ def migrated_affinity(volume: PersistentVolume, migration: Migration) -> NodeSel
     return _also(moved, migration.zone_label, zones) if zones else moved
 
 
-def _handle(source: DiskSource, zone: str) -> str:
+def _handle(source: pod.DiskSource, zone: str) -> str:
     if source.pd_name:
         first, is_regional, _ = zone.partition("__")
         region = first.rpartition("-")[0]
@@ -134,15 +128,15 @@ def _handle(source: DiskSource, zone: str) -> str:
     return source.volume_id or source.disk_uri or source.disk_name
 
 
-def _terms(selector: NodeSelector | None) -> Iterable[NodeSelectorTerm]:
+def _terms(selector: pod.NodeSelector | None) -> Iterable[pod.NodeSelectorTerm]:
     return selector.node_selector_terms if selector is not None else ()
 
 
-def _has_key(selector: NodeSelector | None, key: str) -> bool:
+def _has_key(selector: pod.NodeSelector | None, key: str) -> bool:
     return any(e.key == key for term in _terms(selector) for e in term.match_expressions)
 
 
-def _values(selector: NodeSelector | None, key: str) -> list[str]:
+def _values(selector: pod.NodeSelector | None, key: str) -> list[str]:
     return sorted(
         {
             value
@@ -154,14 +148,14 @@ def _values(selector: NodeSelector | None, key: str) -> list[str]:
     )
 
 
-def _renamed(selector: NodeSelector | None, keys: dict[str, str]) -> NodeSelector | None:
+def _renamed(selector: pod.NodeSelector | None, keys: dict[str, str]) -> pod.NodeSelector | None:
     if selector is None:
         return None
-    return NodeSelector(
+    return pod.NodeSelector(
         tuple(
-            NodeSelectorTerm(
+            pod.NodeSelectorTerm(
                 tuple(
-                    NodeSelectorRequirement(keys.get(e.key, e.key), e.operator, e.values)
+                    pod.NodeSelectorRequirement(keys.get(e.key, e.key), e.operator, e.values)
                     for e in term.match_expressions
                 ),
                 term.match_fields,
@@ -171,10 +165,10 @@ def _renamed(selector: NodeSelector | None, keys: dict[str, str]) -> NodeSelecto
     )
 
 
-def _also(selector: NodeSelector | None, key: str, values: list[str]) -> NodeSelector:
+def _also(selector: pod.NodeSelector | None, key: str, values: list[str]) -> pod.NodeSelector:
     """Add one expression to every term; to a term of its own if there is none."""
-    more = NodeSelectorRequirement(key, "In", tuple(values))
-    terms = tuple(_terms(selector)) or (NodeSelectorTerm(),)
-    return NodeSelector(
-        tuple(NodeSelectorTerm((*t.match_expressions, more), t.match_fields) for t in terms)
+    more = pod.NodeSelectorRequirement(key, "In", tuple(values))
+    terms = tuple(_terms(selector)) or (pod.NodeSelectorTerm(),)
+    return pod.NodeSelector(
+        tuple(pod.NodeSelectorTerm((*t.match_expressions, more), t.match_fields) for t in terms)
     )

@@ -17,16 +17,7 @@ from scheduler.sandbox.access.impersonation import impersonated, may_not, wishes
 from scheduler.sandbox.access.rbac import AUTHENTICATED, MASTERS, Rbac, Wish
 from scheduler.sandbox.api.request import ResourceRequest
 from scheduler.sandbox.api.status import Object, StatusError, failure
-from scheduler.sandbox.kinds.kinds import (
-    LOCALSUBJECTACCESSREVIEWS,
-    SELFSUBJECTACCESSREVIEWS,
-    SELFSUBJECTREVIEWS,
-    SELFSUBJECTRULESREVIEWS,
-    SERVICEACCOUNTS,
-    SUBJECTACCESSREVIEWS,
-    TOKENREVIEWS,
-    Resource,
-)
+from scheduler.sandbox.kinds import kinds
 from scheduler.sandbox.store.store import ObjectStore
 
 ANONYMOUS: Final = "system:anonymous"
@@ -116,7 +107,7 @@ class AccessControl:
         if not user.uid or not user.name.startswith(_ACCOUNT):
             return False
         namespace, _, name = user.name.removeprefix(_ACCOUNT).partition(":")
-        found = self._store.find(SERVICEACCOUNTS, namespace, name)
+        found = self._store.find(kinds.SERVICEACCOUNTS, namespace, name)
         return found is None or found.obj["metadata"]["uid"] != user.uid
 
     def check(self, user: KnownUser | None, call: ResourceRequest) -> KnownUser:
@@ -152,7 +143,7 @@ class AccessControl:
         known = self._names.get(name)
         return KnownUser(name, (*groups, *(known.groups if known else ())))
 
-    def review(self, resource: Resource, body: Object, user: KnownUser) -> Object:
+    def review(self, resource: kinds.Resource, body: Object, user: KnownUser) -> Object:
         """Answer a review; the object comes back with its status."""
         spec = body.get("spec") or {}
         answer = {
@@ -162,7 +153,7 @@ class AccessControl:
             "metadata": body.get("metadata") or {},
         }
         answer["status"] = _REVIEWS[resource.storage](self, spec, user)
-        if resource is SELFSUBJECTREVIEWS:
+        if resource is kinds.SELFSUBJECTREVIEWS:
             answer["metadata"] = {"creationTimestamp": rfc3339(self._clock.now())}
         else:
             answer.setdefault("spec", {})
@@ -218,12 +209,12 @@ def _self_subject(_access: AccessControl, _spec: Object, user: KnownUser) -> Obj
 
 
 _REVIEWS: Final[dict[str, Callable[[AccessControl, Object, KnownUser], Object]]] = {
-    TOKENREVIEWS.storage: _token,
-    SUBJECTACCESSREVIEWS.storage: _subject,
-    LOCALSUBJECTACCESSREVIEWS.storage: _subject,
-    SELFSUBJECTACCESSREVIEWS.storage: _self_access,
-    SELFSUBJECTRULESREVIEWS.storage: _self_rules,
-    SELFSUBJECTREVIEWS.storage: _self_subject,
+    kinds.TOKENREVIEWS.storage: _token,
+    kinds.SUBJECTACCESSREVIEWS.storage: _subject,
+    kinds.LOCALSUBJECTACCESSREVIEWS.storage: _subject,
+    kinds.SELFSUBJECTACCESSREVIEWS.storage: _self_access,
+    kinds.SELFSUBJECTRULESREVIEWS.storage: _self_rules,
+    kinds.SELFSUBJECTREVIEWS.storage: _self_subject,
 }
 
 

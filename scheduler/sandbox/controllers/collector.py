@@ -9,15 +9,8 @@ from typing import TYPE_CHECKING, Final
 
 from scheduler.sandbox.api.status import Object, StatusError
 from scheduler.sandbox.controllers.pods import is_ended
+from scheduler.sandbox.kinds import kinds
 from scheduler.sandbox.kinds.crd import CLEANUP
-from scheduler.sandbox.kinds.kinds import (
-    COMPOSITE_POD_GROUPS,
-    CUSTOMRESOURCEDEFINITIONS,
-    NAMESPACES,
-    POD_GROUPS_1_37,
-    PODS,
-    Resource,
-)
 from scheduler.sandbox.store.collection import DELETED, StoreChange, Stored
 from scheduler.sandbox.store.store import FOREGROUND, ORPHAN, Deletion
 
@@ -25,7 +18,7 @@ if TYPE_CHECKING:
     from scheduler.sandbox.store.store import ObjectStore
 
 
-_EMPTIED: Final = frozenset({NAMESPACES.storage, CUSTOMRESOURCEDEFINITIONS.storage})
+_EMPTIED: Final = frozenset({kinds.NAMESPACES.storage, kinds.CUSTOMRESOURCEDEFINITIONS.storage})
 _VOLUME_PROTECTION: Final = "kubernetes.io/pv-protection"
 _CLAIM_PROTECTION: Final = "kubernetes.io/pvc-protection"
 _GROUP_PROTECTION: Final = "scheduling.k8s.io/podgroup-protection"
@@ -42,7 +35,7 @@ class Collector:
         self._wake = wake
         store.listen(self._see)
         self._gone: list[str] = []
-        self._owned: list[tuple[Resource, str]] = []
+        self._owned: list[tuple[kinds.Resource, str]] = []
         self._terminating: dict[tuple[str, str], None] = {}
 
     def step(self) -> bool:
@@ -58,7 +51,7 @@ class Collector:
             self._finish(storage, key)
         return self._store.version != before
 
-    def _see(self, resource: Resource, change: StoreChange) -> None:
+    def _see(self, resource: kinds.Resource, change: StoreChange) -> None:
         meta = change.stored.obj["metadata"]
         if change.type == DELETED:
             uid = meta["uid"]
@@ -89,7 +82,7 @@ class Collector:
             else:
                 self._delete(resource, stored)
 
-    def _check_owners(self, resource: Resource, key: str) -> None:
+    def _check_owners(self, resource: kinds.Resource, key: str) -> None:
         """Delete a new object none of whose owners exists."""
         stored = self._store.collection(resource).items.get(key)
         references = stored.obj["metadata"].get("ownerReferences") if stored else None
@@ -98,7 +91,7 @@ class Collector:
         if not any(self._exists(stored.namespace, reference) for reference in references):
             self._delete(resource, stored)
 
-    def _dependents(self, uid: str) -> list[tuple[Resource, Stored]]:
+    def _dependents(self, uid: str) -> list[tuple[kinds.Resource, Stored]]:
         found = []
         for storage, key in sorted(self._store.dependents.get(uid, ())):
             resource = self._store.kinds.of_storage(storage)
@@ -122,9 +115,9 @@ class Collector:
         if resource is None or stored is None:
             self._terminating.pop((storage, key), None)
             return
-        if resource.storage == NAMESPACES.storage:
+        if resource.storage == kinds.NAMESPACES.storage:
             self._empty_namespace(stored)
-        elif resource.storage == CUSTOMRESOURCEDEFINITIONS.storage:
+        elif resource.storage == kinds.CUSTOMRESOURCEDEFINITIONS.storage:
             self._empty_definition(stored)
         current = self._store.collection(resource).items.get(key)
         if current is not None:
@@ -136,9 +129,9 @@ class Collector:
             for stored in self._store.list(resource, namespace.name):
                 if self._delete(resource, stored):
                     left = True
-        if not left and self._store.find(NAMESPACES, "", namespace.name) is namespace:
+        if not left and self._store.find(kinds.NAMESPACES, "", namespace.name) is namespace:
             spec = {**(namespace.obj.get("spec") or {}), "finalizers": []}
-            self._store.replace(NAMESPACES, namespace, {**namespace.obj, "spec": spec})
+            self._store.replace(kinds.NAMESPACES, namespace, {**namespace.obj, "spec": spec})
 
     def _empty_definition(self, definition: Stored) -> None:
         resource = self._store.kinds.of_storage(definition.name)
@@ -147,9 +140,9 @@ class Collector:
             if resource is not None and self._delete(resource, stored):
                 left = True
         if not left:
-            self._drop_finalizer(CUSTOMRESOURCEDEFINITIONS, definition, CLEANUP)
+            self._drop_finalizer(kinds.CUSTOMRESOURCEDEFINITIONS, definition, CLEANUP)
 
-    def _release(self, resource: Resource, owner: Stored) -> None:
+    def _release(self, resource: kinds.Resource, owner: Stored) -> None:
         """Carry out `orphan` and `foregroundDeletion` of an owner that waits for it."""
         held = owner.obj["metadata"].get("finalizers") or ()
         if ORPHAN in held:
@@ -174,17 +167,17 @@ class Collector:
         elif _GROUP_PROTECTION in held and not self._has_members(resource, owner):
             self._drop_finalizer(resource, owner, _GROUP_PROTECTION)
 
-    def _has_members(self, resource: Resource, group: Stored) -> bool:
+    def _has_members(self, resource: kinds.Resource, group: Stored) -> bool:
         """Whether a pod that has not ended names the PodGroup, or a group names the composite one."""
-        if resource.storage == COMPOSITE_POD_GROUPS.storage:
+        if resource.storage == kinds.COMPOSITE_POD_GROUPS.storage:
             return any(
                 stored.obj["spec"].get("parentCompositePodGroupName") == group.name
-                for kind in (POD_GROUPS_1_37, COMPOSITE_POD_GROUPS)
+                for kind in (kinds.POD_GROUPS_1_37, kinds.COMPOSITE_POD_GROUPS)
                 for stored in self._store.list(kind, group.namespace)
             )
         return any(
             (stored.obj["spec"].get("schedulingGroup") or {}).get("podGroupName") == group.name
-            for stored in self._store.list(PODS, group.namespace)
+            for stored in self._store.list(kinds.PODS, group.namespace)
             if not is_ended(stored.obj)
         )
 
@@ -192,12 +185,12 @@ class Collector:
         """Whether a pod that has not ended mounts the claim."""
         return any(
             (volume.get("persistentVolumeClaim") or {}).get("claimName") == claim.name
-            for stored in self._store.list(PODS, claim.namespace)
+            for stored in self._store.list(kinds.PODS, claim.namespace)
             if not is_ended(stored.obj)
             for volume in stored.obj["spec"].get("volumes") or ()
         )
 
-    def _delete(self, resource: Resource, stored: Stored, way: str = "Background") -> bool:
+    def _delete(self, resource: kinds.Resource, stored: Stored, way: str = "Background") -> bool:
         """Delete, in the background unless told otherwise; True while the object is still there."""
         if "deletionTimestamp" not in stored.obj["metadata"]:
             options = Deletion(uid=stored.uid, propagation=way)
@@ -207,14 +200,14 @@ class Collector:
                 return False
         return self._store.collection(resource).items.get(stored.key) is not None
 
-    def _drop_finalizer(self, resource: Resource, stored: Stored, name: str) -> None:
+    def _drop_finalizer(self, resource: kinds.Resource, stored: Stored, name: str) -> None:
         current = self._store.collection(resource).items.get(stored.key)
         if current is None:
             return
         held = [entry for entry in current.obj["metadata"].get("finalizers") or () if entry != name]
         self._rewrite(resource, current, "finalizers", held)
 
-    def _rewrite(self, resource: Resource, stored: Stored, field: str, value: object) -> None:
+    def _rewrite(self, resource: kinds.Resource, stored: Stored, field: str, value: object) -> None:
         meta = dict(stored.obj["metadata"])
         if value:
             meta[field] = value
@@ -222,7 +215,7 @@ class Collector:
             meta.pop(field, None)
         self._store.replace(resource, stored, {**stored.obj, "metadata": meta})
 
-    def _distinct(self) -> list[Resource]:
+    def _distinct(self) -> list[kinds.Resource]:
         """One namespaced resource per storage that keeps objects."""
         found = {row.storage: row for row in self._store.kinds if row.namespaced}
         return [row for row in found.values() if "list" in row.verbs]

@@ -10,16 +10,9 @@ from typing import Final
 import msgspec
 
 from scheduler.sandbox.api.status import Object
-from scheduler.sandbox.controllers import deployment_status, rollout
+from scheduler.sandbox.controllers import deployment_status, ownership, rollout
 from scheduler.sandbox.controllers.claims import ControllerRefs
 from scheduler.sandbox.controllers.events import record
-from scheduler.sandbox.controllers.ownership import (
-    dependents,
-    hear_itself,
-    hear_owned,
-    is_deleted,
-    reference_to,
-)
 from scheduler.sandbox.controllers.pods import is_ended
 from scheduler.sandbox.controllers.workqueue import Interest, WorkQueue
 from scheduler.sandbox.kinds.kinds import DEPLOYMENTS, PODS, REPLICASETS
@@ -57,8 +50,8 @@ class Deployments:
     def interests(self) -> list[Interest]:
         """Deployments and ReplicaSets; pods are heard of through the ReplicaSets' status."""
         return [
-            (DEPLOYMENTS, hear_itself(self.work_queue)),
-            (REPLICASETS, hear_owned(self.work_queue, DEPLOYMENTS.kind)),
+            (DEPLOYMENTS, ownership.hear_itself(self.work_queue)),
+            (REPLICASETS, ownership.hear_owned(self.work_queue, DEPLOYMENTS.kind)),
             *self._claims.interests(),
         ]
 
@@ -69,10 +62,10 @@ class Deployments:
             return
         owner = stored.obj
         self._claims.settle(key, owner)
-        sets = dependents(self._store, owner, REPLICASETS)
+        sets = ownership.dependents(self._store, owner, REPLICASETS)
         sets.sort(key=lambda found: (found.obj["metadata"]["creationTimestamp"], found.name))
         new = _current(owner, sets)
-        if not is_deleted(owner):
+        if not ownership.is_deleted(owner):
             moved, new = self._step(owner, sets, new)
             if moved:
                 # What was written is heard of and continues the rollout with fresh counts.
@@ -133,7 +126,7 @@ class Deployments:
                 "name": name,
                 "labels": labels,
                 "annotations": self._notes(owner, {}, _next_revision(sets)),
-                "ownerReferences": [reference_to(DEPLOYMENTS, owner)],
+                "ownerReferences": [ownership.reference_to(DEPLOYMENTS, owner)],
             },
             "spec": {
                 "replicas": replicas,
@@ -198,7 +191,7 @@ class Deployments:
         return any(
             not is_ended(pod.obj)
             for found in old
-            for pod in dependents(self._store, found.obj, PODS)
+            for pod in ownership.dependents(self._store, found.obj, PODS)
         )
 
     def _resize(self, owner: Object, stored: Stored, replicas: int) -> bool:
@@ -232,7 +225,7 @@ class Deployments:
             if found is not new
             and not _replicas(found)
             and not (found.obj.get("status") or {}).get("replicas")
-            and not is_deleted(found.obj)
+            and not ownership.is_deleted(found.obj)
             and (new is None or found.name != new.name)
         ]
         if not deployment_status.is_complete(owner) or len(empty) <= limit:

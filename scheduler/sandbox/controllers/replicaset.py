@@ -11,15 +11,9 @@ from typing import Any, Final
 import msgspec
 
 from scheduler.sandbox.api.status import Object, StatusError
+from scheduler.sandbox.controllers import ownership
 from scheduler.sandbox.controllers.claims import ControllerRefs
 from scheduler.sandbox.controllers.events import NORMAL, record
-from scheduler.sandbox.controllers.ownership import (
-    controller_of,
-    dependents,
-    hear_itself,
-    is_deleted,
-    reference_to,
-)
 from scheduler.sandbox.controllers.pods import (
     Count,
     condition_of,
@@ -51,7 +45,7 @@ class Tally(msgspec.Struct, eq=False):
     def add(self, pod: Object, sign: int) -> None:
         """Count a pod in (1) or out (-1)."""
         self.pods += sign
-        if is_deleted(pod):
+        if ownership.is_deleted(pod):
             self.terminating += sign
         elif is_active(pod):
             self.active += sign
@@ -71,7 +65,7 @@ class ReplicaSets:
     def interests(self) -> list[Interest]:
         """ReplicaSets and pods."""
         return [
-            (REPLICASETS, hear_itself(self.work_queue)),
+            (REPLICASETS, ownership.hear_itself(self.work_queue)),
             (PODS, self._hear_pod),
             *self._claims.interests(),
         ]
@@ -85,11 +79,11 @@ class ReplicaSets:
         self._claims.settle(key, owner)
         tally = self._tallies.get(stored.uid) or Tally()
         excess = tally.active - owner["spec"].get("replicas", 1)
-        if not is_deleted(owner) and excess > 0:
+        if not ownership.is_deleted(owner) and excess > 0:
             self._remove(owner, excess)
             return
         refusal = None
-        if not is_deleted(owner) and excess < 0:
+        if not ownership.is_deleted(owner) and excess < 0:
             refusal = self._create(owner, min(-excess, _BATCH))
             if refusal is None:
                 self.work_queue.again(key)
@@ -106,7 +100,7 @@ class ReplicaSets:
             self._add(change.stored, 1)
 
     def _add(self, stored: Stored, sign: int) -> None:
-        owner = controller_of(stored.obj)
+        owner = ownership.controller_of(stored.obj)
         if owner is None or owner["kind"] != REPLICASETS.kind:
             return
         uid = owner["uid"]
@@ -119,7 +113,7 @@ class ReplicaSets:
         self.work_queue.add(f"{stored.namespace}/{owner['name']}")
 
     def _create(self, owner: Object, count: int) -> StatusError | None:
-        make = mould(owner["spec"]["template"], reference_to(REPLICASETS, owner))
+        make = mould(owner["spec"]["template"], ownership.reference_to(REPLICASETS, owner))
         for _ in range(count):
             pod = make()
             pod["metadata"]["generateName"] = owner["metadata"]["name"] + "-"
@@ -131,7 +125,7 @@ class ReplicaSets:
         return None
 
     def _remove(self, owner: Object, count: int) -> None:
-        pods = dependents(self._store, owner, PODS)
+        pods = ownership.dependents(self._store, owner, PODS)
         active = [pod for pod in pods if is_active(pod.obj)]
         for pod in removal_order(active)[:count]:
             self._store.delete(PODS, pod.namespace, pod.name, Deletion(uid=pod.uid))
@@ -145,7 +139,7 @@ class ReplicaSets:
         available = tally.ready
         seconds = owner["spec"].get("minReadySeconds", 0)
         if seconds and tally.ready:
-            pods = dependents(self._store, owner, PODS)
+            pods = ownership.dependents(self._store, owner, PODS)
             count = Count((pod.obj for pod in pods if is_active(pod.obj)), seconds, now)
             available = count.available
             if count.due < float("inf"):

@@ -9,20 +9,7 @@ import re
 import uuid
 from typing import Final
 
-from scheduler.sandbox.api.status import (
-    AsJson,
-    Cause,
-    Object,
-    StatusError,
-    bad_request,
-    delete_precondition,
-    forbidden_field,
-    invalid,
-    invalid_value,
-    precondition,
-    required,
-    stale,
-)
+from scheduler.sandbox.api import status
 from scheduler.sandbox.kinds.kinds import Resource
 
 _ALPHABET: Final = "bcdfghjklmnpqrstvwxz2456789"
@@ -50,7 +37,7 @@ _LABEL_KINDS: Final = frozenset({"Namespace", "Service"})
 _PATH_KINDS: Final = frozenset({"Role", "RoleBinding", "ClusterRole", "ClusterRoleBinding"})
 
 
-def fill_new(obj: Object, now: str, source: random.Random) -> None:
+def fill_new(obj: status.Object, now: str, source: random.Random) -> None:
     """Set what the API server sets at creation: generated name, uid, creation time."""
     meta = obj["metadata"]
     if meta.get("generateName") and not meta.get("name"):
@@ -62,16 +49,16 @@ def fill_new(obj: Object, now: str, source: random.Random) -> None:
         meta.pop(name, None)
 
 
-def check_name(resource: Resource, obj: Object) -> None:
+def check_name(resource: Resource, obj: status.Object) -> None:
     """Refuse a missing or malformed name with 422."""
     meta = obj["metadata"]
     name = meta.get("name", "")
     if not name:
-        cause = required("metadata.name", "name or generateName is required")
-        raise invalid(resource, "", [cause])
+        cause = status.required("metadata.name", "name or generateName is required")
+        raise status.invalid(resource, "", [cause])
     fault = name_fault(resource.kind, name)
     if fault:
-        raise invalid(resource, name, [invalid_value("metadata.name", name, fault)])
+        raise status.invalid(resource, name, [status.invalid_value("metadata.name", name, fault)])
 
 
 def name_fault(kind: str, name: str) -> str:
@@ -87,45 +74,45 @@ def name_fault(kind: str, name: str) -> str:
     return "" if _SUBDOMAIN.fullmatch(name) else _SUBDOMAIN_TEXT
 
 
-def check_unrenamed(resource: Resource, new: Object, old: Object) -> None:
+def check_unrenamed(resource: Resource, new: status.Object, old: status.Object) -> None:
     """Refuse a patch that would make another object of this one; 422."""
     sent, kept = new.get("metadata") or {}, old["metadata"]
     uid = sent.get("uid")
     if uid and uid != kept["uid"]:
-        cause = invalid_value("metadata.uid", uid, "field is immutable")
+        cause = status.invalid_value("metadata.uid", uid, "field is immutable")
         # kube-apiserver: metadata is validated twice, and each time tells its cause.
-        raise invalid(resource, kept["name"], [cause, cause])
+        raise status.invalid(resource, kept["name"], [cause, cause])
 
 
-def check_identity(resource: Resource, new: Object, old: Object) -> None:
+def check_identity(resource: Resource, new: status.Object, old: status.Object) -> None:
     """Refuse an update of another version (409) or another object (409)."""
     sent, kept = new["metadata"], old["metadata"]
     name = kept["name"]
     version = sent.get("resourceVersion")
     if version and version != kept["resourceVersion"]:
-        raise stale(resource, name)
+        raise status.stale(resource, name)
     uid = sent.get("uid")
     if uid and uid != kept["uid"]:
         raise uid_mismatch(resource, kept, uid)
 
 
-def uid_mismatch(resource: Resource, meta: Object, sent: str) -> StatusError:
+def uid_mismatch(resource: Resource, meta: status.Object, sent: str) -> status.StatusError:
     """409: the precondition of a write named another uid."""
     text = f"UID in precondition: {sent}, UID in object meta: {meta['uid']}"
-    return precondition(resource, meta["name"], meta.get("namespace", ""), text)
+    return status.precondition(resource, meta["name"], meta.get("namespace", ""), text)
 
 
-def check_deletion(resource: Resource, meta: Object, uid: str, version: str) -> None:
+def check_deletion(resource: Resource, meta: status.Object, uid: str, version: str) -> None:
     """Refuse to delete another object or version than the one named; 409."""
     if uid and uid != meta["uid"]:
-        raise delete_precondition(
+        raise status.delete_precondition(
             resource,
             meta["name"],
             f"the UID in the precondition ({uid}) does not match the UID in record "
             f"({meta['uid']}). The object might have been deleted and then recreated",
         )
     if version and version != meta["resourceVersion"]:
-        raise delete_precondition(
+        raise status.delete_precondition(
             resource,
             meta["name"],
             f"the ResourceVersion in the precondition ({version}) does not match the "
@@ -133,7 +120,7 @@ def check_deletion(resource: Resource, meta: Object, uid: str, version: str) -> 
         )
 
 
-def keep_system_fields(new: Object, old: Object) -> None:
+def keep_system_fields(new: status.Object, old: status.Object) -> None:
     """Carry over what a client may leave out of an update and may never change."""
     sent, kept = new["metadata"], old["metadata"]
     for name in (
@@ -154,7 +141,7 @@ def keep_system_fields(new: Object, old: Object) -> None:
     sent.pop("selfLink", None)
 
 
-def check_finalizers(resource: Resource, new: Object, old: Object) -> None:
+def check_finalizers(resource: Resource, new: status.Object, old: status.Object) -> None:
     """Refuse finalizers added to an object that is being deleted."""
     if "deletionTimestamp" not in old["metadata"]:
         return
@@ -162,26 +149,26 @@ def check_finalizers(resource: Resource, new: Object, old: Object) -> None:
     added = [name for name in new["metadata"].get("finalizers") or () if name not in before]
     if added:
         shown = ", ".join(f'"{name}"' for name in added)
-        cause = forbidden_field(
+        cause = status.forbidden_field(
             "metadata.finalizers",
             "no new finalizers can be added if the object is being deleted, "
             f"found new finalizers []string{{{shown}}}",
         )
-        raise invalid(resource, old["metadata"]["name"], [cause, cause])
+        raise status.invalid(resource, old["metadata"]["name"], [cause, cause])
 
 
-def spec_changed(new: Object, old: Object) -> bool:
+def spec_changed(new: status.Object, old: status.Object) -> bool:
     """Whether anything but metadata and status differs, which makes a new generation."""
     skip = ("metadata", "status", "apiVersion", "kind")
     keys = {key for key in (*new, *old) if key not in skip}
     return any(new.get(key) != old.get(key) for key in keys)
 
 
-def owner_faults(meta: Object) -> list[Cause]:
+def owner_faults(meta: status.Object) -> list[status.Cause]:
     """Faults of `metadata.ownerReferences`."""
     references = meta.get("ownerReferences") or ()
     causes = [
-        invalid_value(f"metadata.ownerReferences.{part}", "", text)
+        status.invalid_value(f"metadata.ownerReferences.{part}", "", text)
         for reference in references
         for part, text in _OWNER_PARTS.items()
         if not reference.get(part)
@@ -197,11 +184,11 @@ def owner_faults(meta: Object) -> list[Cause]:
             {part: reference[part] for part in _OWNER_ORDER if part in reference}
             for reference in references
         ]
-        causes.append(invalid_value("metadata.ownerReferences", AsJson(shown), text))
+        causes.append(status.invalid_value("metadata.ownerReferences", status.AsJson(shown), text))
     return causes
 
 
-def check_namespace(resource: Resource, obj: Object, namespace: str) -> None:
+def check_namespace(resource: Resource, obj: status.Object, namespace: str) -> None:
     """Put the request's namespace into the object; refuse with 400 when they disagree."""
     meta = obj["metadata"]
     if not resource.namespaced:
@@ -209,13 +196,13 @@ def check_namespace(resource: Resource, obj: Object, namespace: str) -> None:
         return
     sent = meta.get("namespace")
     if namespace and sent and sent != namespace:
-        raise bad_request(
+        raise status.bad_request(
             "the namespace of the provided object does not match the namespace sent on the request"
         )
     meta["namespace"] = namespace or sent or ""
     if not meta["namespace"]:
-        raise invalid(resource, meta.get("name", ""), [_no_namespace()])
+        raise status.invalid(resource, meta.get("name", ""), [_no_namespace()])
 
 
-def _no_namespace() -> Cause:
-    return required("metadata.namespace")
+def _no_namespace() -> status.Cause:
+    return status.required("metadata.namespace")
