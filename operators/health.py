@@ -55,42 +55,34 @@ class OperatorsHealth:
 
     def __init__(self, meters: Meters, clock: Clock) -> None:
         self._clock = clock
-        self._records: dict[str, OperatorRecord] = {}
+        self.records: dict[str, OperatorRecord] = {}
         self._restarts = meters.operator_restarts
         self.sources = MetricSources(meters, clock)
         meters.operator_healthy.read_from(self._gauge)
 
-    def healthy(self) -> bool:
-        """Tell whether no operator is down."""
-        return self.check() is None
-
     def check(self) -> str | None:
         """Return None when all are well, else which ones are down and why."""
-        down = [one for one in self._records.values() if not _is_well(one)]
+        down = [one for one in self.records.values() if not _is_well(one)]
         if not down:
             return None
         return "; ".join(f"operator {one.name} is down: {one.last_error}" for one in down)
 
-    def statistics(self) -> tuple[OperatorRecord, ...]:
-        """Return the records, in order of first start."""
-        return tuple(self._records.values())
-
     def enter(self, name: str, state: State) -> None:
         """Take note that an operator is in this state now."""
-        before = self._records.get(name)
+        before = self.records.get(name)
         if before is None:
             self._restarts.labels(name)  # shown as 0 from the start
-            self._records[name] = OperatorRecord(name, state, self._clock.now())
+            self.records[name] = OperatorRecord(name, state, self._clock.now())
         elif before.state != state:
             self._put(before, state=state, since=self._clock.now())
 
     def note_error(self, name: str, error: str) -> None:
         """Remember an error that the operator lives on with."""
-        self._put(self._records[name], last_error=error)
+        self._put(self.records[name], last_error=error)
 
     def crashed(self, name: str, error: str) -> None:
         """Take note that an operator has ended and will be started again."""
-        before = self._records[name]
+        before = self.records[name]
         self._restarts.labels(name).inc()
         self._put(
             before,
@@ -104,12 +96,12 @@ class OperatorsHealth:
         """Leave stopped ones out: a standby has none to run."""
         return {
             name: float(_is_well(one))
-            for name, one in self._records.items()
+            for name, one in self.records.items()
             if one.state != "stopped"
         }
 
     def _put(self, before: OperatorRecord, **changes: object) -> None:
-        self._records[before.name] = msgspec.structs.replace(before, **changes)
+        self.records[before.name] = msgspec.structs.replace(before, **changes)
 
 
 def _is_well(record: OperatorRecord) -> bool:

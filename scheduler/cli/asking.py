@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import msgspec
+from msgspec.structs import replace
 
 from scheduler.base.errors import InputError
 from scheduler.cli.files import MANIFEST_SUFFIXES, manifest_files, read_bytes, read_text, shown
@@ -108,14 +109,16 @@ def options(now: str, ties: Ties, seed: int | None, *, details: bool) -> AnswerO
 
 def show_offers(offers: OfferReport, output: Output) -> int:
     """Print which nodes would do; return the exit code."""
-    if output in (Output.JSON, Output.YAML):
-        show_record(offers, output)
-    elif output is Output.NAME:
-        print(*(one.node for one in offers.offers if one.nodes is not None), sep="\n")
-    else:
+    if not is_shown(offers, output, (one.node for one in offers.offers if one.nodes is not None)):
         print(offers_line(offers))
         show_tables(offers_tables(offers))
     return 0 if offers.solves else EXIT_DOES_NOT_FIT
+
+
+def taken_at(wanted: AnswerOptions, seen: SeenCluster) -> AnswerOptions:
+    """Tell what could not be seen of a cluster; return the options at its time unless another is wanted."""
+    tell(f"notice: {notice}" for notice in seen.notices)
+    return replace(wanted, now=seen.now) if wanted.now is None else wanted
 
 
 def tell(lines: Iterable[str]) -> None:
@@ -134,9 +137,15 @@ def show_tables(tables: Iterable[TextTable]) -> None:
         print(table(one.titles, one.rows))
 
 
-def show_record(record: Any, output: Output) -> None:
-    """Print a record as JSON or YAML."""
-    show_document(msgspec.to_builtins(record), output)
+def is_shown(record: Any, output: Output, names: Iterable[str]) -> bool:
+    """Print a record as JSON or YAML, or its names; return False where a table is wanted."""
+    if output in (Output.JSON, Output.YAML):
+        show_document(msgspec.to_builtins(record), output)
+    elif output is Output.NAME:
+        print(*names, sep="\n")
+    else:
+        return False
+    return True
 
 
 def be_quick() -> None:

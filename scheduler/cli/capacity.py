@@ -4,12 +4,9 @@ Of a snapshot, or of what the user may read in the cluster. Exit codes: 0 at lea
 wanted; 2 a file is invalid; 3 fewer do.
 """
 
-from msgspec.structs import replace
-
 from scheduler.base.errors import InputError
 from scheduler.cli import asking
 from scheduler.cli.commands import CapacityFlags
-from scheduler.cli.flags import Output
 from scheduler.cli.live import ClusterOptions, reach
 from scheduler.engine.attempt.cycle import Ties
 from scheduler.whatif.capacity import DEFAULT_LIMIT, Capacity, room_for
@@ -49,11 +46,7 @@ def capacity(flags: CapacityFlags) -> int:
     most = next((one for one in (want, flags.limit) if one is not None), DEFAULT_LIMIT)
     found = count(world, setup, most, wanted, changes)
     asking.tell(f"notice: {notice}" for notice in found.notices or ())
-    if output in (Output.JSON, Output.YAML):
-        asking.show_record(found, output)
-    elif output is Output.NAME:
-        print(*(node.name for node in found.nodes), sep="\n")
-    else:
+    if not asking.is_shown(found, output, (node.name for node in found.nodes)):
         print(headline(found))
         if found.nodes:
             rows = [[node.name, str(node.pods)] for node in found.nodes]
@@ -68,9 +61,7 @@ def _read_live(
     reader = SnapshotReader()
     seen = asking.read_cluster(access, reader)
     reader.read(asking.items_in(filename), are_given=True)
-    asking.tell(f"notice: {notice}" for notice in seen.notices)
-    now = seen.now if wanted.now is None else wanted.now
-    return reader.snapshot(), replace(wanted, now=now)
+    return reader.snapshot(), asking.taken_at(wanted, seen)
 
 
 def headline(found: Capacity) -> str:

@@ -5,6 +5,7 @@ the cluster; with `--past` as the daemon saw it then. Exit code 3 when there is 
 """
 
 import re
+from collections.abc import Iterable, Sequence
 from typing import Final
 
 from msgspec.structs import replace
@@ -12,15 +13,15 @@ from msgspec.structs import replace
 from scheduler.base.errors import InputError
 from scheduler.cli import asking
 from scheduler.cli.commands import ExplainFlags
-from scheduler.cli.flags import DaemonFlags, Output
+from scheduler.cli.flags import Output
 from scheduler.cli.live import ClusterOptions, reach
 from scheduler.cli.past import ask
 from scheduler.engine.attempt.cycle import Ties
 from scheduler.objects.kinds import POD
-from scheduler.whatif.explain import ExplainAnswer
+from scheduler.whatif.explain import Explanation
 from scheduler.whatif.explain import explain as explained
 from scheduler.whatif.past import counts_table, past_decision, past_line
-from scheduler.whatif.report import explanation_lines, explanation_tables
+from scheduler.whatif.report import TextTable, explanation_lines, explanation_tables
 from scheduler.whatif.snapshot import Snapshot, SnapshotReader
 from scheduler.whatif.stage import AnswerOptions
 
@@ -37,8 +38,9 @@ def explain(flags: ExplainFlags) -> int:
     if flags.past or flags.where.daemon:
         if not is_live or flags.config or flags.now:
             raise InputError("--past asks the daemon; it goes without files, --config and --now")
-        access = reach(flags.cluster, namespace)
-        return _tell_past(flags.where, access, name, flags.node, flags.output)
+        answer = ask(flags.where, reach(flags.cluster, namespace), name)
+        found, notices = past_decision(answer, node=flags.node)
+        return _show(found, notices, [past_line(found)], flags, counts_table(found))
     # Of equal nodes a live cluster's daemon takes the one that the pod's uid picks.
     wanted = asking.options(flags.now, Ties.UID if is_live else Ties.NAME, None, details=True)
     setup = asking.setups(flags.config).default
@@ -48,28 +50,10 @@ def explain(flags: ExplainFlags) -> int:
         access = reach(flags.cluster, namespace)
         world, home, wanted = _read_live(access, wanted, name)
     key = f"{namespace or home}/{name}"
-    answer = explained(world, setup, key, wanted, node=flags.node)
-    _show(answer, flags.output, one_node=bool(flags.node))
-    return 0 if answer.explanation.fits else asking.EXIT_DOES_NOT_FIT
-
-
-def _tell_past(
-    where: DaemonFlags, access: ClusterOptions, name: str, node: str, output: Output
-) -> int:
-    found, notices = past_decision(ask(where, access, name), node=node)
-    asking.tell(f"notice: {notice}" for notice in notices)
-    if output in (Output.JSON, Output.YAML):
-        asking.show_record(found, output)
-    elif output is Output.NAME:
-        print(found.node or "")
-    else:
-        print(past_line(found))
-        wide = output is Output.WIDE
-        tables = explanation_tables(found, wide=wide, one_node=bool(node)) or counts_table(found)
-        if tables:
-            print()
-            asking.show_tables(tables)
-    return 0 if found.fits else asking.EXIT_DOES_NOT_FIT
+    computed = explained(world, setup, key, wanted, node=flags.node)
+    return _show(
+        computed.explanation, computed.notices, explanation_lines(computed.explanation), flags
+    )
 
 
 def _read_live(
@@ -83,23 +67,23 @@ def _read_live(
         asked = f"metadata.name={name},status.phase!=Pending,status.phase!=Running"
         asking.read_cluster(access, reader, (replace(POD, field_selector=asked),))
         snapshot = reader.snapshot()
-    asking.tell(f"notice: {notice}" for notice in seen.notices)
-    now = seen.now if wanted.now is None else wanted.now
-    answered = AnswerOptions(now=now, ties=wanted.ties, seed=wanted.seed, details=wanted.details)
-    return snapshot, seen.namespace, answered
+    return snapshot, seen.namespace, asking.taken_at(wanted, seen)
 
 
-def _show(answer: ExplainAnswer, output: Output, *, one_node: bool) -> None:
-    explanation = answer.explanation
-    asking.tell(f"notice: {notice}" for notice in answer.notices)
-    if output in (Output.JSON, Output.YAML):
-        asking.show_record(explanation, output)
-    elif output is Output.NAME:
-        print(explanation.node or "")
-    else:
-        print(*explanation_lines(explanation), sep="\n")
-        wide = output is Output.WIDE
-        tables = explanation_tables(explanation, wide=wide, one_node=one_node)
+def _show(
+    found: Explanation,
+    notices: Iterable[str],
+    lines: Sequence[str],
+    flags: ExplainFlags,
+    otherwise: Sequence[TextTable] = (),
+) -> int:
+    """Print an explanation, or `otherwise` where it says nothing of single nodes; return the exit code."""
+    asking.tell(f"notice: {notice}" for notice in notices)
+    if not asking.is_shown(found, flags.output, (found.node or "",)):
+        print(*lines, sep="\n")
+        wide, one_node = flags.output is Output.WIDE, bool(flags.node)
+        tables = explanation_tables(found, wide=wide, one_node=one_node) or otherwise
         if tables:
             print()
             asking.show_tables(tables)
+    return 0 if found.fits else asking.EXIT_DOES_NOT_FIT

@@ -9,7 +9,7 @@ from urllib.parse import quote
 import msgspec
 
 from scheduler.base.errors import InputError
-from scheduler.cli.asking import be_quick, show_record, show_tables, tell
+from scheduler.cli.asking import be_quick, is_shown, show_tables, tell
 from scheduler.cli.commands import HistoryFlags
 from scheduler.cli.flags import DaemonFlags, Output
 from scheduler.cli.live import reach
@@ -46,18 +46,12 @@ def history(flags: HistoryFlags) -> int:
 
 
 def _show(found: History, output: Output) -> None:
-    if output in (Output.JSON, Output.YAML):
-        show_record(found, output)
-        return
-    if not found.attempts:
+    if not found.attempts and output not in (Output.JSON, Output.YAML):
         since = f" since {found.kept_since}" if found.kept_since else ""
         tell([f"no attempt at {found.namespace}/{found.name} is known{since}"])
-        return
-    if output is Output.NAME:
-        print(*(one.node or "" for one in found.attempts), sep="\n")
-        return
-    titles = ["attempt", "at", "node", "nodes that fitted", "why"]
-    show_tables([TextTable(titles, [_row(one) for one in found.attempts])])
+    elif not is_shown(found, output, (one.node or "" for one in found.attempts)):
+        titles = ["attempt", "at", "node", "nodes that fitted", "why"]
+        show_tables([TextTable(titles, [_row(one) for one in found.attempts])])
 
 
 def _row(one: PastAttempt) -> list[str]:

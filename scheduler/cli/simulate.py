@@ -64,11 +64,8 @@ def simulate(flags: SimulateFlags) -> int:
     stage = staged(world, setup, wanted)
     asking.tell(f"notice: {notice}" for notice in stage.notices)
     simulation = simulate_stage(stage, wanted)
-    if output in (Output.JSON, Output.YAML):
-        asking.show_record(simulation, output)
-    elif output is Output.NAME:
-        print(*(f"{pod.key} {pod.node}" for pod in simulation.pods if pod.node), sep="\n")
-    else:
+    names = (f"{pod.key} {pod.node}" for pod in simulation.pods if pod.node)
+    if not asking.is_shown(simulation, output, names):
         asking.show_tables(simulation_tables(simulation, wide=output is Output.WIDE))
         asking.tell([summary_line(simulation)])
     if not simulation.fits:
@@ -91,12 +88,7 @@ def _compare(
         print(html(one, side(shown(against), world, after)), end="")
         asking.tell([diff_line(found)])
         return 0 if found.is_same else EXIT_DIFFERS
-    output = Output(form)
-    if output in (Output.JSON, Output.YAML):
-        asking.show_record(found, output)
-    elif output is Output.NAME:
-        print(*(pod.key for pod in found.pods), sep="\n")
-    else:
+    if not asking.is_shown(found, Output(form), (pod.key for pod in found.pods)):
         if found.pods:
             asking.show_tables([diff_table(found)])
         asking.tell([diff_line(found)])

@@ -235,11 +235,6 @@ class Nodes:
         column = self._table.images.held(name, self._table.size)
         return None if column is None else self._cut(column)
 
-    @property
-    def images_version(self) -> object | None:
-        """Return what is the same object as long as no node's images change; None for a part."""
-        return self._table.images.version if self._rows is None else None
-
     def image_spread_bytes(self, name: str) -> int:
         """Return the image's size in bytes times the share of all nodes that hold it."""
         return self._table.images.spread_bytes(name, self.count)

@@ -23,7 +23,7 @@ from scheduler.kube.api import JSON, PROTOBUF, REQUEST_TIMEOUT_S, Response, Resp
 from scheduler.kube.credentials import Credentials
 from scheduler.kube.http1 import header
 from scheduler.kube.limits import RateLimit
-from scheduler.kube.wire import NotSentError, Wire, WireStatistics
+from scheduler.kube.wire import NotSentError, Wire
 
 CONNECTIONS = 256
 CONNECT_TIMEOUT_S = 10.0
@@ -123,10 +123,6 @@ class ApiClient:
         await self._wire.wait_closed()
         await self._session.close()
         await asyncio.sleep(0)  # in which the loop lets go of watches that were given up
-
-    def statistics(self) -> WireStatistics:
-        """Return counts of connections for small requests."""
-        return self._wire.statistics()
 
     async def request(
         self,

@@ -77,16 +77,6 @@ class EffectLimits(msgspec.Struct, frozen=True):
         return RateLimit(clock, self.refusals_per_s, self.refusals_at_once)
 
 
-class ExecutorStatistics(NamedTuple):
-    """Work now and since the start; `merged` and `superseded` are status patches."""
-
-    queued: dict[str, int]
-    in_flight: dict[str, int]
-    dropped: int
-    merged: int
-    superseded: int
-
-
 class _Task(NamedTuple):
     """An effect that wants an answer, and when it was handed in."""
 
@@ -203,16 +193,6 @@ class Executor:
         self.fence()
         for lane in self._all:
             await lane.wait_stopped()
-
-    def statistics(self) -> ExecutorStatistics:
-        """Return counts of work."""
-        return ExecutorStatistics(
-            {lane.name: lane.queued for lane in self._all},
-            {lane.name: lane.in_flight for lane in self._all},
-            sum(lane.dropped for lane in self._all),
-            self._statuses.merged,
-            self._statuses.superseded,
-        )
 
     def _carried(self, carry: Carry) -> Callable[[_Task], Any]:
         """Wrap a way to carry an effect out: count, time, and always answer."""

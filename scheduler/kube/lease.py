@@ -10,7 +10,7 @@ would still go out, so it cannot fence.)
 import asyncio
 from collections.abc import Callable
 from random import Random
-from typing import Any, NamedTuple
+from typing import Any
 
 import msgspec
 import structlog
@@ -28,15 +28,6 @@ HEALTH_GRACE_S = 20.0
 _log = structlog.get_logger()
 _encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder(dict[str, Any]).decode
-
-
-class ElectionStatistics(NamedTuple):
-    """Who leads as far as we know; `renewed_at` is when our last renewal was sent."""
-
-    is_leader: bool
-    holder: str
-    renewed_at: float | None
-    terms: int
 
 
 class Election:
@@ -65,7 +56,6 @@ class Election:
         self._path = f"{self._root}/{settings.name}"
         self._record = LeaseRecord(settings)
         self._renewed_at: float | None = None
-        self._terms = 0
         self._is_leaving = asyncio.Event()
         self._gives_back = True
         self._awaited = ""
@@ -82,11 +72,6 @@ class Election:
         if not self.is_leader or self._renewed_at is None:
             return True
         return now - self._renewed_at < self._settings.lease_s + HEALTH_GRACE_S
-
-    def statistics(self) -> ElectionStatistics:
-        """Return who leads."""
-        holder = self._record.holder
-        return ElectionStatistics(self.is_leader, holder, self._renewed_at, self._terms)
 
     async def run(self) -> None:
         """Wait for the lease, lead until it is lost or `leave` is called, then return."""
@@ -207,7 +192,6 @@ class Election:
 
     def _begin(self) -> None:
         self.is_leader = True
-        self._terms += 1
         self._won.inc()
         self._status.set(1)
         _log.info("became leader", lease=self._settings.name, identity=self._settings.identity)

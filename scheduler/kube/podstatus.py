@@ -38,7 +38,7 @@ class _UnderWay:
 
 
 class StatusWriter:
-    """Patches the statuses of pods; counts what it merged or left to a binding."""
+    """Patches the statuses of pods; what has not been sent is merged, or left to a binding."""
 
     def __init__(
         self,
@@ -57,14 +57,11 @@ class StatusWriter:
         self.refusals: Lane[str] = Lane(
             "SetStatus of refusals", self._write, limit=limit, room=None, pace=pace
         )
-        self.merged = 0
-        self.superseded = 0
 
     def put(self, effect: SetStatus) -> None:
         """Queue a patch, merged with one for the same pod that has not been sent."""
         before = self._waiting.get(effect.uid)
         if before is not None:
-            self.merged += 1
             self._waiting[effect.uid] = merge(before, effect)
             if _is_refusal(effect) or not _is_refusal(before):
                 return
@@ -78,8 +75,7 @@ class StatusWriter:
 
     async def settle(self, uid: str) -> None:
         """Return when no patch of this pod is under way; one not sent yet is left out."""
-        if self._waiting.pop(uid, None) is not None:
-            self.superseded += 1
+        self._waiting.pop(uid, None)
         under_way = self._under_way.get(uid)
         if under_way is not None:
             under_way.is_superseded.set()
@@ -127,11 +123,9 @@ class StatusWriter:
             async with aside():
                 await _wait(under_way.is_superseded, backoff.next_s(response.retry_after_s))
             if under_way.is_superseded.is_set():
-                self.superseded += 1
                 return
             newer = self._waiting.pop(effect.uid, None)
             if newer is not None:
-                self.merged += 1
                 effect = merge(effect, newer)
         self._note(effect, response)
 

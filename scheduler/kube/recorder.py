@@ -12,7 +12,7 @@ Where thousands of a namespace wait, further ones are left out and counted; the 
 
 import asyncio
 from collections import OrderedDict
-from typing import NamedTuple, TypeAlias
+from typing import TypeAlias
 
 import structlog
 
@@ -41,16 +41,6 @@ MAX_SERIES = 16_384
 MOST_REFUSALS = 5_000
 _log = structlog.get_logger()
 Key: TypeAlias = tuple[object, ...]
-
-
-class RecorderStatistics(NamedTuple):
-    """Events since the start; `counted` are repeats that needed no write of their own."""
-
-    created: int
-    series: int
-    counted: int
-    failed: int
-    open_series: int
 
 
 class _Entry:
@@ -113,7 +103,6 @@ class Recorder:
         self._under_way: dict[str, _UnderWay] = {}
         self._last_ns = 0
         self._refreshed_at: float | None = None
-        self._counted = 0
         self._untold = meters.refusals_untold.labels("Record")
         self.lane: Lane[_Entry] = Lane("Record", self._write, limit=limit, room=room)
         self.refusals: Lane[_Entry] = Lane(
@@ -144,8 +133,6 @@ class Recorder:
         entry.last_s = record.now
         if entry.count == 2:
             self._queue(entry)
-        else:
-            self._counted += 1
 
     async def settle(self, uid: str) -> None:
         """Return when all but refusals that was said of an object is written, or was refused for long enough."""
@@ -182,13 +169,6 @@ class Recorder:
         while self._under_way:
             self._under_way.popitem()[1].is_over.set()
         return left
-
-    def statistics(self) -> RecorderStatistics:
-        """Return counts of events."""
-        created, series, failed = (
-            int(self._writes[r].value) for r in ("created", "series", "error")
-        )
-        return RecorderStatistics(created, series, self._counted, failed, len(self._entries))
 
     def _entry(self, record: Record) -> _Entry:
         # Two events of one pod within one turn of the engine carry the same time.

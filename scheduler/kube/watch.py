@@ -12,7 +12,7 @@ from collections.abc import Awaitable, Callable
 from contextlib import AbstractAsyncContextManager
 from enum import Enum
 from random import Random
-from typing import Any, NamedTuple
+from typing import Any
 
 import msgspec
 import structlog
@@ -50,21 +50,6 @@ class WatchSettings(msgspec.Struct, frozen=True):
     look_again_s: float = 30.0
     first_delay_s: float = 0.5
     longest_delay_s: float = 30.0
-
-
-class ReflectorStatistics(NamedTuple):
-    """What a reflector has seen; `is_offered` is None before the server has answered."""
-
-    kind: str
-    is_synced: bool
-    is_offered: bool | None
-    resource_version: str
-    lists: int
-    listed: int
-    events: int
-    restarts: int
-    faults: int
-    unreadable: tuple[DecodeFault, ...]
 
 
 class _End(Enum):
@@ -112,7 +97,7 @@ class Reflector:
         self._garbage_at: str | None = None
         self._is_offered: bool | None = None
         self._unreadable: dict[str, DecodeFault] = {}
-        self._lists = self._listed = self._events = self._restarts = self._faults = 0
+        self._lists = 0
         self._synced = meters.watch_synced.labels(kind.kind)
         self._seen = {
             verb: meters.watch_events.labels(kind.kind, verb)
@@ -132,21 +117,6 @@ class Reflector:
     def look_again(self) -> None:
         """Ask at once for a kind that the server did not offer: it may have learnt it."""
         self._wanted.set()
-
-    def statistics(self) -> ReflectorStatistics:
-        """Return what has happened so far."""
-        return ReflectorStatistics(
-            self.kind.kind,
-            self.is_synced,
-            self._is_offered,
-            self._version,
-            self._lists,
-            self._listed,
-            self._events,
-            self._restarts,
-            self._faults,
-            tuple(self._unreadable.values()),
-        )
 
     async def run(self) -> None:
         """List and watch until cancelled."""
@@ -219,7 +189,6 @@ class Reflector:
         self._is_offered = True
         self._lists += 1
         self.was_listed.set()
-        self._listed += len(objects)
         self._meters.watch_list_duration.labels(self.kind.kind).observe(perf_s() - started)
         self._emit(Listed(self.kind.kind, tuple(objects)))
         return True
@@ -253,7 +222,6 @@ class Reflector:
         listed_at = self._version
         while True:
             end, why = await self._watch()
-            self._restarts += 1
             self._meters.watch_restarts.labels(self.kind.kind, end.value).inc()
             # A server that forgets at once what it has just listed must not be asked in a circle.
             is_expected = end is _End.EXPIRED and self._version != listed_at
@@ -331,7 +299,6 @@ class Reflector:
             if isinstance(found, Response):
                 return found
             if isinstance(found, Watched):
-                self._events += 1
                 self._seen[found.verb].inc()
                 self._emit(found)
                 version = found.object.metadata.resource_version
@@ -377,7 +344,6 @@ class Reflector:
         )
 
     def _note_fault(self, fault: DecodeFault) -> None:
-        self._faults += 1
         self._meters.watch_decode_errors.labels(self.kind.kind).inc()
         if self._unreadable.get(fault.key) == fault:
             return

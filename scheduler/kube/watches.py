@@ -13,7 +13,7 @@ from scheduler.engine.effects import Event
 from scheduler.kube.api import Api
 from scheduler.kube.collection import discovered
 from scheduler.kube.rawobjects import RawObjects, noting
-from scheduler.kube.watch import Reflector, ReflectorStatistics, WatchSettings
+from scheduler.kube.watch import Reflector, WatchSettings
 from scheduler.objects.kinds import Kind
 
 # Groups that come with the definition of their kind are not to wait for long.
@@ -122,7 +122,3 @@ class Watches:
         """Ask at once for the kinds that the server did not offer, for example after a new CRD."""
         for reflector in self._reflectors:
             reflector.look_again()
-
-    def statistics(self) -> tuple[ReflectorStatistics, ...]:
-        """Return what each reflector has seen."""
-        return tuple(reflector.statistics() for reflector in self._reflectors)

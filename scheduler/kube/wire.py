@@ -10,7 +10,6 @@ import asyncio
 import ssl
 from collections import deque
 from collections.abc import Callable
-from typing import NamedTuple
 
 from scheduler.kube.http1 import AnswerReader, HttpAnswer, HttpProtocolError
 
@@ -21,15 +20,6 @@ CHECK_EVERY_S = 0.25
 
 class NotSentError(ConnectionError):
     """No connection came about: the request did not happen, and may be tried again."""
-
-
-class WireStatistics(NamedTuple):
-    """Connections now and since the start."""
-
-    idle: int
-    busy: int
-    waiting: int
-    opened: int
 
 
 class Wire:
@@ -53,7 +43,6 @@ class Wire:
         self._open: set[_Connection] = set()
         self._connecting = 0
         self._waiting: deque[asyncio.Future[None]] = deque()
-        self._opened = 0
         self._is_closed = False
         self._check: asyncio.TimerHandle | None = None
 
@@ -112,11 +101,6 @@ class Wire:
         for connection in list(self._open):
             await connection.lost.wait()
 
-    def statistics(self) -> WireStatistics:
-        """Return counts of connections."""
-        idle = len(self._idle)
-        return WireStatistics(idle, len(self._open) - idle, len(self._waiting), self._opened)
-
     async def _acquire(self) -> "_Connection":
         while True:
             if self._is_closed:
@@ -151,7 +135,6 @@ class Wire:
             raise NotSentError(str(error) or type(error).__name__) from error
         finally:
             self._connecting -= 1
-        self._opened += 1
         self._open.add(connection)
         if not connection.is_usable:
             self._lost(connection)

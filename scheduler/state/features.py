@@ -29,10 +29,3 @@ class FeatureIndex:
         verdicts = np.array([features <= own for own in self._sets], dtype=np.bool_)
         rows: BoolColumn = verdicts[self._ids.values]
         return rows
-
-    def copy(self) -> "FeatureIndex":
-        """Return an independent copy."""
-        twin = FeatureIndex()
-        twin._sets, twin._id_of = list(self._sets), dict(self._id_of)
-        twin._ids = self._ids.copy()
-        return twin

@@ -42,14 +42,12 @@ class _Image:
 class ImageIndex:
     """Image name → rows that hold it; written by `NodeTable` alone.
 
-    kube-scheduler: the size of an image is the first one seen, whichever node reported it. `version`
-    is another object after each change; a copy has the same one until either changes.
+    kube-scheduler: the size of an image is the first one seen, whichever node reported it.
     """
 
     def __init__(self) -> None:
         self._images: dict[str, _Image] = {}
         self._names_on: dict[int, tuple[str, ...]] = {}
-        self.version = object()
 
     def set(self, row: int, images: tuple[ContainerImage, ...]) -> None:
         """Write the images of one row; `()` clears it."""
@@ -61,7 +59,6 @@ class ImageIndex:
         # Most writes repeat what is there: nodes are written again with every heartbeat.
         if len(before) == len(sizes) and all(name in sizes for name in before):
             return
-        self.version = object()
         for name in before:
             if name not in sizes:
                 self._images[name].drop(row)
@@ -91,13 +88,3 @@ class ImageIndex:
         if image is None or not nodes:
             return 0
         return int(image.size_bytes * (len(image.rows) / nodes))
-
-    def copy(self) -> "ImageIndex":
-        """Return an independent copy."""
-        twin = ImageIndex()
-        for name, image in self._images.items():
-            copied = twin._images[name] = _Image(image.size_bytes)
-            copied.rows = set(image.rows)
-        twin._names_on = dict(self._names_on)
-        twin.version = self.version
-        return twin

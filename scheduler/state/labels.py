@@ -54,13 +54,6 @@ class LabelColumn:
             self.values.append(value)
         self._ids.set(row, identity)
 
-    def copy(self) -> "LabelColumn":
-        """Return an independent copy."""
-        twin = LabelColumn(self.key, 0)
-        twin.values, twin._id_of = list(self.values), dict(self._id_of)
-        twin._ids = self._ids.copy()
-        return twin
-
 
 class LabelIndex:
     """The labels of all nodes; written by `NodeTable` alone."""
@@ -132,10 +125,3 @@ class LabelIndex:
             domains = domains_of(key, column.ids, len(column.values))
             cached = self._domains[key] = (column.generation, domains)
         return cached[1]
-
-    def copy(self) -> "LabelIndex":
-        """Return an independent copy."""
-        twin = LabelIndex()
-        twin._labels = list(self._labels)
-        twin._columns = {key: column.copy() for key, column in self._columns.items()}
-        return twin

@@ -71,9 +71,3 @@ class NamespaceNames:
     def columns(self) -> Mapping[str, Any]:
         """Return the labels by namespace."""
         return {name: sorted(labels.items()) for name, labels in self._labels.items()}
-
-    def copy(self) -> "NamespaceNames":
-        """Return an independent copy."""
-        twin = NamespaceNames()
-        twin._labels = dict(self._labels)
-        return twin

@@ -67,12 +67,3 @@ class HostPorts:
                 if self.held(row, port):
                     mask[row] = True
         return mask
-
-    def copy(self) -> "HostPorts":
-        """Return an independent copy."""
-        twin = HostPorts()
-        twin._used = {
-            key: {row: Counter(ips) for row, ips in rows.items()}
-            for key, rows in self._used.items()
-        }
-        return twin

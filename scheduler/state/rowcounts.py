@@ -82,12 +82,6 @@ class RowCounts:
         # The sums are exact: far below 2**53.
         return np.bincount(where, weights=weights, minlength=domains.size).astype(np.int64)
 
-    def copy(self) -> "RowCounts":
-        """Return an independent copy."""
-        twin = RowCounts()
-        twin._by_row = dict(self._by_row)
-        return twin
-
     def _slim(self) -> None:
         """Give back the room of what few rows do not need."""
         if self._column is not None:

@@ -6,7 +6,7 @@ when it goes.
 """
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any
 
 from scheduler.state.change import Change
 from scheduler.state.podindex import Placed
@@ -64,13 +64,6 @@ class RowTracker:
             name = change.node.metadata.name
             self._node(name, appears=False)
             del self._rows[name]
-
-    def copy(self) -> Self:
-        """Return an independent copy; as dear as `rebuild`."""
-        twin = type(self)()
-        if self._cluster is not None:
-            twin.rebuild(self._cluster)
-        return twin
 
     def _pod(self, before: Placed | None, after: Placed | None) -> None:
         if (

@@ -90,10 +90,3 @@ class TaintIndex:
             self._columns.pop(next(iter(self._columns)))
         self._columns[key] = (self.generation, column)
         return column
-
-    def copy(self) -> "TaintIndex":
-        """Return an independent copy."""
-        twin = TaintIndex()
-        twin.sets, twin._id_of = list(self.sets), dict(self._id_of)
-        twin._ids = self._ids.copy()
-        return twin

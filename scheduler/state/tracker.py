@@ -36,9 +36,6 @@ class Tracker(Protocol):
     def columns(self) -> "Mapping[str, Any]":
         """Return what it holds by name, for laws and dumps."""
 
-    def copy(self) -> "Tracker":
-        """Return an independent copy."""
-
 
 class TrackerKey(NamedTuple):
     """What tells trackers apart: the class itself and its arguments, or a name that is shared.

@@ -89,7 +89,7 @@ class NotingHealth(OperatorsHealth):
         self._tell()
 
     def _tell(self) -> None:
-        state = self.statistics()[0].state
+        state = next(iter(self.records.values())).state
         if [state] != self.states[-1:]:
             self.states.append(state)
         self._told.set()
@@ -99,7 +99,7 @@ class NotingHealth(OperatorsHealth):
         async with asyncio.timeout(PATIENCE_S):
             while True:
                 self._told.clear()
-                record = next(iter(self.statistics()), None)
+                record = next(iter(self.records.values()), None)
                 if record and record.state == state and restarts in (None, record.restarts):
                     return record
                 await self._told.wait()

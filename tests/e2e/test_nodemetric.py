@@ -157,7 +157,7 @@ async def test_objects_follow_nodes_and_policies(world: World):
         world.nodes("n2", "n3")
         await until(world, lambda found: set(found) == {"n2", "n3"} and intervals(found) == {20})
         assert complaint in _last_error(world)
-        assert world.health.healthy()
+        assert world.health.check() is None
 
 
 async def test_a_first_configuration_that_is_wrong_makes_nothing(world: World):
@@ -174,7 +174,7 @@ async def test_a_first_configuration_that_is_wrong_makes_nothing(world: World):
 
 
 def _last_error(world: World) -> str:
-    return next((one.last_error for one in world.health.statistics()), "")
+    return next((one.last_error for one in world.health.records.values()), "")
 
 
 async def test_figures_come_from_prometheus_where_no_agent_is(

@@ -43,7 +43,7 @@ async def test_the_status_follows_the_nodes(world: World):
     world.nodes("n1", "n2")
     async with world.operators():
         await world.health.wait_for("waiting")
-        assert world.health.healthy()
+        assert world.health.check() is None
         await world.define()
         await world.health.wait_for("running")
         created = await world.create()
@@ -62,7 +62,7 @@ async def test_the_status_follows_the_nodes(world: World):
     )
     assert "ListedTwice" == last["status"]["conditions"][0]["reason"]
     assert not {"finalizers", "annotations"} & set(last["metadata"])
-    (record,) = world.health.statistics()
+    (record,) = world.health.records.values()
     assert ("stopped", 0, "") == (record.state, record.restarts, record.last_error)
 
 
@@ -85,7 +85,7 @@ async def test_a_crash_of_kopf_stays_its_own(world: World):
                 await world.health.wait_for("running", restarts)
                 world.nodes(*(f"n{number}" for number in range(restarts + 1)))
                 await seen.until(count_is(restarts + 1))
-            assert "ended without an error" in world.health.statistics()[0].last_error
+            assert "ended without an error" in next(iter(world.health.records.values())).last_error
             os.kill(os.getpid(), signal.SIGTERM)
             await asyncio.wait_for(terminated.wait(), PATIENCE_S)
             assert not ours.done()
@@ -160,7 +160,7 @@ async def test_a_definition_that_goes_is_no_crash(world: World):
         await world.create()
         await Seen(world, "nt-default").until(count_is(1))
 
-    assert 0 == world.health.statistics()[0].restarts
+    assert 0 == next(iter(world.health.records.values())).restarts
 
 
 async def test_new_tokens_and_authorities_are_taken_over(tmp_path: Path):
@@ -214,7 +214,7 @@ async def test_a_watch_that_is_cut_or_fell_behind_goes_on(tmp_path: Path):
             store.update(resource, new)
             await server.start()
             await Seen(world, "nt-default").until(changed(3))
-        (record,) = world.health.statistics()
+        (record,) = world.health.records.values()
         await world.client.close()
 
     assert 0 == record.restarts

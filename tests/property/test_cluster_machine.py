@@ -151,7 +151,6 @@ class ClusterMachine(RuleBasedStateMachine):
         self.tracker = CpuTracker()
         self.nodes: dict[str, Node] = {}
         self.pods: dict[str, tuple[Pod, str, bool]] = {}
-        self.copied: tuple[Any, Any] | None = None
         self.steps = 0
         self.failed = False
         self.mark = 0
@@ -263,27 +262,6 @@ class ClusterMachine(RuleBasedStateMachine):
 
     # Views.
 
-    @rule()
-    def copy(self) -> None:
-        """Take a copy; from now on it must not change."""
-        twin = self.cluster.table.copy()
-        assert table_picture(self.cluster.table) == table_picture(twin)
-        self.copied = (twin, table_picture(twin))
-
-    @precondition(lambda self: self.copied is not None and self.pods)
-    @rule(data=st.data())
-    def change_the_copy(self, data: Any) -> None:
-        """What is done to a copy does not reach the table."""
-        assert self.copied is not None
-        twin = self.copied[0]
-        before = table_picture(self.cluster.table)
-        placed = self.cluster.pods.get(data.draw(st.sampled_from(sorted(self.pods))))
-        assert placed is not None
-        twin.put(make_node("n9", labels={"zone": "a"}, taints=[Taint("only", "here", "")]), {})
-        twin.hold(twin.rows["n9"], placed)
-        assert before == table_picture(self.cluster.table)
-        self.copied = None
-
     @precondition(lambda self: self.nodes)
     @rule(data=st.data(), added=st.lists(pods, max_size=3, unique_by=lambda p: p.metadata.uid))
     def hypothetical(self, data: Any, added: list[Pod]) -> None:
@@ -367,7 +345,6 @@ class ClusterMachine(RuleBasedStateMachine):
         self.failed = True
         self.equals_a_fresh_build()
         self.freed_rows_are_empty()
-        self.copies_stay()
         self.trackers_follow()
         self.changed_amounts_are_touched()
         self.failed = False
@@ -397,11 +374,6 @@ class ClusterMachine(RuleBasedStateMachine):
             if row not in used:
                 assert EMPTY_ROW == row_picture(table, row)
                 assert table.name(row) == ""
-
-    def copies_stay(self) -> None:
-        """A copy shows the moment it was made."""
-        if self.copied is not None:
-            assert self.copied[1] == table_picture(self.copied[0])
 
     def trackers_follow(self) -> None:
         """Fed by every change, a tracker holds what a fresh one would."""

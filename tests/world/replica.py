@@ -119,8 +119,8 @@ class Replica:
     @property
     def is_busy(self) -> bool:
         """Say whether it has anything under way."""
-        engine, counts = self.daemon.engine, self.daemon._executor.statistics()
-        work = sum(counts.queued.values()) + sum(counts.in_flight.values())
+        engine = self.daemon.engine
+        work = sum(lane.queued + lane.in_flight for lane in self.daemon._executor._all)
         return bool(work or len(engine.bindings) or len(engine.preemptions))
 
     def start(self) -> None:

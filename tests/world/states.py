@@ -37,7 +37,6 @@ def _inside(one: Replica) -> State:
     engine = one.daemon.engine
     at = {queued.where for queued in engine.queues}
     flights = engine.groups._bindings.flights.values()
-    queued = one.daemon._executor.statistics().queued
     return (
         tuple(where in at for where in Where),
         len(engine.bindings.waiting) > 0,
@@ -47,5 +46,5 @@ def _inside(one: Replica) -> State:
         frozenset((flight.step, flight.is_broken) for flight in flights),
         bool(engine.groups.first),
         bool(engine.intake.behind),
-        any(queued.values()),
+        any(lane.queued for lane in one.daemon._executor._all),
     )

@@ -103,13 +103,6 @@ class DeviceCatalog:
             },
         }
 
-    def copy(self) -> "DeviceCatalog":
-        """Return a catalog of the same cluster without pending allocations; as dear as `rebuild`."""
-        twin = DeviceCatalog()
-        if self._cluster is not None:
-            twin.rebuild(self._cluster)
-        return twin
-
     def measure(self, meters: Meters) -> None:
         """Let the plugin count what it does, and gauges read what there is and what is in use."""
         self.meters = meters

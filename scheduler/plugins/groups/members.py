@@ -84,17 +84,6 @@ class GroupMembers:
             "objects": {key: sorted(found) for key, found in self._objects.items()},
         }
 
-    def copy(self) -> "GroupMembers":
-        """Return an independent copy."""
-        other = GroupMembers()
-        other._placed = {key: dict(pods) for key, pods in self._placed.items()}
-        other._alone = {key: dict(pods) for key, pods in self._alone.items()}
-        other._objects = {key: dict(found) for key, found in self._objects.items()}
-        other._victims = {name: set(keys) for name, keys in self._victims.items()}
-        other._around = dict(self._around)
-        other._inside = {key: dict(found) for key, found in self._inside.items()}
-        return other
-
     def group_of(self, pod: Pod) -> str:
         """Return the key of the group that a pod is decided with, or an empty text."""
         return self.root(self.own_group_of(pod))

@@ -6,7 +6,7 @@ the plugin's to judge.
 """
 
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
 import msgspec
@@ -182,13 +182,6 @@ class LoadTracker:
                 found[f"cells {name}"] = self._grid.cells(row)
         found["substitutes"] = sorted(self.substitutes)
         return found
-
-    def copy(self) -> Self:
-        """Return an independent copy; as dear as `rebuild`."""
-        twin = type(self)(self.settings)
-        if self._cluster is not None:
-            twin.rebuild(self._cluster)
-        return twin
 
     # Following.
 

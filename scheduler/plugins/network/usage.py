@@ -42,13 +42,6 @@ class UsageTracker:
         ):
             self._columns = None
 
-    def copy(self) -> "UsageTracker":
-        """Return an independent copy."""
-        twin = UsageTracker()
-        if self._cluster is not None:
-            twin.rebuild(self._cluster)
-        return twin
-
     def columns(self) -> Mapping[str, Any]:
         """Return the figures by name."""
         return {

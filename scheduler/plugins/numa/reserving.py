@@ -73,8 +73,6 @@ class Reserving:
         self._following = following
         self._demand = demand
         self._cluster: Cluster | None = None
-        # Besides that of the columns: see `version`.
-        self._moves = 0
         self._reset()
 
     def _reset(self) -> None:
@@ -93,7 +91,6 @@ class Reserving:
 
     def clear(self, cluster: Cluster) -> None:
         """Forget everything; `cluster` is where pods are looked up from now on."""
-        self._moves += self._columns.version + 1
         self._reset()
         self._cluster = cluster
 
@@ -110,11 +107,6 @@ class Reserving:
     def published(self) -> ZoneColumns:
         """Return the columns as reports made it: right about everything but amounts."""
         return self._columns
-
-    @property
-    def version(self) -> int:
-        """Return a number that moves with all but amounts, and when reports should be looked at again."""
-        return self._columns.version + self._moves
 
     @property
     def has_stale(self) -> bool:
@@ -185,7 +177,6 @@ class Reserving:
         """A node went away."""
         del self._rows[name]
         self.by_node.pop(name, None)
-        self._moves += name in self._stale
         self._stale.pop(name, None)
         self._columns.clear(row)
         self._foreign.clear(row)
@@ -269,8 +260,6 @@ class Reserving:
 
     def _fall_due(self, name: str) -> None:
         """Note that a node's waiting report may be understood now."""
-        if not self._due:
-            self._moves += 1
         self._due[name] = None
 
     def _owes(self, reserved: Reservations, owed: Owed) -> None:
@@ -367,7 +356,6 @@ class Reserving:
         row = self._rows[name]
         self._foreign.set(row, sum(one.is_foreign for one in owed))
         self._foreign_exclusive.set(row, sum(one.is_exclusive for one in owed))
-        self._moves += bool(self._foreign.values[row]) != (name in self._stale)
         if self._foreign.values[row]:
             self._stale[name] = None
             self._fresh_stale[name] = None

@@ -46,18 +46,11 @@ class Topologies:
         # uid → node, of pods between reserve and the end of their binding
         self._in_flight: dict[str, str] = {}
 
-    @property
-    def version(self) -> int:
-        """Return a number that moves with every report."""
-        return self.latest.version
-
     # What a tracker does.
 
     def rebuild(self, cluster: "Cluster") -> None:
         """Start afresh from what `cluster` holds."""
-        columns = ZoneColumns()
-        columns.version = self.latest.version + 1
-        self.latest = columns
+        self.latest = ZoneColumns()
         self._cluster = cluster
         self._rows = {}
         self._offers = {}
@@ -88,13 +81,6 @@ class Topologies:
     def columns(self) -> Mapping[str, Any]:
         """Return what agents published, as columns by name."""
         return dict(self.latest.columns("published"))
-
-    def copy(self) -> "Topologies":
-        """Return an independent copy; as dear as `rebuild`."""
-        twin = Topologies()
-        if self._cluster is not None:
-            twin.rebuild(self._cluster)
-        return twin
 
     # Questions of the plugin.
 

@@ -41,8 +41,7 @@ class ZoneColumns:
         self._most: Column[np.int64] = Column(np.int64, fill=8)
         self._layout: Column[np.int32] = Column(np.int32, fill=-1)
         self._zones: Column[np.int64] = Column(np.int64)
-        # Moves with every report; and what `suits_all` found since the last one.
-        self.version = 0
+        # What `suits_all` found since the last report.
         self._suited: dict[tuple[str, ...], bool] = {}
 
     # Reading: columns over all rows, matrices over all that there is room for.
@@ -157,7 +156,6 @@ class ZoneColumns:
         self._zones.set(row, len(zones.layout.ids))
         self._amounts.put(row, zones.available, zones.allocatable)
         self._suited.clear()
-        self.version += 1
         self.touched.add(row)
 
     def clear(self, row: int) -> None:
@@ -167,7 +165,6 @@ class ZoneColumns:
         self._classify(row, 0)
         self._amounts.clear(row)
         self._suited.clear()
-        self.version += 1
         self._layout.clear(row)
         self._zones.clear(row)
         self.touched.add(row)

@@ -63,12 +63,6 @@ class BudgetIndex:
         """Return the budgets by `namespace/name`."""
         return {"/".join(key): budget for key, budget in sorted(self._budgets.items())}
 
-    def copy(self) -> "BudgetIndex":
-        """Return an independent copy."""
-        twin = BudgetIndex()
-        twin._budgets = dict(self._budgets)
-        return twin
-
     def violations(self, victims: Victims) -> IntColumn:
         """Return how many pods of each unit would violate a budget by going, each row by itself.
 

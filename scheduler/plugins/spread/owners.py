@@ -84,13 +84,6 @@ class Services:
             for name, selector in selectors.items()
         }
 
-    def copy(self) -> "Services":
-        """Return an independent copy."""
-        twin = Services()
-        twin._selectors = {name: dict(by_name) for name, by_name in self._selectors.items()}
-        twin._generations = dict(self._generations)
-        return twin
-
     def _put(self, service: Any) -> None:
         meta, selector = service.metadata, service.spec.selector
         if not selector:

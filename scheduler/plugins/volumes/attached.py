@@ -104,13 +104,6 @@ class AttachedVolumes:
                 found[f"limit {driver}"] = self.limit(driver).copy()
         return found
 
-    def copy(self) -> "AttachedVolumes":
-        """Return an independent copy; as dear as `rebuild`."""
-        twin = AttachedVolumes()
-        if self._cluster is not None:
-            twin.rebuild(self._cluster)
-        return twin
-
     # Questions of the plugin.
 
     def used(self, driver: str) -> IntColumn:

@@ -72,13 +72,6 @@ class VolumeCatalog:
         found.update({f"for {claim}": list(names) for claim, names in self._reserved.items()})
         return found
 
-    def copy(self) -> "VolumeCatalog":
-        """Return a catalog of the same volumes without assumptions; as dear as `rebuild`."""
-        twin = VolumeCatalog()
-        if self._cluster is not None:
-            twin.rebuild(self._cluster)
-        return twin
-
     # Questions. Where something is assumed, it counts as written.
 
     def volume(self, name: str) -> PersistentVolume | None:

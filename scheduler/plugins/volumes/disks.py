@@ -62,14 +62,12 @@ class DisksInUse:
     follows = frozenset(("Pod",))
 
     def __init__(self) -> None:
-        self._cluster: Cluster | None = None
         self._has_storage = PerSpec(has_storage)
         self._disks: dict[Disk, dict[str, tuple[int, int]]] = {}
         self._claims: dict[str, dict[str, int]] = {}
 
     def rebuild(self, cluster: "Cluster") -> None:
         """Start afresh from what `cluster` holds."""
-        self._cluster = cluster
         self._disks, self._claims = {}, {}
         for placed in cluster.pods:
             self._count(placed, 1)
@@ -98,13 +96,6 @@ class DisksInUse:
         for claim, users in self._claims.items():
             found.update({f"{claim} on {node}": number for node, number in users.items()})
         return found
-
-    def copy(self) -> "DisksInUse":
-        """Return an independent copy; as dear as `rebuild`."""
-        twin = DisksInUse()
-        if self._cluster is not None:
-            twin.rebuild(self._cluster)
-        return twin
 
     def users(self, disk: Disk) -> Mapping[str, tuple[int, int]]:
         """Return node → (how often it is written, how often read) for one disk."""

@@ -83,15 +83,7 @@ def check(obj: Object, old: Object | None, version: str = _FIRST) -> Iterator[Ca
         and not spec.get("workloadRef")
     ):
         yield required("spec.workloadRef", "must be set when parentCompositePodGroupName is set")
-    policy = spec.get("schedulingPolicy") or {}
-    yield from _one_of(policy, _POLICIES, "spec.schedulingPolicy")
-    if policy.get("gang") is not None:
-        least = policy["gang"].get("minCount", 0)
-        if not least:
-            yield required("spec.schedulingPolicy.gang.minCount")
-        elif least < 0:
-            text = "must be greater than or equal to 1"
-            yield invalid_value("spec.schedulingPolicy.gang.minCount", least, text)
+    yield from _policy(spec, "minCount")
     yield from _keys(spec)
     yield from _claims(spec.get("resourceClaims") or ())
     if version != _FIRST:
@@ -100,11 +92,10 @@ def check(obj: Object, old: Object | None, version: str = _FIRST) -> Iterator[Ca
         yield not_supported("spec.disruptionMode", spec.get("disruptionMode"), _MODES)
     if old is not None:
         before = old.get("spec") or {}
-        for name in _FIXED if version == _FIRST else _FIXED_SINCE_1_37:
-            if spec.get(name) != before.get(name):
-                yield invalid_value(f"spec.{name}", None, "field is immutable")
+        yield from _changed(spec, before, _FIXED if version == _FIRST else _FIXED_SINCE_1_37)
         if version != _FIRST:
-            yield from _variant(policy, before.get("schedulingPolicy") or {})
+            policies = (one.get("schedulingPolicy") or {} for one in (spec, before))
+            yield from _variant(*policies)
 
 
 def check_composite(obj: Object, old: Object | None) -> Iterator[Cause]:
@@ -112,19 +103,29 @@ def check_composite(obj: Object, old: Object | None) -> Iterator[Cause]:
     spec = obj.get("spec") or {}
     if not spec.get("workloadRef"):
         yield required("spec.workloadRef")
-    policy = spec.get("schedulingPolicy") or {}
-    yield from _one_of(policy, _POLICIES, "spec.schedulingPolicy")
-    if policy.get("gang") is not None:
-        least = policy["gang"].get("minGroupCount", 0)
-        if not least:
-            yield required("spec.schedulingPolicy.gang.minGroupCount")
-        elif least < 0:
-            text = "must be greater than or equal to 1"
-            yield invalid_value("spec.schedulingPolicy.gang.minGroupCount", least, text)
+    yield from _policy(spec, "minGroupCount")
     yield from _keys(spec)
     yield from _one_of(spec.get("disruptionMode") or {}, _UNION, "spec.disruptionMode")
-    before = {} if old is None else old.get("spec") or {}
-    for name in _FIXED_OF_COMPOSITES if old is not None else ():
+    if old is not None:
+        yield from _changed(spec, old.get("spec") or {}, _FIXED_OF_COMPOSITES)
+
+
+def _policy(spec: Object, least: str) -> Iterator[Cause]:
+    """Yield what is wrong with the policy, of which a gang's `least` is a number above 0."""
+    path, policy = "spec.schedulingPolicy", spec.get("schedulingPolicy") or {}
+    yield from _one_of(policy, _POLICIES, path)
+    if policy.get("gang") is not None:
+        number = policy["gang"].get(least, 0)
+        if not number:
+            yield required(f"{path}.gang.{least}")
+        elif number < 0:
+            text = "must be greater than or equal to 1"
+            yield invalid_value(f"{path}.gang.{least}", number, text)
+
+
+def _changed(spec: Object, before: Object, fixed: Iterable[str]) -> Iterator[Cause]:
+    """Yield the fields that never change and have."""
+    for name in fixed:
         if spec.get(name) != before.get(name):
             yield invalid_value(f"spec.{name}", None, "field is immutable")
 

@@ -65,12 +65,6 @@ class Ages:
         """Return the count."""
         return {"seen": self.seen}
 
-    def copy(self) -> "Ages":
-        """Return an independent copy."""
-        twin = Ages()
-        twin.seen = self.seen
-        return twin
-
 
 class Aged(Ages):
     """A tracker with an argument."""

@@ -1,5 +1,7 @@
 """RowCache: what is redone for a few rows equals what is worked out for all."""
 
+from copy import deepcopy
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -73,14 +75,14 @@ def test_after_any_changes_it_equals_a_fresh_look(steps):
         _check(cache, cluster)
 
 
-def test_a_copy_of_the_table_and_parts_of_it_are_worked_out_anew():
+def test_another_table_and_parts_of_it_are_worked_out_anew():
     """What was kept for one table says nothing about another."""
     cluster, cache = Cluster(), RowCache(_columns)
     for number in range(4):
         cluster.put_node(make_node(f"n{number}"))
     _check(cache, cluster)
     live = Nodes(cluster.table, cluster.pods)
-    copied = Nodes(cluster.table.copy(), cluster.pods)
+    copied = Nodes(deepcopy(cluster.table), cluster.pods)
     cluster.put_pod(make_pod("p", node="n0"))
 
     assert cache.columns(1, copied)[0][0] == 4000

@@ -179,7 +179,7 @@ async def test_pods_are_listed_in_pages_and_followed(world: World):
     names = [pod.metadata.name for pod in listed.objects if pod.metadata.namespace == world.ns]
     assert ["a", "b", "c", "d", "e"] == sorted(names)
     assert ["ADDED f", "DELETED a", "DELETED b"] == told()
-    assert 0 == reflector.statistics().faults
+    assert 0 == world.meters.watch_decode_errors.labels("Pod").value
 
 
 async def test_a_version_from_the_future_does_not_stop_us(world: World):
@@ -361,7 +361,8 @@ async def test_events_are_taken(world: World):
     assert 2 == events["FailedScheduling"]["series"]["count"]
     assert "uid-b" == events["Preempted"]["related"]["uid"]
     assert 1024 == len(events["Preempted"]["note"])
-    assert (3, 1, 0, 1) == world.recorder.statistics()[:4]
+    written = [world.meters.event_writes.labels(r).value for r in ("created", "series", "error")]
+    assert [3, 1, 1] == written
 
 
 async def test_a_lease_is_taken_kept_and_given_back(world: World):

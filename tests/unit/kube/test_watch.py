@@ -284,7 +284,7 @@ async def test_a_kind_that_goes_away_is_empty_again():
         known, run.api.discovery = run.api.discovery, MemoryApi().discovery
         run.api.flows[0].cut()
         await asyncio.sleep(10)
-        assert run.reflector.statistics().is_offered is False
+        assert run.reflector.is_missing
         run.api.accident, run.api.discovery = lambda _, __: None, known
         await asyncio.sleep(40)
 
@@ -443,12 +443,12 @@ async def test_an_unreadable_object_is_left_out_and_the_rest_goes_on():
         run.api.flows[0].inject(bad % str(run.api.store.version).encode())
         run.node("a")
         await asyncio.sleep(1)
-        statistics = run.reflector.statistics()
+        unreadable = list(run.reflector._unreadable.values())
 
     assert ["listed", "ADDED a"] == run.told()
-    assert 1 == statistics.faults == run.meters.watch_decode_errors.labels("Node").value
-    assert ["bad"] == [fault.key for fault in statistics.unreadable]
-    assert "$.spec" in statistics.unreadable[0].message
+    assert 1 == run.meters.watch_decode_errors.labels("Node").value
+    assert ["bad"] == [fault.key for fault in unreadable]
+    assert "$.spec" in unreadable[0].message
 
 
 async def test_garbage_in_a_watch_is_survived():
@@ -525,7 +525,7 @@ async def test_a_leader_knows_what_is_missing():
     await asyncio.sleep(10)
     after_some: Any = watches.unsynced(), meters.watch_synced.labels("Node").value
     await asyncio.sleep(50)
-    after_all = watches.unsynced(), [s.is_synced for s in watches.statistics()]
+    after_all = watches.unsynced(), [one.is_synced for one in watches._reflectors]
     task.cancel()
     await asyncio.gather(task, return_exceptions=True)
 

@@ -83,15 +83,13 @@ def test_which_nodes_wake_a_pod():
     assert not helps(NODES[2], declaring("two", RESTART, HOST_USERS))
 
 
-def test_features_follow_nodes_and_are_copied():
-    """A freed row declares nothing, a copy keeps what it had."""
+def test_features_follow_nodes():
+    """A freed row declares nothing."""
     cluster = Cluster()
     for raw in NODES:
         cluster.put_node(read_node(raw))
-    twin = cluster.table.copy()
     cluster.put_node(read_node(declaring("none", RESTART)))
     cluster.drop_node("two")
 
     wanted = frozenset((RESTART,))
     assert [True, False, False] == cluster.table.features.declared(wanted).tolist()
-    assert [False, False, True] == twin.features.declared(wanted).tolist()

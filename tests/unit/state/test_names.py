@@ -21,4 +21,4 @@ def test_names_follow_the_nodes():
     nodes = Nodes(cluster.table, cluster.pods)
     assert ("a", "d", "c") == nodes.names(nodes.exists)
     assert [2, 1] == nodes.rows_of(("c", "x", "d"))
-    assert ["a", "d", "c"] == cluster.table.copy().names.tolist()
+    assert ["a", "d", "c"] == cluster.table.names.tolist()

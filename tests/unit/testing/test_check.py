@@ -160,9 +160,6 @@ class Forgetful:
     def columns(self):
         return {"count": np.array([self.count])}
 
-    def copy(self):
-        return self
-
 
 class TracksHalf(Plugin[NoArgs]):
     """Relies on a tracker that misses changes."""
