@@ -9,28 +9,34 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Iterator
 from importlib import import_module
-from typing import Any, get_type_hints
+from typing import Any, NamedTuple, get_type_hints
 
 
-def command(flags: type[Any], work: str) -> Callable[..., Any]:
-    """Return the command of a NamedTuple of flags, whose docstring is its help.
+class Command(NamedTuple):
+    """A verb: a NamedTuple of its flags, whose docstring is its help, and the name of the function that gets them.
 
-    `work` names the function that gets the record. A field that is such a record itself stands for its
-    fields: flags that several verbs have in common.
+    A field that is such a record itself stands for its fields: flags that several verbs have in common.
     """
-    shared = {name: kind for name, kind in get_type_hints(flags).items() if _is_record(kind)}
 
-    def call(**given: Any) -> Any:
-        for name, kind in shared.items():
-            given[name] = kind(**{field: given.pop(field) for field in kind._fields})
-        module, _, function = work.rpartition(".")
-        return getattr(import_module(module), function)(flags(**given))
+    flags: type[Any]
+    work: str
 
-    parameters = list(_parameters(flags))
-    call.__doc__ = flags.__doc__
-    call.__annotations__ = {one.name: one.annotation for one in parameters}
-    call.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
-    return call
+    def made(self) -> Callable[..., Any]:
+        """Return what typer takes for a command; made of the verb in use alone, as it takes a third of a millisecond."""
+        flags, work = self
+        shared = {name: kind for name, kind in get_type_hints(flags).items() if _is_record(kind)}
+
+        def call(**given: Any) -> Any:
+            for name, kind in shared.items():
+                given[name] = kind(**{field: given.pop(field) for field in kind._fields})
+            module, _, function = work.rpartition(".")
+            return getattr(import_module(module), function)(flags(**given))
+
+        parameters = list(_parameters(flags))
+        call.__doc__ = flags.__doc__
+        call.__annotations__ = {one.name: one.annotation for one in parameters}
+        call.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+        return call
 
 
 def _is_record(kind: Any) -> bool:

@@ -9,7 +9,7 @@ from typing import Annotated, NamedTuple
 import typer
 
 from scheduler.cli import flags
-from scheduler.cli.command import command
+from scheduler.cli.command import Command
 
 BindAddress = Annotated[str, typer.Option("--bind-address", help="Where the endpoints listen.")]
 SecurePort = Annotated[
@@ -51,7 +51,7 @@ class RunFlags(NamedTuple):
     log_format: flags.LogFormatFlag = "auto"
 
 
-run = command(RunFlags, "scheduler.cli.run.run")
+run = Command(RunFlags, "scheduler.cli.run.run")
 
 
 class DemoFlags(NamedTuple):
@@ -65,7 +65,7 @@ class DemoFlags(NamedTuple):
     ] = "demo"
 
 
-demo = command(DemoFlags, "scheduler.cli.demo.demo")
+demo = Command(DemoFlags, "scheduler.cli.demo.demo")
 
 
 class TiesChoice(StrEnum):
@@ -120,7 +120,7 @@ class SimulateFlags(NamedTuple):
     output: FormFlag = ResultForm.TABLE
 
 
-simulate = command(SimulateFlags, "scheduler.cli.simulate.simulate")
+simulate = Command(SimulateFlags, "scheduler.cli.simulate.simulate")
 
 
 class ExplainFlags(NamedTuple):
@@ -139,7 +139,7 @@ class ExplainFlags(NamedTuple):
     output: flags.OutputFlag = flags.Output.TABLE
 
 
-explain = command(ExplainFlags, "scheduler.cli.explain.explain")
+explain = Command(ExplainFlags, "scheduler.cli.explain.explain")
 
 
 class HistoryFlags(NamedTuple):
@@ -153,7 +153,7 @@ class HistoryFlags(NamedTuple):
     output: flags.OutputFlag = flags.Output.TABLE
 
 
-history = command(HistoryFlags, "scheduler.cli.history.history")
+history = Command(HistoryFlags, "scheduler.cli.history.history")
 
 
 ShapeFlag = Annotated[
@@ -186,7 +186,7 @@ class CapacityFlags(NamedTuple):
     output: flags.OutputFlag = flags.Output.TABLE
 
 
-capacity = command(CapacityFlags, "scheduler.cli.capacity.capacity")
+capacity = Command(CapacityFlags, "scheduler.cli.capacity.capacity")
 
 
 AnonymizeFlag = Annotated[
@@ -207,7 +207,7 @@ class SnapshotFlags(NamedTuple):
     output: flags.OutputFlag = flags.Output.JSON
 
 
-snapshot = command(SnapshotFlags, "scheduler.cli.snapshot.snapshot")
+snapshot = Command(SnapshotFlags, "scheduler.cli.snapshot.snapshot")
 
 
 NumaFlag = Annotated[bool, typer.Option("--numa", help="NUMA zones instead, node by node.")]
@@ -246,7 +246,7 @@ class TopologyFlags(NamedTuple):
     output: flags.OutputFlag = flags.Output.TABLE
 
 
-topology = command(TopologyFlags, "scheduler.cli.topology.topology")
+topology = Command(TopologyFlags, "scheduler.cli.topology.topology")
 
 
 class GroupsFlags(NamedTuple):
@@ -262,7 +262,7 @@ class GroupsFlags(NamedTuple):
     output: flags.OutputFlag = flags.Output.TABLE
 
 
-groups = command(GroupsFlags, "scheduler.cli.groups.groups")
+groups = Command(GroupsFlags, "scheduler.cli.groups.groups")
 
 
 NamespaceFlag = Annotated[
@@ -288,7 +288,7 @@ class UiFlags(NamedTuple):
     port: PortFlag = 0
 
 
-ui = command(UiFlags, "scheduler.cli.ui.ui")
+ui = Command(UiFlags, "scheduler.cli.ui.ui")
 
 
 class ReplayFlags(NamedTuple):
@@ -298,7 +298,7 @@ class ReplayFlags(NamedTuple):
     as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False
 
 
-replay = command(ReplayFlags, "scheduler.cli.replay.replay")
+replay = Command(ReplayFlags, "scheduler.cli.replay.replay")
 
 FilesFlag = Annotated[
     list[str] | None,
@@ -315,7 +315,7 @@ class ConvertFlags(NamedTuple):
     )
 
 
-convert = command(ConvertFlags, "scheduler.cli.convert.convert")
+convert = Command(ConvertFlags, "scheduler.cli.convert.convert")
 
 FileFlag = Annotated[
     str, typer.Option("--filename", "-f", metavar="F", help="Where to write it: a .tar.gz.")
@@ -338,7 +338,7 @@ class BundleFlags(NamedTuple):
     where: flags.DaemonFlags = flags.DaemonFlags()
 
 
-support_bundle = command(BundleFlags, "scheduler.cli.bundle.support_bundle")
+support_bundle = Command(BundleFlags, "scheduler.cli.bundle.support_bundle")
 
 
 File = Annotated[str, typer.Argument(metavar="F", help="The configuration file; - is stdin.")]
@@ -368,9 +368,9 @@ class DefaultsFlags(NamedTuple):
 
 
 config = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
-config.command("check")(command(CheckFlags, "scheduler.cli.config.check"))
-config.command("print")(command(PrintFlags, "scheduler.cli.config.print_"))
-config.command("defaults")(command(DefaultsFlags, "scheduler.cli.config.defaults"))
+config.command("check")(Command(CheckFlags, "scheduler.cli.config.check").made())
+config.command("print")(Command(PrintFlags, "scheduler.cli.config.print_").made())
+config.command("defaults")(Command(DefaultsFlags, "scheduler.cli.config.defaults").made())
 
 
 class PluginsFlags(NamedTuple):
@@ -380,4 +380,4 @@ class PluginsFlags(NamedTuple):
     output: flags.OutputFlag = flags.Output.TABLE
 
 
-plugins = command(PluginsFlags, "scheduler.cli.plugins.plugins")
+plugins = Command(PluginsFlags, "scheduler.cli.plugins.plugins")

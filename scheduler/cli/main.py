@@ -166,6 +166,8 @@ def app_for(used: str, *, is_completing: bool = False) -> "typer.Typer":
     """Build the command line around the verb in use; the others are there by name only."""
     import typer
 
+    from scheduler.cli.command import Command
+
     app = typer.Typer(
         # Makes typer answer the shell; otherwise it would only add two flags to the help.
         add_completion=is_completing,
@@ -182,7 +184,7 @@ def app_for(used: str, *, is_completing: bool = False) -> "typer.Typer":
         if isinstance(target, typer.Typer):
             app.add_typer(target, name=verb.name, help=verb.help)
         else:
-            app.command(verb.name)(target)
+            app.command(verb.name)(target.made() if isinstance(target, Command) else target)
     return app
 
 
