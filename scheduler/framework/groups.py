@@ -4,10 +4,10 @@ A plugin that serves `plan_group` also has `group_of(pod)`, which names the grou
 `group_wanted(key, pods)`, which says whom of the members present it takes. The engine takes them all
 out of the queue at once and drives
 
-    plan_group(room) -> Generator[SolverCall, CallResult, Outcome]
+    plan_group(context) -> Generator[SolverCall, CallResult, Outcome]
 
 which may ask the solver, in another process: other pods go on meanwhile, so what was learnt from
-`room` before a call is stale after it. What it returns is carried out for all members or for none.
+`context` before a call is stale after it. What it returns is carried out for all members or for none.
 `group_told(key, stage, now)` hears what became of it and may return requests that write it down, and
 events about the group's own object.
 """
@@ -258,7 +258,7 @@ class GroupPlanner(Protocol):
         """
 
     def plan_group(
-        self, key: str, room: PlanningContext
+        self, key: str, context: PlanningContext
     ) -> Generator[SolverCall, CallResult, Outcome]:
         """Decide where all members go."""
 

@@ -422,7 +422,7 @@ MUTATIONS: Final = (
     Mutation(
         "members who are about to be called back count as having a place",
         WHOLE, "scheduler/engine/group/bindings.py",
-        "            yield from flight.left\n", "            pass\n",
+        "            yield from binding.left\n", "            pass\n",
         ("tests/unit/engine/test_groups.py", "-k", "to_be_recalled"),
     ),
     Mutation(
@@ -440,7 +440,7 @@ MUTATIONS: Final = (
     Mutation(
         "a bind is sent again whatever the group needs by now",
         WHOLE, "scheduler/engine/group/bindings.py",
-        "return flight.planner.group_short(flight.key, uid, flight.uids, self._without_place(flight))", 'return ""',
+        "return binding.planner.group_short(binding.key, uid, binding.uids, displaced)", 'return ""',
         (LIVES, "-k", "stays_mended"),
     ),
     Mutation(
@@ -477,13 +477,13 @@ MUTATIONS: Final = (
     Mutation(
         "members beyond the minimum take promised room when they are unlike",
         VAIN, f"{_GROUPS}deciding.py",
-        "spares = task.room", "spares = not is_mixed and task.room",
+        "spares = task.context", "spares = not is_mixed and task.context",
         ("tests/property/test_promised_room.py",),
     ),
     Mutation(
         "a group gives its room up while others are leaving there",
         VAIN, f"{_GROUPS}deciding.py",
-        "awaited = awaits_room(room, self._handle)", "awaited = False",
+        "awaited = awaits_room(context, self._handle)", "awaited = False",
         (WORKLOADS, "-k", "stays_right"),
     ),
     Mutation(

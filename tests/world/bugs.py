@@ -155,7 +155,7 @@ BUGS: Final = (
         "        elif queued is not None and queued.where is Where.GATED:\n", "        elif False:\n"),
     # Groups
     Bug("members are let go before all stand at permit", _FLIGHTS,
-        "if flight.is_held and not flight.left and self._is_complete(flight):", "if flight.is_held:"),
+        "if binding.is_held and not binding.left and self._is_complete(binding):", "if binding.is_held:"),
     Bug("members whose bind failed keep no room", _ATTEMPT,
         'kept = pod.node if is_kept else ""', 'kept = ""'),
     Bug("groups that were left half bound do not come first", _GROUPS,
@@ -163,7 +163,7 @@ BUGS: Final = (
     Bug("members of whole groups are evicted one by one", "scheduler/plugins/groups/plugin.py",
         "DisruptionMode.ALL if is_whole else DisruptionMode.SINGLE", "Mode.SINGLE"),
     Bug("a group is not asked before each bind whether enough of it have a place", _FLIGHTS,
-        "return flight.planner.group_short(flight.key, uid, flight.uids, self._without_place(flight))", 'return ""'),
+        "return binding.planner.group_short(binding.key, uid, binding.uids, displaced)", 'return ""'),
     Bug("whether a group was whole is not asked before the rest of it is let go", "scheduler/plugins/groups/deciding.py",
         "        if not half or not is_ours or past.was_whole(half, described_by):\n            return False\n",
         "        if half:\n            return True\n"),

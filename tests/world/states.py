@@ -36,14 +36,14 @@ def _inside(one: Replica) -> State:
     """Return where the pods and groups of who leads are on their ways."""
     engine = one.daemon.engine
     at = {queued.where for queued in engine.queues}
-    flights = engine.groups._bindings.flights.values()
+    bindings = engine.groups._bindings.by_key.values()
     return (
         tuple(where in at for where in Where),
         len(engine.bindings.waiting) > 0,
         engine.bindings.unsettled > 0,
         len(engine.preemptions) > 0,
         engine.groups.is_planning,
-        frozenset((flight.step, flight.is_broken) for flight in flights),
+        frozenset((one.step, one.is_broken) for one in bindings),
         bool(engine.groups.first),
         bool(engine.intake.behind),
         any(lane.queued for lane in one.daemon._executor._all),

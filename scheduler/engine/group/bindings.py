@@ -60,7 +60,7 @@ class GroupBinding(msgspec.Struct, eq=False):
 
 
 class GroupBindings:
-    """All groups between decision and bind, `flights` by key; `writing` tells of them."""
+    """All groups between decision and bind, by the key of the group; `writing` tells of them."""
 
     def __init__(
         self, steps: GroupSteps, writing: Writing, planners: Mapping[str, GroupPlanner]
@@ -70,33 +70,33 @@ class GroupBindings:
         self._bindings = steps.bindings
         self._writing = writing
         self._cluster = steps.attempts.cluster
-        self.flights: dict[str, GroupBinding] = {}
+        self.by_key: dict[str, GroupBinding] = {}
         self._key_of: dict[str, str] = {}
 
-    def begin(self, flight: GroupBinding, members: Sequence[InFlight], now: float) -> None:
+    def begin(self, binding: GroupBinding, members: Sequence[InFlight], now: float) -> None:
         """Carry out a plan for members that are assumed already."""
-        self.flights[flight.key] = flight
-        self._key_of.update(dict.fromkeys(flight.uids, flight.key))
+        self.by_key[binding.key] = binding
+        self._key_of.update(dict.fromkeys(binding.uids, binding.key))
         for member in members:
             self._engine.enter(member, now)
-        own = flight.planner.name
+        own = binding.planner.name
         at_once = any(_books_more(member, own) for member in members)
-        self._go_on(flight, len(members) if at_once else AT_A_TIME, now)
+        self._go_on(binding, len(members) if at_once else AT_A_TIME, now)
         self.settle(now)
 
     def settle(self, now: float) -> None:
         """Let groups go of which all members stand at permit."""
-        for flight in list(self.flights.values()):
-            if flight.is_held and not flight.left and self._is_complete(flight):
-                flight.is_held = False
-                flight.turn_to(GroupStep.LET_GO, sorted(flight.uids), now)
-                self._writing.tell(flight.planner, flight.key, GroupStage.PERMITTED, now)
+        for binding in list(self.by_key.values()):
+            if binding.is_held and not binding.left and self._is_complete(binding):
+                binding.is_held = False
+                binding.turn_to(GroupStep.LET_GO, sorted(binding.uids), now)
+                self._writing.tell(binding.planner, binding.key, GroupStage.PERMITTED, now)
 
     def go_on(self, now: float) -> None:
         """Take some members of each group further; the engine is asked for another turn for the rest."""
-        for flight in list(self.flights.values()):
-            if flight.left:
-                self._go_on(flight, AT_A_TIME, now)
+        for binding in list(self.by_key.values()):
+            if binding.left:
+                self._go_on(binding, AT_A_TIME, now)
         self.settle(now)
 
     def key_of(self, uid: str) -> str:
@@ -104,34 +104,35 @@ class GroupBindings:
         return self._key_of.get(uid, "")
 
     def landed(self, pod: InFlight, now: float, *, is_bound: bool) -> GroupBinding | None:
-        """Note how a member ended; return its group's flight if it was the last one, else None."""
-        flight = self.flights.get(self._key_of.pop(pod.uid, ""))
-        if flight is None:
+        """Note how a member ended; return its group's binding if it was the last one, else None."""
+        binding = self.by_key.get(self._key_of.pop(pod.uid, ""))
+        if binding is None:
             return None
-        flight.uids.discard(pod.uid)
-        flight.has_begun = flight.has_begun or is_bound
+        binding.uids.discard(pod.uid)
+        binding.has_begun = binding.has_begun or is_bound
         if not is_bound:
-            flight.failed.append(pod.uid)
+            binding.failed.append(pod.uid)
         if pod.is_held_back and not is_bound:
-            flight.held_back.append(pod.uid)
-        if not is_bound and not flight.is_broken:
-            flight.is_broken = True
-            stay = sorted(flight.uids) if flight.is_held else flight.left
-            flight.is_held = False
-            flight.turn_to(GroupStep.RECALL, stay, now)
-            self._go_on(flight, AT_A_TIME, now)
-        if flight.uids or self.flights.get(flight.key) is not flight:
+            binding.held_back.append(pod.uid)
+        if not is_bound and not binding.is_broken:
+            binding.is_broken = True
+            stay = sorted(binding.uids) if binding.is_held else binding.left
+            binding.is_held = False
+            binding.turn_to(GroupStep.RECALL, stay, now)
+            self._go_on(binding, AT_A_TIME, now)
+        if binding.uids or self.by_key.get(binding.key) is not binding:
             return None
-        del self.flights[flight.key]
-        return flight
+        del self.by_key[binding.key]
+        return binding
 
     def objection(self, uid: str) -> str:
         """Return why a member must not be bound now, or an empty text: it would begin a group in part."""
-        flight = self.flights.get(self.key_of(uid))
-        if flight is None:
+        binding = self.by_key.get(self.key_of(uid))
+        if binding is None:
             return self._joined(uid)
         # A bind may be sent long after it was decided: others fail, members go, and descriptions change.
-        return flight.planner.group_short(flight.key, uid, flight.uids, self._without_place(flight))
+        displaced = self._without_place(binding)
+        return binding.planner.group_short(binding.key, uid, binding.uids, displaced)
 
     def _joined(self, uid: str) -> str:
         """Return why a pod must not be bound that was decided alone, and is one of a group by now."""
@@ -143,14 +144,14 @@ class GroupBindings:
         unbound = {one.pod.metadata.uid for one in self._cluster.pods if one.assumed}
         return planner.group_short(key, uid, unbound, ())
 
-    def _without_place(self, flight: GroupBinding) -> Iterator[str]:
+    def _without_place(self, binding: GroupBinding) -> Iterator[str]:
         """Yield the members that are about to be called back, and those whose node has gone or is full by now."""
-        if flight.is_broken:
-            yield from flight.left
+        if binding.is_broken:
+            yield from binding.left
         lost: dict[
             tuple[str, int], bool
         ] = {}  # what holds for one holds for those like it on its node
-        for uid in flight.uids:
+        for uid in binding.uids:
             member = self._bindings.get(uid)
             if member is None:
                 continue
@@ -162,26 +163,26 @@ class GroupBindings:
 
     def next_deadline(self) -> float | None:
         """Return since when members wait for their next step, or None."""
-        return min((one.since for one in self.flights.values() if one.left), default=None)
+        return min((one.since for one in self.by_key.values() if one.left), default=None)
 
     def has_work(self) -> bool:
         """Whether members wait for nothing but the next turn."""
-        return any(flight.left for flight in self.flights.values())
+        return any(binding.left for binding in self.by_key.values())
 
-    def _go_on(self, flight: GroupBinding, most: int, now: float) -> None:
-        step, some = flight.step, flight.left[:most]
-        del flight.left[:most]
+    def _go_on(self, binding: GroupBinding, most: int, now: float) -> None:
+        step, some = binding.step, binding.left[:most]
+        del binding.left[:most]
         for uid in some:
             if step is GroupStep.LET_GO:
-                self._bindings.allow(uid, flight.planner.name, now)
+                self._bindings.allow(uid, binding.planner.name, now)
             elif step is GroupStep.RECALL:
-                text = f"another member of the group {title(flight.key)} failed"
-                status = msgspec.structs.replace(unschedulable(text), plugin=flight.planner.name)
+                text = f"another member of the group {title(binding.key)} failed"
+                status = msgspec.structs.replace(unschedulable(text), plugin=binding.planner.name)
                 self._bindings.recall(uid, status, now)
-            elif not self._reserve(flight, uid, now):
+            elif not self._reserve(binding, uid, now):
                 return  # it has failed: they are recalled, all of them
 
-    def _reserve(self, flight: GroupBinding, uid: str, now: float) -> bool:
+    def _reserve(self, binding: GroupBinding, uid: str, now: float) -> bool:
         """Take a member on to permit; return False when it has failed on the way."""
         member = self._bindings.get(uid)
         if member is None:
@@ -189,14 +190,14 @@ class GroupBindings:
         if member.queued.pod.is_terminating:
             self._bindings.abandon(uid, now)
         else:
-            hold = (flight.planner.name, flight.hold_s)
-            self._engine.carry_out(member, flight.nodes, hold, now)
+            hold = (binding.planner.name, binding.hold_s)
+            self._engine.carry_out(member, binding.nodes, hold, now)
         return self._bindings.get(uid) is not None
 
-    def _is_complete(self, flight: GroupBinding) -> bool:
+    def _is_complete(self, binding: GroupBinding) -> bool:
         """Whether all members stand at permit and wait for each other alone."""
         waiting = self._bindings.waiting
-        return all(waiting.waits_only_for(uid, flight.planner.name) for uid in flight.uids)
+        return all(waiting.waits_only_for(uid, binding.planner.name) for uid in binding.uids)
 
 
 def _books_more(member: InFlight, own: str) -> bool:

@@ -78,7 +78,7 @@ class Groups:
         self._counts.watch(self.planners)
         self._writing = Writing(steps)
         self._bindings = GroupBindings(steps, self._writing, planners)
-        self.left = LeftMembers(self.planners, queues, self._bindings.flights, steps)
+        self.left = LeftMembers(self.planners, queues, self._bindings.by_key, steps)
         self.objection = self._bindings.objection
         self.answer = self._writing.answer
 
@@ -109,7 +109,7 @@ class Groups:
             or self._pace.resting
             or self._held_back
             or self._line
-            or self._bindings.flights
+            or self._bindings.by_key
             or self._refused.told
             or self._refused.due
             or self._writing.due
@@ -139,7 +139,7 @@ class Groups:
         self._hear_gates()
         # What the gate says of members rests on who stands and on how the group is described.
         changed, self._changed = self._changed, {}
-        self._writing.look_after(changed, self._bindings.flights, now)
+        self._writing.look_after(changed, self._bindings.by_key, now)
         self._opened.update(self._pace.due(changed, now))
         self._engine.nominations.regrouped(changed)
         self.left.note(changed, now)
@@ -241,8 +241,8 @@ class Groups:
         place = {uid: number for number, uid in enumerate(wanted)}
         members.sort(key=lambda member: place[member.uid])
         attempt = self._counts.begun(queued.profile, (one.pod for one in members), now)
-        room = GroupContext(self._attempts, self._engine, members)
-        run = GroupRun(key, planner, tuple(members), room, attempt)
+        context = GroupContext(self._attempts, self._engine, members)
+        run = GroupRun(key, planner, tuple(members), context, attempt)
         for member in members:
             self._queues.track(member)
         self._line.append(run)
@@ -273,20 +273,20 @@ class Groups:
         """Note how a member ended after it was decided."""
         key = self._bindings.key_of(pod.uid)
         self._members.drop(key, pod.uid)
-        if (flight := self._bindings.landed(pod, now, is_bound=is_bound)) is not None:
-            if not flight.has_begun:
-                self._engine.give_up([self._queues.get(uid) for uid in flight.held_back], now)
+        if (binding := self._bindings.landed(pod, now, is_bound=is_bound)) is not None:
+            if not binding.has_begun:
+                self._engine.give_up([self._queues.get(uid) for uid in binding.held_back], now)
             self._opened.add(key)  # those who came too late for it may be let in one by one
             # Nothing in the cluster has to change for those who were called back, or came too late for it.
-            self._queues.retry(flight.failed, "GroupBindingEnded", now)
+            self._queues.retry(binding.failed, "GroupBindingEnded", now)
             self._retry_late(key, now)
-            stage = GroupStage.RELEASED if flight.is_broken else GroupStage.BOUND
-            self._counts.ended(flight.attempt, "error" if flight.is_broken else "scheduled", now)
-            self._writing.tell(flight.planner, key, stage, now)
+            stage = GroupStage.RELEASED if binding.is_broken else GroupStage.BOUND
+            self._counts.ended(binding.attempt, "error" if binding.is_broken else "scheduled", now)
+            self._writing.tell(binding.planner, key, stage, now)
 
     def _steps(self, run: GroupRun) -> CycleSteps:
         """Drive the plugin's plan; None when the group is not what it was when it was begun."""
-        steps = run.planner.plan_group(run.key, run.room)
+        steps = run.planner.plan_group(run.key, run.context)
         result: CallResult | None = None
         try:
             while True:
@@ -308,7 +308,7 @@ class Groups:
         self._runs.pop(run.name, None)
         self.first.discard(run.key)
         if isinstance(outcome, Exception):
-            run.room.release()
+            run.context.release()
             self._engine.fault(run.planner.name, "PlanGroup", outcome)
             self._refused.put(run.key, run.members, Status(Code.ERROR, (str(outcome),)), now)
             self._counts.ended(run.attempt, "error", now)
@@ -324,21 +324,21 @@ class Groups:
         if not isinstance(outcome, GroupPlan) or outcome.victims:
             self._counts.ended(run.attempt, "unschedulable", now)
         if isinstance(outcome, Status):
-            run.room.release()
+            run.context.release()
             keeps = isinstance(outcome, UndecidedStatus) and not outcome.gives_up
             is_final = outcome.is_rejected and not keeps
             status = _by(run.planner, outcome)
             self._refused.put(run.key, run.members, status, now, gives_up=is_final)
             self._writing.tell(run.planner, run.key, GroupStage.REFUSED, now)
         elif isinstance(outcome, GroupRelease):
-            run.room.release()
+            run.context.release()
             status = _by(run.planner, unschedulable(outcome.message))
             self._refused.put(run.key, run.members, status, now)
             # The group is told first, then each of those that go.
             self._writing.tell(run.planner, run.key, GroupStage.DISSOLVED, now)
             self._engine.dissolve(outcome.bound, run.key, outcome.message, now)
         elif outcome.victims:
-            run.room.release()
+            run.context.release()
             named = [member for member in run.members if member.uid in outcome.nodes]
             nominated = [(member, outcome.nodes[member.uid]) for member in named]
             status = _by(run.planner, unschedulable(outcome.message))
@@ -351,8 +351,8 @@ class Groups:
             self._carry_out(run, outcome, now)
 
     def _carry_out(self, run: GroupRun, plan: GroupPlan, now: float) -> None:
-        attempts, count = run.room.attempts, run.room.nodes.count
-        run.room.keep()
+        attempts, count = run.context.attempts, run.context.nodes.count
+        run.context.keep()
         self._writing.tell(run.planner, run.key, GroupStage.ASSIGNED, now)
         placed = [(one, attempts[one.uid]) for one in run.members if one.uid in plan.nodes]
         others = [one for one in run.members if one.uid not in plan.nodes]
@@ -361,9 +361,9 @@ class Groups:
             for one, its in placed
         ]
         uids = [member.uid for member in members]
-        flight = GroupBinding(run.key, run.planner, run.attempt, count, set(uids), uids, now)
-        flight.hold_s = plan.hold_s or flight.hold_s
-        self._bindings.begin(flight, members, now)
+        binding = GroupBinding(run.key, run.planner, run.attempt, count, set(uids), uids, now)
+        binding.hold_s = plan.hold_s or binding.hold_s
+        self._bindings.begin(binding, members, now)
         self._leave_out(run, others, plan.message, now)
         if not plan.is_proven:
             self._late.setdefault(run.key, set()).update(member.uid for member in others)
@@ -383,7 +383,7 @@ class Groups:
 
     def _put_back(self, run: GroupRun, now: float) -> None:
         self.first.discard(run.key)
-        run.room.release()
+        run.context.release()
         for member in run.members:
             if self._refused.is_waiting(member):
                 self._queues.put_back(member, now)

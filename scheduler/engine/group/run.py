@@ -14,7 +14,7 @@ class GroupRun(msgspec.Struct):
     key: str
     planner: GroupPlanner
     members: tuple[QueuedPod, ...]
-    room: GroupContext
+    context: GroupContext
     attempt: GroupAttempt
 
     @property

@@ -107,33 +107,33 @@ class Decider:
         record = self._records.setdefault(key, GroupRecord())
         record.status, record.message = FAILED, message
 
-    def plan(self, key: str, room: groups.PlanningContext) -> Steps:
+    def plan(self, key: str, context: groups.PlanningContext) -> Steps:
         """Decide where all members go, whom to evict for them, or why they have to wait."""
         record = self._records.setdefault(key, GroupRecord())
-        record.reporter = room.members[0].spec.scheduler_name
-        record.refused = record.refused.union(one.metadata.uid for one in room.members)
+        record.reporter = context.members[0].spec.scheduler_name
+        record.refused = record.refused.union(one.metadata.uid for one in context.members)
         name = groups.title(key)
         try:
             described = self._described.group(key)
             if described is None:
                 return unresolvable(sources.missing(key))
-            self._described.check(key, room.members)
-            spec, deadline = deadlines.at_time(described, room.members, room.now)
-            tree = self._trees.of(spec, room.nodes)
+            self._described.check(key, context.members)
+            spec, deadline = deadlines.at_time(described, context.members, context.now)
+            tree = self._trees.of(spec, context.nodes)
             spec = kueuelevels.resolved(hypernodes.resolved(spec, tree), tree)
             check_levels(spec, tree.levels, tree.source)
-            requests = planning.requests(room.members)
+            requests = planning.requests(context.members)
         except ObjectError as error:
             self.hold(key, error.message)
             return unresolvable(f"the group {name} is held: {error.message}")
         standing = staying(self._handle, self._members.standing(key))
         try:
-            members, parts = self._kinds(room, spec, tree, requests, standing)
+            members, parts = self._kinds(context, spec, tree, requests, standing)
         except ObjectError as error:
             self.hold(key, error.message)
             return unresolvable(f"the group {name} is held: {error.message}")
-        unlike = planning.misclassed(spec, room.members)
-        unlike = unlike or ("" if spec.has_classes else planning.unlike(room.members, requests))
+        unlike = planning.misclassed(spec, context.members)
+        unlike = unlike or ("" if spec.has_classes else planning.unlike(context.members, requests))
         if unlike:
             self.hold(key, unlike)
             return unresolvable(f"the group {name} is held: {unlike}")
@@ -141,14 +141,14 @@ class Decider:
         record.retries += 1
         record.conflict = ()
         if (
-            spec.tree is None and len(standing) + len(room.members) < spec.size
+            spec.tree is None and len(standing) + len(context.members) < spec.size
         ):  # some went while it stood in the line
             return undecided(incomplete(spec))
         task = GroupTask(
             key,
             spec,
             tree,
-            room,
+            context,
             requests,
             standing,
             members,
@@ -157,20 +157,20 @@ class Decider:
             shapes=parts,
         )
         record.is_partial = bool(task.standing)
-        awaited = awaits_room(room, self._handle)
+        awaited = awaits_room(context, self._handle)
         plan = yield from self._decided(task, record)
-        if isinstance(plan, Status) and (awaited or awaits_room(room, self._handle)):
+        if isinstance(plan, Status) and (awaited or awaits_room(context, self._handle)):
             # Whom it waits for makes room that nothing was planned with yet, or was not when the solver was asked.
             plan = undecided(plan.message) if plan.is_rejected else plan
         if deadline is not None and isinstance(plan, Status) and plan.is_rejected:
-            plan = undecided(f"{plan.message}; {deadline.told(room.now)}", deadline.at)
+            plan = undecided(f"{plan.message}; {deadline.told(context.now)}", deadline.at)
         record.refused = task.still_refused(record.refused, plan, self._handle)
         if isinstance(plan, Status):
             record.message, record.is_error = plan.message, plan.code is Code.ERROR
             half = self._members.standing(key)
             is_proven = not isinstance(plan, groups.UndecidedStatus)
-            if is_proven and self._may_release(key, spec, half, room):
-                record.released_at = room.now
+            if is_proven and self._may_release(key, spec, half, context):
+                record.released_at = context.now
                 return groups.GroupRelease(tuple(half), plan.message)
         elif isinstance(plan, groups.GroupPlan) and plan.victims:
             record.victims, record.message = plan.victims, plan.message
@@ -179,7 +179,7 @@ class Decider:
 
     def _kinds(
         self,
-        room: groups.PlanningContext,
+        context: groups.PlanningContext,
         spec: GroupSpec,
         tree: Topology,
         requests: Mapping[str, Amounts],
@@ -187,9 +187,9 @@ class Decider:
     ) -> tuple[list[mixing.AlikeMembers], tuple[shapes.GroupShape, ...]]:
         """Return the members by kind, none where all are alike, and of a group of groups whose they are."""
         if spec.tree is None:
-            return mixing.members(room, spec, requests), ()
+            return mixing.members(context, spec, requests), ()
         own = ownrules.by_group(spec.tree, tree.levels, spec.constraints)
-        return shapes.members(spec.tree, own, room, requests, standing)
+        return shapes.members(spec.tree, own, context, requests, standing)
 
     def _decided(self, task: GroupTask, record: GroupRecord) -> Steps:
         """Place the members, or evict others for them, or say why neither can be."""
@@ -219,9 +219,9 @@ class Decider:
         """
         task = everywhere[0]
         plan: groups.Outcome = unschedulable()
-        spares = task.room.spare(promised=True)
+        spares = task.context.spare(promised=True)
         for promised in (True, False) if spares else (False,):
-            task.room.spare(promised=promised)
+            task.context.spare(promised=promised)
             for part in map(_apart, everywhere) if promised else everywhere:
                 plan = yield from (self._placed_mixed if is_mixed else self._placed)(part)
                 if not isinstance(plan, Status) or not plan.is_rejected:
@@ -242,13 +242,13 @@ class Decider:
         misplaced = "" if spec.tree is None else shapes.torn(spec.tree, tree, task.standing)
         if misplaced:
             return groups.HeldStatus(Code.ERROR, (f"the group {task.name} is held: {misplaced}",))
-        asked = [task.requests[pod.metadata.uid] for pod in task.room.members]
-        lacking = planning.lacking(spec, task.room.nodes, task.standing, asked)
+        asked = [task.requests[pod.metadata.uid] for pod in task.context.members]
+        lacking = planning.lacking(spec, task.context.nodes, task.standing, asked)
         if lacking:
             return unschedulable(f"the group {task.name} does not fit: {lacking}")
         if spec.classes is not None:
             lacking = spec.classes.lacking(
-                (*task.room.members, *(one.pod for one in task.standing))
+                (*task.context.members, *(one.pod for one in task.standing))
             )
             if lacking:
                 return undecided(f"the group {task.name} waits: {lacking}")
@@ -256,18 +256,18 @@ class Decider:
 
     def _placed(self, task: GroupTask) -> Steps:
         """Ask the solver, try its answer with all filters, and ask again with what that teaches."""
-        key, room = task.key, task.room
+        key, context = task.key, task.context
         most: IntColumn | None = None
         why = ""
-        asked = [between.without_spread(pod) for pod in room.members]
-        may_be_thin = between.is_free(room.members[0])
+        asked = [between.without_spread(pod) for pod in context.members]
+        may_be_thin = between.is_free(context.members[0])
         for attempt in range(ROUNDS):
-            fits = room.fits(asked)
+            fits = context.fits(asked)
             slots = task.allowed(fits.slots if most is None else lower_of(fits.slots, most))
             site = self._site(task, slots, fits.reach, may_be_thin=may_be_thin)
             if not site.instance.leaves:
-                text = topology.nowhere(task.tree, room.nodes, fits.rows) or fits.message
-                text += shortage.in_brackets(task.tree, room.nodes, self._handle.pods, fits)
+                text = topology.nowhere(task.tree, context.nodes, fits.rows) or fits.message
+                text += shortage.in_brackets(task.tree, context.nodes, self._handle.pods, fits)
                 return unschedulable(f"the group {task.name} does not fit: {text}")
             # A second answer must not come too late again: nothing else is placed until it is there.
             answer = yield self._question(site, holds=attempt > 0, advise=not site.is_thin)
@@ -283,12 +283,14 @@ class Decider:
             self._remember(key, solution)
             if solution.placed.outcome != "placed":
                 advice = solution.advice or Advice(())
-                near = shortage.told(site, task.tree, room.nodes, self._handle.pods, fits, advice)
+                near = shortage.told(
+                    site, task.tree, context.nodes, self._handle.pods, fits, advice
+                )
                 return refusal(task, fits, solution, near, tried=most is not None)
-            nodes = planning.assign(site, solution.placed.counts, room.members)
+            nodes = planning.assign(site, solution.placed.counts, context.members)
             if not nodes:
                 return task.left_open(f"has no room for more: {fits.message}")
-            misfit = room.hold(nodes)
+            misfit = context.hold(nodes)
             if misfit is None:
                 return task.plan(nodes, solution.placed.stages)
             most = misfit.most if most is None else lower_of(most, misfit.most)
@@ -299,7 +301,7 @@ class Decider:
         self, task: GroupTask, slots: IntColumn, reach: IntColumn | None, *, may_be_thin: bool
     ) -> planning.Site:
         """Return what is asked about: in a large tree only the leaves that the group can use."""
-        standing, nodes, count = task.standing, task.room.nodes, len(task.room.members)
+        standing, nodes, count = task.standing, task.context.nodes, len(task.context.members)
         # Any number is a placement that brings the group to its minimum, or one more beyond it.
         minimum = max(task.spec.size, len(standing) + 1) if task.spec.is_minimum else 0
         among = None
@@ -324,7 +326,7 @@ class Decider:
             return False
 
     def _may_release(
-        self, key: str, spec: GroupSpec, half: Sequence[Placed], room: groups.PlanningContext
+        self, key: str, spec: GroupSpec, half: Sequence[Placed], context: groups.PlanningContext
     ) -> bool:
         """Whether bound members may be let go: the objects prove that the group was never whole.
 
@@ -334,9 +336,9 @@ class Decider:
         is_ours = any(kind == configmap.KIND for kind, _ in described_by)
         if not half or not is_ours or past.was_whole(half, described_by):
             return False
-        if self._records[key].released_at > room.now - RELEASE_AGAIN_S:
+        if self._records[key].released_at > context.now - RELEASE_AGAIN_S:
             return False  # they were told already and are on their way
-        waiting = self._handle.group_members(key, room.members[0])
+        waiting = self._handle.group_members(key, context.members[0])
         since = [
             configmap.SOURCE.said_since(obj)
             if kind == configmap.KIND

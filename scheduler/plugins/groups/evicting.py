@@ -58,9 +58,9 @@ class GroupEvictor:
     def may_evict(self, task: GroupTask, record: GroupRecord) -> bool:
         """Whether members may evict now: not while the last victims are leaving."""
         still = record.awaited = leaving(self._handle, record.awaited)
-        if still or awaits_room(task.room, self._handle):
+        if still or awaits_room(task.context, self._handle):
             return False
-        return self.may_ever_evict(task.spec, task.room.members, task.standing)
+        return self.may_ever_evict(task.spec, task.context.members, task.standing)
 
     def may_ever_evict(
         self, spec: GroupSpec, members: Iterable[Pod], standing: Sequence[Placed]
@@ -79,8 +79,8 @@ class GroupEvictor:
         self, task: GroupTask
     ) -> Generator[SolverCall, CallResult, GroupPlan | Status | None]:
         """Return the plan with the fewest victims, None when evicting does not help."""
-        room, nodes, wanted = task.room, task.room.nodes, task.needed
-        fits = room.fits([between.without_spread(member) for member in room.members])
+        context, nodes, wanted = task.context, task.context.nodes, task.needed
+        fits = context.fits([between.without_spread(member) for member in context.members])
         # Members that ask for a host port cannot stand beside one another.
         alone = 1 if host_ports(wanted[0]) else len(wanted)
         most = task.allowed(np.where(fits.evictable, alone, 0))
@@ -98,7 +98,7 @@ class GroupEvictor:
             where, victims = offer
             if not self._may_go(task, victims):
                 continue  # what moved while the solver worked, the next question has right
-            misfit = room.would_hold(where, victims)
+            misfit = context.would_hold(where, victims)
             if misfit is None:
                 return self._agreed(task, where, victims)
             if misfit.node in blocked:
@@ -117,14 +117,14 @@ class GroupEvictor:
 
         On the nodes in `blocked` a member needs everybody gone who can be.
         """
-        pod, nodes = task.needed[0], task.room.nodes
+        pod, nodes = task.needed[0], task.context.nodes
         whole = frozenset(leaf for leaf, name in enumerate(site.names) if name in blocked)
         who = {one.pod.metadata.uid for each in lower for one in each.pods}
         in_the_way = conflicts(pod, nodes, site.rows, self._handle.pods, whole, who)
         budgets = self._handle.objects("PodDisruptionBudget").values()
         request = {**task.requests[pod.metadata.uid], PODS: 1}
         asked = eviction.victim_problem(
-            site.instance, site.names, site.rows, task.room.free(request), request,
+            site.instance, site.names, site.rows, task.context.free(request), request,
             lower, budgets, forbid=self._args.pdb == "Forbid", conflicts=in_the_way,
             counted=between.counted(pod, nodes, self._handle.pods),
         )  # fmt: skip
@@ -175,18 +175,18 @@ class GroupEvictor:
             victims, where = found
             if not self._may_go(task, victims):
                 continue  # what moved while the solver worked, the next question has right
-            misfit = task.room.would_hold(where, victims)
+            misfit = task.context.would_hold(where, victims)
             if misfit is None:
                 return self._agreed(task, where, victims)
             if misfit.conflict:
                 learnt.append(mixing.kind_conflict(task.kinds, misfit))
             else:
-                mixing.learn(task.kinds, where, task.room.nodes, misfit)
+                mixing.learn(task.kinds, where, task.context.nodes, misfit)
         return None
 
     def _lower(self, task: GroupTask) -> list[eviction.EvictionUnit]:
         """Return who may be evicted for a group."""
-        priority = task.room.priority
+        priority = task.context.priority
         return eviction.lower(self._handle.pods, priority, self._described, own=task.key)
 
     def _may_go(self, task: GroupTask, victims: Collection[Placed]) -> bool:

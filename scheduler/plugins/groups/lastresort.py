@@ -19,7 +19,7 @@ def passes(task: GroupTask, args: ClusterTopologyPlacementGroupArgs) -> list[Gro
     Without spare nodes and those to be avoided; a group of which members stand then has the spare
     ones, and at last every group those to be avoided.
     """
-    nodes = task.room.nodes
+    nodes = task.context.nodes
     avoided, spare = _carried(nodes, args.avoid_label), _carried(nodes, args.spare_label)
     kept = () if task.standing else spare
     ways = dict.fromkeys(((*avoided, *spare), (*avoided, *kept), kept))

@@ -65,14 +65,14 @@ class MixedPlanner:
             if mixed.outcome != "placed":
                 return self._refusal(task, mixed, why, solution.says)
             nodes = self._assigned(found, task, mixed)
-            misfit = task.room.hold(nodes)
+            misfit = task.context.hold(nodes)
             if misfit is None:
                 return task.plan(nodes, mixed.stages)
             if misfit.conflict:
                 learnt.append(mixing.kind_conflict(task.kinds, misfit))
             elif self._site(task, learnt).group == found.group:
                 # Where amounts changed while the solver worked, the next question has them right.
-                mixing.learn(task.kinds, nodes, task.room.nodes, misfit)
+                mixing.learn(task.kinds, nodes, task.context.nodes, misfit)
             attempt += 1
             why = f"{misfit.reason} on {misfit.node}"
         text = f"the rules between its members do not hold: {why}"
@@ -91,8 +91,8 @@ class MixedPlanner:
     ) -> Generator[SolverCall, CallResult, Victims | Status | None]:
         """Return who has to go for the members that are needed, and where those go then."""
         found = mixing.site(
-            task.spec, task.tree, task.room, task.kinds, task.standing,
-            task.least or len(task.room.members), evicting=True, learnt=learnt,
+            task.spec, task.tree, task.context, task.kinds, task.standing,
+            task.least or len(task.context.members), evicting=True, learnt=learnt,
         )  # fmt: skip
         found = shapes.with_parts(found, task.shapes, task.standing)
         if not found.names:
@@ -117,9 +117,9 @@ class MixedPlanner:
         return chosen, self._assigned(found, task, mixed)
 
     def _site(self, task: GroupTask, learnt: Sequence[mixing.KindConflict]) -> mixing.MixedSite:
-        least = task.least or len(task.room.members)
+        least = task.least or len(task.context.members)
         found = mixing.site(
-            task.spec, task.tree, task.room, task.kinds, task.standing, least, learnt=learnt
+            task.spec, task.tree, task.context, task.kinds, task.standing, least, learnt=learnt
         )
         return shapes.with_parts(found, task.shapes, task.standing)
 
@@ -137,10 +137,8 @@ class MixedPlanner:
     def _refusal(self, task: GroupTask, mixed: MixedAnswer, why: str, rules: str) -> Status:
         if mixed.outcome == "unknown":
             return task.left_open("waits: the solver found nothing within its time")
-        least = task.least or len(task.room.members)
-        text = (
-            f"does not fit: no {least} of its {len(task.room.members)} unlike members fit together"
-        )
+        least = task.least or len(task.context.members)
+        text = f"does not fit: no {least} of its {len(task.context.members)} unlike members fit together"
         if task.shapes:
             text = "does not fit: not enough of its groups fit together"
         if rules:

@@ -63,20 +63,20 @@ class MixedSite(msgspec.Struct, frozen=True):
 
 
 def members(
-    room: PlanningContext, spec: GroupSpec, requests: Mapping[str, Amounts]
+    context: PlanningContext, spec: GroupSpec, requests: Mapping[str, Amounts]
 ) -> list[AlikeMembers]:
     """Return the members by kind, none where all are taken for alike: without claims that may differ."""
-    claiming = any(pod.spec.resource_claims for pod in room.members)
+    claiming = any(pod.spec.resource_claims for pod in context.members)
     if not (spec.has_classes or claiming):
         return []
-    first = room.members[0].spec
-    if not claiming and spec.classes is None and all(pod.spec == first for pod in room.members):
+    first = context.members[0].spec
+    if not claiming and spec.classes is None and all(pod.spec == first for pod in context.members):
         return []  # the filters need not be asked for that
     if spec.classes is None:
-        return kinds(room.fits_each(), requests)
+        return kinds(context.fits_each(), requests)
     # Class by class: of equal specs, filters may say this of one workload's pods and that of another's.
-    parts = _by_class(room.members, spec.classes).values()
-    each = [found for pods in parts for found in room.fits_each(pods)]
+    parts = _by_class(context.members, spec.classes).values()
+    each = [found for pods in parts for found in context.fits_each(pods)]
     return kinds(each, requests, spec.classes)
 
 
@@ -138,7 +138,7 @@ def _is_same(one: AlikeMembers, request: Amounts, pod: Pod, fits: Fits) -> bool:
 def site(
     spec: GroupSpec,
     tree: Topology,
-    room: PlanningContext,
+    context: PlanningContext,
     members: Sequence[AlikeMembers],
     standing: Sequence[Placed],
     least: int,
@@ -151,7 +151,7 @@ def site(
     `evicting` asks where they could be if others went: of those that cannot ever, filters have said so.
     """
     resources = tuple(sorted({name for one in members for name in one.request}))
-    nodes = room.nodes
+    nodes = context.nodes
     held: dict[str, int] = {}
     for placed in standing:
         held[placed.node] = held.get(placed.node, 0) + 1
@@ -160,7 +160,7 @@ def site(
     inside = [row for _, name in tree.leaves if (row := nodes.row(name)) is not None]
     key = near([pod for one in members for pod in one.pods], nodes, inside)
     together = nodes.label_ids(key) if key else None
-    columns = room.free(r for r in resources if PORT not in r)
+    columns = context.free(r for r in resources if PORT not in r)
     places = [one.evictable if evicting else one.slots for one in members]
     known = min(map(len, places))  # a node that joined since takes nobody in this plan
     for path, name in tree.leaves:
@@ -196,7 +196,7 @@ def site(
         levels = (Level(SHARED, LevelRule("pack", hard=True)), *levels)
     if together is not None:
         levels = (Level(f"affinity by {key}", LevelRule("pack", hard=True)), *levels)
-    ways = room.ways(np.array(rows, dtype=np.intp)) if spec.by_network and rows else None
+    ways = context.ways(np.array(rows, dtype=np.intp)) if spec.by_network and rows else None
     classes = of_classes(spec, [one.of for one in members], levels, standing, names, ways)
     flows, narrow = links(spec, ways, classes[0], [one.count for one in found])
     mixed = Mixed(

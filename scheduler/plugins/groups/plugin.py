@@ -276,10 +276,10 @@ class ClusterTopologyPlacementGroup(GroupSort[ClusterTopologyPlacementGroupArgs]
 
     # The plan
 
-    def plan_group(self, key: str, room: groups.PlanningContext) -> Steps:
+    def plan_group(self, key: str, context: groups.PlanningContext) -> Steps:
         """Decide where all members go, whom to evict for them, or why they have to wait."""
         self._hints.planned(key)
-        return self._decider.plan(key, room)
+        return self._decider.plan(key, context)
 
     # Afterwards
 

@@ -55,7 +55,7 @@ class GroupShape(msgspec.Struct, frozen=True):
 def members(
     root: GroupNode,
     own: Mapping[str, OwnRules],
-    room: PlanningContext,
+    context: PlanningContext,
     requests: Mapping[str, Amounts],
     standing: Sequence[Placed],
 ) -> tuple[list[AlikeMembers], tuple[GroupShape, ...]]:
@@ -63,7 +63,7 @@ def members(
 
     `own` is by key what each group says of levels.
     """
-    maker = _Maker(mixing.kinds(room.fits_each(), requests), standing, own)
+    maker = _Maker(mixing.kinds(context.fits_each(), requests), standing, own)
     maker.make(root)
     if len(maker.kinds) > MOST_KINDS:
         alone = "; each group with rules of its own counts alone" if maker.has_rules(root) else ""

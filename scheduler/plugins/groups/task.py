@@ -83,7 +83,7 @@ class GroupTask(msgspec.Struct, frozen=True):
     key: str
     spec: GroupSpec
     tree: Topology
-    room: PlanningContext
+    context: PlanningContext
     requests: Mapping[str, Amounts]
     standing: Sequence[Placed]
     kinds: list[AlikeMembers]
@@ -98,7 +98,7 @@ class GroupTask(msgspec.Struct, frozen=True):
         Nodes come and go while the solver works, so that is read anew each time.
         """
         for label in self.forbidden:
-            slots = np.where(self.room.nodes.label_ids(label) >= 0, 0, slots)
+            slots = np.where(self.context.nodes.label_ids(label) >= 0, 0, slots)
         return slots
 
     @property
@@ -124,7 +124,7 @@ class GroupTask(msgspec.Struct, frozen=True):
     @property
     def needed(self) -> Sequence[Pod]:
         """Return the members for whom others may be evicted: those up to the minimum."""
-        members = self.room.members
+        members = self.context.members
         return in_order(members)[: self.least] if self.least else members
 
     def left_open(self, what: str) -> UndecidedStatus:
@@ -138,13 +138,13 @@ class GroupTask(msgspec.Struct, frozen=True):
         """Return which of the members that waited for room still do after a plan."""
         if isinstance(plan, GroupPlan) and not plan.victims:
             refused = refused.difference(plan.nodes)
-        waiting = handle.group_members(self.key, self.room.members[0])
+        waiting = handle.group_members(self.key, self.context.members[0])
         return refused.intersection(pod.metadata.uid for pod in waiting)
 
     def plan(self, nodes: Mapping[str, str], stages: Iterable[SolvedStage]) -> GroupPlan:
         """Return the plan to place these members, with what is said to the others."""
         is_proven = all(stage.proven for stage in stages if stage.measure == "leftOut")
-        others = len(self.room.members) - len(nodes)
+        others = len(self.context.members) - len(nodes)
         found = "there is no room" if is_proven else "no room was found in time"
         lacks = self._lacks_groups(nodes)
         so_far = "lacks groups" if lacks else "has its minimum"
@@ -161,7 +161,7 @@ class GroupTask(msgspec.Struct, frozen=True):
         """Whether a tree has not what it asks for, with those who are placed by now."""
         if self.spec.tree is None:
             return False
-        placed = [pod for pod in self.room.members if pod.metadata.uid in nodes]
+        placed = [pod for pod in self.context.members if pod.metadata.uid in nodes]
         placed += [one.pod for one in self.standing]
         return not quorum.is_in(self.spec.tree, Counter(map(sources.group_of, placed)))
 
@@ -208,9 +208,9 @@ def incomplete(spec: GroupSpec, present: Sequence[Pod] = ()) -> str:
     return text
 
 
-def awaits_room(room: PlanningContext, handle: Handle) -> bool:
+def awaits_room(context: PlanningContext, handle: Handle) -> bool:
     """Whether somebody still has to leave a node on which members were promised room."""
-    promised = {pod.status.nominated_node_name for pod in room.members} - {""}
+    promised = {pod.status.nominated_node_name for pod in context.members} - {""}
     on_them = [placed for node in sorted(promised) for placed in handle.pods.on(node).values()]
     # Others may have evicted somebody there as well: what they are promised counts already, what leaves not.
     evicted = handle.evicted() if on_them else ()
@@ -235,7 +235,7 @@ def with_rules(
     found: planning.Site, task: GroupTask, pods: PodIndex, reach: IntColumn | None = None
 ) -> planning.Site:
     """Return the site with the rules that the members' own specs make for one another."""
-    pod, nodes = task.room.members[0], task.room.nodes
+    pod, nodes = task.context.members[0], task.context.nodes
     there = set(found.names)
     held = [one for one in task.standing if one.node in there]
     domains = between.members(pod, nodes, found.rows, pods, held)
