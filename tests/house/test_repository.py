@@ -8,6 +8,17 @@ import pytest
 
 from tests.house.source import ROOT
 
+# One lock per purpose: to run Trellis, to develop and test it, to list what its image contains.
+LOCKS = ("requirements.lock", "requirements-dev.lock", "requirements-sbom.lock")
+LARGE_BYTES = 200_000
+# Files above LARGE_BYTES, each with its reason. A pattern covers a folder of one kind of file.
+LARGE = {
+    "requirements-dev.lock": "hashes of every wheel of every tool, for all supported Pythons",
+    "tests/differential/recorded/decisions.jsonl": "decisions of a real kube-scheduler",
+    "tests/vectors/data/*/*.json": "recorded answers of kube-scheduler and of reference plugins",
+}
+# Files that are not text, each with its reason.
+BINARY = {"docs/images/*.png": "screenshots of the page; a test takes them again"}
 # A home or work folder at the start of a path. Containers' own paths (/app, /var) are no finding.
 MACHINE_PATH = re.compile(rb"(?<![\w./:\]}*-])/(?:work|root|home|Users)/[\w.-]+")
 
@@ -21,6 +32,14 @@ def tracked_files() -> list[Path]:
     )
     files = [ROOT / name for name in listed.stdout.split("\0") if name]
     return [file for file in files if file.is_file()]
+
+
+def is_text(content: bytes) -> bool:
+    """Return whether the bytes are UTF-8 text without NUL bytes."""
+    try:
+        return "\0" not in content.decode()
+    except UnicodeDecodeError:
+        return False
 
 
 def test_no_path_of_a_machine():
@@ -42,19 +61,45 @@ def test_the_path_check_finds(text: str, folder: str):
     assert MACHINE_PATH.search(text.format(folder).encode())
 
 
+def test_binaries_and_large_files_state_a_reason():
+    """Refuse a file that is not UTF-8 text, or above LARGE_BYTES, unless a table above lists it."""
+    found = []
+    for file in tracked_files():
+        name, content = file.relative_to(ROOT), file.read_bytes()
+        if not is_text(content) and not any(map(name.match, BINARY)):
+            found.append(f"{name}: not UTF-8 text; list it in BINARY with its reason")
+        if len(content) > LARGE_BYTES and not any(map(name.match, LARGE)):
+            found.append(f"{name}: {len(content):,} bytes; list it in LARGE with its reason")
+
+    assert [] == found
+
+
+def test_every_exception_for_binaries_and_large_files_is_used():
+    """A pattern without a file would admit one without a review."""
+    names = [file.relative_to(ROOT) for file in tracked_files()]
+
+    assert [] == [p for p in (*LARGE, *BINARY) if not any(name.match(p) for name in names)]
+
+
+@pytest.mark.parametrize("content", [b"PK\x03\x04\x00", b"\x89PNG", b"text\0"])
+def test_the_text_check_finds_binaries(content: bytes):
+    """Archives, images and NUL bytes are not text."""
+    assert not is_text(content)
+
+
 def test_locks_name_no_package_host():
     """Locks work behind any mirror: hashes, no addresses."""
     locks = [
         f for f in tracked_files() if f.suffix in {".lock", ".sum"} or "requirements" in f.name
     ]
 
-    assert len(locks) >= 2
+    assert set(LOCKS) == {f.name for f in locks if f.parent == ROOT}
     assert [] == [f.name for f in locks if "://" in f.read_text() or "index-url" in f.read_text()]
 
 
 def test_every_package_in_the_locks_has_hashes():
     """pip refuses a package without a hash, and with it the whole installation."""
-    for name in ("requirements.lock", "requirements-dev.lock"):
+    for name in LOCKS:
         entries = re.split(r"\n(?=\S)", (ROOT / name).read_text().strip())
         assert [] == [entry.split()[0] for entry in entries if "--hash=sha256:" not in entry], name
 
