@@ -14,9 +14,9 @@ from scheduler.engine.attempt import failure
 from scheduler.engine.effects import Record
 from scheduler.engine.queue.pod import QueuedPod
 from scheduler.framework.calls import PodEvent, WaitUntil
+from scheduler.groups.topology.tree import RESOURCES_CHOOSE_NOTHING
 from scheduler.objects.node import Node, NodeMeta
 from scheduler.objects.pod import Pod, PodMeta, PodSpec
-from scheduler.plugins.groups.topology import RESOURCES_CHOOSE_NOTHING
 from scheduler.plugins.loadaware.figures import silence
 from scheduler.state.podindex import place
 from scheduler.state.shapes import Shapes

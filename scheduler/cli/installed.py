@@ -1,7 +1,7 @@
 """The plugins of this installation: ours and those that other packages offer."""
 
 from scheduler.framework.registry import Registry
-from scheduler.plugins.intree import IN_TREE
+from scheduler.intree import IN_TREE
 
 
 def registry() -> Registry:

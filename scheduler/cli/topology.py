@@ -16,6 +16,7 @@ from scheduler.cli.flags import Output
 from scheduler.cli.live import reach
 from scheduler.cli.printing import TableColumn, show, show_document
 from scheduler.engine.attempt.cycle import Ties
+from scheduler.groups.topology import hypernodes
 from scheduler.objects.kinds import (
     BY_KIND,
     HYPER_NODE,
@@ -24,7 +25,6 @@ from scheduler.objects.kinds import (
     POD,
     TOPOLOGY_CONFIG_MAP,
 )
-from scheduler.plugins.groups import hypernodes
 from scheduler.plugins.numa.reserving import Following
 from scheduler.plugins.numa.states import amount_text, node_states
 from scheduler.plugins.numa.tracker import KIND, Topologies

@@ -16,9 +16,9 @@ from scheduler.base.clock import perf_s
 from scheduler.base.errors import InputError
 from scheduler.base.meters import Meters
 from scheduler.engine.effects import Answer, Solve
+from scheduler.groups.solver.answer import SolvedStage
+from scheduler.groups.solver.questions import Solution, at_once
 from scheduler.kube.api import Response
-from scheduler.solver.answer import SolvedStage
-from scheduler.solver.questions import Solution, at_once
 from scheduler.workers.pool import JobOutcome, WorkerPool
 
 _CODES = {"done": 200, "invalid": 422, "error": 500}

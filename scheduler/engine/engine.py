@@ -40,15 +40,14 @@ from scheduler.engine.effects import (
     Watched,
 )
 from scheduler.engine.extender.attempts import ExtenderAttempts, ExtenderRun
-from scheduler.engine.group.groups import Groups
-from scheduler.engine.group.membership import GroupMembership
-from scheduler.engine.group.steps import GroupSteps
+from scheduler.engine.groupsteps import GroupSteps
 from scheduler.engine.handle import EngineHandle, Shared
 from scheduler.engine.intake import Intake, identity
 from scheduler.engine.observation import Observation
 from scheduler.engine.outbox import Outbox
 from scheduler.engine.queue.gates import Gates
 from scheduler.engine.queue.hints import UnschedulablePods
+from scheduler.engine.queue.membership import GroupMembership
 from scheduler.engine.queue.order import active_queue, sort_key
 from scheduler.engine.queue.pod import QueuedPod, QueuedPods
 from scheduler.engine.queue.queues import Queues
@@ -57,6 +56,7 @@ from scheduler.framework.measure import Stopwatch
 from scheduler.framework.profile import ProfileSpec
 from scheduler.framework.registry import Registry
 from scheduler.framework.runner import Runner
+from scheduler.groups.cycle.groups import Groups
 from scheduler.objects.pod import Pod
 from scheduler.state.cluster import Cluster
 from scheduler.state.store import object_key

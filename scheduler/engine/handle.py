@@ -13,9 +13,9 @@ import msgspec
 from scheduler.base.errors import ConfigError
 from scheduler.engine.attempt import failure
 from scheduler.engine.binding.permit import PermitWord, WaitingPods
-from scheduler.engine.group.membership import GroupMembership
 from scheduler.engine.observation import Observation
 from scheduler.engine.outbox import Outbox
+from scheduler.engine.queue.membership import GroupMembership
 from scheduler.framework.disruption import DisruptionUnits
 from scheduler.framework.groups import GroupPlanner
 from scheduler.framework.handle import TrackerT

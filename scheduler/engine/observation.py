@@ -8,11 +8,11 @@ from collections.abc import Callable
 from scheduler.base.meters import Meters, Trace
 from scheduler.engine.binding.inflight import InFlight
 from scheduler.engine.decision import Decision
-from scheduler.engine.group.counts import GroupCounts
 from scheduler.engine.queue.pod import QueuedPod
 from scheduler.framework.measure import Instruments, Stopwatch
 from scheduler.framework.plugin import POINT_NAMES
 from scheduler.framework.status import Code
+from scheduler.groups.cycle.counts import GroupCounts
 
 Observe = Callable[[float], None]
 OnDecision = Callable[[QueuedPod, Decision], None]

@@ -4,7 +4,7 @@ CompositePodGroups (1.37) put PodGroups, and one another, into trees.
 
 Kubernetes' own PodGroup has been served as v1alpha2 (1.36), v1alpha3 and v1beta1 (1.37). One struct reads
 all of them: where their spellings differ (`disruptionMode`), the field takes either. Plain fields and
-look-ups; what they ask for is worked out in scheduler.plugins.groups.sources.
+look-ups; what they ask for is worked out in scheduler.groups.sources.
 """
 
 from typing import Any

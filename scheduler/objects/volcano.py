@@ -1,7 +1,7 @@
 """Volcano's PodGroup (scheduling.volcano.sh/v1beta1) and HyperNode (topology.volcano.sh/v1alpha1).
 
 The fields that say how pods are to be placed, and which nodes are near one another; plain fields and look-ups.
-What they ask for is worked out in scheduler.plugins.groups: `sources.volcano`, `hypernodes`. The fields that are
+What they ask for is worked out in scheduler.groups: `sources.volcano`, `hypernodes`. The fields that are
 only looked at to be refused are kept as they come.
 """
 

@@ -21,9 +21,9 @@ from scheduler.engine.queue.pod import QueuedPod, Where
 from scheduler.framework.handle import Handle
 from scheduler.framework.plugin import Plugin
 from scheduler.framework.registry import Registry
+from scheduler.intree import IN_TREE
 from scheduler.objects.plain import plain_data, read_object
 from scheduler.objects.pod import Pod
-from scheduler.plugins.intree import IN_TREE
 from scheduler.testing.scene import NOW, PluginClass
 from scheduler.whatif.extenders import unasked
 from scheduler.whatif.stage import AnswerOptions, Setup, build_engine

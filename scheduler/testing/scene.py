@@ -21,10 +21,10 @@ from scheduler.framework.plugin import POINTS, Plugin
 from scheduler.framework.profile import ListedPlugin, ProfileSpec, build_profile
 from scheduler.framework.registry import Registry
 from scheduler.framework.runner import Runner
+from scheduler.intree import IN_TREE
 from scheduler.objects.kinds import BY_KIND
 from scheduler.objects.plain import plain_data, read_as, read_node, read_object, read_pod
 from scheduler.objects.pod import Pod
-from scheduler.plugins.intree import IN_TREE
 from scheduler.state.change import Change
 from scheduler.state.cluster import Cluster
 from scheduler.state.tracker import counts_such, hears_of

@@ -12,9 +12,9 @@ from msgspec.structs import replace
 
 from scheduler.base.errors import InputError
 from scheduler.base.text import did_you_mean
+from scheduler.groups.topology.tree import PRESETS
 from scheduler.objects.node import Node
 from scheduler.objects.pod import Pod
-from scheduler.plugins.groups.topology import PRESETS
 from scheduler.whatif.snapshot import Snapshot
 
 MAX_ADDED = 10_000

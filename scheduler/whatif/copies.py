@@ -8,9 +8,9 @@ import msgspec
 from msgspec.structs import replace
 
 from scheduler.base.errors import InputError, ObjectError
+from scheduler.groups.sources import kueue
+from scheduler.groups.sources import registry as sources
 from scheduler.objects.pod import Pod
-from scheduler.plugins.groups.sources import kueue
-from scheduler.plugins.groups.sources import registry as sources
 from scheduler.whatif.snapshot import Snapshot
 
 MOST_PODS: Final = 10_000

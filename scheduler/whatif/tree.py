@@ -14,15 +14,15 @@ import msgspec
 
 from scheduler.base.errors import ObjectError
 from scheduler.framework.groups import title
+from scheduler.groups.sources.registry import group_of
+from scheduler.groups.topology import hypernodes
+from scheduler.groups.topology.tree import PRESETS, Topology, from_config_map
+from scheduler.groups.topology.trees import CONFIG_MAP, KINDS, KUEUE_KINDS
 from scheduler.objects.groups import GROUP_LABEL as APP_GROUP_LABEL
 from scheduler.objects.kinds import HYPER_NODE
 from scheduler.objects.network import NetworkTopology
 from scheduler.objects.node import Node
 from scheduler.objects.pod import Pod
-from scheduler.plugins.groups import hypernodes
-from scheduler.plugins.groups.sources.registry import group_of
-from scheduler.plugins.groups.topology import PRESETS, Topology, from_config_map
-from scheduler.plugins.groups.trees import CONFIG_MAP, KINDS, KUEUE_KINDS
 from scheduler.state.resources import amounts, is_extended, pod_requests
 from scheduler.whatif.snapshot import Snapshot
 

@@ -32,7 +32,7 @@ from scheduler.objects.selectors import selector_matches
 from scheduler.whatif.rest import Rest
 
 if TYPE_CHECKING:
-    from scheduler.solver.instance import SolveLimits
+    from scheduler.groups.solver.instance import SolveLimits
 
 BUDGET = "PodDisruptionBudget"
 SCHEDULED = "PodScheduled"
@@ -170,7 +170,7 @@ class World:
 
     def _solve(self, effect: Solve, now: float) -> None:
         """Ask the solver in this process: nobody waits here."""
-        from scheduler.solver import questions
+        from scheduler.groups.solver import questions
 
         question = effect.instance
         if self.solver_limits is not None:

@@ -8,16 +8,16 @@ from collections.abc import Callable
 
 import msgspec
 
-from scheduler.solver import questions
-from scheduler.solver.instance import Instance, Leaf, Level, LevelRule
-from scheduler.solver.solve import solve
+from scheduler.groups.solver import questions
+from scheduler.groups.solver.instance import Instance, Leaf, Level, LevelRule
+from scheduler.groups.solver.solve import solve
 from scheduler.workers.paths import PathLinks, shortest
 
 Job = Callable[[bytes], tuple[bytes, bytes]]
 
 
 def run_question(payload: bytes) -> tuple[bytes, bytes]:
-    """Answer a scheduler.solver.questions.Question; the answer is its `Solution`."""
+    """Answer a scheduler.groups.solver.questions.Question; the answer is its `Solution`."""
     return msgspec.json.encode(questions.answer(questions.read(payload))), b""
 
 

@@ -16,8 +16,8 @@ import yaml
 from scheduler.cli.agent import agent as agents
 from scheduler.config import load
 from scheduler.framework.registry import Registry
-from scheduler.plugins.groups.lifecycle import GroupRecord, results
-from scheduler.plugins.intree import IN_TREE
+from scheduler.groups.status.lifecycle import GroupRecord, results
+from scheduler.intree import IN_TREE
 
 CHART = Path(__file__).parents[2] / "charts" / "trellis"
 HELM = shutil.which(

@@ -22,10 +22,10 @@ from scheduler.engine.effects import Listed
 from scheduler.engine.engine import Engine
 from scheduler.framework.registry import Registry
 from scheduler.framework.status import Status
+from scheduler.intree import IN_TREE
 from scheduler.objects.plain import read_object, read_pod
 from scheduler.objects.pod import Pod
 from scheduler.plugins.dynamicresources.plugin import DynamicResources
-from scheduler.plugins.intree import IN_TREE
 from scheduler.plugins.preemption import DefaultPreemption
 from scheduler.whatif.batch import Batch
 from scheduler.whatif.setups import Setups

@@ -13,9 +13,9 @@ from scheduler.config import load
 from scheduler.engine.effects import Answer, Bind, Evict, Record, Watched
 from scheduler.engine.engine import Engine
 from scheduler.framework.registry import Registry
+from scheduler.intree import IN_TREE
 from scheduler.objects.kinds import BY_KIND
 from scheduler.objects.plain import plain_data
-from scheduler.plugins.intree import IN_TREE
 from scheduler.sandbox.controllers.workqueue import ControllerLoop
 from scheduler.sandbox.kinds.kinds import NODES, PODS, Resource
 from scheduler.sandbox.nodes.kubelet import Kubelets

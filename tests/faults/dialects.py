@@ -5,6 +5,7 @@ from typing import Any
 
 import msgspec
 
+from scheduler.groups.sources import appgroup, kueue, volcano
 from scheduler.objects.groups import (
     GROUP_LABEL,
     WORKLOAD_LABEL,
@@ -16,7 +17,6 @@ from scheduler.objects.groups import (
 from scheduler.objects.meta import AnnotatedMeta, ObjectMeta
 from scheduler.objects.pod import Pod, PodAnnotations
 from scheduler.objects.volcano import VolcanoGroupSpec, VolcanoPodGroup
-from scheduler.plugins.groups.sources import appgroup, kueue, volcano
 from tests.property.making import with_meta
 
 VOLCANO, APP_GROUP = volcano.KIND, appgroup.KIND

@@ -15,6 +15,7 @@ from typing import Any
 import msgspec
 
 from scheduler.engine.effects import Bind
+from scheduler.groups.planning.placement import in_order
 from scheduler.objects.configmap import GROUP_KEY, ConfigMap, ConfigMapMeta
 from scheduler.objects.kueue import HOSTNAME, KueueLevel, KueueTopology, KueueTopologySpec
 from scheduler.objects.meta import AnnotatedMeta, ObjectMeta
@@ -30,7 +31,6 @@ from scheduler.objects.podgroup import (
     WorkloadGroup,
     WorkloadGroupSpec,
 )
-from scheduler.plugins.groups.placement import in_order
 from tests.faults import dialects
 from tests.faults.grouplaws import (
     CONFIG_MAP,

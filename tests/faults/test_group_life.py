@@ -30,6 +30,7 @@ from scheduler.engine.effects import (
 )
 from scheduler.engine.engine import Engine
 from scheduler.framework.registry import Registry
+from scheduler.intree import IN_TREE
 from scheduler.objects.configmap import GROUP_KEY, ConfigMap, ConfigMapMeta
 from scheduler.objects.groups import (
     GROUP_LABEL,
@@ -50,7 +51,6 @@ from scheduler.objects.podgroup import (
     WorkloadGroup,
     WorkloadGroupSpec,
 )
-from scheduler.plugins.intree import IN_TREE
 from tests.property.making import make_node, make_pod, with_spec
 from tests.property.model_api import KINDS
 from tests.property.rig import Rig

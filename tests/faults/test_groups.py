@@ -12,9 +12,9 @@ import pytest
 from scheduler.config import default_config
 from scheduler.engine.engine import Engine
 from scheduler.framework.registry import Registry
+from scheduler.intree import IN_TREE
 from scheduler.objects.configmap import GROUP_KEY, ConfigMap, ConfigMapMeta
 from scheduler.objects.pod import Pod
-from scheduler.plugins.intree import IN_TREE
 from scheduler.whatif.replay import replay
 from tests.property import moves
 from tests.property.making import make_pod

@@ -11,9 +11,9 @@ from scheduler.engine.effects import Bind, Watched
 from scheduler.engine.engine import Engine
 from scheduler.engine.queue.pod import Where
 from scheduler.framework.registry import Registry
+from scheduler.intree import IN_TREE
 from scheduler.kube.decode import DecodeFault, Decoder
 from scheduler.objects.kinds import BY_KIND
-from scheduler.plugins.intree import IN_TREE
 
 REGISTRY = Registry(IN_TREE)
 PROFILES = default_config(REGISTRY).profiles

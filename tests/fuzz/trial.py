@@ -14,7 +14,7 @@ import msgspec
 
 from scheduler.base.errors import InputError
 from scheduler.framework.registry import Registry
-from scheduler.plugins.intree import IN_TREE
+from scheduler.intree import IN_TREE
 from scheduler.whatif.batch import INTERNAL, Batch
 from scheduler.whatif.setups import Setups
 from scheduler.whatif.stage import AnswerOptions

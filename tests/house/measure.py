@@ -18,7 +18,7 @@ from scheduler.engine.engine import Engine
 from scheduler.framework import memo, points
 from scheduler.framework.plugin import Plugin
 from scheduler.framework.runner import Runner
-from scheduler.plugins.intree import IN_TREE
+from scheduler.intree import IN_TREE
 from tests.perf import decisions, interleaved
 
 ROOT = Path(__file__).parents[2]

@@ -18,16 +18,16 @@ OTHERWISE = {
     "scheduler/config/__init__.py": {"LeaderElection"},  # the name of a class
     # An event's action is called as its reason.
     "scheduler/engine/attempt/failure.py": {"Preempting"},
-    "scheduler/plugins/groups/statuswriter.py": {"Preempting"},
+    "scheduler/groups/status/statuswriter.py": {"Preempting"},
     "scheduler/framework/groups.py": {"Preempting"},  # a stage
     "scheduler/engine/queue/hints.py": {"Preempted"},  # what a pod waits for
-    "scheduler/plugins/groups/lifecycle.py": {
+    "scheduler/groups/status/lifecycle.py": {
         "Preempted",
         "Preempting",
     },  # the status in a ConfigMap
-    "scheduler/plugins/groups/sources/coscheduling.py": {"Scheduled"},  # a phase
-    "scheduler/plugins/groups/sources/appgroup.py": {"Scheduled"},  # a phase
-    "scheduler/plugins/groups/sources/volcano.py": {"Scheduled"},  # a condition
+    "scheduler/groups/sources/coscheduling.py": {"Scheduled"},  # a phase
+    "scheduler/groups/sources/appgroup.py": {"Scheduled"},  # a phase
+    "scheduler/groups/sources/volcano.py": {"Scheduled"},  # a condition
     "scheduler/whatif/records.py": {"Scheduled"},  # a result of simulate
 }
 

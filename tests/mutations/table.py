@@ -55,9 +55,9 @@ class Mutation(NamedTuple):
     real: bool = False
 
 
-_LAYERS = "scheduler/solver/layers.py"
-_SOLVE = "scheduler/solver/solve.py"
-_GROUPS = "scheduler/plugins/groups/"
+_LAYERS = "scheduler/groups/solver/layers.py"
+_SOLVE = "scheduler/groups/solver/solve.py"
+_GROUPS = "scheduler/groups/"
 _BOUNDS = (f"{SOLVER}::test_a_bound_is_true_whoever_gave_the_answer",)
 _KEPT = (SOLVER, "-k", "never_thrown_away or every_program")
 
@@ -71,59 +71,59 @@ MUTATIONS: Final = (
     ),
     Mutation(
         "members of a group that nobody completes keep the room they were promised",
-        TORN, "scheduler/engine/group/left.py",
+        TORN, "scheduler/groups/cycle/left.py",
         "            self._engine.give_up(promised, now)\n", "",
         (LIFE, "-k", "nobody_completes"),
     ),
     Mutation(
         "a group that is left undecided keeps room from others",
-        TORN, "scheduler/plugins/groups/task.py",
+        TORN, "scheduler/groups/planning/task.py",
         ", gives_up=not self.standing", "",
         ("tests/unit/engine/test_groups.py", "-k", "undecided_keeps"),
     ),
     Mutation(
         "what was said of a group before this process led is taken for being on its way",
-        TORN, "scheduler/engine/group/writing.py",
+        TORN, "scheduler/groups/cycle/writing.py",
         "self._unsure = dict.fromkeys(self._known, now + SURE_AFTER_S)", "self._unsure = {}",
         (LIFE, "-k", "who_leads_a_moment"),
     ),
     Mutation(
         "who was left of a group that was evicted stays",
-        TORN, "scheduler/engine/group/left.py",
+        TORN, "scheduler/groups/cycle/left.py",
         "            for placed in left:\n",
         "            for placed in ():\n",
         (EVICTIONS, "-k", "goes_later or finishes"),
     ),
     Mutation(
         "what a way costs is taken for the way back",
-        CERTIFICATE, "scheduler/plugins/groups/classsite.py",
+        CERTIFICATE, "scheduler/groups/planning/classsite.py",
         "tuple(map(tuple, (costs - near).tolist()))", "tuple(map(tuple, (costs - near).T.tolist()))",
         (APPLICATIONS, "-m", "long or not long", "-k", "[1]"),
     ),
     Mutation(
         "a way as dear as its limit is too dear",
-        CERTIFICATE, "scheduler/plugins/groups/classsite.py",
+        CERTIFICATE, "scheduler/groups/planning/classsite.py",
         "rows = (np.flatnonzero(row > one.most) for row in ways.prices)",
         "rows = (np.flatnonzero(row >= one.most) for row in ways.prices)",
         (APPLICATIONS,),
     ),
     Mutation(
         "what units say to one another is counted from both sides",
-        CERTIFICATE, "scheduler/solver/mixedseveral.py",
+        CERTIFICATE, "scheduler/groups/solver/mixedseveral.py",
         "pods * cheapest / 2",
         "pods * cheapest",
         (TALK,),
     ),
     Mutation(
         "leaves alone tell of a group that has so many under each unit",
-        CERTIFICATE, "scheduler/solver/mixedleaves.py",
+        CERTIFICATE, "scheduler/groups/solver/mixedleaves.py",
         "        and not any(rule.units_per_parent for rule in rules)\n",
         "",
         (TALK,),
     ),
     Mutation(
         "members are let go without proof that the group was never whole",
-        OBJECTS, "scheduler/plugins/groups/deciding.py",
+        OBJECTS, "scheduler/groups/planning/deciding.py",
         "return past.never_whole(self._members.placed(key), waiting, spec.size, since)",
         "return True",
         (LIFE, "-k", "nobody_looked"),
@@ -145,14 +145,14 @@ MUTATIONS: Final = (
     ),
     Mutation(
         "a part of a group starts with fewer pods than it needs",
-        WHOLE, "scheduler/solver/mixedparts.py",
+        WHOLE, "scheduler/groups/solver/mixedparts.py",
         "cp.add(sum(pods) >= needed * many)",
         "cp.add(sum(pods) >= many)",
         ("tests/property/test_parts.py",),
     ),
     Mutation(
         "a part of a group has two pods where it may have one",
-        WHOLE, "scheduler/solver/mixedparts.py",
+        WHOLE, "scheduler/groups/solver/mixedparts.py",
         "self._cp.add(sum(here) + held <= many[leaves[0]])",
         "self._cp.add(sum(here) + held <= 2 * many[leaves[0]])",
         ("tests/property/test_parts.py",),
@@ -188,7 +188,7 @@ MUTATIONS: Final = (
     ),
     Mutation(
         "a member that another gate holds keeps its group waiting",
-        OBJECTS, "scheduler/engine/group/groups.py",
+        OBJECTS, "scheduler/groups/cycle/groups.py",
         "self._members.drop(key, queued.uid)",
         "pass",
         (CLAIMED,),
@@ -316,7 +316,7 @@ MUTATIONS: Final = (
     ),
     Mutation(
         "a group is told again with each of its members",
-        NEEDLESS, "scheduler/plugins/groups/announcing.py",
+        NEEDLESS, "scheduler/groups/status/announcing.py",
         "if calls and _is_under_way(kind, obj, news):",
         "if news.is_bound and calls and _is_under_way(kind, obj, news):",
         ("tests/property/test_group_writes.py", "-k", "not_complete"),
@@ -353,18 +353,18 @@ MUTATIONS: Final = (
     ),
     Mutation(
         "rules count pods that have been evicted",
-        CERTIFICATE, "scheduler/solver/eviction.py",
+        CERTIFICATE, "scheduler/groups/solver/eviction.py",
         "gone[name, number] += times * pods", "gone[name, number] += 0",
         (SOLVER,),
     ),
     Mutation(
         "the largest size that fits is called the next larger one",
-        CERTIFICATE, "scheduler/solver/conflict.py",
+        CERTIFICATE, "scheduler/groups/solver/conflict.py",
         "int(above[0])", "int(above[-1])", (SOLVER,),
     ),
     Mutation(
         "the door lets answers out that break a rule of a level",
-        CERTIFICATE, "scheduler/solver/check.py",
+        CERTIFICATE, "scheduler/groups/solver/check.py",
         "if rule.is_hard_spread and pods > 1:", "if False:",
         (SOLVER, "tests/unit/solver/test_check.py"),
     ),
@@ -421,13 +421,13 @@ MUTATIONS: Final = (
     ),
     Mutation(
         "members who are about to be called back count as having a place",
-        WHOLE, "scheduler/engine/group/bindings.py",
+        WHOLE, "scheduler/groups/cycle/bindings.py",
         "            yield from binding.left\n", "            pass\n",
         ("tests/unit/engine/test_groups.py", "-k", "to_be_recalled"),
     ),
     Mutation(
         "members whose node has gone count as having a place",
-        WHOLE, "scheduler/engine/group/bindings.py",
+        WHOLE, "scheduler/groups/cycle/bindings.py",
         "lost[place] = bool(objection(member, self._cluster))", "lost[place] = False",
         ("tests/unit/engine/test_groups.py", "-k", "have_no_place"),
     ),
@@ -439,7 +439,7 @@ MUTATIONS: Final = (
     ),
     Mutation(
         "a bind is sent again whatever the group needs by now",
-        WHOLE, "scheduler/engine/group/bindings.py",
+        WHOLE, "scheduler/groups/cycle/bindings.py",
         "return binding.planner.group_short(binding.key, uid, binding.uids, displaced)", 'return ""',
         (LIVES, "-k", "stays_mended"),
     ),
@@ -529,18 +529,18 @@ MUTATIONS: Final = (
     ),
     Mutation(
         "numbers of tasks bind although the minimum is below their sum",
-        DIALECT, "scheduler/plugins/groups/sources/volcano.py",
+        DIALECT, "scheduler/groups/sources/volcano.py",
         "if not asked or members < sum(asked.values()):", "if not asked:", (DIALECTS, "-k", "volcano"),
     ),
     Mutation(
         "a rule for a tier leaves the tiers above it open",
-        DIALECT, "scheduler/plugins/groups/hypernodes.py",
+        DIALECT, "scheduler/groups/topology/hypernodes.py",
         "for level in inner[: lowest + 1]}", "for level in inner[lowest + 1 :]}",
         (DIALECTS, "-k", "hypernodes"),
     ),
     Mutation(
         "a level that is required leaves those above it open",
-        DIALECT, "scheduler/plugins/groups/kueuelevels.py",
+        DIALECT, "scheduler/groups/topology/kueuelevels.py",
         "for level in tree.levels[: depth + 1]}", "for level in tree.levels[depth : depth + 1]}",
         (DIALECTS, "-k", "kueue"),
     ),

@@ -18,10 +18,10 @@ from typing import Any
 import msgspec
 
 from scheduler.engine.effects import Answer, Call, Effects, Listed, Solve, Watched
+from scheduler.groups.solver import questions
+from scheduler.groups.solver.instance import DomainRule, Instance, Leaf, Level, LevelRule
+from scheduler.groups.solver.solve import solve
 from scheduler.objects.configmap import ConfigMap
-from scheduler.solver import questions
-from scheduler.solver.instance import DomainRule, Instance, Leaf, Level, LevelRule
-from scheduler.solver.solve import solve
 from tests.perf.inprocess import Play
 
 NODES, RACKS = 5000, 50

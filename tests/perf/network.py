@@ -29,9 +29,9 @@ from scheduler.engine.queue.groupactive import GroupedActiveQueue
 from scheduler.engine.queue.pod import QueuedPod
 from scheduler.framework.answers import States
 from scheduler.framework.registry import Registry
+from scheduler.intree import IN_TREE
 from scheduler.objects.kinds import BY_KIND
 from scheduler.objects.plain import read_pod
-from scheduler.plugins.intree import IN_TREE
 from scheduler.testing import node, pod
 from scheduler.testing.scene import Scene
 from tests.perf.machine import machine, speed, versions

@@ -19,8 +19,8 @@ from typing import Any
 
 from scheduler.base.clock import RealClock
 from scheduler.framework.registry import Registry
+from scheduler.intree import IN_TREE
 from scheduler.objects.quantity import milli_quantity
-from scheduler.plugins.intree import IN_TREE
 from scheduler.whatif.batch import Batch
 from scheduler.whatif.setups import Setups
 from scheduler.whatif.stage import AnswerOptions

@@ -24,8 +24,8 @@ from rich.console import Console
 from rich.table import Table
 
 from scheduler.base.clock import RealClock
-from scheduler.solver import victims
-from scheduler.solver.instance import (
+from scheduler.groups.solver import victims
+from scheduler.groups.solver.instance import (
     Candidate,
     Instance,
     Leaf,
@@ -35,7 +35,7 @@ from scheduler.solver.instance import (
     SolveLimits,
     Solver,
 )
-from scheduler.solver.solve import solve
+from scheduler.groups.solver.solve import solve
 from tests.perf.machine import machine, speed
 from tests.real.schedulers import ROOT
 

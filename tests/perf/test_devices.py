@@ -17,10 +17,10 @@ from scheduler.config import load
 from scheduler.engine.effects import Answer, Bind, Call, Listed, Solve, Watched
 from scheduler.engine.engine import Engine
 from scheduler.framework.registry import Registry
+from scheduler.groups.solver import questions
+from scheduler.intree import IN_TREE
 from scheduler.objects.kinds import BY_KIND
 from scheduler.objects.plain import read_node
-from scheduler.plugins.intree import IN_TREE
-from scheduler.solver import questions
 from scheduler.testing import node
 from scheduler.testing.scene import NOW
 from tests.property.test_group_devices import CLIQUE, by_attribute, group, member

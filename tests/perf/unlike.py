@@ -20,13 +20,13 @@ from time import process_time
 import msgspec
 from ortools.sat.python import cp_model  # noqa: F401 - loading it is not what is measured
 
-from scheduler.solver import checkkinds, mixed, mixedguess
-from scheduler.solver.answer import SolvedStage
-from scheduler.solver.classes import ClassRule, PairRule, PodClass, Traffic, TrafficCosts
-from scheduler.solver.instance import Level, LevelRule, SolveLimits
-from scheduler.solver.kinds import LikePods, Mixed
-from scheduler.solver.parts import LikeParts
-from scheduler.solver.pieces import split
+from scheduler.groups.solver import checkkinds, mixed, mixedguess
+from scheduler.groups.solver.answer import SolvedStage
+from scheduler.groups.solver.classes import ClassRule, PairRule, PodClass, Traffic, TrafficCosts
+from scheduler.groups.solver.instance import Level, LevelRule, SolveLimits
+from scheduler.groups.solver.kinds import LikePods, Mixed
+from scheduler.groups.solver.parts import LikeParts
+from scheduler.groups.solver.pieces import split
 
 RACKS, NODES, SLOTS = 50, 100, 8
 LIMITS = SolveLimits(stage_s=20.0, total_s=60.0)

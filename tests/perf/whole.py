@@ -18,7 +18,7 @@ from statistics import median
 import msgspec
 
 from scheduler.framework.registry import Registry
-from scheduler.plugins.intree import IN_TREE
+from scheduler.intree import IN_TREE
 from scheduler.whatif.batch import Batch
 from scheduler.whatif.setups import Setups
 from scheduler.whatif.stage import AnswerOptions

@@ -10,9 +10,9 @@ from random import Random
 
 import msgspec
 
-from scheduler.solver import check, eviction
-from scheduler.solver.eviction import EvictionRoom
-from scheduler.solver.instance import (
+from scheduler.groups.solver import check, eviction
+from scheduler.groups.solver.eviction import EvictionRoom
+from scheduler.groups.solver.instance import (
     Budget,
     Candidate,
     DomainRule,

@@ -27,6 +27,7 @@ from scheduler.engine.effects import (
     Solve,
     Watched,
 )
+from scheduler.groups.solver.questions import answer, read
 from scheduler.objects.configmap import ConfigMap, ConfigMapMeta, FieldsRecord
 from scheduler.objects.kinds import VOLCANO_GROUP
 from scheduler.objects.meta import ObjectMeta
@@ -34,7 +35,6 @@ from scheduler.objects.node import Node
 from scheduler.objects.pod import Pod, PodCondition
 from scheduler.objects.quantity import resource_amount
 from scheduler.objects.workloads import Service
-from scheduler.solver.questions import answer, read
 from scheduler.state.resources import counted, pod_requests
 from tests.property.making import with_meta, with_spec, with_status
 from tests.property.model_claims import answer_claim

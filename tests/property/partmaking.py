@@ -12,12 +12,12 @@ from random import Random
 import msgspec
 import numpy as np
 
-from scheduler.solver import check, checkkinds
-from scheduler.solver import parts as partrecords
-from scheduler.solver.classes import ClassRule, PodClass
-from scheduler.solver.kinds import LikePods, Mixed
-from scheduler.solver.mixed import objective_of
-from scheduler.solver.parts import LikeParts
+from scheduler.groups.solver import check, checkkinds
+from scheduler.groups.solver import parts as partrecords
+from scheduler.groups.solver.classes import ClassRule, PodClass
+from scheduler.groups.solver.kinds import LikePods, Mixed
+from scheduler.groups.solver.mixed import objective_of
+from scheduler.groups.solver.parts import LikeParts
 from tests.property.groups import levels, paths
 from tests.property.unlike import own_rule, rows_of
 

@@ -4,7 +4,7 @@ from collections.abc import Collection, Iterable
 
 from scheduler.engine.effects import Effects, Evict, Record
 from scheduler.engine.engine import Engine
-from scheduler.plugins.groups.plugin import ClusterTopologyPlacementGroup
+from scheduler.groups.plugin import ClusterTopologyPlacementGroup
 
 # What a victim is told, by the reason of its event: for whom it goes, or with what.
 RECEIPTS = ("Preempted", "GroupReleased")

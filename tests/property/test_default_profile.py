@@ -13,6 +13,7 @@ import pytest
 from scheduler.config import default_config
 from scheduler.engine.engine import Engine
 from scheduler.framework.registry import Registry
+from scheduler.intree import IN_TREE
 from scheduler.objects.meta import LabelSelector
 from scheduler.objects.node import Taint
 from scheduler.objects.pod import (
@@ -22,7 +23,6 @@ from scheduler.objects.pod import (
     Toleration,
     TopologySpreadConstraint,
 )
-from scheduler.plugins.intree import IN_TREE
 from tests.property.making import make_node, make_pod
 from tests.property.moves import (
     NODES,

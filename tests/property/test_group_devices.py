@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from scheduler.framework.registry import Registry
-from scheduler.plugins.intree import IN_TREE
+from scheduler.intree import IN_TREE
 from scheduler.testing import node, pod
 from scheduler.whatif.batch import Batch
 from scheduler.whatif.setups import Setups

@@ -10,10 +10,10 @@ from scheduler.engine.engine import Engine
 from scheduler.engine.queue import hints
 from scheduler.engine.queue.hints import UnschedulablePods
 from scheduler.engine.queue.pod import QueuedPod
+from scheduler.groups.sources import appgroup
+from scheduler.groups.sources import registry as sources
 from scheduler.objects.node import Node
 from scheduler.objects.pod import Pod
-from scheduler.plugins.groups.sources import appgroup
-from scheduler.plugins.groups.sources import registry as sources
 from scheduler.state.change import Change
 from scheduler.state.cluster import Cluster
 from tests.property import test_objects_alone

@@ -19,6 +19,7 @@ from scheduler.engine.engine import Engine
 from scheduler.framework.answers import States
 from scheduler.framework.registry import Registry
 from scheduler.framework.runner import Runner
+from scheduler.intree import IN_TREE
 from scheduler.objects.devices import DeviceClass, DeviceClassSpec
 from scheduler.objects.meta import LabelSelector, ObjectMeta, OwnerReference
 from scheduler.objects.node import ContainerImage, Node, Taint
@@ -37,7 +38,6 @@ from scheduler.objects.workloads import (
     SelectorSpec,
     Service,
 )
-from scheduler.plugins.intree import IN_TREE
 from tests.property.making import make_node, make_pod
 
 REGISTRY = Registry(IN_TREE)

@@ -17,6 +17,7 @@ import pytest
 from scheduler.config import default_config
 from scheduler.engine.engine import Engine
 from scheduler.framework.registry import Registry
+from scheduler.intree import IN_TREE
 from scheduler.objects.configmap import GROUP_KEY, ConfigMap, ConfigMapMeta
 from scheduler.objects.meta import AnnotatedMeta
 from scheduler.objects.pod import Pod
@@ -30,7 +31,6 @@ from scheduler.objects.podgroup import (
     WorkloadGroup,
     WorkloadGroupSpec,
 )
-from scheduler.plugins.intree import IN_TREE
 from tests.property import moves
 from tests.property.making import make_node, make_pod, with_spec
 from tests.property.model_api import KINDS

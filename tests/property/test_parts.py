@@ -10,9 +10,9 @@ from random import Random
 import msgspec
 import pytest
 
-from scheduler.solver import checkparts, mixed, mixedconflict
-from scheduler.solver.instance import SolveLimits
-from scheduler.solver.parts import PlacedPart
+from scheduler.groups.solver import checkparts, mixed, mixedconflict
+from scheduler.groups.solver.instance import SolveLimits
+from scheduler.groups.solver.parts import PlacedPart
 from tests.property import partmaking, unlike
 from tests.property.test_certificates import batches
 from tests.property.test_unlike_members import harm

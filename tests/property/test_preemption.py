@@ -13,8 +13,8 @@ from scheduler.engine.effects import Bind, Evict, SetStatus
 from scheduler.engine.engine import Engine
 from scheduler.engine.queue.pod import Where
 from scheduler.framework.registry import Registry
+from scheduler.intree import IN_TREE
 from scheduler.objects.pod import Pod
-from scheduler.plugins.intree import IN_TREE
 from tests.property.making import SCHEDULER, make_node, make_pod
 from tests.property.rig import Rig
 

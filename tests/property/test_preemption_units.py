@@ -13,8 +13,8 @@ from scheduler.engine.engine import Engine
 from scheduler.engine.extender.extenders import ConfiguredExtender
 from scheduler.engine.settings import EngineSettings
 from scheduler.framework.registry import Registry
+from scheduler.intree import IN_TREE
 from scheduler.objects.pod import Pod
-from scheduler.plugins.intree import IN_TREE
 from tests.property import unitworld
 from tests.property.making import make_node, make_pod
 from tests.property.receipts import check_receipts

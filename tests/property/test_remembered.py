@@ -9,6 +9,7 @@ from scheduler.config import default_config
 from scheduler.engine.effects import Watched
 from scheduler.engine.engine import Engine
 from scheduler.framework.registry import Registry
+from scheduler.intree import IN_TREE
 from scheduler.objects.meta import LabelSelector, ObjectMeta
 from scheduler.objects.node import Taint
 from scheduler.objects.pod import Pod, PodStatus, Toleration
@@ -17,7 +18,6 @@ from scheduler.objects.policy import (
     PodDisruptionBudgetSpec,
     PodDisruptionBudgetStatus,
 )
-from scheduler.plugins.intree import IN_TREE
 from scheduler.plugins.preemption.remembered import Remembered
 from scheduler.plugins.preemption.units import UnitIndex
 from tests.property.making import make_node, make_pod, with_meta

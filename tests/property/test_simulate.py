@@ -13,8 +13,8 @@ from scheduler.engine.effects import Answer, Bind, SetStatus, Watched
 from scheduler.engine.engine import Engine
 from scheduler.engine.settings import EngineSettings
 from scheduler.framework.registry import Registry
+from scheduler.intree import IN_TREE
 from scheduler.objects.plain import read_node, read_object, read_pod
-from scheduler.plugins.intree import IN_TREE
 from scheduler.testing import node, pod
 from scheduler.whatif.batch import Batch
 from scheduler.whatif.setups import Setups

@@ -16,8 +16,8 @@ from scheduler.engine.attempt.cycle import Ties
 from scheduler.engine.engine import Engine
 from scheduler.engine.settings import EngineSettings
 from scheduler.framework.registry import Registry
+from scheduler.intree import IN_TREE
 from scheduler.objects.pod import Pod
-from scheduler.plugins.intree import IN_TREE
 from tests.property import unitworld
 from tests.property.making import make_pod
 from tests.property.rig import START, Rig

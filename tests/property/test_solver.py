@@ -9,11 +9,11 @@ from random import Random
 import msgspec
 import pytest
 
-from scheduler.solver import check, conflict, fold, layers, tree, victims
-from scheduler.solver.answer import NOTHING, SolvedStage, SolverAnswer
-from scheduler.solver.cpsat import program
-from scheduler.solver.instance import Instance, SolveLimits
-from scheduler.solver.solve import _better, at_once, on_leaves, solve
+from scheduler.groups.solver import check, conflict, fold, layers, tree, victims
+from scheduler.groups.solver.answer import NOTHING, SolvedStage, SolverAnswer
+from scheduler.groups.solver.cpsat import program
+from scheduler.groups.solver.instance import Instance, SolveLimits
+from scheduler.groups.solver.solve import _better, at_once, on_leaves, solve
 from tests.property import groups
 
 PATIENT = SolveLimits(stage_s=60.0, total_s=600.0)

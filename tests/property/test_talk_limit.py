@@ -10,11 +10,11 @@ import msgspec
 import numpy as np
 import pytest
 
-from scheduler.solver import checkkinds, mixed, mixedcut
-from scheduler.solver.classes import PodClass, Traffic, TrafficCosts
-from scheduler.solver.instance import Level, SolveLimits
-from scheduler.solver.kinds import LikePods, Mixed
-from scheduler.solver.mixednear import near_by
+from scheduler.groups.solver import checkkinds, mixed, mixedcut
+from scheduler.groups.solver.classes import PodClass, Traffic, TrafficCosts
+from scheduler.groups.solver.instance import Level, SolveLimits
+from scheduler.groups.solver.kinds import LikePods, Mixed
+from scheduler.groups.solver.mixednear import near_by
 from tests.property import unlike
 from tests.property.test_certificates import batches
 

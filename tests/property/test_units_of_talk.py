@@ -12,13 +12,13 @@ import msgspec
 import numpy as np
 import pytest
 
-from scheduler.solver import checkkinds, leastcut, mixed, mixedleaves
-from scheduler.solver.answer import NOTHING
-from scheduler.solver.classes import ClassRule, PairRule, PodClass, Traffic, TrafficCosts
-from scheduler.solver.instance import Level, LevelRule, SolveLimits
-from scheduler.solver.kinds import LikePods, Mixed
-from scheduler.solver.mixed import objective_of
-from scheduler.solver.mixedseveral import SeveralUnits
+from scheduler.groups.solver import checkkinds, leastcut, mixed, mixedleaves
+from scheduler.groups.solver.answer import NOTHING
+from scheduler.groups.solver.classes import ClassRule, PairRule, PodClass, Traffic, TrafficCosts
+from scheduler.groups.solver.instance import Level, LevelRule, SolveLimits
+from scheduler.groups.solver.kinds import LikePods, Mixed
+from scheduler.groups.solver.mixed import objective_of
+from scheduler.groups.solver.mixedseveral import SeveralUnits
 from tests.property import unlike
 from tests.property.groups import paths
 from tests.property.test_certificates import batches

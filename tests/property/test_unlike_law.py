@@ -13,9 +13,9 @@ import msgspec
 import numpy as np
 import pytest
 
-from scheduler.solver import checkkinds, mixed, mixedconflict
-from scheduler.solver.instance import SolveLimits
-from scheduler.solver.mixed import objective_of
+from scheduler.groups.solver import checkkinds, mixed, mixedconflict
+from scheduler.groups.solver.instance import SolveLimits
+from scheduler.groups.solver.mixed import objective_of
 from tests.property import partmaking, unlike
 from tests.property.test_certificates import batches
 from tests.property.test_unlike_members import harm

@@ -7,8 +7,8 @@ from random import Random
 import msgspec
 import pytest
 
-from scheduler.solver import eviction, mixed, mixedconflict
-from scheduler.solver.instance import SolveLimits
+from scheduler.groups.solver import eviction, mixed, mixedconflict
+from scheduler.groups.solver.instance import SolveLimits
 from tests.property import unlike
 from tests.property.test_certificates import batches
 

@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 from scheduler.framework.registry import Registry
-from scheduler.plugins.intree import IN_TREE
+from scheduler.intree import IN_TREE
 from scheduler.whatif.batch import Batch
 from scheduler.whatif.setups import Setups
 from scheduler.whatif.stage import AnswerOptions

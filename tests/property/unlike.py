@@ -10,8 +10,8 @@ from random import Random
 import msgspec
 import numpy as np
 
-from scheduler.solver import checkkinds, eviction
-from scheduler.solver.classes import (
+from scheduler.groups.solver import checkkinds, eviction
+from scheduler.groups.solver.classes import (
     ClassRule,
     LinkLimit,
     PairRule,
@@ -22,10 +22,10 @@ from scheduler.solver.classes import (
     TrafficStream,
     WayLimit,
 )
-from scheduler.solver.instance import Candidate, ElasticGroup, Level, LevelRule
-from scheduler.solver.instance import Kind as Wish
-from scheduler.solver.kinds import Apart, LikePods, Mixed, MixedPreemption
-from scheduler.solver.mixed import objective_of
+from scheduler.groups.solver.instance import Candidate, ElasticGroup, Level, LevelRule
+from scheduler.groups.solver.instance import Kind as Wish
+from scheduler.groups.solver.kinds import Apart, LikePods, Mixed, MixedPreemption
+from scheduler.groups.solver.mixed import objective_of
 from tests.property.groups import levels, paths, rule
 
 RELATIONS: tuple[Relation, ...] = ("same", "other", "with", "one")

@@ -17,13 +17,15 @@ from scheduler.cli.installed import registry
 from scheduler.config import document, load
 from scheduler.daemon import answering, decisions, rights
 from scheduler.engine.effects import Record
+from scheduler.groups import args
+from scheduler.groups.description import spec as group
+from scheduler.groups.sources import appgroup as application
+from scheduler.groups.sources import configmap, inputs
+from scheduler.groups.topology import tree as topology
 from scheduler.kube import eventbody, http1, recorder, watch
 from scheduler.objects.grouporder import MOST_WORKLOADS
 from scheduler.objects.groups import AppGroup, AppGroupSpec
 from scheduler.objects.quantity import quantity
-from scheduler.plugins.groups import args, group, inputs, topology
-from scheduler.plugins.groups.sources import appgroup as application
-from scheduler.plugins.groups.sources import configmap
 from scheduler.plugins.numa import zones
 from scheduler.serve import debug, pageroutes
 from scheduler.serve.app import LARGEST_BODY_BYTES

@@ -14,7 +14,7 @@ from scheduler.config import InvalidConfigError, ReadingStep, load
 from scheduler.config.names import KUBE_SCHEDULER
 from scheduler.framework.plugin import POINTS
 from scheduler.framework.registry import Registry
-from scheduler.plugins.intree import IN_TREE
+from scheduler.intree import IN_TREE
 
 EXPECTATIONS = {"plugins", "decodeError", "validationErrors", "startError"}
 

@@ -17,8 +17,8 @@ from scheduler.engine.effects import Listed
 from scheduler.engine.engine import Engine
 from scheduler.framework.registry import Registry
 from scheduler.framework.status import SUCCESS, Code
+from scheduler.intree import IN_TREE
 from scheduler.objects.plain import plain_data, read_node, read_object, read_pod
-from scheduler.plugins.intree import IN_TREE
 from tests.vectors.simulatecases import check_simulated
 
 NOW = 1_800_000_000.0

@@ -8,7 +8,7 @@ before devices are compared: which devices there are to choose from depends on t
 import json
 
 from scheduler.framework.registry import Registry
-from scheduler.plugins.intree import IN_TREE
+from scheduler.intree import IN_TREE
 from scheduler.whatif.batch import Batch
 from scheduler.whatif.setups import Setups
 from scheduler.whatif.stage import AnswerOptions

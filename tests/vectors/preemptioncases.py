@@ -18,8 +18,8 @@ from scheduler.framework.postfilter import FitFailure
 from scheduler.framework.registry import Registry
 from scheduler.framework.rowpods import NOBODY
 from scheduler.framework.status import SUCCESS
+from scheduler.intree import IN_TREE
 from scheduler.objects.plain import read_node, read_object, read_pod
-from scheduler.plugins.intree import IN_TREE
 
 SCHEDULER = "default-scheduler"
 NAME = "DefaultPreemption"

@@ -2,7 +2,7 @@
 
 import importlib
 
-from scheduler.plugins.intree import IN_TREE
+from scheduler.intree import IN_TREE
 from tests.vectors.frame import DATA, LATER, files, vectors
 
 

@@ -20,12 +20,12 @@ from scheduler.config import load
 from scheduler.framework.plugin import POINTS
 from scheduler.framework.registry import Registry
 from scheduler.framework.status import Code
+from scheduler.intree import IN_TREE
 from scheduler.objects.grouporder import graph_of
 from scheduler.objects.groups import AppGroup
 from scheduler.objects.network import NetworkTopology
 from scheduler.objects.plain import read_pod
 from scheduler.plugins.groupsort import qos_class
-from scheduler.plugins.intree import IN_TREE
 from scheduler.plugins.network.risk import NodeUse, rounded, unrounded_score
 from scheduler.testing import evaluate, less
 from scheduler.whatif.batch import Batch

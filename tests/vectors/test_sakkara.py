@@ -7,13 +7,13 @@ from functools import cache
 import pytest
 
 from scheduler.framework.registry import Registry
-from scheduler.plugins.groups import group as groups
-from scheduler.plugins.groups.planning import rule
-from scheduler.plugins.groups.sources import configmap
-from scheduler.plugins.intree import IN_TREE
-from scheduler.solver import check
-from scheduler.solver.instance import Instance, Leaf, Level
-from scheduler.solver.solve import solve
+from scheduler.groups.description import spec as groups
+from scheduler.groups.planning.planning import rule
+from scheduler.groups.solver import check
+from scheduler.groups.solver.instance import Instance, Leaf, Level
+from scheduler.groups.solver.solve import solve
+from scheduler.groups.sources import configmap
+from scheduler.intree import IN_TREE
 from scheduler.whatif.batch import Batch
 from scheduler.whatif.setups import Setups
 from scheduler.whatif.stage import AnswerOptions

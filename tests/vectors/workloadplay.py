@@ -7,8 +7,8 @@ from functools import cache
 import msgspec
 
 from scheduler.framework.registry import Registry
+from scheduler.intree import IN_TREE
 from scheduler.objects.kinds import WORKLOAD_GROUPS
-from scheduler.plugins.intree import IN_TREE
 from scheduler.whatif.documents import items_of_objects
 from scheduler.whatif.setups import Setups
 from scheduler.whatif.simulate import SimulationRun

@@ -25,8 +25,8 @@ _INTAKE: Final = "scheduler/engine/intake.py"
 _CLUSTER: Final = "scheduler/state/cluster.py"
 _ATTEMPT: Final = "scheduler/engine/attempt/attempt.py"
 _PREEMPTION: Final = "scheduler/engine/binding/preemption.py"
-_GROUPS: Final = "scheduler/engine/group/groups.py"
-_FLIGHTS: Final = "scheduler/engine/group/bindings.py"
+_GROUPS: Final = "scheduler/groups/cycle/groups.py"
+_FLIGHTS: Final = "scheduler/groups/cycle/bindings.py"
 _DAEMON: Final = "scheduler/daemon/process.py"
 
 BUGS: Final = (
@@ -160,11 +160,11 @@ BUGS: Final = (
         'kept = pod.node if is_kept else ""', 'kept = ""'),
     Bug("groups that were left half bound do not come first", _GROUPS,
         "        self.first = {run.key for run in (*self._runs.values(), *self._line)}\n", ""),
-    Bug("members of whole groups are evicted one by one", "scheduler/plugins/groups/plugin.py",
+    Bug("members of whole groups are evicted one by one", "scheduler/groups/plugin.py",
         "DisruptionMode.ALL if is_whole else DisruptionMode.SINGLE", "Mode.SINGLE"),
     Bug("a group is not asked before each bind whether enough of it have a place", _FLIGHTS,
         "return binding.planner.group_short(binding.key, uid, binding.uids, displaced)", 'return ""'),
-    Bug("whether a group was whole is not asked before the rest of it is let go", "scheduler/plugins/groups/deciding.py",
+    Bug("whether a group was whole is not asked before the rest of it is let go", "scheduler/groups/planning/deciding.py",
         "        if not half or not is_ours or past.was_whole(half, described_by):\n            return False\n",
         "        if half:\n            return True\n"),
     # Others that were found by hand, before there was a world: their mending is taken out again

@@ -18,12 +18,12 @@ from scheduler.base.clock import perf_s
 from scheduler.base.reasons import UNSCHEDULABLE
 from scheduler.engine.effects import Watched
 from scheduler.framework.groups import GroupReport, title
+from scheduler.groups.description.rules import LevelConstraint
+from scheduler.groups.solver.instance import SolveLimits
+from scheduler.groups.sources import configmap
 from scheduler.objects.configmap import ConfigMap
 from scheduler.objects.pod import Pod
 from scheduler.plugins.dynamicresources.podclaims import CLAIM
-from scheduler.plugins.groups.rules import LevelConstraint
-from scheduler.plugins.groups.sources import configmap
-from scheduler.solver.instance import SolveLimits
 from scheduler.whatif.records import PodResult
 from scheduler.whatif.simulate import SimulationRun
 from scheduler.whatif.why.asks import PodAsk, asks_of, without_all

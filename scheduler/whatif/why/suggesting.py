@@ -11,10 +11,10 @@ import numpy as np
 from msgspec.structs import replace
 
 from scheduler.base.arrays import BoolColumn
+from scheduler.groups.planning.between import term_selects
 from scheduler.objects.node import Node
 from scheduler.objects.pod import Pod
 from scheduler.objects.quantity import resource_amount, resource_text
-from scheduler.plugins.groups.between import term_selects
 from scheduler.plugins.nodeunschedulable import CORDON
 from scheduler.state.resources import PODS, counted, pod_requests
 from scheduler.whatif.why.asks import PodAsk, taint_text, without_all

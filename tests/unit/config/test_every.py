@@ -4,7 +4,7 @@ import pytest
 
 from scheduler.config.every import every_problem
 from scheduler.framework.registry import Registry
-from scheduler.plugins.intree import IN_TREE
+from scheduler.intree import IN_TREE
 
 HEAD = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"
 # Wrong in all steps: a type, two unknown fields, an argument, a plugin and a rule between fields.

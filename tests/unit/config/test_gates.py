@@ -6,7 +6,7 @@ from scheduler.base.errors import ConfigError
 from scheduler.config import InvalidConfigError, load, read_gates
 from scheduler.config.gates import KNOWN, gate_faults
 from scheduler.framework.registry import Registry
-from scheduler.plugins.intree import IN_TREE
+from scheduler.intree import IN_TREE
 
 REGISTRY = Registry(IN_TREE)
 

@@ -4,7 +4,7 @@ import pytest
 
 from scheduler.cli.installed import registry
 from scheduler.config import Loaded, load
-from scheduler.plugins.groups.args import ClusterTopologyPlacementGroupArgs
+from scheduler.groups.args import ClusterTopologyPlacementGroupArgs
 
 NAME = "ClusterTopologyPlacementGroup"
 TEXT = """apiVersion: kubescheduler.config.k8s.io/v1

@@ -11,8 +11,8 @@ from scheduler.daemon.capacity import CapacityWatch
 from scheduler.engine.effects import Leading, Watched
 from scheduler.engine.engine import Engine
 from scheduler.framework.registry import Registry
+from scheduler.intree import IN_TREE
 from scheduler.objects.plain import read_node, read_pod
-from scheduler.plugins.intree import IN_TREE
 from scheduler.testing import node, pod
 from tests.unit.plugins.groupsworld import group, members
 

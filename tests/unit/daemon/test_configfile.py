@@ -15,7 +15,7 @@ from scheduler.daemon import configfile
 from scheduler.daemon.configfile import ConfigFile
 from scheduler.daemon.supervisor import Supervisor
 from scheduler.framework.registry import Registry
-from scheduler.plugins.intree import IN_TREE
+from scheduler.intree import IN_TREE
 
 REGISTRY = Registry(IN_TREE)
 HEAD = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"

@@ -12,8 +12,8 @@ from scheduler.engine.effects import Watched
 from scheduler.engine.engine import Engine
 from scheduler.framework.nodes import Nodes
 from scheduler.framework.registry import Registry
+from scheduler.intree import IN_TREE
 from scheduler.objects.plain import read_node, read_pod
-from scheduler.plugins.intree import IN_TREE
 from scheduler.testing import node, pod
 from scheduler.whatif.verdicts import verdicts
 

@@ -7,8 +7,8 @@ from scheduler.daemon.gauges import show_ages
 from scheduler.engine.effects import Watched
 from scheduler.engine.engine import Engine
 from scheduler.framework.registry import Registry
+from scheduler.intree import IN_TREE
 from scheduler.objects.plain import read_node, read_object
-from scheduler.plugins.intree import IN_TREE
 from scheduler.testing.builders import node
 from scheduler.testing.scene import NOW
 from tests.unit.plugins.loadaware.situation import report

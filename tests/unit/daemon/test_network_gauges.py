@@ -12,8 +12,8 @@ from scheduler.daemon.gauges import show_network
 from scheduler.engine.effects import Watched
 from scheduler.engine.engine import Engine
 from scheduler.framework.registry import Registry
+from scheduler.intree import IN_TREE
 from scheduler.objects.plain import read_node, read_object, read_pod
-from scheduler.plugins.intree import IN_TREE
 from scheduler.plugins.network import TotalCost
 from scheduler.testing.scene import NOW
 from tests.unit.plugins.networkworld import app_group, member, placed_node, topology

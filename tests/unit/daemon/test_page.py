@@ -16,8 +16,8 @@ from scheduler.daemon.page import DaemonPage
 from scheduler.engine.effects import Watched
 from scheduler.engine.engine import Engine
 from scheduler.framework.registry import Registry
+from scheduler.intree import IN_TREE
 from scheduler.objects.plain import read_node, read_pod
-from scheduler.plugins.intree import IN_TREE
 from scheduler.serve.access import RequestAuthorizer, ReviewedUser
 from scheduler.testing import node, pod
 from scheduler.whatif.questions import Question

@@ -5,9 +5,9 @@ import pytest
 from scheduler.base.meters import Meters
 from scheduler.daemon.solving import Solving, gap_ratio
 from scheduler.engine.effects import Solve
-from scheduler.solver.answer import SolvedStage
-from scheduler.solver.instance import Instance, Leaf, Level, LevelRule
-from scheduler.solver.questions import Place, answer
+from scheduler.groups.solver.answer import SolvedStage
+from scheduler.groups.solver.instance import Instance, Leaf, Level, LevelRule
+from scheduler.groups.solver.questions import Place, answer
 from scheduler.workers.pool import JobOutcome, WorkerPool
 
 LEAVES = (Leaf(("a",), 2), Leaf(("b",), 2))

@@ -19,7 +19,7 @@ from scheduler.engine.effects import Answer, Bind, Leading, Watched
 from scheduler.engine.engine import Engine
 from scheduler.engine.queue.pod import QueuedPod
 from scheduler.framework.registry import Registry
-from scheduler.plugins.intree import IN_TREE
+from scheduler.intree import IN_TREE
 from tests.property.making import make_node, make_pod
 
 REGISTRY = Registry(IN_TREE)

@@ -9,9 +9,9 @@ from scheduler.config import default_config
 from scheduler.engine.effects import Bind, Watched
 from scheduler.engine.engine import Engine
 from scheduler.framework.registry import Registry
+from scheduler.intree import IN_TREE
 from scheduler.kube.decode import DecodeFault, Decoder
 from scheduler.objects.kinds import BY_KIND
-from scheduler.plugins.intree import IN_TREE
 from scheduler.testing import node, pod
 
 REGISTRY = Registry(IN_TREE)

@@ -7,9 +7,9 @@ from typing import Any
 import msgspec
 
 from scheduler.engine.effects import Bind, Call, Evict, Record
+from scheduler.groups.planning import mixer
 from scheduler.objects.groups import GROUP_LABEL, WORKLOAD_LABEL, AppGroup
 from scheduler.objects.network import REGION_LABEL, ZONE_LABEL, NetworkTopology
-from scheduler.plugins.groups import mixer
 from tests.property.making import make_node, make_pod, with_meta
 from tests.property.model_api import KINDS
 from tests.property.rig import Rig

@@ -8,8 +8,8 @@ from msgspec.structs import replace
 from scheduler.base.clock import rfc3339
 from scheduler.base.errors import ObjectError
 from scheduler.engine.effects import Evict, SetStatus, Solve, Watched
+from scheduler.groups.description.rules import constraints
 from scheduler.objects.configmap import GROUP_KEY, ConfigMap, ConfigMapMeta
-from scheduler.plugins.groups.rules import constraints
 from tests.property.making import make_node, make_pod
 from tests.unit.engine.test_groups import LABELS, NOW, Floor, bound
 

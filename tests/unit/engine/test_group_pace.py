@@ -1,6 +1,6 @@
 """Members that a gate holds: of large groups they are asked at a pace, however often their group changes."""
 
-from scheduler.engine.group.pace import EACH_S, FEW, GatePace
+from scheduler.groups.cycle.pace import EACH_S, FEW, GatePace
 
 
 def test_small_groups_are_asked_at_once():

@@ -4,9 +4,9 @@ from random import Random
 from typing import Any
 
 from scheduler.engine.effects import Answer
-from scheduler.engine.group.writing import SURE_AFTER_S, WRITE_AGAIN_S, Writing
 from scheduler.framework.calls import ApiCall
 from scheduler.framework.groups import GroupStage
+from scheduler.groups.cycle.writing import SURE_AFTER_S, WRITE_AGAIN_S, Writing
 
 
 class Planner:

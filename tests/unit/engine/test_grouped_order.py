@@ -8,8 +8,8 @@ from scheduler.config import load
 from scheduler.engine.effects import Bind, Listed, Watched
 from scheduler.engine.engine import Engine
 from scheduler.framework.registry import Registry
+from scheduler.intree import IN_TREE
 from scheduler.objects.plain import read_node, read_object, read_pod
-from scheduler.plugins.intree import IN_TREE
 from scheduler.testing import node
 from tests.unit.plugins.networkworld import app_group, member
 

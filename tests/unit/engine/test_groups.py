@@ -20,10 +20,13 @@ from scheduler.engine.effects import (
     Watched,
 )
 from scheduler.engine.engine import Engine
-from scheduler.engine.group import bindings as groupflights
-from scheduler.engine.group import refusals
 from scheduler.engine.queue.pod import Where
 from scheduler.framework.registry import Registry
+from scheduler.groups.cycle import bindings as groupflights
+from scheduler.groups.cycle import refusals
+from scheduler.groups.solver.answer import SolverAnswer as Answered
+from scheduler.groups.solver.questions import Solution, answer
+from scheduler.intree import IN_TREE
 from scheduler.objects.configmap import GROUP_KEY, ConfigMap, ConfigMapMeta
 from scheduler.objects.meta import AnnotatedMeta
 from scheduler.objects.podgroup import (
@@ -36,9 +39,6 @@ from scheduler.objects.podgroup import (
     WorkloadGroup,
     WorkloadGroupSpec,
 )
-from scheduler.plugins.intree import IN_TREE
-from scheduler.solver.answer import SolverAnswer as Answered
-from scheduler.solver.questions import Solution, answer
 from tests.property.making import make_node, make_pod, with_spec
 
 REGISTRY = Registry(IN_TREE)

@@ -7,11 +7,11 @@ import pytest
 
 from scheduler.base import sweep
 from scheduler.engine.effects import Answer, Bind, Call, Solve, Watched
-from scheduler.engine.group import membership
-from scheduler.engine.group.writing import Writing
+from scheduler.engine.queue import membership
+from scheduler.groups.cycle.writing import Writing
+from scheduler.groups.status.lifecycle import GroupRecord
+from scheduler.groups.topology.tree import Topology
 from scheduler.objects.configmap import GROUP_KEY, ConfigMap, ConfigMapMeta
-from scheduler.plugins.groups.lifecycle import GroupRecord
-from scheduler.plugins.groups.topology import Topology
 from tests.property.making import make_node, make_pod
 from tests.unit.engine.test_groups import Floor
 

@@ -9,7 +9,7 @@ from scheduler.engine.attempt import attempt
 from scheduler.engine.effects import Bind, Listed, Record, SetStatus, Watched
 from scheduler.engine.engine import IN_PASSING, Engine
 from scheduler.framework.registry import Registry
-from scheduler.plugins.intree import IN_TREE
+from scheduler.intree import IN_TREE
 from tests.property.making import make_node, make_pod
 
 REGISTRY = Registry(IN_TREE)

@@ -6,7 +6,7 @@ from scheduler.config import load
 from scheduler.engine.attempt.cycle import Ties
 from scheduler.engine.settings import EngineSettings, engine_settings
 from scheduler.framework.registry import Registry
-from scheduler.plugins.intree import IN_TREE
+from scheduler.intree import IN_TREE
 from scheduler.whatif.stage import AnswerOptions, Setup, build_engine
 
 UNUSUAL = """

@@ -14,9 +14,9 @@ from scheduler.engine.decisionlog import decode_step, encode_step
 from scheduler.engine.effects import Bind, Listed, Watched
 from scheduler.engine.engine import Engine
 from scheduler.framework.registry import Registry
+from scheduler.intree import IN_TREE
 from scheduler.kube.decode import Bookmark, DecodeFault, Decoder
 from scheduler.objects.kinds import BY_KIND
-from scheduler.plugins.intree import IN_TREE
 from scheduler.testing.builders import node, pod
 
 HUGE = ["9223372036854775808", "-9223372036854775809", "1" + "0" * 30, "1" + "0" * 400, "9" * 5000,

@@ -6,10 +6,10 @@ from scheduler.config import default_config
 from scheduler.engine.effects import Answer, Bind, Call, Listed, Solve, Watched
 from scheduler.engine.engine import Engine
 from scheduler.framework.registry import Registry
+from scheduler.groups.solver.questions import answer
+from scheduler.intree import IN_TREE
 from scheduler.objects.plain import read_node, read_object, read_pod
 from scheduler.plugins.dynamicresources.catalog import DeviceCatalog
-from scheduler.plugins.intree import IN_TREE
-from scheduler.solver.questions import answer
 from scheduler.testing import pod
 from scheduler.testing.scene import NOW
 

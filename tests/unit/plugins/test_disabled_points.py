@@ -9,8 +9,8 @@ from scheduler.framework.answers import States
 from scheduler.framework.profile import ListedPlugin, ProfileSpec, build_profile
 from scheduler.framework.registry import Registry
 from scheduler.framework.runner import Runner
+from scheduler.intree import IN_TREE
 from scheduler.objects.plain import read_pod
-from scheduler.plugins.intree import IN_TREE
 from scheduler.testing import node, pod
 from scheduler.testing.scene import Scene
 from scheduler.whatif.batch import Batch

@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from scheduler.plugins.groups.sources import registry as sources
+from scheduler.groups.sources import registry as sources
 from scheduler.whatif.stage import AnswerOptions, staged
 from tests.unit.plugins.groupsworld import config_map, group, member, members, tree
 from tests.unit.whatif.asking import default_setup, place, results, setup, snapshot

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from scheduler.plugins.groups.sources import composite, kueue
+from scheduler.groups.sources import composite, kueue
 from scheduler.testing import pod
 from tests.unit.engine.test_absurd_objects import World
 

@@ -6,11 +6,11 @@ import msgspec
 import pytest
 
 from scheduler.base.errors import ObjectError
+from scheduler.groups.description.rules import LevelConstraint
+from scheduler.groups.description.spec import GroupSpec, TierRule
+from scheduler.groups.sources import volcano
+from scheduler.groups.topology.hypernodes import HyperNodes, resolved, with_strays
 from scheduler.objects.volcano import HyperNode, VolcanoPodGroup
-from scheduler.plugins.groups.group import GroupSpec, TierRule
-from scheduler.plugins.groups.hypernodes import HyperNodes, resolved, with_strays
-from scheduler.plugins.groups.rules import LevelConstraint
-from scheduler.plugins.groups.sources import volcano
 from scheduler.testing import node
 from tests.unit.plugins.volcanoworld import hyper_node, members, of_nodes, pod_group
 from tests.unit.whatif.asking import place, results

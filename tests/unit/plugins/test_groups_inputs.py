@@ -5,13 +5,13 @@ from __future__ import annotations
 import pytest
 
 from scheduler.base.errors import ObjectError
+from scheduler.groups.description.rules import LevelConstraint
+from scheduler.groups.description.spec import check_levels
+from scheduler.groups.sources import coscheduling
+from scheduler.groups.sources.configmap import from_config_map
+from scheduler.groups.topology.tree import from_config_map as topology_of
 from scheduler.objects.meta import AnnotatedMeta
 from scheduler.objects.podgroup import PodGroup, PodGroupSpec
-from scheduler.plugins.groups.group import check_levels
-from scheduler.plugins.groups.rules import LevelConstraint
-from scheduler.plugins.groups.sources import coscheduling
-from scheduler.plugins.groups.sources.configmap import from_config_map
-from scheduler.plugins.groups.topology import from_config_map as topology_of
 from tests.unit.plugins.groupsdocs import GROUP, TREE
 
 

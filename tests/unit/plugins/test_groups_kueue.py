@@ -4,7 +4,7 @@ from collections import Counter
 
 import pytest
 
-from scheduler.plugins.groups.sources.registry import group_of, moved
+from scheduler.groups.sources.registry import group_of, moved
 from tests.unit.plugins.groupsworld import group
 from tests.unit.plugins.kueueworld import HOST, RACK, ZONE, K, member, members, nodes, topology
 from tests.unit.whatif.asking import place, results, snapshot

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 from scheduler.framework.nodes import Nodes
-from scheduler.plugins.groups import leafrows
-from scheduler.plugins.groups.topology import Topology
-from scheduler.solver.instance import Instance, Leaf
-from scheduler.solver.solve import solve
+from scheduler.groups.solver.instance import Instance, Leaf
+from scheduler.groups.solver.solve import solve
+from scheduler.groups.topology import leafrows
+from scheduler.groups.topology.tree import Topology
 from scheduler.state.cluster import Cluster
 from tests.property import groups
 from tests.property.making import make_node

@@ -8,12 +8,12 @@ import pytest
 from scheduler.base.errors import ObjectError
 from scheduler.framework.calls import ApiCall
 from scheduler.framework.groups import GroupEvent, GroupStage
+from scheduler.groups.description.classes import ClassSpec
+from scheduler.groups.sources import volcano
+from scheduler.groups.sources.registry import group_of, moved
+from scheduler.groups.status.announcing import News, announce
+from scheduler.groups.status.lifecycle import GroupRecord
 from scheduler.objects.volcano import VolcanoPodGroup
-from scheduler.plugins.groups.announcing import News, announce
-from scheduler.plugins.groups.classes import ClassSpec
-from scheduler.plugins.groups.lifecycle import GroupRecord
-from scheduler.plugins.groups.sources import volcano
-from scheduler.plugins.groups.sources.registry import group_of, moved
 from scheduler.state.podindex import place as record_of
 from scheduler.state.shapes import Shapes
 from tests.unit.plugins.groupsworld import group, tree

@@ -14,9 +14,9 @@ from scheduler.config import load
 from scheduler.engine.effects import Answer, Bind, Call, SetStatus, Watched
 from scheduler.engine.engine import Engine
 from scheduler.framework.registry import Registry
+from scheduler.intree import IN_TREE
 from scheduler.objects.kinds import BY_KIND
 from scheduler.objects.plain import plain_data, read_as
-from scheduler.plugins.intree import IN_TREE
 from scheduler.testing import node
 from tests.unit.plugins.storage import HOST, ZONE
 

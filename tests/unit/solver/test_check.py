@@ -2,8 +2,8 @@
 
 import pytest
 
-from scheduler.solver import check
-from scheduler.solver.instance import DomainRule, Instance, Leaf, Level, LevelRule
+from scheduler.groups.solver import check
+from scheduler.groups.solver.instance import DomainRule, Instance, Leaf, Level, LevelRule
 from tests.unit.solver.making import group
 
 TREE = {"r0": {"a": 4, "b": 4}, "r1": {"c": 4}}

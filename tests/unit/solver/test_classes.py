@@ -3,10 +3,10 @@
 import msgspec
 import pytest
 
-from scheduler.solver import checkkinds, mixed
-from scheduler.solver.classes import ClassRule, PairRule, PodClass, Traffic, TrafficCosts
-from scheduler.solver.instance import Level, LevelRule, SolveLimits
-from scheduler.solver.kinds import LikePods, Mixed
+from scheduler.groups.solver import checkkinds, mixed
+from scheduler.groups.solver.classes import ClassRule, PairRule, PodClass, Traffic, TrafficCosts
+from scheduler.groups.solver.instance import Level, LevelRule, SolveLimits
+from scheduler.groups.solver.kinds import LikePods, Mixed
 
 LIMITS = SolveLimits(stage_s=20.0, total_s=60.0)
 HEAD, WORKERS = 0, 1

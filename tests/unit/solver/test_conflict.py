@@ -3,9 +3,9 @@
 import msgspec
 import pytest
 
-from scheduler.solver import conflict
-from scheduler.solver.instance import DomainRule, Instance, LevelRule
-from scheduler.solver.solve import solve
+from scheduler.groups.solver import conflict
+from scheduler.groups.solver.instance import DomainRule, Instance, LevelRule
+from scheduler.groups.solver.solve import solve
 from tests.unit.solver.making import group
 
 NODES = {"a": 4, "b": 4, "c": 2}

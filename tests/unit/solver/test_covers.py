@@ -6,8 +6,8 @@ from random import Random
 import numpy as np
 import pytest
 
-from scheduler.solver.costs import NEVER
-from scheduler.solver.covers import SETS, Covers
+from scheduler.groups.solver.costs import NEVER
+from scheduler.groups.solver.covers import SETS, Covers
 
 
 def by_hand(gains, counts, weights, units, needed):

@@ -2,8 +2,8 @@
 
 import pytest
 
-from scheduler.solver.instance import LevelRule
-from scheduler.solver.solve import solve
+from scheduler.groups.solver.instance import LevelRule
+from scheduler.groups.solver.solve import solve
 from tests.unit.solver.making import KEP_A, group, placed
 
 PACK, SPREAD = LevelRule("pack"), LevelRule("spread")

@@ -2,8 +2,8 @@
 
 from random import Random
 
-from scheduler.solver import layers, victims
-from scheduler.solver.instance import (
+from scheduler.groups.solver import layers, victims
+from scheduler.groups.solver.instance import (
     Candidate,
     DomainRule,
     Instance,
@@ -12,7 +12,7 @@ from scheduler.solver.instance import (
     LevelRule,
     PreemptionInstance,
 )
-from scheduler.solver.solve import solve
+from scheduler.groups.solver.solve import solve
 
 
 def large(nodes, slots):

@@ -5,8 +5,8 @@ from random import Random
 import numpy as np
 import pytest
 
-from scheduler.solver import minplus
-from scheduler.solver.costs import NEVER
+from scheduler.groups.solver import minplus
+from scheduler.groups.solver.costs import NEVER
 
 
 def table(rng, words, length):

@@ -5,11 +5,11 @@ from random import Random
 import msgspec
 import numpy as np
 
-from scheduler.solver import checkkinds, mixed
-from scheduler.solver.classes import PodClass, Traffic, TrafficCosts
-from scheduler.solver.instance import Level, SolveLimits
-from scheduler.solver.kinds import LikePods, Mixed
-from scheduler.solver.mixednear import TalkCosts, near_by
+from scheduler.groups.solver import checkkinds, mixed
+from scheduler.groups.solver.classes import PodClass, Traffic, TrafficCosts
+from scheduler.groups.solver.instance import Level, SolveLimits
+from scheduler.groups.solver.kinds import LikePods, Mixed
+from scheduler.groups.solver.mixednear import TalkCosts, near_by
 from tests.property import unlike
 
 CASES = 60

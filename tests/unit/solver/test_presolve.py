@@ -5,7 +5,7 @@ import sys
 
 import msgspec
 
-from scheduler.solver.kinds import Mixed
+from scheduler.groups.solver.kinds import Mixed
 from tests.property import unlike
 
 # Found by the law of what is in the way; a pod of c3 stands on the last leaf already.
@@ -26,9 +26,9 @@ GROUP = b"""{
 "costs": {"steps": [2, 1, 1]}, "unwished": [0, 1, 2]}"""
 SOLVE = """
 import sys, msgspec
-from scheduler.solver import mixed
-from scheduler.solver.instance import SolveLimits
-from scheduler.solver.kinds import Mixed
+from scheduler.groups.solver import mixed
+from scheduler.groups.solver.instance import SolveLimits
+from scheduler.groups.solver.kinds import Mixed
 found = mixed.solve(msgspec.json.decode(sys.stdin.buffer.read(), type=Mixed), SolveLimits(stage_s=20.0, total_s=60.0))
 print(found.outcome, found.optimal)
 """

@@ -5,8 +5,8 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from scheduler.solver.instance import Candidate, Instance, Leaf, Level, PreemptionInstance
-from scheduler.solver.questions import EvictQuestion, Place, Question, Solution, answer, read
+from scheduler.groups.solver.instance import Candidate, Instance, Leaf, Level, PreemptionInstance
+from scheduler.groups.solver.questions import EvictQuestion, Place, Question, Solution, answer, read
 
 LEVELS = (Level("node"),)
 FULL = Instance(LEVELS, (Leaf(("a",), -1, (0,)), Leaf(("b",), -1, (1,))), 2, (1,))

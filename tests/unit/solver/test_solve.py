@@ -7,10 +7,17 @@ import msgspec
 import pytest
 
 from scheduler.base.errors import InputError
-from scheduler.solver import cpsat, questions, tree
-from scheduler.solver.answer import SolverAnswer
-from scheduler.solver.instance import DomainRule, Instance, Leaf, Level, LevelRule, SolveLimits
-from scheduler.solver.solve import solve
+from scheduler.groups.solver import cpsat, questions, tree
+from scheduler.groups.solver.answer import SolverAnswer
+from scheduler.groups.solver.instance import (
+    DomainRule,
+    Instance,
+    Leaf,
+    Level,
+    LevelRule,
+    SolveLimits,
+)
+from scheduler.groups.solver.solve import solve
 from tests.unit.solver.making import KEP_A, group, leaves, placed
 
 PACK, SPREAD = LevelRule("pack"), LevelRule("spread")
@@ -228,7 +235,7 @@ def test_records_survive_the_wire():
 def test_ortools_is_loaded_only_to_solve():
     """The daemon may import the records and the door without carrying CP-SAT."""
     code = (
-        "import sys, scheduler.solver.solve, scheduler.solver.victims, scheduler.solver.conflict; "
+        "import sys, scheduler.groups.solver.solve, scheduler.groups.solver.victims, scheduler.groups.solver.conflict; "
         "sys.exit('ortools' in sys.modules)"
     )
 

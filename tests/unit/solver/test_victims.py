@@ -4,8 +4,8 @@ import msgspec
 import pytest
 
 from scheduler.base.errors import InputError
-from scheduler.solver import eviction, victims
-from scheduler.solver.instance import (
+from scheduler.groups.solver import eviction, victims
+from scheduler.groups.solver.instance import (
     Budget,
     Candidate,
     DomainRule,

@@ -6,7 +6,7 @@ import msgspec
 
 from scheduler.config import default_config, load
 from scheduler.framework.registry import Registry
-from scheduler.plugins.intree import IN_TREE
+from scheduler.intree import IN_TREE
 from scheduler.testing import pod as plain_pod
 from scheduler.whatif.documents import items_of_objects
 from scheduler.whatif.simulate import simulate

@@ -6,7 +6,7 @@ import pytest
 
 from scheduler.base.errors import InputError
 from scheduler.framework.registry import Registry
-from scheduler.plugins.intree import IN_TREE
+from scheduler.intree import IN_TREE
 from scheduler.testing import node
 from scheduler.whatif.batch import Batch, moment
 from scheduler.whatif.setups import Setups

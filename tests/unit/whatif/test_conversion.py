@@ -10,7 +10,7 @@ from scheduler.base.clock import ManualClock
 from scheduler.base.errors import InputError
 from scheduler.config import load
 from scheduler.framework.registry import Registry
-from scheduler.plugins.intree import IN_TREE
+from scheduler.intree import IN_TREE
 from scheduler.sandbox.start import new_store
 from scheduler.testing import node
 from scheduler.whatif.batch import Batch

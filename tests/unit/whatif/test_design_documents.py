@@ -16,9 +16,9 @@ from operators.appgroup.status import ObservedGroup, merge_patch, status_of
 from scheduler.base.clock import ManualClock
 from scheduler.config import load
 from scheduler.framework.registry import Registry
+from scheduler.intree import IN_TREE
 from scheduler.objects.groups import GROUP_LABEL, WORKLOAD_LABEL, AppGroup, AppGroupStatus
 from scheduler.objects.quantity import quantity
-from scheduler.plugins.intree import IN_TREE
 from scheduler.sandbox.api import writing
 from scheduler.sandbox.api.request import parse
 from scheduler.sandbox.start import new_store

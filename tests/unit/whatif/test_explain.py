@@ -7,7 +7,7 @@ import pytest
 
 from scheduler.base.errors import MissingError
 from scheduler.engine.attempt.cycle import Ties
-from scheduler.plugins.intree import IN_TREE
+from scheduler.intree import IN_TREE
 from scheduler.testing import node
 from scheduler.whatif.explain import explain
 from scheduler.whatif.records import Result

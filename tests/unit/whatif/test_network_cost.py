@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from scheduler.framework.registry import Registry
-from scheduler.plugins.intree import IN_TREE
+from scheduler.intree import IN_TREE
 from scheduler.whatif.batch import Batch
 from scheduler.whatif.documents import items_of_objects
 from scheduler.whatif.explain import explain

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from scheduler.config import default_config
 from scheduler.framework.registry import Registry
-from scheduler.plugins.intree import IN_TREE
+from scheduler.intree import IN_TREE
 from scheduler.testing import node
 from scheduler.whatif.documents import SourceFile, items_of
 from scheduler.whatif.outcome import after, figures

@@ -9,7 +9,7 @@ from scheduler.base.errors import InputError
 from scheduler.cli import pagejobs
 from scheduler.config import default_config
 from scheduler.framework.registry import Registry
-from scheduler.plugins.intree import IN_TREE
+from scheduler.intree import IN_TREE
 from scheduler.whatif.documents import SourceFile, items_of
 from scheduler.whatif.questions import Question
 from scheduler.whatif.responder import QuestionResponder

@@ -23,8 +23,8 @@ from scheduler.cli.run import figures_settings
 from scheduler.config import load
 from scheduler.engine.effects import Watched
 from scheduler.framework.registry import Registry
+from scheduler.intree import IN_TREE
 from scheduler.objects.watchermetrics import WatcherMetrics
-from scheduler.plugins.intree import IN_TREE
 from scheduler.testing import evaluate, node, pod
 
 NOW = 1_700_000_000.0

@@ -1,0 +1,208 @@
+"""`GroupBindings`: the members of decided groups, from their booked room to the last bind.
+
+All of them have their room from the start. Then they pass reserve and permit, are let go, or are recalled,
+some in each turn of the engine: a thousand at once would hold everybody else up. None is let go before
+all stand at permit; when one fails, all that have not been let go yet are recalled with it.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from enum import StrEnum
+
+import msgspec
+
+from scheduler.engine.binding.inflight import InFlight, objection
+from scheduler.engine.groupsteps import GroupSteps
+from scheduler.framework.groups import GroupPlanner, GroupStage, title
+from scheduler.framework.status import unschedulable
+from scheduler.groups.cycle.counts import GroupAttempt
+from scheduler.groups.cycle.writing import Writing
+
+PERMIT_TIMEOUT_S = 60.0
+AT_A_TIME = (
+    64  # how many members one turn of the engine takes a step further: others want theirs as well
+)
+
+
+class GroupStep(StrEnum):
+    """What is being done with the members that are left to do it with."""
+
+    RESERVE = "reserve"
+    LET_GO = "let go"
+    RECALL = "recall"
+
+
+class GroupBinding(msgspec.Struct, eq=False):
+    """The members of a group between decision and bind; `left` still have to take the step.
+
+    `failed` are those that came back without a node, `held_back` those of them whose bind was not sent, as the group
+    could not have begun with it; it `has_begun` when one is bound. It is held from the time they are carried out until
+    all of them may go.
+    """
+
+    key: str
+    planner: GroupPlanner
+    attempt: GroupAttempt
+    nodes: int
+    uids: set[str]
+    left: list[str]
+    since: float
+    step: GroupStep = GroupStep.RESERVE
+    is_held: bool = True
+    is_broken: bool = False
+    hold_s: float = PERMIT_TIMEOUT_S
+    failed: list[str] = msgspec.field(default_factory=list)
+    held_back: list[str] = msgspec.field(default_factory=list)
+    has_begun: bool = False
+
+    def turn_to(self, step: GroupStep, uids: Sequence[str], now: float) -> None:
+        """Begin another step with these members."""
+        self.step, self.left, self.since = step, list(uids), now
+
+
+class GroupBindings:
+    """All groups between decision and bind, by the key of the group; `writing` tells of them."""
+
+    def __init__(
+        self, steps: GroupSteps, writing: Writing, planners: Mapping[str, GroupPlanner]
+    ) -> None:
+        self._engine = steps
+        self._planners = planners
+        self._bindings = steps.bindings
+        self._writing = writing
+        self._cluster = steps.attempts.cluster
+        self.by_key: dict[str, GroupBinding] = {}
+        self._key_of: dict[str, str] = {}
+
+    def begin(self, binding: GroupBinding, members: Sequence[InFlight], now: float) -> None:
+        """Carry out a plan for members that are assumed already."""
+        self.by_key[binding.key] = binding
+        self._key_of.update(dict.fromkeys(binding.uids, binding.key))
+        for member in members:
+            self._engine.enter(member, now)
+        own = binding.planner.name
+        at_once = any(_books_more(member, own) for member in members)
+        self._go_on(binding, len(members) if at_once else AT_A_TIME, now)
+        self.settle(now)
+
+    def settle(self, now: float) -> None:
+        """Let groups go of which all members stand at permit."""
+        for binding in list(self.by_key.values()):
+            if binding.is_held and not binding.left and self._is_complete(binding):
+                binding.is_held = False
+                binding.turn_to(GroupStep.LET_GO, sorted(binding.uids), now)
+                self._writing.tell(binding.planner, binding.key, GroupStage.PERMITTED, now)
+
+    def go_on(self, now: float) -> None:
+        """Take some members of each group further; the engine is asked for another turn for the rest."""
+        for binding in list(self.by_key.values()):
+            if binding.left:
+                self._go_on(binding, AT_A_TIME, now)
+        self.settle(now)
+
+    def key_of(self, uid: str) -> str:
+        """Return the group of a member, or an empty text."""
+        return self._key_of.get(uid, "")
+
+    def landed(self, pod: InFlight, now: float, *, is_bound: bool) -> GroupBinding | None:
+        """Note how a member ended; return its group's binding if it was the last one, else None."""
+        binding = self.by_key.get(self._key_of.pop(pod.uid, ""))
+        if binding is None:
+            return None
+        binding.uids.discard(pod.uid)
+        binding.has_begun = binding.has_begun or is_bound
+        if not is_bound:
+            binding.failed.append(pod.uid)
+        if pod.is_held_back and not is_bound:
+            binding.held_back.append(pod.uid)
+        if not is_bound and not binding.is_broken:
+            binding.is_broken = True
+            stay = sorted(binding.uids) if binding.is_held else binding.left
+            binding.is_held = False
+            binding.turn_to(GroupStep.RECALL, stay, now)
+            self._go_on(binding, AT_A_TIME, now)
+        if binding.uids or self.by_key.get(binding.key) is not binding:
+            return None
+        del self.by_key[binding.key]
+        return binding
+
+    def objection(self, uid: str) -> str:
+        """Return why a member must not be bound now, or an empty text: it would begin a group in part."""
+        binding = self.by_key.get(self.key_of(uid))
+        if binding is None:
+            return self._joined(uid)
+        # A bind may be sent long after it was decided: others fail, members go, and descriptions change.
+        displaced = self._without_place(binding)
+        return binding.planner.group_short(binding.key, uid, binding.uids, displaced)
+
+    def _joined(self, uid: str) -> str:
+        """Return why a pod must not be bound that was decided alone, and is one of a group by now."""
+        member = self._bindings.get(uid)
+        planner = None if member is None else self._planners.get(member.queued.profile)
+        key = "" if member is None or planner is None else planner.group_of(member.queued.pod)
+        if planner is None or not key:
+            return ""
+        unbound = {one.pod.metadata.uid for one in self._cluster.pods if one.assumed}
+        return planner.group_short(key, uid, unbound, ())
+
+    def _without_place(self, binding: GroupBinding) -> Iterator[str]:
+        """Yield the members that are about to be called back, and those whose node has gone or is full by now."""
+        if binding.is_broken:
+            yield from binding.left
+        lost: dict[
+            tuple[str, int], bool
+        ] = {}  # what holds for one holds for those like it on its node
+        for uid in binding.uids:
+            member = self._bindings.get(uid)
+            if member is None:
+                continue
+            place = (member.node, member.cycle.shape.id)
+            if place not in lost:
+                lost[place] = bool(objection(member, self._cluster))
+            if lost[place]:
+                yield uid
+
+    def next_deadline(self) -> float | None:
+        """Return since when members wait for their next step, or None."""
+        return min((one.since for one in self.by_key.values() if one.left), default=None)
+
+    def has_work(self) -> bool:
+        """Whether members wait for nothing but the next turn."""
+        return any(binding.left for binding in self.by_key.values())
+
+    def _go_on(self, binding: GroupBinding, most: int, now: float) -> None:
+        step, some = binding.step, binding.left[:most]
+        del binding.left[:most]
+        for uid in some:
+            if step is GroupStep.LET_GO:
+                self._bindings.allow(uid, binding.planner.name, now)
+            elif step is GroupStep.RECALL:
+                text = f"another member of the group {title(binding.key)} failed"
+                status = msgspec.structs.replace(unschedulable(text), plugin=binding.planner.name)
+                self._bindings.recall(uid, status, now)
+            elif not self._reserve(binding, uid, now):
+                return  # it has failed: they are recalled, all of them
+
+    def _reserve(self, binding: GroupBinding, uid: str, now: float) -> bool:
+        """Take a member on to permit; return False when it has failed on the way."""
+        member = self._bindings.get(uid)
+        if member is None:
+            return True
+        if member.queued.pod.is_terminating:
+            self._bindings.abandon(uid, now)
+        else:
+            hold = (binding.planner.name, binding.hold_s)
+            self._engine.carry_out(member, binding.nodes, hold, now)
+        return self._bindings.get(uid) is not None
+
+    def _is_complete(self, binding: GroupBinding) -> bool:
+        """Whether all members stand at permit and wait for each other alone."""
+        waiting = self._bindings.waiting
+        return all(waiting.waits_only_for(uid, binding.planner.name) for uid in binding.uids)
+
+
+def _books_more(member: InFlight, own: str) -> bool:
+    """Whether reserve books what the cluster does not count: nobody may come in between then."""
+    skipped = member.states.skipped
+    return any(
+        bound.name != own and bound.name not in skipped for bound in member.runner.profile.reserve
+    )

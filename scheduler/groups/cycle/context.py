@@ -1,0 +1,389 @@
+"""`GroupContext`: the live nodes as one group sees them while it is planned.
+
+Asks the filters of the members' profile where a member fits, how many of them a node takes, and
+whether a whole assignment holds with all members in place. What it puts on nodes it assumes in
+`Cluster`, so every tracker follows, and takes back at once unless the plan is carried out. Made anew
+for each attempt of a group; between two questions to the solver nothing it said is kept.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import msgspec
+import numpy as np
+
+from scheduler.base.arrays import BoolColumn, IntColumn, Rows
+from scheduler.base.errors import PluginError
+from scheduler.engine.attempt.attempt import Attempts
+from scheduler.engine.attempt.cycle import Attempt
+from scheduler.engine.decision import fit_message
+from scheduler.engine.groupsteps import GroupSteps
+from scheduler.engine.queue.pod import QueuedPod
+from scheduler.framework.answers import Rejection
+from scheduler.framework.dryrun import Attempted
+from scheduler.framework.groups import Fits, Misfit
+from scheduler.framework.nodes import Nodes
+from scheduler.framework.plugin import Plugin
+from scheduler.framework.status import SUCCESS, Code, Status
+from scheduler.framework.together import MemberDemand, RowRoom, SeatedMember, Ways
+from scheduler.objects.pod import Pod, PodSpec
+from scheduler.state.podindex import Placed
+from scheduler.state.resources import PODS
+
+NOBODY_ELSE = "no node takes another member"
+_UNLIMITED = np.iinfo(np.int64).max
+
+
+class _Asked(msgspec.Struct, frozen=True):
+    """What the filters said of all rows, and what pre-filter said."""
+
+    passed: BoolColumn
+    rejected: list[Rejection]
+    status: Status
+
+    def why(self, row: int) -> str:
+        """Return why a row was refused."""
+        for one in self.rejected:
+            if one.rows[row]:
+                return ", ".join(one.rejected.texts(row))
+        return self.status.message or NOBODY_ELSE
+
+
+class GroupContext:
+    """A `PlanningContext` on the live table; `attempts` are those of the members that are held."""
+
+    def __init__(self, attempts: Attempts, steps: GroupSteps, members: Sequence[QueuedPod]) -> None:
+        self._prepare = attempts.prepare
+        self._cluster = attempts.cluster
+        self._follow = steps.intake.follow
+        self._nominations = steps.nominations
+        self._outbox = steps.outbox
+        self._queued = tuple(members)
+        self.attempts: dict[str, Attempt] = {}
+        self._held: dict[str, None] = {}
+        self._spares = False
+
+    @property
+    def now(self) -> float:
+        """Return the time in seconds."""
+        return self._outbox.now
+
+    @property
+    def members(self) -> tuple[Pod, ...]:
+        """Return the members that are to be placed."""
+        return tuple(queued.pod for queued in self._queued)
+
+    @property
+    def priority(self) -> int:
+        """Return the priority with which the members ask for room."""
+        return self._nominations.priority_among(self.members)
+
+    @property
+    def nodes(self) -> Nodes:
+        """Return the live nodes."""
+        return Nodes(self._cluster.table, self._cluster.pods)
+
+    def spare(self, *, promised: bool) -> bool:
+        """Leave the less important the room that they are promised, or not; return whether there is any."""
+        self._spares = promised
+        return self._nominations.is_any_below(self.priority)
+
+    def free(self, resources: Iterable[str]) -> dict[str, IntColumn]:
+        """Return what each row has left of these resources, less what it promises to others."""
+        with self._without_own_promises():
+            attempt = self._attempt(self.members[0])
+            return {name: _free(attempt, self.nodes, name) for name in resources}
+
+    def ways(self, rows: Rows) -> Ways | None:
+        """Return what it costs that members on some rows talk: the first plugin that knows says it."""
+        for plugin in self._attempt(self.members[0]).runner.profile.plugins.values():
+            if plugin.serves("ways") and (found := plugin.ways(self.members[0], rows)) is not None:
+                return found
+        return None
+
+    def fits(self, asked: Sequence[Pod] | None = None) -> Fits:
+        """Ask the filters where any member could go, and count how many each row takes.
+
+        `asked` stand for the members: the same pods without rules that the caller sees to itself.
+        """
+        return _of_all([one for _, one in self.fits_each(asked)])
+
+    def fits_each(
+        self, asked: Sequence[Pod] | None = None
+    ) -> tuple[tuple[tuple[Pod, ...], Fits], ...]:
+        """Ask the same for each of the specs that differ, with the pods of that spec."""
+        pods = self.members if asked is None else asked
+        with self._without_own_promises():
+            return tuple((alike, self._fits(alike[0])) for alike in _alike_in_spec(pods))
+
+    def hold(self, nodes: Mapping[str, str]) -> Misfit | None:
+        """Assume every member on its node after asking all filters; say why not, and undo it."""
+        with self._without_own_promises():
+            misfit = self._hold(nodes)
+        if misfit is not None:
+            self.release()
+        return misfit
+
+    def would_hold(self, nodes: Mapping[str, str], victims: Sequence[Placed]) -> Misfit | None:
+        """Try it out: the victims leave, the members come, and everything is put back."""
+        cluster, follow = self._cluster, self._follow
+        # As they are now: one that was assumed when the solver was asked may be bound since.
+        found = (cluster.pods.get(victim.pod.metadata.uid) for victim in victims)
+        leaving = [one for one in found if one is not None]
+        for one in leaving:
+            follow((cluster.forget if one.assumed else cluster.drop_pod)(one.pod.metadata.uid))
+        try:
+            return self.hold(nodes)
+        finally:
+            self.release()
+            for one in leaving:
+                pod = one.pod
+                follow(cluster.assume(pod, one.node) if one.assumed else cluster.put_pod(pod))
+
+    def release(self) -> None:
+        """Take the members that are held off their nodes again."""
+        for uid in reversed(list(self._held)):
+            self._take_uid(uid)
+        self.attempts = {}
+
+    def keep(self) -> None:
+        """Leave the held members where they are: they are carried out now."""
+        self._held = {}
+
+    def _attempt(self, pod: Pod) -> Attempt:
+        return self._prepare(pod, self.now, self.members, spares=self._spares)
+
+    def _fits(self, pod: Pod) -> Fits:
+        nodes = self.nodes
+        attempt = self._attempt(pod)
+        rows, rejected, status = _filtered(attempt)
+        evictable = nodes.exists
+        for one in rejected:
+            evictable = evictable & ~(one.rows & one.rejected.final)
+        if status.code in (Code.UNRESOLVABLE, Code.PENDING):
+            evictable = np.zeros_like(evictable)
+        slots = np.where(rows, _slots(attempt, nodes), 0)
+        message = fit_message(nodes.count, status, tuple(rejected), None, ())
+        most = min(len(self._queued), int(slots.max(initial=0)))
+        rooms = _row_rooms(attempt, rows, MemberDemand(self.members, most))
+        for room in rooms:
+            slots = np.minimum(slots, room.slots)
+        kind = tuple(room.kind for room in rooms)
+        reach = next((room.reach for room in rooms if room.reach is not None), None)
+        stocks = tuple(room.stock for room in rooms if room.stock is not None)
+        return Fits(rows, slots, evictable, tuple(rejected), message, kind, reach, stocks)
+
+    def _hold(self, nodes: Mapping[str, str]) -> Misfit | None:
+        """Assume all members, then ask about each of them with the others in place."""
+        cluster = self._cluster
+        named = [queued for queued in self._queued if queued.uid in nodes]
+        for queued in named:
+            if nodes[queued.uid] not in cluster.table.rows:
+                anywhere = np.ones(self.nodes.size, dtype=np.bool_)
+                return Misfit(
+                    self._most(anywhere), queued.pod, nodes[queued.uid], "the node is gone"
+                )
+        for queued in named:
+            self._put(queued, nodes)
+        alike: dict[int, Attempt] = {}
+        for queued in named:
+            shape = cluster.shapes.of(queued.pod)
+            attempt = alike.get(shape.id)
+            if attempt is None or not _answers_again(attempt):
+                self._take(queued)
+                attempt = self._attempt(queued.pod)
+                asked = _Asked(*_filtered(attempt))
+                row = cluster.table.rows[nodes[queued.uid]]
+                if not asked.passed[row]:
+                    return Misfit(
+                        self._most(asked.passed), queued.pod, nodes[queued.uid], asked.why(row)
+                    )
+                self._put(queued, nodes)
+                alike[shape.id] = attempt
+            self.attempts[queued.uid] = attempt
+        return self._alike(list(alike.values())) or self._together(nodes)
+
+    def _together(self, nodes: Mapping[str, str]) -> Misfit | None:
+        """Let plugins choose for all members what they would choose for each at reserve."""
+        choosing: dict[int, tuple[Plugin[Any], list[SeatedMember]]] = {}
+        for uid, attempt in self.attempts.items():
+            for plugin, state in _choosers(attempt):
+                found = choosing.setdefault(id(plugin), (plugin, []))
+                found[1].append(SeatedMember(attempt.cycle, nodes[uid], state))
+        for plugin, seated in choosing.values():
+            try:
+                conflict = plugin.seat_together(seated)
+            except Exception as error:
+                raise PluginError(plugin.name, "SeatTogether", str(error)) from error
+            if conflict is not None:
+                most = np.where(conflict.rows, len(conflict.pods) - 1, _UNLIMITED)
+                pods, node = conflict.pods, conflict.node
+                return Misfit(most, pods[0], node, conflict.reason, pods, conflict.rows)
+        return None
+
+    def _alike(self, attempts: Sequence[Attempt]) -> Misfit | None:
+        """Ask about one member of each row, where one attempt's answers serve several members."""
+        cluster = self._cluster
+        for attempt in attempts:
+            if not _answers_again(attempt):
+                continue
+            moves: dict[int, Placed] = {}
+            for queued in self._queued:
+                placed = cluster.pods.get(queued.uid)
+                if placed is not None and placed.shape is attempt.cycle.shape:
+                    moves[cluster.table.rows[placed.node]] = placed
+            rows = np.array(sorted(moves), dtype=np.intp)
+            again = Attempted(attempt.runner, attempt.cycle, self.nodes, attempt.states)
+            removed = [(placed, row) for row, placed in moves.items()]
+            asked = _Asked(*again.filter(rows, removed=removed), SUCCESS)
+            for row in rows.tolist():
+                if not asked.passed[row]:
+                    # All of a row are alike: one fewer is the most that it may take.
+                    self._take_uid(moves[row].pod.metadata.uid)
+                    passed = np.ones(self.nodes.size, dtype=np.bool_)
+                    passed[row] = False
+                    return Misfit(
+                        self._most(passed), moves[row].pod, moves[row].node, asked.why(row)
+                    )
+        return None
+
+    def _put(self, queued: QueuedPod, nodes: Mapping[str, str]) -> None:
+        self._follow(self._cluster.assume(queued.pod, nodes[queued.uid]))
+        self._held[queued.uid] = None
+
+    def _take(self, queued: QueuedPod) -> None:
+        self._take_uid(queued.uid)
+
+    def _take_uid(self, uid: str) -> None:
+        self._follow(self._cluster.forget(uid))
+        self._held.pop(uid, None)
+
+    def _most(self, passed: BoolColumn) -> IntColumn:
+        """Return how many members each row takes: those held there, and more where it is passed."""
+        most = np.where(passed, _UNLIMITED, 0)
+        cluster = self._cluster
+        for uid in self._held:
+            placed = cluster.pods.get(uid)
+            row = None if placed is None else cluster.table.rows.get(placed.node)
+            if row is not None and not passed[row]:
+                most[row] += 1
+        return most
+
+    @contextmanager
+    def _without_own_promises(self) -> Iterator[None]:
+        """Take the members' own nominations away for a moment."""
+        nodes = [(pod, self._nominations.drop(pod.metadata.uid)) for pod in self.members]
+        try:
+            yield
+        finally:
+            for pod, node in nodes:
+                if node:
+                    self._nominations.put(pod, node)
+
+
+def _filtered(attempt: Attempt) -> tuple[BoolColumn, list[Rejection], Status]:
+    """Return which rows pass all filters, who rejects the others, and what pre-filter says."""
+    cycle, nodes, states = attempt.cycle, attempt.nodes, attempt.states
+    pre = attempt.runner.pre_filter(cycle, nodes, states)
+    if not pre.status.is_success:
+        return np.zeros(nodes.size, dtype=np.bool_), [], pre.status
+    among = nodes.exists if pre.rows is None else nodes.exists & pre.rows
+    rows = attempt.nominated.rows
+    rows = rows[among[rows]]
+    refused = np.zeros(nodes.size, dtype=np.bool_)
+    crowded: list[Rejection] = []
+    if len(rows):
+        again = Attempted(attempt.runner, cycle, nodes, states)
+        passed, crowded = again.with_nominated(attempt.nominated.on(rows))
+        refused[rows] = ~passed[rows]
+    feasible, rejections = attempt.runner.filter(cycle, nodes, states, among & ~refused)
+    return feasible, [*crowded, *rejections], SUCCESS
+
+
+def _slots(attempt: Attempt, nodes: Nodes) -> IntColumn:
+    """Return how many such pods fit into what each row has left of every resource."""
+    requests = {**attempt.cycle.shape.requests, PODS: 1}
+    slots = np.full(nodes.size, _UNLIMITED, dtype=np.int64)
+    for resource, amount in requests.items():
+        if amount > 0:
+            free = _free(attempt, nodes, resource)
+            slots = np.minimum(slots, np.maximum(free, 0) // amount)
+    if attempt.cycle.shape.host_ports:
+        slots = np.minimum(slots, 1)
+    return slots
+
+
+def _free(attempt: Attempt, nodes: Nodes, resource: str) -> IntColumn:
+    """Return what each row has left of a resource; promises to others take none that is not there."""
+    free = nodes.allocatable(resource) - nodes.requested(resource)
+    rows = attempt.nominated.rows
+    if len(rows):
+        nominated = attempt.nominated.on(rows)
+        promised = nominated.sums(nominated.amounts(resource))
+        free[rows] = np.minimum(free[rows], np.maximum(free[rows] - promised, 0))
+    return free
+
+
+def _row_rooms(attempt: Attempt, rows: BoolColumn, demand: MemberDemand) -> list[RowRoom]:
+    """Return how many pods like this one each of the rows takes, of all plugins that know."""
+    found: list[RowRoom] = []
+    nodes = attempt.nodes.among(rows)
+    for plugin, state in _choosers(attempt):
+        try:
+            found.append(plugin.row_room(attempt.cycle, nodes, demand, state))
+        except Exception as error:
+            raise PluginError(plugin.name, "RowRoom", str(error)) from error
+    return found
+
+
+def _choosers(attempt: Attempt) -> Iterator[tuple[Plugin[Any], Any]]:
+    """Yield the plugins that choose for several pods at once and have to do with this one."""
+    states = attempt.states
+    for name, plugin in attempt.runner.profile.plugins.items():
+        if (
+            plugin.serves("seat_together")
+            and name in states.by_plugin
+            and name not in states.skipped
+        ):
+            yield plugin, states.by_plugin[name]
+
+
+def _alike_in_spec(pods: Sequence[Pod]) -> list[tuple[Pod, ...]]:
+    """Return the pods by spec, in the order of the first of each."""
+    found: list[tuple[PodSpec, list[Pod]]] = []
+    for pod in pods:
+        for spec, alike in found:
+            if pod.spec == spec:
+                alike.append(pod)
+                break
+        else:
+            found.append((pod.spec, [pod]))
+    return [tuple(alike) for _, alike in found]
+
+
+def _of_all(each: Sequence[Fits]) -> Fits:
+    """Return where any member could go: the room that all the kinds of members have."""
+    first = each[0]
+    rows, slots, evictable, message = first.rows, first.slots, first.evictable, first.message
+    for one in each[1:]:
+        rows, evictable = rows & one.rows, evictable & one.evictable
+        slots = np.minimum(slots, one.slots)
+        message = message if one.rows.any() else one.message
+    reach = next((one.reach for one in each if one.reach is not None), None)
+    return msgspec.structs.replace(
+        first, rows=rows, slots=np.where(rows, slots, 0), evictable=evictable, message=message, reach=reach
+    )  # fmt: skip
+
+
+def _answers_again(attempt: Attempt) -> bool:
+    """Whether an attempt's answers hold for the next pod of its shape as well, row by row.
+
+    So it is when every filter looks at a row alone, and no plugin keeps a choice for reserve.
+    """
+    states, profile = attempt.states, attempt.runner.profile
+    filters = (bound for bound in profile.filter if bound.name not in states.skipped)
+    keepers = (*profile.reserve, *profile.pre_bind)
+    return all(bound.plugin.local for bound in filters) and not any(
+        bound.plugin.takes_state and bound.name not in states.skipped for bound in keepers
+    )

@@ -1,0 +1,400 @@
+"""`Groups`: pods that are decided together, from the queue to the last bind.
+
+A pod of a group is popped like any other; its group is then taken out of the queue as a whole and planned by its
+plugin, which may ask the solver and waits for the answer while other pods go on. Groups are planned one after the
+other: what one was told would not hold any more once another is placed. A plan is carried out for all members or for
+none: their room is booked at once, the rest is `bindings`'. Many are told in several turns of the engine to wait.
+
+Knows nothing of trees, rules or ConfigMaps: these are the plugin's (framework.groups), what is written `writing`'s.
+"""
+
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from scheduler.base.errors import PluginError
+from scheduler.engine.attempt.attempt import Attempts
+from scheduler.engine.attempt.suspended import CycleSteps, SuspendedCycles
+from scheduler.engine.binding.inflight import InFlight
+from scheduler.engine.groupsteps import GroupSteps
+from scheduler.engine.queue.membership import GroupMembership
+from scheduler.engine.queue.pod import QueuedPod, Where
+from scheduler.engine.queue.queues import Queues
+from scheduler.framework.calls import CallResult
+from scheduler.framework.groups import (
+    GroupPlan,
+    GroupPlanner,
+    GroupRelease,
+    GroupStage,
+    Outcome,
+    UndecidedStatus,
+)
+from scheduler.framework.status import Code, Status, unschedulable
+from scheduler.groups.cycle.bindings import AT_A_TIME, GroupBinding, GroupBindings
+from scheduler.groups.cycle.context import GroupContext
+from scheduler.groups.cycle.left import LeftMembers
+from scheduler.groups.cycle.pace import GatePace
+from scheduler.groups.cycle.refusals import MemberRefusals
+from scheduler.groups.cycle.run import GroupRun
+from scheduler.groups.cycle.writing import Writing
+from scheduler.objects.pod import Pod
+
+
+class Groups:
+    """All groups with members that are to be placed, by key."""
+
+    def __init__(
+        self,
+        planners: Mapping[str, GroupPlanner],
+        attempts: Attempts,
+        members: GroupMembership,
+        queues: Queues,
+        suspended: SuspendedCycles,
+        steps: GroupSteps,
+        group_of: Callable[[Pod], str],
+    ) -> None:
+        self._planners = planners
+        # Asked anew where it counts: a group may become one of another meanwhile.
+        self._group_of = group_of
+        self._attempts = attempts
+        self._members = members
+        self._queues = queues
+        self._suspended = suspended
+        self._engine = steps
+        self._opened: set[str] = set()
+        self._pace = GatePace(lambda key: len(members.uids(key)))
+        self._held_back: dict[str, tuple[str, str]] = {}
+        self._runs: dict[str, GroupRun] = {}
+        self._line: deque[GroupRun] = deque()  # groups that wait until the one before is decided
+        self._is_new = True  # whether this process has just begun to decide
+        # Groups of which members or description changed and at which nobody has looked since.
+        self._changed: dict[str, GroupPlanner] = {}
+        self._late: dict[str, set[str]] = {}  # members that waited for others on their way
+        self.first: set[str] = set()  # left half bound: before them no pod is tried
+        self._refused = MemberRefusals(queues, steps)
+        self._counts = steps.observation.groups
+        self._counts.watch(self.planners)
+        self._writing = Writing(steps)
+        self._bindings = GroupBindings(steps, self._writing, planners)
+        self.left = LeftMembers(self.planners, queues, self._bindings.by_key, steps)
+        self.objection = self._bindings.objection
+        self.answer = self._writing.answer
+
+    @property
+    def planners(self) -> tuple[GroupPlanner, ...]:
+        """Return the plugins that decide groups, in the order of their profiles."""
+        return tuple(self._planners.values())
+
+    def planner(self, profile: str) -> GroupPlanner | None:
+        """Return the plugin that decides groups of a profile, None without one."""
+        return self._planners.get(profile)
+
+    @property
+    def is_planning(self) -> bool:
+        """Whether a group is being planned, or waits for the one before it."""
+        return bool(self._runs or self._line)
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether no group has anything to be done, told or written; so it is where no pod is of one."""
+        for planner in self._planners.values():
+            for key in sorted(planner.group_changed()):
+                self._changed[key] = planner
+        return not (
+            self._changed
+            or self._members.answers
+            or self._opened
+            or self._pace.resting
+            or self._held_back
+            or self._line
+            or self._bindings.by_key
+            or self._refused.told
+            or self._refused.due
+            or self._writing.due
+            or self.left.due
+            or self._is_new
+        )
+
+    # Who may come in
+
+    def _hear_gates(self) -> None:
+        """Note for whom gates have opened, and whom they hold; its siblings may be free as well."""
+        answers = self._members.answers
+        last = {queued.uid: status for queued, status in answers}
+        for queued, status in answers:
+            key = self._group_of(queued.pod)
+            if status is None:
+                self._opened.add(key)
+            elif status.plugin == self._planners[queued.profile].name:
+                self._held_back[queued.uid] = (key, status.message)
+            elif last[queued.uid] is status:
+                # No member that its group can be decided with: the others would wait for it.
+                self._members.drop(key, queued.uid)
+        answers.clear()
+
+    def settle(self, now: float) -> None:
+        """Let siblings in whose group is complete, and let groups go of which all members are there."""
+        self._hear_gates()
+        # What the gate says of members rests on who stands and on how the group is described.
+        changed, self._changed = self._changed, {}
+        self._writing.look_after(changed, self._bindings.by_key, now)
+        self._opened.update(self._pace.due(changed, now))
+        self._engine.nominations.regrouped(changed)
+        self.left.note(changed, now)
+        while self._opened:
+            opened, self._opened = self._opened, set()
+            for key in sorted(opened):
+                self._queues.activate(self._members.gated(key), now)
+            self._hear_gates()
+        self._bindings.settle(now)
+
+    def tell_held(self, now: float) -> None:
+        """Tell members what their gate says, some in each turn: those who come together wait for nobody."""
+        told = {}
+        for uid in list(self._held_back)[:AT_A_TIME]:
+            key, message = self._held_back.pop(uid)
+            queued = self._queues.get(uid)
+            if queued is not None and queued.where is Where.GATED:
+                self._engine.explain_wait(queued, message, now)
+                told[key] = self._planners[queued.profile]
+        self.left.note(told, now)
+        for key, planner in told.items():
+            self._writing.tell(planner, key, GroupStage.HELD, now)
+
+    def go_on(self, now: float) -> None:
+        """Take some members further; the engine is asked for another turn for the rest."""
+        self._bindings.go_on(now)
+        self._refused.go_on(now)
+        self._start_next(now)
+
+    def leads(self, now: float) -> None:
+        """Take note that this process begins or ceases to lead."""
+        self._is_new = True
+        while self._line:
+            self._put_back(self._line.popleft(), now)
+        self._writing.leads(now)
+
+    def next_deadline(self) -> float | None:
+        """Return when there is next something to write or to do, or None."""
+        if self._refused.told or self._held_back or self._may_start:
+            return self._engine.outbox.now
+        owners = (self._bindings, self._writing, self._refused, self.left, self._pace)
+        times = (one.next_deadline() for one in owners)
+        return min((time for time in times if time is not None), default=None)
+
+    def has_work(self) -> bool:
+        """Whether members wait for nothing but the next turn."""
+        told = bool(self._refused.told or self._held_back)
+        return told or self._may_start or self._bindings.has_work()
+
+    @property
+    def _may_start(self) -> bool:
+        """Whether a group waits in the line and none is being planned."""
+        return bool(self._line) and not self._runs
+
+    # An attempt
+
+    def resume(self, now: float) -> None:
+        """Begin with the groups that whoever decided before left half bound.
+
+        Their room was booked by a process that is gone, and nothing in the cluster books it now: whoever
+        stood before them in the queue would take it, and the group would never be whole.
+        """
+        if not self._is_new:
+            return
+        self._is_new = False
+        for key in (key for planner in self.planners for key in planner.groups_begun()):
+            waiting = (one for one in self._members.waiting(key) if not one.is_terminating)
+            taken = (self._queues.take(pod.metadata.uid, now) for pod in waiting)
+            member = next((one for one in taken if one is not None), None)
+            if member is not None:
+                self.begin(member, now)
+        self.first = {run.key for run in (*self._runs.values(), *self._line)}
+
+    def begin(self, queued: QueuedPod, now: float) -> None:
+        """Plan the group of a popped member."""
+        planner, key = self._planners[queued.profile], self._group_of(queued.pod)
+        if self._refused.has(key):
+            # Its siblings are still being told; the last of them hears of what has woken this one.
+            self._queues.rejected(queued, (planner.name,), now)
+            return
+        self._hear_gates()  # whoever they hold is not there to be decided
+        wanted = planner.group_wanted(key, self._members.present(key, queued.pod))
+        if isinstance(wanted, Status) or queued.uid not in wanted:
+            status = wanted if isinstance(wanted, Status) else unschedulable("not needed now")
+            self._refused.put(key, [queued], _by(planner, status), now)
+            self._late.setdefault(key, set()).add(queued.uid)
+            return
+        members = [queued]
+        for uid in wanted:
+            other = self._queues.take(uid, now)
+            if other is not None:
+                members.append(other)
+        if len(members) < len(wanted):
+            # Others of them are on their way already, or held: these are tried again when those have come.
+            for member in members:
+                self._queues.rejected(member, (planner.name,), now)
+            self._late.setdefault(key, set()).update(member.uid for member in members)
+            return
+        place = {uid: number for number, uid in enumerate(wanted)}
+        members.sort(key=lambda member: place[member.uid])
+        attempt = self._counts.begun(queued.profile, (one.pod for one in members), now)
+        context = GroupContext(self._attempts, self._engine, members)
+        run = GroupRun(key, planner, tuple(members), context, attempt)
+        for member in members:
+            self._queues.track(member)
+        self._line.append(run)
+        self._start_next(now)
+
+    def _start_next(self, now: float) -> None:
+        """Begin to plan the group at the head of the line, unless one is being planned."""
+        if not self._may_start:
+            return
+        run = self._line.popleft()
+        if not all(self._is_intact(run, member) for member in run.members):
+            self._put_back(run, now)
+            return
+        self._writing.tell(run.planner, run.key, GroupStage.STARTED, now)
+        self._runs[run.name] = run
+        self._suspended.begin(run.name, run.members[0].profile, self._steps(run), run, now)
+
+    def broken_off(self, key: str, now: float) -> bool:
+        """Put the members back of a group whose planning was given up; return False if unknown."""
+        run = self._runs.pop(key, None)
+        if run is not None:
+            self._put_back(run, now)
+        return run is not None
+
+    # What becomes of members
+
+    def landed(self, pod: InFlight, now: float, *, is_bound: bool) -> None:
+        """Note how a member ended after it was decided."""
+        key = self._bindings.key_of(pod.uid)
+        self._members.drop(key, pod.uid)
+        if (binding := self._bindings.landed(pod, now, is_bound=is_bound)) is not None:
+            if not binding.has_begun:
+                self._engine.give_up([self._queues.get(uid) for uid in binding.held_back], now)
+            self._opened.add(key)  # those who came too late for it may be let in one by one
+            # Nothing in the cluster has to change for those who were called back, or came too late for it.
+            self._queues.retry(binding.failed, "GroupBindingEnded", now)
+            self._retry_late(key, now)
+            stage = GroupStage.RELEASED if binding.is_broken else GroupStage.BOUND
+            self._counts.ended(binding.attempt, "error" if binding.is_broken else "scheduled", now)
+            self._writing.tell(binding.planner, key, stage, now)
+
+    def _steps(self, run: GroupRun) -> CycleSteps:
+        """Drive the plugin's plan; None when the group is not what it was when it was begun."""
+        steps = run.planner.plan_group(run.key, run.context)
+        result: CallResult | None = None
+        try:
+            while True:
+                asked = next(steps) if result is None else steps.send(result)
+                (result,) = yield (asked,)
+                if not all(self._is_intact(run, member) for member in run.members):
+                    return None
+        except StopIteration as stop:
+            return stop.value
+        except PluginError:
+            raise
+        except Exception as error:
+            raise PluginError(run.planner.name, "PlanGroup", str(error)) from error
+        finally:
+            steps.close()
+
+    def concluded(self, run: GroupRun, outcome: Any, now: float) -> None:
+        """Carry out what the planning of a group has come to."""
+        self._runs.pop(run.name, None)
+        self.first.discard(run.key)
+        if isinstance(outcome, Exception):
+            run.context.release()
+            self._engine.fault(run.planner.name, "PlanGroup", outcome)
+            self._refused.put(run.key, run.members, Status(Code.ERROR, (str(outcome),)), now)
+            self._counts.ended(run.attempt, "error", now)
+        elif outcome is None:
+            self._put_back(run, now)
+        else:
+            self._carry(run, outcome, now)
+
+    def _carry(self, run: GroupRun, outcome: Outcome, now: float) -> None:
+        self._counts.decided(run.attempt)
+        if isinstance(outcome, Status):
+            self._retry_late(run.key, now)
+        if not isinstance(outcome, GroupPlan) or outcome.victims:
+            self._counts.ended(run.attempt, "unschedulable", now)
+        if isinstance(outcome, Status):
+            run.context.release()
+            keeps = isinstance(outcome, UndecidedStatus) and not outcome.gives_up
+            is_final = outcome.is_rejected and not keeps
+            status = _by(run.planner, outcome)
+            self._refused.put(run.key, run.members, status, now, gives_up=is_final)
+            self._writing.tell(run.planner, run.key, GroupStage.REFUSED, now)
+        elif isinstance(outcome, GroupRelease):
+            run.context.release()
+            status = _by(run.planner, unschedulable(outcome.message))
+            self._refused.put(run.key, run.members, status, now)
+            # The group is told first, then each of those that go.
+            self._writing.tell(run.planner, run.key, GroupStage.DISSOLVED, now)
+            self._engine.dissolve(outcome.bound, run.key, outcome.message, now)
+        elif outcome.victims:
+            run.context.release()
+            named = [member for member in run.members if member.uid in outcome.nodes]
+            nominated = [(member, outcome.nodes[member.uid]) for member in named]
+            status = _by(run.planner, unschedulable(outcome.message))
+            decisions = self._engine.nominate(run.key, nominated, outcome.victims, status)
+            self._refused.extend(run.key, decisions, now)
+            others = [member for member in run.members if member.uid not in outcome.nodes]
+            self._leave_out(run, others, outcome.message, now)
+            self._writing.tell(run.planner, run.key, GroupStage.PREEMPTING, now)
+        else:
+            self._carry_out(run, outcome, now)
+
+    def _carry_out(self, run: GroupRun, plan: GroupPlan, now: float) -> None:
+        attempts, count = run.context.attempts, run.context.nodes.count
+        run.context.keep()
+        self._writing.tell(run.planner, run.key, GroupStage.ASSIGNED, now)
+        placed = [(one, attempts[one.uid]) for one in run.members if one.uid in plan.nodes]
+        others = [one for one in run.members if one.uid not in plan.nodes]
+        members = [
+            InFlight(one, its.cycle, its.runner, its.states, plan.nodes[one.uid])
+            for one, its in placed
+        ]
+        uids = [member.uid for member in members]
+        binding = GroupBinding(run.key, run.planner, run.attempt, count, set(uids), uids, now)
+        binding.hold_s = plan.hold_s or binding.hold_s
+        self._bindings.begin(binding, members, now)
+        self._leave_out(run, others, plan.message, now)
+        if not plan.is_proven:
+            self._late.setdefault(run.key, set()).update(member.uid for member in others)
+
+    def _leave_out(
+        self, run: GroupRun, others: Sequence[QueuedPod], message: str, now: float
+    ) -> None:
+        """Let the members wait that a plan does not name."""
+        if others:
+            status = _by(run.planner, unschedulable(message))
+            # What they were promised once is for those who have a place, and for others.
+            self._refused.put(run.key, others, status, now, gives_up=True)
+
+    def _retry_late(self, key: str, now: float) -> None:
+        """Let members be tried again that others of their group were on their way before."""
+        self._queues.retry(sorted(self._late.pop(key, ())), "GroupBindingEnded", now)
+
+    def _put_back(self, run: GroupRun, now: float) -> None:
+        self.first.discard(run.key)
+        run.context.release()
+        for member in run.members:
+            if self._refused.is_waiting(member):
+                self._queues.put_back(member, now)
+
+    def _is_intact(self, run: GroupRun, member: QueuedPod) -> bool:
+        """Whether a member is still to be placed, in the same group, and not leaving."""
+        if not self._refused.is_waiting(member) or member.pod.is_terminating:
+            return False
+        return self._group_of(member.pod) == run.key
+
+
+def _by(planner: GroupPlanner, status: Status) -> Status:
+    """Return a status as a planner says it."""
+    return msgspec.structs.replace(status, plugin=planner.name)

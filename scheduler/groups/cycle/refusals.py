@@ -1,0 +1,81 @@
+"""`MemberRefusals`: members that have to wait, told of it some at a time, so that no turn takes long.
+
+Who is told is `groups`' business; nobody's state changes before its turn comes.
+"""
+
+from collections import deque
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import msgspec
+
+from scheduler.engine.decision import Decision
+from scheduler.engine.groupsteps import GroupSteps
+from scheduler.engine.queue.pod import QueuedPod, Where
+from scheduler.engine.queue.queues import Queues
+from scheduler.framework.groups import UndecidedStatus
+from scheduler.framework.status import Status
+from scheduler.groups.cycle.bindings import AT_A_TIME
+
+
+class MemberRefusals:
+    """Members by the key of their group, with what each is to be `told`, in order.
+
+    `due` is, by group, when it is tried again whatever happens, and who of it.
+    """
+
+    def __init__(self, queues: Queues, steps: GroupSteps) -> None:
+        self._queues = queues
+        self._engine = steps
+        self.told: deque[tuple[str, QueuedPod, Decision]] = deque()
+        self.due: dict[str, tuple[float, tuple[str, ...]]] = {}
+
+    def has(self, key: str) -> bool:
+        """Whether members of a group are still to be told."""
+        return any(key == refused for refused, _, _ in self.told)
+
+    def put(
+        self,
+        key: str,
+        members: Sequence[QueuedPod],
+        status: Status,
+        now: float,
+        *,
+        gives_up: bool = False,
+    ) -> None:
+        """Let members wait; those who give up leave to others the room that they were promised.
+
+        What an earlier try chose for them is given up by all that were tried: it may be what keeps them waiting.
+        """
+        promised = "" if gives_up else None
+        decision = Decision(status=status, message=status.message, nominated_node=promised)
+        if isinstance(status, UndecidedStatus) and status.retry_at:
+            self.due[key] = (status.retry_at, tuple(member.uid for member in members))
+        calls = self._engine.let_go(members) if status.is_rejected else ()
+        # The first speaks for all.
+        first = msgspec.structs.replace(decision, calls=calls) if calls else decision
+        told = (decision if place else first for place in range(len(members)))
+        self.extend(key, zip(members, told, strict=True), now)
+
+    def extend(self, key: str, decisions: Iterable[tuple[QueuedPod, Decision]], now: float) -> None:
+        """Let members wait, each for a reason of its own."""
+        self.told.extend((key, *told) for told in decisions)
+        self.go_on(now)
+
+    def go_on(self, now: float) -> None:
+        """Tell some more of them, and let those be tried again whose time has come."""
+        for key in [key for key, (at, _) in self.due.items() if at <= now]:
+            self._queues.retry(self.due.pop(key)[1], "GroupDeadline", now)
+        for _ in range(min(AT_A_TIME, len(self.told))):
+            _, member, decision = self.told.popleft()
+            if self.is_waiting(member):
+                self._engine.refuse(member, decision, now)
+
+    def next_deadline(self) -> float | None:
+        """Return when a group is to be tried again whatever happens, or None."""
+        return min((at for at, _ in self.due.values()), default=None)
+
+    def is_waiting(self, member: QueuedPod) -> bool:
+        """Whether a member is still to be placed or refused."""
+        known: Any = self._queues.get(member.uid)
+        return known is member and member.where is Where.IN_FLIGHT

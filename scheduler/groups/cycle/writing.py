@@ -1,0 +1,113 @@
+"""`Writing`: what is written about groups, until it stands there.
+
+The plugin says what a stage of a group's way means for its objects; here that becomes requests, and
+groups are looked at anew when something about them changed, a request failed, or this process begins
+to lead. Such a look finds objects that do not show yet what was written a moment ago: each member's label
+is a change, and 300 members were labelled 32 times each. So a look does not write the same again within
+five seconds. Called by `groups`; decides nothing about pods.
+"""
+
+from collections.abc import Container, Mapping
+from typing import Any
+
+from scheduler.base.sweep import Sweep
+from scheduler.engine.attempt.failure import group_event
+from scheduler.engine.deadlines import Deadlines
+from scheduler.engine.effects import Answer, Call
+from scheduler.engine.groupsteps import GroupSteps
+from scheduler.framework.groups import GroupEvent, GroupPlanner, GroupStage
+
+WRITE_AGAIN_S = 5.0
+SURE_AFTER_S = WRITE_AGAIN_S + 1.0
+# The object is gone, or is not ours to write: asking again would not help, for a while.
+_FINAL = (403, 404)
+REFUSED_FOR_S = 300.0
+
+
+class Writing:
+    """The requests about groups that are under way, and the groups that are to be compared."""
+
+    def __init__(self, steps: GroupSteps) -> None:
+        self._engine = steps
+        self._known: dict[str, GroupPlanner] = {}
+        self._sweep = Sweep()
+        self.due = Deadlines()
+        self._calls: dict[int, tuple[str, str]] = {}  # the group's key and the path, by effect
+        # Until when what was said of a group before this process led, and is lost, may look as if it were on its way.
+        self._unsure: dict[str, float] = {}
+        # What was last written to a path and when, oldest first.
+        self._written: dict[str, tuple[float, Any]] = {}
+
+    def tell(self, planner: GroupPlanner, key: str, stage: GroupStage, now: float) -> None:
+        """Tell the plugin of a stage, and put out what it wants written."""
+        self._engine.observation.groups.came_to(stage)
+        self._known[key] = planner
+        try:
+            calls = planner.group_told(key, stage, now)
+        except Exception as error:  # noqa: BLE001 - what is written about a group changes nothing
+            self._engine.fault(planner.name, "GroupTold", error)
+            return
+        for call in calls:
+            if isinstance(call, GroupEvent):
+                self._engine.outbox.put(group_event(call, now))
+                continue
+            since, body = self._written.get(call.path, (now, None))
+            if stage is GroupStage.CHANGED and body == call.body:
+                self.due.set_earlier(key, since + WRITE_AGAIN_S)
+                continue
+            self._written.pop(call.path, None)
+            self._written[call.path] = (now, call.body)
+            effect = self._engine.outbox.new_id()
+            self._calls[effect] = (key, call.path)
+            self._engine.outbox.put(
+                Call(effect, call.method, call.path, call.content_type, call.body)
+            )
+
+    def answer(self, answer: Answer, now: float) -> bool:
+        """Take in the answer to a request; what failed is compared and written again."""
+        known = self._calls.pop(answer.effect, None)
+        if known is None:
+            return False
+        key, path = known
+        if not answer.ok:
+            _, body = self._written.pop(path, (now, None))
+            if answer.code in _FINAL:
+                self._written[path] = (now + REFUSED_FOR_S, body)
+            elif key in self._known:
+                self.due.set(key, now + WRITE_AGAIN_S)
+        return True
+
+    def leads(self, now: float) -> None:
+        """Look at all groups again, now and in a while: what was written in the last moments of a lease may be lost."""
+        self._calls.clear()
+        self._written.clear()
+        self._unsure = dict.fromkeys(self._known, now + SURE_AFTER_S)
+        for key in self._known:
+            self.due.set(key, now)
+
+    def next_deadline(self) -> float | None:
+        """Return when `look_after` will next have something to write, or None."""
+        return self.due.next()
+
+    def look_after(
+        self, changed: Mapping[str, GroupPlanner], busy: Container[str], now: float
+    ) -> None:
+        """Compare what is written about groups with what has `changed`, except those in `busy`."""
+        for key, planner in changed.items():
+            self._known[key] = planner
+            self.due.set(key, now)
+        self._sweep.clear(self._known, self._is_there)
+        while self._written and (path := next(iter(self._written))):
+            if now < self._written[path][0] + WRITE_AGAIN_S:
+                break
+            del self._written[path]
+        for key in self.due.take(now):
+            if key not in busy:
+                self.tell(self._known[key], key, GroupStage.CHANGED, now)
+            if now < (sure_at := self._unsure.get(key, now)):
+                self.due.set(key, sure_at)
+            else:
+                self._unsure.pop(key, None)
+
+    def _is_there(self, key: str) -> bool:
+        return key in self.due or self._known[key].has_group(key)

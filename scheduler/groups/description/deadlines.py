@@ -1,0 +1,54 @@
+"""Hard rules that become wishes after a time: which bind now, and when the next one stops.
+
+Counted from the creation of the oldest member that waits, so a restart changes nothing, and a member that
+is made anew waits as long for its place as the first ones did. Pure.
+"""
+
+from collections.abc import Sequence
+
+import msgspec
+
+from scheduler.base.clock import parse_rfc3339, rfc3339
+from scheduler.base.text import go_duration
+from scheduler.groups.description.spec import GroupSpec
+from scheduler.objects.pod import Pod
+
+
+class Deadline(msgspec.Struct, frozen=True):
+    """When the next hard rules of a group become wishes (seconds since the epoch), and which."""
+
+    at: float
+    rules: tuple[str, ...]
+
+    def told(self, now: float) -> str:
+        """Say until when they bind, and for how long that is."""
+        left = go_duration(max(1.0, float(round(self.at - now))))
+        text = " and ".join(self.rules)
+        holds = "holds" if len(self.rules) == 1 else "hold"
+        return f"{text} {holds} until {rfc3339(self.at)} ({left} more), as a wish after that"
+
+
+def at_time(
+    spec: GroupSpec, members: Sequence[Pod], now: float
+) -> tuple[GroupSpec, Deadline | None]:
+    """Return the group as it is at a time, and when it next changes; None if it does not.
+
+    `members` are those that wait.
+    """
+    timed = {level: rule for level, rule in spec.constraints.items() if rule.for_s}
+    if not timed:
+        return spec, None
+    made = (parse_rfc3339(pod.metadata.creation_timestamp) for pod in members)
+    since = min((one for one in made if one is not None), default=now)
+    rules = dict(spec.constraints)
+    ends: dict[str, float] = {}
+    for level, rule in timed.items():
+        if since + rule.for_s > now:
+            ends[f"{level} hard {rule.type}"] = since + rule.for_s
+        else:
+            rules[level] = msgspec.structs.replace(rule, hard=False)
+    spec = msgspec.structs.replace(spec, constraints=rules)
+    if not ends:
+        return spec, None
+    first = min(ends.values())
+    return spec, Deadline(first, tuple(name for name, end in ends.items() if end == first))

@@ -1,0 +1,192 @@
+"""What is known of a group now: objects → `GroupSpec`, or what is wrong; objects are read once per version."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from scheduler.base.errors import ObjectError
+from scheduler.framework.handle import Handle
+from scheduler.groups.description.members import GroupMembers
+from scheduler.groups.description.spec import GroupSpec
+from scheduler.groups.sources import composite, configmap, kueue
+from scheduler.groups.sources import registry as sources
+from scheduler.objects.pod import Pod
+from scheduler.state.podindex import Placed
+
+
+class Descriptions:
+    """Reads the objects that groups are described by."""
+
+    def __init__(self, handle: Handle, members: GroupMembers) -> None:
+        self._handle = handle
+        self._members = members
+        self._read: dict[str, tuple[Any, GroupSpec | ObjectError]] = {}
+        # Of groups of groups when they last changed, the specs of all in them, and what these make.
+        self._trees: dict[
+            str, tuple[int, list[GroupSpec | ObjectError], GroupSpec | ObjectError]
+        ] = {}
+
+    def group(self, key: str) -> GroupSpec | None:
+        """Return what a group asks for, None without an object; ObjectError says what is wrong.
+
+        A group of groups asks for what all in it do.
+        """
+        if key.startswith(kueue.PREFIX):
+            return self._by_pods(key)
+        found = self._members.described_by(key)
+        if found and found[0][0] == composite.KIND:
+            return self._tree(key)
+        self._trees.pop(key, None)
+        return self._alone(key, found)
+
+    def check(self, key: str, pods: Sequence[Pod]) -> None:
+        """Check that members say the same of a group that is described by its pods; ObjectError if not."""
+        if pods and key.startswith(kueue.PREFIX):
+            kueue.check(pods)
+
+    def _by_pods(self, key: str) -> GroupSpec | None:
+        """Return what the pods of a group ask for, by one of them: `check` looks at all."""
+        standing = self._members.standing(key)
+        pod = self._handle.waiting_member(key) or next((one.pod for one in standing), None)
+        bound = sum(not one.assumed for one in standing)
+        return None if pod is None else kueue.read(pod, bound)
+
+    def _is_described(self, key: str) -> bool:
+        return key.startswith(kueue.PREFIX) or bool(self._members.described_by(key))
+
+    def _alone(self, key: str, found: Sequence[tuple[str, Any]]) -> GroupSpec | None:
+        if not found:
+            self._read.pop(key, None)
+            return None
+        kind, source = found[0]
+        if len(found) > 1 and kind == found[1][0] == configmap.KIND:
+            maps = (obj.metadata for kind, obj in found if kind == configmap.KIND)
+            names = ", ".join(f"{meta.namespace}/{meta.name}" for meta in maps)
+            raise ObjectError(f"the ConfigMaps {names} describe the same group")
+        known = self._read.get(key)
+        if known is None or known[0] is not source:
+            known = self._read[key] = (source, sources.read(kind, source))
+        if isinstance(known[1], ObjectError):
+            raise known[1]
+        return known[1]
+
+    def _tree(self, key: str) -> GroupSpec:
+        """Return what a group of groups asks for; it is put together anew when any of them changed."""
+        known, changed = self._trees.get(key), self._members.last_change(key)
+        if known is None or known[0] != changed:
+            keys = self._members.every(key, composite.MOST_GROUPS)
+            is_too_large = len(keys) > composite.MOST_GROUPS
+            # What too many groups say, each of them, is not read.
+            specs = {each: self._own(each) for each in (keys[:1] if is_too_large else keys)}
+            own = list(specs.values())
+            if known is None or is_too_large or not _are_same(known[1], own):
+                made = self._made(key, specs, is_too_large=is_too_large)
+            else:
+                made = known[2]
+            known = self._trees[key] = (changed, [] if is_too_large else own, made)
+        if isinstance(known[2], ObjectError):
+            raise known[2]
+        return known[2]
+
+    def _made(
+        self, key: str, specs: Mapping[str, GroupSpec | ObjectError], *, is_too_large: bool
+    ) -> GroupSpec | ObjectError:
+        good: dict[str, GroupSpec] = {}
+        for each, spec in specs.items():
+            if isinstance(spec, ObjectError):
+                return spec
+            good[each] = spec
+        if is_too_large:
+            return ObjectError(f"{good[key].source}: {composite.TOO_MANY}")
+        inside = {each: self._members.inside(each) for each in specs}
+        try:
+            return composite.tree(key, good, inside)
+        except ObjectError as error:
+            return ObjectError(f"{good[key].source}: {error.message}")
+
+    def _own(self, key: str) -> GroupSpec | ObjectError:
+        """Return what a group says itself, without those in it."""
+        try:
+            spec = self._alone(key, self._members.described_by(key))
+        except ObjectError as error:
+            return error
+        return ObjectError(sources.missing(key)) if spec is None else spec
+
+    def unit_key(self, pod: Pod) -> str:
+        """Return the key of what a member is evicted with: its group, or the topmost that goes whole."""
+        return self.unit_above(self._members.own_group_of(pod))
+
+    def is_in(self, key: str, root: str) -> bool:
+        """Whether a group is `root`, or in it."""
+        return self._members.root(key) == root
+
+    def unit_above(self, key: str) -> str:
+        """Return the topmost group that goes whole of a group and those it is in, else the group."""
+        if self._members.root(key) == key:
+            return key
+        for each in reversed(self._members.above(key)):
+            if not self._members.described_by(each):
+                continue
+            spec = self._own(each)
+            if isinstance(spec, ObjectError) or spec.goes_whole:
+                return each
+        return key
+
+    def size_of(self, key: str) -> int:
+        """Return the size of a group, 0 when nobody knows it."""
+        spec = self._readable(key)
+        return 0 if spec is None else spec.size
+
+    def whole_size_of(self, key: str) -> int:
+        """Return how many members a group has when it is whole, also of one that goes on with fewer."""
+        if not key.startswith(kueue.PREFIX):
+            return self.size_of(key)
+        placed = self._members.standing(key)
+        try:
+            return kueue.read(placed[0].pod).size if placed else 0
+        except ObjectError:
+            return 0
+
+    def unit_of(self, key: str, members: Sequence[Placed]) -> tuple[bool, int]:
+        """Return whether a group's members are evicted only together, and the priority of that unit.
+
+        A group that no object describes is a number of single pods. One whose object cannot be read stays
+        together. The priority that anybody may write counts only as far as it is not above that of
+        the members.
+        """
+        lowest = min((one.pod.priority for one in members), default=0)
+        if not self._is_described(key):
+            return False, lowest
+        spec = self._readable(key)
+        if spec is None:
+            return True, lowest
+        return spec.goes_whole, spec.effective_priority(lowest)
+
+    def spare_of(self, key: str, members: Sequence[Placed]) -> int:
+        """Return how many of these members may go while the group keeps its minimum, 0 if none alone.
+
+        Those whose eviction is under way are not there to stay, though they are still seen.
+        """
+        beyond = self.beyond_need(key, len(members))
+        evicted = self._handle.evicted() if beyond else ()
+        return max(0, beyond - sum(one.pod.metadata.uid in evicted for one in members))
+
+    def beyond_need(self, key: str, members: int) -> int:
+        """Return by how many so many members are more than a group that may shrink needs."""
+        spec = self._readable(key)
+        if spec is None or not spec.may_shrink or spec.classes:
+            return 0  # who of a class can be spared, its numbers do not say
+        return max(0, members - spec.size)
+
+    def spec_of(self, key: str) -> GroupSpec | None:
+        """Return what a group asks for, None when nobody knows or it cannot be read."""
+        return self._readable(key)
+
+    def _readable(self, key: str) -> GroupSpec | None:
+        try:
+            return self.group(key)
+        except ObjectError:
+            return None
+
+
+def _are_same(one: Sequence[object], other: Sequence[object]) -> bool:
+    return len(one) == len(other) and all(a is b for a, b in zip(one, other, strict=True))

@@ -1,0 +1,289 @@
+"""`GroupMembers`: which pods of which group sit on which node, and which object describes a group.
+
+A tracker: fed by every change, bound pods, assumed ones and foreign ones alike. What a group is and
+who is there follows from API objects alone, so a restart changes nothing. Groups that are in others are
+decided together: the group of a pod is the root of the tree that its own is in, as far as objects say.
+"""
+
+from collections.abc import Iterable, Mapping
+from itertools import islice
+from typing import TYPE_CHECKING, Any
+
+from scheduler.groups.sources import appgroup, composite, configmap
+from scheduler.groups.sources import registry as sources
+from scheduler.groups.topology import trees
+from scheduler.objects.groups import GROUP_LABEL
+from scheduler.objects.pod import Pod
+from scheduler.state.change import Change
+from scheduler.state.podindex import Placed
+
+if TYPE_CHECKING:
+    from scheduler.state.cluster import Cluster
+
+_LEAST_KEPT = 1024
+# Whoever climbs so far from a group does not come to a root that can be planned.
+_MOST_ABOVE = 16
+
+
+class GroupMembers:
+    """Placed members by group, and the objects that describe groups by the group they describe."""
+
+    kinds: tuple[str, ...] = (*sources.KINDS, *trees.KINDS)
+    follows = frozenset(("Pod", *sources.KINDS))
+
+    def __init__(self) -> None:
+        self._placed: dict[str, dict[str, Placed]] = {}
+        # The same of applications that no object calls a gang: these pods are no group.
+        self._alone: dict[str, dict[str, Placed]] = {}
+        # By group, then by kind and name.
+        self._objects: dict[str, dict[tuple[str, str], Any]] = {}
+        # Of groups that are in others the key of that one, and the other way round.
+        self._around: dict[str, str] = {}
+        self._inside: dict[str, dict[str, None]] = {}
+        # By what stands for a preemptor in ConfigMaps: the groups that it evicted.
+        self._victims: dict[str, set[str]] = {}
+        # What nobody has looked at since it changed; not part of what is tracked.
+        self.changed: set[str] = set()
+        self.version = 0
+        # Groups by when they last changed, the latest last; older ones than `_forgotten` are left out.
+        self._touched: dict[str, int] = {}
+        self._clock = 1
+        self._forgotten = 0
+
+    def rebuild(self, cluster: "Cluster") -> None:
+        """Start afresh from what the cluster holds."""
+        self._forget()
+        self._placed, self._alone, self._objects, self._victims = {}, {}, {}, {}
+        self._around, self._inside = {}, {}
+        for placed in cluster.pods:
+            self._add(placed)
+        for kind in sources.KINDS:
+            for obj in cluster.store.of(kind).values():
+                self._describe(kind, None, obj)
+
+    def passes_over(self, placed: Placed) -> bool:
+        """Whether a pod is of no group."""
+        return not sources.group_of(placed.pod)
+
+    def apply(self, change: Change) -> None:
+        """Follow one change."""
+        self.version += 1
+        if change.kind == "Pod":
+            if change.before is not None:
+                self._drop(change.before)
+            if change.after is not None:
+                self._add(change.after)
+        elif change.kind in sources.BY_KIND:
+            self._describe(change.kind, change.old, change.new)
+
+    def columns(self) -> Mapping[str, Any]:
+        """Return what it holds by name."""
+        return {
+            "placed": {key: sorted(pods) for key, pods in self._placed.items()},
+            "alone": {key: sorted(pods) for key, pods in self._alone.items()},
+            "objects": {key: sorted(found) for key, found in self._objects.items()},
+        }
+
+    def group_of(self, pod: Pod) -> str:
+        """Return the key of the group that a pod is decided with, or an empty text."""
+        return self.root(self.own_group_of(pod))
+
+    def own_group_of(self, pod: Pod) -> str:
+        """Return the key of the pod's own group, which may be in another, or an empty text."""
+        key = sources.group_of(pod)
+        return key if self._is_group(key) else ""
+
+    def dispute(self, pod: Pod) -> str:
+        """Return who claims the pod when several groups do, or an empty text."""
+        claims = sources.dispute(pod)
+        if claims or GROUP_LABEL not in pod.metadata.labels:
+            return claims
+        return sources.also_claimed(pod) if appgroup.key_of(pod) in self._objects else ""
+
+    def _is_group(self, key: str) -> bool:
+        return key in self._objects or not sources.is_by_object(key)
+
+    def root(self, key: str) -> str:
+        """Return the root of the tree that a group is in, mostly itself."""
+        return key if key not in self._around else self.above(key)[-1]
+
+    def above(self, key: str) -> list[str]:
+        """Return a group and those that it is in, the root last; not all of those of a circle."""
+        found = [key]
+        while (key := self._around.get(key, "")) and len(found) < _MOST_ABOVE and key not in found:
+            found.append(key)
+        return found
+
+    def inside(self, key: str) -> list[str]:
+        """Return the groups that name a group as their parent, in order of their keys; of too many only some."""
+        found = self._inside.get(key, {})
+        if len(found) > composite.MOST_GROUPS:
+            return list(islice(found, composite.MOST_GROUPS + 1))
+        return sorted(found)
+
+    def every(self, key: str, most: int) -> list[str]:
+        """Return a group and all groups in it, each behind the one it is in; not many more than `most`.
+
+        Those from where nobody climbs up to it are left out.
+        """
+        found, level = {key: None}, [key]
+        for _ in range(_MOST_ABOVE - 1):
+            below = dict.fromkeys(each for one in level for each in self.inside(one))
+            level = [each for each in below if each not in found][: most + 1]
+            found |= dict.fromkeys(level)
+            if not level or len(found) > most:
+                break
+        return list(found)
+
+    def placed(self, key: str) -> list[Placed]:
+        """Return the members that sit on a node, assumed ones and those that leave included."""
+        if key not in self._inside:
+            return list(self._placed.get(key, {}).values())
+        every = self.every(key, composite.MOST_GROUPS)
+        return [one for each in every for one in self._placed.get(each, {}).values()]
+
+    def standing(self, key: str) -> list[Placed]:
+        """Return the members that sit on a node to stay."""
+        return [placed for placed in self.placed(key) if not placed.pod.is_terminating]
+
+    def knows(self, key: str) -> bool:
+        """Whether a group has a member on a node of its own, or an object that describes it."""
+        return key in self._placed or key in self._objects
+
+    def keys(self) -> Iterable[str]:
+        """Return the groups that have a member on a node or an object that describes them, roots alone."""
+        return dict.fromkeys(self.above(key)[-1] for key in (*self._objects, *self._placed))
+
+    def changed_since(self, mark: int) -> tuple[int, list[str], bool]:
+        """Return the mark of now, the groups that changed after `mark`, and whether these are all.
+
+        Those that are in others come with those.
+        """
+        if mark <= self._forgotten:
+            every = (above for key in (*self._objects, *self._placed) for above in self.above(key))
+            return self._clock, list(dict.fromkeys(every)), True
+        found = []
+        for key in reversed(self._touched):
+            if self._touched[key] <= mark:
+                break
+            found.append(key)
+        return self._clock, found, False
+
+    def last_change(self, key: str) -> int:
+        """Return a number that is another one after each change of a group or of those in it, while it has a root."""
+        return self._touched.get(key, self._forgotten)
+
+    def described_by(self, key: str) -> list[tuple[str, Any]]:
+        """Return the kinds and objects that describe a group, in the order in which they count."""
+        found = self._objects.get(key)
+        if not found:
+            return []
+        return sources.in_order((kind, obj) for (kind, _), obj in found.items())
+
+    def config_maps(self, key: str) -> list[Any]:
+        """Return the ConfigMaps that describe a group, by name."""
+        return [obj for kind, obj in self.described_by(key) if kind == configmap.KIND]
+
+    def evicted_by(self, name: str) -> list[Any]:
+        """Return the ConfigMaps of groups that say that this group evicted them, in order of the groups."""
+        maps = (one for key in sorted(self._victims.get(name, ())) for one in self.config_maps(key))
+        return [one for one in maps if (one.data or {}).get("preemptor") == name]
+
+    def _touch(self, key: str) -> None:
+        above = self.above(key)
+        self.changed.add(above[-1])
+        self._clock += 1
+        for each in above:
+            self._touched.pop(each, None)
+            self._touched[each] = self._clock
+        if len(self._touched) > 2 * len(self._placed) + _LEAST_KEPT:
+            # Groups that are gone need not be known for ever: whoever asks late starts afresh.
+            self._forget()
+
+    def _touch_all(self, key: str) -> None:
+        """Touch a group and those in it: how these go may depend on it."""
+        for each in self.every(key, composite.MOST_GROUPS):
+            self._touch(each)
+
+    def _forget(self) -> None:
+        self._touched, self._forgotten = {}, self._clock
+        self._clock += 1
+
+    def _add(self, placed: Placed) -> None:
+        key = sources.group_of(placed.pod)
+        if not key:
+            return
+        if not self._is_group(key):
+            self._alone.setdefault(key, {})[placed.pod.metadata.uid] = placed
+            return
+        self._placed.setdefault(key, {})[placed.pod.metadata.uid] = placed
+        self._touch(key)
+
+    def _drop(self, placed: Placed) -> None:
+        key = sources.group_of(placed.pod)
+        is_group = self._is_group(key)
+        there = self._placed if is_group else self._alone
+        pods = there.get(key)
+        if pods is not None:
+            pods.pop(placed.pod.metadata.uid, None)
+            if is_group:
+                self._touch(key)
+            if not pods:
+                del there[key]
+
+    def _describe(self, kind: str, old: Any, new: Any) -> None:
+        source = sources.BY_KIND[kind]
+        for obj, put in ((old, False), (new, True)):
+            if obj is None:
+                continue
+            key, name = source.key(obj), obj.metadata.name
+            if not key:
+                continue  # an application that is no gang
+            self._touch_all(key)
+            found = self._objects.setdefault(key, {})
+            found.pop((kind, name), None)
+            if put:
+                found[kind, name] = obj
+            if not found:
+                del self._objects[key]
+            if sources.is_by_object(key):
+                self._regroup(key)
+            parents = (sources.parent(kind, one) for (kind, _), one in found.items())
+            self._nest(key, next(filter(None, parents), ""))
+            if kind == configmap.KIND and (preemptor := (obj.data or {}).get("preemptor")):
+                self._note_victim(preemptor, key)
+
+    def _regroup(self, key: str) -> None:
+        """Count the placed pods of an application as a group's, or as none's, as objects say now."""
+        here, there = self._placed, self._alone
+        if self._is_group(key):
+            here, there = there, here
+        pods = here.pop(key, None)
+        if pods:
+            there[key] = pods
+
+    def _nest(self, key: str, parent: str) -> None:
+        """Note which group a group is in, none for an empty text; whoever is in it goes with it."""
+        before = self._around.get(key, "")
+        if before == parent:
+            return
+        if before:
+            self._inside[before].pop(key)
+            if not self._inside[before]:
+                del self._inside[before]
+            del self._around[key]
+        if parent:
+            self._around[key] = parent
+            self._inside.setdefault(parent, {})[key] = None
+        self._touch_all(key)
+
+    def _note_victim(self, preemptor: str, key: str) -> None:
+        """Note or forget that a group was evicted for another, as its ConfigMaps say now."""
+        maps = self.config_maps(key)
+        if any((one.data or {}).get("preemptor") == preemptor for one in maps):
+            self._victims.setdefault(preemptor, set()).add(key)
+            return
+        victims = self._victims.get(preemptor, set())
+        victims.discard(key)
+        if not victims:
+            self._victims.pop(preemptor, None)

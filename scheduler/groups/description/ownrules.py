@@ -1,0 +1,70 @@
+"""What the groups in a group of groups say of levels themselves: the unit that each is in, and its other rules.
+
+A group that has to be in one unit of the next level below the one that it is in anyhow is just in that unit, as with
+a topology key, and one of pods may have them all on different units: like groups of that sort are still counted.
+Rules beyond that bind single groups. Pure.
+"""
+
+from collections.abc import Mapping, Sequence
+
+import msgspec
+
+from scheduler.groups.description.rules import LevelConstraint
+from scheduler.groups.description.spec import GroupNode
+from scheduler.groups.planning.planning import rule
+from scheduler.groups.solver.instance import LevelRule
+
+
+class OwnRules(msgspec.Struct, frozen=True):
+    """What one group says: the level in one unit of which it is as a whole ("": as the group around it is).
+
+    Of `apart` ("": none) every unit has one of its pods at most; `rules` are all others.
+    """
+
+    level: str = ""
+    apart: str = ""
+    rules: Mapping[str, LevelRule] = {}
+
+
+def by_group(
+    root: GroupNode, levels: Sequence[str], of_all: Mapping[str, LevelConstraint]
+) -> dict[str, OwnRules]:
+    """Return by key what each group of a tree says, for these levels; `of_all` are the rules of the root."""
+    all_rules = {level: rule(one) for level, one in of_all.items()}
+    found: dict[str, OwnRules] = {}
+    _look(root, levels, _packed(all_rules, levels, 0), found)
+    return found
+
+
+def _look(node: GroupNode, levels: Sequence[str], depth: int, found: dict[str, OwnRules]) -> None:
+    """Look at a group that is in one unit of each of so many levels, and at those in it."""
+    if node.key_label:
+        depth = max(depth, levels.index(node.key_label) + 1)
+        found[node.key] = OwnRules(node.key_label)
+    else:
+        rules = {level: rule(one) for level, one in node.constraints.items()}
+        down = _packed(rules, levels, depth)
+        given = set(levels[:down])
+        others = {
+            level: rules[level]
+            for level in levels
+            if level in rules and not (level in given and rules[level].is_hard_pack)
+        }
+        spread = [level for level, one in others.items() if one.is_hard_spread]
+        if node.is_composite:
+            spread = []
+        found[node.key] = OwnRules(
+            levels[down - 1] if down > depth else "",
+            spread[0] if spread else "",
+            {level: one for level, one in others.items() if level not in spread},
+        )
+        depth = down
+    for one in node.groups:
+        _look(one, levels, depth, found)
+
+
+def _packed(rules: Mapping[str, LevelRule], levels: Sequence[str], depth: int) -> int:
+    """Return in how many levels a group is in one unit each, that is in one of each of the first `depth`."""
+    while depth < len(levels) and rules.get(levels[depth], LevelRule()).is_hard_pack:
+        depth += 1
+    return depth

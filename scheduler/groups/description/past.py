@@ -1,0 +1,69 @@
+"""What the objects themselves say of a group's past: was it ever whole, or has it certainly never been.
+
+Nothing is remembered for this: a process that starts anew, or takes over, reads the same objects and
+comes to the same answer. Whole members carry a label that we write once all are bound; a group that may
+have been whole is never taken apart. Called by `deciding` before bound members are given up; pure.
+"""
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from scheduler.base.clock import parse_rfc3339
+from scheduler.base.reasons import PREEMPTION_BY_SCHEDULER
+from scheduler.groups.sources.configmap import BOUND
+from scheduler.groups.sources.registry import BY_KIND
+from scheduler.groups.status.lifecycle import MEMBER_STATUS
+from scheduler.objects.pod import Pod
+from scheduler.state.podindex import Placed
+
+
+def was_whole(standing: Iterable[Placed], described_by: Iterable[tuple[str, Any]]) -> bool:
+    """Whether an object says that all members, or the minimum, were bound at one time.
+
+    The status of a ConfigMap is overwritten by the next refusal, the label of a bound member lasts as
+    long as the member: either is enough.
+    """
+    if any(one.pod.metadata.labels.get(MEMBER_STATUS) == BOUND for one in standing):
+        return True
+    return any(BY_KIND[kind].was_placed(obj) for kind, obj in described_by)
+
+
+def never_whole(
+    placed: Sequence[Placed], waiting: Sequence[Pod], size: int, described: Iterable[str | None]
+) -> bool:
+    """Whether it is certain that the group has never had all its members bound.
+
+    So it is when those that wait are just the missing ones and were all there before the first of the
+    others was bound: had one of them taken part in a whole group it would be bound still. A member that came
+    later may replace one that is gone, and of that one nothing is known. The objects
+    that describe the group have to be as old, and to have said the same all the while (`described` tells since
+    when): there may have been others before them, and they may have been edited.
+    Members that leave count as placed. Times are whole seconds, so equal ones prove nothing; neither do
+    missing ones.
+    """
+    if len(placed) + len(waiting) != size:
+        return False
+    bound = [bound_at(one.pod) for one in placed]
+    times = (*(one.metadata.creation_timestamp for one in waiting), *described)
+    created = [parse_rfc3339(time) for time in times]
+    first = min((time for time in bound if time is not None), default=None)
+    if first is None or None in bound:
+        return False
+    return all(time is not None and time < first for time in created)
+
+
+def is_marked(pod: Pod) -> bool:
+    """Whether an eviction of this pod was begun for one of higher priority, and nothing has undone it.
+
+    Kubernetes takes a mark back after two minutes when the pod is still there.
+    """
+    mark = pod.condition("DisruptionTarget")
+    return mark is not None and (mark.status, mark.reason) == ("True", PREEMPTION_BY_SCHEDULER)
+
+
+def bound_at(pod: Pod) -> float | None:
+    """Return when a pod was bound, in seconds since the epoch; None for one that came with a node."""
+    scheduled = pod.condition("PodScheduled")
+    if scheduled is None or scheduled.status != "True":
+        return None
+    return parse_rfc3339(scheduled.last_transition_time)

@@ -1,0 +1,121 @@
+"""Which groups of a tree can take part in a placement: those whose pods are there, in enough of them.
+
+A group of pods needs its minimum, a group of groups so many that can take part. One of which pods stand has
+begun: groups in it come one by one. Pure; called at the gate.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+
+from scheduler.framework.status import Status, unschedulable
+from scheduler.groups.description.spec import LARGEST_GROUP, GroupNode, GroupSpec
+from scheduler.groups.sources import registry as sources
+from scheduler.objects.pod import Pod
+from scheduler.state.podindex import Placed
+
+
+def wanted(
+    spec: GroupSpec, tree: GroupNode, able: Sequence[Pod], standing: Sequence[Placed]
+) -> tuple[str, ...] | Status:
+    """Return the members of groups that can take part in a placement of a tree, or who lacks whom."""
+    begun = Counter(sources.group_of(one.pod) for one in standing)
+    by_group: dict[str, list[str]] = {}
+    for pod in able:
+        by_group.setdefault(sources.group_of(pod), []).append(pod.metadata.uid)
+    there = begun + Counter({key: len(uids) for key, uids in by_group.items()})
+    taken: list[str] = []
+    for key in taking_part(tree, there, begun):
+        own = by_group.get(key, ())
+        if len(taken) + len(own) <= LARGEST_GROUP:
+            taken += own
+    if taken:
+        return tuple(taken)
+    text = f"the group {spec.key} is not complete: {lacking(tree, there)}"
+    return unschedulable(text)
+
+
+def taking_part(
+    node: GroupNode, there: Mapping[str, int], standing: Mapping[str, int]
+) -> list[str]:
+    """Return the keys of the groups of pods that can take part; `there` counts those that stand as well."""
+    if not node.is_composite:
+        return [node.key] if there.get(node.key, 0) >= node.least else []
+    own = [(taking_part(one, there, standing), _has_begun(one, standing)) for one in node.groups]
+    many = sum(bool(keys) or begun for keys, begun in own)
+    if many < node.least and not any(begun for _, begun in own):
+        return []
+    return [key for keys, _ in own for key in keys]
+
+
+def short(spec: GroupSpec, own: str, there: Sequence[Placed], begun: Sequence[Placed]) -> str:
+    """Return which group must not begin with those who are `there`, an empty text if all may or have begun.
+
+    Of a tree these are the groups above `own`, a group of pods of which none has begun, and that one.
+    """
+    if spec.tree is None:
+        pods = [one.pod for one in there]
+        lacks = "" if spec.classes is None else spec.classes.lacking(pods)
+        if len(pods) < spec.size:
+            lacks = f"it needs {spec.size} members by now, {len(pods)} have a place"
+        return f"the group {spec.key} must not begin: {lacks}" if lacks else ""
+    have = Counter(sources.group_of(one.pod) for one in there)
+    stand = Counter(sources.group_of(one.pod) for one in begun)
+    for node in _above(spec.tree, own):
+        if not _has_begun(node, stand) and not is_in(node, have):
+            return f"the group {spec.key} must not begin: {lacking(node, have)}"
+    return ""
+
+
+def torn(
+    tree: GroupNode,
+    own: str,
+    there: Sequence[Placed],
+    labels_of: Callable[[str], Mapping[str, str]],
+) -> str:
+    """Return which group, of those above `own` and that one, would be in several places by its topology key.
+
+    So it may be where another group has come into the tree since it was planned.
+    """
+    for node in _above(tree, own):
+        inside = {leaf.key for leaf in node.leaves()} if node.key_label else ()
+        on = {one.node for one in there if sources.group_of(one.pod) in inside}
+        if len({labels_of(name).get(node.key_label, "") for name in on}) > 1:
+            return f"{node.name} would be in several places by {node.key_label}"
+    return ""
+
+
+def _above(node: GroupNode, own: str) -> list[GroupNode]:
+    """Return the groups on the way from a node down to the group of pods `own`, none if that is not in it."""
+    if node.key == own:
+        return [node]
+    ways = (_above(one, own) for one in node.groups)
+    way = next(filter(None, ways), [])
+    return [node, *way] if way else []
+
+
+def lacking(node: GroupNode, there: Mapping[str, int]) -> str:
+    """Return which group lacks whom, in one sentence: the first that is not complete, from the top down."""
+    if not node.is_composite:
+        return f"{node.name} has {there.get(node.key, 0)} of the {node.least} pods it needs"
+    good = [bool(taking_part(one, there, {})) for one in node.groups]
+    text = f"{node.name} has {sum(good)} of the {node.least} groups it needs"
+    first = next((one for one, is_good in zip(node.groups, good, strict=True) if not is_good), None)
+    return text if first is None else f"{text}: {lacking(first, there)}"
+
+
+def has_minimum(spec: GroupSpec, standing: Sequence[Placed]) -> bool:
+    """Whether those who stand are what a group asks for at least."""
+    if spec.tree is None:
+        return len(standing) >= spec.size
+    return is_in(spec.tree, Counter(sources.group_of(one.pod) for one in standing))
+
+
+def is_in(node: GroupNode, standing: Mapping[str, int]) -> bool:
+    """Whether a group is placed as it asks for, with what stands of it."""
+    if not node.is_composite:
+        return standing.get(node.key, 0) >= node.least
+    return sum(is_in(one, standing) for one in node.groups) >= node.least
+
+
+def _has_begun(node: GroupNode, standing: Mapping[str, int]) -> bool:
+    return any(standing.get(one.key) for one in node.leaves())

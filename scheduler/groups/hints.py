@@ -1,0 +1,126 @@
+"""`Hints`: which waiting members a change may help.
+
+A member is gated until its group is whole, or its group was refused: for want of room, or while evicted pods
+leave. A tenant may create ten thousand groups that are never whole, so whom a change may help is found without
+asking about each.
+"""
+
+from collections.abc import Collection, Mapping
+
+from scheduler.framework.handle import Handle
+from scheduler.groups.description.members import GroupMembers
+from scheduler.groups.sources import registry as sources
+from scheduler.groups.sources.appgroup import KIND as APP_GROUP
+from scheduler.groups.status.lifecycle import GroupRecord
+from scheduler.groups.topology import trees
+from scheduler.objects.claims import ResourceClaim
+from scheduler.objects.pod import Pod
+from scheduler.state.change import Change
+from scheduler.state.facts import WAITING_DELETED
+
+CLAIM, NETWORK = "ResourceClaim", "NetworkTopology"
+
+
+class Hints:
+    """Answers for the members of all groups, by what is remembered of their plans."""
+
+    def __init__(
+        self, handle: Handle, members: GroupMembers, records: Mapping[str, GroupRecord]
+    ) -> None:
+        self._handle = handle
+        self._members = members
+        self._records = records
+        # The groups that were planned and may have members without room.
+        self._planned: set[str] = set()
+
+    def planned(self, key: str) -> None:
+        """Note that a group is being planned."""
+        self._planned.add(key)
+
+    def hint(self, change: Change, pod: Pod) -> bool:
+        """Say whether a change can help a member's group."""
+        key = self._members.group_of(pod)
+        if change.kind == APP_GROUP:
+            # Whether one is a group decides of whom several groups claim.
+            return bool(self._described_by(change)) and any(
+                obj is not None and obj.metadata.namespace == pod.metadata.namespace
+                for obj in (change.old, change.new)
+            )
+        if change.kind in sources.BY_KIND:
+            named = self._described_by(change)
+            return key in named or sources.group_of(pod) in named
+        if (
+            change.kind == "Pod"
+            and change.old is not None
+            and self._members.group_of(change.old) == key
+        ):
+            return True
+        if WAITING_DELETED in change.facts:
+            return False  # it took no room
+        if change.kind == CLAIM and not (_is_freed(change) or _is_used(change.new, pod)):
+            return False
+        if change.kind in trees.KINDS:
+            return True
+        if change.kind == NETWORK and not sources.is_by_object(key):
+            return False
+        record = self._records.get(key)
+        # Who was refused waits for room; whom the gate holds waits for others of the group.
+        return record is not None and (bool(record.awaited) or pod.metadata.uid in record.refused)
+
+    def hinted(self, change: Change) -> Collection[str] | None:
+        """Return the uids of the only members to whom `hint` may say yes; None where these may be any.
+
+        Whom the gate holds is asked anew by who asks `group_changed`, at a pace, when an object says something new.
+        """
+        if change.kind in trees.KINDS or change.kind == APP_GROUP:
+            return None
+        keys: set[str] = set()
+        found: list[str] = []
+        if change.kind in sources.BY_KIND:
+            found += [u for k in self._described_by(change) for u in self._handle.group_tried(k)]
+        elif change.kind == "Pod" and change.old is not None:
+            keys.add(self._members.group_of(change.old))
+        if change.kind not in sources.BY_KIND and WAITING_DELETED not in change.facts:
+            self._planned = {key for key in self._planned if self._lacks_room(key)}
+            keys |= self._planned
+        return found + [uid for key in keys for uid in self._handle.group_waiting(key)]
+
+    def _described_by(self, change: Change) -> set[str]:
+        """Return the groups of which an object says something new, with those that they are in.
+
+        What is written about a group asks for nothing else: it must not wake those that wait.
+        """
+        kind, objects = change.kind, (change.old, change.new)
+        keys = sources.described_by(kind, *objects)
+        if not keys or not sources.is_news(kind, *objects):
+            return set()
+        above = {sources.parent(kind, obj) for obj in objects if obj is not None}
+        keys |= above - {""}
+        return keys | {self._members.root(key) for key in keys}
+
+    def _lacks_room(self, key: str) -> bool:
+        """Whether members of a group were refused, or wait for evicted pods to leave."""
+        record = self._records.get(key)
+        return record is not None and bool(record.awaited or record.refused)
+
+
+def _is_freed(change: Change) -> bool:
+    """Whether a claim gives its devices back, so that others may have them."""
+    had = change.old is not None and change.old.status.allocation is not None
+    return had and (change.new is None or change.new.status.allocation is None)
+
+
+def _is_used(claim: ResourceClaim | None, pod: Pod) -> bool:
+    """Whether a pod names a claim: what becomes of one that others share is its business, too."""
+    if claim is None or claim.metadata.namespace != pod.metadata.namespace:
+        return False
+    named = {one.resource_claim_name for one in pod.spec.resource_claims}
+    named |= {one.resource_claim_name for one in pod.status.resource_claim_statuses}
+    group = pod.spec.scheduling_group
+    return claim.metadata.name in named or (
+        group is not None
+        and any(
+            owner.kind == "PodGroup" and owner.name == group.pod_group_name
+            for owner in claim.metadata.owner_references
+        )
+    )

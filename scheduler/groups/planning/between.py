@@ -1,0 +1,290 @@
+"""The rules of a member's own spec that bind members to one another, as the solver's domains.
+
+Only those that speak of pods like the member itself. What they do not say (rules towards other pods)
+is asked of the filters when an answer is tried. Pure; called for each question to the solver.
+"""
+
+from collections import Counter, defaultdict
+from collections.abc import Collection, Iterable, Iterator, Sequence
+
+import msgspec
+import numpy as np
+
+from scheduler.base.arrays import BoolColumn, IntColumn
+from scheduler.framework.nodes import Nodes
+from scheduler.groups.solver.instance import DomainRule
+from scheduler.objects.meta import LabelSelector, LabelSelectorRequirement
+from scheduler.objects.pod import Pod, PodAffinityTerm, TopologySpreadConstraint
+from scheduler.objects.selectors import selector_matches
+from scheduler.plugins.tainttoleration import TaintVerdicts
+from scheduler.state.podindex import Placed
+
+Sets = tuple[tuple[int, ...], ...]
+
+
+def members(
+    pod: Pod,
+    nodes: Nodes,
+    rows: Sequence[int],
+    placed: Iterable[Placed],
+    held: Collection[Placed] = (),
+) -> tuple[DomainRule, ...]:
+    """Return the rules of required affinity and anti-affinity; `rows` are those of the leaves.
+
+    Anti-affinity to its own kind lets one member into each domain, beside those in `held` of whom it does
+    not speak: the instance holds these on its leaves as well. Affinity keeps all in one, unless
+    there are such pods already: then the filters say which domains are open.
+    """
+    affinity = pod.spec.affinity
+    if affinity is None:
+        return ()
+    found = []
+    anti, near = affinity.pod_anti_affinity, affinity.pod_affinity
+    for term in () if anti is None else anti.required:
+        if term_selects(term, pod):
+            others = _by_leaf((o for o in held if not term_selects(term, pod, o.pod)), nodes, rows)
+            by_number: dict[int, list[tuple[int, ...]]] = {}
+            for leaves in sets_by_label(nodes, rows, term.topology_key).values():
+                by_number.setdefault(_among(leaves, others), []).append(leaves)
+            name = f"anti-affinity by {term.topology_key}"
+            found += [DomainRule(name, tuple(sets), at_most=1 + n) for n, sets in by_number.items()]
+    for term in () if near is None else near.required:
+        if term_selects(term, pod) and not any(term_selects(term, pod, one.pod) for one in placed):
+            sets = tuple(sets_by_label(nodes, rows, term.topology_key).values())
+            found.append(
+                DomainRule(f"affinity by {term.topology_key}", sets, single=True, only=True)
+            )
+    return tuple(found)
+
+
+def near(pods: Sequence[Pod], nodes: Nodes, rows: Iterable[int]) -> str:
+    """Return the topology key in one value of which members that differ have to be; an empty text for none.
+
+    So it is where all of them ask by the same term to be near pods like any of them, and none is there: the
+    first decides for all. The filters, asked with all in place, would let each two stand apart from the others.
+    """
+    affinity = pods[0].spec.affinity
+    terms = (
+        () if affinity is None or affinity.pod_affinity is None else affinity.pod_affinity.required
+    )
+    for term in terms:
+        if all(_asks(pod, term) and term_selects(term, pods[0], pod) for pod in pods):
+            there = (one for row in rows for one in nodes.pods_on(row).values())
+            if not any(term_selects(term, pods[0], one.pod) for one in there):
+                return term.topology_key
+    return ""
+
+
+def _asks(pod: Pod, term: PodAffinityTerm) -> bool:
+    affinity = pod.spec.affinity
+    found = None if affinity is None else affinity.pod_affinity
+    return found is not None and term in found.required
+
+
+def within(reach: IntColumn, rows: Sequence[int]) -> tuple[DomainRule, ...]:
+    """Return the rule that all members are where something that they share can be used."""
+    sets: dict[int, list[int]] = defaultdict(list)
+    for leaf, row in enumerate(rows):
+        sets[int(reach[row])].append(leaf)
+    sets.pop(-1, None)
+    return (DomainRule("shared claims", tuple(map(tuple, sets.values())), single=True, only=True),)
+
+
+def spread(
+    pod: Pod,
+    nodes: Nodes,
+    rows: Sequence[int],
+    placed: Iterable[Placed],
+    held: Collection[Placed] = (),
+) -> tuple[DomainRule, ...]:
+    """Return the rules of hard spread constraints that count the members themselves.
+
+    Pods that are there already count in their domains, but for the members in `held`, whom the
+    instance holds on its leaves: of these the ones that do not count are taken off. Domains without room
+    for a member count as well.
+    """
+    found = []
+    by_uid = {one.pod.metadata.uid: one for one in held}
+    for constraint, eligible in _hard(pod, nodes):
+        sets = {
+            value: tuple(leaf for leaf in leaves if eligible[rows[leaf]])
+            for value, leaves in sets_by_label(nodes, rows, constraint.topology_key).items()
+        }
+        values = _values(constraint, eligible, nodes)
+        there = dict(_there(pod, constraint, eligible, nodes, placed))
+        numbers = Counter(value for uid, value in there.items() if uid not in by_uid)
+        others = _by_leaf((by_uid[uid] for uid in by_uid.keys() - there.keys()), nodes, rows)
+        leaves = [sets.get(value, ()) for value in values]
+        counts = [
+            numbers[value] - _among(own, others) for value, own in zip(values, leaves, strict=True)
+        ]
+        if constraint.min_domains is not None and len(values) < constraint.min_domains:
+            # Fewer domains than wanted: the least of them counts as empty.
+            counts.append(0)
+            leaves.append(())
+        found.append(
+            DomainRule(
+                _spread_by(constraint),
+                tuple(leaves),
+                max_skew=constraint.max_skew,
+                existing=tuple(counts),
+                only=True,
+            )
+        )
+    return tuple(found)
+
+
+def counted(pod: Pod, nodes: Nodes, placed: Iterable[Placed]) -> dict[str, dict[str, int]]:
+    """Return who counts in the rules of `spread`: by uid, for a rule's name the number of the set."""
+    found: dict[str, dict[str, int]] = {}
+    for constraint, eligible in _hard(pod, nodes):
+        place = {value: at for at, value in enumerate(_values(constraint, eligible, nodes))}
+        for uid, value in _there(pod, constraint, eligible, nodes, placed):
+            found.setdefault(uid, {})[_spread_by(constraint)] = place[value]
+    return found
+
+
+def _spread_by(constraint: TopologySpreadConstraint) -> str:
+    return f"spread by {constraint.topology_key}"
+
+
+def _hard(pod: Pod, nodes: Nodes) -> Iterator[tuple[TopologySpreadConstraint, BoolColumn]]:
+    """Yield the constraints that count the members themselves, with the rows whose domains count."""
+    hard = [one for one in pod.spec.topology_spread_constraints if _counts_members(one, pod)]
+    labelled = _labelled(pod, nodes) if hard else nodes.exists
+    for one in hard:
+        yield one, labelled & _eligible(pod, one, nodes)
+
+
+def _values(constraint: TopologySpreadConstraint, eligible: BoolColumn, nodes: Nodes) -> list[int]:
+    """Return the domains of a constraint, as ids of the label's values."""
+    ids: list[int] = np.unique(nodes.label_ids(constraint.topology_key)[eligible]).tolist()
+    return ids
+
+
+def _there(
+    pod: Pod,
+    constraint: TopologySpreadConstraint,
+    eligible: BoolColumn,
+    nodes: Nodes,
+    placed: Iterable[Placed],
+) -> Iterator[tuple[str, int]]:
+    """Yield (uid, domain) of the placed pods that a constraint counts."""
+    ids = nodes.label_ids(constraint.topology_key)
+    selector = _with_own_labels(constraint, pod)
+    for one in placed:
+        meta = one.pod.metadata
+        if meta.namespace != pod.metadata.namespace or one.pod.is_terminating:
+            continue
+        row = nodes.row(one.node)
+        if row is not None and eligible[row] and selector_matches(selector, meta.labels):
+            yield meta.uid, int(ids[row])
+
+
+def is_free(pod: Pod) -> bool:
+    """Whether a member's own spec makes no rule for the others."""
+    affinity = pod.spec.affinity
+    near = affinity is not None and affinity.pod_affinity is not None
+    apart = affinity is not None and affinity.pod_anti_affinity is not None
+    constraints = pod.spec.topology_spread_constraints
+    return not (near or apart or any(_counts_members(one, pod) for one in constraints))
+
+
+def without_spread(pod: Pod) -> Pod:
+    """Return a member without the spread constraints that `spread` puts before the solver.
+
+    What a filter says of one member alone does not hold for them: the others fill up the domains
+    that are too empty for it.
+    """
+    constraints = pod.spec.topology_spread_constraints
+    kept = tuple(one for one in constraints if not _counts_members(one, pod))
+    if len(kept) == len(constraints):
+        return pod
+    spec = msgspec.structs.replace(pod.spec, topology_spread_constraints=kept)
+    return msgspec.structs.replace(pod, spec=spec)
+
+
+def _counts_members(constraint: TopologySpreadConstraint, pod: Pod) -> bool:
+    """Whether a constraint binds, and counts pods like the member itself."""
+    return constraint.when_unsatisfiable == "DoNotSchedule" and selector_matches(
+        constraint.label_selector, pod.metadata.labels
+    )
+
+
+def _labelled(pod: Pod, nodes: Nodes) -> BoolColumn:
+    """Return the rows with the labels of all binding constraints: no others count for any of them."""
+    rows = nodes.exists
+    for one in pod.spec.topology_spread_constraints:
+        if one.when_unsatisfiable == "DoNotSchedule":
+            rows = rows & (nodes.label_ids(one.topology_key) >= 0)
+    return rows
+
+
+def _eligible(pod: Pod, constraint: TopologySpreadConstraint, nodes: Nodes) -> BoolColumn:
+    """Return the rows whose domains count: those that the constraint's two policies include."""
+    rows = nodes.exists
+    if constraint.node_taints_policy == "Honor":
+        verdicts = TaintVerdicts(pod.spec.tolerations, compares=False).catch_up(nodes.taint_sets)
+        rows = rows & ~nodes.taint_flags(verdicts.rejected)
+    if constraint.node_affinity_policy == "Ignore":
+        return rows
+    if pod.spec.node_selector:
+        rows = rows & nodes.labels_mask(pod.spec.node_selector)
+    affinity = pod.spec.affinity
+    wanted = None
+    if affinity is not None and affinity.node_affinity is not None:
+        wanted = affinity.node_affinity.required
+    if wanted is not None:
+        fits = np.zeros(nodes.size, dtype=np.bool_)
+        for term in wanted.node_selector_terms:
+            fits = fits | nodes.term_mask(term)
+        rows = rows & fits
+    return rows
+
+
+def _with_own_labels(constraint: TopologySpreadConstraint, pod: Pod) -> LabelSelector | None:
+    """Return the selector with the pod's own values of `matchLabelKeys`."""
+    selector, labels = constraint.label_selector, pod.metadata.labels
+    own = tuple(
+        LabelSelectorRequirement(key, "In", (labels[key],))
+        for key in constraint.match_label_keys
+        if key in labels
+    )
+    if selector is None or not own:
+        return selector
+    return LabelSelector(selector.match_labels, (*selector.match_expressions, *own))
+
+
+def term_selects(term: PodAffinityTerm, pod: Pod, other: Pod | None = None) -> bool:
+    """Whether a term of `pod` selects `other`, by default one like itself.
+
+    An empty namespace selector stands for all namespaces; any other one is left to the filters.
+    """
+    meta, among = (other or pod).metadata, term.namespace_selector
+    if among is not None and (among.match_labels or among.match_expressions):
+        return False
+    if among is None and meta.namespace not in (term.namespaces or (pod.metadata.namespace,)):
+        return False
+    if any(key in meta.labels for key in term.mismatch_label_keys):
+        return False
+    return selector_matches(term.label_selector, meta.labels)
+
+
+def _by_leaf(pods: Iterable[Placed], nodes: Nodes, rows: Sequence[int]) -> Counter[int]:
+    """Return how many of these pods are on each leaf."""
+    on = Counter(nodes.row(one.node) for one in pods)
+    return Counter({leaf: on[row] for leaf, row in enumerate(rows) if on[row]}) if on else Counter()
+
+
+def _among(leaves: Iterable[int], numbers: Counter[int]) -> int:
+    return sum(numbers[leaf] for leaf in leaves) if numbers else 0
+
+
+def sets_by_label(nodes: Nodes, rows: Sequence[int], key: str) -> dict[int, tuple[int, ...]]:
+    """Return the leaves by value of a label, those without it in no set."""
+    ids = nodes.label_ids(key)[np.array(rows, dtype=np.intp)]
+    by_value: dict[int, list[int]] = {}
+    for leaf, value in enumerate(ids.tolist()):
+        if value >= 0:
+            by_value.setdefault(value, []).append(leaf)
+    return {value: tuple(leaves) for value, leaves in by_value.items()}

@@ -1,0 +1,174 @@
+"""From what a group says of its classes to the solver's classes, and who is handed which place.
+
+Names become numbers: classes by their order, levels by their place in the tree. Pure.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import TypeAlias
+
+import numpy as np
+
+from scheduler.framework.together import Ways
+from scheduler.groups.description.classes import ClassesSpec
+from scheduler.groups.description.spec import GroupSpec
+from scheduler.groups.planning.planning import rule
+from scheduler.groups.solver.classes import (
+    ClassRule,
+    LinkLimit,
+    PairRule,
+    PodClass,
+    Traffic,
+    TrafficCosts,
+    TrafficStream,
+    WayLimit,
+)
+from scheduler.groups.solver.instance import Level
+from scheduler.groups.solver.kinds import Mixed
+from scheduler.state.podindex import Placed
+
+# The level above all others, where members share claims: being apart there is no cost of the network.
+SHARED = "shared claims"
+# No way counts as dearer, so that sums over all pairs stay inside 64 bits.
+DEAREST = 10**9
+# What `Mixed` wants to know of classes, in the order of its fields.
+Parts: TypeAlias = tuple[
+    tuple[PodClass, ...], tuple[PairRule, ...], tuple[Traffic, ...], TrafficCosts, tuple[int, ...]
+]
+
+
+def of_classes(
+    spec: GroupSpec,
+    of: Sequence[str],
+    levels: Sequence[Level],
+    standing: Sequence[Placed],
+    names: Sequence[str],
+    ways: Ways | None = None,
+) -> Parts:
+    """Return what a group says of its classes for leaves of these names in a tree of these levels.
+
+    `of` is the class of each kind, `ways` are those between the leaves. With traffic nothing is wished for at levels of which the group says nothing: costs decide there.
+    """
+    asked = spec.classes
+    if asked is None:
+        return (), (), (), TrafficCosts(), ()
+    at = {level.name: number for number, level in enumerate(levels)}
+    number = {one.name: place for place, one in enumerate(asked.classes)}
+    held = _held(asked, standing, names)
+    classes = tuple(
+        PodClass(
+            one.name,
+            tuple(kind for kind, name in enumerate(of) if name == one.name),
+            one.min,
+            one.max,
+            tuple(ClassRule(at[level], rule(own)) for level, own in one.constraints.items()),
+            held.get(one.name, ()),
+        )
+        for one in asked.classes
+    )
+    between = tuple(
+        PairRule(one.rule, number[one.first], number[one.second], at[one.level])
+        for one in asked.between
+    )
+    traffic = tuple(
+        Traffic(number[one.first], number[one.second], one.weight) for one in asked.traffic
+    )
+    if spec.by_network:
+        costs = TrafficCosts() if ways is None else _between_nodes(ways, len(levels))
+        return classes, between, traffic if costs.areas else (), costs, tuple(range(len(levels)))
+    if not traffic:
+        return classes, between, (), TrafficCosts(), ()
+    steps = tuple(_step(asked, level.name) for level in levels)
+    free = tuple(place for name, place in at.items() if name not in spec.constraints)
+    return classes, between, traffic, TrafficCosts(steps), free
+
+
+def limits(spec: GroupSpec, ways: Ways | None) -> tuple[WayLimit, ...]:
+    """Return who may be how far from whom, by the limits of an application; none that nothing is beyond."""
+    asked = spec.classes
+    if asked is None or ways is None:
+        return ()
+    number = {one.name: place for place, one in enumerate(asked.classes)}
+    beyond: dict[int, tuple[tuple[int, ...], ...]] = {}
+    found = []
+    for one in asked.limits:
+        if one.most not in beyond:
+            # A way that is not known is neither within nor beyond.
+            rows = (np.flatnonzero(row > one.most) for row in ways.prices)
+            beyond[one.most] = tuple(tuple(row.tolist()) for row in rows)
+        if any(beyond[one.most]):
+            ends = number[one.first], number[one.second]
+            found.append(WayLimit(*ends, beyond[one.most], one.most))
+    return tuple(found)
+
+
+def links(
+    spec: GroupSpec, ways: Ways | None, classes: Sequence[PodClass], counts: Sequence[int]
+) -> tuple[tuple[TrafficStream, ...], tuple[LinkLimit, ...]]:
+    """Return what an application sends, and the links that could be too narrow for it.
+
+    `counts` is how many pods there are to place of each kind.
+    """
+    asked = spec.classes
+    if asked is None or ways is None or not asked.flows:
+        return (), ()
+    number = {one.name: place for place, one in enumerate(asked.classes)}
+    flows = tuple(
+        TrafficStream(number[one.first], number[one.second], one.amount) for one in asked.flows
+    )
+    pods = [sum(counts[kind] for kind in one.kinds) + sum(one.held) for one in classes]
+    most = sum(flow.amount * pods[flow.first] + 1 for flow in flows)
+    found = tuple(
+        LinkLimit(one.origins, one.targets, one.room, one.is_shared)
+        for one in ways.links
+        if one.room < most * (1 + one.is_shared)
+    )
+    return (flows, found) if found else ((), ())
+
+
+def _between_nodes(ways: Ways, depth: int) -> TrafficCosts:
+    """Return costs by area for pods on different nodes; on one they talk for nothing.
+
+    What all pairs of nodes cost at least is said of the level of nodes, and of areas what comes to that.
+    """
+    costs = np.minimum(ways.costs, DEAREST).astype(np.int64)
+    near = int(costs.diagonal().min(initial=DEAREST))
+    steps = (0,) * (depth - 1) + (near,)
+    return TrafficCosts(
+        steps, tuple(ways.areas.tolist()), tuple(map(tuple, (costs - near).tolist()))
+    )
+
+
+def beside(group: Mixed, counts: Sequence[Sequence[int]]) -> Mapping[int, frozenset[int]]:
+    """Return for kinds that others stand `with` the leaves of the units where those are."""
+    found: dict[int, frozenset[int]] = {}
+    for one in group.between:
+        if one.relation != "with":
+            continue
+        depth = one.level + 1
+        first = group.classes[one.first]
+        units = {
+            path[:depth]
+            for leaf, path in enumerate(group.paths)
+            if any(counts[kind][leaf] for kind in first.kinds) or (first.held and first.held[leaf])
+        }
+        leaves = frozenset(at for at, path in enumerate(group.paths) if path[:depth] in units)
+        found |= dict.fromkeys(group.classes[one.second].kinds, leaves)
+    return found
+
+
+def _step(asked: ClassesSpec, level: str) -> int:
+    """Return what two pods cost that are apart at a level; without a word on costs each level counts 1."""
+    return asked.costs.get(level, 0) if asked.costs else int(level != SHARED)
+
+
+def _held(
+    asked: ClassesSpec, standing: Sequence[Placed], names: Sequence[str]
+) -> dict[str, tuple[int, ...]]:
+    """Return by class how many of it stand on each leaf, only for those that have any."""
+    place = {name: leaf for leaf, name in enumerate(names)}
+    found: dict[str, list[int]] = {}
+    for one in standing:
+        if (leaf := place.get(one.node)) is not None:
+            counts = found.setdefault(asked.of(one.pod), [0] * len(names))
+            counts[leaf] += 1
+    return {name: tuple(counts) for name, counts in found.items()}

@@ -1,0 +1,98 @@
+"""From counts per node to members on nodes: who goes where, ranks, and the texts that tell of it.
+
+Deterministic (D23): members in natural order of their names, the master first, nodes in the order of
+their paths. The formats are Sakkara's.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from scheduler.groups.topology.tree import ROOT
+from scheduler.objects.pod import Pod
+
+Path = tuple[str, ...]
+_DIGITS = re.compile(r"(\d+)")
+
+
+class Seat(msgspec.Struct, frozen=True):
+    """A member on its node; `path` are the units above the node, top first."""
+
+    pod: str
+    node: str
+    path: Path
+
+
+def natural(name: str) -> tuple[Any, ...]:
+    """Return a key that sorts `pod-2` before `pod-10`."""
+    parts = _DIGITS.split(name)
+    return tuple((int(part), "") if part.isdigit() else (-1, part) for part in parts)
+
+
+def in_order(pods: Iterable[Pod]) -> list[Pod]:
+    """Return members as they are handed out: masters first, then by natural name."""
+    return sorted(
+        pods, key=lambda pod: ("master" not in pod.metadata.name, natural(pod.metadata.name))
+    )
+
+
+def oldest(pods: Iterable[Pod]) -> list[Pod]:
+    """Return members by the time of their creation, then by natural name."""
+    return sorted(
+        pods,
+        key=lambda pod: (pod.metadata.creation_timestamp or "", natural(pod.metadata.name)),
+    )
+
+
+def ranks(seats: Sequence[Seat]) -> dict[str, int]:
+    """Return each pod's rank: its place in the order of distance from the master.
+
+    Distance is the number of edges of the tree between two pods; equally far ones stand in the order
+    of their paths and names. The master is the first whose name says so, or the first of all.
+    """
+    if not seats:
+        return {}
+    ordered = sorted(seats, key=lambda seat: (seat.path, seat.node, natural(seat.pod)))
+    master = next((seat for seat in ordered if "master" in seat.pod), ordered[0])
+
+    def key(seat: Seat) -> tuple[bool, int]:
+        return seat is not master, distance(master, seat)
+
+    return {seat.pod: rank for rank, seat in enumerate(sorted(ordered, key=key))}
+
+
+def distance(one: Seat, other: Seat) -> int:
+    """Return the number of edges between two pods: 2 on one node, 4 in one unit above it, …"""
+    left, right = (*one.path, one.node), (*other.path, other.node)
+    common = 0
+    for a, b in zip(left, right, strict=False):
+        if a != b:
+            break
+        common += 1
+    return len(left) + len(right) + 2 - 2 * common
+
+
+def tree_of(seats: Sequence[Seat]) -> dict[str, Any]:
+    """Return the placement as a tree of names; pods are its leaves, keys are sorted."""
+    root: dict[str, Any] = {}
+    for seat in sorted(seats, key=lambda seat: (seat.path, seat.node, natural(seat.pod))):
+        at = root
+        for name in (*seat.path, seat.node):
+            at = at.setdefault(name, {})
+        at[seat.pod] = {}
+    return {ROOT: root}
+
+
+def tree_text(seats: Sequence[Seat]) -> str:
+    """Return the placement as Sakkara writes it: compact JSON, keys sorted."""
+    return msgspec.json.encode(tree_of(seats), order="deterministic").decode()
+
+
+def rank_text(rank_of: Mapping[str, int]) -> str:
+    """Return ranks as Sakkara writes them: `[(pod-a,0) (pod-b,1)]`."""
+    pairs = sorted(rank_of.items(), key=lambda pair: pair[1])
+    return "[" + " ".join(f"({pod},{rank})" for pod, rank in pairs) + "]"

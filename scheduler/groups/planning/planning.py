@@ -1,0 +1,181 @@
+"""From the tree, a group and the nodes as they are to an instance for the solver, and back.
+
+The only place where Kubernetes' words meet the solver's. Reads columns, changes nothing.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+
+import msgspec
+
+from scheduler.base.arrays import IntColumn
+from scheduler.framework.nodes import Nodes
+from scheduler.groups.description.rules import LevelConstraint
+from scheduler.groups.description.spec import GroupSpec
+from scheduler.groups.planning.placement import Seat, in_order
+from scheduler.groups.solver.instance import Instance, Leaf, Level, LevelRule
+from scheduler.groups.topology.tree import Topology
+from scheduler.objects.pod import Pod
+from scheduler.state.podindex import Placed
+from scheduler.state.resources import Amounts, counted, pod_requests
+
+
+class Site(msgspec.Struct, frozen=True):
+    """An instance, and the row and name of the node behind each of its leaves.
+
+    A thin one has only leaves that the group can use: what would help when nothing fits is not to be
+    seen in it.
+    """
+
+    instance: Instance
+    rows: tuple[int, ...]
+    names: tuple[str, ...]
+    is_thin: bool = False
+
+
+def site(
+    spec: GroupSpec,
+    tree: Topology,
+    nodes: Nodes,
+    slots: IntColumn,
+    standing: Sequence[Placed],
+    count: int,
+    minimum: int = 0,
+    *,
+    levels_first: bool = False,
+    among: Sequence[int] | None = None,
+) -> Site:
+    """Return the instance of placing `count` members where `slots` (by row) says there is room.
+
+    Members that stand already are held where they are; those outside of the tree do not take part.
+    With a `minimum`, held ones included, fewer than all may be placed; `levels_first` says what is
+    looked at first then. `among` are the leaves of the tree that are looked at, if not all.
+    """
+    held: dict[str, int] = {}
+    for placed in standing:
+        held[placed.node] = held.get(placed.node, 0) + 1
+    leaves, rows, names = [], [], []
+    inside = 0
+    for path, name in tree.leaves if among is None else map(tree.leaves.__getitem__, among):
+        row = nodes.row(name)
+        there = held.get(name, 0)
+        # A node that joined after its room was asked for takes nobody in this plan.
+        room = 0 if row is None or row >= len(slots) else int(slots[row])
+        if row is None or room + there <= 0:
+            continue
+        inside += there
+        leaves.append(Leaf((*path, name), room + there, held=there))
+        rows.append(row)
+        names.append(name)
+    levels = tuple(Level(name, rule(spec.constraints.get(name))) for name in tree.levels)
+    size = count + inside
+    least = max(1, inside, minimum) if 0 < minimum < size else 0
+    instance = Instance(
+        levels,
+        tuple(leaves),
+        size,
+        minimum=least if least < size else 0,
+        levels_first=levels_first,
+    )
+    return Site(instance, tuple(rows), tuple(names), among is not None)
+
+
+def rule(constraint: LevelConstraint | None) -> LevelRule:
+    """Return the solver's rule of a level; a lone min or max says nothing, as in Sakkara."""
+    if constraint is None:
+        return LevelRule()
+    both = constraint.min > 0 and constraint.max > 0
+    return LevelRule(
+        constraint.type,
+        constraint.hard,
+        constraint.min if both else 0,
+        constraint.max if both else 0,
+        constraint.partitions,
+        constraint.factor,
+    )
+
+
+def assign(found: Site, counts: Sequence[int], members: Iterable[Pod]) -> dict[str, str]:
+    """Return the node of each member by uid: members in order over leaves in order of their paths.
+
+    Where fewer places are taken than there are members, the last of them get none.
+    """
+    leaves = found.instance.leaves
+    order = sorted(range(len(leaves)), key=lambda at: leaves[at].path)
+    free = [found.names[at] for at in order for _ in range(counts[at] - leaves[at].held)]
+    uids = (pod.metadata.uid for pod in in_order(members))
+    return dict(zip(uids, free, strict=not found.instance.is_elastic))
+
+
+def seats(tree: Topology, placed: Iterable[Placed]) -> list[Seat]:
+    """Return members with their paths; those on nodes outside of the tree have no seat."""
+    paths = tree.paths
+    return [
+        Seat(one.pod.metadata.name, one.node, paths[one.node])
+        for one in placed
+        if one.node in paths
+    ]
+
+
+def requests(members: Sequence[Pod]) -> dict[str, Amounts]:
+    """Return what each member requests by uid; ObjectError on a bad quantity."""
+    found: dict[str, Amounts] = {}
+    before = members[0]
+    amounts = counted(pod_requests(before))
+    for pod in members:
+        if pod.spec != before.spec:
+            before, amounts = pod, counted(pod_requests(pod))
+        found[pod.metadata.uid] = amounts
+    return found
+
+
+def unlike(members: Sequence[Pod], requests: Mapping[str, Mapping[str, int]]) -> str:
+    """Return how the first member that asks for something else differs, or an empty text."""
+    first = members[0]
+    wanted = requests[first.metadata.uid]
+    for other in members[1:]:
+        got = requests[other.metadata.uid]
+        if got is wanted:
+            continue
+        for resource in sorted({*wanted, *got}):
+            if wanted.get(resource, 0) != got.get(resource, 0):
+                return (
+                    f"members must request the same: {first.metadata.name} asks for "
+                    f"{wanted.get(resource, 0)} {resource}, {other.metadata.name} for "
+                    f"{got.get(resource, 0)}"
+                )
+    return ""
+
+
+def misclassed(spec: GroupSpec, members: Sequence[Pod]) -> str:
+    """Return which member names another priority class than its group, or an empty text.
+
+    A group's priority is that of its pods: nobody has admitted any other.
+    """
+    wanted = spec.priority_class
+    for pod in members if wanted else ():
+        if pod.spec.priority_class_name != wanted:
+            return (
+                f"the group's priorityClassName is {wanted!r:.60}, that of {pod.metadata.name} "
+                f"{pod.spec.priority_class_name!r:.60}; it counts where all pods name it as well"
+            )
+    return ""
+
+
+def lacking(
+    spec: GroupSpec, nodes: Nodes, standing: Sequence[Placed], asked: Iterable[Amounts] = ()
+) -> str:
+    """Return what the nodes lack of all that a group says it needs, or an empty text.
+
+    What its own members hold already counts as theirs. What they have `asked` for has to be free when they are placed,
+    maybe by evictions: nothing more is needed then.
+    """
+    for resource, needed in spec.needs.items():
+        held = sum(one.requests.get(resource, 0) for one in standing)
+        if held + sum(one.get(resource, 0) for one in asked) >= needed:
+            continue
+        free = nodes.allocatable(resource) - nodes.requested(resource)
+        left = int(free[nodes.exists].clip(min=0).sum())
+        left += held
+        if left < needed:
+            return f"it needs {needed} of {resource} in all, {left} are free"
+    return ""

@@ -1,0 +1,316 @@
+"""Groups of groups: from a tree of groups and its members to the solver's parts, and back to who goes where.
+
+Like groups (of the same needs, with as many members of each kind, none of which stands) are one shape; of
+which of them a place is, is told after the answer. A group with rules of its own beyond the unit that it is in is
+a shape alone, and so are those around it: its rules speak of its members, not of a number. Reads, changes nothing.
+"""
+
+from collections import Counter
+from collections.abc import Collection, Hashable, Iterator, Mapping, Sequence
+
+import msgspec
+import numpy as np
+
+from scheduler.base.errors import ObjectError
+from scheduler.framework.groups import PlanningContext
+from scheduler.groups.description import quorum
+from scheduler.groups.description.nesting import NOWHERE, keys_of
+from scheduler.groups.description.ownrules import OwnRules
+from scheduler.groups.description.spec import GroupNode
+from scheduler.groups.planning import mixing
+from scheduler.groups.planning.mixing import AlikeMembers, MixedSite
+from scheduler.groups.planning.placement import in_order
+from scheduler.groups.solver.classes import ClassRule, PodClass
+from scheduler.groups.solver.parts import ROOT, LikeParts, PlacedPart
+from scheduler.groups.sources import registry as sources
+from scheduler.groups.topology.tree import Topology
+from scheduler.objects.pod import Pod
+from scheduler.state.podindex import Placed
+from scheduler.state.resources import Amounts
+
+# More kinds of members than this are too many patterns of a node to look through in time.
+MOST_KINDS = 12
+
+
+class GroupShape(msgspec.Struct, frozen=True):
+    """Like groups, `count` of them in each one of the shape `parent`; their members by kind, `sizes` in each.
+
+    `own` is what each says of levels.
+    """
+
+    nodes: tuple[GroupNode, ...]
+    parent: int
+    count: int
+    own: OwnRules
+    kinds: tuple[int, ...] = ()
+    sizes: tuple[int, ...] = ()
+
+    @property
+    def name(self) -> str:
+        """Return what they are called in texts."""
+        first, others = self.nodes[0], len(self.nodes) - 1
+        kind = "CompositePodGroup" if first.is_composite else "PodGroup"
+        return f"{kind} {first.name}" + (f" (and {others} like it)" if others else "")
+
+
+def members(
+    root: GroupNode,
+    own: Mapping[str, OwnRules],
+    context: PlanningContext,
+    requests: Mapping[str, Amounts],
+    standing: Sequence[Placed],
+) -> tuple[list[AlikeMembers], tuple[GroupShape, ...]]:
+    """Return the members by kind, and the shapes that have them; ObjectError when they are too many.
+
+    `own` is by key what each group says of levels.
+    """
+    maker = _Maker(mixing.kinds(context.fits_each(), requests), standing, own)
+    maker.make(root)
+    if len(maker.kinds) > MOST_KINDS:
+        alone = "; each group with rules of its own counts alone" if maker.has_rules(root) else ""
+        raise ObjectError(
+            f"its members are of {len(maker.kinds)} kinds, by what they ask for and in what groups they are; "
+            f"{MOST_KINDS} are the most that are placed exactly{alone}"
+        )
+    return maker.kinds, tuple(maker.shapes)
+
+
+class _Maker:
+    """Makes the shapes of one tree, each behind the one it is in."""
+
+    def __init__(
+        self, found: Sequence[AlikeMembers], standing: Sequence[Placed], own: Mapping[str, OwnRules]
+    ) -> None:
+        self._found = found
+        self._own = own
+        self._standing = Counter(sources.group_of(one.pod) for one in standing)
+        self._by_group: dict[str, dict[int, list[Pod]]] = {}
+        for number, one in enumerate(found):
+            for pod in one.pods:
+                its = self._by_group.setdefault(sources.group_of(pod), {})
+                its.setdefault(number, []).append(pod)
+        self.kinds: list[AlikeMembers] = []
+        self.shapes: list[GroupShape] = []
+
+    def make(self, root: GroupNode) -> None:
+        """Make the shapes of a root and of all that is in it."""
+        self._shape([root], ROOT, 1)
+
+    def _shape(self, nodes: Sequence[GroupNode], parent: int, count: int) -> None:
+        """Make the shape of like groups, and those in it."""
+        if not nodes[0].is_composite:
+            numbers = sorted(self._by_group.get(nodes[0].key, {}))
+            sizes = tuple(len(self._by_group[nodes[0].key][at]) for at in numbers)
+            first = len(self.kinds)
+            self.kinds += [self._kind(at, nodes) for at in numbers]
+            kinds = tuple(range(first, len(self.kinds)))
+            says = self._said(nodes[0])
+            self.shapes.append(GroupShape(tuple(nodes), parent, count, says, kinds, sizes))
+            return
+        self.shapes.append(GroupShape(tuple(nodes), parent, count, self._said(nodes[0])))
+        own = len(self.shapes) - 1
+        alike: dict[Hashable, list[GroupNode]] = {}
+        for node in nodes:
+            for one in node.groups:
+                if self._is_there(one):
+                    alike.setdefault(self._sign(one), []).append(one)
+        for those in alike.values():
+            self._shape(those, own, len(those) // len(nodes))
+
+    def has_rules(self, node: GroupNode) -> bool:
+        """Whether a group, or one in it, has rules for members beyond the unit that it is in."""
+        return any(self._said(one).rules for one in node.every())
+
+    def _said(self, node: GroupNode) -> OwnRules:
+        """Return what a group says of levels, nothing where its rules would have nobody to place."""
+        is_still = not any(self._by_group.get(one.key) for one in node.leaves())
+        return OwnRules(node.key_label) if is_still else self._own[node.key]
+
+    def _kind(self, number: int, nodes: Sequence[GroupNode]) -> AlikeMembers:
+        pods = tuple(pod for node in nodes for pod in self._by_group[node.key][number])
+        one = self._found[number]
+        return msgspec.structs.replace(
+            one,
+            pods=pods,
+            slots=np.minimum(one.slots, len(pods)),
+            evictable=np.minimum(one.evictable, len(pods)),
+        )
+
+    def _is_there(self, node: GroupNode) -> bool:
+        """Whether a group has any members, to be placed or standing."""
+        return any(self._by_group.get(one.key) or self._standing[one.key] for one in node.leaves())
+
+    def _sign(self, node: GroupNode) -> Hashable:
+        """Return what is equal for like groups; one with rules, or of which members stand, is like no other."""
+        if any(self._standing[one.key] for one in node.leaves()) or self.has_rules(node):
+            return node.key
+        says = self._said(node)
+        if not node.is_composite:
+            own = self._by_group.get(node.key, {})
+            sizes = tuple(sorted((number, len(pods)) for number, pods in own.items()))
+            return node.least, says.level, says.apart, sizes
+        below = Counter(self._sign(one) for one in node.groups if self._is_there(one))
+        return node.least, says.level, frozenset(below.items())
+
+
+def needed(
+    kinds: Sequence[AlikeMembers], shapes: Sequence[GroupShape], standing: Sequence[Placed]
+) -> tuple[list[AlikeMembers], tuple[GroupShape, ...]]:
+    """Return the members by kind that a tree lacks, and the shapes with them alone.
+
+    Who is in a group that has its minimum with those that stand is beyond it, and so are all groups in such a one.
+    """
+    counts = Counter(sources.group_of(one.pod) for one in standing)
+    lacking: list[AlikeMembers] = []
+    found: list[GroupShape] = []
+    has_all: list[bool] = []
+    for shape in shapes:
+        is_inside = shape.parent != ROOT and has_all[shape.parent]
+        has_all.append(is_inside or quorum.is_in(shape.nodes[0], counts))
+        own = () if has_all[-1] else shape.kinds
+        numbers = tuple(range(len(lacking), len(lacking) + len(own)))
+        lacking += [kinds[at] for at in own]
+        sizes = shape.sizes if own else ()
+        found.append(msgspec.structs.replace(shape, kinds=numbers, sizes=sizes))
+    return lacking, tuple(found)
+
+
+def with_parts(
+    found: MixedSite, shapes: Sequence[GroupShape], standing: Sequence[Placed]
+) -> MixedSite:
+    """Return a problem with these shapes as its parts; members are on no node without a label they need."""
+    if not shapes:
+        return found
+    group = found.group
+    at = {level.name: number for number, level in enumerate(group.levels)}
+    held = _held(standing, found.names)
+    parts = tuple(
+        LikeParts(
+            shape.name,
+            shape.parent,
+            shape.count,
+            at[shape.own.level] if shape.own.level else -1,
+            shape.nodes[0].least,
+            shape.kinds,
+            shape.sizes,
+            held.get(shape.nodes[0].key, ()),
+            at[shape.own.apart] if shape.own.apart else -1,
+        )
+        for shape in shapes
+    )
+    classes = tuple(_classes(shapes, parts, at))
+    kinds = list(group.kinds)
+    keys = {at[key] for key in keys_of(shapes[0].nodes[0])}
+    for number, leaves in _nowhere(parts, classes, keys, group.paths).items():
+        slots = kinds[number].slots
+        open_ones = tuple(0 if leaf in leaves else slots[leaf] for leaf in range(len(slots)))
+        kinds[number] = msgspec.structs.replace(kinds[number], slots=open_ones)
+    asked = msgspec.structs.replace(group, kinds=tuple(kinds), parts=parts, classes=classes)
+    return msgspec.structs.replace(found, group=asked)
+
+
+def _classes(
+    shapes: Sequence[GroupShape], parts: Sequence[LikeParts], at: Mapping[str, int]
+) -> Iterator[PodClass]:
+    """Yield the rules of groups that have any, for their pods and those of the groups in them."""
+    inside = [[number] for number in range(len(parts))]
+    for number in range(len(parts) - 1, 0, -1):
+        inside[parts[number].parent] += inside[number]
+    for number, shape in enumerate(shapes):
+        if shape.own.rules:
+            own = [parts[each] for each in sorted(inside[number])]
+            held = [one.held for one in own if one.held]
+            yield PodClass(
+                shape.name,
+                tuple(kind for one in own for kind in one.kinds),
+                rules=tuple(ClassRule(at[level], rule) for level, rule in shape.own.rules.items()),
+                held=tuple(map(sum, zip(*held, strict=True))),
+                part=number,
+            )
+
+
+def _held(standing: Sequence[Placed], names: Sequence[str]) -> dict[str, tuple[int, ...]]:
+    """Return by group how many of its members stand on each leaf."""
+    place = {name: leaf for leaf, name in enumerate(names)}
+    found: dict[str, list[int]] = {}
+    for one in standing:
+        if (leaf := place.get(one.node)) is not None:
+            counts = found.setdefault(sources.group_of(one.pod), [0] * len(names))
+            counts[leaf] += 1
+    return {key: tuple(counts) for key, counts in found.items()}
+
+
+def _nowhere(
+    parts: Sequence[LikeParts],
+    classes: Sequence[PodClass],
+    keys: Collection[int],
+    paths: Sequence[Sequence[str]],
+) -> dict[int, frozenset[int]]:
+    """Return by kind the leaves where it cannot be: on nodes without a label that its groups, or their rules, name.
+
+    `keys` are the levels that are labels which a node may not have.
+    """
+    found: dict[int, frozenset[int]] = {}
+    needed: list[set[int]] = []
+    for number, one in enumerate(parts):
+        ruled = {own.level for each in classes if each.part == number for own in each.rules}
+        own = {level for level in (one.level, one.apart, *ruled) if level in keys}
+        needed.append(own | (set() if one.parent == ROOT else needed[one.parent]))
+        leaves = frozenset(
+            leaf
+            for leaf, path in enumerate(paths)
+            if any(path[level] == NOWHERE for level in needed[-1])
+        )
+        if leaves:
+            found |= dict.fromkeys(one.kinds, leaves)
+    return found
+
+
+def assign(
+    shapes: Sequence[GroupShape],
+    kinds: Sequence[AlikeMembers],
+    names: Sequence[str],
+    pieces: Sequence[PlacedPart],
+) -> dict[str, str]:
+    """Return the node of each member by uid: which of like groups have the places of an answer."""
+    shape_of = {node.key: number for number, shape in enumerate(shapes) for node in shape.nodes}
+    waiting: dict[tuple[str, int], list[Pod]] = {}
+    for number, one in enumerate(kinds):
+        for pod in in_order(one.pods):
+            waiting.setdefault((sources.group_of(pod), number), []).append(pod)
+    nodes: dict[str, str] = {}
+    chosen: list[GroupNode] = []
+    taken: set[str] = set()
+    for piece in pieces:
+        among = shapes[0].nodes if piece.parent == ROOT else chosen[piece.parent].groups
+        node = next(
+            one for one in among if shape_of.get(one.key) == piece.part and one.key not in taken
+        )
+        taken.add(node.key)
+        chosen.append(node)
+        for kind, leaf, number in piece.pods:
+            own = waiting[node.key, kind]
+            nodes |= {pod.metadata.uid: names[leaf] for pod in own[:number]}
+            del own[:number]
+    return nodes
+
+
+def torn(root: GroupNode, tree: Topology, standing: Sequence[Placed]) -> str:
+    """Return which group's members stand in several places by its topology key, or an empty text."""
+    where: dict[str, set[tuple[str, ...]]] = {}
+    paths = tree.paths
+    for one in standing:
+        path = paths.get(one.node, (NOWHERE,) * (len(tree.levels) - 1))
+        where.setdefault(sources.group_of(one.pod), set()).add(tuple(path))
+    for node in root.every():
+        if not node.key_label:
+            continue
+        level = tree.levels.index(node.key_label)
+        found = {path[level] for leaf in node.leaves() for path in where.get(leaf.key, ())}
+        if len(found) > 1 or NOWHERE in found:
+            places = ", ".join(sorted(one or "nodes without it" for one in found))
+            return (
+                f"bound members of its group {node.name} are in several places by "
+                f"{node.key_label}: {places}"
+            )
+    return ""

@@ -1,0 +1,100 @@
+"""Where a group that fits nowhere would have the most room, and who has what it lacks.
+
+For the text of a refusal: what the solver proves says which rule cannot hold, not how near it was. Pure;
+reads columns, and asks plugins what the nodes in question have.
+"""
+
+from collections import Counter
+
+import numpy as np
+
+from scheduler.framework.groups import Fits, title
+from scheduler.framework.nodes import Nodes
+from scheduler.framework.together import Stock
+from scheduler.groups.planning.planning import Site
+from scheduler.groups.solver.answer import Advice
+from scheduler.groups.solver.instance import Instance
+from scheduler.groups.sources.registry import group_of, is_by_object
+from scheduler.groups.topology.tree import Topology
+from scheduler.state.podindex import PodIndex
+
+NAMED = 2  # how many users of devices a message names
+
+
+def told(
+    site: Site, tree: Topology, nodes: Nodes, pods: PodIndex, fits: Fits, advice: Advice
+) -> str:
+    """Return the unit with the most room where the group has to be in one, and what is there in use.
+
+    An empty text where there is nothing to add to the solver's words.
+    """
+    if not advice.conflict:
+        return ""
+    depth = packed(site.instance, advice)
+    if not depth:
+        return _stocks(tree, nodes, (), fits, pods) if advice.conflict[0].rule == "size" else ""
+    rooms: Counter[tuple[str, ...]] = Counter()
+    for leaf in site.instance.leaves:
+        rooms[leaf.path[:depth]] += leaf.slots
+    best, room = max(rooms.items(), key=lambda one: one[1])
+    if room >= site.instance.least:
+        return ""
+    text = f"the {tree.levels[depth - 1]} with the most room is {best[-1]}, for {room}"
+    stocks = _stocks(tree, nodes, best, fits, pods)
+    return f"{text}: {stocks}" if stocks else text
+
+
+def in_brackets(tree: Topology, nodes: Nodes, pods: PodIndex, fits: Fits) -> str:
+    """Return what all nodes of the tree have, to be put behind a text; empty where no plugin tells."""
+    stocks = _stocks(tree, nodes, (), fits, pods)
+    return f" ({stocks})" if stocks else ""
+
+
+def packed(instance: Instance, advice: Advice) -> int:
+    """Return how deep the unit is that has to hold the whole group, by the rules in conflict; 0: none.
+
+    With hard pack on a level the pods below each used unit above it are in one unit; only where that
+    is so on all levels above as well they are all in one.
+    """
+    in_conflict = {one.level for one in advice.conflict if one.rule == "hard"}
+    found = 0
+    for depth, level in enumerate(instance.levels, 1):
+        if not level.rule.is_hard_pack:
+            break
+        found = depth if level.name in in_conflict else found
+    return found
+
+
+def _stocks(tree: Topology, nodes: Nodes, unit: tuple[str, ...], fits: Fits, pods: PodIndex) -> str:
+    """Say what the nodes of a unit have by the plugins that choose something for each member."""
+    if not fits.stocks:
+        return ""
+    rows = np.zeros(nodes.size, dtype=np.bool_)
+    for path, name in tree.leaves:
+        row = nodes.row(name)
+        if row is not None and (*path, name)[: len(unit)] == unit:
+            rows[row] = True
+    return " and ".join(_stock(stock(rows), pods) for stock in fits.stocks)
+
+
+def _stock(stock: Stock, pods: PodIndex) -> str:
+    users: Counter[str] = Counter()
+    for user, number in stock.users.items():
+        users[_name(user, pods)] += number
+    ordered = sorted(users.items(), key=lambda one: (-one[1], one[0]))
+    text = f"{stock.free} of {stock.total} {stock.what} that match {'is' if stock.free == 1 else 'are'} free"
+    said = [f"{number} in use by {name}" for name, number in ordered[:NAMED]]
+    rest = sum(number for _, number in ordered[NAMED:])
+    said += [f"{rest} by others"] if rest else []
+    return ", ".join((text, *said))
+
+
+def _name(user: str, pods: PodIndex) -> str:
+    """Return what the user of a device is called: its group, if it has one."""
+    placed = pods.get(user)
+    if placed is None:
+        return user
+    key = group_of(placed.pod)
+    if not key or is_by_object(key):  # an application may be a gang or not; a pod is a pod
+        return f"the pod {placed.pod.key}"
+    return f"the group {title(key)}"

@@ -1,0 +1,247 @@
+"""`GroupTask`: what is decided in one attempt for a group, put together once and handed through it."""
+
+from collections import Counter
+from collections.abc import Collection, Generator, Iterable, Iterator, Mapping, Sequence
+from typing import TypeAlias
+
+import msgspec
+import numpy as np
+
+from scheduler.base.arrays import IntColumn
+from scheduler.framework.calls import CallResult, SolverCall
+from scheduler.framework.groups import (
+    Fits,
+    GroupPlan,
+    Outcome,
+    PlanningContext,
+    UndecidedStatus,
+    title,
+)
+from scheduler.framework.handle import Handle
+from scheduler.framework.status import Code, Status, unschedulable
+from scheduler.groups.args import ClusterTopologyPlacementGroupArgs
+from scheduler.groups.description import quorum
+from scheduler.groups.description.deadlines import Deadline
+from scheduler.groups.description.spec import GroupSpec
+from scheduler.groups.planning import between, planning
+from scheduler.groups.planning.mixing import AlikeMembers
+from scheduler.groups.planning.placement import in_order
+from scheduler.groups.planning.shapes import GroupShape
+from scheduler.groups.solver.answer import SolvedStage
+from scheduler.groups.solver.instance import SolveLimits
+from scheduler.groups.solver.questions import Solution
+from scheduler.groups.sources import registry as sources
+from scheduler.groups.topology.tree import Topology
+from scheduler.objects.pod import Pod
+from scheduler.state.podindex import Placed, PodIndex
+from scheduler.state.resources import Amounts
+
+# Where members go and who leaves for them, why that is not known, or None when nothing helps.
+Offer: TypeAlias = tuple[dict[str, str], tuple[Placed, ...]] | Status | None
+# How often the solver is asked anew with what the filters taught.
+ROUNDS = 8
+# JobSet's other way of exclusive placement: nodes are labelled beforehand, and all pods made at once.
+PREPARED = "alpha.jobset.sigs.k8s.io/namespaced-job"
+Steps: TypeAlias = Generator[SolverCall, CallResult, Outcome]
+
+
+def undecided(text: str, retry_at: float = 0.0) -> UndecidedStatus:
+    """Return a refusal that is no proof."""
+    return UndecidedStatus(Code.UNSCHEDULABLE, (text,), retry_at=retry_at)
+
+
+def unanswered(name: str) -> UndecidedStatus:
+    """Return that the solver said nothing: an error, since no change of the cluster would bring it back."""
+    return UndecidedStatus(Code.ERROR, (f"the group {name} waits: no answer came from the solver",))
+
+
+def refusal(task: "GroupTask", fits: Fits, solution: Solution, near: str, *, tried: bool) -> Status:
+    """Return why the solver's answer places nobody; `tried` if it rests on bounds learnt on the way.
+
+    `near` says where it came nearest (see `shortage`).
+    """
+    if solution.placed.outcome == "unknown":
+        return task.left_open("waits: the solver found nothing within its time")
+    text = f"does not fit: {solution.says}"
+    if near:
+        text += f"; {near}"
+    if tried:
+        text += "; rules between members were counted as well"
+    if not (fits.slots > 0).any():
+        text += f" ({fits.message})"
+    # Bounds that were learnt from a misfit may say more than is true: no proof stands on them.
+    return task.left_open(text) if tried else unschedulable(f"the group {task.name} {text}")
+
+
+class GroupTask(msgspec.Struct, frozen=True):
+    """What is decided in one attempt: the group, its tree, who is to be placed and who stands.
+
+    Nobody is put on nodes with one of the labels in `forbidden`. `described` is the group as its object says,
+    `spec` as it is now: at the `deadline` a hard rule becomes a wish. A group of groups has `shapes`, which have
+    the members of `kinds`.
+    """
+
+    key: str
+    spec: GroupSpec
+    tree: Topology
+    context: PlanningContext
+    requests: Mapping[str, Amounts]
+    standing: Sequence[Placed]
+    kinds: list[AlikeMembers]
+    forbidden: tuple[str, ...] = ()
+    described: GroupSpec | None = None
+    deadline: Deadline | None = None
+    shapes: tuple[GroupShape, ...] = ()
+
+    def allowed(self, slots: IntColumn) -> IntColumn:
+        """Return how many members each row takes, none where that is forbidden.
+
+        Nodes come and go while the solver works, so that is read anew each time.
+        """
+        for label in self.forbidden:
+            slots = np.where(self.context.nodes.label_ids(label) >= 0, 0, slots)
+        return slots
+
+    @property
+    def name(self) -> str:
+        """Return what the group is called in texts."""
+        return title(self.key)
+
+    @property
+    def missing(self) -> int:
+        """Return how many members the minimum still lacks."""
+        return max(0, self.spec.size - len(self.standing))
+
+    @property
+    def least(self) -> int:
+        """Return how many of the members have to be placed; 0 stands for all.
+
+        Of a group of groups any one will do: how many its groups need, they say themselves.
+        """
+        if self.shapes:
+            return 1
+        return max(1, self.missing) if self.spec.is_minimum else 0
+
+    @property
+    def needed(self) -> Sequence[Pod]:
+        """Return the members for whom others may be evicted: those up to the minimum."""
+        members = self.context.members
+        return in_order(members)[: self.least] if self.least else members
+
+    def left_open(self, what: str) -> UndecidedStatus:
+        """Return a refusal that is no proof; where nobody of the group stands it need not keep room from others."""
+        text = f"the group {self.name} {what}"
+        return UndecidedStatus(Code.UNSCHEDULABLE, (text,), gives_up=not self.standing)
+
+    def still_refused(
+        self, refused: frozenset[str], plan: Outcome, handle: Handle
+    ) -> frozenset[str]:
+        """Return which of the members that waited for room still do after a plan."""
+        if isinstance(plan, GroupPlan) and not plan.victims:
+            refused = refused.difference(plan.nodes)
+        waiting = handle.group_members(self.key, self.context.members[0])
+        return refused.intersection(pod.metadata.uid for pod in waiting)
+
+    def plan(self, nodes: Mapping[str, str], stages: Iterable[SolvedStage]) -> GroupPlan:
+        """Return the plan to place these members, with what is said to the others."""
+        is_proven = all(stage.proven for stage in stages if stage.measure == "leftOut")
+        others = len(self.context.members) - len(nodes)
+        found = "there is no room" if is_proven else "no room was found in time"
+        lacks = self._lacks_groups(nodes)
+        so_far = "lacks groups" if lacks else "has its minimum"
+        text = f"the group {self.name} {so_far}; {found} for {others} more of it"
+        # Others may go for the groups that a tree lacks, and who asks for that is a new attempt.
+        return GroupPlan(
+            nodes,
+            message=text if others else "",
+            hold_s=self.spec.hold_s,
+            is_proven=is_proven and not lacks,
+        )
+
+    def _lacks_groups(self, nodes: Mapping[str, str]) -> bool:
+        """Whether a tree has not what it asks for, with those who are placed by now."""
+        if self.spec.tree is None:
+            return False
+        placed = [pod for pod in self.context.members if pod.metadata.uid in nodes]
+        placed += [one.pod for one in self.standing]
+        return not quorum.is_in(self.spec.tree, Counter(map(sources.group_of, placed)))
+
+
+def leaving(handle: Handle, uids: Iterable[str]) -> frozenset[str]:
+    """Return which pods are on their way out: one whose eviction failed or was never sent is not."""
+    placed = ((uid, handle.pods.get(uid)) for uid in uids)
+    return frozenset(
+        uid
+        for uid, one in placed
+        if one is not None and (one.pod.is_terminating or handle.is_leaving(uid))
+    )
+
+
+def staying(handle: Handle, standing: Iterable[Placed]) -> list[Placed]:
+    """Return who of these stays: not those whose eviction is confirmed and who are still to be seen."""
+    return [one for one in standing if not handle.is_leaving(one.pod.metadata.uid)]
+
+
+def beside(
+    handle: Handle, placed: Iterable[Placed], uids: Collection[str] = ()
+) -> Iterator[Placed]:
+    """Yield who stays of members on nodes, but for those with these uids."""
+    for one in placed:
+        uid = one.pod.metadata.uid
+        if uid not in uids and not one.pod.is_terminating and not handle.is_leaving(uid):
+            yield one
+
+
+def incomplete(spec: GroupSpec, present: Sequence[Pod] = ()) -> str:
+    """Return what is said of a group that has not the members it needs, and why some never come."""
+    text = f"the group {spec.key} is not complete: it needs {spec.size} members"
+    for pod in present[:1]:
+        asked, by = pod.metadata.annotations, ""
+        if asked.exclusive_job and PREPARED not in (pod.spec.node_selector or ()):
+            by = "JobSet by the annotation alpha.jobset.sigs.k8s.io/exclusive-topology"
+        elif asked.exclusive_group:
+            by = "LeaderWorkerSet by the annotation leaderworkerset.sigs.k8s.io/exclusive-topology"
+        if by:
+            text += (
+                f"; {by} makes the others only when the first has a node, so that a gang of them never "
+                "starts: take it away, and give the group a rule or a topology key instead"
+            )
+    return text
+
+
+def awaits_room(context: PlanningContext, handle: Handle) -> bool:
+    """Whether somebody still has to leave a node on which members were promised room."""
+    promised = {pod.status.nominated_node_name for pod in context.members} - {""}
+    on_them = [placed for node in sorted(promised) for placed in handle.pods.on(node).values()]
+    # Others may have evicted somebody there as well: what they are promised counts already, what leaves not.
+    evicted = handle.evicted() if on_them else ()
+    return any(one.pod.is_terminating or one.pod.metadata.uid in evicted for one in on_them)
+
+
+def solution_of(answer: CallResult) -> Solution | None:
+    """Return the solver's answer, None when it gave none."""
+    if answer.code != 200:
+        return None
+    if isinstance(answer.body, Solution):
+        return answer.body
+    return msgspec.convert(answer.body, Solution, str_keys=True)
+
+
+def limits_of(args: ClusterTopologyPlacementGroupArgs, limit_s: float) -> SolveLimits:
+    """Return the solver's limits for a question that may take so many seconds."""
+    return SolveLimits(stage_s=limit_s, total_s=limit_s, workers=max(1, args.solver_workers))
+
+
+def with_rules(
+    found: planning.Site, task: GroupTask, pods: PodIndex, reach: IntColumn | None = None
+) -> planning.Site:
+    """Return the site with the rules that the members' own specs make for one another."""
+    pod, nodes = task.context.members[0], task.context.nodes
+    there = set(found.names)
+    held = [one for one in task.standing if one.node in there]
+    domains = between.members(pod, nodes, found.rows, pods, held)
+    domains += between.spread(pod, nodes, found.rows, pods, held)
+    if reach is not None:
+        domains += between.within(reach, found.rows)
+    instance = msgspec.structs.replace(found.instance, domains=domains)
+    return msgspec.structs.replace(found, instance=instance)

@@ -1,0 +1,380 @@
+"""ClusterTopologyPlacementGroup: the plugin by which groups are held, planned and written about.
+
+Its name and its points are Sakkara's, so existing configurations load. Only pre-enqueue and
+`plan_group` do anything: the whole group is decided in one step, so there is nothing to be said about
+single members at the other points.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
+from typing import Any
+
+from scheduler.base.arrays import IntColumn
+from scheduler.base.errors import ObjectError
+from scheduler.base.sweep import Sweep
+from scheduler.framework import groups
+from scheduler.framework.cycle import Cycle
+from scheduler.framework.disruption import DisruptionMode, DisruptionUnit, DisruptionUnits
+from scheduler.framework.handle import Handle
+from scheduler.framework.nodes import Nodes
+from scheduler.framework.plugin import EACH_POD
+from scheduler.framework.postfilter import FitFailure, PostFiltered
+from scheduler.framework.status import SKIP, Status, unresolvable, unschedulable
+from scheduler.groups.args import ClusterTopologyPlacementGroupArgs
+from scheduler.groups.description import past, quorum
+from scheduler.groups.description.describing import Descriptions
+from scheduler.groups.description.members import GroupMembers
+from scheduler.groups.description.spec import LARGEST_GROUP
+from scheduler.groups.hints import CLAIM, NETWORK, Hints
+from scheduler.groups.planning.deciding import Decider
+from scheduler.groups.planning.placement import oldest
+from scheduler.groups.planning.task import Steps, beside, incomplete, staying
+from scheduler.groups.sources import registry as sources
+from scheduler.groups.sources.workload import COMPOSITE_PREFIX
+from scheduler.groups.status.lifecycle import GroupRecord
+from scheduler.groups.status.statuswriter import GroupStatusWriter
+from scheduler.groups.topology import trees
+from scheduler.groups.topology.tree import Topology
+from scheduler.objects.pod import Pod
+from scheduler.plugins.deviceattributes import SLICE
+from scheduler.plugins.groupsort import GroupSort, Key, QueuedMember
+from scheduler.state.change import Change
+from scheduler.state.podindex import Placed
+
+
+class _Answer:
+    """What the gate says of a group, for these members and this state of what is placed."""
+
+    __slots__ = ("members", "uids", "version", "wanted")
+
+    def __init__(
+        self, members: Sequence[Pod], version: int, wanted: tuple[str, ...] | Status
+    ) -> None:
+        self.members = members
+        self.version = version
+        self.wanted = wanted
+        self.uids = frozenset() if isinstance(wanted, Status) else frozenset(wanted)
+
+
+class ClusterTopologyPlacementGroup(GroupSort[ClusterTopologyPlacementGroupArgs]):
+    """Place groups of pods in a tree of racks and nodes, all members or none."""
+
+    reads = (
+        "node",
+        "node.labels",
+        "node.taints",
+        "node.allocatable",
+        "pod.deleted",
+        "pod.requests",
+        "waiting.deleted",
+        "self.labels",
+        *sources.KINDS,
+        *trees.KINDS,
+        CLAIM,
+        NETWORK,
+        SLICE,
+        "DeviceClass",
+    )
+
+    def __init__(self, args: ClusterTopologyPlacementGroupArgs, handle: Handle) -> None:
+        super().__init__(args, handle)
+        self._members = handle.tracker(GroupMembers)
+        self._described = Descriptions(handle, self._members)
+        self._trees = trees.Trees(
+            handle, args.topology_config_map_name_space, args.topology_labels, args.topology
+        )
+        self._records: dict[str, GroupRecord] = {}
+        planned_in: dict[str, Topology] = {}
+        self._answers: dict[str, _Answer] = {}
+        # A tree that a group was planned in may be that of nodes that have gone, and large.
+        self._kept: list[tuple[Sweep, dict[str, Any]]] = [
+            (Sweep(), each) for each in (self._answers, self._records, planned_in)
+        ]
+        self._hints = Hints(handle, self._members, self._records)
+        self._decider = Decider(
+            args,
+            handle,
+            self._members,
+            self._described,
+            self._trees,
+            self._records,
+            planned_in,
+        )
+        self._writer = GroupStatusWriter(
+            self._members, self._records, planned_in, self._described.spec_of
+        )
+
+    # In the queue
+
+    def urgency(self, queued: QueuedMember) -> Key:
+        """Return what a pod contributes to its group's key: its priority, never above the group's.
+
+        Of a group whose priority the API server has admitted it is that one.
+        """
+        own, qos, since = super().urgency(queued)
+        key = self._members.group_of(queued.pod)
+        spec = self._described.spec_of(key) if key else None
+        return own if spec is None else -spec.effective_priority(-own), qos, since
+
+    def group_priority(self, key: str, pods: Sequence[Pod]) -> int:
+        """Return the priority that these members, and those that stand, will have as one unit."""
+        spec, standing = self._described.spec_of(key), self._members.standing(key)
+        lowest = min((*(pod.priority for pod in pods), *(one.pod.priority for one in standing)))
+        return lowest if spec is None else spec.effective_priority(lowest)
+
+    def group_may_evict(self, key: str, pods: Sequence[Pod]) -> bool:
+        """Whether others may be evicted for these waiting members, by all that objects say."""
+        spec = self._described.spec_of(key)
+        if spec is None:
+            return True
+        tried = {pod.metadata.uid for pod in pods}  # put on nodes to see whether all of them fit
+        standing = list(beside(self.handle, self._members.placed(key), tried))
+        return self._decider.may_ever_evict(spec, pods, standing)
+
+    def resorted_by(self, change: Change) -> Callable[[Pod], bool] | None:
+        """Return the members of a group whose description changed."""
+        keys = sources.described_by(change.kind, change.old, change.new)
+        if not keys:
+            return None
+        roots = {self._members.root(key) for key in keys}
+        return lambda pod: sources.group_of(pod) in keys or self._members.group_of(pod) in roots
+
+    def regrouped_by(self, change: Change) -> Callable[[Pod], bool] | None:
+        """Return the pods of an application that is a gang since a change, or is none any more."""
+        key = sources.began_or_ended(change.kind, change.old, change.new)
+        return (lambda pod: sources.group_of(pod) == key) if key else None
+
+    def key(self, pod: Pod) -> Hashable:
+        """Return one key for all pods of no group: nothing is said of them here."""
+        return EACH_POD if self._members.group_of(pod) else ()
+
+    # At the gate
+
+    def pre_enqueue(self, pod: Pod) -> Status | None:
+        """Hold a member until its group can be decided."""
+        key = self._members.group_of(pod)
+        if not key:
+            return None
+        claims = self._members.dispute(pod)
+        if claims:
+            return unresolvable(f"several groups claim the pod: {claims}")
+        members = self.handle.group_members(key, pod)
+        known, record = self._answers.get(key), self._records.get(key)
+        # All members are asked about at once, mostly: what holds for one holds for the next.
+        is_known = known is not None and known.members is members
+        if (
+            known is None
+            or not is_known
+            or known.version != self._members.version
+            or (
+                record is not None and record.victims  # whether they have left is in no version
+            )
+        ):
+            if known is None:
+                self._forget_gone()
+            wanted = self.group_wanted(key, members)
+            known = self._answers[key] = _Answer(members, self._members.version, wanted)
+        if isinstance(known.wanted, Status):
+            return known.wanted
+        if pod.metadata.uid in known.uids:
+            return None
+        return unschedulable(f"the group {groups.title(key)} has all its members")
+
+    def _forget_gone(self) -> None:
+        """Forget what was found out about groups of which neither a pod nor an object is there any more."""
+        for sweep, table in self._kept:
+            sweep.clear(table, self.has_group)
+
+    def hint(self, change: Change, pod: Pod) -> bool:
+        """Say whether a change can help this member's group."""
+        return self._hints.hint(change, pod)
+
+    def hinted(self, change: Change) -> Collection[str] | None:
+        """Return the uids of the only members whose hint may say yes; None where these may be any."""
+        return self._hints.hinted(change)
+
+    def group_of(self, pod: Pod) -> str:
+        """Return the key of the pod's group, or an empty text."""
+        return self._members.group_of(pod)
+
+    def group_wanted(self, key: str, pods: Sequence[Pod]) -> tuple[str, ...] | Status:
+        """Return whom to decide now, or why the group has to wait."""
+        name = groups.title(key)
+        try:
+            spec = self._described.group(key)
+        except ObjectError as error:
+            self._decider.hold(key, error.message)
+            return unresolvable(f"the group {name} is held: {error.message}")
+        if spec is None:
+            return unresolvable(sources.missing(key))
+        standing = staying(self.handle, self._members.standing(key))
+        missing = spec.size - len(standing)
+        if spec.tree is not None:
+            missing = 0  # how many of which group, is looked at below
+        if len(pods) < missing:
+            # Members come one by one: to look at all of them each time takes a second for 1,200.
+            return unschedulable(incomplete(spec, pods))
+        try:
+            self._described.check(key, pods)
+        except ObjectError as error:
+            self._decider.hold(key, error.message)
+            return unresolvable(f"the group {name} is held: {error.message}")
+        known = self.handle.pods.get
+        waiting = [pod for pod in pods if known(pod.metadata.uid) is None]
+        if any(self.handle.is_preempting(pod.metadata.uid) for pod in waiting):
+            return unschedulable(f"the group {name} waits for evictions")
+        if self._decider.leaving(key):
+            return unschedulable(f"the group {name} waits for evicted pods to leave")
+        if any(placed.assumed for placed in standing):
+            return unschedulable(f"the group {name} waits until others of it are bound")
+        if missing <= 0 and spec.is_minimum and waiting:
+            missing = 1
+        if missing <= 0:
+            return unschedulable(f"the group {name} has all its {spec.size} members")
+        able = [pod for pod in waiting if not pod.is_terminating and not self._members.dispute(pod)]
+        if spec.tree is not None:
+            return quorum.wanted(spec, spec.tree, able, standing)
+        if len(able) < missing:
+            return unschedulable(incomplete(spec, pods))
+        taken = able
+        if not spec.is_minimum and len(able) > missing:
+            taken = oldest(able)[:missing]  # and not the first to be heard of: lists go by name
+        return tuple(pod.metadata.uid for pod in taken[:LARGEST_GROUP])
+
+    def groups_begun(self) -> list[str]:
+        """Return the groups that are bound in part and, by all that objects say, were never whole."""
+        known = self._members.keys()
+        return [key for key in known if self._is_begun(key)]
+
+    def _is_begun(self, key: str) -> bool:
+        standing = self._members.standing(key)
+        if not 0 < len(standing) < self._described.size_of(key):
+            return False
+        return not past.was_whole(standing, self._members.described_by(key))
+
+    def group_short(
+        self, key: str, uid: str, unbound: Collection[str], displaced: Iterable[str]
+    ) -> str:
+        """Return that a group must not begin: it needs more members by now than have a place."""
+        member, spec = self.handle.pods.get(uid), self._described.spec_of(key)
+        if member is None or spec is None:
+            return ""
+        own = sources.group_of(member.pod)
+        if next(beside(self.handle, self._members.placed(own), unbound), None) is not None:
+            return ""  # it has begun, and all that it is in
+        placed = self._members.placed(key)
+        begun = [] if own == key else list(beside(self.handle, placed, unbound))
+        there = list(beside(self.handle, placed, set(displaced)))
+        short = quorum.short(spec, own, there, begun)
+        if short or spec.tree is None:
+            return short
+        torn = quorum.torn(spec.tree, own, there, self._labels_of)
+        return f"the group {groups.title(key)} must not begin there: {torn}" if torn else ""
+
+    def _labels_of(self, name: str) -> Mapping[str, str]:
+        node = self.handle.node(name)
+        return {} if node is None else node.metadata.labels
+
+    # The plan
+
+    def plan_group(self, key: str, context: groups.PlanningContext) -> Steps:
+        """Decide where all members go, whom to evict for them, or why they have to wait."""
+        self._hints.planned(key)
+        return self._decider.plan(key, context)
+
+    # Afterwards
+
+    def disruption_units(self, since: int) -> DisruptionUnits:
+        """Return the groups that changed after a mark, as units of disruption."""
+        mark, keys, is_all = self._members.changed_since(since)
+        return DisruptionUnits(mark, {key: self._unit(key) for key in keys}, is_all)
+
+    def _unit(self, key: str) -> DisruptionUnit:
+        """Return a group as a unit of disruption, as its description says."""
+        members = tuple(self._members.standing(key))
+        is_whole, priority = self._described.unit_of(key, members)
+        is_of_pods = not key.startswith(COMPOSITE_PREFIX)
+        # Of a tree the groups of pods are units, or the topmost groups that go whole.
+        is_one = (is_whole or is_of_pods) and self._described.unit_above(key) == key
+        if not members or not is_one:
+            return DisruptionUnit(key, DisruptionMode.SINGLE, 0, ())
+        spare = self._described.beyond_need(key, len(members))
+        return DisruptionUnit(
+            key, DisruptionMode.ALL if is_whole else DisruptionMode.SINGLE, priority, members, spare
+        )
+
+    def group_changed(self) -> set[str]:
+        """Return the groups whose members or description changed since this was last asked."""
+        changed = self._members.changed
+        if changed:
+            self._members.changed = set()
+        return changed
+
+    def group_told(self, key: str, stage: groups.GroupStage, now: float) -> Sequence[groups.Told]:
+        """Keep the group's state, and return what writes it down and tells of it."""
+        if stage is groups.GroupStage.CHANGED:
+            if self._members.root(key) != key:
+                return []  # it has come into another since, and is told of with that one
+            return self._writer.checked(key, self._described.size_of(key), now)
+        said = self._writer.told(key, stage, now)
+        reporter = self._records[key].reporter  # none before the first plan, which reads the tree
+        return [*said, *self._trees.events(reporter)] if reporter else said
+
+    def group_evicted(
+        self, victims: Sequence[Placed], whom: str, group: str, reporter: str
+    ) -> Sequence[groups.GroupEvent]:
+        """Note the groups that go, or shrink, and return what they are told."""
+        return self._writer.evicted(victims, whom, group, reporter, self.handle.evicted())
+
+    def group_spared(self, victims: Sequence[Placed]) -> None:
+        """Let groups say again that they are bound whose eviction has failed."""
+        self._writer.spared(victims)
+
+    def group_left(self, key: str) -> Sequence[Placed]:
+        """Return the members that are marked to go, of a group that goes whole and stands in part."""
+        standing = self._members.standing(key)
+        if not 0 < len(standing) < self._described.whole_size_of(key):
+            return ()
+        if not self._described.unit_of(key, standing)[0]:
+            return ()
+        return [one for one in standing if past.is_marked(one.pod)]
+
+    def has_group(self, key: str) -> bool:
+        """Return whether there is an object or a pod of the group."""
+        return self._members.knows(key) or self.handle.waiting_member(key) is not None
+
+    def group_statuses(self) -> Mapping[str, int]:
+        """Return how many groups that are described or have placed members have each status."""
+        keys = self._members.keys()
+        return Counter(self._writer.status(key, self._described.size_of(key)) for key in keys)
+
+    def group_reports(self) -> Sequence[groups.GroupReport]:
+        """Return what is to be said of every group that is described or was tried."""
+        keys = dict.fromkeys(map(self._members.root, (*self._members.keys(), *self._records)))
+        return [self._writer.report(key, self._described.size_of(key)) for key in keys]
+
+    # Points that old configurations enable: a group is decided in one step, before them.
+
+    def post_filter(self, cycle: Cycle, nodes: Nodes, failure: FitFailure) -> PostFiltered:
+        """Leave single pods to the other post-filter plugins."""
+        del cycle, nodes, failure
+        return PostFiltered(unschedulable())
+
+    def pre_score(self, cycle: Cycle, nodes: Nodes) -> Status:
+        """Say that single pods are not scored here."""
+        del cycle, nodes
+        return SKIP
+
+    def score(self, cycle: Cycle, nodes: Nodes, state: Any = None) -> IntColumn:
+        """Treat all nodes alike."""
+        del cycle, state
+        return nodes.constant(0)
+
+    def reserve(self, cycle: Cycle, node: str) -> None:
+        """Do nothing: members are counted by the tracker."""
+
+    def permit(self, cycle: Cycle, node: str) -> None:
+        """Do nothing: the engine holds members until all are there."""
+
+    def post_bind(self, cycle: Cycle, node: str) -> None:
+        """Do nothing: the engine tells when the whole group is bound."""

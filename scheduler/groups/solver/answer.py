@@ -1,0 +1,105 @@
+"""What comes out of a solve: counts per leaf, the stages of the objective with bounds, proof, advice.
+
+Plain records like those of scheduler.groups.solver.instance. An answer is only believed after
+scheduler.groups.solver.check has looked at it.
+"""
+
+from typing import Literal
+
+import msgspec
+
+from scheduler.groups.solver.instance import SolverRecord
+
+Outcome = Literal["placed", "infeasible", "unknown"]
+NOTHING = -(1 << 62)  # the bound of a stage of which nothing is known
+
+
+class SolvedStage(SolverRecord, frozen=True):
+    """One stage of the objective: smaller is better, `bound` is a proven lower limit.
+
+    `measure` is `units` (used units of the level), `squares` (sum of squared counts, negative where
+    large counts are wanted), `pods`, `groups` or `violations`. Proven when value and bound meet.
+    """
+
+    level: str
+    measure: str
+    value: int
+    bound: int
+    by: str = ""
+
+    @property
+    def proven(self) -> bool:
+        """Whether no better value exists."""
+        return self.bound >= self.value
+
+    @property
+    def gap(self) -> int:
+        """How far the value may be from the best."""
+        return max(0, self.value - self.bound)
+
+
+class SolverAnswer(SolverRecord, frozen=True):
+    """The result of placing one group.
+
+    `counts` has one entry per leaf of the instance, held pods included; it is empty unless `outcome`
+    is `placed`. `unknown` says that the time was over before anything was found or excluded.
+    """
+
+    outcome: Outcome
+    counts: tuple[int, ...] = ()
+    stages: tuple[SolvedStage, ...] = ()
+    solver: str = ""
+    seconds: float = 0.0
+
+    @property
+    def optimal(self) -> bool:
+        """Whether every stage is proven, or that no placement exists."""
+        return self.outcome != "unknown" and all(stage.proven for stage in self.stages)
+
+
+class SolvedVictims(SolverRecord, frozen=True):
+    """Who is evicted, and where the group goes then.
+
+    `evicted` maps a candidate's index to how many of its evictions are made (1 for a group).
+    Its stages are violations, pods by priority from the highest down, and groups; those of the
+    placement are in `placement`.
+    """
+
+    outcome: Outcome
+    evicted: dict[int, int] = msgspec.field(default_factory=dict)
+    stages: tuple[SolvedStage, ...] = ()
+    placement: SolverAnswer = SolverAnswer("unknown")
+    seconds: float = 0.0
+
+    @property
+    def optimal(self) -> bool:
+        """Whether no better set of victims exists."""
+        return self.outcome != "unknown" and all(stage.proven for stage in self.stages)
+
+
+class Conflict(SolverRecord, frozen=True):
+    """One rule of the smallest set that cannot hold together; `level` is empty for the size.
+
+    `fits_without` says that the group fits when this one rule is given up.
+    """
+
+    level: str
+    rule: str
+    value: str
+    fits_without: bool = False
+
+
+class Advice(SolverRecord, frozen=True):
+    """Why a group fits nowhere: the conflict, the sizes that would fit, the room there is.
+
+    `smaller` and `larger` are the nearest sizes that all rules allow, 0 when there is none.
+    `smallest` says that no set with fewer rules conflicts. `give_up` is a smallest set of rules
+    without which the group fits (of an elastic one its minimum); it is empty when only another size helps.
+    """
+
+    conflict: tuple[Conflict, ...]
+    smaller: int = 0
+    larger: int = 0
+    free: int = 0
+    smallest: bool = True
+    give_up: tuple[Conflict, ...] = ()

@@ -1,0 +1,129 @@
+"""Looks at an answer without any solver: every rule again, from the instance alone.
+
+The caller commits nothing that has not passed here. Plain counting over dictionaries, deliberately
+sharing neither tables nor columns with the code that found the answer.
+"""
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+
+from scheduler.groups.solver.instance import DomainRule, Instance, Leaf, LevelRule
+
+Path = tuple[str, ...]
+
+
+def problems(instance: Instance, counts: Sequence[int]) -> list[str]:
+    """Return what is wrong with `counts` per leaf, in words; an empty list is a valid placement."""
+    if len(counts) != len(instance.leaves):
+        return [f"{len(counts)} counts for {len(instance.leaves)} leaves"]
+    found = []
+    if not instance.least <= sum(counts) <= instance.size:
+        found.append(f"{sum(counts)} of {instance.size} pods are placed")
+    for leaf, pods in zip(instance.leaves, counts, strict=True):
+        if pods or leaf.held:
+            found += _leaf_problems(instance, leaf, pods)
+    by_level = units(instance, counts)
+    for depth, level in enumerate(instance.levels):
+        parents: dict[Path, int] = by_level[depth - 1] if depth else {(): sum(counts)}
+        found += level_problems(level.name, level.rule, by_level[depth], parents)
+    for domains in instance.domains:
+        held = [leaf.held for leaf in instance.leaves]
+        found += _domain_problems(domains, counts, held)
+    return found
+
+
+def units(instance: Instance, counts: Sequence[int]) -> list[dict[Path, int]]:
+    """Return the used units of each level with their pods, by path."""
+    depth = len(instance.levels)
+    by_level: list[dict[Path, int]] = [defaultdict(int) for _ in range(depth)]
+    for leaf, pods in zip(instance.leaves, counts, strict=True):
+        if pods:
+            path = leaf.path + leaf.path[-1:] * (depth - len(leaf.path))
+            for length in range(1, depth + 1):
+                by_level[length - 1][path[:length]] += pods
+    return by_level
+
+
+def objective(instance: Instance, counts: Sequence[int]) -> list[tuple[str, str, int]]:
+    """Return (level, measure, value) of every stage, the most important first; smaller is better."""
+    found = []
+    for level, used in zip(instance.levels, units(instance, counts), strict=True):
+        found += level_values(level.name, level.rule, used)
+    if not instance.is_elastic:
+        return found
+    left_out = ("", "leftOut", instance.size - sum(counts))
+    return [*found, left_out] if instance.levels_first else [left_out, *found]
+
+
+def level_values(
+    name: str, rule: LevelRule, used: Mapping[Path, int]
+) -> list[tuple[str, str, int]]:
+    """Return (level, measure, value) of the stages of one level."""
+    squares = sum(pods * pods for pods in used.values())
+    if rule.kind == "pack":
+        return [(name, "units", len(used)), (name, "large", -squares)]
+    return [(name, "squares", squares)]
+
+
+def _leaf_problems(instance: Instance, leaf: Leaf, pods: int) -> list[str]:
+    where = "/".join(leaf.path)
+    found = []
+    if pods < leaf.held:
+        found.append(f"{where} gives up held pods")
+    if leaf.slots >= 0 and pods > max(leaf.slots, leaf.held):
+        found.append(f"{where} takes {pods} of {leaf.slots} slots")
+    new = pods - leaf.held
+    for need, free in zip(instance.request, leaf.free, strict=bool(leaf.free)):
+        if new > 0 and need > 0 and new * need > free:
+            found.append(f"{where} has {free}, {new} pods need {new * need}")
+    if not leaf.free and leaf.slots < 0 and pods:
+        found.append(f"nothing is known of the room on {where}")
+    return found
+
+
+def level_problems(
+    name: str, rule: LevelRule, used: dict[Path, int], parents: dict[Path, int]
+) -> list[str]:
+    """Return what breaks the rule of a level, from the pods of its used units and those above."""
+    found = []
+    for path, pods in used.items():
+        where = f"{name} {'/'.join(path)}"
+        if pods < rule.min or (rule.max > 0 and pods > rule.max):
+            found.append(f"{where} holds {pods}, not {rule.min} to {rule.max}")
+        if pods % max(1, rule.factor):
+            found.append(f"{where} holds {pods}, no multiple of {rule.factor}")
+        if rule.is_hard_spread and pods > 1:
+            found.append(f"{where} holds {pods}, one is allowed")
+    if rule.units_per_parent:
+        for parent in parents:
+            below = sum(1 for path in used if path[:-1] == parent)
+            if below != rule.units_per_parent:
+                where = "/".join(parent) or "the root"
+                found.append(f"{below} units of {name} in {where}, not {rule.units_per_parent}")
+    return found
+
+
+def _domain_problems(domains: DomainRule, counts: Sequence[int], held: Sequence[int]) -> list[str]:
+    pods = [sum(counts[leaf] for leaf in leaves) for leaves in domains.sets]
+    stood = [sum(held[leaf] for leaf in leaves) for leaves in domains.sets]
+    takes = [n > before for n, before in zip(pods, stood, strict=True)]
+    found = []
+    if domains.at_most:
+        most = max((n for n, new in zip(pods, takes, strict=True) if new), default=0)
+        if most > domains.at_most:
+            found.append(f"{domains.name}: {most} pods in one domain, {domains.at_most} allowed")
+    if domains.single and sum(1 for each in pods if each) > 1:
+        found.append(f"{domains.name}: pods in more than one domain")
+    if domains.max_skew:
+        before = domains.existing or (0,) * len(pods)
+        after = [old + new for old, new in zip(before, pods, strict=True)]
+        lowest = min(after, default=0)
+        if any(
+            new and total - lowest > domains.max_skew
+            for new, total in zip(takes, after, strict=True)
+        ):
+            found.append(f"{domains.name}: skew above {domains.max_skew}")
+    inside = {leaf for leaves in domains.sets for leaf in leaves}
+    if domains.only and any(counts[at] > held[at] for at in range(len(counts)) if at not in inside):
+        found.append(f"{domains.name}: pods outside of all domains")
+    return found

@@ -1,0 +1,241 @@
+"""Looks at an answer for unlike members without any solver: kinds, classes, rules, and what it costs.
+
+The counterpart of scheduler.groups.solver.check; like it, it counts plainly and shares nothing with the code
+that found the answer.
+"""
+
+from collections import defaultdict
+from collections.abc import Sequence
+from fractions import Fraction
+from math import ceil
+
+from scheduler.groups.solver import check, checkparts
+from scheduler.groups.solver.check import Path
+from scheduler.groups.solver.classes import LinkLimit, PairRule, Traffic, WayLimit
+from scheduler.groups.solver.kinds import Mixed
+from scheduler.groups.solver.parts import PlacedPart
+
+Rows = Sequence[Sequence[int]]
+GRAIN = Fraction(1, 1000)
+PARTS = "its groups"  # whose terms are summed
+
+
+def problems(group: Mixed, counts: Rows, pieces: Sequence[PlacedPart] | None = ()) -> list[str]:
+    """Return what is wrong with the counts by kind and leaf of a group of unlike members.
+
+    `pieces` are those of a group with parts, None where no parts could have these pods.
+    """
+    found = checkparts.problems(group, counts, pieces) if group.parts else []
+    for number, (kind, row) in enumerate(zip(group.kinds, counts, strict=True)):
+        if sum(row) > kind.count:
+            found.append(f"{sum(row)} pods of kind {number}, there are {kind.count}")
+        for leaf, (pods, slots) in enumerate(zip(row, kind.slots, strict=True)):
+            if not 0 <= pods <= slots:
+                found.append(f"leaf {leaf} takes {pods} of {slots} slots of kind {number}")
+    needs = list(zip(*(kind.request for kind in group.kinds), strict=True))
+    for leaf, here in enumerate(zip(*counts, strict=True)):
+        if not any(here):
+            continue
+        for amount, need in zip(group.free[leaf], needs, strict=True):
+            used = sum(number * each for number, each in zip(here, need, strict=True))
+            if used > max(0, amount):
+                found.append(f"leaf {leaf} has {amount}, its pods need {used}")
+    for rule in group.apart:
+        for leaves in rule.sets:
+            first = sum(counts[rule.first][leaf] for leaf in leaves)
+            second = sum(counts[rule.second][leaf] for leaf in leaves)
+            meets = first > 1 if rule.first == rule.second else first and second
+            if meets:
+                found.append(f"kinds {rule.first} and {rule.second} meet")
+    for combination in group.excluded:
+        found += [
+            f"leaf {leaf} has {combination.counts} of each kind, which do not fit together"
+            for leaf in combination.leaves
+            if all(row[leaf] >= most for row, most in zip(counts, combination.counts, strict=True))
+        ]
+    held = group.held or (0,) * len(group.paths)
+    alike = _sums([*counts, held])
+    found += _of_classes(group, counts)
+    return found + check.problems(group.alike(), alike)
+
+
+def objective(group: Mixed, counts: Rows) -> list[tuple[str, str, int]]:
+    """Return (level, measure, value) of every stage, the most important first; smaller is better.
+
+    Members that are left out; from the top level down what it wants for all pods, then for each class, or for
+    all parts that want something there together; the cost of traffic; where nothing is wished for on the last level, how few leaves are used.
+    """
+    held = group.held or (0,) * len(group.paths)
+    alike = group.alike()
+    pods = _sums([*counts, held])
+    found = [("", "leftOut", alike.size - sum(pods))] if alike.is_elastic else []
+    for at, level in enumerate(group.levels):
+        if at not in group.unwished:
+            found += check.level_values(level.name, level.rule, _units(group, pods, at + 1))
+        of_classes = []
+        for number, one in enumerate(group.classes):
+            for each in (each for each in one.rules if each.level == at):
+                used = _units(group, _pods(group, counts, number), at + 1)
+                name = PARTS if group.parts else one.name
+                of_classes += check.level_values(f"{level.name} of {name}", each.rule, used)
+        found += _summed(of_classes) if group.parts else of_classes
+    if group.traffic:
+        found.append(("", "cost", sum(_cost(group, counts, one) for one in group.traffic)))
+    last = len(group.levels)
+    if last - 1 in group.unwished:
+        found.append(("", "leaves", len(_units(group, pods, last))))
+    return found
+
+
+def _summed(terms: Sequence[tuple[str, str, int]]) -> list[tuple[str, str, int]]:
+    """Return the sum of the terms of each measure."""
+    return [
+        (terms[0][0], measure, sum(value for _, one, value in terms if one == measure))
+        for measure in ("units", "large", "squares")
+        if any(one == measure for _, one, _ in terms)
+    ]
+
+
+def _of_classes(group: Mixed, counts: Rows) -> list[str]:
+    """Return what is wrong with the classes of counts by kind and leaf, in words."""
+    found = []
+    for number, one in enumerate(group.classes):
+        pods = _pods(group, counts, number)
+        placed = sum(sum(counts[kind]) for kind in one.kinds)
+        if sum(pods) < one.minimum:
+            found.append(f"{sum(pods)} pods of {one.name}, at least {one.minimum} are needed")
+        if one.maximum and placed and sum(pods) > one.maximum:
+            found.append(f"{sum(pods)} pods of {one.name}, at most {one.maximum} are allowed")
+        for each in one.rules:
+            above, used = _units(group, pods, each.level), _units(group, pods, each.level + 1)
+            name = f"{one.name} on {group.levels[each.level].name}"
+            found += check.level_problems(name, each.rule, used, above)
+    for rule in group.between:
+        found += _between(group, counts, rule)
+    for limit in group.limits:
+        found += _limit(group, counts, limit)
+    if group.links:
+        found += _too_much(group, counts)
+    return found
+
+
+def _pods(group: Mixed, counts: Rows, number: int) -> list[int]:
+    """Return the pods of a class on each leaf, held ones included."""
+    one = group.classes[number]
+    return _sums([*(counts[kind] for kind in one.kinds), one.held or (0,) * len(group.paths)])
+
+
+def _sums(rows: Rows) -> list[int]:
+    """Return the sum of rows, leaf by leaf."""
+    return [sum(column) for column in zip(*rows, strict=True)]
+
+
+def _units(group: Mixed, pods: Sequence[int], level: int) -> dict[Path, int]:
+    """Return the used units of a level (0: the root) with their pods."""
+    found: dict[Path, int] = defaultdict(int)
+    for path, number in zip(group.paths, pods, strict=True):
+        if number:
+            whole = path + path[-1:] * (len(group.levels) - len(path))
+            found[whole[:level]] += number
+    return found
+
+
+def _between(group: Mixed, counts: Rows, rule: PairRule) -> list[str]:
+    first = _units(group, _pods(group, counts, rule.first), rule.level + 1)
+    second = _units(group, _pods(group, counts, rule.second), rule.level + 1)
+    name = group.levels[rule.level].name
+    one, other = group.classes[rule.first].name, group.classes[rule.second].name
+    if rule.relation == "same" and len({*first, *second}) > 1:
+        return [f"{one} and {other} are in several units of {name}"]
+    if rule.relation == "other" and first.keys() & second.keys():
+        return [f"{one} and {other} meet in a unit of {name}"]
+    if rule.relation == "with" and not first.keys() <= second.keys():
+        return [f"{one} stands in a unit of {name} without {other}"]
+    if rule.relation == "one" and first != dict.fromkeys(second, 1):
+        return [f"not one pod of {one} in each unit of {name} with {other}"]
+    return []
+
+
+def _limit(group: Mixed, counts: Rows, limit: WayLimit) -> list[str]:
+    """Return where a pod that is placed and another one are out of limit."""
+    first, second = group.classes[limit.first], group.classes[limit.second]
+    ends = (
+        (_placed(group, counts, limit.first), _areas(group, _pods(group, counts, limit.second))),
+        (_areas(group, _pods(group, counts, limit.first)), _placed(group, counts, limit.second)),
+    )
+    return [
+        f"{first.name} in area {here} is out of reach of {second.name} in area {there}"
+        for ones, others in ends
+        for here in sorted(ones)
+        for there in sorted(others)
+        if there in limit.beyond[here]
+    ]
+
+
+def _too_much(group: Mixed, counts: Rows) -> list[str]:
+    """Return the links that carry more than they have room for, and more than before."""
+    nobody = [[0] * len(group.paths) for _ in group.kinds]
+    before, now = (_by_area(group, rows) for rows in (nobody, counts))
+    found = []
+    for link in group.links:
+        carried = _carried(group, now, link)
+        if carried > link.room and carried > _carried(group, before, link):
+            ends = f"from {link.origins} to {link.targets}"
+            found.append(f"{carried} over the link {ends}, which has room for {link.room}")
+    return found
+
+
+def _by_area(group: Mixed, counts: Rows) -> list[dict[int, int]]:
+    """Return the pods of each class by area, held ones included."""
+    found: list[dict[int, int]] = []
+    for number in range(len(group.classes)):
+        found.append(defaultdict(int))
+        for area, pods in zip(group.costs.areas, _pods(group, counts, number), strict=True):
+            found[-1][area] += pods
+    return found
+
+
+def _carried(group: Mixed, pods: Sequence[dict[int, int]], link: LinkLimit) -> int:
+    """Return what goes over a link, each way rounded up."""
+    ways = [(link.origins, link.targets), *([(link.targets, link.origins)] * link.is_shared)]
+    total = 0
+    for origins, targets in ways:
+        sent = Fraction(0)
+        for one in group.flows:
+            sending = sum(pods[one.first].get(area, 0) for area in origins)
+            taking = sum(pods[one.second].get(area, 0) for area in targets)
+            if sending and taking:
+                sent += Fraction(one.amount * sending * taking, sum(pods[one.second].values()))
+        total += ceil(sent - GRAIN)
+    return total
+
+
+def _placed(group: Mixed, counts: Rows, number: int) -> set[int]:
+    """Return the areas in which pods of a class are placed now."""
+    return _areas(group, _sums([counts[kind] for kind in group.classes[number].kinds]))
+
+
+def _areas(group: Mixed, pods: Sequence[int]) -> set[int]:
+    return {area for area, number in zip(group.costs.areas, pods, strict=False) if number}
+
+
+def _cost(group: Mixed, counts: Rows, traffic: Traffic) -> int:
+    """Return what all pairs of pods cost that talk."""
+    costs, total = group.costs, 0
+    first = [(at, n) for at, n in enumerate(_pods(group, counts, traffic.first)) if n]
+    second = [(at, n) for at, n in enumerate(_pods(group, counts, traffic.second)) if n]
+    for here, pods in first:
+        for there, others in second:
+            is_self = traffic.first == traffic.second and here == there
+            pairs = pods * (others - 1 if is_self else others)
+            total += pairs * _distance(group, here, there)
+            if costs.areas:
+                total += pairs * costs.matrix[costs.areas[here]][costs.areas[there]]
+    return total * traffic.weight
+
+
+def _distance(group: Mixed, here: int, there: int) -> int:
+    depth = len(group.levels)
+    one, other = (group.paths[at] + group.paths[at][-1:] * depth for at in (here, there))
+    steps = enumerate(group.costs.steps)
+    return sum(step for level, step in steps if one[: level + 1] != other[: level + 1])

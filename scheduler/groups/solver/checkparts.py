@@ -1,0 +1,147 @@
+"""Looks at the parts of an answer without any solver: who is whose, who is left out, who stands together.
+
+Part of scheduler.groups.solver.checkkinds; it counts plainly, piece by piece, and shares nothing with the code
+that found them.
+"""
+
+from collections import Counter
+from collections.abc import Sequence
+
+from scheduler.groups.solver import check
+from scheduler.groups.solver.check import Path
+from scheduler.groups.solver.classes import PodClass
+from scheduler.groups.solver.kinds import Mixed
+from scheduler.groups.solver.parts import ROOT, PlacedPart
+
+
+def problems(
+    group: Mixed, counts: Sequence[Sequence[int]], pieces: Sequence[PlacedPart] | None
+) -> list[str]:
+    """Return what is wrong with the parts of counts by kind and leaf, in words."""
+    if pieces is None:
+        return ["no parts could have these pods"]
+    found = _numbers(group, pieces)
+    dealt: Counter[tuple[int, int]] = Counter()
+    for piece in pieces:
+        for kind, leaf, pods in piece.pods:
+            dealt[kind, leaf] += pods
+    there = {
+        (kind, leaf): pods
+        for kind, row in enumerate(counts)
+        for leaf, pods in enumerate(row)
+        if pods
+    }
+    if dealt != there:
+        found.append("the parts do not have the pods that are placed")
+    for at, piece in enumerate(pieces):
+        found += _of_piece(group, pieces, at)
+        for one in group.classes:
+            if one.part == piece.part:
+                found += _of_class(group, one, pieces, at)
+    return found
+
+
+def _numbers(group: Mixed, pieces: Sequence[PlacedPart]) -> list[str]:
+    """Return what is wrong with how many there are of each part, and in what they are."""
+    found = []
+    roots = [piece for piece in pieces if piece.parent == ROOT]
+    if len(roots) != 1 or roots[0].part != 0:
+        found.append(f"{len(roots)} parts are in no other one")
+    for at, piece in enumerate(pieces):
+        around = ROOT if piece.parent == ROOT else pieces[piece.parent].part
+        if piece.parent >= at or around != group.parts[piece.part].parent:
+            found.append(f"{group.parts[piece.part].name} is in the wrong part")
+    many = Counter((piece.parent, piece.part) for piece in pieces)
+    for (_, number), count in many.items():
+        if count > group.parts[number].count:
+            found.append(f"{count} parts {group.parts[number].name}, there are fewer")
+    there = Counter(piece.part for piece in pieces)
+    found += [
+        f"{one.name} is left out though pods of it stand"
+        for number, one in enumerate(group.parts)
+        if any(one.held) and there[number] != 1
+    ]
+    return found
+
+
+def _of_piece(group: Mixed, pieces: Sequence[PlacedPart], at: int) -> list[str]:
+    piece, found = pieces[at], []
+    one = group.parts[piece.part]
+    own = [other for other in pieces if other.parent == at]
+    every = _inside(pieces, at)
+    is_held = any(any(group.parts[pieces[each].part].held) for each in every)
+    if any(each.parent == piece.part for each in group.parts):
+        if piece.pods:
+            found.append(f"{one.name} has pods beside its parts")
+        if not own or (len(own) < one.minimum and not is_held):
+            found.append(f"{one.name} has {len(own)} parts, {one.minimum} are needed")
+    else:
+        of_kind = Counter[int]()
+        for kind, _, pods in piece.pods:
+            of_kind[kind] += pods
+        sizes = dict(zip(one.kinds, one.sizes, strict=True))
+        if any(pods > sizes.get(kind, 0) for kind, pods in of_kind.items()):
+            found.append(f"{one.name} has more pods of a kind than are its own")
+        new, held = sum(of_kind.values()), sum(one.held)
+        there = Counter({leaf: number for leaf, number in enumerate(one.held) if number})
+        for _, leaf, number in piece.pods:
+            there[leaf] += number
+        if one.apart >= 0 and any(n > 1 for n in _by_unit(group, there, one.apart + 1).values()):
+            found.append(f"{one.name} has several pods on a unit of {group.levels[one.apart].name}")
+        if new + held < max(1, one.minimum) and not (held and not new):
+            found.append(f"{one.name} has {new + held} pods, {one.minimum} are needed")
+    if one.level >= 0 and len(_units(group, pieces, every, one.level + 1)) > 1:
+        found.append(f"{one.name} is in several units of {group.levels[one.level].name}")
+    return found
+
+
+def _of_class(group: Mixed, one: PodClass, pieces: Sequence[PlacedPart], at: int) -> list[str]:
+    """Return which rules of its own the pods of a piece, and of those in it, break."""
+    every = [pieces[each] for each in _inside(pieces, at)]
+    pods: Counter[int] = Counter()
+    for piece in every:
+        for _, leaf, number in piece.pods:
+            pods[leaf] += number
+        for leaf, number in enumerate(group.parts[piece.part].held):
+            pods[leaf] += number
+    found = []
+    if any(kind not in one.kinds for piece in every for kind, _, _ in piece.pods):
+        found.append(f"{one.name} has pods that its rules do not speak of")
+    for own in one.rules:
+        above, used = (_by_unit(group, pods, own.level + more) for more in (0, 1))
+        name = f"{group.levels[own.level].name} of {one.name}"
+        found += check.level_problems(name, own.rule, used, above)
+    return found
+
+
+def _by_unit(group: Mixed, pods: Counter[int], level: int) -> dict[Path, int]:
+    """Return the used units of a level (0: the root) with the pods there."""
+    depth, found = len(group.levels), Counter[Path]()
+    for leaf, number in pods.items():
+        path = group.paths[leaf]
+        if number:
+            found[(path + path[-1:] * (depth - len(path)))[:level]] += number
+    return dict(found)
+
+
+def _inside(pieces: Sequence[PlacedPart], at: int) -> list[int]:
+    """Return a piece and all that are in it."""
+    found = {at: None}
+    for number in range(at + 1, len(pieces)):
+        if pieces[number].parent in found:
+            found[number] = None
+    return list(found)
+
+
+def _units(
+    group: Mixed, pieces: Sequence[PlacedPart], those: Sequence[int], level: int
+) -> set[tuple[str, ...]]:
+    leaves = {leaf for each in those for _, leaf, _ in pieces[each].pods}
+    for each in those:
+        held = group.parts[pieces[each].part].held
+        leaves.update(leaf for leaf, pods in enumerate(held) if pods)
+    depth = len(group.levels)
+    return {
+        (path + path[-1:] * (depth - len(path)))[:level]
+        for path in (group.paths[leaf] for leaf in leaves)
+    }

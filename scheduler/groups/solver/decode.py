@@ -1,0 +1,53 @@
+"""From how many leaves take k pods to which: the leaf whose name comes first takes the most it can."""
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from scheduler.groups.solver.tree import Ints, Tree
+
+
+def by_name(slots: Ints, taken: Mapping[int, int]) -> Ints:
+    """Return the counts of leaves in name order; `taken[k]` of them take k pods.
+
+    Every leaf gets the largest count still to be given that leaves room for the rest.
+    """
+    highest = max(int(slots.max()), *taken)
+    left = np.zeros(highest + 1, dtype=np.int64)
+    for k, number in taken.items():
+        left[k] = number
+    # slack[k]: leaves with k slots or more beyond the counts of k or more
+    slack = _at_least(np.bincount(slots, minlength=highest + 1)) - _at_least(left)
+    counts = np.zeros(len(slots), dtype=np.int64)
+    remaining = int(left[1:].sum())
+    for at, room in enumerate(slots.tolist()):
+        if not remaining:
+            break
+        tight = np.flatnonzero(slack[1 : room + 1] <= 0)
+        least = int(tight[-1]) + 1 if len(tight) else 0
+        options = np.flatnonzero(left[1 : room + 1]) + 1
+        chosen = int(options[-1]) if len(options) and options[-1] >= least else 0
+        counts[at] = chosen
+        if chosen:
+            left[chosen] -= 1
+            remaining -= 1
+        slack[chosen + 1 : room + 1] -= 1
+    return counts
+
+
+def canonical(tree: Tree, counts: Ints) -> Ints:
+    """Return the counts with like leaves of each parent in name order; not where pods are held."""
+    done = counts.copy()
+    starts = tree.starts[tree.depth - 1]
+    taken = np.concatenate(([0], np.cumsum(counts > 0)))
+    held = np.concatenate(([0], np.cumsum(tree.held)))
+    has_pods, has_held = np.diff(taken[starts]) > 0, np.diff(held[starts]) > 0
+    for unit in np.flatnonzero(has_pods & ~has_held).tolist():
+        here = slice(int(starts[unit]), int(starts[unit + 1]))
+        numbers = np.bincount(counts[here]).tolist()
+        done[here] = by_name(tree.slots[here], {k: n for k, n in enumerate(numbers) if k and n})
+    return done
+
+
+def _at_least(numbers: Ints) -> Ints:
+    return np.cumsum(numbers[::-1])[::-1]

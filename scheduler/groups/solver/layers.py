@@ -1,0 +1,207 @@
+"""Rules over sets of leaves as levels of the tree: what lets the exact program decide about them.
+
+Where every set lies below one unit and holds its children whole, the set becomes a unit between the two
+and the rule says which counts it may hold. Spread counts from the least of all sets: with that number
+given every set stands for itself, so all of them are tried. Levels made here are `bare`: no part of the
+objective, and what is counted per parent is counted through them. Pure; called by scheduler.groups.solver.solve,
+feasible and eviction, which ask CP-SAT where a rule does not lie so.
+"""
+
+import itertools
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TypeAlias
+
+import msgspec
+import numpy as np
+
+from scheduler.groups.solver import tree
+from scheduler.groups.solver.instance import DomainRule, Instance, Level
+from scheduler.groups.solver.tree import Bools, Ints, Tree
+
+MOST_RULES = 3  # rules are tried in every order
+
+# level -> [unit, pods]: which counts a unit may hold, as far as there is room in any
+Masks: TypeAlias = Mapping[int, Bools]
+
+
+@dataclass(frozen=True)
+class Layer:
+    """One rule as a level: `units` has the unit of each of its sets, -1 for a set without a leaf."""
+
+    level: int
+    domains: DomainRule
+    units: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Layers:
+    """A tree with a bare level for each rule over sets of leaves."""
+
+    tree: Tree
+    layers: tuple[Layer, ...] = ()
+
+    def with_slots(self, slots: Ints) -> "Layers":
+        """Return the same with other slots, given per leaf of the instance."""
+        return replace(self, tree=self.tree.with_slots(slots))
+
+    def with_rules(self, domains: Sequence[DomainRule]) -> "Layers":
+        """Return the same with rules of the same names over the same sets, which may count others."""
+        by_name = {one.name: one for one in domains}
+        layers = (replace(one, domains=by_name[one.domains.name]) for one in self.layers)
+        return replace(self, layers=tuple(layers))
+
+    def choices(self, least: int | None = None) -> Iterator[Masks]:
+        """Yield what the bare levels may hold, one way after the other; together they are the rules.
+
+        Ways in which no size from `least` (else the group's own) to the group's can be reached are
+        left out.
+        """
+        least = self.tree.least if least is None else least
+        ways = [list(self._ways(layer, least)) for layer in self.layers]
+        for some in itertools.product(*ways):
+            yield {layer.level: mask for layer, mask in zip(self.layers, some, strict=True)}
+
+    def _ways(self, layer: Layer, least: int) -> Iterator[Bools]:
+        made, domains = self.tree, layer.domains
+        number = made.units(layer.level)
+        room, held = self._sums(layer.level, made.slots), self._sums(layer.level, made.held)
+        room = np.minimum(room, made.size)
+        counts = np.arange(int(room.max(initial=0)) + 1)
+        units = np.array(layer.units, dtype=np.int64)
+        there = np.flatnonzero(units >= 0)
+        own = units[there]
+        before = np.array(domains.existing or (0,) * len(units), dtype=np.int64)
+        free = np.ones((number, len(counts)), dtype=np.bool_)
+        if domains.at_most:
+            free[own] = counts <= np.maximum(domains.at_most, held[own])[:, None]
+        is_own = np.zeros(number, dtype=np.bool_)
+        is_own[own] = True
+        spare = int(room[~is_own].sum())
+        alone_ones = own.tolist() if domains.single else []
+        for alone in alone_ones or [None]:
+            mask = free.copy()
+            if alone is not None:
+                mask[own[own != alone], 1:] = False
+            if not domains.max_skew:
+                yield mask
+                continue
+            absent = int(before[units < 0].min(initial=made.size + int(before.max(initial=0))))
+            total = before[there][:, None] + counts
+            highest = min(absent, int((before[there] + room[own]).min(initial=absent)))
+            for lowest in range(highest + 1):
+                fits = total >= lowest
+                fits &= (counts <= held[own][:, None]) | (total <= lowest + domains.max_skew)
+                fits &= mask[own] & (counts <= room[own][:, None])
+                if not fits.any(axis=1).all():
+                    continue
+                fewest = int(fits.argmax(axis=1).sum())
+                most = int((counts[-1] - fits[:, ::-1].argmax(axis=1)).sum()) + spare
+                if fewest <= made.size and most >= least:
+                    way = mask.copy()
+                    way[own] = fits
+                    yield way
+
+    def _sums(self, level: int, numbers: Ints) -> Ints:
+        """Return the sums of numbers of leaves by the unit of a level."""
+        for each in range(self.tree.depth, level, -1):
+            starts = self.tree.starts[each - 1]
+            total = np.concatenate(([0], np.cumsum(numbers)))
+            numbers = total[starts[1:]] - total[starts[:-1]]
+        return numbers
+
+
+def of(instance: Instance, slots: Ints | None = None) -> Layers | None:
+    """Return the tree with the instance's rules as levels; None when one of them does not lie so.
+
+    `slots` replaces what the leaves say of their room.
+    """
+    made = tree.build(instance, slots)
+    if not instance.domains or not len(made.leaf):
+        return Layers(made)
+    if len(instance.domains) > MOST_RULES:
+        return None
+    usable = made.leaf.tolist()
+    for order in itertools.permutations(range(len(instance.domains))):
+        paths: dict[int, tuple[str, ...]] | None
+        depth = made.depth
+        paths = {at: tree.filled(instance.leaves[at].path, depth) for at in usable}
+        levels = list(instance.levels)
+        bare: list[int] = []  # the rule of each level, -1 for the instance's own
+        owners = [-1] * depth
+        for number in order:
+            found = _inserted(paths, instance.domains[number], len(owners))
+            if found is None:
+                break
+            paths, above = found
+            levels.insert(above, Level(f"between members {number}"))
+            owners.insert(above, number)
+            bare.append(number)
+        if len(bare) == len(instance.domains):
+            return _made(instance, slots, paths, levels, owners)
+    return None
+
+
+def _inserted(
+    paths: Mapping[int, tuple[str, ...]], domains: DomainRule, depth: int
+) -> tuple[dict[int, tuple[str, ...]], int] | None:
+    """Return the paths with one more name in front of the units that sets consist of, and where."""
+    set_of: dict[int, int] = {}
+    for number, leaves in enumerate(domains.sets):
+        for leaf in leaves:
+            if leaf in paths and set_of.setdefault(leaf, number) != number:
+                return None
+    owner: dict[tuple[str, ...], int] = {}
+    for level in range(1, depth + 1):
+        owner = {}
+        if all(
+            owner.setdefault(path[:level], set_of.get(leaf, -1)) == set_of.get(leaf, -1)
+            for leaf, path in paths.items()
+        ):
+            break
+    parent: dict[int, tuple[str, ...]] = {}
+    first: dict[int, tuple[str, ...]] = {}
+    for unit, number in owner.items():
+        if number >= 0 and parent.setdefault(number, unit[:-1]) != unit[:-1]:
+            return None
+        first[number] = min(first.get(number, unit), unit)
+    place = {number: at for at, number in enumerate(sorted(first, key=first.__getitem__))}
+    names = {number: f"{at:06}/{number}" for number, at in place.items()}
+    above = level - 1
+    return {
+        leaf: (*path[:above], names[set_of.get(leaf, -1)], *path[above:])
+        for leaf, path in paths.items()
+    }, above
+
+
+def _made(
+    instance: Instance,
+    slots: Ints | None,
+    paths: Mapping[int, tuple[str, ...]],
+    levels: list[Level],
+    owners: list[int],
+) -> Layers:
+    leaves = tuple(
+        leaf if at not in paths else msgspec.structs.replace(leaf, path=paths[at])
+        for at, leaf in enumerate(instance.leaves)
+    )
+    leaves = tuple(
+        leaf if at in paths else msgspec.structs.replace(leaf, path=(f"//{at}",))
+        for at, leaf in enumerate(leaves)
+    )
+    wider = msgspec.structs.replace(instance, levels=tuple(levels), leaves=leaves)
+    bare = tuple(at + 1 for at, owner in enumerate(owners) if owner >= 0)
+    made = replace(tree.build(wider, slots), bare=bare)
+    found = []
+    for level in bare:
+        domains = instance.domains[owners[level - 1]]
+        unit_of = np.arange(len(made.leaf))
+        for each in range(made.depth, level, -1):
+            unit_of = made.parents(each)[unit_of]
+        by_leaf = dict(zip(made.leaf.tolist(), unit_of.tolist(), strict=True))
+        units = (
+            next((by_leaf[leaf] for leaf in leaves_of if leaf in by_leaf), -1)
+            for leaves_of in domains.sets
+        )
+        found.append(Layer(level, domains, tuple(units)))
+    return Layers(made, tuple(found))

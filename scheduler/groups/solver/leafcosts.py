@@ -1,0 +1,219 @@
+"""Tables of the last level: the least cost of n pods on the leaves of one unit, and how they lie.
+
+Made for all units above the leaves at once. Without range, partitions and held pods the answer is known:
+pack fills the largest leaves first, spread fills like water. Otherwise leaf after leaf is added to the
+tables; only as many leaves as a group can use take part, the largest ones, because cost depends on the
+count alone.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from scheduler.groups.solver.costs import NEVER
+from scheduler.groups.solver.instance import LevelRule
+from scheduler.groups.solver.tree import Bools, Ints, Tree, allowed
+
+
+@dataclass(frozen=True)
+class LeafTables:
+    """`cost[u, n]` for n pods under unit u, at most `most[u]`.
+
+    `order` has the leaves by unit and room, the largest first; `steps` are the tables [unit, used
+    leaves, pods] leaf by leaf, when they exist.
+    """
+
+    tree: Tree
+    unit_cost: Ints
+    most: Ints
+    cost: Ints
+    order: Ints
+    steps: tuple[Ints, ...] = ()
+
+    def needless(self, parents: Ints) -> Bools:
+        """Return the units of which enough like ones come before them, under the same of `parents`.
+
+        A group of n pods uses n units at most, and of like ones those whose names come first.
+        """
+        kind = np.unique(self.cost, axis=0, return_inverse=True)[1].reshape(-1)
+        kind = kind * (int(parents.max(initial=0)) + 1) + parents
+        order = np.argsort(kind, kind="stable")
+        first = np.searchsorted(kind[order], kind[order], side="left")
+        nth = np.empty(len(kind), dtype=np.int64)
+        nth[order] = np.arange(len(kind)) - first
+        may_be_empty = self.cost[:, 0] == 0
+        return np.asarray(may_be_empty & (nth >= self.tree.size))
+
+    def of(self, unit: int) -> Ints:
+        """Return the costs of one unit."""
+        return self.cost[unit, : int(self.most[unit]) + 1]
+
+    def rows(self, unit: int) -> list[Ints]:
+        """Return the costs of one unit by how many leaves are used, where that binds; else one row."""
+        wanted = self.tree.used_below(self.tree.depth - 1)
+        if not wanted:
+            return [self.of(unit)]
+        length = int(self.most[unit]) + 1
+        return [self.steps[-1][unit, row, :length] for row in range(wanted + 1)]
+
+    def counts(self, unit: int, pods: int, used: int) -> tuple[Ints, Ints]:
+        """Return a unit's leaves and what they take in a best answer for `pods` (> 0).
+
+        `used` is how many leaves take some, 0 where that is open.
+        """
+        first, last = self.tree.starts[self.tree.depth - 1][unit : unit + 2].tolist()
+        leaves = self.order[first:last]
+        rule = self.tree.rule(self.tree.depth)
+        if self.steps:
+            return leaves, self._walk_back(unit, leaves, pods, used)
+        factor = max(1, rule.factor)
+        room = _limits(rule, self.tree.slots[leaves]) // factor
+        return leaves, _fill(rule, room, pods // factor) * factor
+
+    def _walk_back(self, unit: int, leaves: Ints, pods: int, row: int) -> Ints:
+        tree, rule = self.tree, self.tree.rule(self.tree.depth)
+        taken = np.zeros(len(leaves), dtype=np.int64)
+        used = 1 if rule.units_per_parent else 0
+        left = pods
+        for at in range(min(len(leaves), len(self.steps) - 1) - 1, -1, -1):
+            leaf = int(leaves[at])
+            held = int(tree.held[leaf])
+            before, value = self.steps[at][unit], self.steps[at + 1][unit, row, left]
+            if not held and before[row, left] == value:
+                continue
+            for k in reversed(_options(rule, int(tree.slots[leaf]), held, left)):
+                if row >= used and before[row - used, left - k] + self.unit_cost[k] == value:
+                    taken[at] = k
+                    left, row = left - k, row - used
+                    break
+        return taken
+
+
+def tables(tree: Tree, unit_cost: Ints) -> LeafTables:
+    """Return the tables of all units above the leaves; `unit_cost[k]` is the cost of one leaf."""
+    rule = tree.rule(tree.depth)
+    most = np.minimum(tree.room[tree.depth - 1], tree.size)
+    units = tree.parents(tree.depth)
+    order = np.lexsort((-tree.slots, units))
+    if is_closed(tree):
+        return LeafTables(tree, unit_cost, most, _closed(tree, order, unit_cost, most), order)
+    steps = _stepwise(tree, order, unit_cost, most)
+    cost = steps[-1][:, rule.units_per_parent].copy()
+    cost[~_have_held(tree), 0] = 0
+    return LeafTables(tree, unit_cost, most, cost, order, steps)
+
+
+def is_closed(tree: Tree) -> bool:
+    """Whether the last level's answer is known without adding leaf after leaf."""
+    rule = tree.rule(tree.depth)
+    no_numbers = rule.units_per_parent == 0 and rule.min <= 1 and rule.max == 0
+    return no_numbers and not tree.held.any()
+
+
+def _have_held(tree: Tree) -> Bools:
+    starts = tree.starts[tree.depth - 1]
+    before = np.concatenate(([0], np.cumsum(tree.held)))
+    return np.asarray(before[starts[1:]] > before[starts[:-1]])
+
+
+def _limits(rule: LevelRule, slots: Ints) -> Ints:
+    return np.minimum(slots, 1) if rule.is_hard_spread else slots
+
+
+def _closed(tree: Tree, order: Ints, unit_cost: Ints, most: Ints) -> Ints:
+    """Return the costs by majorisation: leaves are filled in one known order."""
+    rule = tree.rule(tree.depth)
+    factor = max(1, rule.factor)
+    widths = np.diff(tree.starts[tree.depth - 1])
+    room = _limits(rule, tree.slots[order]) // factor
+    if rule.kind == "pack":
+        runs = _cut(widths, room, most // factor)
+        nth = _within(runs)
+    else:
+        highest = max(1, int(room.max()))
+        leaves = _above(np.repeat(np.arange(len(most)), widths), room, highest)
+        widths = np.full(len(most), highest)
+        runs = _cut(widths, leaves.ravel(), most // factor)
+        nth = np.repeat(np.tile(np.arange(highest), len(most)), runs)
+    units = np.repeat(np.repeat(np.arange(len(most)), widths), runs)
+    reach = np.bincount(units, minlength=len(most))
+    gained = np.concatenate(([0], np.cumsum(np.diff(unit_cost[::factor])[nth])))
+    first = np.repeat(gained[np.cumsum(reach) - reach], reach)
+    cost = np.full((len(most), int(most.max()) + 1), NEVER, dtype=np.int64)
+    cost[:, 0] = 0
+    cost[units, (_within(reach) + 1) * factor] = gained[1:] - first
+    return cost
+
+
+def _within(runs: Ints) -> Ints:
+    """Return for each step of consecutive runs its number within its own."""
+    return np.asarray(np.arange(int(runs.sum())) - np.repeat(np.cumsum(runs) - runs, runs))
+
+
+def _above(units: Ints, room: Ints, highest: int) -> Ints:
+    """Return [unit, k]: how many leaves of a unit have room for more than k, up to `highest` - 1."""
+    number = int(units[-1]) + 1
+    cells = np.bincount(units * (highest + 1) + room, minlength=number * (highest + 1))
+    exactly = cells.reshape(number, highest + 1)
+    return np.asarray(np.cumsum(exactly[:, :0:-1], axis=1)[:, ::-1])
+
+
+def _cut(widths: Ints, runs: Ints, most: Ints) -> Ints:
+    """Return runs of steps, `widths` of them for each unit, cut off where a unit has `most` steps."""
+    ends = np.cumsum(runs)
+    first = np.cumsum(widths) - widths
+    base = np.repeat(np.concatenate(([0], ends))[first], widths)
+    limit = np.repeat(most, widths)
+    return np.asarray(np.minimum(ends - base, limit) - np.minimum(ends - runs - base, limit))
+
+
+def _fill(rule: LevelRule, room: Ints, pods: int) -> Ints:
+    """Return the counts on sorted leaves for one number of pods."""
+    if rule.kind == "pack":
+        before = np.concatenate(([0], np.cumsum(room)[:-1]))
+        return np.asarray(np.clip(pods - before, 0, room))
+    level = 0
+    while int(np.minimum(room, level + 1).sum()) <= pods and level < int(room[0]):
+        level += 1
+    filled = np.minimum(room, level)
+    rest = pods - int(filled.sum())
+    filled[np.flatnonzero(room > level)[:rest]] += 1
+    return filled
+
+
+def _options(rule: LevelRule, slots: int, held: int, most: int) -> list[int]:
+    """Return the positive counts that one leaf may take."""
+    fits = allowed(rule, min(slots, most))
+    return [int(k) for k in np.flatnonzero(fits) if k >= held]
+
+
+def _stepwise(tree: Tree, order: Ints, unit_cost: Ints, most: Ints) -> tuple[Ints, ...]:
+    """Add the largest leaf of every unit, then the next; row u stands for u used leaves if that binds."""
+    rule = tree.rule(tree.depth)
+    starts = tree.starts[tree.depth - 1]
+    wanted = rule.units_per_parent
+    current = np.full((len(most), wanted + 1, int(most.max()) + 1), NEVER, dtype=np.int64)
+    current[:, 0, 0] = 0
+    steps = [current]
+    widths = np.diff(starts)
+    useful = np.maximum(1, most // max(1, rule.min, rule.factor))
+    widths = np.where(_have_held(tree), widths, np.minimum(widths, useful))
+    counts = _options(rule, int(tree.slots.max()), 0, current.shape[2] - 1)
+    for at in range(int(widths.max())):
+        has_leaf = at < widths
+        leaf = order[np.where(has_leaf, starts[:-1] + at, 0)]
+        slots, held = tree.slots[leaf] * has_leaf, tree.held[leaf] * has_leaf
+        after = current.copy()
+        after[held > 0] = NEVER
+        target, source = (after[:, 1:], current[:, :-1]) if wanted else (after, current)
+        for k in counts:
+            fits = (k <= slots) & (k >= held)
+            if not fits.any():
+                continue
+            these = slice(None) if fits.all() else np.flatnonzero(fits)
+            more = source[these, :, : source.shape[2] - k] + unit_cost[k]
+            target[these, :, k:] = np.minimum(target[these, :, k:], more)
+        after[after > NEVER // 2] = NEVER
+        steps.append(after)
+        current = after
+    return tuple(steps)

@@ -1,0 +1,81 @@
+"""Unlike members stage by stage: each term is minimised by CP-SAT and frozen before the next one.
+
+Over patterns of like leaves where these are few (scheduler.groups.solver.mixedpatterns), else over single leaves.
+Loaded only where solving happens.
+"""
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+from ortools.sat.python import cp_model
+
+from scheduler.groups.solver import mixedpatterns, mixedstages
+from scheduler.groups.solver.answer import SolvedStage
+from scheduler.groups.solver.cpsat import MEANINGFUL_S, solver_for
+from scheduler.groups.solver.instance import SolveLimits
+from scheduler.groups.solver.kinds import Mixed
+from scheduler.groups.solver.mixed import MixedResult, objective_of
+from scheduler.groups.solver.mixedmodel import MixedModel
+from scheduler.groups.solver.tree import Ints
+
+
+def improved(
+    group: Mixed,
+    guess: MixedResult,
+    bounds: Sequence[int],
+    alike: Sequence[int],
+    limits: SolveLimits,
+    left_s: Callable[[], float],
+    *,
+    fullest: int = 0,
+) -> MixedResult:
+    """Return the best placement stage by stage, from what is known, with at least `fullest` pods in the first unit.
+
+    `bounds` follow from the room. `alike` are those of the first stages for pods that are alike: each
+    holds while all before it are met.
+    """
+    found = mixedpatterns.cells(group)
+    model = MixedModel(group) if found is None else mixedpatterns.PatternModel(group, found)
+    if fullest:
+        model.cp.add(model.pods[1][0] >= fullest)
+    best = guess.counts
+    if best is not None:
+        model.hint(best)
+    told: list[SolvedStage] = []
+    for at, stage in enumerate(mixedstages.stages(group, model.tree)):
+        known = bounds[at]
+        if at < len(alike) and all(one.value == alike[before] for before, one in enumerate(told)):
+            known = max(known, alike[at])
+        value = None if best is None else objective_of(group, best)[at][2]
+        lower = known
+        expression = None if value == known else model.expression(stage)
+        left = min(limits.stage_s, left_s())
+        if expression is not None and (left >= MEANINGFUL_S or best is None):
+            model.cp.add(expression >= known)
+            model.cp.minimize(expression)
+            solver = solver_for(limits, left)
+            status = solver.solve(model.cp)
+            if status == cp_model.INFEASIBLE and best is None:
+                return MixedResult(None, is_proven=True)
+            if status in (cp_model.OPTIMAL, cp_model.FEASIBLE):
+                best = _better(group, best, model.counts(solver), at)
+            if np.isfinite(solver.best_objective_bound) and status != cp_model.UNKNOWN:
+                lower = max(known, int(np.ceil(solver.best_objective_bound - 1e-6)))
+        if best is None:
+            return MixedResult(None)
+        level, measure, value = objective_of(group, best)[at]
+        told.append(SolvedStage(level, measure, value, min(lower, value), "CP-SAT"))
+        expression = expression if expression is not None else model.expression(stage)
+        model.cp.add(expression <= value)
+        model.hint(best)
+    return MixedResult(best, tuple(told), all(stage.proven for stage in told))
+
+
+def _better(group: Mixed, known: Ints | None, found: Ints, at: int) -> Ints:
+    """Return what is found unless what is known is better up to this stage."""
+    if known is None:
+        return found
+    ours, other = (
+        [one[2] for one in objective_of(group, each)[: at + 1]] for each in (known, found)
+    )
+    return found if other <= ours else known

@@ -1,0 +1,129 @@
+"""Parts of a group in plain records: groups in a group, of which some may stay out, each with a unit of its own.
+
+Parts form a tree, the root first, each behind the one it is in. Like parts are one record that counts them:
+nothing is named that nothing tells apart. `scheduler.groups.solver.pieces` says of a placement which pods are
+whose. Part of scheduler.groups.solver.kinds.Mixed; levels are counted from 0 as in its `levels`, the last one is
+for no part.
+"""
+
+from collections.abc import Sequence
+
+import msgspec
+
+from scheduler.groups.solver.instance import SolverRecord
+
+ROOT = -1  # what the first part is in
+
+
+class LikeParts(SolverRecord, frozen=True):
+    """Like parts: `count` of them in each part `parent`, every one in one unit of `level` or left out.
+
+    With a level of -1 it is where the part is that it is in. One that is not left out has at least
+    `minimum` pods or, where others are in it, so many of those; of the group's `kinds` up to `sizes` pods each.
+    `held` counts its pods that stand on each leaf already (empty: none). Such a part is one alone and never
+    left out. Others in it come one by one then; pods of its own it gets until it has its minimum, or none.
+    With a level `apart` (-1: none) it has at most one pod, held ones included, on any unit of that.
+    """
+
+    name: str
+    parent: int = ROOT
+    count: int = 1
+    level: int = -1
+    minimum: int = 1
+    kinds: tuple[int, ...] = ()
+    sizes: tuple[int, ...] = ()
+    held: tuple[int, ...] = ()
+    apart: int = -1
+
+    def among(self, leaves: Sequence[int]) -> "LikeParts":
+        """Return the part with what it holds on these leaves alone."""
+        if not self.held:
+            return self
+        return msgspec.structs.replace(self, held=tuple(self.held[leaf] for leaf in leaves))
+
+
+class PlacedPart(SolverRecord, frozen=True):
+    """One part that is not left out, in the piece `parent`; its new pods as (kind, leaf, how many)."""
+
+    part: int
+    parent: int = ROOT
+    pods: tuple[tuple[int, int, int], ...] = ()
+
+
+def inside(parts: Sequence[LikeParts]) -> list[list[int]]:
+    """Return for each part the numbers of those that are in it."""
+    found: list[list[int]] = [[] for _ in parts]
+    for number, one in enumerate(parts):
+        if one.parent != ROOT:
+            found[one.parent].append(number)
+    return found
+
+
+def depths(parts: Sequence[LikeParts]) -> list[int]:
+    """Return for each part how many levels from the top its unit is named by, 0 for anywhere.
+
+    What is around a part binds it as well.
+    """
+    found: list[int] = []
+    for one in parts:
+        above = 0 if one.parent == ROOT else found[one.parent]
+        found.append(max(above, one.level + 1))
+    return found
+
+
+def totals(parts: Sequence[LikeParts]) -> list[int]:
+    """Return for each part how many of it there are in the whole group."""
+    found: list[int] = []
+    for one in parts:
+        found.append(one.count * (1 if one.parent == ROOT else found[one.parent]))
+    return found
+
+
+def has_held(parts: Sequence[LikeParts]) -> list[bool]:
+    """Return for each part whether pods stand already, its own or those of parts in it."""
+    found = [any(one.held) for one in parts]
+    for number in range(len(parts) - 1, 0, -1):
+        if found[number]:
+            found[parts[number].parent] = True
+    return found
+
+
+def least(parts: Sequence[LikeParts]) -> int:
+    """Return how many pods are needed at least so that the root is not left out; 1 where some stand."""
+    if any(has_held(parts)):
+        return 1
+    below = inside(parts)
+    needed = [max(1, one.minimum) for one in parts]
+    for number in range(len(parts) - 1, -1, -1):
+        if below[number]:
+            each = sorted(needed[at] for at in below[number] for _ in range(parts[at].count))
+            needed[number] = sum(each[: max(1, parts[number].minimum)])
+    return needed[0]
+
+
+class WholePart(SolverRecord, frozen=True):
+    """Like parts of which each has all its pods or none, in one unit: `sizes` of these by kind."""
+
+    depth: int
+    sizes: tuple[int, ...]
+
+
+def whole(parts: Sequence[LikeParts], kinds: int) -> WholePart | None:
+    """Return what all pods of a group of so many kinds are in, where that is like parts in the root alone."""
+    below = inside(parts)
+    if any(has_held(parts)) or len(below[0]) != 1:
+        return None
+    sizes = [[0] * kinds for _ in parts]
+    for number in range(len(parts) - 1, 0, -1):
+        one = parts[number]
+        for kind, size in zip(one.kinds, one.sizes, strict=True):
+            sizes[number][kind] += size
+        many = sum(parts[at].count for at in below[number]) or sum(one.sizes)
+        if one.minimum < many:
+            return None
+        for at in below[number]:
+            for kind in range(kinds):
+                sizes[number][kind] += parts[at].count * sizes[at][kind]
+    (first,) = below[0]
+    depth = depths(parts)[first]
+    return WholePart(depth, tuple(sizes[first])) if depth else None

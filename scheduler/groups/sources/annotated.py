@@ -1,0 +1,34 @@
+"""What PodGroups of either API group say in annotations, because their own fields have no words for it.
+
+The rules for levels of the tree, and the name of the tree.
+"""
+
+from collections.abc import Mapping
+
+from scheduler.base.errors import ObjectError
+from scheduler.groups.description.rules import LevelConstraint, constraints
+from scheduler.groups.sources.inputs import kind_of, parsed
+
+CONSTRAINTS_ANNOTATION = "sakkara.group/constraints"
+TOPOLOGY_ANNOTATION = "sakkara.group/topology"
+# What excludes a source's own words for where members are.
+OF_TREES = (CONSTRAINTS_ANNOTATION, TOPOLOGY_ANNOTATION)
+
+
+def rules(annotations: Mapping[str, str]) -> dict[str, LevelConstraint]:
+    """Read the rules by level from the annotation, none without it; ObjectError says what is wrong."""
+    if CONSTRAINTS_ANNOTATION not in annotations:
+        return {}
+    where = f"metadata.annotations[{CONSTRAINTS_ANNOTATION}]"
+    try:
+        found = parsed(annotations, CONSTRAINTS_ANNOTATION)
+    except ObjectError as error:
+        raise ObjectError(error.message.replace("data.", "metadata.annotations.")) from error
+    if not isinstance(found, dict):
+        raise ObjectError(f"{where}: a JSON object is needed, not {kind_of(found)}")
+    return constraints(found, where)
+
+
+def topology(annotations: Mapping[str, str]) -> str:
+    """Return the name of the tree that the group is placed in, an empty text if it names none."""
+    return annotations.get(TOPOLOGY_ANNOTATION, "").strip()

@@ -1,0 +1,101 @@
+"""Sakkara's groups: a labelled ConfigMap describes one, a label on the pods names it.
+
+Keys, their meaning and their defaults are Sakkara's; nothing is guessed.
+"""
+
+from collections.abc import Mapping
+
+from msgspec.structs import replace
+
+from scheduler.base.errors import ObjectError
+from scheduler.groups.description import classes
+from scheduler.groups.description.rules import constraints
+from scheduler.groups.description.spec import LARGEST_GROUP, GroupSpec
+from scheduler.groups.sources.inputs import LARGEST_NUMBER, json_object, whole_number
+from scheduler.objects.configmap import GROUP_KEY, ConfigMap
+
+KIND = "GroupConfigMap"
+LABEL = "sakkara.group.name"
+BOUND = "Bound"  # the status of a group all of whose members are bound
+DEFAULT_GROUP = "default-group"
+# The keys that we write.
+TOLD = frozenset(
+    (
+        "status", "message", "placement", "proof", "rank", "preemptor",
+        "schedBeginTime", "schedEndTime", "schedTotalTimeMilli", "schedSolverTimeMilli",
+    )
+)  # fmt: skip
+
+# The fields by which it describes a group, as the API server notes who set them.
+_SAID = (
+    ("f:metadata", "f:labels", f"f:{GROUP_KEY}"),
+    ("f:data", "f:name"),
+    ("f:data", "f:size"),
+)
+
+
+def name_in(data: Mapping[str, str]) -> str:
+    """Return the group's name in a group ConfigMap."""
+    return data.get("name", "").strip() or DEFAULT_GROUP
+
+
+def from_config_map(namespace: str, data: Mapping[str, str], source: str) -> GroupSpec:
+    """Read a group ConfigMap; ObjectError names the key that is wrong."""
+    size = whole_number(data, "size", 1, least=1)
+    if size > LARGEST_GROUP:
+        raise ObjectError(f"data.size: {size} is more than the largest group, {LARGEST_GROUP}")
+    found = classes.read(data, LARGEST_GROUP)
+    return GroupSpec(
+        namespace,
+        name_in(data),
+        size,
+        whole_number(data, "priority", 0, least=-LARGEST_NUMBER),
+        constraints(json_object(data, "constraints"), "data.constraints"),
+        source,
+        topology=data.get("topology", "").strip(),
+        is_ours=True,
+        has_classes=found is not None,
+        classes=found,
+    )
+
+
+class ConfigMapGroups:
+    """The source of group ConfigMaps."""
+
+    kind = KIND
+    served_as = "ConfigMap"
+    api_version = "v1"
+    label = "ConfigMap"
+
+    def key(self, obj: ConfigMap) -> str:
+        """Return `namespace/name`, with the name that the ConfigMap gives."""
+        return f"{obj.metadata.namespace}/{name_in(obj.data or {})}"
+
+    def read(self, obj: ConfigMap) -> GroupSpec:
+        """Return what it asks for; ObjectError names the key that is wrong."""
+        meta = obj.metadata
+        name = f"ConfigMap {meta.namespace}/{meta.name}"
+        return from_config_map(meta.namespace, obj.data or {}, name)
+
+    def was_placed(self, obj: ConfigMap) -> bool:
+        """Whether its status is Bound."""
+        return (obj.data or {}).get("status") == BOUND
+
+    def said_since(self, obj: ConfigMap) -> str | None:
+        """Return since when it has said of which group it speaks and how large that is, None if nobody can say.
+
+        The API server notes when who set which field; what it says by leaving a key out, it does not.
+        """
+        times = [obj.set_at(*path) for path in _SAID]
+        times.append(obj.metadata.creation_timestamp)
+        known = [time for time in times if time is not None]
+        return max(known) if len(known) == len(times) else None
+
+    def renamed(self, obj: ConfigMap, name: str) -> ConfigMap:
+        """Return a ConfigMap of this name that asks for the same."""
+        meta = replace(obj.metadata, name=name, uid=f"{obj.metadata.uid}-{name}")
+        asked = {key: text for key, text in (obj.data or {}).items() if key not in TOLD}
+        return replace(obj, metadata=meta, data={**asked, "name": name})
+
+
+SOURCE = ConfigMapGroups()

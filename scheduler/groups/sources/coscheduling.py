@@ -1,0 +1,93 @@
+"""PodGroups of scheduling.x-k8s.io, which coscheduling made common; a label on the pods names them.
+
+`minMember` is a minimum: whoever is there beyond it is placed as well, where there is room. Rules for
+levels of the tree stand in an annotation. The members belong to their controller: none is ever let go.
+"""
+
+from typing import Any
+
+import msgspec
+from msgspec.structs import replace
+
+from scheduler.base.errors import ObjectError
+from scheduler.framework.calls import ApiCall
+from scheduler.groups.description import classes
+from scheduler.groups.description.spec import LARGEST_GROUP, GroupSpec
+from scheduler.groups.sources import annotated
+from scheduler.groups.sources.inputs import check_between, check_count
+from scheduler.objects.pod import ResourceList
+from scheduler.objects.podgroup import PodGroup, PodGroupStatus
+from scheduler.state.resources import Amounts, amounts, counted
+
+KIND = "PodGroup"
+LABEL = "scheduling.x-k8s.io/pod-group"
+MERGE_PATCH = "application/merge-patch+json"
+MOST_RESOURCES = 128
+# Where a group stands, in coscheduling's words; later ones are its controller's alone.
+PENDING, SCHEDULING, SCHEDULED, RUNNING = "Pending", "Scheduling", "Scheduled", "Running"
+BEFORE_SCHEDULED = ("", PENDING, "PreScheduling", SCHEDULING)
+
+
+class PodGroups:
+    """The source of these PodGroups."""
+
+    kind = KIND
+    served_as = "PodGroup"
+    api_version = "scheduling.x-k8s.io/v1alpha1"
+    label = "PodGroup.scheduling.x-k8s.io"
+
+    def status(self, obj: PodGroup, **news: Any) -> list[ApiCall]:
+        """Return the request that sets fields of the status, if any differs."""
+        plain = msgspec.to_builtins(obj.status)
+        changed = {key: value for key, value in news.items() if plain.get(key) != value}
+        if not changed:
+            return []
+        meta = obj.metadata
+        path = f"/apis/{self.api_version}/namespaces/{meta.namespace}/podgroups/{meta.name}/status"
+        body = {"metadata": {"uid": meta.uid}, "status": changed}
+        return [ApiCall("PATCH", path, body, MERGE_PATCH)]
+
+    def key(self, obj: PodGroup) -> str:
+        """Return `namespace/name`."""
+        return f"{obj.metadata.namespace}/{obj.metadata.name}"
+
+    def read(self, obj: PodGroup) -> GroupSpec:
+        """Return what it asks for; ObjectError names the field that is wrong."""
+        meta, spec = obj.metadata, obj.spec
+        check_between(spec.min_member, 1, LARGEST_GROUP, "spec.minMember")
+        return GroupSpec(
+            meta.namespace,
+            meta.name,
+            spec.min_member,
+            None,
+            annotated.rules(meta.annotations),
+            f"PodGroup {meta.namespace}/{meta.name}",
+            is_minimum=True,
+            topology=annotated.topology(meta.annotations),
+            may_shrink=True,
+            has_classes=True,
+            classes=classes.read_annotations(meta.annotations, LARGEST_GROUP),
+            needs=needs(spec.min_resources),
+            hold_s=float(spec.schedule_timeout_seconds or 0),
+        )
+
+    def was_placed(self, obj: PodGroup) -> bool:
+        """Whether its phase is Scheduled or one that comes after it."""
+        return obj.status.phase not in BEFORE_SCHEDULED
+
+    def renamed(self, obj: PodGroup, name: str) -> PodGroup:
+        """Return a PodGroup of this name that asks for the same."""
+        meta = replace(obj.metadata, name=name, uid=f"{obj.metadata.uid}-{name}")
+        return replace(obj, metadata=meta, status=PodGroupStatus())
+
+
+def needs(least: ResourceList) -> Amounts:
+    """Return what a group says that it needs in all; ObjectError names the field."""
+    check_count(least, MOST_RESOURCES, "spec.minResources", "resources")
+    try:
+        return counted(amounts(least))
+    except ObjectError as error:
+        raise ObjectError(f"spec.minResources: {error.message}") from error
+
+
+SOURCE = PodGroups()

@@ -1,0 +1,196 @@
+"""Kueue's pod groups: a label of the pods names one, their annotations say its size and where its pods go.
+
+No object describes such a group: its pods do, and all have to say the same. Kueue's gates keep a pod out of the queue until
+it is admitted; what its own topology-aware scheduling has chosen stands in the pod's node selector, and nothing is
+chosen beside it. A group of which pods run takes others one by one: those that have ended are not seen. What is
+not placed exactly here is refused, with the annotation named. Pure.
+"""
+
+from collections.abc import Iterable, Sequence
+
+from msgspec.structs import replace
+
+from scheduler.base.errors import ObjectError
+from scheduler.groups.description.spec import LARGEST_GROUP, GroupSpec, LabelRule
+from scheduler.groups.planning.placement import in_order
+from scheduler.objects.kueue import HOSTNAME
+from scheduler.objects.pod import Pod, PodAnnotations, PodSpec
+
+PREFIX = "kueue:"
+SOURCE_LABEL = "pods of Kueue"
+LABEL = "kueue.x-k8s.io/pod-group-name"
+ROLE_LABEL = "kueue.x-k8s.io/pod-group-role"
+INDEX_LABEL = "kueue.x-k8s.io/pod-group-pod-index"
+_DIGITS = 10
+_DOMAIN = "kueue.x-k8s.io/"
+TOTAL = f"{_DOMAIN}pod-group-total-count"
+REQUIRED = f"{_DOMAIN}podset-required-topology"
+PREFERRED = f"{_DOMAIN}podset-preferred-topology"
+UNCONSTRAINED = f"{_DOMAIN}podset-unconstrained-topology"
+GROUP = f"{_DOMAIN}podset-group-name"
+SLICES = f"{_DOMAIN}podset-slice-required-topology"
+SLICE_SIZE = f"{_DOMAIN}podset-slice-size"
+LAYERS = f"{_DOMAIN}podset-slice-required-topology-constraints"
+
+
+def name_in(pod: Pod) -> str:
+    """Return the name of the pod's group, or an empty text: pods that are admitted one by one are in none."""
+    name = pod.metadata.labels.get(LABEL, "")
+    return "" if name and pod.metadata.annotations.kueue_is_fast == "true" else name
+
+
+def read(pod: Pod, placed: int = 0) -> GroupSpec:
+    """Return what the group of a pod asks for, of which `placed` are bound; ObjectError names the annotation."""
+    meta = pod.metadata
+    said = meta.annotations
+    if not said.kueue_total:
+        raise ObjectError(_about(pod, TOTAL, "is missing"))
+    total = _number(pod, TOTAL, said.kueue_total)
+    rule = None if _is_chosen(pod) else _rule(pod, total)
+    return GroupSpec(
+        meta.namespace,
+        name_in(pod),
+        min(total, placed) or total,
+        None,
+        {},
+        f"pods of Kueue's group {meta.namespace}/{name_in(pod)}",
+        is_minimum=bool(placed),
+        has_classes=True,
+        labels=rule,
+    )
+
+
+def check(pods: Sequence[Pod]) -> None:
+    """Check that members say the same, and what of it can be placed exactly; ObjectError names two that differ."""
+    first = pods[0]
+    for other in pods:
+        for annotation, one, another in _differences(first, other):
+            raise ObjectError(
+                f"metadata.annotations[{annotation}]: {first.metadata.name} says {one!r:.60}, "
+                f"{other.metadata.name} {another!r:.60}"
+            )
+    if _is_chosen(first):
+        return
+    said = first.metadata.annotations
+    asked = next(
+        (
+            name
+            for name, text in (
+                (REQUIRED, said.kueue_required),
+                (PREFERRED, said.kueue_preferred),
+                (SLICES, said.kueue_slices),
+            )
+            if text
+        ),
+        "",
+    )
+    if asked and (asked == SLICES or not said.kueue_group):
+        _check_roles(pods, asked)
+    if said.kueue_slices:
+        _check_order(pods)
+
+
+def _check_roles(pods: Sequence[Pod], asked: str) -> None:
+    first = pods[0]
+    for other in pods:
+        if _role(other) != _role(first):
+            raise ObjectError(
+                f"metadata.annotations[{asked}] is refused: {first.metadata.name} and {other.metadata.name} have "
+                f"different roles, each of which would be placed on its own; with one {GROUP}, and without slices, they are "
+                "placed together"
+            )
+
+
+def _check_order(pods: Iterable[Pod]) -> None:
+    """Check that slices by name are slices by index."""
+    indexes = [pod.metadata.labels.get(INDEX_LABEL, "") for pod in in_order(pods)]
+    numbers = [int(one) if one.isdecimal() else -1 for one in indexes if one]
+    if numbers != sorted(numbers):
+        raise ObjectError(
+            f"metadata.annotations[{SLICES}] is refused: slices go by the names of pods here, and the label "
+            f"{INDEX_LABEL} has them in another order"
+        )
+
+
+def _role(pod: Pod) -> tuple[str, PodSpec | None]:
+    """Return what is equal for pods of one role, as far as scheduling can see."""
+    name = pod.metadata.annotations.kueue_role or pod.metadata.labels.get(ROLE_LABEL, "")
+    if name:
+        return name, None
+    return "", replace(pod.spec, node_name="", scheduling_gates=(), node_selector=None)
+
+
+def _differences(one: Pod, other: Pod) -> Iterable[tuple[str, str, str]]:
+    """Yield the annotations in which pods of one group differ, with what they say."""
+    if one is other:
+        return
+    a, b = one.metadata.annotations, other.metadata.annotations
+    for name, text, another in (
+        (TOTAL, a.kueue_total, b.kueue_total),
+        *zip(_TOPOLOGY, _topology(a), _topology(b), strict=True),
+    ):
+        if text != another:
+            yield name, text, another
+
+
+_TOPOLOGY = (REQUIRED, PREFERRED, UNCONSTRAINED, GROUP, SLICES, SLICE_SIZE, LAYERS)
+
+
+def _topology(said: PodAnnotations) -> tuple[str, ...]:
+    return (
+        said.kueue_required,
+        said.kueue_preferred,
+        said.kueue_unconstrained,
+        said.kueue_group,
+        said.kueue_slices,
+        said.kueue_slice_size,
+        said.kueue_layers,
+    )
+
+
+def _is_chosen(pod: Pod) -> bool:
+    """Whether Kueue has chosen the pod's nodes: its selector names a level that the pod asks about, or a node."""
+    chosen, said = pod.spec.node_selector or {}, pod.metadata.annotations
+    asked = (said.kueue_required, said.kueue_preferred, said.kueue_slices)
+    return HOSTNAME in chosen or any(label and label in chosen for label in asked)
+
+
+def _rule(pod: Pod, total: int) -> LabelRule | None:
+    said = pod.metadata.annotations
+    if said.kueue_layers:
+        raise ObjectError(
+            _about(pod, LAYERS, "is refused: slices of one level are placed, not of several")
+        )
+    given = [
+        name
+        for name, text in zip(_TOPOLOGY[:3], _topology(said)[:3], strict=True)
+        if text and not (name == UNCONSTRAINED and text == "false")
+    ]
+    if len(given) > 1:
+        raise ObjectError(_about(pod, given[0], f"and {given[1]} exclude each other"))
+    if said.kueue_unconstrained not in ("", "true", "false"):
+        raise ObjectError(_about(pod, UNCONSTRAINED, "true or false is needed"))
+    if bool(said.kueue_slices) != bool(said.kueue_slice_size):
+        missing = SLICE_SIZE if said.kueue_slices else SLICES
+        raise ObjectError(_about(pod, missing, "is missing: it goes with the other one for slices"))
+    size = _number(pod, SLICE_SIZE, said.kueue_slice_size) if said.kueue_slices else 0
+    if size and total % size:
+        raise ObjectError(
+            _about(pod, SLICE_SIZE, f"{total} pods are no whole number of slices of {size}")
+        )
+    if not (said.kueue_required or said.kueue_preferred or said.kueue_slices):
+        return None
+    return LabelRule(said.kueue_required, said.kueue_preferred, said.kueue_slices, size)
+
+
+def _number(pod: Pod, annotation: str, text: str) -> int:
+    is_number = len(text) < _DIGITS and text.isascii() and text.isdecimal()
+    if not is_number or not 1 <= int(text) <= LARGEST_GROUP:
+        raise ObjectError(
+            _about(pod, annotation, f"{text!r:.60} is no number from 1 to {LARGEST_GROUP}")
+        )
+    return int(text)
+
+
+def _about(pod: Pod, annotation: str, text: str) -> str:
+    return f"pod {pod.metadata.name}: metadata.annotations[{annotation}]: {text}"

@@ -1,0 +1,223 @@
+"""All sources of groups, asked in a fixed order: whose group a pod is, and what an object asks for.
+
+A source says which objects it reads, how a pod names its group, and what the object asks for. All are
+pure. A pod that two of them claim for different groups is held: nobody can say which one counts.
+"""
+
+from collections.abc import Iterable, Sequence
+from typing import Any, Protocol
+
+from msgspec.structs import replace
+
+from scheduler.base.errors import ObjectError
+from scheduler.framework.groups import title
+from scheduler.groups.description.spec import GroupSpec
+from scheduler.groups.sources import (
+    appgroup,
+    composite,
+    configmap,
+    coscheduling,
+    kueue,
+    volcano,
+    workload,
+)
+from scheduler.objects.groups import GROUP_LABEL
+from scheduler.objects.pod import Pod
+
+
+class GroupSource(Protocol):
+    """A kind of object that describes groups; `kind` is our name for it, `served_as` the API server's, with `api_version`.
+
+    `label` names the source in reports.
+    """
+
+    @property
+    def kind(self) -> str: ...
+    @property
+    def served_as(self) -> str: ...
+    @property
+    def api_version(self) -> str: ...
+    @property
+    def label(self) -> str: ...
+
+    def key(self, obj: Any) -> str:
+        """Return the key of the group that an object describes."""
+
+    def read(self, obj: Any) -> GroupSpec:
+        """Return what it asks for; ObjectError says which field is wrong."""
+
+    def was_placed(self, obj: Any) -> bool:
+        """Whether the object itself says that the group has been bound."""
+
+    def renamed(self, obj: Any, name: str) -> Any:
+        """Return an object that describes another group, of this name, alike; nothing is told of it yet."""
+
+
+# Of a group that several describe, the first counts.
+SOURCES: tuple[GroupSource, ...] = (
+    configmap.SOURCE,
+    coscheduling.SOURCE,
+    *workload.SOURCES,
+    composite.SOURCE,
+    appgroup.SOURCE,
+    volcano.SOURCE,
+)
+# Kubernetes' own, of which one may be in another.
+NESTED: dict[str, workload.WorkloadGroups] = {
+    one.kind: one for one in (*workload.SOURCES, composite.SOURCE)
+}
+BY_KIND = {source.kind: source for source in SOURCES}
+KINDS = tuple(BY_KIND)
+_RANK = {source.kind: rank for rank, source in enumerate(SOURCES)}
+
+
+# What is wrong with an object is told to each pod of its group: whatever somebody wrote there is not repeated at length.
+LONGEST_FAULT = 700
+# That name a group.
+_LABELS = (configmap.LABEL, coscheduling.LABEL, kueue.LABEL)
+
+
+def group_of(pod: Pod) -> str:
+    """Return the key of the group that the pod names, or an empty text; of several claims the first.
+
+    An application is a group only if an object says so (`is_by_object`).
+    """
+    return _claimed(pod) or appgroup.key_of(pod)
+
+
+def is_by_object(key: str) -> bool:
+    """Whether pods that name a group are one only as long as an object describes it."""
+    return key.startswith(appgroup.PREFIX)
+
+
+def _claimed(pod: Pod) -> str:
+    labels, meta = pod.metadata.labels, pod.metadata
+    name = labels.get(configmap.LABEL) or labels.get(coscheduling.LABEL)
+    if name:
+        return f"{meta.namespace}/{name}"
+    group = pod.spec.scheduling_group
+    if group is not None and group.pod_group_name:
+        return f"{workload.PREFIX}{meta.namespace}/{group.pod_group_name}"
+    if meta.annotations.volcano_group:
+        return f"{volcano.PREFIX}{meta.namespace}/{volcano.name_in(pod)}"
+    if kueue.LABEL in labels and (name := kueue.name_in(pod)):
+        return f"{kueue.PREFIX}{meta.namespace}/{name}"
+    return ""
+
+
+def moved(pod: Pod, name: str) -> Pod:
+    """Return a member as one of the group `name` of its namespace, whatever names its group now."""
+    labels, group = dict(pod.metadata.labels), pod.spec.scheduling_group
+    naming = _LABELS if _claimed(pod) else (GROUP_LABEL,)
+    labels |= {key: name for key in naming if key in labels}
+    if group is not None:
+        group = replace(group, pod_group_name=name)
+    annotations = pod.metadata.annotations
+    if annotations.volcano_group:
+        annotations = replace(annotations, volcano_group=name)
+    meta = replace(pod.metadata, labels=labels, annotations=annotations)
+    return replace(pod, metadata=meta, spec=replace(pod.spec, scheduling_group=group))
+
+
+def dispute(pod: Pod) -> str:
+    """Return who claims the pod when its claims differ, or an empty text.
+
+    Equal names under both labels are one claim: a PodGroup may stand in for the ConfigMap.
+    """
+    labels, group = pod.metadata.labels, pod.spec.scheduling_group
+    one, other = labels.get(configmap.LABEL), labels.get(coscheduling.LABEL)
+    of_volcano = volcano.name_in(pod)
+    is_plain = group is None and not of_volcano and kueue.LABEL not in labels
+    if is_plain and (not one or not other or one == other):
+        return ""  # asked of every member again and again
+    claims = {
+        f"label {label}": labels[label]
+        for label in (configmap.LABEL, coscheduling.LABEL)
+        if labels.get(label)
+    }
+    groups = len(set(claims.values()))
+    if group is not None and group.pod_group_name:
+        claims["spec.schedulingGroup"] = group.pod_group_name
+        groups += 1
+    if of_volcano:
+        claims[f"annotation {volcano.ANNOTATION}"] = of_volcano
+        groups += 1
+    if of_kueue := kueue.name_in(pod):
+        claims[f"label {kueue.LABEL}"] = of_kueue
+        groups += 1
+    return " and ".join(f"{how} ({name})" for how, name in claims.items()) if groups > 1 else ""
+
+
+def also_claimed(pod: Pod) -> str:
+    """Return who claims a pod besides the application that it names, which is a gang; an empty text for nobody."""
+    key = _claimed(pod)
+    if not key:
+        return ""
+    return f"label {GROUP_LABEL} ({pod.metadata.labels[GROUP_LABEL]}, a gang) and the group {title(key)}"
+
+
+def in_order(found: Iterable[tuple[str, Any]]) -> list[tuple[str, Any]]:
+    """Return the (kind, object) pairs that describe one group in the order in which they count."""
+    return sorted(found, key=lambda pair: (_RANK[pair[0]], pair[1].metadata.name))
+
+
+def read(kind: str, obj: Any) -> GroupSpec | ObjectError:
+    """Return what an object asks for, or what is wrong with it."""
+    meta = obj.metadata
+    source = BY_KIND[kind]
+    try:
+        return source.read(obj)
+    except ObjectError as error:
+        text = error.message
+        if len(text) > LONGEST_FAULT:
+            text = f"{text[:LONGEST_FAULT]}..."
+        return ObjectError(f"{source.served_as} {meta.namespace}/{meta.name}: {text}")
+
+
+def parent(kind: str, obj: Any) -> str:
+    """Return the key of the group of groups that the group of an object is in, or an empty text."""
+    return NESTED[kind].parent(obj) if kind in NESTED else ""
+
+
+def is_news(kind: str, old: Any, new: Any) -> bool:
+    """Whether a change of an object says anything new of a group."""
+    if old is None or new is None or BY_KIND[kind].key(old) != BY_KIND[kind].key(new):
+        return True
+    before, after = read(kind, old), read(kind, new)
+    return isinstance(before, ObjectError) or isinstance(after, ObjectError) or before != after
+
+
+def described_by(kind: str, *objects: Any) -> set[str]:
+    """Return the keys of the groups that any of these objects (None stands for none) describe."""
+    if kind not in BY_KIND:
+        return set()
+    keys = (BY_KIND[kind].key(obj) for obj in objects if obj is not None)
+    return {key for key in keys if key}
+
+
+def began_or_ended(kind: str, old: Any, new: Any) -> str:
+    """Return the key of the application that a change has made a gang, or one no more; an empty text for none."""
+    if kind != appgroup.KIND:
+        return ""
+    before, after = (appgroup.SOURCE.key(obj) if obj is not None else "" for obj in (old, new))
+    return "" if before == after else before or after
+
+
+def label_of(key: str, found: Sequence[tuple[str, Any]]) -> str:
+    """Return how reports name the source of a group that these objects describe, empty if nothing does."""
+    if key.startswith(kueue.PREFIX):
+        return kueue.SOURCE_LABEL
+    return BY_KIND[found[0][0]].label if found else ""
+
+
+def missing(key: str) -> str:
+    """Return what to say of a group that no object describes."""
+    if key.startswith(workload.COMPOSITE_PREFIX):
+        return f"no CompositePodGroup describes the group {title(key)}, which others are in"
+    if key.startswith(workload.PREFIX):
+        return f"no PodGroup of scheduling.k8s.io describes the group {title(key)}"
+    if key.startswith(kueue.PREFIX):
+        return f"no pod describes the group {title(key)}"
+    if key.startswith(volcano.PREFIX):
+        return f"no PodGroup of {volcano.SOURCE.api_version} describes the group {title(key)}"
+    return f"no ConfigMap or PodGroup describes the group {title(key)}"

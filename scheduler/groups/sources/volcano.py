@@ -1,0 +1,188 @@
+"""PodGroups of scheduling.volcano.sh, which Volcano made common; an annotation of the pods names them.
+
+`minMember` pods are placed at a time, and of each task in `minTaskMember` so many; whoever is there beyond that is
+placed as well, where there is room. A task is a class of members, known by the label that Volcano's controllers
+set. `networkTopology` speaks of tiers of HyperNodes (see `hypernodes`). What it says that is not placed exactly here
+is refused, with the field named. The members belong to their controller: none is ever let go.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+from msgspec.structs import replace
+
+from scheduler.base.errors import ObjectError
+from scheduler.framework.calls import ApiCall
+from scheduler.groups.description import classes
+from scheduler.groups.description.spec import LARGEST_GROUP, GroupSpec, TierRule
+from scheduler.groups.solver.classes import MOST_CLASSES
+from scheduler.groups.sources import annotated
+from scheduler.groups.sources.coscheduling import MERGE_PATCH, needs
+from scheduler.groups.sources.inputs import check_between, check_count
+from scheduler.groups.topology import hypernodes
+from scheduler.objects.kinds import VOLCANO_GROUP
+from scheduler.objects.pod import Pod
+from scheduler.objects.volcano import (
+    VolcanoCondition,
+    VolcanoGroupStatus,
+    VolcanoPodGroup,
+)
+
+KIND = VOLCANO_GROUP.kind
+PREFIX = "volcano:"
+ANNOTATION = "scheduling.k8s.io/group-name"
+TASK_LABEL = "volcano.sh/task-spec"
+PENDING, INQUEUE, RUNNING, UNKNOWN = "Pending", "Inqueue", "Running", "Unknown"
+# Phases of a group that has not been placed.
+BEFORE_PLACED = ("", PENDING, INQUEUE)
+UNSCHEDULABLE, SCHEDULED = "Unschedulable", "Scheduled"
+NO_ROOM = "NotEnoughResources"
+HARD, SOFT = "hard", "soft"
+LONGEST_NAME = 253
+MOST_TASKS = 1_000  # of a group whose tasks' numbers do not count; of others `MOST_CLASSES`
+_DEFAULT_QUEUE = "default"
+_OF_CLASSES = tuple(f"{classes.PREFIX}{key}" for key in classes.KEYS)
+
+
+def name_in(pod: Pod) -> str:
+    """Return the name of the pod's group, or an empty text; no longer than what is no name any more."""
+    return pod.metadata.annotations.volcano_group[: LONGEST_NAME + 1]
+
+
+class VolcanoGroups:
+    """The source of these PodGroups."""
+
+    kind = KIND
+    served_as = VOLCANO_GROUP.name
+    api_version = VOLCANO_GROUP.api_version
+    label = "PodGroup.scheduling.volcano.sh"
+
+    def key(self, obj: VolcanoPodGroup) -> str:
+        """Return `namespace/name` behind the word that sets these groups apart."""
+        return f"{PREFIX}{obj.metadata.namespace}/{obj.metadata.name}"
+
+    def read(self, obj: VolcanoPodGroup) -> GroupSpec:
+        """Return what it asks for; ObjectError names the field that is wrong, or not placed exactly here."""
+        meta, spec = obj.metadata, obj.spec
+        check_between(spec.min_member, 0, LARGEST_GROUP, "spec.minMember")
+        _check(obj)
+        topology, tiers, has_strays = _near(obj)
+        return GroupSpec(
+            meta.namespace,
+            meta.name,
+            max(1, spec.min_member),
+            None,
+            annotated.rules(meta.annotations),
+            f"PodGroup {meta.namespace}/{meta.name} of Volcano",
+            is_minimum=True,
+            topology=topology,
+            may_shrink=True,
+            has_classes=True,
+            classes=_tasks(spec.min_task_member, spec.min_member)
+            or classes.read_annotations(meta.annotations, LARGEST_GROUP),
+            needs=needs(spec.min_resources),
+            priority_class=spec.priority_class_name,
+            tiers=tiers,
+            has_strays=has_strays,
+        )
+
+    def was_placed(self, obj: VolcanoPodGroup) -> bool:
+        """Whether its phase is Running or one that comes after it."""
+        return obj.status.phase not in BEFORE_PLACED
+
+    def renamed(self, obj: VolcanoPodGroup, name: str) -> VolcanoPodGroup:
+        """Return a PodGroup of this name that asks for the same."""
+        meta = replace(obj.metadata, name=name, uid=f"{obj.metadata.uid}-{name}")
+        return replace(obj, metadata=meta, status=VolcanoGroupStatus())
+
+    def status(
+        self, obj: VolcanoPodGroup, conditions: tuple[VolcanoCondition, ...] = (), **news: Any
+    ) -> list[ApiCall]:
+        """Return the request that sets fields of the status, and these conditions, if anything differs.
+
+        It goes to the object itself: the definition that Volcano brings has no subresource for the status.
+        """
+        changed = {key: value for key, value in news.items() if getattr(obj.status, key) != value}
+        said = [one for one in conditions if not _is_said(obj, one)]
+        if said:
+            types = {one.type for one in said}
+            kept = (one for one in obj.status.conditions if one.type not in types)
+            changed["conditions"] = [msgspec.to_builtins(one) for one in (*kept, *said)]
+        if not changed:
+            return []
+        meta = obj.metadata
+        collection = f"/apis/{self.api_version}/namespaces/{meta.namespace}"
+        path = f"{collection}/{VOLCANO_GROUP.plural}/{meta.name}"
+        body = {"metadata": {"uid": meta.uid}, "status": changed}
+        return [ApiCall("PATCH", path, body, MERGE_PATCH)]
+
+
+def _is_said(obj: VolcanoPodGroup, news: VolcanoCondition) -> bool:
+    known = obj.condition(news.type)
+    if known is None:
+        return news.status == "False"  # what never was so need not be denied
+    return (known.status, known.reason, known.message) == (news.status, news.reason, news.message)
+
+
+def _check(obj: VolcanoPodGroup) -> None:
+    """Refuse what is not placed exactly, by name."""
+    spec = obj.spec
+    if spec.queue not in ("", _DEFAULT_QUEUE):
+        raise ObjectError(
+            f"spec.queue: {spec.queue!r:.60} is refused, quotas of Volcano's queues are not kept here; "
+            f"{_DEFAULT_QUEUE!r} is taken for none"
+        )
+    if spec.sub_group_policy:
+        raise ObjectError("spec.subGroupPolicy is refused, its groups are not placed exactly here")
+    if spec.topology_affinity:
+        text = "spec.topologyAffinity is refused, rules between PodGroups are not kept here"
+        raise ObjectError(text)
+    if spec.preemptable is False:
+        raise ObjectError("spec.preemptable: false is refused, pods go by their priority here")
+    if not spec.min_task_member:
+        return
+    beside = next((one for one in _OF_CLASSES if one in obj.metadata.annotations), "")
+    if beside:
+        raise ObjectError(f"spec.minTaskMember and the annotation {beside} exclude each other")
+
+
+def _near(obj: VolcanoPodGroup) -> tuple[str, TierRule | None, bool]:
+    """Return the tree that it is placed in, its rule for tiers, and whether nodes outside may be used."""
+    asked, annotations = obj.spec.network_topology, obj.metadata.annotations
+    if asked is None:
+        return annotated.topology(annotations), None, False
+    beside = next((one for one in annotated.OF_TREES if one in annotations), "")
+    if beside:
+        raise ObjectError(f"spec.networkTopology and the annotation {beside} exclude each other")
+    if asked.mode == SOFT:
+        return hypernodes.NAME, None, True
+    where, highest = "spec.networkTopology", asked.highest_tier_allowed
+    if asked.mode != HARD:
+        raise ObjectError(f'{where}.mode: "hard" or "soft" is needed, not {asked.mode!r:.60}')
+    if (highest is None) == (not asked.highest_tier_name):
+        raise ObjectError(
+            f"{where}: with mode hard one of highestTierAllowed and highestTierName is needed"
+        )
+    return hypernodes.NAME, TierRule(highest, asked.highest_tier_name), False
+
+
+def _tasks(least: Mapping[str, int], members: int) -> classes.ClassesSpec | None:
+    """Return the tasks as classes of members, None if the numbers of tasks say nothing.
+
+    Volcano: a `minMember` below the sum of the tasks' numbers stands alone, so that a job of open size may start.
+    """
+    check_count(least, MOST_TASKS, "spec.minTaskMember", "tasks")
+    for name, number in least.items():
+        check_between(number, 0, LARGEST_GROUP, f"spec.minTaskMember[{name:.60}]")
+    asked = {name: number for name, number in least.items() if number}
+    if not asked or members < sum(asked.values()):
+        return None
+    if len(asked) > MOST_CLASSES:
+        text = f"spec.minTaskMember: {len(asked)} tasks are more than {MOST_CLASSES}"
+        raise ObjectError(text)
+    each = tuple(classes.ClassSpec(name, number) for name, number in sorted(asked.items()))
+    return classes.ClassesSpec(each, label=TASK_LABEL)
+
+
+SOURCE = VolcanoGroups()

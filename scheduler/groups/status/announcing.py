@@ -1,0 +1,217 @@
+"""What is written to PodGroups, of both API groups, and AppGroups, and the events about the object of any group.
+
+Kubernetes' own PodGroups get the condition of their version, coscheduling's the phase that its controller
+would write, AppGroups `status.gang`; nothing is written that stands there already. Every change of what is said is an event on
+the group as well. Pure; called by `statuswriter`, which keeps what is said to ConfigMaps.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+
+from scheduler.base import reasons
+from scheduler.base.clock import rfc3339
+from scheduler.framework.groups import GroupEvent, GroupStage, Told
+from scheduler.groups.sources import appgroup, coscheduling, volcano, workload
+from scheduler.groups.sources.registry import BY_KIND, NESTED
+from scheduler.groups.status.lifecycle import LONGEST_MESSAGE, GroupRecord
+from scheduler.objects.groups import GangStatus
+from scheduler.objects.meta import Condition
+from scheduler.objects.volcano import VolcanoCondition
+from scheduler.state.podindex import Placed
+
+SEEN_BY_THEN_S = 5.0  # what was sent and is not seen after this was lost, and is sent again
+WAITS = (GroupStage.REFUSED, GroupStage.PREEMPTING)
+
+
+class News(msgspec.Struct, frozen=True):
+    """What is to be told of a group: the stage it came to, who stands, and how many are needed."""
+
+    stage: GroupStage
+    record: GroupRecord
+    standing: Sequence[Placed]
+    size: int
+    now: float
+
+    @property
+    def is_bound(self) -> bool:
+        """Whether it is news that the group's minimum is bound, as the API server says."""
+        return self.has_minimum and self.stage in (GroupStage.BOUND, GroupStage.CHANGED)
+
+    @property
+    def has_minimum(self) -> bool:
+        """Whether the group's minimum is bound: if anybody waits it is who comes beyond that."""
+        return 0 < self.size <= sum(not one.assumed for one in self.standing)
+
+
+def event(
+    kind: str, obj: Any, reporter: str, reason: str, action: str, note: str, *, warns: bool = True
+) -> GroupEvent:
+    """Return an event about the object that describes a group."""
+    source, meta = BY_KIND[kind], obj.metadata
+    about = (meta.namespace, meta.name, meta.uid, meta.resource_version)
+    level = "Warning" if warns else "Normal"
+    return GroupEvent(
+        source.api_version, source.served_as, *about, reporter, level, reason, action, note
+    )
+
+
+def announce(kind: str, obj: Any, news: News) -> list[Told]:
+    """Return what tells a PodGroup or AppGroup of news, and the event about it; nothing if it is told already."""
+    calls: list[Told] = []
+    if kind == coscheduling.KIND:
+        calls += _phase(obj, news)
+    elif kind == appgroup.KIND:
+        calls += _gang(obj, news)
+    elif kind == volcano.KIND:
+        calls += _volcano_status(obj, news)
+    else:
+        calls += _condition(NESTED[kind], obj, news)
+    if calls and _is_under_way(kind, obj, news):
+        if news.is_bound:
+            return []
+        calls = []
+    reporter = news.record.reporter
+    # A condition is told once; phases go on.
+    is_first = kind in NESTED or not BY_KIND[kind].was_placed(obj)
+    if news.is_bound and calls and is_first:
+        calls.append(bound(kind, obj, news))
+    elif news.stage in WAITS and news.record.message != news.record.announced:
+        news.record.announced = note = news.record.message
+        calls.append(event(kind, obj, reporter, reasons.FAILED_SCHEDULING, "Scheduling", note))
+    return calls
+
+
+def bound(kind: str, obj: Any, news: News) -> GroupEvent:
+    """Return the event that a group is bound, with what is proven of its placement."""
+    count, nodes = len(news.standing), len({one.node for one in news.standing})
+    note = f"bound {_many(count, 'pod')} of the group to {_many(nodes, 'node')}"
+    if news.record.is_partial:
+        pass  # what was proven last is about its newest members alone
+    elif news.record.optimal:
+        note += "; no placement is better"
+    elif news.record.objective:
+        note += "; it was not proven that no placement is better"
+    return event(kind, obj, news.record.reporter, reasons.SCHEDULED, "Binding", note, warns=False)
+
+
+def given_up(whom: str, pods: Sequence[str], kept: int) -> str:
+    """Return what a group is told whose pods go for another; `kept` is how many it goes on with."""
+    names = ", ".join(sorted(pods))
+    if not kept:
+        return f"Pods of the group are evicted for the {whom}: {names}"
+    lost = f"{_many(len(pods), 'pod')} of {len(pods) + kept}"
+    return f"The group gives up {lost} for the {whom} and goes on with {kept}: {names}"
+
+
+def _is_under_way(kind: str, obj: Any, news: News) -> bool:
+    """Whether the same was sent a moment ago and the object as it became by it is not here yet.
+
+    Members come one by one, and each of them is news of the group.
+    """
+    said = "bound" if news.is_bound else "waits" if news.stage in WAITS else "held"
+    if kind != coscheduling.KIND:
+        said += news.record.message
+    record, told = news.record, f"{obj.metadata.resource_version} {said}"
+    if record.told_of == told and news.now - record.told_at < SEEN_BY_THEN_S:
+        return True
+    record.told_of, record.told_at = told, news.now
+    return False
+
+
+def _many(count: int, noun: str) -> str:
+    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
+
+
+def _condition(source: workload.WorkloadGroups, obj: Any, news: News) -> list[Told]:
+    is_said = news.record.final == obj.metadata.uid
+    if news.is_bound or (is_said and news.stage is GroupStage.CHANGED):
+        status, reason, message = "True", reasons.SCHEDULED, ""
+        news.record.final = obj.metadata.uid
+    elif is_said:
+        return []  # True is final, and may be on its way
+    elif news.stage in WAITS or (news.stage is GroupStage.HELD and news.record.message):
+        status, message = "False", news.record.message
+        reason = reasons.SCHEDULER_ERROR if news.record.is_error else reasons.UNSCHEDULABLE
+    else:
+        return []
+    return said_of(source.kind, obj, status, reason, message, news.now)
+
+
+def said_of(kind: str, obj: Any, status: str, reason: str, message: str, now: float) -> list[Told]:
+    """Return the request that writes the condition of a group of scheduling.k8s.io, if it is news."""
+    source = NESTED[kind]
+    said = Condition(
+        source.condition, status, last_transition_time=rfc3339(now), reason=reason,
+        message=message[:LONGEST_MESSAGE],
+    )  # fmt: skip
+    return [*source.conditions(obj, said)]
+
+
+def _gang(obj: Any, news: News) -> list[Told]:
+    source = appgroup.SOURCE
+    if news.is_bound:
+        since = (obj.status.gang or GangStatus()).schedule_time or rfc3339(news.now)
+        said = {"phase": appgroup.SCHEDULED, "message": "", "scheduleTime": since}
+        return [*source.status(obj, **said)]
+    if news.has_minimum:
+        return []  # what is said stays: the next look at the group would take back that it waits
+    if news.stage in WAITS or (news.stage is GroupStage.HELD and news.record.message):
+        message = news.record.message[:LONGEST_MESSAGE]
+        return [*source.status(obj, phase=appgroup.PENDING, message=message)]
+    return []
+
+
+def _volcano_status(obj: Any, news: News) -> list[Told]:
+    """Return what Volcano's scheduler would write: a phase, and why a group waits."""
+    source, phase, since = volcano.SOURCE, obj.status.phase, rfc3339(news.now)
+    if news.is_bound:
+        running = sum(one.pod.status.phase == "Running" for one in news.standing)
+        count = {"running": running} if running >= news.size or phase != volcano.RUNNING else {}
+        said = (
+            _volcano_condition(volcano.UNSCHEDULABLE, "False", since, "", ""),
+            _volcano_condition(volcano.SCHEDULED, "True", since, reasons.SCHEDULED, ""),
+        )
+        return [*source.status(obj, said, phase=volcano.RUNNING, **count)]
+    waits = news.stage in WAITS or (news.stage is GroupStage.HELD and bool(news.record.message))
+    if news.has_minimum or (news.stage is not GroupStage.HELD and not waits):
+        return []  # what waits beyond the minimum is no news of a group that has it
+    if news.standing:
+        phase = volcano.UNKNOWN if waits and source.was_placed(obj) else phase
+    elif phase != volcano.INQUEUE:
+        phase = volcano.PENDING
+    if not waits:
+        return [*source.status(obj, phase=phase)]
+    reason = volcano.NO_ROOM if news.stage in WAITS else reasons.UNSCHEDULABLE
+    why = _volcano_condition(volcano.UNSCHEDULABLE, "True", since, reason, news.record.message)
+    return [*source.status(obj, (why,), phase=phase)]
+
+
+def _volcano_condition(
+    kind: str, status: str, since: str, reason: str, message: str
+) -> VolcanoCondition:
+    text = message[:LONGEST_MESSAGE]
+    return VolcanoCondition(kind, status, last_transition_time=since, reason=reason, message=text)
+
+
+def _phase(obj: Any, news: News) -> list[Told]:
+    source, phase = coscheduling.SOURCE, obj.status.phase
+    if news.is_bound:
+        running = sum(one.pod.status.phase == "Running" for one in news.standing)
+        if phase in coscheduling.BEFORE_SCHEDULED:
+            return [*source.status(obj, phase=coscheduling.SCHEDULED, scheduled=len(news.standing))]
+        if phase == coscheduling.SCHEDULED and running >= news.size:
+            return [*source.status(obj, phase=coscheduling.RUNNING, running=running)]
+        return []
+    if news.stage is GroupStage.HELD and not phase:
+        return [*source.status(obj, phase=coscheduling.PENDING)]
+    if news.stage in WAITS:
+        # The message has no field of its own; the event tells it, also when the phase stays.
+        fields = (
+            {} if phase not in ("", coscheduling.PENDING) else {"phase": coscheduling.SCHEDULING}
+        )
+        if fields:
+            fields["scheduleStartTime"] = rfc3339(news.now)
+        return [*source.status(obj, **fields)]
+    return []

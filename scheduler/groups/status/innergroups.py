@@ -1,0 +1,97 @@
+"""What the groups in a group of groups are told: each its own condition, as far as it says anything new.
+
+A group that is placed is told so; one that waits, why its root does; one that stays out when the root has its
+minimum, that. Called by `statuswriter`, which tells the root.
+"""
+
+from collections import Counter
+from collections.abc import Sequence
+
+from scheduler.base import reasons
+from scheduler.base.sweep import Sweep
+from scheduler.framework.groups import GroupStage, Told, title
+from scheduler.groups.description import quorum
+from scheduler.groups.description.members import GroupMembers
+from scheduler.groups.description.spec import GroupNode
+from scheduler.groups.sources import registry as sources
+from scheduler.groups.status.announcing import SEEN_BY_THEN_S, WAITS, said_of
+from scheduler.groups.status.lifecycle import GroupRecord
+from scheduler.state.podindex import Placed
+
+
+class InnerGroupWriter:
+    """Tells the groups that are in others."""
+
+    def __init__(self, members: GroupMembers) -> None:
+        self._members = members
+        # By group what was said of which version of it, and when: what was sent may not be seen yet.
+        self._said: dict[str, tuple[str, float]] = {}
+        # By group the uid of the object of which it was said that it is placed: that is final, and may be on its way.
+        self._final: dict[str, str] = {}
+        self._said_sweep, self._final_sweep = Sweep(), Sweep()
+
+    def told(
+        self,
+        root: GroupNode,
+        stage: GroupStage,
+        record: GroupRecord,
+        standing: Sequence[Placed],
+        now: float,
+    ) -> list[Told]:
+        """Return the requests that tell all groups in a root of a stage of it."""
+        there = Counter(sources.group_of(one.pod) for one in standing)
+        bound = Counter(sources.group_of(one.pod) for one in standing if not one.assumed)
+        found: list[Told] = []
+        self._said_sweep.clear(self._said, self._is_there)
+        self._final_sweep.clear(self._final, self._is_there)
+        for node in list(root.every())[1:]:
+            if quorum.is_in(node, bound):
+                if stage in (GroupStage.BOUND, GroupStage.CHANGED):
+                    found += self._say(node, "True", reasons.SCHEDULED, "", now)
+            elif not any(there[leaf.key] for leaf in node.leaves()):
+                found += self._waits(root, node, stage, record, there, now)
+        return found
+
+    def _is_there(self, key: str) -> bool:
+        return bool(self._members.described_by(key))
+
+    def _waits(
+        self,
+        root: GroupNode,
+        node: GroupNode,
+        stage: GroupStage,
+        record: GroupRecord,
+        there: Counter[str],
+        now: float,
+    ) -> list[Told]:
+        """Tell a group that has no place why; `there` is how many pods of each group stand."""
+        if stage in WAITS or (stage is GroupStage.HELD and record.message):
+            reason = reasons.SCHEDULER_ERROR if record.is_error else reasons.UNSCHEDULABLE
+            return self._say(node, "False", reason, record.message, now)
+        if stage is GroupStage.BOUND:
+            # What has landed may be a pod in the place of another, while the root lacks whole groups.
+            says = "has its minimum without this one"
+            if not quorum.is_in(root, there):
+                says = f"is not complete: {quorum.lacking(root, there)}"
+            text = f"the group {title(root.key)} {says}"
+            return self._say(node, "False", reasons.UNSCHEDULABLE, text, now)
+        return []
+
+    def _say(
+        self, node: GroupNode, status: str, reason: str, message: str, now: float
+    ) -> list[Told]:
+        for kind, obj in self._members.described_by(node.key)[:1]:
+            if status == "True":
+                self._final[node.key] = obj.metadata.uid
+            elif self._final.get(node.key) == obj.metadata.uid:
+                return []
+            calls = said_of(kind, obj, status, reason, message, now)
+            words = f"{obj.metadata.resource_version} {status} {message}"
+            before, since = self._said.get(node.key, ("", 0.0))
+            if not calls or (before == words and now - since < SEEN_BY_THEN_S):
+                return []
+            self._said[node.key] = (words, now)
+            return calls
+        self._said.pop(node.key, None)
+        self._final.pop(node.key, None)
+        return []

@@ -1,0 +1,154 @@
+"""The life of a group as a table, and what of it is written to the group's ConfigMap and its pods.
+
+Status names, keys and formats are Sakkara's; `message` and `proof` are ours. What lasts for a moment only (Ready,
+Assigned, Permitted) is kept in memory and never written: nobody could read it in time.
+"""
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import msgspec
+
+from scheduler.base.clock import parse_rfc3339, rfc3339_micro
+from scheduler.framework.calls import ApiCall
+from scheduler.framework.groups import GroupStage
+from scheduler.groups.planning.placement import Seat, rank_text, ranks, tree_text
+from scheduler.groups.sources.configmap import BOUND
+from scheduler.state.podindex import Placed
+
+JSON_PATCH = "application/json-patch+json"
+MERGE_PATCH = "application/merge-patch+json"
+LONGEST_MESSAGE = 1024
+MEMBER_STATUS, MEMBER_RETRIES = "sakkara.member.status", "sakkara.member.retries"
+MEMBER_RANK = "sakkara.member.rank"
+
+WAITING, READY, ASSIGNED, PERMITTED = "Waiting", "Ready", "Assigned", "Permitted"
+PREEMPTING, PREEMPTED, FAILED = "Preempting", "Preempted", "Failed"
+
+# Stage of an attempt → status of the group.
+STATUS_AFTER: Mapping[GroupStage, str] = {
+    GroupStage.STARTED: READY,
+    GroupStage.REFUSED: FAILED,
+    GroupStage.ASSIGNED: ASSIGNED,
+    GroupStage.PERMITTED: PERMITTED,
+    GroupStage.BOUND: BOUND,
+    GroupStage.RELEASED: WAITING,
+    GroupStage.DISSOLVED: WAITING,
+    GroupStage.PREEMPTING: PREEMPTING,
+}
+
+
+class GroupRecord(msgspec.Struct):
+    """What is remembered of a group between its attempts, for telling; no decision depends on it.
+
+    `is_partial`: the last solve placed members beside others that stood already, so what it proved is
+    not about the group as a whole. `preemptor`: the group for which it was evicted, empty for a pod on its
+    own. `refused`: the uids of those for whom the last plans had no room. `final`: the uid of the PodGroup of
+    which it was said that it is scheduled: nothing else is said of that one.
+    """
+
+    status: str = WAITING
+    message: str = ""
+    began: float | None = None
+    ended: float | None = None
+    solver_s: float = 0.0
+    retries: int = 0
+    optimal: bool = False
+    objective: tuple[int, ...] = ()
+    bound: tuple[int, ...] = ()
+    terms: tuple[str, ...] = ()
+    is_partial: bool = False
+    conflict: tuple[str, ...] = ()
+    victims: tuple[Placed, ...] = ()
+    awaited: frozenset[str] = frozenset()
+    refused: frozenset[str] = frozenset()
+    reporter: str = ""
+    released_at: float = 0.0
+    is_error: bool = False
+    announced: str = ""
+    told_of: str = ""
+    told_at: float = 0.0
+    preemptor: str = ""
+    final: str = ""
+
+
+class PlacementProof(msgspec.Struct, frozen=True):
+    """What was proven when a group was placed: see `GroupReport`."""
+
+    optimal: bool = False
+    objective: tuple[int, ...] = ()
+    bound: tuple[int, ...] = ()
+    terms: tuple[str, ...] = ()
+
+
+def status_patch(config_map: Any, values: Mapping[str, str | None]) -> list[ApiCall]:
+    """Return the request that sets keys of a ConfigMap (None takes one away), if any differs."""
+    data: Mapping[str, str] = config_map.data or {}
+    steps: list[dict[str, str]] = []
+    for key, value in values.items():
+        if value is None:
+            if key in data:
+                steps.append({"op": "remove", "path": f"/data/{key}"})
+        elif data.get(key) != value:
+            steps.append({"op": "add", "path": f"/data/{key}", "value": value})
+    if not steps:
+        return []
+    meta = config_map.metadata
+    path = f"/api/v1/namespaces/{meta.namespace}/configmaps/{meta.name}"
+    return [ApiCall("PATCH", path, steps, JSON_PATCH)]
+
+
+def proof_of(record: GroupRecord) -> str | None:
+    """Return what was proven of a whole group's placement as JSON, None if nothing was, or not here."""
+    if not record.objective or record.is_partial:
+        return None
+    proof = PlacementProof(record.optimal, record.objective, record.bound, record.terms)
+    return msgspec.json.encode(proof).decode()
+
+
+def proven(text: str) -> PlacementProof:
+    """Return what `proof_of` wrote; text that cannot be read proves nothing."""
+    try:
+        return msgspec.json.decode(text.encode(), type=PlacementProof)
+    except (msgspec.MsgspecError, RecursionError):
+        return PlacementProof()
+
+
+def results(seats: list[Seat], record: GroupRecord) -> dict[str, str | None]:
+    """Return the keys that tell of a bound group."""
+    began, ended = record.began, record.ended
+    total = "" if began is None or ended is None else str(max(0, round((ended - began) * 1000)))
+    return {
+        "status": BOUND,
+        "message": None,
+        "placement": tree_text(seats),
+        "proof": proof_of(record),
+        "rank": rank_text(ranks(seats)),
+        "schedBeginTime": "" if began is None else rfc3339_micro(began),
+        "schedEndTime": "" if ended is None else rfc3339_micro(ended),
+        "schedTotalTimeMilli": total,
+        "schedSolverTimeMilli": str(round(record.solver_s * 1000)),
+    }
+
+
+def labels(placed: Iterable[Placed], seats: list[Seat], retries: int) -> list[ApiCall]:
+    """Return the requests that label members with their status, rank and number of attempts."""
+    rank_of = ranks(seats)
+    calls = []
+    for one in placed:
+        meta = one.pod.metadata
+        wanted = {MEMBER_STATUS: BOUND, MEMBER_RETRIES: str(retries)}
+        if meta.name in rank_of:
+            wanted[MEMBER_RANK] = str(rank_of[meta.name])
+        changed = {key: value for key, value in wanted.items() if meta.labels.get(key) != value}
+        if changed:
+            path = f"/api/v1/namespaces/{meta.namespace}/pods/{meta.name}"
+            body = {"metadata": {"uid": meta.uid, "labels": changed}}
+            calls.append(ApiCall("PATCH", path, body, MERGE_PATCH))
+    return calls
+
+
+def began_at(placed: Iterable[Placed], fallback: float) -> float:
+    """Return when a group's oldest member was created: what people wait from."""
+    times = [parse_rfc3339(one.pod.metadata.creation_timestamp) for one in placed]
+    return min([fallback, *(time for time in times if time is not None)])

@@ -1,0 +1,303 @@
+"""What is kept of groups in memory, written to their objects, and reported by `simulate`."""
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+
+from scheduler.base import reasons
+from scheduler.framework.groups import GroupEvent, GroupReport, GroupStage, Told, title
+from scheduler.groups.description import past
+from scheduler.groups.description.members import GroupMembers
+from scheduler.groups.description.spec import GroupSpec
+from scheduler.groups.planning.placement import Seat, tree_of
+from scheduler.groups.planning.planning import seats
+from scheduler.groups.sources import configmap
+from scheduler.groups.sources.configmap import BOUND
+from scheduler.groups.sources.registry import BY_KIND, label_of
+from scheduler.groups.status.announcing import News, announce, bound, event, given_up
+from scheduler.groups.status.innergroups import InnerGroupWriter
+from scheduler.groups.status.lifecycle import (
+    FAILED,
+    LONGEST_MESSAGE,
+    PREEMPTED,
+    PREEMPTING,
+    STATUS_AFTER,
+    WAITING,
+    GroupRecord,
+    PlacementProof,
+    began_at,
+    labels,
+    proven,
+    results,
+    status_patch,
+)
+from scheduler.groups.topology.tree import Topology
+from scheduler.state.podindex import Placed
+
+
+class GroupStatusWriter:
+    """Turns stages into statuses and requests."""
+
+    def __init__(
+        self,
+        members: GroupMembers,
+        records: dict[str, GroupRecord],
+        trees: Mapping[str, Topology],
+        specs: Callable[[str], GroupSpec | None],
+    ) -> None:
+        self._members = members
+        self._specs = specs
+        self._records = records
+        self._trees = trees
+        self._inner_groups = InnerGroupWriter(members)
+
+    def told(self, key: str, stage: GroupStage, now: float) -> list[Told]:
+        """Follow a stage; return what is to be written, and what is told of it."""
+        record = self._records.setdefault(key, GroupRecord())
+        if stage is not GroupStage.HELD:
+            record.status = STATUS_AFTER[stage]
+        said = self._said(key, record, stage, now)
+        found = self._members.described_by(key)[:1]
+        for kind, obj in found:
+            news = self._news(key, record, stage, now)
+            if kind != configmap.KIND:
+                said += announce(kind, obj, news)
+            elif stage is GroupStage.BOUND:
+                said.append(bound(kind, obj, news))
+        return said + self._inside(key, record, stage, now)
+
+    def _inside(self, key: str, record: GroupRecord, stage: GroupStage, now: float) -> list[Told]:
+        """Return what the groups in a group of groups are told."""
+        spec = self._specs(key)
+        if spec is None or spec.tree is None:
+            return []
+        return self._inner_groups.told(spec.tree, stage, record, self._members.standing(key), now)
+
+    def _said(self, key: str, record: GroupRecord, stage: GroupStage, now: float) -> list[Told]:
+        """Return what a stage means for the ConfigMap of the group, and for its victims."""
+        if stage is GroupStage.HELD:
+            # Whoever is merely not complete has nothing to be told of.
+            is_faulty = record.status == FAILED and bool(record.message)
+            if is_faulty:
+                return self._write(key, {"status": FAILED, "message": record.message})
+            return self._begun_anew(key)
+        if stage is GroupStage.STARTED:
+            record.began = now if record.began is None else record.began
+            return self._begun_anew(key)
+        if stage is GroupStage.REFUSED:
+            return self._write(key, {"status": FAILED, "message": record.message})
+        if stage is GroupStage.RELEASED:
+            return self._write(key, {"status": WAITING})
+        if stage is GroupStage.DISSOLVED:
+            return self._dissolved(key, record)
+        if stage is GroupStage.PREEMPTING:
+            return self._write(key, {"status": PREEMPTING, "message": record.message or None})
+        if stage is GroupStage.BOUND:
+            record.ended = now
+            return self._bound(key, record, now)
+        return []
+
+    def _news(self, key: str, record: GroupRecord, stage: GroupStage, now: float) -> News:
+        return News(stage, record, self._members.standing(key), self._sizes(key), now)
+
+    def checked(self, key: str, size: int, now: float) -> list[Told]:
+        """Compare what is written with what is: a restart or a lost request may lie between.
+
+        A group that is whole says so with the placement that holds, unless its members are being
+        evicted. One without any member keeps what was written last: it has ended, or begins anew when
+        others come.
+        """
+        standing = self._members.standing(key)
+        found = self._members.described_by(key)
+        data = (found[0][1].data or {}) if found and found[0][0] == configmap.KIND else {}
+        known = self._records.get(key)
+        if known is not None and known.status == PREEMPTED:
+            if data.get("status") == PREEMPTED:
+                return []
+            return self._write(key, {"status": PREEMPTED, "preemptor": known.preemptor or None})
+        if not size or len(standing) < size or any(placed.assumed for placed in standing):
+            if known is None or not found or known.final != found[0][1].metadata.uid:
+                return []
+            # That it was scheduled is said and may be lost, though members have gone since.
+            return announce(*found[0], self._news(key, known, GroupStage.CHANGED, now))
+        record = self._records.setdefault(key, GroupRecord())
+        if found and found[0][0] != configmap.KIND:
+            # Pods that came with a node were never scheduled: nothing is to be said of that.
+            if not all(past.bound_at(one.pod) for one in standing):
+                return []
+            record.status = BOUND
+            said = announce(*found[0], self._news(key, record, GroupStage.CHANGED, now))
+            return said + self._inside(key, record, GroupStage.CHANGED, now)
+        if data.get("status") != BOUND:
+            return self._bound(key, record, now)
+        tree = self._trees.get(key)
+        if tree is None:
+            return []
+        seated = seats(tree, standing)
+        told = results(seated, record)
+        if told["placement"] == data.get("placement"):
+            return []
+        # A member was replaced: the times of the group's first placement stay, its proof does not.
+        return self._write(
+            key, {"placement": told["placement"], "rank": told["rank"], "proof": None}
+        )
+
+    def _sizes(self, key: str) -> int:
+        spec = self._specs(key)
+        return 0 if spec is None else spec.size
+
+    def status(self, key: str, size: int) -> str:
+        """Return a group's status: bound when all are there, else what became of its last attempt.
+
+        One that was not tried here and has no member any more keeps what its object says: it has ended.
+        """
+        standing = self._members.standing(key)
+        if size and len(standing) >= size:
+            return BOUND
+        record = self._records.get(key)
+        if record is not None:
+            return record.status
+        has_ended = not standing and any(
+            BY_KIND[kind].was_placed(obj) for kind, obj in self._members.described_by(key)
+        )
+        return BOUND if has_ended else WAITING
+
+    def report(self, key: str, size: int) -> GroupReport:
+        """Return what `simulate` says of a group."""
+        record = self._records.get(key, GroupRecord())
+        standing = self._members.standing(key)
+        tree = self._trees.get(key)
+        namespace, _, name = title(key).partition("/")
+        spec = self._specs(key)
+        found = self._members.described_by(key)
+        status = self.status(key, size)
+        proof = PlacementProof(record.optimal, record.objective, record.bound, record.terms)
+        is_solved = bool(record.objective) and not record.is_partial
+        if status == BOUND and not is_solved and found and found[0][0] == configmap.KIND:
+            proof = proven((found[0][1].data or {}).get("proof", "{}"))
+        return GroupReport(
+            namespace,
+            name,
+            status,
+            size,
+            tree_of(_seated(tree, standing)),
+            proof.optimal,
+            proof.objective,
+            proof.bound,
+            record.solver_s,
+            tuple(
+                {"namespace": one.pod.metadata.namespace, "name": one.pod.metadata.name}
+                for one in record.victims
+            ),
+            record.conflict,
+            label_of(key, found),
+            size,
+            None if spec is None or spec.is_minimum else size,
+            record.message if status != BOUND else "",
+            proof.terms,
+        )
+
+    def _bound(self, key: str, record: GroupRecord, now: float) -> list[Told]:
+        placed = self._members.standing(key)
+        tree = self._trees.get(key)
+        seated = seats(tree, placed) if tree is not None else []
+        record.began = began_at(placed, now if record.began is None else record.began)
+        record.ended = now if record.ended is None else record.ended
+        record.status = BOUND
+        calls = self._write(key, results(seated, record))
+        if self._members.config_maps(key):  # the pods of other sources are not ours to label
+            calls += labels(placed, seated, record.retries)
+        for config_map in self._members.evicted_by(title(key)):
+            calls += status_patch(config_map, {"preemptor": None})
+        return calls
+
+    def _begun_anew(self, key: str) -> list[Told]:
+        """Take back that a group is bound when members wait and none stands: another life begins."""
+        maps = self._members.config_maps(key)
+        is_told = any((one.data or {}).get("status") == BOUND for one in maps)
+        if not is_told or self._members.placed(key):
+            return []
+        return self._write(key, {"status": WAITING})
+
+    def spared(self, victims: Sequence[Placed]) -> None:
+        """Let groups say again that they are bound whose eviction has failed."""
+        for key in dict.fromkeys(self._members.group_of(one.pod) for one in victims):
+            record = self._records.get(key)
+            if record is not None and record.status == PREEMPTED:
+                record.status = WAITING
+                self._members.changed.add(key)
+
+    def _dissolved(self, key: str, record: GroupRecord) -> list[Told]:
+        """Tell the group, before its bound members go, that they do and why."""
+        bound = ", ".join(sorted(one.pod.metadata.name for one in self._members.standing(key)))
+        note = f"The bound members {bound} go: the group was never whole, and {record.message}"
+        told: list[Told] = [
+            event(kind, one, record.reporter, reasons.GROUP_RELEASED, "Releasing", note)
+            for kind, one in self._members.described_by(key)[:1]
+        ]
+        return told + self._write(key, {"status": WAITING, "message": record.message})
+
+    def evicted(
+        self,
+        victims: Sequence[Placed],
+        whom: str,
+        group: str,
+        reporter: str,
+        before: Collection[str],
+    ) -> list[GroupEvent]:
+        """Tell the groups of pods that are evicted for whom they go; those that end are marked so.
+
+        `before` are the uids of pods that were evicted earlier and may still be seen.
+        """
+        gone: dict[str, list[str]] = {}
+        uids = {*before, *(one.pod.metadata.uid for one in victims)}
+        for one in victims:
+            gone.setdefault(self._members.group_of(one.pod), []).append(one.pod.metadata.name)
+        gone.pop("", None)
+        told = self._parts_evicted(victims, whom, reporter)
+        for key, pods in gone.items():
+            standing = self._members.standing(key)
+            kept = sum(one.pod.metadata.uid not in uids for one in standing)
+            shrinks = 0 < self._sizes(key) <= kept
+            note = given_up(whom, pods, kept if shrinks else 0)
+            for kind, obj in self._members.described_by(key)[:1]:
+                told.append(event(kind, obj, reporter, reasons.GROUP_PREEMPTED, "Preempting", note))
+            if not shrinks:
+                record = self._records.setdefault(key, GroupRecord())
+                record.status, record.preemptor = PREEMPTED, group
+                self._members.changed.add(key)
+        return told
+
+    def _parts_evicted(
+        self, victims: Sequence[Placed], whom: str, reporter: str
+    ) -> list[GroupEvent]:
+        """Tell the groups of victims that are in others; the roots are told besides."""
+        gone: dict[str, list[str]] = {}
+        for one in victims:
+            key = self._members.own_group_of(one.pod)
+            if key != self._members.root(key):
+                gone.setdefault(key, []).append(one.pod.metadata.name)
+        uids = {one.pod.metadata.uid for one in victims}
+        told = []
+        for key, pods in gone.items():
+            standing = self._members.standing(key)
+            kept = sum(one.pod.metadata.uid not in uids for one in standing)
+            note = given_up(whom, pods, kept)
+            for kind, obj in self._members.described_by(key)[:1]:
+                told.append(event(kind, obj, reporter, reasons.GROUP_PREEMPTED, "Preempting", note))
+        return told
+
+    def _write(self, key: str, values: Mapping[str, str | None]) -> list[Told]:
+        calls: list[Told] = []
+        short = {
+            name: value if value is None or name != "message" else value[:LONGEST_MESSAGE]
+            for name, value in values.items()
+        }
+        for config_map in self._members.config_maps(key)[:1]:
+            calls += status_patch(config_map, short)
+        return calls
+
+
+def _seated(tree: Topology | None, standing: list[Placed]) -> list[Seat]:
+    """Return the members' seats; of a group that was never planned here only the nodes are known."""
+    if tree is not None:
+        return seats(tree, standing)
+    return [Seat(one.pod.metadata.name, one.node, ()) for one in standing]

@@ -1,0 +1,1 @@
+"""The trees of racks and nodes that groups are placed in."""

@@ -1,0 +1,31 @@
+"""Rules that speak of labels, as Kueue's annotations do, as rules for the levels of the tree that has them. Pure."""
+
+from msgspec.structs import replace
+
+from scheduler.base.errors import ObjectError
+from scheduler.groups.description.rules import LevelConstraint
+from scheduler.groups.description.spec import GroupSpec
+from scheduler.groups.topology.tree import Topology
+
+
+def resolved(spec: GroupSpec, tree: Topology) -> GroupSpec:
+    """Return a group with its rule for labels as rules for levels; ObjectError on slices that are not inside.
+
+    One unit of a level is one of each level above it. What is preferred needs no rule: few units, from the
+    top down, are what is wished for anyway.
+    """
+    asked = spec.labels
+    if asked is None:
+        return spec
+    rules: dict[str, LevelConstraint] = {}
+    if asked.required:
+        depth = tree.levels.index(tree.aliases[asked.required])
+        rules = {level: LevelConstraint("pack", hard=True) for level in tree.levels[: depth + 1]}
+    if asked.slices:
+        level = tree.aliases[asked.slices]
+        if level in rules:
+            raise ObjectError(
+                f"slices by {asked.slices} are not inside one unit of {asked.required}"
+            )
+        rules[level] = LevelConstraint("pack", factor=asked.slice_size)
+    return replace(spec, constraints=rules)

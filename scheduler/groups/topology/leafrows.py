@@ -1,0 +1,102 @@
+"""Of the leaves of a tree those that a group can ever use: a few of each unit instead of all of them.
+
+Under one parent leaves differ by their room alone, so of those with room for k members a group of n
+never needs more than the first n / k by name: whoever stands behind them could change places with one
+of them. Room is cut off at n. In the same way it needs n at most of the units above the leaves that are
+left with the same rooms. The best placement is the same, down to the choice among equal units. Pure
+columns; the arrays of one tree are kept until the tree or a node changes.
+"""
+
+import itertools
+from collections import Counter
+
+import numpy as np
+
+from scheduler.base.arrays import BoolColumn, IntColumn
+from scheduler.framework.nodes import Nodes
+from scheduler.groups.topology.tree import Topology
+
+WORTHWHILE = 200  # with fewer leaves nothing is left out
+
+
+class LeafRows:
+    """The row of each leaf of the tree that was asked for last, and the number of its parent."""
+
+    def __init__(self) -> None:
+        self._tree: Topology | None = None
+        self._mark = -1
+        self._rows = np.zeros(0, dtype=np.intp)
+        self._parents = np.zeros(0, dtype=np.intp)
+        self._order = np.zeros(0, dtype=np.intp)
+
+    def of(self, tree: Topology, nodes: Nodes) -> tuple[IntColumn, IntColumn, IntColumn]:
+        """Return by leaf the row (-1: no such node) and the parent, and the leaves in order of paths."""
+        touched = nodes.facts_touched
+        mark = -1 if touched is None else touched.mark
+        if tree is not self._tree or mark != self._mark or mark < 0:
+            rows = [nodes.row(name) for _, name in tree.leaves]
+            self._rows = np.array([-1 if row is None else row for row in rows], dtype=np.intp)
+            order = sorted(range(len(rows)), key=tree.leaves.__getitem__)
+            numbers: dict[tuple[str, ...], int] = {}
+            parents = [numbers.setdefault(path, len(numbers)) for path, _ in tree.leaves]
+            self._parents = np.array(parents, dtype=np.intp)
+            self._order = np.array(order, dtype=np.intp)
+            self._tree, self._mark = tree, mark
+        return self._rows, self._parents, self._order
+
+    def useful(
+        self, tree: Topology, nodes: Nodes, slots: IntColumn, held: BoolColumn, size: int
+    ) -> list[int] | None:
+        """Return the leaves that a group of `size` can use, in the tree's order; None for all of them.
+
+        `slots` is the room by row; rows in `held` are kept.
+        """
+        rows, parents, order = self.of(tree, nodes)
+        room = np.where(rows >= 0, np.minimum(slots[rows], size), 0)
+        is_held = (rows >= 0) & held[rows]
+        found = (room > 0) | is_held
+        if np.count_nonzero(found) < WORTHWHILE:
+            return None
+        sorted_rooms, sorted_parents = room[order], parents[order]
+        kept = is_held[order]
+        first = np.flatnonzero(np.diff(sorted_parents, prepend=-1))
+        which = np.cumsum(np.diff(sorted_parents, prepend=-1) != 0) - 1
+        for k in range(1, int(room.max(initial=0)) + 1):
+            enough = sorted_rooms >= k
+            before: IntColumn = np.cumsum(enough) - enough
+            nth: IntColumn = before - before[first][which]
+            kept |= enough & (nth < size // k)
+        found = np.zeros(len(rows), dtype=np.bool_)
+        found[_without_like_units(tree, order[kept], parents, room, is_held, size)] = True
+        return np.flatnonzero(found).tolist()
+
+
+def _without_like_units(
+    tree: Topology,
+    leaves: IntColumn,
+    parents: IntColumn,
+    room: IntColumn,
+    held: BoolColumn,
+    size: int,
+) -> IntColumn:
+    """Return the leaves of units that no more than `size` like ones under the same parent precede.
+
+    `leaves` stand in the order of their paths; the others are columns by leaf. A unit with held members is like no other.
+    """
+    if not len(leaves):
+        return leaves
+    begins = np.diff(parents[leaves], prepend=-1) != 0
+    starts = np.flatnonzero(begins)
+    bounds = [*starts.tolist(), len(leaves)]
+    # Units stand one after the other, so their rooms may be put in order all at once.
+    rooms = room[leaves][np.lexsort((room[leaves], np.cumsum(begins)))]
+    is_kept: list[bool] = []
+    seen: Counter[tuple[tuple[str, ...], bytes]] = Counter()
+    for start, end in itertools.pairwise(bounds):
+        path = tree.leaves[leaves[start]][0]
+        kind = (path[:-1], rooms[start:end].tobytes())
+        seen[kind] += 1
+        is_kept.append(not path or seen[kind] <= size)
+    kept = np.logical_or(is_kept, np.logical_or.reduceat(held[leaves], starts))
+    found: IntColumn = leaves[np.repeat(kept, np.diff(bounds))]
+    return found

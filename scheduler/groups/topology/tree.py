@@ -1,0 +1,164 @@
+"""The tree of racks and nodes that groups are placed in, and how a ConfigMap says it.
+
+Units are known by their path, so two racks may share a name. Pure; which tree counts for whom is known
+to `trees`.
+"""
+
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+from typing import Any
+
+import msgspec
+import numpy as np
+
+from scheduler.base.arrays import BoolColumn
+from scheduler.base.errors import ObjectError
+from scheduler.framework.nodes import Nodes
+from scheduler.groups.sources.inputs import LONGEST_TEXT, MOST_LEVELS, json_names, json_object
+
+ROOT = "root"
+DEFAULT_TREE = "default-tree"
+NODE = "node"
+DEFAULT_LEVELS = ("rack", NODE)
+RACK_LABEL = "sakkara.topology.rack"
+# What node labels may stand for a level that is named in one word; the first that all nodes carry
+# counts. Ours, Kubernetes' own, those of Kueue's examples, of topograph, and of the clouds.
+PRESETS: Mapping[str, tuple[str, ...]] = {
+    "region": ("topology.kubernetes.io/region",),
+    "zone": ("topology.kubernetes.io/zone",),
+    "block": (
+        "topology.trellis.dev/block",
+        "cloud.provider.com/topology-block",
+        "network.topology.nvidia.com/spine",
+        "cloud.google.com/gce-topology-block",
+        "topology.k8s.aws/network-node-layer-2",
+    ),
+    "rack": (
+        RACK_LABEL,
+        "topology.trellis.dev/rack",
+        "cloud.provider.com/topology-rack",
+        "network.topology.nvidia.com/leaf",
+        "cloud.google.com/gce-topology-subblock",
+        "topology.k8s.aws/network-node-layer-3",
+    ),
+}
+DEEPEST = MOST_LEVELS
+MOST_UNITS = 200_000
+RESOURCES_CHOOSE_NOTHING = (
+    "data.resource-names chooses nothing: every resource that members request counts, named there or "
+    "not; the key can go"
+)
+NAMED = 3  # how many nodes a message names
+
+
+class Topology(msgspec.Struct, frozen=True, dict=True):
+    """A tree: `levels` from the top to the leaves, `leaves` as (path of inner units, node name).
+
+    Every path has one entry per inner level; a node that stands higher than the deepest one gets units
+    of its own name below, so that it takes part like all others and shares them with nobody. `aliases` are other
+    words for levels.
+    """
+
+    name: str
+    source: str
+    levels: tuple[str, ...]
+    leaves: tuple[tuple[tuple[str, ...], str], ...]
+    aliases: Mapping[str, str] = {}
+
+    @cached_property
+    def paths(self) -> dict[str, tuple[str, ...]]:
+        """The path of inner units above each node, by its name."""
+        return {name: path for path, name in self.leaves}
+
+
+def from_config_map(data: Mapping[str, str], source: str) -> Topology:
+    """Read a topology ConfigMap; ObjectError names the key that is wrong.
+
+    `resource-names` is checked and chooses nothing: whatever members request counts, listed or not, as a
+    group that is placed by some of it only would be refused by its nodes.
+    """
+    tree = json_object(data, "tree", LONGEST_TEXT)
+    levels = json_names(data, "level-names") if data.get("level-names") else DEFAULT_LEVELS
+    if data.get("resource-names"):
+        json_names(data, "resource-names")
+    found: list[tuple[tuple[str, ...], str]] = []
+    _walk(tree, (), found)
+    if not found:
+        raise ObjectError("data.tree holds no node")
+    depth = max(len(path) for path, _ in found) + 1
+    if depth > len(levels):
+        raise ObjectError(f"data.tree is {depth} levels deep, data.level-names names {len(levels)}")
+    if depth < len(levels):
+        text = f"data.level-names names {len(levels)} levels, data.tree has {depth}"
+        raise ObjectError(text)
+    return Topology(
+        name_in(data),
+        source,
+        levels,
+        _filled(found, depth - 1),
+    )
+
+
+def name_in(data: Mapping[str, str]) -> str:
+    """Return the tree's name in a topology ConfigMap."""
+    return data.get("name", "").strip() or DEFAULT_TREE
+
+
+def levels_of(labels: Sequence[str]) -> tuple[str, ...]:
+    """Return what the levels of a tree of labels are called: what stands behind the slash, then `node`."""
+    return (*(label.rpartition("/")[2] for label in labels), NODE)
+
+
+def nowhere(tree: Topology, nodes: Nodes, fitting: BoolColumn) -> str:
+    """Return why a tree offers no node although that is not the nodes' own fault; else an empty text.
+
+    `fitting` are the rows on which a member would fit, in the tree or not.
+    """
+    rows = {row for _, name in tree.leaves if (row := nodes.row(name)) is not None}
+    if not rows:
+        named = ", ".join(sorted(name for _, name in tree.leaves)[:NAMED])
+        more = f" and {len(tree.leaves) - NAMED} others" if len(tree.leaves) > NAMED else ""
+        return (
+            f"the topology ({tree.source}) names no node of this cluster: {named}{more} "
+            "are not there; add the nodes to its tree"
+        )
+    outside = [row for row in np.flatnonzero(fitting).tolist() if row not in rows]
+    if not outside or fitting[sorted(rows)].any():
+        return ""
+    named = ", ".join(sorted(nodes.name(row) for row in outside)[:NAMED])
+    more = f" and {len(outside) - NAMED} others" if len(outside) > NAMED else ""
+    return (
+        f"only nodes that the topology ({tree.source}) does not name have room: {named}{more}; "
+        "add them to its tree"
+    )
+
+
+def _walk(units: Any, path: tuple[str, ...], found: list[tuple[tuple[str, ...], str]]) -> None:
+    if len(path) >= DEEPEST:
+        raise ObjectError(f"data.tree is deeper than {DEEPEST} levels at {'/'.join(path)}")
+    for name, below in units.items():
+        if not isinstance(below, dict):
+            where = "/".join((*path, name))
+            raise ObjectError(f"data.tree: {where} is no JSON object; a node is written as {{}}")
+        if not name:
+            raise ObjectError(f"data.tree: a unit under {'/'.join(path) or ROOT} has no name")
+        if below:
+            _walk(below, (*path, name), found)
+        else:
+            found.append((path, name))
+            if len(found) > MOST_UNITS:
+                raise ObjectError(f"data.tree holds more than {MOST_UNITS} nodes")
+
+
+def _filled(
+    found: list[tuple[tuple[str, ...], str]], depth: int
+) -> tuple[tuple[tuple[str, ...], str], ...]:
+    """Return the leaves with paths of one length, each node once: the first place counts."""
+    seen: set[str] = set()
+    leaves = []
+    for path, name in found:
+        if name in seen:
+            raise ObjectError(f"data.tree: the node {name} stands in two places")
+        seen.add(name)
+        leaves.append((path + (name,) * (depth - len(path)), name))
+    return tuple(leaves)
