@@ -273,23 +273,28 @@ def operators_settings(loaded: Loaded) -> OperatorsSettings:
 
 
 def _app_group_settings(loaded: Loaded) -> AppGroupSettings:
-    """Return what the network plugins go by, of the first profile that has one; the file may differ."""
+    """Return the names of the first profile that sets one for a network plugin; the file may differ.
+
+    Every profile has NetworkOverhead, so a profile without names of its own decides nothing.
+    """
     wanted = loaded.trellis.operators.app_group
-    args = next(
-        (
-            profile.args.get(name) or TopologyArgs()
-            for profile in loaded.profiles
-            for name in (NetworkOverhead.__name__, NetworkMinCost.__name__)
-            if any(one.name == name for listed in profile.plugins.values() for one in listed)
-        ),
-        TopologyArgs(),
+    given = (
+        profile.args.get(name)
+        for profile in loaded.profiles
+        for name in (NetworkOverhead.__name__, NetworkMinCost.__name__)
     )
-    assert isinstance(args, TopologyArgs)  # noqa: S101 - the plugins' own
+    names = (_names_of(args) for args in given if isinstance(args, TopologyArgs))
+    usual = _names_of(TopologyArgs())
+    namespaces, topology, weights = next((one for one in names if one != usual), usual)
     return AppGroupSettings(
-        args.namespaces,
-        wanted.network_topology_name or args.network_topology_name,
-        wanted.weights_name or args.weights_name,
+        namespaces,
+        wanted.network_topology_name or topology,
+        wanted.weights_name or weights,
     )
+
+
+def _names_of(args: TopologyArgs) -> tuple[tuple[str, ...], str, str]:
+    return args.namespaces, args.network_topology_name, args.weights_name
 
 
 def figures_settings(loaded: Loaded) -> FiguresSettings | None:

@@ -13,7 +13,7 @@ from scheduler.base.text import did_you_mean
 from scheduler.config import defaults, model, names, trellis, validate
 from scheduler.config.decode import decode
 from scheduler.config.document import DocumentNode, parse
-from scheduler.config.merge import default_plugins, merge, our_args, with_ours
+from scheduler.config.merge import default_plugins, merge
 from scheduler.config.model import KubeSchedulerConfiguration
 from scheduler.config.notices import Notice, Notices
 from scheduler.config.problems import Problems, ReadingStep
@@ -151,9 +151,6 @@ class _Loading:
         ]
         problems.raise_if_any()
         base = default_plugins(self.registry)
-        if root is None:
-            base = with_ours(base, self.registry)
-            args = [our_args(self.registry) | own for own in args]
         merged = [merge(base, profile.plugins) for profile in filled.profiles]
         faults = validate.scheduler_faults(filled, merged, args)
         self._report(ReadingStep.VALIDATION, faults, root, problems)

@@ -4,6 +4,10 @@ The rules are kube-scheduler's, to the letter: `merge` keeps the order of the de
 entry of the same name replace it in place; `expand` puts entries of a point that overrule multiPoint
 first, then what multiPoint brings, then the rest. Problems are texts with the path of their cause;
 the caller adds position and context.
+
+Trellis's own default plugins are part of the default multiPoint list and follow the same rules, with one
+exception: `disabled: "*"` keeps the plugin that schedules groups. A file that lists its plugins after "*"
+was written without knowing groups, and a pod of a group must never be placed alone.
 """
 
 from collections.abc import Iterator
@@ -12,13 +16,7 @@ from typing import Any, Final
 import msgspec
 
 from scheduler.config.model import PluginEntry, Plugins, PluginSet
-from scheduler.config.names import (
-    DEFAULT_MULTI_POINT,
-    KUBE_SCHEDULER,
-    WITHOUT_FILE,
-    WITHOUT_FILE_ARGS,
-)
-from scheduler.framework.args import Args
+from scheduler.config.names import DEFAULT_MULTI_POINT, GROUPS, KUBE_SCHEDULER, OUR_DEFAULTS
 from scheduler.framework.plugin import POINTS
 from scheduler.framework.profile import ListedPlugin
 from scheduler.framework.registry import Registry
@@ -56,41 +54,21 @@ class ListProblem(msgspec.Struct, frozen=True):
     plugin: str = ""
 
 
+class DefaultEntry(PluginEntry, frozen=True):
+    """An entry of the default multiPoint list that serves only some of its plugin's points."""
+
+    points: tuple[str, ...] = ()
+
+
 def default_plugins(registry: Registry) -> Plugins:
-    """Return kube-scheduler's default set, as far as the registry has its plugins."""
-    return Plugins(
-        multi_point=PluginSet(
-            enabled=[
-                PluginEntry(name=name, weight=weight or None)
-                for name, weight in DEFAULT_MULTI_POINT
-                if name in registry
-            ]
-        )
-    )
-
-
-def with_ours(plugins: Plugins, registry: Registry) -> Plugins:
-    """Return the default set with our own plugins, for a daemon that runs without a file."""
-    sets = {}
-    for point, entries in WITHOUT_FILE.items():
-        own = point_set(plugins, point)
-        more = [
-            PluginEntry(name=name, weight=weight or None)
-            for name, weight in entries
-            if name in registry
-        ]
-        sets[_FIELDS[point]] = PluginSet(enabled=[*own.enabled, *more], disabled=own.disabled)
-    return msgspec.structs.replace(plugins, **sets)
-
-
-def our_args(registry: Registry) -> dict[str, Args]:
-    """Return the arguments of our own plugins for a daemon that runs without a file."""
-    found: dict[str, Args] = {}
-    for name, given in WITHOUT_FILE_ARGS.items():
-        cls = registry.get(name)
-        if cls is not None:
-            found[name] = msgspec.convert(given, cls.args_type)
-    return found
+    """Return the default set of every profile, as far as the registry has its plugins."""
+    kubes = [PluginEntry(name=name, weight=weight or None) for name, weight in DEFAULT_MULTI_POINT]
+    ours = [
+        DefaultEntry(name=name, weight=weight or None, points=points)
+        for name, weight, points in OUR_DEFAULTS
+    ]
+    known = [entry for entry in (*kubes, *ours) if entry.name in registry]
+    return Plugins(multi_point=PluginSet(enabled=known))
 
 
 def point_set(plugins: Plugins, point: str) -> PluginSet:
@@ -117,8 +95,8 @@ def _merge_set(default: PluginSet, custom: PluginSet) -> PluginSet:
     last = {entry.name: index for index, entry in enumerate(custom.enabled)}
     enabled: list[PluginEntry] = []
     replaced: set[int] = set()
-    for entry in default.enabled if "*" not in gone else ():
-        if entry.name in gone:
+    for entry in default.enabled:
+        if entry.name in gone or ("*" in gone and entry.name != GROUPS):
             continue
         if entry.name in last:
             replaced.add(last[entry.name])
@@ -220,17 +198,26 @@ def _order(plugins: Plugins, point: str, registry: Registry) -> list[str]:
     own = point_set(plugins, point)
     specific = [entry.name for entry in own.enabled]
     disabled = {entry.name for entry in own.disabled}
-    if "*" in disabled:
-        return specific
     multi = [
         entry.name
         for entry in plugins.multi_point.enabled
-        if entry.name not in disabled and _has(registry, entry.name, point)
+        if entry.name not in disabled
+        and ("*" not in disabled or entry.name == GROUPS)
+        and _serves_at(registry, entry, point)
     ]
-    overruling = [name for name in specific if name in multi]
+    if "*" in disabled:
+        return list(dict.fromkeys((*specific, *multi)))
+    # "*" at multiPoint keeps GROUPS there: a list written out in full must keep its order all the same.
+    overruling = [name for name in specific if name in multi and name != GROUPS]
     added = list(dict.fromkeys(name for name in multi if name not in specific))
-    rest = [name for name in specific if name not in multi]
+    rest = [name for name in specific if name not in overruling]
     return overruling + added + rest
+
+
+def _serves_at(registry: Registry, entry: PluginEntry, point: str) -> bool:
+    """Whether an entry of the multiPoint list brings its plugin to a point."""
+    is_left_out = isinstance(entry, DefaultEntry) and point not in entry.points
+    return not is_left_out and _has(registry, entry.name, point)
 
 
 def _has(registry: Registry, name: str, point: str) -> bool:

@@ -42,16 +42,17 @@ DEFAULT_MULTI_POINT: Final = (
     ("DefaultBinder", 0),
     ("NodeDeclaredFeatures", 0),
 )
-# Ours that stand in the profile of a daemon without a file, with weights and arguments: they do
-# nothing until their objects exist.
-WITHOUT_FILE: Final = {
-    "preEnqueue": (("ClusterTopologyPlacementGroup", 0),),
-    "preFilter": (("NodeResourceTopologyMatch", 0), ("NetworkOverhead", 0)),
-    "filter": (("NodeResourceTopologyMatch", 0), ("NetworkOverhead", 0)),
-    "preScore": (("NetworkOverhead", 0),),
-    "score": (("NetworkOverhead", 5),),
-}
-WITHOUT_FILE_ARGS: Final = {"NetworkOverhead": {"dependents": "Count", "indirect": "Count"}}
+# The plugin that schedules groups: every profile has it, and `disabled` in a file makes it gate their pods.
+GROUPS: Final = "ClusterTopologyPlacementGroup"
+# Trellis's own default plugins, which do nothing until their objects exist: name, weight, and the
+# points at which the default set has them. A file that enables one itself gets all its points.
+OUR_DEFAULTS: Final = (
+    (GROUPS, 0, ("preEnqueue",)),
+    ("NodeResourceTopologyMatch", 0, ("preFilter", "filter")),
+    ("NetworkOverhead", 5, ("preFilter", "filter", "preScore", "score")),
+)
+# Their arguments as long as no list of the file enables the plugin by name.
+OUR_DEFAULT_ARGS: Final = {"NetworkOverhead": {"dependents": "Count", "indirect": "Count"}}
 KUBE_SCHEDULER: Final = frozenset(name for name, _ in DEFAULT_MULTI_POINT) | {
     "GangScheduling",
     "TopologyPlacementGenerator",

@@ -21,7 +21,7 @@ from scheduler.config.model import (
     Plugins,
     ProfileConfig,
 )
-from scheduler.config.names import KUBE_SCHEDULER
+from scheduler.config.names import GROUPS, KUBE_SCHEDULER, OUR_DEFAULT_ARGS
 from scheduler.config.notices import Notices
 from scheduler.config.problems import Problems, ReadingStep
 from scheduler.config.validate import CHECKED_AT_START, aggregate
@@ -39,8 +39,9 @@ def decode_args(
     registry: Registry,
     problems: Problems,
 ) -> dict[str, Args]:
-    """Return the given arguments of known plugins, strictly decoded."""
+    """Return the given arguments of known plugins, strictly decoded, and those of our defaults."""
     found: dict[str, Args] = {}
+    usual = _default_args(profile)
     for index, entry in enumerate(profile.plugin_config):
         cls = registry.get(entry.name)
         where = f"{path}.pluginConfig[{index}]"
@@ -48,13 +49,39 @@ def decode_args(
         if cls is None or entry.name in found:
             continue
         if node is None or node.value is None:
-            found[entry.name] = cls.args_type()
+            found[entry.name] = msgspec.convert(usual.get(entry.name, {}), cls.args_type)
             continue
         context = f"decoding {where}: decoding args for plugin {entry.name}: "
         _check_type(node, entry.name, context, problems)
-        args = decode(_without_type(node), cls.args_type, problems, context=context)
+        given = _with_defaults(_without_type(node), usual.get(entry.name, {}))
+        args = decode(given, cls.args_type, problems, context=context)
         found[entry.name] = args if args is not None else cls.args_type()
+    for name, values in usual.items():
+        cls = registry.get(name)
+        if cls is not None and name not in found:
+            found[name] = msgspec.convert(values, cls.args_type)
     return found
+
+
+def _default_args(profile: ProfileConfig) -> dict[str, Mapping[str, Any]]:
+    """Return the arguments that our default plugins have here unless the file says otherwise.
+
+    A file that enables one of them by name was written for that plugin's own defaults.
+    """
+    named = set(_all_names(profile.plugins))
+    return {name: values for name, values in OUR_DEFAULT_ARGS.items() if name not in named}
+
+
+def _with_defaults(node: DocumentNode, values: Mapping[str, Any]) -> DocumentNode:
+    """Return arguments with `values` for the fields that the file does not give."""
+    if not values or not isinstance(node.value, dict):
+        return node
+    more = {key: value for key, value in values.items() if key not in node.value}
+    whole = DocumentNode(
+        node.value | {key: DocumentNode(value, node.at) for key, value in more.items()}, node.at
+    )
+    whole.keys = dict.fromkeys(more, node.at) | node.keys
+    return whole
 
 
 def _check_type(node: DocumentNode, plugin: str, context: str, problems: Problems) -> None:
@@ -106,8 +133,11 @@ class ProfileBuilder:
     ) -> ProfileSpec:
         name = profile.scheduler_name or ""
         lists, wrong = expand(merged, self.registry)
-        needed = dict.fromkeys(_all_names(merged))
+        gated = self._gate_groups(lists) if not wrong else ()
+        needed = dict.fromkeys((*_all_names(merged), *gated))
         args = self._complete_args(needed, given)
+        for plugin in gated:
+            args[plugin] = msgspec.structs.replace(args[plugin], schedule_groups=False)
         context = f"{STARTING}creating profile for scheduler name {name}: "
         self._check_args(needed, args, profile, path, context)
         wrong.extend(_whole(name, lists) if not wrong else ())
@@ -123,6 +153,14 @@ class ProfileBuilder:
             args={name: args[name] for name in args if name in running},
             percentage_of_nodes_to_score=self._percentage(profile),
         )
+
+    def _gate_groups(self, lists: dict[str, tuple[ListedPlugin, ...]]) -> tuple[str, ...]:
+        """Put the plugin that gates pods of groups back where a file disables it; return its name."""
+        listed = lists["preEnqueue"]
+        if GROUPS not in self.registry or any(one.name == GROUPS for one in listed):
+            return ()
+        lists["preEnqueue"] = (*listed, ListedPlugin(GROUPS))
+        return (GROUPS,)
 
     def _complete_args(
         self, needed: Mapping[str, Any], given: Mapping[str, Args]
@@ -241,9 +279,30 @@ def list_notices(
                 hint = did_you_mean(entry.name, registry.names())
                 place = f"{path}.plugins.{field.encode_name}.disabled[{index}].name"
                 notices.add(f'nothing to disable: no plugin is named "{entry.name}"{hint}', place)
+    _groups_notice(profile, f"{path}.plugins", registry, notices)
     filters = {listed.name for listed in lists.get("filter", ())}
     if "NodeResourcesFit" in registry and "NodeResourcesFit" not in filters:
         notices.add(
             "the filter of NodeResourcesFit is disabled: pods are placed on nodes without room",
             f"{path}.plugins",
         )
+
+
+def _groups_notice(profile: ProfileConfig, path: str, registry: Registry, notices: Notices) -> None:
+    """Report what the lists mean for groups: a name gates their pods, "*" changes nothing."""
+    if GROUPS not in registry or GROUPS in set(_all_names(profile.plugins)):
+        return
+    for point, given in (
+        ("multiPoint", profile.plugins.multi_point),
+        ("preEnqueue", profile.plugins.pre_enqueue),
+    ):
+        for index, entry in enumerate(given.disabled):
+            place = f"{path}.{point}.disabled[{index}].name"
+            if entry.name == GROUPS:
+                text = (
+                    f"{GROUPS} is disabled: pods that name a group stay gated, none is placed alone"
+                )
+                notices.add(text, place)
+            elif entry.name == "*":
+                text = f'"*" does not disable {GROUPS}: groups are scheduled; name it to gate their pods'
+                notices.add(text, place)

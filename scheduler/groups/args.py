@@ -22,8 +22,10 @@ class ClusterTopologyPlacementGroupArgs(Args):
     members, and only when nothing else has room for those. `preemption` lets groups evict pods of lower priority, `pdb`
     says whether disruption budgets forbid that or are violated as little as possible. No solve gets more
     time or workers than `solver` of the TrellisConfiguration allows; 0 `solver_workers` are as many.
+    Without `schedule_groups` pods that name a group stay gated; a profile that disables the plugin has it so.
     """
 
+    schedule_groups: bool = True
     topology_config_map_name_space: str = "default"
     topology_labels: tuple[str, ...] = ()
     topology: str = ""

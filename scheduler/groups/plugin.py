@@ -200,6 +200,11 @@ class ClusterTopologyPlacementGroup(GroupSort[ClusterTopologyPlacementGroupArgs]
     def group_wanted(self, key: str, pods: Sequence[Pod]) -> tuple[str, ...] | Status:
         """Return whom to decide now, or why the group has to wait."""
         name = groups.title(key)
+        if not self.args.schedule_groups:
+            profile = pods[0].spec.scheduler_name
+            text = f"the group {name} waits: the profile {profile} disables {self.name}"
+            self._decider.hold(key, text)
+            return unresolvable(text)
         try:
             spec = self._described.group(key)
         except ObjectError as error:

@@ -3,7 +3,7 @@
 Two properties decide where our result differs, as long as not all of kube-scheduler's plugins exist
 here. A plugin that the registry lacks and that is enabled by default is left out of the lists; one
 that a file enables by name is refused by name. Arguments for it are accepted unread, as those of any
-unknown plugin are.
+unknown plugin are. Trellis's own default plugins, which every profile has, are left out of the comparison.
 """
 
 import json
@@ -11,7 +11,7 @@ import json
 import pytest
 
 from scheduler.config import InvalidConfigError, ReadingStep, load
-from scheduler.config.names import KUBE_SCHEDULER
+from scheduler.config.names import KUBE_SCHEDULER, OUR_DEFAULTS
 from scheduler.framework.plugin import POINTS
 from scheduler.framework.registry import Registry
 from scheduler.intree import IN_TREE
@@ -61,15 +61,17 @@ def _compare_errors(text, expect, registry):
 
 
 def _lists(loaded):
-    """Return the plugins of the first profile as the file writes them."""
-    return {
+    """Return the plugins of the first profile as the file writes them, without those of OUR_DEFAULTS."""
+    ours = {name for name, _, _ in OUR_DEFAULTS}
+    found = {
         point: [
             {"name": listed.name} | ({"weight": listed.weight} if point == "score" else {})
             for listed in entries
+            if listed.name not in ours
         ]
         for point, entries in loaded.profiles[0].plugins.items()
-        if entries
     }
+    return {point: entries for point, entries in found.items() if entries}
 
 
 def _restricted(plugins, registry):
