@@ -200,7 +200,7 @@ class GroupReport(msgspec.Struct, frozen=True, rename="camel"):
     what each is: a level and its measure ("rack units"), those of a class ("node of workers squares"), "cost".
     `conflict` names the rules that exclude one another. `source` is the kind of object that describes it;
     between `minimum` and `maximum` members may be placed, None stands for no limit. `message` says why
-    it waits.
+    it waits, `would_fit` the largest smaller group that fits now (0: none is known).
     """
 
     namespace: str
@@ -219,6 +219,7 @@ class GroupReport(msgspec.Struct, frozen=True, rename="camel"):
     maximum: int | None = None
     message: str = ""
     terms: tuple[str, ...] = ()
+    would_fit: int = 0
 
 
 class GroupPlanner(Protocol):

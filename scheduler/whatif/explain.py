@@ -30,7 +30,7 @@ from scheduler.whatif.gates import gate_text
 from scheduler.whatif.records import API_VERSION, PodName, Result
 from scheduler.whatif.simulate import SimulationRun
 from scheduler.whatif.snapshot import Snapshot
-from scheduler.whatif.stage import AnswerOptions, Setup, staged
+from scheduler.whatif.stage import AnswerOptions, Setup, StagedEngine, staged
 from scheduler.whatif.verdicts import NodeVerdict, verdicts
 from scheduler.whatif.why.grouped import why_with_group
 from scheduler.whatif.why.pending import why_pending
@@ -116,7 +116,7 @@ def explain(
     waiting = _unplaced(found, engine, stage.now)
     served, notices = _served(waiting, engine, is_given=found.metadata.uid in snapshot.given)
     notices += unasked(setup.loaded.scheduler.extenders, (found,))
-    explanation = _explained(found, served, engine, stage.now, wanted.ties)
+    explanation = _explained(found, served, stage, wanted.ties)
     if key := _group_of(served, engine):
         explanation = _with_group(explanation, key, snapshot, setup, wanted)
     explanation = _priced(explanation, served, engine)
@@ -158,7 +158,8 @@ def _served(pod: Pod, engine: Engine, *, is_given: bool) -> tuple[Pod, tuple[str
     return served, () if is_given else (notice,)
 
 
-def _explained(found: Pod, pod: Pod, engine: Engine, now: float, ties: Ties) -> Explanation:
+def _explained(found: Pod, pod: Pod, stage: StagedEngine, ties: Ties) -> Explanation:
+    engine, now = stage.engine, stage.now
     meta = pod.metadata
     frame = Explanation(
         namespace=meta.namespace,
@@ -170,7 +171,7 @@ def _explained(found: Pod, pod: Pod, engine: Engine, now: float, ties: Ties) -> 
     )
     queued = engine.queues.get(meta.uid)
     if queued is not None and queued.where is Where.GATED:
-        text = gate_text(engine, queued)
+        text = gate_text(engine, queued, (*stage.others, *stage.pending))
         why = Why(sentence=f"{pod.key} waits: {text}".replace("waits: waiting for", "waits for"))
         return replace(frame, result=Result.GATED, reason=queued.gated_by, message=text, why=why)
     try:

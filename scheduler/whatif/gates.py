@@ -1,17 +1,66 @@
-"""Why a pod is not in the queue: what the plugin says that holds it there."""
+"""Why a pod is not in the queue: the message of the plugin that gates it, and who its group lacks."""
+
+from collections.abc import Iterable, Iterator
 
 from scheduler.engine.engine import Engine
 from scheduler.engine.queue.pod import QueuedPod
 from scheduler.framework.status import Status
+from scheduler.groups.sources.workload import COMPOSITE_PREFIX
+from scheduler.objects.pod import Pod
+
+MOST_NAMED = 3
 
 
-def gate_text(engine: Engine, queued: QueuedPod) -> str:
-    """Return the words of the plugin that holds a gated pod."""
+def gate_text(engine: Engine, queued: QueuedPod, others: Iterable[Pod] = ()) -> str:
+    """Return the message of the plugin that gates a pod.
+
+    A member of a group gets the number of members, and which of `others` are none yet and why. The
+    daemon leaves that out: every arrival would change the conditions of all members that wait.
+    """
     for bound in engine.profiles[queued.profile].pre_enqueue:
         if bound.name == queued.gated_by:
             try:
                 status: Status | None = bound.call(queued.pod)
-            except Exception as error:  # noqa: BLE001 - the engine holds the pod for this very fault
+            except Exception as error:  # noqa: BLE001 - the engine gates the pod for this very error
                 return str(error)
-            return status.message if status is not None else ""
+            if status is None:
+                return ""
+            counted = _counted(engine, queued, others)
+            return f"{status.message}: {counted}" if counted else status.message
     return ""
+
+
+def _counted(engine: Engine, queued: QueuedPod, others: Iterable[Pod]) -> str:
+    planner = engine.groups.planner(queued.profile)
+    if planner is None or planner.name != queued.gated_by:
+        return ""
+    key = planner.group_of(queued.pod)
+    there = {
+        one.pod.metadata.uid for one in engine.cluster.pods if planner.group_of(one.pod) == key
+    }
+    whys = []
+    for pod in others:
+        if pod.metadata.uid in there or planner.group_of(pod) != key:
+            continue
+        if why := next(_reasons(pod, engine.profiles), ""):
+            whys.append(why)
+        else:
+            there.add(pod.metadata.uid)
+    named = whys[:MOST_NAMED] + [f"{len(whys) - MOST_NAMED} more"] * (len(whys) > MOST_NAMED)
+    if key.startswith(COMPOSITE_PREFIX):  # the message has the counts of its groups
+        return ", ".join(named)
+    text = f"{len(there)} {'is' if len(there) == 1 else 'are'} there"
+    return "; ".join(filter(None, (text, ", ".join(named))))
+
+
+def _reasons(pod: Pod, profiles: Iterable[str]) -> Iterator[str]:
+    name, spec = pod.metadata.name, pod.spec
+    if pod.is_finished:
+        yield f"{name} has ended ({pod.status.phase})"
+    if spec.scheduler_name not in profiles:
+        yield f"{name} does not count: its schedulerName is {spec.scheduler_name}"
+    if spec.scheduling_gates and not spec.node_name:
+        gates = ", ".join(gate.name for gate in spec.scheduling_gates)
+        yield f"{name} does not count yet: it has the scheduling gate {gates}"
+    if pod.is_terminating:
+        yield f"{name} does not count: it is being deleted"

@@ -80,6 +80,7 @@ class SimulationRun:
         self.engine = stage.engine
         self.stops_at_refusal, self.is_over = stops_at_refusal, False
         self.pending = {pod.metadata.uid: pod for pod in stage.pending}
+        self.others = (*stage.others, *stage.pending)
         self.told = options or AnswerOptions()
         self.clock = ManualClock(stage.now)
         self.world = World(self.engine, (*stage.bound, *stage.pending))
@@ -253,7 +254,7 @@ class SimulationRun:
         if queued is not None and queued.where is Where.GATED:
             if now.spec.scheduling_gates:
                 return Result.GATED, GATED_REASON, GATED_MESSAGE
-            return Result.GATED, queued.gated_by, gate_text(self.engine, queued)
+            return Result.GATED, queued.gated_by, gate_text(self.engine, queued, self.others)
         if queued is not None and (queued.where is Where.IN_FLIGHT or not course.result):
             return Result.WAITING, "", self._waiting_text(uid)
         result = Result.ERROR if course.result == "error" else Result.UNSCHEDULABLE

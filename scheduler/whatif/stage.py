@@ -6,7 +6,7 @@ it of every object, as a watch would. Nothing is scheduled yet.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import msgspec
@@ -25,9 +25,7 @@ from scheduler.framework.registry import Registry
 from scheduler.objects.kinds import WORKLOAD_GROUPS
 from scheduler.objects.pod import Pod
 from scheduler.objects.podgroup import WorkloadGroup
-from scheduler.objects.workloads import Namespace
 from scheduler.state.store import object_key
-from scheduler.whatif import admission
 from scheduler.whatif.deviceclaims import CLAIM, TEMPLATE, claims_made, group_claims_made
 from scheduler.whatif.extenders import unasked
 from scheduler.whatif.snapshot import Snapshot
@@ -63,13 +61,17 @@ class AnswerOptions(msgspec.Struct, frozen=True):
 
 
 class StagedEngine(msgspec.Struct, frozen=True):
-    """An engine that knows a snapshot; `pending` are the pods it is to place, oldest first."""
+    """An engine that knows a snapshot; `pending` are the pods it is to place, oldest first.
+
+    `others` are pods that it is not to place: those that have ended, or name another scheduler.
+    """
 
     engine: Engine
     now: float
     bound: tuple[Pod, ...]
     pending: tuple[Pod, ...]
     notices: tuple[str, ...]
+    others: tuple[Pod, ...] = ()
 
 
 def staged(snapshot: Snapshot, setup: Setup, options: AnswerOptions) -> StagedEngine:
@@ -83,7 +85,7 @@ def staged(snapshot: Snapshot, setup: Setup, options: AnswerOptions) -> StagedEn
         _tell(engine, Watched(kind, "ADDED", obj), at, faults, snapshot.place(kind, key))
 
     engine.cluster.table.reserve(len(snapshot.nodes))
-    for kind, obj in _with_namespaces(snapshot):
+    for kind, obj in snapshot.objects:
         meta = obj.metadata
         tell(kind, obj, f"{meta.namespace}/{meta.name}" if meta.namespace else meta.name)
     for node in snapshot.nodes:
@@ -96,19 +98,10 @@ def staged(snapshot: Snapshot, setup: Setup, options: AnswerOptions) -> StagedEn
         created = parse_rfc3339(pod.metadata.creation_timestamp)
         tell("Pod", pod, pod.key, now if created is None else min(created, now))
     notices += unasked(setup.loaded.scheduler.extenders, pending)
-    return StagedEngine(engine, now, snapshot.bound, pending, snapshot.notices + notices)
-
-
-def _with_namespaces(snapshot: Snapshot) -> Iterator[tuple[str, Any]]:
-    """Yield the objects of a snapshot, with the namespaces as an API server would have them."""
-    found: list[Namespace] = []
-    for kind, obj in snapshot.objects:
-        if isinstance(obj, Namespace):
-            found.append(obj)
-        else:
-            yield kind, obj
-    for one in admission.namespaces(found, (*snapshot.bound, *snapshot.unbound)):
-        yield "Namespace", one
+    known = {pod.metadata.uid for pod in pending}
+    others = (*snapshot.ended, *(one for one in snapshot.unbound if one.metadata.uid not in known))
+    notices += snapshot.notices
+    return StagedEngine(engine, now, snapshot.bound, pending, notices, others)
 
 
 def _with_claims(

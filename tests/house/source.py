@@ -13,7 +13,6 @@ CORE = tuple(
     for room in (
         "base",
         "cel",
-        "controlplane",
         "objects",
         "state",
         "framework",

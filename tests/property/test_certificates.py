@@ -14,9 +14,9 @@ from tests.property.clusters_with_groups import town
 from tests.unit.whatif.asking import place
 
 BATCH = 25
-FIT_AT = re.compile(r"a group of (\d+)(?: or (\d+))? would fit")
+FIT_AT = re.compile(r"[Aa] group of (\d+)(?: or (\d+))? would fit")
 WITHOUT = re.compile(r"without (.+?) all fit")
-ROOM = re.compile(r"the nodes have room for (\d+)")
+ROOM = re.compile(r"the nodes have capacity for (\d+)")
 
 
 def batches(default, full):

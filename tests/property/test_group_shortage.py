@@ -17,8 +17,8 @@ from tests.unit.plugins.devices import allocated, claim, gpu_class, local_slice
 
 PACK = {"clique": {"type": "pack", "hard": True}}
 NEAREST = re.compile(
-    r"the clique with the most room is (\w), for (\d+): (\d+) of (\d+) devices that match (?:is|are) free"
-    r"((?:, \d+ in use by [^,]+?)*(?:, \d+ by others)?)(?:$|;| \()"
+    r"the largest, (\w), has capacity for (\d+): (\d+) of (\d+) devices that match (?:is|are) free"
+    r"((?:, \d+ in use by [^,]+?)*(?:, \d+ by others)?)(?:$|\.|;| \()"
 )
 
 
@@ -60,7 +60,7 @@ def test_no_clique_has_as_many_devices_free():
         by_attribute(),
     )
     assert (
-        "the clique with the most room is clique-0, for 7: "
+        "do not fit one clique: the largest, clique-0, has capacity for 7: "
         "28 of 32 devices that match are free, 4 in use by the group default/b" in told
     )
 
@@ -81,7 +81,7 @@ def test_the_nodes_together_have_too_few():
         [member(i, f"c{i}") for i in range(3)],
     )
     (told,) = {one["message"] for one in found["pods"]}
-    assert "the nodes have room for 2" in told
+    assert "the nodes have capacity for 2" in told
     assert (
         "2 of 8 devices that match are free, 3 in use by the pod default/x, "
         "2 in use by the pod default/y, 1 by others" in told
@@ -129,7 +129,7 @@ def test_the_nearest_unit_is_the_nearest_and_its_numbers_are_true():
         )
         if not free or sum(free.values()) < size:
             seen["too few in all"] += 1
-            assert "the clique with the most room" not in told
+            assert "one clique" not in told
             assert f"{sum(free.values())} of {(free + used).total()} devices" in told, told
             continue
         found = NEAREST.search(told)

@@ -82,8 +82,7 @@ def sample(feasible: BoolColumn, percentage: int, start: int, among: int) -> tup
     return mask, int(kept[-1] + 1) % len(feasible)
 
 
-_NO_NODES_MESSAGE = "no nodes available to schedule pods"
-NO_NODES = Decision(status=Status(Code.UNSCHEDULABLE), message=_NO_NODES_MESSAGE)
+NO_NODES_MESSAGE = "no nodes available to schedule pods"
 
 
 class Attempt(msgspec.Struct):

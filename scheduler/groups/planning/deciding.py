@@ -21,7 +21,14 @@ from scheduler.groups.description import deadlines, ownrules, past
 from scheduler.groups.description.describing import Descriptions
 from scheduler.groups.description.members import GroupMembers
 from scheduler.groups.description.spec import GroupSpec, check_levels
-from scheduler.groups.planning import between, lastresort, mixing, planning, shapes, shortage
+from scheduler.groups.planning import (
+    between,
+    lastresort,
+    messages,
+    mixing,
+    planning,
+    shapes,
+)
 from scheduler.groups.planning.evicting import GroupEvictor
 from scheduler.groups.planning.mixer import MixedPlanner
 from scheduler.groups.planning.task import (
@@ -32,14 +39,13 @@ from scheduler.groups.planning.task import (
     incomplete,
     leaving,
     limits_of,
-    refusal,
     solution_of,
     staying,
     unanswered,
     undecided,
     with_rules,
 )
-from scheduler.groups.solver.answer import Advice
+from scheduler.groups.solver.answer import Advice, Conflict
 from scheduler.groups.solver.kinds import MixedAnswer
 from scheduler.groups.solver.questions import Place, Solution
 from scheduler.groups.sources import configmap
@@ -77,7 +83,7 @@ class Decider:
         self._trees = trees
         self._records = records
         self._planned_in = planned_in
-        self._mixer = MixedPlanner(solution_of, self._remember_mixed)
+        self._mixer = MixedPlanner(solution_of, self._remember_mixed, self._remember_refusal)
         self._evictor = GroupEvictor(args, handle, described, self._mixer)
         self._leaf_rows = LeafRows()
 
@@ -129,7 +135,7 @@ class Decider:
             return unresolvable(f"the group {name} is held: {unlike}")
         self._planned_in[key] = tree
         record.retries += 1
-        record.conflict = ()
+        record.conflict, record.would_fit, record.is_final = (), 0, False
         if (
             spec.tree is None and len(standing) + len(context.members) < spec.size
         ):  # some went while it stood in the line
@@ -153,7 +159,8 @@ class Decider:
             # Whom it waits for makes room that nothing was planned with yet, or was not when the solver was asked.
             plan = undecided(plan.message) if plan.is_rejected else plan
         if deadline is not None and isinstance(plan, Status) and plan.is_rejected:
-            plan = undecided(f"{plan.message}; {deadline.told(context.now)}", deadline.at)
+            text = messages.sentences(plan.message, deadline.told(context.now))
+            plan = undecided(text, deadline.at)
         record.refused = task.still_refused(record.refused, plan, self._handle)
         if isinstance(plan, Status):
             record.message, record.is_error = plan.message, plan.code is Code.ERROR
@@ -225,8 +232,7 @@ class Decider:
             where = {name: path[0] for path, name in tree.leaves}
             found = {where.get(one.node, "") for one in task.standing}
             if len(found) > 1 or "" in found:
-                places = ", ".join(sorted(one or "nodes without it" for one in found))
-                text = f"its bound members are in several places by {spec.key_label}: {places}"
+                text = messages.apart(spec.key_label, task.standing, where)
                 # kube-scheduler: an error, which it tries again and again. A member that goes ends it, or a label.
                 return groups.HeldStatus(Code.ERROR, (f"the group {task.name} is held: {text}",))
         misplaced = "" if spec.tree is None else shapes.torn(spec.tree, tree, task.standing)
@@ -256,9 +262,7 @@ class Decider:
             slots = task.allowed(fits.slots if most is None else lower_of(fits.slots, most))
             site = self._site(task, slots, fits.reach, may_be_thin=may_be_thin)
             if not site.instance.leaves:
-                text = topology.nowhere(task.tree, context.nodes, fits.rows) or fits.message
-                text += shortage.in_brackets(task.tree, context.nodes, self._handle.pods, fits)
-                return unschedulable(f"the group {task.name} does not fit: {text}")
+                return self._no_node(task, site, fits)
             # A second answer must not come too late again: nothing else is placed until it is there.
             answer = yield self._question(site, holds=attempt > 0, advise=not site.is_thin)
             if not self._is_unchanged(task):
@@ -272,11 +276,7 @@ class Decider:
                 return unanswered(task.name)
             self._remember(key, solution)
             if solution.placed.outcome != "placed":
-                advice = solution.advice or Advice(())
-                near = shortage.told(
-                    site, task.tree, context.nodes, self._handle.pods, fits, advice
-                )
-                return refusal(task, fits, solution, near, tried=most is not None)
+                return self._refused(task, site, fits, solution, tried=most is not None)
             nodes = planning.assign(site, solution.placed.counts, context.members)
             if not nodes:
                 return task.left_open(f"has no room for more: {fits.message}")
@@ -286,6 +286,38 @@ class Decider:
             most = misfit.most if most is None else lower_of(most, misfit.most)
             why = f"{misfit.reason} on {misfit.node}"
         return task.left_open(f"does not fit: the rules between its members do not hold: {why}")
+
+    def _no_node(self, task: GroupTask, site: planning.Site, fits: groups.Fits) -> Status:
+        """Return why no node takes any member."""
+        text = topology.nowhere(task.tree, task.context.nodes, fits.rows)
+        if not text:
+            size = Advice((Conflict("", "size", str(site.instance.least)),))
+            found = messages.refusal(task, site, fits, size, self._handle.pods)
+            self._remember_refusal(task.key, found)
+            text = found.text
+        return unschedulable(f"the group {task.name} does not fit: {text}")
+
+    def _refused(
+        self,
+        task: GroupTask,
+        site: planning.Site,
+        fits: groups.Fits,
+        solution: Solution,
+        *,
+        tried: bool,
+    ) -> Status:
+        """Return why the solver's answer places no member; `tried` if it rests on learnt bounds."""
+        if solution.placed.outcome == "unknown" or solution.advice is None:
+            return task.left_open("waits: the solver found nothing within its time")
+        found = messages.refusal(task, site, fits, solution.advice, self._handle.pods)
+        self._remember_refusal(task.key, found)
+        text = f"does not fit: {found.text}"
+        if tried:
+            # Bounds that were learnt from a misfit may be tighter than the rules: no proof.
+            return task.left_open(
+                messages.sentences(text, "rules between members were counted as well")
+            )
+        return unschedulable(f"the group {task.name} {text}")
 
     def _site(
         self, task: GroupTask, slots: IntColumn, reach: IntColumn | None, *, may_be_thin: bool
@@ -344,16 +376,11 @@ class Decider:
         record.objective = tuple(stage.value for stage in placed.stages)
         record.bound = tuple(stage.bound for stage in placed.stages)
         record.terms = tuple(f"{stage.level} {stage.measure}".strip() for stage in placed.stages)
-        self._remember_advice(key, solution)
 
-    def _remember_advice(self, key: str, solution: Solution) -> None:
-        if solution.advice is not None:
-            self._records[key].conflict = tuple(
-                f"{one.level}: {one.rule} {one.value}"
-                if one.level
-                else f"{one.rule} {one.value}".strip()
-                for one in solution.advice.conflict
-            )
+    def _remember_refusal(self, key: str, found: messages.GroupRefusal) -> None:
+        record = self._records[key]
+        record.conflict, record.would_fit = found.conflict, found.would_fit
+        record.is_final = found.is_final
 
     def _remember_mixed(self, key: str, solution: Solution) -> None:
         record, mixed = self._records[key], solution.mixed or MixedAnswer("unknown")
@@ -361,7 +388,6 @@ class Decider:
         record.objective = tuple(stage.value for stage in mixed.stages)
         record.bound = tuple(stage.bound for stage in mixed.stages)
         record.terms = tuple(f"{stage.level} {stage.measure}".strip() for stage in mixed.stages)
-        self._remember_advice(key, solution)
 
     def _placed_mixed(self, task: GroupTask) -> Steps:
         """Place members that differ."""

@@ -10,6 +10,7 @@ import msgspec
 from scheduler.framework.nodes import Nodes
 from scheduler.framework.status import Status
 from scheduler.groups.args import ClusterTopologyPlacementGroupArgs
+from scheduler.groups.planning import messages
 from scheduler.groups.planning.task import GroupTask
 
 
@@ -31,7 +32,9 @@ def told(refusal: Status, task: GroupTask) -> Status:
     if not task.forbidden:
         return refusal
     labels = " and ".join(task.forbidden)
-    text = f"{refusal.message}; nodes with the label {labels} are kept for members that get lost"
+    text = messages.sentences(
+        refusal.message, f"nodes with the label {labels} are kept for members that get lost"
+    )
     return msgspec.structs.replace(refusal, reasons=(text,))
 
 

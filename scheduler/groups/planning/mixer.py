@@ -9,7 +9,7 @@ from collections.abc import Callable, Generator, Sequence
 from scheduler.framework.calls import CallResult, SolverCall
 from scheduler.framework.groups import Outcome
 from scheduler.framework.status import Status, unschedulable
-from scheduler.groups.planning import eviction, mixing, shapes
+from scheduler.groups.planning import eviction, messages, mixing, rolemessages, shapes
 from scheduler.groups.planning.task import GroupTask, unanswered, undecided
 from scheduler.groups.solver.instance import Budget, SolveLimits
 from scheduler.groups.solver.kinds import Mixed, MixedAnswer, MixedPreemption
@@ -29,16 +29,19 @@ Victims = tuple[tuple[Placed, ...], dict[str, str]]
 class MixedPlanner:
     """Plans groups of unlike members.
 
-    `read` makes a solution of an answer, None of a bad one; `remember` keeps what is proven of a group.
+    `read` makes a solution of an answer, None of a bad one; `remember` keeps what is proven of a group,
+    `refused` why it does not fit.
     """
 
     def __init__(
         self,
         read: Callable[[CallResult], Solution | None],
         remember: Callable[[str, Solution], None],
+        refused: Callable[[str, messages.GroupRefusal], None],
     ) -> None:
         self._read = read
         self._remember = remember
+        self._refused = refused
 
     def placed(
         self, task: GroupTask, limits: SolveLimits, is_unchanged: Callable[[], bool]
@@ -50,7 +53,9 @@ class MixedPlanner:
         while attempt - len(learnt) < ROUNDS and len(learnt) < MOST_CONFLICTS:
             found = self._site(task, learnt)
             if not found.names:
-                return unschedulable(f"the group {task.name} does not fit: {self._nowhere(task)}")
+                return unschedulable(
+                    f"the group {task.name} does not fit: {rolemessages.nowhere(task)}"
+                )
             if uncounted := _uncounted(found.group):
                 return undecided(f"the group {task.name} waits: {uncounted}")
             question = PlaceMixed(found.group, limits)
@@ -63,7 +68,7 @@ class MixedPlanner:
             mixed = solution.mixed
             self._remember(task.key, solution)
             if mixed.outcome != "placed":
-                return self._refusal(task, mixed, why, solution.says)
+                return self._refusal(task, solution, mixed, why)
             nodes = self._assigned(found, task, mixed)
             misfit = task.context.hold(nodes)
             if misfit is None:
@@ -134,26 +139,16 @@ class MixedPlanner:
         solution = self._read(answer)
         return None if solution is None else solution.mixed
 
-    def _refusal(self, task: GroupTask, mixed: MixedAnswer, why: str, rules: str) -> Status:
+    def _refusal(self, task: GroupTask, solution: Solution, mixed: MixedAnswer, why: str) -> Status:
         if mixed.outcome == "unknown":
             return task.left_open("waits: the solver found nothing within its time")
-        least = task.least or len(task.context.members)
-        text = f"does not fit: no {least} of its {len(task.context.members)} unlike members fit together"
-        if task.shapes:
-            text = "does not fit: not enough of its groups fit together"
-        if rules:
-            text += f": {rules}"
-        if why:
-            text += f"; what was tried last: {why}"
-        nowhere = self._nowhere(task)
-        text = f"{text} ({nowhere})" if nowhere else text
-        # What was learnt from a misfit may forbid more than does not fit: no proof stands on it.
-        return task.left_open(text) if why else unschedulable(f"the group {task.name} {text}")
-
-    def _nowhere(self, task: GroupTask) -> str:
-        """Return why a member fits on no node at all, or an empty text."""
-        none = (one for one in task.kinds if not one.slots.any())
-        return next((one.message for one in none), "")
+        found = rolemessages.refusal(task, solution.advice)
+        self._refused(task.key, found)
+        text = f"does not fit: {found.text}"
+        if not why:
+            return unschedulable(f"the group {task.name} {text}")
+        # What was learnt from a misfit may exclude too much: no proof.
+        return task.left_open(messages.sentences(text, f"what was tried last: {why}"))
 
 
 def _uncounted(group: Mixed) -> str:

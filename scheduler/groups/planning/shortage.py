@@ -1,7 +1,6 @@
-"""Where a group that fits nowhere would have the most room, and who has what it lacks.
+"""Which unit has to hold a group, and who uses the devices there: for the message of a refusal.
 
-For the text of a refusal: what the solver proves says which rule cannot hold, not how near it was. Pure;
-reads columns, and asks plugins what the nodes in question have.
+Pure; reads columns, and calls the plugins that take stock of devices.
 """
 
 from collections import Counter
@@ -11,7 +10,6 @@ import numpy as np
 from scheduler.framework.groups import Fits, title
 from scheduler.framework.nodes import Nodes
 from scheduler.framework.together import Stock
-from scheduler.groups.planning.planning import Site
 from scheduler.groups.solver.answer import Advice
 from scheduler.groups.solver.instance import Instance
 from scheduler.groups.sources.registry import group_of, is_by_object
@@ -19,35 +17,6 @@ from scheduler.groups.topology.tree import Topology
 from scheduler.state.podindex import PodIndex
 
 NAMED = 2  # how many users of devices a message names
-
-
-def told(
-    site: Site, tree: Topology, nodes: Nodes, pods: PodIndex, fits: Fits, advice: Advice
-) -> str:
-    """Return the unit with the most room where the group has to be in one, and what is there in use.
-
-    An empty text where there is nothing to add to the solver's words.
-    """
-    if not advice.conflict:
-        return ""
-    depth = packed(site.instance, advice)
-    if not depth:
-        return _stocks(tree, nodes, (), fits, pods) if advice.conflict[0].rule == "size" else ""
-    rooms: Counter[tuple[str, ...]] = Counter()
-    for leaf in site.instance.leaves:
-        rooms[leaf.path[:depth]] += leaf.slots
-    best, room = max(rooms.items(), key=lambda one: one[1])
-    if room >= site.instance.least:
-        return ""
-    text = f"the {tree.levels[depth - 1]} with the most room is {best[-1]}, for {room}"
-    stocks = _stocks(tree, nodes, best, fits, pods)
-    return f"{text}: {stocks}" if stocks else text
-
-
-def in_brackets(tree: Topology, nodes: Nodes, pods: PodIndex, fits: Fits) -> str:
-    """Return what all nodes of the tree have, to be put behind a text; empty where no plugin tells."""
-    stocks = _stocks(tree, nodes, (), fits, pods)
-    return f" ({stocks})" if stocks else ""
 
 
 def packed(instance: Instance, advice: Advice) -> int:
@@ -65,8 +34,8 @@ def packed(instance: Instance, advice: Advice) -> int:
     return found
 
 
-def _stocks(tree: Topology, nodes: Nodes, unit: tuple[str, ...], fits: Fits, pods: PodIndex) -> str:
-    """Say what the nodes of a unit have by the plugins that choose something for each member."""
+def stocks(tree: Topology, nodes: Nodes, unit: tuple[str, ...], fits: Fits, pods: PodIndex) -> str:
+    """Return how many devices the nodes of a unit have, and who uses them; '' without devices."""
     if not fits.stocks:
         return ""
     rows = np.zeros(nodes.size, dtype=np.bool_)

@@ -10,7 +10,6 @@ import numpy as np
 from scheduler.base.arrays import IntColumn
 from scheduler.framework.calls import CallResult, SolverCall
 from scheduler.framework.groups import (
-    Fits,
     GroupPlan,
     Outcome,
     PlanningContext,
@@ -18,7 +17,7 @@ from scheduler.framework.groups import (
     title,
 )
 from scheduler.framework.handle import Handle
-from scheduler.framework.status import Code, Status, unschedulable
+from scheduler.framework.status import Code, Status
 from scheduler.groups.args import ClusterTopologyPlacementGroupArgs
 from scheduler.groups.description import quorum
 from scheduler.groups.description.deadlines import Deadline
@@ -53,24 +52,6 @@ def undecided(text: str, retry_at: float = 0.0) -> UndecidedStatus:
 def unanswered(name: str) -> UndecidedStatus:
     """Return that the solver said nothing: an error, since no change of the cluster would bring it back."""
     return UndecidedStatus(Code.ERROR, (f"the group {name} waits: no answer came from the solver",))
-
-
-def refusal(task: "GroupTask", fits: Fits, solution: Solution, near: str, *, tried: bool) -> Status:
-    """Return why the solver's answer places nobody; `tried` if it rests on bounds learnt on the way.
-
-    `near` says where it came nearest (see `shortage`).
-    """
-    if solution.placed.outcome == "unknown":
-        return task.left_open("waits: the solver found nothing within its time")
-    text = f"does not fit: {solution.says}"
-    if near:
-        text += f"; {near}"
-    if tried:
-        text += "; rules between members were counted as well"
-    if not (fits.slots > 0).any():
-        text += f" ({fits.message})"
-    # Bounds that were learnt from a misfit may say more than is true: no proof stands on them.
-    return task.left_open(text) if tried else unschedulable(f"the group {task.name} {text}")
 
 
 class GroupTask(msgspec.Struct, frozen=True):
@@ -193,7 +174,10 @@ def beside(
 
 
 def incomplete(spec: GroupSpec, present: Sequence[Pod] = ()) -> str:
-    """Return what is said of a group that has not the members it needs, and why some never come."""
+    """Return that a group lacks members, and why some are never created.
+
+    Without their number: each arrival would change the condition of all members that wait.
+    """
     text = f"the group {spec.key} is not complete: it needs {spec.size} members"
     for pod in present[:1]:
         asked, by = pod.metadata.annotations, ""

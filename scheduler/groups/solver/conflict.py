@@ -14,7 +14,7 @@ import msgspec
 import numpy as np
 
 from scheduler.base.clock import perf_s
-from scheduler.groups.solver import feasible, fold, layers, tree
+from scheduler.groups.solver import exact, feasible, fold, layers, solve, tree
 from scheduler.groups.solver.answer import Advice, Conflict
 from scheduler.groups.solver.instance import Instance, Level, LevelRule, SolveLimits
 
@@ -170,6 +170,20 @@ def _fits(instance: Instance, until: float) -> bool:
 
     made = tree.build(instance)
     return cpsat.exists(instance, made, SolveLimits(), until - perf_s())
+
+
+def fits_soon(instance: Instance) -> bool | None:
+    """Return whether the group fits where that is decided in milliseconds, None where it is not."""
+    parts = fold.by_domain(fold.folded(instance))
+    instances = [fold.folded(instance)] if parts is None else parts
+    unknown = False
+    for part in instances:
+        layered = None if len(part.leaves) > solve.QUICK_LEAVES else layers.of(part)
+        if layered is None or sum(exact.work(layered.tree)) > solve.QUICK_SUMS:
+            unknown = True
+        elif feasible.fits(layered):
+            return True
+    return None if unknown else False
 
 
 def _sizes(

@@ -15,7 +15,7 @@ from scheduler.groups.solver.answer import Advice, Conflict
 from scheduler.groups.solver.classes import ClassRule, PairRule, PodClass, TrafficStream, WayLimit
 from scheduler.groups.solver.instance import Instance, Level, SolveLimits
 from scheduler.groups.solver.kinds import Mixed
-from scheduler.groups.solver.parts import LikeParts
+from scheduler.groups.solver.parts import ROOT, LikeParts
 
 MEMBERS = Conflict("", "the members' own rules", "")
 
@@ -123,6 +123,10 @@ def _of_part(group: Mixed, part: LikeParts) -> list[Conflict]:
 
 
 def _unit_of(group: Mixed, part: LikeParts) -> Conflict:
+    level = group.levels[part.level]
+    if part.parent == ROOT and level.rule.is_hard_pack:
+        # The level states the same: as two rules, neither could be given up alone.
+        return Conflict(level.name, "hard", level.rule.kind)
     return Conflict(part.name, "in one", group.levels[part.level].name)
 
 

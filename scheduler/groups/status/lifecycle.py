@@ -24,11 +24,12 @@ MEMBER_RANK = "sakkara.member.rank"
 
 WAITING, READY, ASSIGNED, PERMITTED = "Waiting", "Ready", "Assigned", "Permitted"
 PREEMPTING, PREEMPTED, FAILED = "Preempting", "Preempted", "Failed"
+# Statuses of reports alone: the ConfigMap of a group that waits says Failed, as Sakkara's does.
+DOES_NOT_FIT, COMPLETED = "DoesNotFit", "Completed"
 
 # Stage of an attempt → status of the group.
 STATUS_AFTER: Mapping[GroupStage, str] = {
     GroupStage.STARTED: READY,
-    GroupStage.REFUSED: FAILED,
     GroupStage.ASSIGNED: ASSIGNED,
     GroupStage.PERMITTED: PERMITTED,
     GroupStage.BOUND: BOUND,
@@ -43,7 +44,8 @@ class GroupRecord(msgspec.Struct):
 
     `is_partial`: the last solve placed members beside others that stood already, so what it proved is
     not about the group as a whole. `preemptor`: the group for which it was evicted, empty for a pod on its
-    own. `refused`: the uids of those for whom the last plans had no room. `final`: the uid of the PodGroup of
+    own. `would_fit` is the largest smaller group that fits; `is_final`: it does not fit an empty
+    cluster either. `refused`: the uids of those for whom the last plans had no room. `final`: the uid of the PodGroup of
     which it was said that it is scheduled: nothing else is said of that one.
     """
 
@@ -59,6 +61,8 @@ class GroupRecord(msgspec.Struct):
     terms: tuple[str, ...] = ()
     is_partial: bool = False
     conflict: tuple[str, ...] = ()
+    would_fit: int = 0
+    is_final: bool = False
     victims: tuple[Placed, ...] = ()
     awaited: frozenset[str] = frozenset()
     refused: frozenset[str] = frozenset()

@@ -15,6 +15,8 @@ from scheduler.groups.sources.registry import BY_KIND, label_of
 from scheduler.groups.status.announcing import News, announce, bound, event, given_up
 from scheduler.groups.status.innergroups import InnerGroupWriter
 from scheduler.groups.status.lifecycle import (
+    COMPLETED,
+    DOES_NOT_FIT,
     FAILED,
     LONGEST_MESSAGE,
     PREEMPTED,
@@ -52,7 +54,9 @@ class GroupStatusWriter:
     def told(self, key: str, stage: GroupStage, now: float) -> list[Told]:
         """Follow a stage; return what is to be written, and what is told of it."""
         record = self._records.setdefault(key, GroupRecord())
-        if stage is not GroupStage.HELD:
+        if stage is GroupStage.REFUSED and record.status != FAILED:
+            record.status = DOES_NOT_FIT if record.is_final else WAITING
+        elif stage not in (GroupStage.HELD, GroupStage.REFUSED):
             record.status = STATUS_AFTER[stage]
         said = self._said(key, record, stage, now)
         found = self._members.described_by(key)[:1]
@@ -158,7 +162,7 @@ class GroupStatusWriter:
         has_ended = not standing and any(
             BY_KIND[kind].was_placed(obj) for kind, obj in self._members.described_by(key)
         )
-        return BOUND if has_ended else WAITING
+        return COMPLETED if has_ended else WAITING
 
     def report(self, key: str, size: int) -> GroupReport:
         """Return what `simulate` says of a group."""
@@ -193,6 +197,7 @@ class GroupStatusWriter:
             None if spec is None or spec.is_minimum else size,
             record.message if status != BOUND else "",
             proof.terms,
+            record.would_fit if status != BOUND else 0,
         )
 
     def _bound(self, key: str, record: GroupRecord, now: float) -> list[Told]:

@@ -115,6 +115,12 @@ def nowhere(tree: Topology, nodes: Nodes, fitting: BoolColumn) -> str:
     `fitting` are the rows on which a member would fit, in the tree or not.
     """
     rows = {row for _, name in tree.leaves if (row := nodes.row(name)) is not None}
+    if not tree.leaves and tree.aliases:
+        lacking = [
+            one for one in tree.aliases if not (nodes.label_ids(one)[nodes.exists] >= 0).any()
+        ]
+        labels = " and ".join(lacking[:1] or list(tree.aliases))
+        return f"no node has the label {labels}"
     if not rows:
         named = ", ".join(sorted(name for _, name in tree.leaves)[:NAMED])
         more = f" and {len(tree.leaves) - NAMED} others" if len(tree.leaves) > NAMED else ""

@@ -1,10 +1,12 @@
-"""Facts about pods that several controllers need.
+"""Facts about pods that several controllers need, and new pods from templates.
 
 Readiness and availability as the real controllers define them.
 """
 
-from collections.abc import Iterable
-from typing import Final
+from collections.abc import Callable, Iterable
+from typing import Any, Final
+
+import msgspec
 
 from scheduler.base.clock import parse_rfc3339
 from scheduler.sandbox.api.status import Object, StatusError
@@ -13,6 +15,8 @@ from scheduler.sandbox.controllers.ownership import is_deleted
 from scheduler.sandbox.kinds.kinds import PODS
 from scheduler.sandbox.store.store import ObjectStore
 
+_encode = msgspec.json.Encoder().encode
+_decode = msgspec.json.Decoder().decode
 _ENDED: Final = ("Succeeded", "Failed")
 _NEVER: Final = float("inf")
 
@@ -93,3 +97,19 @@ def create_pod(
         record(store, owner, component, "FailedCreate", text, WARNING)
         return refusal
     return None
+
+
+def mould(template: Object, owner: Object) -> Callable[[], Object]:
+    """A function that returns new pods of a template, each with nothing shared with the others.
+
+    The caller adds a name. Decoding the template's bytes is the quickest deep copy there is.
+    """
+    meta: dict[str, Any] = template.get("metadata") or {}
+    kept = {name: meta[name] for name in ("labels", "annotations", "finalizers") if meta.get(name)}
+    body = _encode({"metadata": {**kept, "ownerReferences": [owner]}, "spec": template["spec"]})
+
+    def make() -> Object:
+        pod: Object = _decode(body)
+        return pod
+
+    return make

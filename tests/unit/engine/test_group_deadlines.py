@@ -50,7 +50,7 @@ def test_a_rule_holds_for_its_time_and_is_a_wish_then():
     (told,) = set(settle(here))
     assert not bound(here.effects)
     assert told.endswith(
-        f"; node hard pack holds until {rfc3339(NOW + 600)} (10m0s more), as a wish after that"
+        f" Node hard pack holds until {rfc3339(NOW + 600)} (10m0s more), as a wish after that."
     )
     here.now = NOW + 599
     settle(here)

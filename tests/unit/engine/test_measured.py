@@ -51,7 +51,7 @@ def test_a_group_that_is_placed_counts_once():
 
 
 def test_a_group_without_room_counts_as_unschedulable():
-    """Refused, and Failed in the gauge."""
+    """Refused, and DoesNotFit in the gauge."""
     floor = Floor(nodes=1, size=6)
     floor.solve(the_solve(floor.run()))
     floor.run()
@@ -60,7 +60,7 @@ def test_a_group_without_room_counts_as_unschedulable():
     assert {("unschedulable", "trellis"): 1} == seen(
         meters, "scheduler_podgroup_schedule_attempts_total"
     )
-    assert {("Failed",): 1} == seen(meters, "trellis_groups")
+    assert {("DoesNotFit",): 1} == seen(meters, "trellis_groups")
 
 
 def test_what_could_not_be_written_about_a_group_is_written_again():

@@ -103,7 +103,7 @@ class SlowAffinity:
                 for one in self.town.of("Namespace")
                 if matches(selector, one["metadata"]["labels"])
             }
-        everywhere = selector == {}  # also namespaces without an object
+        everywhere = matches(selector, {})
         return (everywhere or other["metadata"]["namespace"] in names) and _labels_match(
             term, self.pod, other
         )

@@ -87,7 +87,7 @@ def test_a_group_waits_until_all_members_are_there():
     done = place(*tree(TWO_RACKS), group("g", 4), *members("g", 3))
 
     assert {"Gated"} == set(results(done).values())
-    assert {"the group default/g is not complete: it needs 4 members"} == {
+    assert {"the group default/g is not complete: it needs 4 members: 3 are there"} == {
         pod.message for pod in done.pods
     }
     assert "Waiting" == report(done).status
@@ -156,9 +156,14 @@ def test_a_group_that_cannot_be_read_is_held_with_the_reason(data, says):
 
 
 TEN_INFEASIBLE = [
-    (3, {"node": {"hard": True}}, {"a": 2, "b": 2}, "node hard pack"),
+    (
+        3,
+        {"node": {"hard": True}},
+        {"a": 2, "b": 2},
+        "do not fit one node: the largest, a, has capacity for 2",
+    ),
     (3, {"node": {"type": "spread", "hard": True}}, {"a": 2, "b": 2}, "node hard spread"),
-    (5, {}, {"a": 2, "b": 2}, "room for 4"),
+    (5, {}, {"a": 2, "b": 2}, "the nodes have capacity for 4"),
     (3, {"node": {"factor": 2}}, {"a": 4, "b": 4}, "node factor 2"),
     (4, {"node": {"partitions": 3}}, {"a": 4, "b": 4}, "node partitions 3"),
     (3, {"node": {"min": 2, "max": 2}}, {"a": 4, "b": 4}, "node min 2 and node max 2"),
@@ -418,8 +423,8 @@ def test_who_waits_beside_spare_nodes_is_told_why_it_may_not_go_there():
     found = place(*nodes, group("g", 2), *members("g", 2), using=setup(config=config))
 
     (message,) = {one.message for one in found.pods}
-    assert "the nodes have room for 1" in message
-    assert message.endswith("; nodes with the label spare are kept for members that get lost")
+    assert "the nodes have capacity for 1. A group of 1 would fit." in message
+    assert message.endswith(" Nodes with the label spare are kept for members that get lost.")
 
 
 def test_members_that_come_one_by_one_are_not_all_looked_at_each_time(monkeypatch):

@@ -234,7 +234,7 @@ def test_a_gang_stays_below_one_switch_or_waits():
     held = place(*cluster(), *SWITCHES, pod_group("g", 5, **hard), *five)
     assert set() == used(held)
     (told,) = held.groups
-    assert "tier-1 hard" in told.message
+    assert "do not fit one tier-1: the largest, s0, has capacity for 4" in told.message
     wider = {"networkTopology": {"mode": "hard", "highestTierAllowed": 2}}
     done = place(*cluster(), *SWITCHES, pod_group("g", 5, **wider), *five)
     assert 5 == done.summary.scheduled

@@ -80,7 +80,8 @@ def test_required_is_one_unit_of_the_level(count, level):
     assert 1 == len({node[:length] for node in used(done)})
 
     more = members("g", count + 1, podset_required_topology=level)
-    assert "hard pack" in held(*nodes(), TREE, *more) or "hard" in held(*nodes(), TREE, *more)
+    named = {"hostname": "node"}.get(level.rpartition("/")[2], level.rpartition("/")[2])
+    assert f"do not fit one {named}: the largest" in held(*nodes(), TREE, *more)
 
 
 def test_preferred_is_the_lowest_unit_that_does():

@@ -133,7 +133,7 @@ def test_a_larger_size_that_would_fit_is_named():
         *members("g", 3),
     )
 
-    assert "a group of 4 would fit" in done.pods[0].message
+    assert "A group of 4 would fit" in done.pods[0].message
 
 
 def test_a_tree_without_a_live_node_says_so():
@@ -224,5 +224,8 @@ def test_unlike_members_that_a_rule_keeps_from_fitting_wait():
     done = place(*tree({"r0": {"a": 3, "b": 2}, "r1": {"c": 3}}), *ranks_of(rules))
 
     assert 0 == done.summary.scheduled
-    told = "no 4 of its 4 unlike members fit together: rack hard pack cannot hold; without rack hard pack enough fit"
+    told = (
+        "1 pod of 3 cpu and 3 pods of 1 cpu do not fit one rack: the largest, r0, has 5 of the 6 cpu "
+        "that they need; without rack hard pack enough fit"
+    )
     assert told in done.pods[0].message

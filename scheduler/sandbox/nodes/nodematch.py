@@ -1,13 +1,12 @@
 """Whether a node suits a pod, as far as controllers must know: node selectors, affinity and taints.
 
-Used by the DaemonSet controller and the sandbox's node lifecycle controller. It shares nothing with the
-scheduler's own matching, so that tests of the sandbox compare two implementations.
+Used by the DaemonSet and node lifecycle controllers. It shares nothing with the scheduler's own matching on purpose.
 """
 
 from collections.abc import Iterable
 from typing import Final
 
-from scheduler.controlplane.objects import Object
+from scheduler.sandbox.api.status import Object
 
 NO_EXECUTE: Final = "NoExecute"
 _KEEPING_AWAY: Final = ("NoSchedule", NO_EXECUTE)

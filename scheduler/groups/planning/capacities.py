@@ -1,0 +1,137 @@
+"""How many members each unit of a tree takes, by each limit alone: every request, and the filters.
+
+From these follows which requests keep a group from fitting: a set of limits is in conflict with the
+rules when no unit takes enough members under it, and any smaller set of limits leaves enough. Pure;
+called for the message of a group that does not fit.
+"""
+
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+
+import numpy as np
+
+from scheduler.base.arrays import IntColumn
+from scheduler.framework.groups import Fits
+from scheduler.groups.planning.task import GroupTask
+from scheduler.state.resources import PODS
+
+FILTERS = ""  # the limit that stands for every filter but that of requests
+REQUESTS_FILTER = "NodeResourcesFit"
+ENOUGH = 1 << 31
+
+
+class MemberCapacity:
+    """Members per node of a group's tree under each limit, those already there included.
+
+    `nodes` are the indexes of the tree's leaves that are nodes of the cluster; columns are aligned
+    with it.
+    """
+
+    def __init__(self, task: GroupTask, fits: Fits) -> None:
+        self.task = task
+        nodes = task.context.nodes
+        rows = [(at, nodes.row(name)) for at, (_, name) in enumerate(task.tree.leaves)]
+        known = [(at, row) for at, row in rows if row is not None and row < len(fits.slots)]
+        self.leaves = [at for at, _ in known]
+        self.rows = np.array([row for _, row in known], dtype=np.intp)
+        self.request = {**task.requests[task.context.members[0].metadata.uid], PODS: 1}
+        self.slots = task.allowed(fits.slots)[self.rows]
+        free = task.context.free(self.request)
+        self.by_limit: dict[str, IntColumn] = {
+            name: (free[name][self.rows] // amount).clip(0)
+            for name, amount in self.request.items()
+            if amount > 0
+        }
+        self.by_limit[FILTERS] = self._by_filters(fits)
+        self.held = np.zeros(len(known), dtype=np.int64)
+        place = {task.tree.leaves[at][1]: index for index, at in enumerate(self.leaves)}
+        for one in task.standing:
+            if one.node in place:
+                self.held[place[one.node]] += 1
+
+    def _by_filters(self, fits: Fits) -> IntColumn:
+        least = _least(list(self.by_limit.values()))
+        limit = np.where(self.slots < least, self.slots, ENOUGH)
+        for one in fits.rejections:
+            if one.plugin != REQUESTS_FILTER:
+                limit = np.where(one.rows[self.rows], 0, limit)
+        return limit
+
+    def when_empty(self) -> IntColumn:
+        """Return how many members each node takes once all other pods are gone."""
+        allocatable = [
+            self.task.context.nodes.allocatable(name)[self.rows] // amount
+            for name, amount in self.request.items()
+            if amount > 0
+        ]
+        return _least([*allocatable, self.by_limit[FILTERS]]).clip(0)
+
+    def under(self, limits: Collection[str]) -> IntColumn:
+        """Return how many members each node takes, held ones included, if only `limits` count."""
+        if len(limits) == len(self.by_limit):
+            return self.slots + self.held
+        columns = [self.by_limit[name] for name in limits]
+        if not columns:
+            return np.full(len(self.rows), ENOUGH, dtype=np.int64)
+        return _least(columns) + self.held
+
+    def by_unit(self, slots: Sequence[int] | IntColumn, depth: int) -> dict[tuple[str, ...], int]:
+        """Return members per unit at `depth` levels below the root (0: one unit of all nodes)."""
+        found: dict[tuple[str, ...], int] = {}
+        for at, many in zip(self.leaves, np.asarray(slots).tolist(), strict=True):
+            path, name = self.task.tree.leaves[at]
+            unit = (*path, name)[:depth]
+            found[unit] = found.get(unit, 0) + int(many)
+        return found
+
+    def largest(self, slots: IntColumn, depth: int) -> int:
+        """Return how many members the unit with the largest capacity at `depth` takes."""
+        return max(self.by_unit(slots, depth).values(), default=0)
+
+    def conflict(self, fits: Callable[[IntColumn], bool | None], depth: int) -> tuple[str, ...]:
+        """Return the smallest set found of limits under which `fits(slots)` is false.
+
+        Empty where they leave it open. The limit with the least capacity is kept where any one will do,
+        filters are dropped first, and resources of the node before devices.
+        """
+        kept = list(self.by_limit)
+        order = sorted(
+            kept, key=lambda name: (name != FILTERS, -self.largest(self.under((name,)), depth))
+        )
+        if fits(self.under(kept)) is not False:
+            return ()
+        for name in order:
+            fewer = [one for one in kept if one != name]
+            answer = fits(self.under(fewer))
+            if answer is None:
+                return ()
+            if not answer:
+                kept = fewer
+        return tuple(kept)
+
+    def most_of(self, resource: str) -> int:
+        """Return the largest allocatable amount of a resource among the nodes of the tree."""
+        amounts = self.task.context.nodes.allocatable(resource)[self.rows]
+        return int(amounts.max()) if len(amounts) else 0
+
+
+def shortage(
+    needed: Mapping[str, int], free: Mapping[str, IntColumn], rows: Iterable[int]
+) -> tuple[str, int]:
+    """Return the resource of which `rows` together have the smallest part of what is `needed`.
+
+    With it the amount that is free; the resource is empty when every amount suffices.
+    """
+    chosen = list(rows)
+    worst, least, left = "", 1.0, 0
+    for name, amount in sorted(needed.items()):
+        if name not in free or amount <= 0:
+            continue
+        there = int(free[name][chosen].clip(0).sum()) if chosen else 0
+        if there < amount and there / amount < least:
+            worst, least, left = name, there / amount, there
+    return worst, left
+
+
+def _least(columns: Sequence[IntColumn]) -> IntColumn:
+    least: IntColumn = np.min(np.stack(columns), axis=0)
+    return least

@@ -1,0 +1,120 @@
+"""The message of a group that does not fit names the rule, the request, and nodes that are left out."""
+
+import pytest
+
+from scheduler.testing import node
+from tests.unit.whatif.asking import place, pod
+
+RACK = "topology.trellis.dev/rack"
+
+
+def gang(size, minimum=0, **spec):
+    """Return a PodGroup with a rack key, and its pods."""
+    group = {
+        "apiVersion": "scheduling.k8s.io/v1alpha2",
+        "kind": "PodGroup",
+        "metadata": {"name": "g", "namespace": "default"},
+        "spec": {
+            "schedulingPolicy": {"gang": {"minCount": minimum or size}},
+            "schedulingConstraints": {"topology": [{"key": RACK}]},
+        }
+        | spec,
+    }
+    members = [
+        pod(
+            f"g-{number}",
+            requests={"cpu": "1", "nvidia.com/gpu": "8"},
+            spec={"schedulingGroup": {"podGroupName": "g"}},
+        )
+        for number in range(size)
+    ]
+    return [group, *members]
+
+
+def rack(name, nodes, gpus=8, cpu=64):
+    """Return nodes of a rack."""
+    labels = {RACK: name} if name else {}
+    return [
+        node(
+            f"{name or 'bare'}-{number}",
+            cpu=str(cpu),
+            memory="64Gi",
+            pods="110",
+            labels=labels,
+            allocatable={"cpu": str(cpu), "nvidia.com/gpu": str(gpus), "pods": "110"},
+        )
+        for number in range(nodes)
+    ]
+
+
+def report(*objects):
+    """Return what is reported of the only group."""
+    (found,) = place(*objects).groups
+    return found
+
+
+def test_the_rack_rule_and_the_request_are_named_with_the_largest_rack():
+    """The sentence of the issue, word by word; cpu is not short and is not named."""
+    found = report(*rack("rack-0", 2), *rack("rack-1", 2), *gang(3))
+
+    assert found.message == (
+        "the group default/g does not fit: 3 pods of 8 nvidia.com/gpu do not fit one rack: the "
+        "largest, rack-0, has capacity for 2. A group of 2 would fit."
+    )
+    assert found.conflict == (f"{RACK}: hard pack", "request: 8 nvidia.com/gpu")
+    assert (found.status, found.would_fit) == ("DoesNotFit", 2)
+
+
+def test_a_group_that_an_empty_rack_would_take_waits():
+    """Another pod has the GPUs: with it gone the group fits."""
+    busy = pod("busy", requests={"nvidia.com/gpu": "8"}, spec={"nodeName": "rack-0-0"})
+    found = report(*rack("rack-0", 3), *rack("rack-1", 1), busy, *gang(3))
+
+    assert found.status == "Waiting"
+    assert "the largest, rack-0, has capacity for 2" in found.message
+
+
+def test_a_request_above_every_node_names_the_largest_node():
+    """No other size would help, and none is named."""
+    found = report(*rack("rack-0", 2, gpus=4), *gang(2))
+
+    assert (
+        "2 pods of 8 nvidia.com/gpu do not fit on any node: the largest has 4 nvidia.com/gpu. "
+        "0/2 nodes are available: 2 Insufficient nvidia.com/gpu."
+    ) in found.message
+    assert found.status == "DoesNotFit"
+
+
+@pytest.mark.parametrize(
+    ("bare", "says"),
+    [
+        (1, f" Node bare-0 is left out: it has no label {RACK}."),
+        (2, f" 2 nodes (bare-0, bare-1) are left out: they have no label {RACK}."),
+    ],
+)
+def test_nodes_without_the_label_are_named_as_left_out(bare, says):
+    """They would take members and are in no rack."""
+    assert says in report(*rack("rack-0", 1), *rack("", bare), *gang(2)).message
+
+
+def test_a_label_that_no_node_has_is_named():
+    """The sentence has no gap where nodes would be listed."""
+    found = report(*rack("", 2), *gang(2))
+
+    assert found.message == f"the group default/g does not fit: no node has the label {RACK}"
+
+
+def test_an_incomplete_group_names_who_is_there_and_why_others_do_not_count():
+    """Another scheduler, a gate, an end: each with its name."""
+    objects = gang(4)
+    objects[2]["spec"]["schedulerName"] = "default-scheduler"
+    objects[3]["spec"]["schedulingGates"] = [{"name": "quota"}]
+    objects[4]["status"] = {"phase": "Succeeded"}
+    (message,) = {
+        one.message for one in place(*rack("rack-0", 4), *objects).pods if one.name == "g-0"
+    }
+
+    assert "it needs 4 members: 1 is there; " in message
+    assert "g-1 does not count: its schedulerName is default-scheduler" in message
+    assert "g-2 does not count yet: it has the scheduling gate quota" in message
+    assert "g-3 has ended (Succeeded)" in message
