@@ -22,9 +22,15 @@ _PART = re.compile(f"({GO_NUMBER})({GO_UNIT})")
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:
     """Return ` (did you mean "x"?)` for the known word nearest to `word`, or an empty text."""
+    close = closest(word, known)
+    return f' (did you mean "{close}"?)' if close else ""
+
+
+def closest(word: str, known: Iterable[str]) -> str:
+    """Return the known word nearest to `word`, or an empty text."""
     options = {option.lower(): option for option in known}
     close = difflib.get_close_matches(word.lower(), list(options), n=1, cutoff=0.6)
-    return f' (did you mean "{options[close[0]]}"?)' if close else ""
+    return options[close[0]] if close else ""
 
 
 def cut_bytes(text: str, limit: int, ending: str = " ...") -> str:

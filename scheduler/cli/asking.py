@@ -87,10 +87,19 @@ def _only_node(name: str) -> Node:
     return found.nodes[0]
 
 
-def setups(config: str) -> Setups:
-    """Return the configurations at hand; the default is that of `--config`."""
+def setups(config: str, access: ClusterOptions | None = None) -> Setups:
+    """Return the configurations at hand; the default is that of `--config`.
+
+    Without one it is that of the daemon that runs in the cluster of `access`, else the built-in one.
+    """
     known = registry()
-    return Setups(known, read_setup(config, known) if config else None)
+    if config or access is None:
+        return Setups(known, read_setup(config, known) if config else None)
+    from scheduler.cli.running import running_setup
+
+    found, notice = running_setup(access, known)
+    tell([f"notice: {notice}"] * bool(notice))
+    return Setups(known, found)
 
 
 def read_setup(config: str, known: Registry) -> Setup:

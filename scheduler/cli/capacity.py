@@ -36,7 +36,8 @@ def capacity(flags: CapacityFlags) -> int:
         world, wanted = _read_live(reach(flags.cluster), flags.filename, wanted)
     asking.tell(f"notice: {notice}" for notice in world.notices)
     changes = asking.node_changes(nodes, models) if any(nodes[:-1]) else None
-    setup = asking.setups(flags.config).default
+    access = None if flags.snapshot else reach(flags.cluster)
+    setup = asking.setups(flags.config, access).default
     if nodes.offer_nodes:
         number = 1 if want is None else want
         judge = room_for(number, setup, wanted, changes)

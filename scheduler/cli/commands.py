@@ -13,7 +13,8 @@ from scheduler.cli.command import Command
 
 BindAddress = Annotated[str, typer.Option("--bind-address", help="Where the endpoints listen.")]
 SecurePort = Annotated[
-    int, typer.Option("--secure-port", min=0, max=65535, help="Endpoints; 0: none.")
+    int,
+    typer.Option("--secure-port", min=-1, max=65535, help="Endpoints; 0: none, -1: any free port."),
 ]
 CertFile = Annotated[
     str, typer.Option("--tls-cert-file", help="Certificate; without one we make our own.")

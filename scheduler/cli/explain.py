@@ -43,11 +43,11 @@ def explain(flags: ExplainFlags) -> int:
         return _show(found, notices, [past_line(found)], flags, counts_table(found))
     # Of equal nodes a live cluster's daemon takes the one that the pod's uid picks.
     wanted = asking.options(flags.now, Ties.UID if is_live else Ties.NAME, None, details=True)
-    setup = asking.setups(flags.config).default
+    access = reach(flags.cluster, namespace)
+    setup = asking.setups(flags.config, access if is_live else None).default
     if not is_live:
         world, home = asking.read_files(flags.snapshot, flags.filename), "default"
     else:
-        access = reach(flags.cluster, namespace)
         world, home, wanted = _read_live(access, wanted, name)
     key = f"{namespace or home}/{name}"
     computed = explained(world, setup, key, wanted, node=flags.node)

@@ -26,7 +26,7 @@ AGAIN_S = 2.0
 def groups(flags: GroupsFlags) -> int:
     """List the groups with members, placement, proof or conflict."""
     be_quick()
-    setup = setups(flags.config).default
+    setup = setups(flags.config, None if flags.snapshot else reach(flags.cluster)).default
     wanted = options(flags.now, Ties.NAME, None, details=False)
 
     def listed() -> dict[str, Any]:

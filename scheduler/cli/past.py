@@ -8,45 +8,24 @@ import asyncio
 import re
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
-from urllib.parse import quote
-
-import msgspec
+from socket import gethostname
+from urllib.parse import quote, urlsplit
 
 from scheduler.base.clock import RealClock
 from scheduler.base.errors import ApiError, InputError
 from scheduler.base.meters import Meters
 from scheduler.cli.about import VERSION
 from scheduler.cli.flags import DaemonFlags
+from scheduler.cli.leader import Leader, leader
 from scheduler.cli.live import ClusterOptions
 from scheduler.kube.api import Response
 from scheduler.kube.client import ApiClient
-from scheduler.kube.elsewhere import client_at
+from scheduler.kube.elsewhere import client_at, is_loopback
 
-LEASE = "trellis"
 PORT = 10259
 MOST_NODES = 10_000
 NAMESPACE = "{namespace}"
 _FORWARDING = re.compile(rb"Forwarding from 127\.0\.0\.1:(\d+)")
-
-
-class _Meta(msgspec.Struct, frozen=True):
-    namespace: str = ""
-
-
-class _LeaseSpec(msgspec.Struct, frozen=True, rename="camel"):
-    holder_identity: str | None = None
-
-
-class _Lease(msgspec.Struct, frozen=True):
-    metadata: _Meta = _Meta()
-    spec: _LeaseSpec = _LeaseSpec()
-
-
-class _Leases(msgspec.Struct, frozen=True):
-    items: list[_Lease] = []
-
-
-_leases = msgspec.json.Decoder(_Leases)
 
 
 def ask(daemon: DaemonFlags, access: ClusterOptions, name: str) -> bytes:
@@ -119,37 +98,41 @@ async def _reached(where: str, access: ClusterOptions, cluster: ApiClient) -> As
         yield where.rstrip("/")
         return
     namespace, _, pod = where.partition("/")
+    remote = PORT
     if not pod:
-        namespace, pod = await _leader(cluster, namespace, access.timeout_s)
-    async with _forwarded(namespace, pod, access) as port:
+        found = await leader(cluster, namespace, access.timeout_s)
+        if not await _is_pod(cluster, found, access.timeout_s):
+            yield _local(found)
+            return
+        namespace, pod = found.namespace, found.host
+        remote = urlsplit(found.endpoint).port or PORT
+    async with _forwarded(namespace, pod, remote, access) as port:
         yield f"https://127.0.0.1:{port}"
 
 
-async def _leader(cluster: ApiClient, namespace: str, timeout_s: float) -> tuple[str, str]:
-    """Return namespace and pod of the daemon that holds the Lease; InputError without just one."""
-    within = f"/namespaces/{quote(namespace, safe='')}" if namespace else ""
-    path = f"/apis/coordination.k8s.io/v1{within}/leases?fieldSelector=metadata.name%3D{LEASE}"
-    answer = await cluster.request("GET", path, timeout_s=timeout_s)
-    if not answer.ok:
-        text = f"cannot look for the leader: {answer.message or answer.reason}; name it: --daemon"
-        raise ApiError(text, code=answer.code, reason=answer.reason)
-    found = [one for one in _leases.decode(answer.body).items if one.spec.holder_identity]
-    if len(found) != 1:
-        count = "no daemon leads" if not found else f"{len(found)} daemons lead"
-        raise InputError(f"{count} (Lease {LEASE}); name one", where="--daemon")
-    # A daemon's identity begins with its host, which is the name of its pod where it runs in one.
-    holder = found[0].spec.holder_identity or ""
-    where, host = found[0].metadata.namespace, holder.rpartition("_")[0] or holder
-    pod = f"/api/v1/namespaces/{quote(where, safe='')}/pods/{quote(host, safe='')}"
-    if (await cluster.request("GET", pod, timeout_s=timeout_s)).code == 404:
-        text = f'the leader runs on the host "{host}" and not in a pod'
-        raise InputError(f"{text}: name its address, https://{host}:{PORT}", where="--daemon")
-    return where, host
+async def _is_pod(cluster: ApiClient, found: Leader, timeout_s: float) -> bool:
+    namespace, name = (quote(text, safe="") for text in (found.namespace, found.host))
+    path = f"/api/v1/namespaces/{namespace}/pods/{name}"
+    return (await cluster.request("GET", path, timeout_s=timeout_s)).code != 404
+
+
+def _local(found: Leader) -> str:
+    """Return the address of a leader that runs in no pod; InputError when it has none from here."""
+    lead = f'the leader runs on the host "{found.host}" and not in a pod'
+    if not found.endpoint:
+        text = f"{lead}, and serves no endpoint: run it without --secure-port 0"
+        raise InputError(text, where="--daemon")
+    if is_loopback(urlsplit(found.endpoint).hostname or "") and found.host != gethostname():
+        text = f"{lead}: name an address of that host with the port of {found.endpoint}"
+        raise InputError(text, where="--daemon")
+    return found.endpoint
 
 
 @asynccontextmanager
-async def _forwarded(namespace: str, pod: str, access: ClusterOptions) -> AsyncIterator[int]:
-    words = ["--namespace", namespace, "port-forward", f"pod/{pod}", f":{PORT}"]
+async def _forwarded(
+    namespace: str, pod: str, remote: int, access: ClusterOptions
+) -> AsyncIterator[int]:
+    words = ["--namespace", namespace, "port-forward", f"pod/{pod}", f":{remote}"]
     for flag, value in (("--kubeconfig", access.kubeconfig), ("--context", access.context)):
         words += [flag, value] if value else []
     pipe = asyncio.subprocess.PIPE

@@ -148,7 +148,8 @@ def ui(flags: UiFlags) -> int:
         shown = msgspec.structs.replace(world, notices=past.notices)
         wanted = options(flags.now, Ties.UID, None, details=False)
         return _run(page_of_files(shown, known, wanted, flags.port, past))
-    known = setups(flags.config)
+    access = None if flags.snapshot else reach(flags.cluster, flags.namespace)
+    known = setups(flags.config, access)
     wanted = options(flags.now, Ties.NAME if flags.snapshot else Ties.UID, None, details=False)
     if flags.snapshot:
         world = read_files(flags.snapshot, None)

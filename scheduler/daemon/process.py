@@ -23,6 +23,7 @@ from scheduler.base.clock import Clock, perf_s
 from scheduler.base.errors import ApiError
 from scheduler.base.meters import Meters
 from scheduler.config import Loaded, to_configz
+from scheduler.config.fingerprint import fingerprint
 from scheduler.daemon import inspection
 from scheduler.daemon.asked import AskedParts
 from scheduler.daemon.decisions import DecisionTrail
@@ -42,7 +43,8 @@ from scheduler.kube.effects import Carry, EffectLimits, Executor
 from scheduler.kube.extenders import Extenders
 from scheduler.kube.fence import Fence, FencedApi
 from scheduler.kube.lease import Election
-from scheduler.kube.leaserecord import LeaseSettings
+from scheduler.kube.leaserecord import CONFIGURATION, ENDPOINT, LeaseSettings
+from scheduler.kube.leaserecord import VERSION as LEASE_VERSION
 from scheduler.kube.recorder import Recorder
 from scheduler.kube.sender import Sender
 from scheduler.kube.watches import Watches
@@ -57,6 +59,7 @@ from scheduler.whatif.attempts import history
 
 DRAIN_S = 10.0
 LAG_EVERY_S = 1.0
+WILDCARDS = ("", "0.0.0.0", "::")  # noqa: S104 - compared, not bound
 
 _log = structlog.get_logger()
 
@@ -167,6 +170,7 @@ class Daemon:
             self.engine, self.trail, access, clock, meters, loaded, options.asking
         )
         self._server = self._make_server(loaded, access)
+        self._fingerprint = fingerprint(loaded)
         self._is_elected = self._election is None
         self._has_lost = False
         self._is_stopping = asyncio.Event()
@@ -201,10 +205,21 @@ class Daemon:
             if self._asked.parts:
                 self._start("asked", self._asked.run())
             if self._election is not None:
+                self._election.publish(self._published())
                 self._start("election", self._election.run())
             return await self._live()
         finally:
             await self._end()
+
+    def _published(self) -> dict[str, str]:
+        """Return the annotations of the Lease: where the command line finds this process."""
+        found = {CONFIGURATION: self._fingerprint, LEASE_VERSION: self._options.version}
+        host = self._options.address.host
+        if self._server.port:
+            # Beside a wildcard it listens on loopback too; a pod is reached by a port-forward.
+            host = "127.0.0.1" if host in WILDCARDS else host
+            found[ENDPOINT] = f"https://{f'[{host}]' if ':' in host else host}:{self._server.port}"
+        return found
 
     def _show_what_runs(self) -> None:
         meters, version = self._meters, self._options.version

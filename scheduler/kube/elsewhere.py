@@ -49,7 +49,7 @@ def client_at(
         text = error.strerror or "not a file of certificates"
         raise ConfigError(f"cannot be read: {text}", where=authority) from error
     tls.verify_flags &= ~ssl.VERIFY_X509_STRICT
-    if not authority and _is_loopback(parts.hostname):
+    if not authority and is_loopback(parts.hostname):
         tls.check_hostname = False
         tls.verify_mode = ssl.CERT_NONE
     access = Access(url, tls=tls, authorization=authorization)
@@ -57,7 +57,8 @@ def client_at(
     return ApiClient(credentials, clock=clock, meters=meters, user_agent=user_agent)
 
 
-def _is_loopback(host: str) -> bool:
+def is_loopback(host: str) -> bool:
+    """Return whether a host is this machine, by its address or as `localhost`."""
     try:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:

@@ -8,7 +8,7 @@ would still go out, so it cannot fence.)
 """
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from random import Random
 from typing import Any
 
@@ -72,6 +72,10 @@ class Election:
         if not self.is_leader or self._renewed_at is None:
             return True
         return now - self._renewed_at < self._settings.lease_s + HEALTH_GRACE_S
+
+    def publish(self, annotations: Mapping[str, str]) -> None:
+        """Write these annotations on the Lease while we lead; called before `run`."""
+        self._record.published = annotations
 
     async def run(self) -> None:
         """Wait for the lease, lead until it is lost or `leave` is called, then return."""

@@ -5,6 +5,7 @@ content is as it is (by OUR clock: times of other machines are never compared), 
 one. Fields that are none of our business are kept as they were found.
 """
 
+from collections.abc import Mapping
 from typing import Any
 
 import msgspec
@@ -13,6 +14,10 @@ from scheduler.base.clock import rfc3339, rfc3339_micro
 from scheduler.base.text import cut_bytes
 
 MESSAGE_BYTES = 1024
+# Annotations by which the command line finds the leader: its address, and what it decides by.
+ENDPOINT, CONFIGURATION = "trellis.dev/endpoint", "trellis.dev/configuration"
+VERSION = "trellis.dev/version"
+PUBLISHED = (ENDPOINT, CONFIGURATION, VERSION)
 
 
 class LeaseSettings(msgspec.Struct, frozen=True):
@@ -35,6 +40,7 @@ class LeaseRecord:
         self._lease: dict[str, Any] | None = None
         self._spec: dict[str, Any] = {}
         self._since = 0.0
+        self.published: Mapping[str, str] = {}
 
     @property
     def is_current(self) -> bool:
@@ -75,7 +81,11 @@ class LeaseRecord:
         return {
             "apiVersion": "coordination.k8s.io/v1",
             "kind": "Lease",
-            "metadata": {"name": self._settings.name, "namespace": self._settings.namespace},
+            "metadata": {
+                "name": self._settings.name,
+                "namespace": self._settings.namespace,
+                **({"annotations": dict(self.published)} if self.published else {}),
+            },
             "spec": self._claim(now, acquired=None, transitions=0),
         }
 
@@ -86,11 +96,12 @@ class LeaseRecord:
             claim = self._claim(now, self._spec.get("acquireTime"), transitions)
         else:
             claim = self._claim(now, None, transitions + 1)
-        return {**(self._lease or self.new(now)), "spec": {**self._spec, **claim}}
+        lease = self._lease or self.new(now)
+        return {**_annotated(lease, self.published), "spec": {**self._spec, **claim}}
 
     def released(self, now: float) -> dict[str, Any]:
         """Return the next version, held by nobody."""
-        lease = self.claimed(now)
+        lease = _annotated(self.claimed(now), {})
         # One second, not none: the API refuses a lease without a duration.
         lease["spec"] |= {"holderIdentity": "", "leaseDurationSeconds": 1}
         return lease
@@ -131,3 +142,13 @@ class LeaseRecord:
             "renewTime": rfc3339_micro(now),
             "leaseTransitions": transitions,
         }
+
+
+def _annotated(lease: Mapping[str, Any], published: Mapping[str, str]) -> dict[str, Any]:
+    """Return a Lease with what we publish in place of what an earlier leader did."""
+    meta = lease.get("metadata") or {}
+    given = meta.get("annotations") or {}
+    notes = {key: value for key, value in given.items() if key not in PUBLISHED} | dict(published)
+    if notes == given:
+        return dict(lease)
+    return {**lease, "metadata": {**meta, "annotations": notes}}

@@ -26,12 +26,13 @@ from scheduler.serve.pageserver import PageServer, entry, to_the_page
 from scheduler.serve.sources import EndpointSources
 
 DEFAULT_PORT = 10259
+FREE_PORT = -1
 LARGEST_BODY_BYTES = 4096
 CERTIFICATE_INTERVAL_S = 10.0
 
 
 class Address(NamedTuple):
-    """Where to listen; port 0 means not at all."""
+    """Where to listen; port 0 means not at all, `FREE_PORT` any port that is free."""
 
     host: str = "0.0.0.0"  # noqa: S104 - kube-scheduler's default; everything asks for access
     port: int = DEFAULT_PORT
@@ -72,6 +73,12 @@ class Server:
         )
         self._reload: asyncio.Task[None] | None = None
 
+    @property
+    def port(self) -> int:
+        """Return the port it listens on, 0 when it does not."""
+        addresses = self._runner.addresses
+        return int(addresses[0][1]) if addresses else 0
+
     async def start(self, listener: socket.socket | None = None) -> None:
         """Listen at the address, or on a socket that is bound already.
 
@@ -89,6 +96,7 @@ class Server:
             site = web.SockSite(self._runner, listener, ssl_context=context)
         else:
             host, port = self._address
+            port = 0 if port == FREE_PORT else port  # for 0 the system chooses a free one
             site = web.TCPSite(self._runner, host, port, ssl_context=context)
         try:
             await site.start()

@@ -12,7 +12,7 @@ from msgspec.structs import asdict, replace
 
 from scheduler.base.errors import MissingError, PluginError, TrellisError
 from scheduler.base.reasons import SCHEDULER_ERROR, UNSCHEDULABLE
-from scheduler.base.text import did_you_mean
+from scheduler.base.text import closest, did_you_mean
 from scheduler.engine.attempt.attempt import decide
 from scheduler.engine.attempt.cycle import Attempt, Ties
 from scheduler.engine.decision import Decision
@@ -35,7 +35,7 @@ from scheduler.whatif.verdicts import NodeVerdict, verdicts
 from scheduler.whatif.why.grouped import why_with_group
 from scheduler.whatif.why.pending import why_pending
 from scheduler.whatif.why.placed import queue_place, why_placed
-from scheduler.whatif.why.records import Why
+from scheduler.whatif.why.records import AskedField, SuggestedChange, Suggestion, Why
 
 
 class PluginVerdict(msgspec.Struct, frozen=True):
@@ -117,6 +117,9 @@ def explain(
     served, notices = _served(waiting, engine, is_given=found.metadata.uid in snapshot.given)
     notices += unasked(setup.loaded.scheduler.extenders, (found,))
     explanation = _explained(found, served, stage, wanted.ties)
+    meant = "" if served is waiting else closest(found.spec.scheduler_name, engine.profiles)
+    if meant and not found.spec.node_name:
+        return ExplainAnswer(_misspelt(explanation, found, meant))
     if key := _group_of(served, engine):
         explanation = _with_group(explanation, key, snapshot, setup, wanted)
     explanation = _priced(explanation, served, engine)
@@ -152,10 +155,33 @@ def _served(pod: Pod, engine: Engine, *, is_given: bool) -> tuple[Pod, tuple[str
     name = pod.spec.scheduler_name
     if name in engine.profiles:
         return pod, ()
-    first = next(iter(engine.profiles))
+    first = closest(name, engine.profiles) or next(iter(engine.profiles))
     notice = f'no profile is called "{name}": explained as profile {first} would place the pod'
     served = replace(pod, spec=replace(pod.spec, scheduler_name=first))
     return served, () if is_given else (notice,)
+
+
+def _misspelt(would: Explanation, pod: Pod, meant: str) -> Explanation:
+    """Return that no profile schedules a pod; `would` is what the profile `meant` would do with it."""
+    name = pod.spec.scheduler_name
+    text = f"no profile is called {name}; did you mean {meant}?"
+    suggestions: tuple[Suggestion, ...] = ()
+    if would.node is not None:
+        change = SuggestedChange(f"Pod {pod.key}", "spec.schedulerName", "set", meant)
+        words = f"fits {would.node} with the schedulerName {meant}"
+        suggestions = (Suggestion(would.node, (change,), words),)
+    asked = AskedField("spec.schedulerName", f"is of the scheduler {name}")
+    why = Why(sentence=f"{pod.key} waits: {text}", conflict=(asked,), suggestions=suggestions)
+    return replace(
+        would,
+        profile=name,
+        result=Result.UNSCHEDULABLE,
+        node=None,
+        message=text,
+        victims=(),
+        nodes=(),
+        why=why,
+    )
 
 
 def _explained(found: Pod, pod: Pod, stage: StagedEngine, ties: Ties) -> Explanation:

@@ -13,7 +13,7 @@ from scheduler.base.meters import Meters
 from scheduler.kube.api import Response
 from scheduler.kube.fence import Fence
 from scheduler.kube.lease import Election
-from scheduler.kube.leaserecord import LeaseSettings
+from scheduler.kube.leaserecord import CONFIGURATION, ENDPOINT, LeaseSettings
 from tests.unit.kube.memoryapi import LOST, Accident, LoopClock, MemoryApi
 
 pytestmark = pytest.mark.looptime
@@ -70,6 +70,29 @@ class _Link(MemoryApi):
 
 def spec(api: MemoryApi) -> Any:
     return api.get(LEASE)["spec"]
+
+
+async def test_the_leader_publishes_its_endpoint_until_it_leaves():
+    """Annotations of others stay, those of an earlier leader are replaced, and none outlives its leader."""
+    api = MemoryApi()
+    first = Candidate("first", api)
+    first.election.publish({ENDPOINT: "https://127.0.0.1:1", CONFIGURATION: "a"})
+    await asyncio.sleep(1)
+    assert api.get(LEASE)["metadata"]["annotations"] == {
+        ENDPOINT: "https://127.0.0.1:1",
+        CONFIGURATION: "a",
+    }
+    second = Candidate("second", api)
+    second.election.publish({CONFIGURATION: "b"})
+    first.election.leave()
+    await asyncio.sleep(10)
+    assert "second" == spec(api)["holderIdentity"]
+    assert api.get(LEASE)["metadata"]["annotations"] == {CONFIGURATION: "b"}
+    second.election.leave()
+    await asyncio.sleep(1)
+    assert not api.get(LEASE)["metadata"].get("annotations")
+    await first.stop()
+    await second.stop()
 
 
 async def test_the_first_takes_the_lease_and_keeps_it():

@@ -110,6 +110,18 @@ def test_a_promised_node_is_taken_without_looking_further():
     assert why(got)["a"].startswith("not looked at")
 
 
+def test_a_misspelt_scheduler_name_is_no_placement():
+    """The pod would wait for ever: nothing is called a node for it, and the name that was meant is given."""
+    answer = ask("p", node("a"), pod("p", spec={"schedulerName": "treliss"}))
+    found = answer.explanation
+
+    assert (found.node, found.result, found.nodes) == (None, "Unschedulable", ())
+    assert found.why.sentence == (
+        "default/p waits: no profile is called treliss; did you mean trellis?"
+    )
+    assert [one.text for one in found.why.suggestions] == ["fits a with the schedulerName trellis"]
+
+
 def test_a_pod_of_another_scheduler():
     """It is explained as the first profile would place it, and that is said."""
     answer = ask("p", node("a"), pod("p", spec={"schedulerName": "default-scheduler"}))

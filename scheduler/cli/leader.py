@@ -1,0 +1,70 @@
+"""The daemon that leads, as its Lease describes it: host, endpoint and configuration hash.
+
+Read by every verb that answers for the running daemon. The daemon writes the annotations with each
+renewal of the Lease (`scheduler.daemon.published`).
+"""
+
+from collections.abc import Mapping
+from urllib.parse import quote
+
+import msgspec
+
+from scheduler.base.errors import ApiError, InputError
+from scheduler.kube.client import ApiClient
+from scheduler.kube.leaserecord import CONFIGURATION, ENDPOINT, VERSION
+
+LEASE = "trellis"
+
+
+class Leader(msgspec.Struct, frozen=True):
+    """The holder of the Lease; `endpoint`, `configuration` and `version` are '' where not published."""
+
+    namespace: str
+    host: str
+    endpoint: str = ""
+    configuration: str = ""
+    version: str = ""
+
+
+class _Meta(msgspec.Struct, frozen=True):
+    namespace: str = ""
+    annotations: Mapping[str, str] = {}
+
+
+class _Spec(msgspec.Struct, frozen=True, rename="camel"):
+    holder_identity: str | None = None
+
+
+class _Lease(msgspec.Struct, frozen=True):
+    metadata: _Meta = _Meta()
+    spec: _Spec = _Spec()
+
+
+class _Leases(msgspec.Struct, frozen=True):
+    items: list[_Lease] = []
+
+
+_leases = msgspec.json.Decoder(_Leases)
+
+
+async def leader(cluster: ApiClient, namespace: str, timeout_s: float) -> Leader:
+    """Return the daemon that holds the Lease; InputError without exactly one, ApiError if unreadable."""
+    within = f"/namespaces/{quote(namespace, safe='')}" if namespace else ""
+    path = f"/apis/coordination.k8s.io/v1{within}/leases?fieldSelector=metadata.name%3D{LEASE}"
+    answer = await cluster.request("GET", path, timeout_s=timeout_s)
+    if not answer.ok:
+        text = f"cannot look for the leader: {answer.message or answer.reason}; name it: --daemon"
+        raise ApiError(text, code=answer.code, reason=answer.reason)
+    found = [one for one in _leases.decode(answer.body).items if one.spec.holder_identity]
+    if len(found) != 1:
+        count = "no daemon leads" if not found else f"{len(found)} daemons lead"
+        raise InputError(f"{count} (Lease {LEASE}); name one", where="--daemon")
+    # A daemon's identity begins with its host, which is the name of its pod where it runs in one.
+    holder, notes = found[0].spec.holder_identity or "", found[0].metadata.annotations
+    return Leader(
+        found[0].metadata.namespace,
+        holder.rpartition("_")[0] or holder,
+        notes.get(ENDPOINT, ""),
+        notes.get(CONFIGURATION, ""),
+        notes.get(VERSION, ""),
+    )

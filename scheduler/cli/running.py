@@ -1,0 +1,74 @@
+"""The configuration of the running daemon, for the verbs that answer in its place.
+
+Its Lease carries a hash of it: where that of the defaults is equal nothing is fetched, else the
+configuration is read from the daemon's endpoint. Where it cannot be had, the defaults answer and a
+notice on stderr states so.
+"""
+
+import asyncio
+
+import msgspec
+import yaml
+
+from scheduler.base.errors import ApiError, InputError, TrellisError
+from scheduler.cli.flags import DaemonFlags
+from scheduler.cli.installed import registry
+from scheduler.cli.leader import Leader, leader
+from scheduler.cli.live import ClusterOptions, connect
+from scheduler.cli.past import fetch
+from scheduler.config import Loaded, default_config, load
+from scheduler.config.fingerprint import fingerprint
+from scheduler.framework.registry import Registry
+from scheduler.whatif.stage import Setup
+
+REMEDY = "--config names its file"
+
+
+class _Answer(msgspec.Struct, frozen=True):
+    componentconfig: dict[str, object]
+    trellisconfig: dict[str, object]
+
+
+_answer = msgspec.json.Decoder(_Answer)
+
+
+def running_setup(access: ClusterOptions, known: Registry | None = None) -> tuple[Setup, str]:
+    """Return the configuration to answer with, and a notice where it may not be the daemon's."""
+    known = known or registry()
+    defaults = Setup(default_config(known), known)
+    try:
+        found = asyncio.run(_leader(access))
+    except TrellisError as error:
+        return defaults, f"answered with the default configuration: {error}"
+    if not found.configuration:
+        text = "does not publish a hash of its configuration; answered with the defaults"
+        return defaults, f"the daemon on {found.host} {text} ({REMEDY})"
+    if found.configuration == fingerprint(defaults.loaded):
+        return defaults, ""
+    try:
+        return Setup(_configuration(access, known), known), ""
+    except TrellisError as error:
+        text = "has a configuration of its own, which cannot be read; answered with the defaults"
+        return defaults, f"the daemon on {found.host} {text} ({REMEDY}): {error}"
+
+
+async def _leader(access: ClusterOptions) -> Leader:
+    client = await connect(access)
+    try:
+        return await leader(client, "", access.timeout_s)
+    finally:
+        await client.close()
+
+
+def _configuration(access: ClusterOptions, known: Registry) -> Loaded:
+    """Return the configuration that the daemon serves; TrellisError when it cannot be read."""
+    ((url, answer),) = fetch(DaemonFlags(), access, ("/configz",))
+    if not answer.ok:
+        text = answer.message or answer.reason or f"code {answer.code}"
+        raise ApiError(f"the daemon at {url} answers: {text}", code=answer.code)
+    try:
+        found = _answer.decode(answer.body)
+    except msgspec.MsgspecError as error:
+        raise InputError(f"the daemon at {url} answers something else: {error}") from error
+    text = yaml.safe_dump_all([found.componentconfig, found.trellisconfig], sort_keys=False)
+    return load(text, file="the daemon's configuration", registry=known)
