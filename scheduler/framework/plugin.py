@@ -31,7 +31,7 @@ from typing import (
 from scheduler.framework.args import Args, NoArgs
 
 if TYPE_CHECKING:
-    from scheduler.base.arrays import IntColumn, Rows
+    from scheduler.base.arrays import BoolColumn, IntColumn, Rows
     from scheduler.framework.calls import ApiCall
     from scheduler.framework.cycle import Cycle
     from scheduler.framework.handle import Handle
@@ -157,6 +157,7 @@ class Plugin(Generic[ArgsT]):
         row_room: "Callable[[Cycle, Nodes, MemberDemand, Any], RowRoom]"
         seat_together: "Callable[[Sequence[SeatedMember]], MemberConflict | None]"
         let_go: "Callable[[Sequence[Pod]], tuple[ApiCall, ...]]"
+        unbounded: "Callable[[Nodes, Iterable[str]], Mapping[str, BoolColumn]]"
         ways: "Callable[[Pod, Rows], Ways | None]"
         sort_key: Callable[[Any], Any]
 

@@ -7,10 +7,10 @@ shapes at run time (`framework.signatures`), for authors without a type checker.
 positional, so a plugin may name them as it likes.
 """
 
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeVar
 
-from scheduler.base.arrays import IntColumn, Rows
+from scheduler.base.arrays import BoolColumn, IntColumn, Rows
 from scheduler.framework.calls import ApiCall, BindStep, CallResult
 from scheduler.framework.cycle import Cycle
 from scheduler.framework.nodes import Nodes
@@ -216,6 +216,16 @@ class SeatsTogether(Protocol[State_contra]):
         """Return the calls that give up what an earlier try of a group got that fits nowhere now.
 
         `members` are all of its pods that wait.
+        """
+
+
+class Unbounded(Protocol):
+    """A filter that compares amounts with what nodes offer, and knows where it does not."""
+
+    def unbounded(self, nodes: Nodes, resources: Iterable[str], /) -> Mapping[str, BoolColumn]:
+        """Return by resource the rows whose allocatable amount does not limit the pods on them.
+
+        A resource that every row limits is left out.
         """
 
 

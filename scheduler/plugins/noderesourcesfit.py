@@ -172,6 +172,13 @@ class NodeResourcesFit(Plugin[NodeResourcesFitArgs]):
         there = offered if lowest < pod.priority else room
         return all(amount <= there.get(name, 0) for name, amount in ((PODS, 1), *wanted))
 
+    def unbounded(self, nodes: Nodes, resources: Iterable[str]) -> dict[str, BoolColumn]:
+        """Return the rows where the filter leaves a resource to an extender, or to DynamicResources."""
+        names = tuple(resources)
+        ignored = {name: nodes.exists for name in names if self._ignores(name)}
+        devices = class_backed(self._classes, names)
+        return {name: nodes.allocatable(name) <= 0 for name in devices} | ignored
+
     def needs(self, key: tuple[Wanted, Scored, tuple[str, ...]]) -> Wanted:
         """Return what pods of a key want, and that each is a pod."""
         return (PODS, 1), *key[0]

@@ -27,12 +27,11 @@ from scheduler.framework.nodes import Nodes
 from scheduler.framework.plugin import Plugin
 from scheduler.framework.status import SUCCESS, Code, Status
 from scheduler.framework.together import MemberDemand, RowRoom, SeatedMember, Ways
+from scheduler.groups.cycle import capacity
 from scheduler.objects.pod import Pod, PodSpec
 from scheduler.state.podindex import Placed
-from scheduler.state.resources import PODS
 
 NOBODY_ELSE = "no node takes another member"
-_UNLIMITED = np.iinfo(np.int64).max
 
 
 class _Asked(msgspec.Struct, frozen=True):
@@ -93,7 +92,11 @@ class GroupContext:
         """Return what each row has left of these resources, less what it promises to others."""
         with self._without_own_promises():
             attempt = self._attempt(self.members[0])
-            return {name: _free(attempt, self.nodes, name) for name in resources}
+            free = {name: capacity.free(attempt, self.nodes, name) for name in resources}
+        for name, rows in capacity.unbounded(attempt, self.nodes, free).items():
+            # As much as all members ask for together: the solver's amounts stay small.
+            free[name] = np.where(rows, self._asked(name), free[name])
+        return free
 
     def ways(self, rows: Rows) -> Ways | None:
         """Return what it costs that members on some rows talk: the first plugin that knows says it."""
@@ -151,6 +154,11 @@ class GroupContext:
         """Leave the held members where they are: they are carried out now."""
         self._held = {}
 
+    def _asked(self, resource: str) -> int:
+        """Return how much of a resource all members request together."""
+        shapes = self._cluster.shapes
+        return sum(shapes.of(pod).requests.get(resource, 0) for pod in self.members)
+
     def _attempt(self, pod: Pod) -> Attempt:
         return self._prepare(pod, self.now, self.members, spares=self._spares)
 
@@ -163,7 +171,7 @@ class GroupContext:
             evictable = evictable & ~(one.rows & one.rejected.final)
         if status.code in (Code.UNRESOLVABLE, Code.PENDING):
             evictable = np.zeros_like(evictable)
-        slots = np.where(rows, _slots(attempt, nodes), 0)
+        slots = np.where(rows, capacity.slots(attempt, nodes), 0)
         message = fit_message(nodes.count, status, tuple(rejected), None, ())
         most = min(len(self._queued), int(slots.max(initial=0)))
         rooms = _row_rooms(attempt, rows, MemberDemand(self.members, most))
@@ -217,7 +225,7 @@ class GroupContext:
             except Exception as error:
                 raise PluginError(plugin.name, "SeatTogether", str(error)) from error
             if conflict is not None:
-                most = np.where(conflict.rows, len(conflict.pods) - 1, _UNLIMITED)
+                most = np.where(conflict.rows, len(conflict.pods) - 1, capacity.UNLIMITED)
                 pods, node = conflict.pods, conflict.node
                 return Misfit(most, pods[0], node, conflict.reason, pods, conflict.rows)
         return None
@@ -261,7 +269,7 @@ class GroupContext:
 
     def _most(self, passed: BoolColumn) -> IntColumn:
         """Return how many members each row takes: those held there, and more where it is passed."""
-        most = np.where(passed, _UNLIMITED, 0)
+        most = np.where(passed, capacity.UNLIMITED, 0)
         cluster = self._cluster
         for uid in self._held:
             placed = cluster.pods.get(uid)
@@ -299,30 +307,6 @@ def _filtered(attempt: Attempt) -> tuple[BoolColumn, list[Rejection], Status]:
         refused[rows] = ~passed[rows]
     feasible, rejections = attempt.runner.filter(cycle, nodes, states, among & ~refused)
     return feasible, [*crowded, *rejections], SUCCESS
-
-
-def _slots(attempt: Attempt, nodes: Nodes) -> IntColumn:
-    """Return how many such pods fit into what each row has left of every resource."""
-    requests = {**attempt.cycle.shape.requests, PODS: 1}
-    slots = np.full(nodes.size, _UNLIMITED, dtype=np.int64)
-    for resource, amount in requests.items():
-        if amount > 0:
-            free = _free(attempt, nodes, resource)
-            slots = np.minimum(slots, np.maximum(free, 0) // amount)
-    if attempt.cycle.shape.host_ports:
-        slots = np.minimum(slots, 1)
-    return slots
-
-
-def _free(attempt: Attempt, nodes: Nodes, resource: str) -> IntColumn:
-    """Return what each row has left of a resource; promises to others take none that is not there."""
-    free = nodes.allocatable(resource) - nodes.requested(resource)
-    rows = attempt.nominated.rows
-    if len(rows):
-        nominated = attempt.nominated.on(rows)
-        promised = nominated.sums(nominated.amounts(resource))
-        free[rows] = np.minimum(free[rows], np.maximum(free[rows] - promised, 0))
-    return free
 
 
 def _row_rooms(attempt: Attempt, rows: BoolColumn, demand: MemberDemand) -> list[RowRoom]:

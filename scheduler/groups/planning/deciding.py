@@ -57,6 +57,7 @@ from scheduler.groups.topology.leafrows import LeafRows
 from scheduler.groups.topology.tree import Topology
 from scheduler.groups.topology.trees import Trees
 from scheduler.objects.pod import Pod
+from scheduler.plugins.deviceclasses import DEVICE_CLASS
 from scheduler.state.podindex import Placed
 from scheduler.state.resources import Amounts
 
@@ -184,7 +185,7 @@ class Decider:
     ) -> tuple[list[mixing.AlikeMembers], tuple[shapes.GroupShape, ...]]:
         """Return the members by kind, none where all are alike, and of a group of groups whose they are."""
         if spec.tree is None:
-            return mixing.members(context, spec, requests), ()
+            return mixing.members(context, spec, requests, self._handle.objects(DEVICE_CLASS)), ()
         own = ownrules.by_group(spec.tree, tree.levels, spec.constraints)
         return shapes.members(spec.tree, own, context, requests, standing)
 
@@ -239,7 +240,7 @@ class Decider:
         if misplaced:
             return groups.HeldStatus(Code.ERROR, (f"the group {task.name} is held: {misplaced}",))
         asked = [task.requests[pod.metadata.uid] for pod in task.context.members]
-        lacking = planning.lacking(spec, task.context.nodes, task.standing, asked)
+        lacking = planning.lacking(spec, task.context, task.standing, asked)
         if lacking:
             return unschedulable(f"the group {task.name} does not fit: {lacking}")
         if spec.classes is not None:

@@ -22,7 +22,9 @@ from scheduler.groups.planning.planning import rule
 from scheduler.groups.solver.instance import Level, LevelRule
 from scheduler.groups.solver.kinds import Apart, LeafConflict, LikePods, Mixed
 from scheduler.groups.topology.tree import Topology
+from scheduler.objects.devices import DeviceClass
 from scheduler.objects.pod import ContainerPort, Pod
+from scheduler.plugins.deviceclasses import class_backed
 from scheduler.state.podindex import Placed
 from scheduler.state.resources import PODS, Amounts
 from scheduler.state.shapes import host_ports
@@ -63,10 +65,19 @@ class MixedSite(msgspec.Struct, frozen=True):
 
 
 def members(
-    context: PlanningContext, spec: GroupSpec, requests: Mapping[str, Amounts]
+    context: PlanningContext,
+    spec: GroupSpec,
+    requests: Mapping[str, Amounts],
+    device_classes: Mapping[str, DeviceClass],
 ) -> list[AlikeMembers]:
-    """Return the members by kind, none where all are taken for alike: without claims that may differ."""
-    claiming = any(pod.spec.resource_claims for pod in context.members)
+    """Return the members by kind; an empty list if no claims differ and the group has no classes.
+
+    A device class turns the requests of each container into a claim, so equal sums may be unequal claims.
+    """
+    named = dict.fromkeys(name for amounts in requests.values() for name in amounts)
+    claiming = bool(class_backed(device_classes, named)) or any(
+        pod.spec.resource_claims for pod in context.members
+    )
     if not (spec.has_classes or claiming):
         return []
     first = context.members[0].spec

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 import msgspec
 
 from scheduler.base.arrays import IntColumn
+from scheduler.framework.groups import PlanningContext
 from scheduler.framework.nodes import Nodes
 from scheduler.groups.description.rules import LevelConstraint
 from scheduler.groups.description.spec import GroupSpec
@@ -162,7 +163,10 @@ def misclassed(spec: GroupSpec, members: Sequence[Pod]) -> str:
 
 
 def lacking(
-    spec: GroupSpec, nodes: Nodes, standing: Sequence[Placed], asked: Iterable[Amounts] = ()
+    spec: GroupSpec,
+    context: PlanningContext,
+    standing: Sequence[Placed],
+    asked: Iterable[Amounts] = (),
 ) -> str:
     """Return what the nodes lack of all that a group says it needs, or an empty text.
 
@@ -173,8 +177,8 @@ def lacking(
         held = sum(one.requests.get(resource, 0) for one in standing)
         if held + sum(one.get(resource, 0) for one in asked) >= needed:
             continue
-        free = nodes.allocatable(resource) - nodes.requested(resource)
-        left = int(free[nodes.exists].clip(min=0).sum())
+        free = context.free((resource,))[resource]
+        left = int(free[context.nodes.exists].clip(min=0).sum())
         left += held
         if left < needed:
             return f"it needs {needed} of {resource} in all, {left} are free"

@@ -8,7 +8,7 @@ other; one that comes too late is settled first in the next try. Nothing is book
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Final
 
 import msgspec
@@ -80,30 +80,37 @@ class Joint:
             and self._claims.user(cycle.pod, claim).resource != PODGROUPS
             for claim in devices.unallocated
         ]
+        extended: list[bytes] = []
         for group in groups_of(cycle.pod, nodes, devices):
             # The claim for extended resources is made for the pod.
-            mine = [*own, True] if group.extended is not None else own
+            mine = own
+            if group.extended is not None:
+                mine = [*own, True]
+                extended.append(msgspec.json.encode(group.extended.spec))
             if any(mine):
                 slots[group.rows] = self._number(nodes, group, mine, most)[group.rows]
         shared = [c for c, is_own in zip(devices.unallocated, own, strict=True) if not is_own]
         kind = (
             tuple(msgspec.json.encode(claim.spec) for claim in devices.unallocated),
             tuple(identity(claim) for claim in shared),
-            tuple(sorted(devices.served)),
+            tuple(extended),
         )
         reach = self._reach(nodes, shared) if shared else None
 
         def stock(rows: BoolColumn) -> Stock:
             return self._stock(cycle.pod, nodes, devices, rows)
 
-        return RowRoom(slots, kind, reach, stock if devices.unallocated else None)
+        has_open = bool(devices.unallocated or extended)
+        return RowRoom(slots, kind, reach, stock if has_open else None)
 
     def _stock(self, pod: Pod, nodes: Nodes, devices: PodDevices, rows: BoolColumn) -> Stock:
         """Return what rows have of the devices that a pod's open claims ask for."""
-        names = [nodes.name(row) for row in np.flatnonzero(rows & nodes.exists).tolist()]
-        group = next(groups_of(pod, nodes, devices))
-        plan = self._outcomes.kind_of(group.specs).plan
-        return stock_of(self._catalog, plan, group.names, names)
+        asked = []
+        for group in groups_of(pod, nodes, devices):
+            here = np.flatnonzero(rows & group.rows).tolist()
+            plan = self._outcomes.kind_of(group.specs).plan
+            asked.append(AskedDevices(plan, group.names, [nodes.name(row) for row in here]))
+        return stock_of(self._catalog, asked)
 
     def seat_together(self, seated: Sequence[SeatedMember]) -> MemberConflict | None:
         """Choose devices for all these pods, or return some that cannot be on their node together."""
@@ -268,29 +275,42 @@ def _reaches(allocation: AllocationResult, member: SeatedMember, node: str) -> b
     return terms is None or (row is not None and bool(terms.mask(nodes)[row]))
 
 
-def stock_of(
-    catalog: DeviceCatalog, plan: AllocationPlan, names: Sequence[str], nodes: Iterable[str]
-) -> Stock:
-    """Return what these nodes have of the devices that claims of a plan ask for; `names` are the claims'.
+class AskedDevices(msgspec.Struct, frozen=True):
+    """Claims of a plan (`names` are theirs) that some nodes are asked to serve."""
 
-    A device counts once, however many of the nodes can use it, and if any request could take it were it free; what
-    constraints and counters say of several devices is left out. For the text of a refusal.
+    plan: AllocationPlan
+    names: Sequence[str]
+    nodes: Sequence[str]
+
+
+def stock_of(catalog: DeviceCatalog, asked: Iterable[AskedDevices]) -> Stock:
+    """Return how many devices the nodes have that the claims ask for, and who uses them.
+
+    A device counts once, however many of the nodes can use it, and if any request could take it were it
+    free. Constraints and counters between devices are left out. For the text of a refusal.
     """
-    asks = [ask for claim in plan.claims for asks in claim.requests for ask in asks]
     used: dict[DeviceId, bool] = {}
-    # What the selectors say of a device follows from its content, whichever node it is on.
+    for one in asked:
+        for device in _matching(catalog, one):
+            used[device] = catalog.in_use.has(device)
+    taken = {device for device, is_used in used.items() if is_used}
+    return Stock("devices", len(used) - len(taken), len(used), _users(catalog, taken))
+
+
+def _matching(catalog: DeviceCatalog, asked: AskedDevices) -> Iterator[DeviceId]:
+    """Yield the devices of the nodes that a request of the claims selects and tolerates."""
+    asks = [ask for claim in asked.plan.claims for asks in claim.requests for ask in asks]
+    # Selectors depend on a device's content alone, whichever node it is on.
     selected: dict[int, bool] = {}
-    for node in nodes:
-        found = Candidates(names, catalog.pools(node), catalog.in_use)
+    for node in asked.nodes:
+        found = Candidates(asked.names, catalog.pools(node), catalog.in_use)
         for place, slot in enumerate(found.slots):
-            if not slot.is_here or slot.id in used:
+            if not slot.is_here:
                 continue
             if slot.content not in selected:
                 selected[slot.content] = any(_selects(found, ask, place) for ask in asks)
             if selected[slot.content]:
-                used[slot.id] = catalog.in_use.has(slot.id)
-    taken = {device for device, is_used in used.items() if is_used}
-    return Stock("devices", len(used) - len(taken), len(used), _users(catalog, taken))
+                yield slot.id
 
 
 def _selects(found: Candidates, ask: RequestedDevices, place: int) -> bool:

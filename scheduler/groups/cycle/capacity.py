@@ -1,0 +1,49 @@
+"""What each row has left for a member of a group, by the amounts that pods request."""
+
+from collections.abc import Collection, Mapping
+
+import numpy as np
+
+from scheduler.base.arrays import BoolColumn, IntColumn
+from scheduler.engine.attempt.cycle import Attempt
+from scheduler.framework.nodes import Nodes
+from scheduler.state.resources import PODS
+
+UNLIMITED = np.iinfo(np.int64).max
+
+
+def slots(attempt: Attempt, nodes: Nodes) -> IntColumn:
+    """Return how many such pods fit into what each row has left of every resource."""
+    requests = {**attempt.cycle.shape.requests, PODS: 1}
+    found = np.full(nodes.size, UNLIMITED, dtype=np.int64)
+    limitless = unbounded(attempt, nodes, requests)
+    for resource, amount in requests.items():
+        if amount > 0:
+            fitting = np.maximum(free(attempt, nodes, resource), 0) // amount
+            if resource in limitless:
+                fitting = np.where(limitless[resource], UNLIMITED, fitting)
+            found = np.minimum(found, fitting)
+    if attempt.cycle.shape.host_ports:
+        found = np.minimum(found, 1)
+    return found
+
+
+def unbounded(
+    attempt: Attempt, nodes: Nodes, resources: Collection[str]
+) -> Mapping[str, BoolColumn]:
+    """Return by resource the rows whose allocatable amount limits nobody, by the filters that compare it."""
+    for bound in attempt.runner.profile.filter:
+        if bound.plugin.serves("unbounded"):
+            return bound.plugin.unbounded(nodes, resources)
+    return {}
+
+
+def free(attempt: Attempt, nodes: Nodes, resource: str) -> IntColumn:
+    """Return what each row has left of a resource; promises to others take none that is not there."""
+    left = nodes.allocatable(resource) - nodes.requested(resource)
+    rows = attempt.nominated.rows
+    if len(rows):
+        nominated = attempt.nominated.on(rows)
+        promised = nominated.sums(nominated.amounts(resource))
+        left[rows] = np.minimum(left[rows], np.maximum(left[rows] - promised, 0))
+    return left
