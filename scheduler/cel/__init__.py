@@ -8,7 +8,7 @@ scheduling: plugins and the sandbox hand it texts and devices.
 
 from scheduler.cel.compile import LONGEST_TEXT, compile_selector
 from scheduler.cel.costs import COST_LIMIT
-from scheduler.cel.device import Attribute, DeviceInput
+from scheduler.cel.device import Attribute, DeviceInput, UnseenDevice
 from scheduler.cel.errors import CelCompileError, CelRuntimeError
 from scheduler.cel.program import DeviceVerdict, Program
 from scheduler.cel.quantity import Quantity
@@ -25,6 +25,7 @@ __all__ = [
     "DeviceVerdict",
     "Program",
     "Quantity",
+    "UnseenDevice",
     "Version",
     "compile_selector",
     "replace_texts",

@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 from scheduler.cel.quantity import Quantity
 from scheduler.cel.semver import Version
-from scheduler.cel.values import DomainMap
+from scheduler.cel.values import DomainMap, EvaluationFault
 
 Attribute = bool | int | str | Version
 _Value = TypeVar("_Value")
@@ -44,6 +44,25 @@ class DeviceInput:
                 "capacity": _by_domain(self.capacity, self.driver),
             }
         return self._fields
+
+
+class UnseenDevice(DeviceInput):
+    """A device of which only the driver is known: an expression that reads anything else fails.
+
+    What an expression answers for it holds for every device of the driver.
+    """
+
+    __slots__ = ()
+
+    def __init__(self, driver: str) -> None:
+        super().__init__(driver, {}, {})
+        unknown = EvaluationFault("not known")
+        self._fields = {
+            "driver": driver,
+            "allowMultipleAllocations": unknown,
+            "attributes": unknown,
+            "capacity": unknown,
+        }
 
 
 def _by_domain(values: Mapping[str, _Value], driver: str) -> DomainMap:

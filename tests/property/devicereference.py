@@ -2,7 +2,8 @@
 
 Works on plain objects as users write them, node by node, with recursion and without any cleverness:
 every combination is tried in kube-scheduler's order. Where kube-scheduler is known to be wrong
-(counters looked up by pool name alone, distinctAttribute that forgets) it does what is right.
+(counters looked up by pool name alone, distinctAttribute that forgets, All beside faulty pools or used-up
+devices, admin access that takes counters, devices that are published no more) it does what is right.
 CEL and the reading of quantities are the only things shared with the plugin.
 """
 
@@ -12,7 +13,13 @@ from typing import Any
 
 import msgspec
 
-from scheduler.cel import CelCompileError, CelRuntimeError, Quantity, compile_selector
+from scheduler.cel import (
+    CelCompileError,
+    CelRuntimeError,
+    Quantity,
+    UnseenDevice,
+    compile_selector,
+)
 from scheduler.objects.devices import Device
 from scheduler.plugins.dynamicresources.selectors import as_cel
 
@@ -113,7 +120,7 @@ class Reference:
             if group and spec["pool"]["generation"] > group[0]["spec"]["pool"]["generation"]:
                 group.clear()
             group.append(one)
-        found = [pool for key, group in groups.items() if (pool := self._pool(key, group))]
+        found = [pool for key, group in groups.items() if (pool := self._pool(key, group, node))]
         return sorted(found, key=lambda pool: (pool["conditions"], pool["key"]))
 
     def _relevant(self, spec, node):
@@ -125,6 +132,15 @@ class Reference:
             node, spec.get("nodeName"), spec.get("nodeSelector"), spec.get("allNodes")
         )
 
+    def _reaches(self, spec, node):
+        if spec.get("perDeviceNodeSelection"):
+            return bool(spec.get("sharedCounters")) or any(
+                self._here(spec, device, node) for device in spec.get("devices", ())
+            )
+        return node_matches(
+            node, spec.get("nodeName"), spec.get("nodeSelector"), spec.get("allNodes")
+        )
+
     def _here(self, spec, device, node):
         if not spec.get("perDeviceNodeSelection"):
             return True
@@ -132,8 +148,13 @@ class Reference:
             node, device.get("nodeName"), device.get("nodeSelector"), device.get("allNodes")
         )
 
-    def _pool(self, key, group):
+    def _pool(self, key, group, node):
         pool = {"key": key, "fault": "", "devices": [], "sets": {}, "all": [], "conditions": False}
+        pool["here"] = any(
+            self._reaches(one["spec"], node)
+            for one in self.slices
+            if (one["spec"]["driver"], one["spec"]["pool"]["name"]) == key
+        )
         first = group[0]["spec"]["pool"]
         same = group
         if len(group) != first["resourceSliceCount"]:
@@ -225,15 +246,25 @@ class _Attempt:
     def _number(self, claim, ask):
         if ask["spec"].get("allocationMode", "ExactCount") == "ExactCount":
             return ask["spec"].get("count", 1)
-        if any(pool["fault"] for pool in self.pools):
-            raise BrokenError("pool")
-        return [
+        found = [
             place
             for place in range(len(self.usable))
-            if self._selected(ask, place)
-            and self._amounts(ask, place) is not None
-            and self._has_room(place, self._amounts(ask, place), ())
+            if self._selected(ask, place) and self._amounts(ask, place) is not None
         ]
+        hidden = (pool for pool in self.pools if pool["fault"] and pool["here"])
+        return [] if any(self._may_select(ask, pool["key"][0]) for pool in hidden) else found
+
+    def _may_select(self, ask, driver):
+        """Whether a device of a driver of which nothing else is known may be selected."""
+        one = self.world.classes[ask["spec"]["deviceClassName"]]
+        for owner in (one["spec"], ask["spec"]):
+            for selector in owner.get("selectors", ()):
+                try:
+                    if not _compiled(selector["cel"]["expression"]).evaluate(UnseenDevice(driver)):
+                        return False
+                except (CelCompileError, CelRuntimeError):
+                    continue
+        return True
 
     def _selected(self, ask, place):
         pool, spec, raw = self.usable[place]
@@ -326,11 +357,11 @@ class _Attempt:
                 raise BrokenError("constraint")
             return False
         others = (
-            [c[5] for c in self.chosen[:-1] if c[3] == place]
+            [c[5] for c in self.chosen[:-1] if c[3] == place and not _is_admin(c[4])]
             if device.get("allowMultipleAllocations")
             else ()
         )
-        if not self._has_room(place, taken, others):
+        if not _is_admin(ask) and not self._has_room(place, taken, others):
             self.chosen.pop()
             return False
         return True
@@ -338,10 +369,14 @@ class _Attempt:
     def _counters_hold(self, pool):
         place = self.chosen[-1][3]
         device = self.usable[place][2]
-        if not device.get("consumesCounters"):
+        if not device.get("consumesCounters") or _is_admin(self.chosen[-1][4]):
             return True
+        published = {one["name"] for one in pool["all"]}
+        used = (*self.world.whole, *self.world.shares)
+        if any(key[:2] == pool["key"] and key[2] not in published for key in used):
+            return False
         if device.get("allowMultipleAllocations"):
-            shares = sum(c[3] == place for c in self.chosen)
+            shares = sum(c[3] == place and not _is_admin(c[4]) for c in self.chosen)
             if shares > 1 or self._id(place) in self.world.shares:
                 return True
         left = dict(pool["sets"])
@@ -354,9 +389,13 @@ class _Attempt:
         names = set()
         for entry in self.chosen:
             other, _, one = self.usable[entry[3]]
-            if other is pool and not (
-                one.get("allowMultipleAllocations")
-                and (one["name"] in names or self._id(entry[3]) in self.world.shares)
+            if (
+                other is pool
+                and not _is_admin(entry[4])
+                and not (
+                    one.get("allowMultipleAllocations")
+                    and (one["name"] in names or self._id(entry[3]) in self.world.shares)
+                )
             ):
                 taken.append(one)
                 names.add(one["name"])
@@ -391,6 +430,10 @@ class _Attempt:
             attributes.get(short) if domain == pool["key"][0] else None
         )
         return None if not found else tuple((k, type(v).__name__, v) for k, v in found.items())
+
+
+def _is_admin(ask):
+    return bool(ask["spec"].get("adminAccess"))
 
 
 def _tolerated(device, ask):

@@ -18,6 +18,7 @@ from scheduler.plugins.dynamicresources.catalog import DeviceCatalog
 from scheduler.plugins.dynamicresources.outcomes import (
     FAILED,
     FITS,
+    INCOMPLETE,
     INVALID,
     LACKING,
     Outcomes,
@@ -25,6 +26,8 @@ from scheduler.plugins.dynamicresources.outcomes import (
 from scheduler.state.cluster import Cluster
 from tests.property.devicemaking import make_world
 from tests.property.devicereference import BrokenError, Reference, TooLargeError
+
+WORDS = {LACKING: None, INCOMPLETE: None, INVALID: "invalid", FAILED: "broken"}
 
 
 class Room:
@@ -63,9 +66,7 @@ class Room:
                 chosen = self.outcomes.search(kind, names, name) or []
                 said[name] = [[(c.ask.path, c.slot.id, _amounts(c)) for c in one] for one in chosen]
             else:
-                said[name] = {LACKING: None, INVALID: "invalid", FAILED: "broken"}.get(
-                    int(outcome), "timed out"
-                )
+                said[name] = WORDS.get(int(outcome), "timed out")
                 assert bool(found.error) == (outcome >= FAILED)
         return said
 

@@ -67,7 +67,17 @@ def was_held_earlier(raw):
 
 
 def is_forgetful(world, raw):
-    """Whether a pod asks where the peer is known to forget: distinct values, counters of two drivers."""
+    """Whether a pod asks where the peer is known to be wrong (D32): see `devicereference`."""
+    asks = [
+        ask
+        for claim in world.claims_of(raw)
+        for request in claim["spec"]["devices"].get("requests", ())
+        for ask in (*request.get("firstAvailable", ()), request.get("exactly", {}))
+    ]
+    if any(ask.get("allocationMode") == "All" or ask.get("adminAccess") for ask in asks):
+        return True
+    if asks and _is_unpublished(world):
+        return True
     if any(
         "distinctAttribute" in one
         for claim in world.claims_of(raw)
@@ -80,6 +90,25 @@ def is_forgetful(world, raw):
         if any(device.get("consumesCounters") for device in spec.get("devices", ())):
             drivers.setdefault(spec["pool"]["name"], set()).add(spec["driver"])
     return any(len(found) > 1 for found in drivers.values())
+
+
+def _is_unpublished(world):
+    """Whether a claim has a device that no slice publishes."""
+    published = {
+        (one["spec"]["driver"], one["spec"]["pool"]["name"], device["name"])
+        for one in world.of("ResourceSlice")
+        for device in one["spec"].get("devices", ())
+    }
+    return any(
+        (one["driver"], one["pool"], one["device"]) not in published
+        for claim in world.of("ResourceClaim")
+        for one in (claim.get("status", {}).get("allocation") or {})
+        .get("devices", {})
+        .get("results", ())
+    )
+
+
+NO_DEVICES = {"cannot allocate all claims", "resource pools are currently being updated"}
 
 
 def check_by_reference(world, raw, got):
@@ -101,10 +130,7 @@ def check_by_reference(world, raw, got):
         return
     assert got["result"] == "Unschedulable"
     for node in got["nodes"]:
-        if (
-            node["rejectedBy"] == "DynamicResources"
-            and "cannot allocate all claims" in node["reasons"]
-        ):
+        if node["rejectedBy"] == "DynamicResources" and not NO_DEVICES.isdisjoint(node["reasons"]):
             assert reference.allocate(nodes[node["name"]], claims) is None, node["name"]
 
 

@@ -36,6 +36,8 @@ class Candidates:
             if not view.fault:
                 self.slots += view.slots
                 self.pool_of += [place] * len(view.slots)
+        # What is wrong with the pools that keep an ask for all devices from being served.
+        self.withheld: set[str] = set()
         self._selectable: dict[tuple[int, int], bool] = {}
         self._amounts: dict[tuple[int, int], Taken | None] = {}
         self._shared = {
@@ -85,7 +87,7 @@ class Candidates:
         if slot.device.taints and not ask.tolerates(slot.device.taints):
             return False
         taken = self.amounts(ask, place)
-        return taken is not None and self.has_left(place, [taken])
+        return taken is not None and (ask.is_admin or self.has_left(place, [taken]))
 
     def has_left(self, place: int, taken: Sequence[Taken]) -> bool:
         """Whether a device has these amounts together beside what is allocated of it."""
@@ -117,23 +119,21 @@ class Candidates:
     def everything(self, ask: RequestedDevices) -> list[int]:
         """Return the devices that an ask for all means, in order; SearchError.
 
-        What is wrong with a pool counts only behind what is wrong with devices of those before it.
+        A pool that is incomplete or invalid may hide some of them: then the node cannot serve the ask, and
+        the list is empty. kube-scheduler 1.36 ends the attempt there (kubernetes#141829).
         """
         found, place = [], -1
         for view in self._views:
             if view.fault:
-                name = ask.spec.name or ask.parent
-                pool = f"{view.id[0]}/{view.id[1]}"
-                raise SearchError(
-                    f"claim {self._names[ask.claim]}, request {name}: asks for all devices, "
-                    f"but resource pool {pool} is {view.fault}"
-                )
+                if view.is_here and not any(s.excludes(view.id[0]) for _, s in ask.selectors):
+                    self.withheld.add(view.fault)
+                    return []
+                continue
             for _ in view.slots:
                 place += 1
-                if self.is_selectable(ask, place):
-                    taken = self.amounts(ask, place)
-                    if taken is not None and self.has_left(place, [taken]):
-                        found.append(place)
+                # A device that is used up is one of all: the ask fails on it.
+                if self.is_selectable(ask, place) and self.amounts(ask, place) is not None:
+                    found.append(place)
         return found
 
     def wanted(self, ask: RequestedDevices) -> list[int] | None:

@@ -24,13 +24,22 @@ from scheduler.plugins.dynamicresources.extended import (
     ExtendedClaim,
     extended_claim,
 )
-from scheduler.plugins.dynamicresources.outcomes import FITS, INVALID, LACKING, ClaimKind, Outcomes
+from scheduler.plugins.dynamicresources.outcomes import (
+    FITS,
+    INCOMPLETE,
+    INVALID,
+    LACKING,
+    ClaimKind,
+    Outcomes,
+)
 from scheduler.plugins.dynamicresources.state import PodDevices
 from scheduler.plugins.nodeselection import any_of
 
 LEFTOVER = "cannot schedule extended resource claim"
 NO_DEVICES = "cannot allocate all claims"
 INVALID_POOLS = "invalid resource pools were encountered"
+INCOMPLETE_POOLS = "resource pools are currently being updated"
+TEXTS = {LACKING: NO_DEVICES, INVALID: INVALID_POOLS, INCOMPLETE: INCOMPLETE_POOLS}
 NOT_HERE = "resourceclaim not available on the node"
 
 
@@ -74,7 +83,7 @@ class Filtering:
             )
             if result.error:
                 raise ValueError(result.error)
-            for outcome, text in ((LACKING, NO_DEVICES), (INVALID, INVALID_POOLS)):
+            for outcome, text in TEXTS.items():
                 rows = among & (result.outcomes == outcome)
                 if rows.any():
                     found.append(reject(rows, text, final=True))

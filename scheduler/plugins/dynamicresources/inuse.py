@@ -5,11 +5,11 @@ with a share id takes its amounts, any other takes the whole device. Pure bookke
 """
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 
 from scheduler.objects.claims import DeviceResult
 from scheduler.plugins.dynamicresources.amounts import amount
-from scheduler.plugins.dynamicresources.pools import DeviceId
+from scheduler.plugins.dynamicresources.pools import DeviceId, PoolId
 
 
 class Shares:
@@ -33,6 +33,12 @@ class InUse:
     def __init__(self) -> None:
         self.whole: dict[DeviceId, int] = {}
         self.shared: dict[DeviceId, Shares] = {}
+        # By pool the number of uses of each device, whole or shared.
+        self._by_pool: dict[PoolId, dict[str, int]] = {}
+
+    def has_beyond(self, pool: PoolId, names: Collection[str]) -> bool:
+        """Return whether a device of the pool is in use that is none of these."""
+        return any(name not in names for name in self._by_pool.get(pool, ()))
 
     def has(self, device: DeviceId) -> bool:
         """Whether a device is allocated, as a whole or in part."""
@@ -56,6 +62,7 @@ class InUse:
     def add(self, results: Iterable[DeviceResult]) -> None:
         """Count what a claim got."""
         for device, consumed in _uses(results):
+            self._note(device, 1)
             if consumed is None:
                 self.whole[device] = self.whole.get(device, 0) + 1
                 continue
@@ -67,6 +74,7 @@ class InUse:
     def remove(self, results: Iterable[DeviceResult]) -> None:
         """Stop counting what was added before."""
         for device, consumed in _uses(results):
+            self._note(device, -1)
             if consumed is None:
                 self.whole[device] -= 1
                 if not self.whole[device]:
@@ -78,6 +86,15 @@ class InUse:
                 shares.taken[name] -= nanos
             if not shares.count:
                 del self.shared[device]
+
+    def _note(self, device: DeviceId, more: int) -> None:
+        pool, name = device[:2], device[2]
+        names = self._by_pool.setdefault(pool, {})
+        names[name] = names.get(name, 0) + more
+        if not names[name]:
+            del names[name]
+            if not names:
+                del self._by_pool[pool]
 
 
 def _uses(

@@ -56,8 +56,11 @@ class PoolCounters:
         for device, taken in view.elsewhere:
             if in_use.has(device):
                 self._move(taken, -1)
-        # A counter below zero keeps all devices away that take any counter of the pool.
-        self._is_short = any(left < 0 for left in self._left.values())
+        # A counter below zero keeps all devices away that take any counter of the pool. So does a device in
+        # use that its driver no longer publishes: what it takes of the counters is not known.
+        self._is_short = any(left < 0 for left in self._left.values()) or (
+            bool(view.counters) and in_use.has_beyond(view.id, view.published)
+        )
 
     def take(self, taken: Counters) -> bool:
         """Take counters; return whether all of them were left."""

@@ -26,7 +26,7 @@ from scheduler.plugins.dynamicresources.search import (
 from scheduler.plugins.dynamicresources.selectors import Selectors, attributes_named
 from scheduler.state.store import Objects
 
-UNKNOWN, FITS, LACKING, INVALID, FAILED, TIMED_OUT = range(6)
+UNKNOWN, FITS, LACKING, INVALID, INCOMPLETE, FAILED, TIMED_OUT = range(7)
 
 MOST_KINDS: Final = 64
 # An alternative scores the more the earlier it is: the first this many, the last 1.
@@ -154,7 +154,8 @@ class Outcomes:
                 if search.run():
                     score = score_of(search.results)
                 else:
-                    outcome = INVALID if search.saw_invalid_pool else LACKING
+                    outcome = INCOMPLETE if search.awaits_pool else LACKING
+                    outcome = INVALID if search.saw_invalid_pool else outcome
             except SearchError:
                 outcome = FAILED
             except OutOfStepsError:

@@ -63,7 +63,8 @@ class PoolView(msgspec.Struct, frozen=True, eq=False):
     """What nodes see of a pool; `fault` says why nothing is taken from it.
 
     `counters` are all that its devices share, `elsewhere` the devices that take of them and cannot be
-    used here. `layout` is equal for views in which the search finds its way alike.
+    used here. `published` are the names of all its devices if it has counters. `is_here` is False for a pool
+    that the node sees by its counters alone. `layout` is equal for views in which the search takes the same course.
     """
 
     id: PoolId
@@ -73,6 +74,8 @@ class PoolView(msgspec.Struct, frozen=True, eq=False):
     elsewhere: tuple[tuple[DeviceId, Counters], ...] = ()
     has_conditions: bool = False
     layout: Any = None
+    published: frozenset[str] = frozenset()
+    is_here: bool = True
 
 
 def node_matches(
@@ -95,6 +98,15 @@ def is_relevant(one: ResourceSlice, node: Node) -> bool:
     if spec.node_name or spec.all_nodes or spec.node_selector is not None:
         return node_matches(node, spec.node_name, spec.node_selector, all_nodes=spec.all_nodes)
     return spec.per_device_node_selection and any(_is_here(one, d, node) for d in spec.devices)
+
+
+def reaches(one: ResourceSlice, node: Node) -> bool:
+    """Return whether devices of a slice's pool may be for a node, by where the slice says it is."""
+    spec = one.spec
+    if spec.per_device_node_selection:
+        # Counters name no node then; their devices may be in slices that are not published yet.
+        return bool(spec.shared_counters) or any(_is_here(one, d, node) for d in spec.devices)
+    return node_matches(node, spec.node_name, spec.node_selector, all_nodes=spec.all_nodes)
 
 
 def places_of(one: ResourceSlice, node: Node) -> tuple[bool, ...]:
@@ -201,6 +213,9 @@ def _built(
             tuple((slot.content, slot.is_here) for slot in slots),
             tuple(sorted(counters.items())),
         ),
+        frozenset(d.name for one in (*seen, *others) for d in one.spec.devices)
+        if counters
+        else frozenset(),
     )
 
 

@@ -18,7 +18,7 @@ from scheduler.plugins.dynamicresources.candidates import Candidates, SearchErro
 from scheduler.plugins.dynamicresources.capacity import Taken
 from scheduler.plugins.dynamicresources.inuse import InUse
 from scheduler.plugins.dynamicresources.limits import PoolCounters, Values
-from scheduler.plugins.dynamicresources.pools import INVALID, PoolView, Slot
+from scheduler.plugins.dynamicresources.pools import INCOMPLETE, INVALID, PoolView, Slot
 from scheduler.plugins.dynamicresources.requests import AllocationPlan, ClaimPlan, RequestedDevices
 
 __all__ = ["ChosenDevice", "DeviceSearch", "OutOfStepsError", "SearchError"]
@@ -113,6 +113,11 @@ class DeviceSearch:
     def saw_invalid_pool(self) -> bool:
         """Whether a pool of the node cannot be used for what is wrong with it."""
         return any(view.fault == INVALID for view in self._views)
+
+    @property
+    def awaits_pool(self) -> bool:
+        """Whether an ask for all devices needs a pool that its driver has not published in full."""
+        return INCOMPLETE in self._devices.withheld
 
     def _prepare(self, index: int, claim: ClaimPlan) -> None:
         """Find out how many devices are wanted; SearchError where that is an error."""
@@ -237,11 +242,12 @@ class DeviceSearch:
         """
         ask, slot = frame.ask, self._devices.slots[place]
         is_shared = self._devices.is_shared(place)
-        # The second share of a device takes no counters: the first has them.
+        # The second share of a device takes no counters: the first has them. Admin access takes nothing.
         counters = None
-        if slot.taken and not (
+        has_counters = ask.is_admin or (
             is_shared and (place in self._shares or self._devices.has_shares(place))
-        ):
+        )
+        if slot.taken and not has_counters:
             counters = self._counters_of(place)
             if not counters.take(slot.taken):
                 return False
@@ -261,14 +267,17 @@ class DeviceSearch:
             added.append(values[index])
         taken = self._devices.amounts(ask, place)
         before = self._shares.get(place, ())
-        if taken is None or not self._devices.has_left(place, [taken, *before]):
+        has_left = ask.is_admin or (
+            taken is not None and self._devices.has_left(place, [taken, *before])
+        )
+        if taken is None or not has_left:
             for one in added:
                 one.remove(slot)
             self._give_back(counters, slot)
             return False
-        if is_shared:
+        if is_shared and not ask.is_admin:
             self._shares.setdefault(place, []).append(taken)
-        else:
+        elif not is_shared:
             self._taken.setdefault(place, set()).add(ask.claim)
         self.results[ask.claim].append(ChosenDevice(ask, slot, taken if is_shared else None))
         frame.placed, frame.counters = place, counters
@@ -279,11 +288,12 @@ class DeviceSearch:
         place, ask = frame.placed, frame.ask
         slot = self._devices.slots[place]
         self.results[ask.claim].pop()
-        if self._devices.is_shared(place):
+        is_shared = self._devices.is_shared(place)
+        if is_shared and not ask.is_admin:
             self._shares[place].pop()
             if not self._shares[place]:
                 del self._shares[place]
-        else:
+        elif not is_shared:
             self._taken[place].discard(ask.claim)
             if not self._taken[place]:
                 del self._taken[place]

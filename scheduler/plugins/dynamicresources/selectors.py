@@ -14,6 +14,7 @@ from scheduler.cel import (
     DeviceInput,
     Program,
     Quantity,
+    UnseenDevice,
     Version,
     compile_selector,
 )
@@ -30,13 +31,14 @@ class SelectorError(Exception):
 class Selector:
     """One expression with its verdicts: True, False, or the text of the error by content."""
 
-    __slots__ = ("_program", "_verdicts", "fault", "text")
+    __slots__ = ("_excluded", "_program", "_verdicts", "fault", "text")
 
     def __init__(self, text: str) -> None:
         self.text = text
         self.fault = ""
         self._program: Program | None = None
         self._verdicts: dict[int, bool | str] = {}
+        self._excluded: dict[str, bool] = {}
         try:
             self._program = compile_selector(text)
         except CelCompileError as error:
@@ -50,6 +52,19 @@ class Selector:
         if isinstance(found, str):
             raise SelectorError(found)
         return found
+
+    def excludes(self, driver: str) -> bool:
+        """Return whether the selector rejects every device of a driver, whatever the device has."""
+        found = self._excluded.get(driver)
+        if found is None:
+            found = self._excluded[driver] = self._rejects_all(driver)
+        return found
+
+    def _rejects_all(self, driver: str) -> bool:
+        try:
+            return self._program is not None and not self._program.evaluate(UnseenDevice(driver))
+        except CelRuntimeError:
+            return False
 
     def forget_verdicts(self) -> None:
         """Forget what it said of devices."""

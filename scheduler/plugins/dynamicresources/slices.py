@@ -22,6 +22,7 @@ from scheduler.plugins.dynamicresources.pools import (
     is_relevant,
     ordered,
     places_of,
+    reaches,
     view_of,
 )
 
@@ -60,6 +61,8 @@ class NodePools:
             yield tuple(states) if any(state is not None for state in states) else None
             if view.elsewhere:
                 yield tuple(in_use.has(device) for device, _ in view.elsewhere)
+            if view.counters:
+                yield in_use.has_beyond(view.id, view.published)
 
 
 class DeviceSlices:
@@ -141,11 +144,20 @@ class DeviceSlices:
         wide = [
             view for key in self._wide if (view := self._seen(self._pools[key], node)) is not None
         ]
-        faulty = [view for key, view in self._faulty.items() if key not in own_ids]
+        faulty = [
+            self._by_counters(view, node)
+            for key, view in self._faulty.items()
+            if key not in own_ids
+        ]
         views = ordered([*own, *wide, *faulty])
         # In the order of all pools, whichever of them came first.
         mine = tuple(view for view in views if view.id in own_ids)
         return NodePools(views, mine, self._number(tuple(view.layout for view in views)))
+
+    def _by_counters(self, view: PoolView, node: Node) -> PoolView:
+        """Return the view of a faulty pool for a node that none of its known devices is on."""
+        is_here = any(reaches(one, node) for one in self._pools[view.id].slices.values())
+        return replace(view, is_here=is_here, layout=self._number((view.layout, is_here)))
 
     def _own(self, pool: DevicePool, node: Node) -> PoolView | None:
         relevant = [one for one in pool.slices.values() if is_relevant(one, node)]
@@ -157,13 +169,14 @@ class DeviceSlices:
         relevant = [one for one in pool.slices.values() if is_relevant(one, node)]
         if not relevant:
             return None
-        key = tuple((one.metadata.name, places_of(one, node)) for one in relevant)
+        is_here = any(reaches(one, node) for one in pool.slices.values())
+        key = (is_here, *((one.metadata.name, places_of(one, node)) for one in relevant))
         if key in pool.views:
             return pool.views[key]
         view = view_of(pool.id, relevant, pool.slices.values(), node, self._contents.content_of)
         if view is not None:
             # Its devices are the same ones for all that see it: no other view is like it.
-            view = replace(view, layout=self._new_layout())
+            view = replace(view, is_here=is_here, layout=self._new_layout())
         pool.views[key] = view
         return view
 
