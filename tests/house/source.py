@@ -16,7 +16,7 @@ CORE = tuple(
         "objects",
         "state",
         "framework",
-        "solver",
+        "groups",
         "plugins",
         "config",
         "engine",
