@@ -5,7 +5,7 @@ never been through an API server: its requests follow from limits, host ports fr
 missing priority follows from the priority classes in any case.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, TypeVar
 
 import msgspec
@@ -16,8 +16,10 @@ from scheduler.base.text import did_you_mean
 from scheduler.objects.meta import Int32, Object, ObjectMeta
 from scheduler.objects.pod import Container, Pod, PodSpec, ResourceList, ResourceRequirements
 from scheduler.objects.podgroup import WorkloadGroup
+from scheduler.objects.workloads import Namespace
 
 PRIORITY_CLASS_GROUP = "scheduling.k8s.io"
+NAMESPACE_NAME = "kubernetes.io/metadata.name"
 Prioritized = TypeVar("Prioritized", Pod, WorkloadGroup)
 
 
@@ -81,6 +83,22 @@ def with_defaults(pod: Pod) -> Pod:
             resources=None if spec.resources is None else _resources(spec.resources),
         ),
     )
+
+
+def namespaces(found: Iterable[Namespace], pods: Iterable[Pod]) -> list[Namespace]:
+    """Return the namespaces found and those of the pods, each with the label of its name.
+
+    An API server sets that label, and has no pod without its namespace; namespace selectors match
+    Namespace objects alone.
+    """
+    by_name = {pod.metadata.namespace: Namespace() for pod in pods}
+    by_name |= {one.metadata.name: one for one in found}
+    return [_named(one, name) for name, one in by_name.items()]
+
+
+def _named(one: Namespace, name: str) -> Namespace:
+    labels = {**one.metadata.labels, NAMESPACE_NAME: name}
+    return replace(one, metadata=replace(one.metadata, name=name, labels=labels))
 
 
 def with_priority(

@@ -6,7 +6,7 @@ it of every object, as a watch would. Nothing is scheduled yet.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import msgspec
@@ -25,7 +25,9 @@ from scheduler.framework.registry import Registry
 from scheduler.objects.kinds import WORKLOAD_GROUPS
 from scheduler.objects.pod import Pod
 from scheduler.objects.podgroup import WorkloadGroup
+from scheduler.objects.workloads import Namespace
 from scheduler.state.store import object_key
+from scheduler.whatif import admission
 from scheduler.whatif.deviceclaims import CLAIM, TEMPLATE, claims_made, group_claims_made
 from scheduler.whatif.extenders import unasked
 from scheduler.whatif.snapshot import Snapshot
@@ -85,7 +87,7 @@ def staged(snapshot: Snapshot, setup: Setup, options: AnswerOptions) -> StagedEn
         _tell(engine, Watched(kind, "ADDED", obj), at, faults, snapshot.place(kind, key))
 
     engine.cluster.table.reserve(len(snapshot.nodes))
-    for kind, obj in snapshot.objects:
+    for kind, obj in _with_namespaces(snapshot):
         meta = obj.metadata
         tell(kind, obj, f"{meta.namespace}/{meta.name}" if meta.namespace else meta.name)
     for node in snapshot.nodes:
@@ -102,6 +104,18 @@ def staged(snapshot: Snapshot, setup: Setup, options: AnswerOptions) -> StagedEn
     others = (*snapshot.ended, *(one for one in snapshot.unbound if one.metadata.uid not in known))
     notices += snapshot.notices
     return StagedEngine(engine, now, snapshot.bound, pending, notices, others)
+
+
+def _with_namespaces(snapshot: Snapshot) -> Iterator[tuple[str, Any]]:
+    """Yield the objects of a snapshot, with the namespaces as an API server would have them."""
+    found: list[Namespace] = []
+    for kind, obj in snapshot.objects:
+        if isinstance(obj, Namespace):
+            found.append(obj)
+        else:
+            yield kind, obj
+    for one in admission.namespaces(found, (*snapshot.bound, *snapshot.unbound)):
+        yield "Namespace", one
 
 
 def _with_claims(

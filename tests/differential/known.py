@@ -143,6 +143,24 @@ def _which_error(decision: Decision, path: str, peer: Any, ours: Any) -> bool:
     )
 
 
+def _excluding_namespaces(decision: Decision, _path: str, _peer: Any, _ours: Any) -> bool:
+    """Hold where a namespaceSelector of the pod matches no labels: the peer takes all namespaces then."""
+    return any(
+        expression["operator"] in {"NotIn", "DoesNotExist"}
+        for term in _terms(decision.pod)
+        for expression in (term.get("namespaceSelector") or {}).get("matchExpressions", ())
+    )
+
+
+def _terms(pod: Manifest) -> list[Manifest]:
+    """Return the terms of the pod's affinity and anti-affinity, preferred ones included."""
+    found = []
+    for kind in ("podAffinity", "podAntiAffinity"):
+        for terms in pod["spec"].get("affinity", {}).get(kind, {}).values():
+            found += [one.get("podAffinityTerm", one) for one in terms]
+    return found
+
+
 def _device_claims(decision: Decision) -> list[Manifest]:
     made = decision.pod.get("status", {}).get("resourceClaimStatuses", ())
     names = {one.get("resourceClaimName") for one in made}
@@ -184,6 +202,7 @@ RULES: tuple[Known, ...] = (
     Known("distinct attributes that the peer forgets", _forgetful),
     Known("counters of two drivers' pools of one name", _two_drivers),
     Known("an empty claim for extended resources", _empty_extended_claim),
+    Known("namespaces that a selector excludes", _excluding_namespaces),
     Known("which error ends dry runs of preemption", _which_error),
 )
 

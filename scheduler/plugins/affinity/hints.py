@@ -44,7 +44,7 @@ class WaitingPod(msgspec.Struct, frozen=True):
 
     def _means(self, terms: Iterable[Term], pod: Pod) -> Iterable[bool]:
         labels = self.names.labels(pod.metadata.namespace)
-        return (term.means(pod, labels) for term in terms)
+        return (term.matches(pod, labels) for term in terms)
 
 
 def may_help(change: Change, waiting: WaitingPod) -> bool:

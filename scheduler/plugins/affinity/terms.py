@@ -17,8 +17,6 @@ from scheduler.state.selection import Expressions, Selection, expressions_of
 
 Labels: TypeAlias = Mapping[str, str]
 
-NO_LABELS: Labels = {}
-
 
 class Term(msgspec.Struct, frozen=True, cache_hash=True):
     """Pods of some namespaces with some labels, in the domains of one topology key.
@@ -46,25 +44,17 @@ class Term(msgspec.Struct, frozen=True, cache_hash=True):
             and requirements_match(self.expressions, meta.labels)
         )
 
-    def means(self, pod: Pod, namespace_labels: Labels) -> bool:
-        """Whether an incoming pod's own term means a pod; see `selection` for the difference."""
-        return self.matches(pod, namespace_labels) or (
-            self.namespace_selector is not None and self.matches(pod, NO_LABELS)
-        )
-
     def selection(self, matching: Callable[[Expressions], frozenset[str]]) -> Selection | None:
-        """Return the pods that an incoming pod's own term means; None for no pod at all.
+        """Return the selection of the pods that match, or None if no pod can match.
 
-        `matching` gives the names of the namespaces that satisfy expressions.
+        `matching` returns the names of the namespaces whose labels satisfy expressions.
         """
         if self.expressions is None:
             return None
         selector = self.namespace_selector
         if selector is None:
             return Selection(self.namespaces, self.expressions)
-        # kube-scheduler resolves the selector to names, yet later also holds it against no labels at
-        # all: what is satisfied by those means every namespace.
-        if requirements_match(selector, NO_LABELS):
+        if not selector:  # an empty selector matches every namespace, also one not seen yet
             return Selection(None, self.expressions)
         return Selection(self.namespaces | matching(selector), self.expressions)
 

@@ -103,7 +103,7 @@ class SlowAffinity:
                 for one in self.town.of("Namespace")
                 if matches(selector, one["metadata"]["labels"])
             }
-        everywhere = matches(selector, {})
+        everywhere = selector == {}  # also namespaces without an object
         return (everywhere or other["metadata"]["namespace"] in names) and _labels_match(
             term, self.pod, other
         )

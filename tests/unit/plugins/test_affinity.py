@@ -202,6 +202,38 @@ def test_label_keys_that_the_api_server_merged_are_not_added_again():
     assert got.filter["a"].is_success
 
 
+RED: dict[str, str] = {"team": "red"}
+BARE: dict[str, str] = {}
+EXCLUDING = (
+    {"matchExpressions": [{"key": "team", "operator": "NotIn", "values": ["red"]}]},
+    {"matchExpressions": [{"key": "team", "operator": "DoesNotExist"}]},
+)
+
+
+@pytest.mark.parametrize("selector", EXCLUDING)
+@pytest.mark.parametrize("labels", [RED, BARE])
+def test_a_selector_that_excludes_a_namespace_excludes_its_pods(selector, labels):
+    """Affinity, anti-affinity and preferred terms match the namespaces that the selector matches."""
+    written = term(selector=WEB, namespaceSelector=selector)
+    preferred = {
+        "affinity": {"podAffinity": {PREFERRED: [{"weight": 1, "podAffinityTerm": written}]}}
+    }
+
+    def got(spec):
+        return evaluate(
+            InterPodAffinity,
+            nodes=[node("a", labels={ZONE: "z0"}), node("b", labels={ZONE: "z1"})],
+            existing_pods=[pod("web", namespace="other", node_name="a", labels={"app": "web"})],
+            namespaces=[{"metadata": {"name": "other", "labels": labels}}],
+            pod=pod(spec=spec),
+        )
+
+    is_meant = labels is BARE
+    assert is_meant == got(near(written)).filter["a"].is_success
+    assert is_meant != got(far(written)).filter["a"].is_success
+    assert is_meant == (got(preferred).normalized.get("a", 0) > 0)
+
+
 def test_terms_that_do_not_parse():
     """The pod that brings one is rejected for good; on a placed pod it is passed over."""
     bad = {"matchExpressions": [{"key": "app", "operator": "Near", "values": ["x"]}]}

@@ -12,6 +12,8 @@ from scheduler.testing import node
 from scheduler.whatif.records import Result
 from tests.unit.whatif.asking import HEAD, place, plain, pod, results, setup
 
+REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
+
 
 class Hold(Plugin[NoArgs]):
     """Pods with label `wait` stay at permit until one with label `go` comes, or 30 s pass."""
@@ -77,6 +79,22 @@ def test_a_pod_that_fits_nowhere():
     assert p.message.startswith("0/1 nodes are available: 1 Insufficient cpu.")
     assert (1, 1) == (answer.summary.scheduled, answer.summary.unschedulable)
     assert not answer.fits
+
+
+def test_namespaces_are_those_of_an_api_server():
+    """A namespace that no manifest describes exists, and has the label of its name."""
+    excluding = {"key": "kubernetes.io/metadata.name", "operator": "NotIn", "values": ["other"]}
+    term = {
+        "topologyKey": "kubernetes.io/hostname",
+        "labelSelector": {"matchLabels": {"app": "web"}},
+        "namespaceSelector": {"matchExpressions": [excluding]},
+    }
+    spec = {"affinity": {"podAntiAffinity": {REQUIRED: [term]}}}
+    for namespace, result in (("other", "n1"), ("third", "Unschedulable")):
+        web = pod("web", namespace=namespace, node_name="n1", labels={"app": "web"})
+        n1 = node("n1", labels={"kubernetes.io/hostname": "n1"})
+
+        assert {"p": result} == results(place(n1, web, pod("p", spec=spec)))
 
 
 def test_no_nodes_at_all():
