@@ -20,8 +20,9 @@ class Decision(msgspec.Struct, frozen=True):
     `narrowed_by`. `scores` is empty when one node alone was feasible. Columns are those of the view
     that the decision was made on. `victims` go for the nominated node, chosen by the plugin
     `preempted_by`, for the pod's `group` if it speaks for one.
-    `calls` go to the API server with the decision. `prevented_by` are the plugins because of which nobody
-    could be evicted.
+    `nominated_node` replaces the pod's nomination: without one the nomination is cleared, which is what
+    kube-scheduler does unless a post-filter plugin decides otherwise. None keeps it.
+    `calls` go to the API server with the decision. `prevented_by` are the plugins that ruled out every eviction.
     """
 
     node: str = ""
@@ -34,7 +35,7 @@ class Decision(msgspec.Struct, frozen=True):
     narrowed_by: tuple[str, ...] = ()
     scores: tuple[Scored, ...] = ()
     total: IntColumn | None = None
-    nominated_node: str | None = None
+    nominated_node: str | None = ""
     victims: tuple[Placed, ...] = ()
     preempted_by: str = ""
     group: str = ""

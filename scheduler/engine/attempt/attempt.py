@@ -16,7 +16,7 @@ from scheduler.base import reasons
 from scheduler.base.errors import ObjectError, PluginError
 from scheduler.engine.attempt import failure
 from scheduler.engine.attempt.cycle import (
-    NO_NODES_MESSAGE,
+    NO_NODES,
     Attempt,
     best,
     concluded,
@@ -54,7 +54,7 @@ def decide(attempt: Attempt) -> Decision:
     """Decide where the pod of `attempt` goes; PluginError when a plugin fails. Writes nothing."""
     cycle, nodes, runner = attempt.cycle, attempt.nodes, attempt.runner
     if nodes.count == 0:
-        return Decision(status=Status(Code.UNSCHEDULABLE), message=NO_NODES_MESSAGE)
+        return NO_NODES
 
     # 1 pre-filter: what each plugin needs to know once, and which rows are worth looking at
     pre = runner.pre_filter(cycle, nodes, attempt.states)
@@ -214,7 +214,7 @@ class Attempts:
         if isinstance(error, PluginError):
             self._observation.fault(error.plugin, error.point, error)
         text = str(error)
-        decision = Decision(status=Status(Code.ERROR, (text,)), message=text, nominated_node="")
+        decision = Decision(status=Status(Code.ERROR, (text,)), message=text)
         self.give_up(queued, decision, started_s, now)
 
     def finished(self, pod: InFlight, status: Status, now: float) -> None:

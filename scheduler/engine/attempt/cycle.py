@@ -82,7 +82,8 @@ def sample(feasible: BoolColumn, percentage: int, start: int, among: int) -> tup
     return mask, int(kept[-1] + 1) % len(feasible)
 
 
-NO_NODES_MESSAGE = "no nodes available to schedule pods"
+_NO_NODES_MESSAGE = "no nodes available to schedule pods"
+NO_NODES = Decision(status=Status(Code.UNSCHEDULABLE), message=_NO_NODES_MESSAGE)
 
 
 class Attempt(msgspec.Struct):

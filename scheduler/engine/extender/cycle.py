@@ -15,7 +15,7 @@ import msgspec
 
 from scheduler.base.arrays import BoolColumn
 from scheduler.engine.attempt.cycle import (
-    NO_NODES_MESSAGE,
+    NO_NODES,
     Attempt,
     best,
     concluded,
@@ -44,7 +44,6 @@ from scheduler.framework.calls import CallResult, ExtenderCall, Offer
 from scheduler.framework.postfilter import PostFiltered
 from scheduler.framework.status import SUCCESS, Code, Status, unschedulable
 
-_NO_NODES = Decision(status=Status(Code.UNSCHEDULABLE), message=NO_NODES_MESSAGE)
 NO_CANDIDATE = "no candidate node for preemption"
 
 Steps: TypeAlias = Generator[tuple[ExtenderCall, ...], tuple[CallResult, ...], Any]
@@ -73,13 +72,13 @@ class ExtenderCycle:
             decision: Decision = yield from self._decide(tries_promise=True)
         except ExtenderFault as fault:
             status = Status(Code.ERROR, (str(fault),))
-            return Decision(status=status, message=str(fault), nominated_node="")
+            return Decision(status=status, message=str(fault))
         return decision
 
     def _decide(self, *, tries_promise: bool) -> Steps:
         attempt = self.attempt = self._fresh()
         if attempt.nodes.count == 0:
-            return _NO_NODES
+            return NO_NODES
         pre = _pre_filter(attempt)
         if not pre.status.is_success:
             return (yield from self._nothing_fits(pre, pre.status, ()))
@@ -135,7 +134,7 @@ class ExtenderCycle:
         nodes = attempt.nodes
         pre = _pre_filter(attempt)
         if nodes.count == 0:
-            return _NO_NODES
+            return NO_NODES
         if not pre.status.is_success:
             return (yield from self._nothing_fits(pre, pre.status, ()))
         among = nodes.exists if pre.rows is None else nodes.exists & pre.rows

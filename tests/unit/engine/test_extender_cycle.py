@@ -14,6 +14,7 @@ from scheduler.engine.effects import (
     ExtenderAnswer,
     Look,
     Record,
+    SetStatus,
 )
 from scheduler.engine.engine import Engine
 from scheduler.engine.extender.extenders import ConfiguredExtender
@@ -399,6 +400,15 @@ def test_the_others_are_asked_about_when_it_does_not_pass(*, fails: bool):
     talk.say(question, nodes=("n0",))
 
     assert "n0" == talk.bound()
+
+
+def test_a_nomination_ends_with_the_last_node():
+    """An extender is not asked about no node; the nomination is cleared as without extenders."""
+    talk = Talk(FILTER, nodes=0, nominated="n0")
+    talk.rig.run()
+    patches = [e.nominated_node for e in talk.rig.wire if isinstance(e, SetStatus)]
+
+    assert ([""], 0) == (patches, len(talk.engine.nominations))
 
 
 # Preemption.

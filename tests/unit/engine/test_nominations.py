@@ -84,6 +84,20 @@ def test_an_unfit_or_unknown_nominated_node_is_ignored(nominated: str):
     assert [("p", "n1")] == binds(rig)
 
 
+def test_a_nomination_ends_with_the_last_node():
+    """Without nodes nothing fits; a nomination that stayed would block the node when it comes back."""
+    rig = rig_with(make_pod("p", nominated="n0"), nodes=0)
+    rig.run()
+
+    assert [("p", "")] == patches(rig)
+    assert 0 == len(rig.engine.nominations)
+
+
+def test_an_ending_without_a_word_on_the_nomination_clears_it():
+    """Only a post-filter plugin keeps a nomination; every other way out ends it."""
+    assert "" == Decision().nominated_node
+
+
 def test_an_assumed_pod_counts_once():
     """A pod on its way to its nominated node must not be counted there twice."""
     rig = rig_with(make_pod("boss", priority=5, nominated="n0"), cpu=2)
