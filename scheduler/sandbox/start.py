@@ -10,6 +10,7 @@ from typing import Final
 import yaml
 
 from scheduler.base.clock import Clock
+from scheduler.controlplane.admission import SYSTEM_CLASSES
 from scheduler.sandbox.api.status import Object
 from scheduler.sandbox.kinds import kinds
 from scheduler.sandbox.kinds.crd import Definitions
@@ -18,10 +19,6 @@ from scheduler.sandbox.kinds.typetable import type_table
 from scheduler.sandbox.store.store import ObjectStore
 
 SYSTEM_NAMESPACES: Final = ("default", "kube-system", "kube-public", "kube-node-lease")
-_SYSTEM_CLASSES: Final = {
-    "system-cluster-critical": 2_000_000_000,
-    "system-node-critical": 2_000_001_000,
-}
 
 
 def new_store(
@@ -49,7 +46,7 @@ def new_store(
     for name in SYSTEM_NAMESPACES:
         store.create(kinds.NAMESPACES, {"metadata": {"name": name}})
         store.create(kinds.SERVICEACCOUNTS, {"metadata": {"name": "default"}}, name)
-    for name, value in _SYSTEM_CLASSES.items():
+    for name, value in SYSTEM_CLASSES.items():
         store.create(kinds.PRIORITYCLASSES, {"metadata": {"name": name}, "value": value})
     store.create(kinds.SERVICES, _kubernetes_service(), "default")
     store.create(

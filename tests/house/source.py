@@ -13,6 +13,7 @@ CORE = tuple(
     for room in (
         "base",
         "cel",
+        "controlplane",
         "objects",
         "state",
         "framework",

@@ -11,9 +11,10 @@ from typing import Any, Final
 import msgspec
 import yaml
 
+from scheduler.controlplane.defaults import NO_NODE_INFO
+from scheduler.controlplane.quantities import canonical
 from scheduler.sandbox.api.protobuf import MEDIA_TYPE, read_protobuf
 from scheduler.sandbox.api.status import Object, StatusError, bad_request, failure
-from scheduler.sandbox.kinds.amounts import canonical
 from scheduler.sandbox.kinds.kinds import Resource
 from scheduler.sandbox.kinds.typetable import TypeShape, type_table
 
@@ -118,22 +119,6 @@ def _undecodable(resource: Resource, fault: str) -> StatusError:
         f"{resource.kind}: {fault}"
     )
 
-
-NO_NODE_INFO: Final = dict.fromkeys(
-    (
-        "machineID",
-        "systemUUID",
-        "bootID",
-        "kernelVersion",
-        "osImage",
-        "containerRuntimeVersion",
-        "kubeletVersion",
-        "kubeProxyVersion",
-        "operatingSystem",
-        "architecture",
-    ),
-    "",
-)
 
 # kube-apiserver: these fields are written out also when they are empty.
 _ALWAYS_SHOWN: Final[dict[str, Object]] = {

@@ -4,13 +4,9 @@ ReplicaSets claim pods, Deployments claim ReplicaSets. Claims are looked at only
 change them (a new owner, new labels, an owner reference taken away), because selectors are dear on big sets.
 """
 
+from scheduler.controlplane.objects import controller_of
 from scheduler.sandbox.api.status import Object
-from scheduler.sandbox.controllers.ownership import (
-    controller_of,
-    is_deleted,
-    reference_to,
-    sorted_dependents,
-)
+from scheduler.sandbox.controllers.ownership import is_deleted, reference_to, sorted_dependents
 from scheduler.sandbox.controllers.pods import is_active
 from scheduler.sandbox.controllers.workqueue import Interest, WorkQueue
 from scheduler.sandbox.kinds.kinds import Resource

@@ -4,10 +4,13 @@ The scheduler binds the pods. `maxSurge` is taken as `maxUnavailable`: a node ne
 """
 
 from collections import defaultdict
-from typing import Any, Final
+from typing import Final
 
+from scheduler.controlplane import rollout
+from scheduler.controlplane.daemonsets import daemon_pods, runs_on, target_of
+from scheduler.controlplane.templates import CONTROLLER_REVISION
 from scheduler.sandbox.api.status import Object, StatusError
-from scheduler.sandbox.controllers import revisions, rollout
+from scheduler.sandbox.controllers import revisions
 from scheduler.sandbox.controllers.ownership import (
     hear_itself,
     hear_owned,
@@ -15,16 +18,14 @@ from scheduler.sandbox.controllers.ownership import (
     reference_to,
     sorted_dependents,
 )
-from scheduler.sandbox.controllers.pods import Count, create_pod, is_available, is_ended, mould
+from scheduler.sandbox.controllers.pods import Count, create_pod, is_available, is_ended
 from scheduler.sandbox.controllers.workqueue import Interest, WorkQueue
 from scheduler.sandbox.kinds.kinds import DAEMONSETS, NODES, PODS
-from scheduler.sandbox.nodes.nodematch import NO_EXECUTE, keeps_away, selects_node, untolerated
 from scheduler.sandbox.store.collection import StoreChange, Stored
 from scheduler.sandbox.store.store import Deletion, ObjectStore
 
 _BATCH: Final = 50
 _NAME: Final = "daemonset-controller"
-_REQUIRED: Final = "requiredDuringSchedulingIgnoredDuringExecution"
 
 
 class DaemonSets:
@@ -85,19 +86,11 @@ class DaemonSets:
         held = self._verdicts.setdefault(key, {})
         generation = owner["metadata"].get("generation", 1)
         spec = owner["spec"]["template"]["spec"]
-        tolerations = [*(spec.get("tolerations") or ()), *own_tolerations(spec)]
         wanted, allowed = [], set()
         for node in self._store.list(NODES):
             verdict = held.get(node.name)
             if verdict is None or verdict[:2] != (node.version, generation):
-                taints = (node.obj.get("spec") or {}).get("taints") or ()
-                suits = selects_node(spec, node.obj)
-                verdict = (
-                    node.version,
-                    generation,
-                    suits and not keeps_away(node.obj, tolerations),
-                    suits and not untolerated(taints, tolerations, (NO_EXECUTE,)),
-                )
+                verdict = (node.version, generation, *runs_on(spec, node.obj))
                 held[node.name] = verdict
             if verdict[2]:
                 wanted.append(node.name)
@@ -121,15 +114,11 @@ class DaemonSets:
         missing = [node for node in wanted if not on_node.get(node)]
         if not missing:
             return None
-        make = mould(revision.template, reference_to(DAEMONSETS, owner))
+        make = daemon_pods(revision.template, reference_to(DAEMONSETS, owner), revision.hash)
         if len(missing) > _BATCH:
             self.work_queue.again(key)
         for node in missing[:_BATCH]:
-            made = make()
-            made["metadata"]["generateName"] = owner["metadata"]["name"] + "-"
-            labels = made["metadata"].get("labels") or {}
-            made["metadata"]["labels"] = {**labels, revisions.LABEL: revision.hash}
-            _pin(made["spec"], node)
+            made = make(node)
             refusal = create_pod(self._store, owner, _NAME, made)
             if refusal is not None:
                 return refusal
@@ -201,47 +190,5 @@ class DaemonSets:
             revisions.prune(self._store, owner, {revision.hash, *map(_hash, live)})
 
 
-def own_tolerations(spec: Object) -> list[Object]:
-    """What every daemon pod tolerates."""
-    rows = [
-        ("node.kubernetes.io/not-ready", "NoExecute"),
-        ("node.kubernetes.io/unreachable", "NoExecute"),
-        ("node.kubernetes.io/disk-pressure", "NoSchedule"),
-        ("node.kubernetes.io/memory-pressure", "NoSchedule"),
-        ("node.kubernetes.io/pid-pressure", "NoSchedule"),
-        ("node.kubernetes.io/unschedulable", "NoSchedule"),
-    ]
-    if spec.get("hostNetwork"):
-        rows.append(("node.kubernetes.io/network-unavailable", "NoSchedule"))
-    return [{"key": key, "operator": "Exists", "effect": effect} for key, effect in rows]
-
-
-def target_of(pod: Object) -> str:
-    """The node that a daemon pod is on, or is meant for."""
-    node = pod["spec"].get("nodeName")
-    if node:
-        return str(node)
-    affinity = (pod["spec"].get("affinity") or {}).get("nodeAffinity") or {}
-    for term in (affinity.get(_REQUIRED) or {}).get("nodeSelectorTerms") or ():
-        for rule in term.get("matchFields") or ():
-            if rule["key"] == "metadata.name" and rule["operator"] == "In":
-                return str(rule["values"][0])
-    return ""
-
-
-def _pin(spec: Object, node: str) -> None:
-    """Bind the spec to one node by its name, and add what daemon pods tolerate."""
-    field: Any = [{"key": "metadata.name", "operator": "In", "values": [node]}]
-    affinity = spec.setdefault("affinity", {})
-    on_nodes = affinity.setdefault("nodeAffinity", {})
-    required = on_nodes.setdefault(_REQUIRED, {})
-    terms = required.get("nodeSelectorTerms") or [{}]
-    required["nodeSelectorTerms"] = [{**term, "matchFields": field} for term in terms]
-    held = spec.setdefault("tolerations", [])
-    for toleration in own_tolerations(spec):
-        if toleration not in held:
-            held.append(toleration)
-
-
 def _hash(pod: Stored) -> str:
-    return str((pod.obj["metadata"].get("labels") or {}).get(revisions.LABEL, ""))
+    return str((pod.obj["metadata"].get("labels") or {}).get(CONTROLLER_REVISION, ""))

@@ -4,13 +4,13 @@ Sizes come from `rollout.py`, conditions and counts from `deployment_status.py`.
 restart` and `kubectl scale` work on what is written here.
 """
 
-import hashlib
 from typing import Final
 
-import msgspec
-
+from scheduler.controlplane import rollout
+from scheduler.controlplane.replicasets import replica_set
+from scheduler.controlplane.templates import same_revision, template_hash
 from scheduler.sandbox.api.status import Object
-from scheduler.sandbox.controllers import deployment_status, ownership, rollout
+from scheduler.sandbox.controllers import deployment_status, ownership
 from scheduler.sandbox.controllers.claims import ControllerRefs
 from scheduler.sandbox.controllers.events import record
 from scheduler.sandbox.controllers.pods import is_ended
@@ -19,7 +19,6 @@ from scheduler.sandbox.kinds.kinds import DEPLOYMENTS, PODS, REPLICASETS
 from scheduler.sandbox.store.collection import Stored
 from scheduler.sandbox.store.store import Deletion, ObjectStore
 
-HASH_LABEL: Final = "pod-template-hash"
 REVISION: Final = "deployment.kubernetes.io/revision"
 HISTORY: Final = "deployment.kubernetes.io/revision-history"
 DESIRED: Final = "deployment.kubernetes.io/desired-replicas"
@@ -35,8 +34,6 @@ _NOT_COPIED: Final = frozenset(
     }
 )
 _NAME: Final = "deployment-controller"
-_ALPHABET: Final = "bcdfghjklmnpqrstvwxz2456789"
-_encode = msgspec.json.Encoder(order="sorted").encode
 
 
 class Deployments:
@@ -112,30 +109,13 @@ class Deployments:
             collisions += 1
             label = template_hash(template, collisions)
             name = f"{meta['name']}-{label}"
-        template_meta = template.get("metadata") or {}
-        labels = {**(template_meta.get("labels") or {}), HASH_LABEL: label}
-        selector = spec["selector"]
-        match = {**(selector.get("matchLabels") or {}), HASH_LABEL: label}
         surge, _ = rollout.limits(spec)
         total = sum(_replicas(found) for found in sets)
         replicas = spec["replicas"]
         if not _recreates(spec):
             replicas = rollout.grown(0, total, replicas, surge)
-        made = {
-            "metadata": {
-                "name": name,
-                "labels": labels,
-                "annotations": self._notes(owner, {}, _next_revision(sets)),
-                "ownerReferences": [ownership.reference_to(DEPLOYMENTS, owner)],
-            },
-            "spec": {
-                "replicas": replicas,
-                "selector": {**selector, "matchLabels": match},
-                "template": _copy({**template, "metadata": {**template_meta, "labels": labels}}),
-            },
-        }
-        if spec.get("minReadySeconds"):
-            made["spec"]["minReadySeconds"] = spec["minReadySeconds"]
+        made = replica_set(owner, label, replicas)
+        made["metadata"]["annotations"] = self._notes(owner, {}, _next_revision(sets))
         created = self._store.create(REPLICASETS, made, meta["namespace"])
         self._say_scaled(owner, name, 0, replicas)
         return created
@@ -257,30 +237,9 @@ class Deployments:
             self.work_queue.add_at(key, due)
 
 
-def template_hash(template: Object, collisions: int) -> str:
-    """The ten letters that tell the pods of one template from those of another."""
-    digest = hashlib.sha256(_encode(template) + str(collisions or "").encode()).digest()
-    return "".join(_ALPHABET[byte % len(_ALPHABET)] for byte in digest[:10])
-
-
 def _current(owner: Object, sets: list[Stored]) -> Stored | None:
-    wanted = _bare(owner["spec"]["template"])
-    for found in sets:
-        if _bare(found.obj["spec"]["template"]) == wanted:
-            return found
-    return None
-
-
-def _bare(template: Object) -> Object:
-    meta = dict(template.get("metadata") or {})
-    labels = {key: text for key, text in (meta.get("labels") or {}).items() if key != HASH_LABEL}
-    meta["labels"] = labels
-    return {**template, "metadata": meta}
-
-
-def _copy(template: Object) -> Object:
-    found: Object = msgspec.json.decode(_encode(template))
-    return found
+    wanted = owner["spec"]["template"]
+    return next((s for s in sets if same_revision(s.obj["spec"]["template"], wanted)), None)
 
 
 def _recreates(spec: Object) -> bool:

@@ -4,8 +4,8 @@ Pure functions; `deployment.py` writes what they return.
 """
 
 from scheduler.base.clock import parse_rfc3339, rfc3339
+from scheduler.controlplane import rollout
 from scheduler.sandbox.api.status import Object
-from scheduler.sandbox.controllers import rollout
 from scheduler.sandbox.controllers.pods import condition_of
 
 _NO_DEADLINE = 2**31 - 1

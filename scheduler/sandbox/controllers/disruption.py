@@ -7,10 +7,11 @@ from collections import Counter
 from typing import Final
 
 from scheduler.base.clock import parse_rfc3339
+from scheduler.controlplane.objects import controller_of
+from scheduler.controlplane.rollout import share
 from scheduler.sandbox.api.status import Object
-from scheduler.sandbox.controllers.ownership import controller_of, hear_itself, is_deleted
+from scheduler.sandbox.controllers.ownership import hear_itself, is_deleted
 from scheduler.sandbox.controllers.pods import is_active, is_ready
-from scheduler.sandbox.controllers.rollout import share
 from scheduler.sandbox.controllers.workqueue import Interest, WorkQueue
 from scheduler.sandbox.kinds.kinds import (
     DEPLOYMENTS,

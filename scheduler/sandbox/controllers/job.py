@@ -9,17 +9,19 @@ from typing import Final
 import msgspec
 
 from scheduler.base.clock import parse_rfc3339, rfc3339
+from scheduler.controlplane.jobs import give_index, missing_pods
+from scheduler.controlplane.objects import controller_of
+from scheduler.controlplane.templates import pod_maker
 from scheduler.sandbox.api.status import Object, StatusError
 from scheduler.sandbox.controllers import indexes, jobgroups
 from scheduler.sandbox.controllers.events import WARNING, record
 from scheduler.sandbox.controllers.ownership import (
-    controller_of,
     hear_itself,
     is_deleted,
     reference_to,
     sorted_dependents,
 )
-from scheduler.sandbox.controllers.pods import condition_of, create_pod, mould, phase, ready_since
+from scheduler.sandbox.controllers.pods import condition_of, create_pod, phase, ready_since
 from scheduler.sandbox.controllers.workqueue import Interest, WorkQueue
 from scheduler.sandbox.kinds.kinds import JOBS, PODS
 from scheduler.sandbox.store.collection import DELETED, StoreChange, Stored
@@ -132,20 +134,12 @@ class Jobs:
     ) -> StatusError | None:
         """Make pods up to the parallelism, or remove what is too much."""
         spec = job["spec"]
-        completions = spec.get("completions")
-        succeeded = status.get("succeeded", 0)
-        wanted = spec.get("parallelism", 1)
-        if completions is not None:
-            wanted = min(wanted, completions - succeeded)
-        elif succeeded:
-            wanted = len(active)  # a work queue: after the first success no new pods
-        if len(active) > wanted:
-            self._delete(active[wanted:], tally)
+        missing = missing_pods(spec, status.get("succeeded", 0), len(active))
+        if missing < 0:
+            self._delete(active[missing:], tally)
             return None
-        stopping = sum(1 for pod in pods if is_deleted(pod.obj) and phase(pod.obj) in _ACTIVE)
         if spec.get("podReplacementPolicy") == "Failed":
-            wanted -= stopping
-        missing = wanted - len(active)
+            missing -= sum(1 for pod in pods if is_deleted(pod.obj) and phase(pod.obj) in _ACTIVE)
         if missing <= 0:
             return None
         pause_s = _pause_s(status.get("failed", 0)) if tally.failed_at else 0.0
@@ -160,7 +154,7 @@ class Jobs:
         self, job: Object, count: int, active: list[Stored], tally: _Tally
     ) -> StatusError | None:
         meta, spec = job["metadata"], job["spec"]
-        make = mould(spec["template"], reference_to(JOBS, job))
+        make = pod_maker(spec["template"], reference_to(JOBS, job))
         is_indexed = spec.get("completionMode") == "Indexed"
         taken = tally.done | {indexes.of_pod(pod.obj) for pod in active} if is_indexed else set()
         group = jobgroups.group_of(self._store, job)
@@ -174,7 +168,7 @@ class Jobs:
                 number = next(free, None)
                 if number is None:
                     return None
-                indexes.give(pod, meta["name"], number)
+                give_index(pod, meta["name"], number)
             refusal = create_pod(self._store, job, _NAME, pod)
             if refusal is not None:
                 return refusal

@@ -6,15 +6,13 @@ the number follows the Job. A Job that says nothing gets no group: its would be 
 """
 
 import hashlib
-from typing import Any, Final
 
+from scheduler.controlplane.jobs import group_spec
+from scheduler.controlplane.objects import controller_of
 from scheduler.sandbox.api.status import Object
-from scheduler.sandbox.controllers.ownership import controller_of, reference_to
+from scheduler.sandbox.controllers.ownership import reference_to
 from scheduler.sandbox.kinds.kinds import JOBS, POD_GROUPS_1_37, WORKLOADS
 from scheduler.sandbox.store.store import ObjectStore
-
-# Said of a Job in the words of its group.
-_ALIKE: Final = ("schedulingConstraints", "disruptionMode", "resourceClaims")
 
 
 def group_of(store: ObjectStore, job: Object) -> str:
@@ -35,22 +33,12 @@ def group_of(store: ObjectStore, job: Object) -> str:
 
 def _asked(store: ObjectStore, job: Object) -> Object | None:
     """Return what the Job's group asks for, None if there is to be none."""
-    spec = job["spec"]
-    said: Any = spec.get("scheduling") or {}
-    policy = said.get("schedulingPolicy")
     is_served = store.kinds.find(
         POD_GROUPS_1_37.group, POD_GROUPS_1_37.version, POD_GROUPS_1_37.plural
     )
-    pod = spec["template"]["spec"]
-    if not policy or not is_served or pod.get("schedulingGroup") or controller_of(job) is not None:
+    if not is_served or controller_of(job) is not None:
         return None
-    if "gang" in policy:
-        least = (policy["gang"] or {}).get("minCount") or spec.get("parallelism", 1)
-        policy = {"gang": {"minCount": least}}
-    asked = {"schedulingPolicy": policy} | {key: said[key] for key in _ALIKE if said.get(key)}
-    if pod.get("priorityClassName"):
-        asked["priorityClassName"] = pod["priorityClassName"]
-    return asked
+    return group_spec(job["spec"])
 
 
 def _make(store: ObjectStore, job: Object, asked: Object, name: str) -> None:

@@ -3,6 +3,7 @@
 All controllers find their objects through `dependents`, which the store indexes by the owner's uid. Nothing here writes.
 """
 
+from scheduler.controlplane.objects import controller_of, controller_reference
 from scheduler.sandbox.api.status import Object
 from scheduler.sandbox.controllers.workqueue import Hear, WorkQueue
 from scheduler.sandbox.kinds.kinds import Resource
@@ -10,25 +11,9 @@ from scheduler.sandbox.store.collection import DELETED, StoreChange, Stored
 from scheduler.sandbox.store.store import ObjectStore
 
 
-def controller_of(obj: Object) -> Object | None:
-    """The reference to the controller of an object, if it has one."""
-    for owner in obj["metadata"].get("ownerReferences") or ():
-        if owner.get("controller"):
-            found: Object = owner
-            return found
-    return None
-
-
 def reference_to(resource: Resource, owner: Object) -> Object:
-    """The controller reference that makes `owner` the controller of something."""
-    return {
-        "apiVersion": resource.api_version,
-        "kind": resource.kind,
-        "name": owner["metadata"]["name"],
-        "uid": owner["metadata"]["uid"],
-        "controller": True,
-        "blockOwnerDeletion": True,
-    }
+    """Return the owner reference that makes `owner` the controller of an object."""
+    return controller_reference(resource.api_version, resource.kind, owner)
 
 
 def dependents(store: ObjectStore, owner: Object, resource: Resource) -> list[Stored]:

@@ -1,12 +1,10 @@
-"""Facts about pods that several controllers need, and new pods from templates.
+"""Facts about pods that several controllers need.
 
 Readiness and availability as the real controllers define them.
 """
 
-from collections.abc import Callable, Iterable
-from typing import Any, Final
-
-import msgspec
+from collections.abc import Iterable
+from typing import Final
 
 from scheduler.base.clock import parse_rfc3339
 from scheduler.sandbox.api.status import Object, StatusError
@@ -15,8 +13,6 @@ from scheduler.sandbox.controllers.ownership import is_deleted
 from scheduler.sandbox.kinds.kinds import PODS
 from scheduler.sandbox.store.store import ObjectStore
 
-_encode = msgspec.json.Encoder().encode
-_decode = msgspec.json.Decoder().decode
 _ENDED: Final = ("Succeeded", "Failed")
 _NEVER: Final = float("inf")
 
@@ -97,19 +93,3 @@ def create_pod(
         record(store, owner, component, "FailedCreate", text, WARNING)
         return refusal
     return None
-
-
-def mould(template: Object, owner: Object) -> Callable[[], Object]:
-    """A function that returns new pods of a template, each with nothing shared with the others.
-
-    The caller adds a name. Decoding the template's bytes is the quickest deep copy there is.
-    """
-    meta: dict[str, Any] = template.get("metadata") or {}
-    kept = {name: meta[name] for name in ("labels", "annotations", "finalizers") if meta.get(name)}
-    body = _encode({"metadata": {**kept, "ownerReferences": [owner]}, "spec": template["spec"]})
-
-    def make() -> Object:
-        pod: Object = _decode(body)
-        return pod
-
-    return make

@@ -6,10 +6,13 @@ no longer matches is released at once.
 """
 
 from collections import Counter
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 
+from scheduler.controlplane.objects import controller_of
+from scheduler.controlplane.replicasets import removal_rank
+from scheduler.controlplane.templates import pod_maker
 from scheduler.sandbox.api.status import Object, StatusError
 from scheduler.sandbox.controllers import ownership
 from scheduler.sandbox.controllers.claims import ControllerRefs
@@ -20,9 +23,6 @@ from scheduler.sandbox.controllers.pods import (
     create_pod,
     is_active,
     is_ready,
-    mould,
-    phase,
-    ready_since,
 )
 from scheduler.sandbox.controllers.workqueue import Interest, WorkQueue
 from scheduler.sandbox.kinds.kinds import PODS, REPLICASETS
@@ -30,7 +30,6 @@ from scheduler.sandbox.store.collection import DELETED, StoreChange, Stored
 from scheduler.sandbox.store.store import Deletion, ObjectStore
 
 _BATCH: Final = 50
-_COST: Final = "controller.kubernetes.io/pod-deletion-cost"
 _NAME: Final = "replicaset-controller"
 
 
@@ -100,7 +99,7 @@ class ReplicaSets:
             self._add(change.stored, 1)
 
     def _add(self, stored: Stored, sign: int) -> None:
-        owner = ownership.controller_of(stored.obj)
+        owner = controller_of(stored.obj)
         if owner is None or owner["kind"] != REPLICASETS.kind:
             return
         uid = owner["uid"]
@@ -113,7 +112,7 @@ class ReplicaSets:
         self.work_queue.add(f"{stored.namespace}/{owner['name']}")
 
     def _create(self, owner: Object, count: int) -> StatusError | None:
-        make = mould(owner["spec"]["template"], ownership.reference_to(REPLICASETS, owner))
+        make = pod_maker(owner["spec"]["template"], ownership.reference_to(REPLICASETS, owner))
         for _ in range(count):
             pod = make()
             pod["metadata"]["generateName"] = owner["metadata"]["name"] + "-"
@@ -161,35 +160,9 @@ def removal_order(pods: list[Stored]) -> list[Stored]:
     """Pods in the order in which they go: those that do least first."""
     on_node = Counter(pod.obj["spec"].get("nodeName", "") for pod in pods)
 
-    def rank(pod: Stored) -> tuple[Any, ...]:
-        obj = pod.obj
-        node = obj["spec"].get("nodeName", "")
-        since = ready_since(obj)
-        notes = obj["metadata"].get("annotations") or {}
-        return (
-            bool(node),
-            {"Pending": 0, "Unknown": 1}.get(phase(obj), 2),
-            since is not None,
-            _number(notes.get(_COST, "0")),
-            -on_node[node] if node else 0,
-            -(since or 0.0),
-            _reversed_time(obj["metadata"]["creationTimestamp"]),
-            pod.name,
-        )
-
-    return sorted(pods, key=rank)
-
-
-def _reversed_time(text: str) -> tuple[int, ...]:
-    """Sorts a later time first."""
-    return tuple(-ord(letter) for letter in text)
-
-
-def _number(text: str) -> int:
-    try:
-        return int(text)
-    except ValueError:
-        return 0
+    return sorted(
+        pods, key=lambda pod: removal_rank(pod.obj, on_node[pod.obj["spec"].get("nodeName", "")])
+    )
 
 
 def _failure(owner: Object, refusal: StatusError, now: str) -> Object:

@@ -8,9 +8,11 @@ same name.
 
 from typing import Final
 
+from scheduler.controlplane.claims import POD_CLAIM_NAME, claim_of_template
+from scheduler.controlplane.objects import controller_of
 from scheduler.sandbox.api.status import Object, StatusError
 from scheduler.sandbox.controllers.events import WARNING, record
-from scheduler.sandbox.controllers.ownership import controller_of, is_deleted, reference_to
+from scheduler.sandbox.controllers.ownership import is_deleted, reference_to
 from scheduler.sandbox.controllers.pods import is_ended
 from scheduler.sandbox.controllers.workqueue import Interest, WorkQueue
 from scheduler.sandbox.kinds.kinds import (
@@ -23,10 +25,8 @@ from scheduler.sandbox.kinds.kinds import (
 from scheduler.sandbox.store.collection import DELETED, StoreChange, Stored
 from scheduler.sandbox.store.store import Deletion, ObjectStore
 
-ANNOTATION: Final = "resource.kubernetes.io/pod-claim-name"
 FINALIZER: Final = "resource.kubernetes.io/delete-protection"
 _COMPONENT: Final = "resource_claim"
-_LONGEST_BASE: Final = 57
 _POD: Final = "pod:"
 _GROUP: Final = "group:"
 _CLAIM: Final = "claim:"
@@ -145,7 +145,7 @@ class ResourceClaims:
         """Return a claim that was made for the pod and not yet written to its status."""
         for claim in self._store.list(RESOURCECLAIMS, pod.namespace):
             notes = claim.obj["metadata"].get("annotations") or {}
-            if notes.get(ANNOTATION) == name and _is_owned(claim.obj, pod):
+            if notes.get(POD_CLAIM_NAME) == name and _is_owned(claim.obj, pod):
                 return claim
         return None
 
@@ -162,20 +162,8 @@ class ResourceClaims:
                 resource, pod, name, f'resource claim template "{template_name}": {missing}'
             )
             return None
-        spec = template.obj["spec"]
-        meta = spec.get("metadata") or {}
-        reference = {**reference_to(resource, pod.obj)}
-        del reference["blockOwnerDeletion"]
-        claim = {
-            "metadata": {
-                "generateName": _base(pod.name, name),
-                "ownerReferences": [reference],
-                "annotations": {**(meta.get("annotations") or {}), ANNOTATION: name},
-            },
-            "spec": spec["spec"],
-        }
-        if meta.get("labels"):
-            claim["metadata"]["labels"] = dict(meta["labels"])
+        reference = reference_to(resource, pod.obj)
+        claim = claim_of_template(pod.obj, reference, name, template.obj)
         try:
             return self._store.create(RESOURCECLAIMS, claim, pod.namespace)
         except StatusError as refused:
@@ -259,12 +247,3 @@ def _claim_names(pod: Object) -> list[str]:
     wanted = pod["spec"].get("resourceClaims") or ()
     names = [claim.get("resourceClaimName") or made.get(claim["name"]) for claim in wanted]
     return [name for name in names if name]
-
-
-def _base(pod: str, claim: str) -> str:
-    """Return what a claim's name begins with; both parts are shortened alike."""
-    base = f"{pod}-{claim}-"
-    if len(base) <= _LONGEST_BASE:
-        return base
-    share = _LONGEST_BASE / len(base)
-    return f"{pod[: int(len(pod) * share)]}-{claim[: int(len(claim) * share)]}"

@@ -5,16 +5,13 @@ One revision per distinct template; going back to an old template gives its revi
 
 from collections.abc import Collection
 from dataclasses import dataclass
-from typing import Final
 
+from scheduler.controlplane.templates import CONTROLLER_REVISION, template_hash
 from scheduler.sandbox.api.status import Object
-from scheduler.sandbox.controllers.deployment import template_hash
 from scheduler.sandbox.controllers.ownership import reference_to, sorted_dependents
 from scheduler.sandbox.kinds.kinds import CONTROLLERREVISIONS, Resource
 from scheduler.sandbox.store.collection import Stored
 from scheduler.sandbox.store.store import Deletion, ObjectStore
-
-LABEL: Final = "controller-revision-hash"
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +43,10 @@ def newest(store: ObjectStore, resource: Resource, owner: Object) -> Revision:
     made = {
         "metadata": {
             "name": name,
-            "labels": {**((template.get("metadata") or {}).get("labels") or {}), LABEL: label},
+            "labels": {
+                **((template.get("metadata") or {}).get("labels") or {}),
+                CONTROLLER_REVISION: label,
+            },
             "ownerReferences": [reference_to(resource, owner)],
         },
         "data": {"spec": {"template": {**template, "$patch": "replace"}}},
@@ -75,7 +75,7 @@ def prune(store: ObjectStore, owner: Object, in_use: Collection[str]) -> None:
 
 
 def _revision(stored: Stored) -> Revision:
-    label = (stored.obj["metadata"].get("labels") or {}).get(LABEL, "")
+    label = (stored.obj["metadata"].get("labels") or {}).get(CONTROLLER_REVISION, "")
     return Revision(stored.name, label, _template(stored.obj))
 
 

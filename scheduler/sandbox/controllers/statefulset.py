@@ -6,6 +6,14 @@ and kept; `persistentVolumeClaimRetentionPolicy` is not acted on.
 
 from typing import Final
 
+from scheduler.controlplane.statefulsets import (
+    ordinal_of,
+    ordinals,
+    partition,
+    stateful_pod,
+    volume_claims,
+)
+from scheduler.controlplane.templates import CONTROLLER_REVISION
 from scheduler.sandbox.api.status import Object, StatusError
 from scheduler.sandbox.controllers import revisions
 from scheduler.sandbox.controllers.events import WARNING, record
@@ -16,15 +24,13 @@ from scheduler.sandbox.controllers.ownership import (
     is_deleted,
     reference_to,
 )
-from scheduler.sandbox.controllers.pods import Count, is_available, is_ended, mould
+from scheduler.sandbox.controllers.pods import Count, is_available, is_ended
 from scheduler.sandbox.controllers.workqueue import Interest, WorkQueue
 from scheduler.sandbox.kinds.kinds import PERSISTENTVOLUMECLAIMS, PODS, STATEFULSETS
 from scheduler.sandbox.store.collection import Stored
 from scheduler.sandbox.store.store import Deletion, ObjectStore
 
 _NAME: Final = "statefulset-controller"
-_POD_NAME: Final = "statefulset.kubernetes.io/pod-name"
-_POD_INDEX: Final = "apps.kubernetes.io/pod-index"
 
 
 class StatefulSets:
@@ -47,13 +53,13 @@ class StatefulSets:
         if stored is None:
             return
         owner = stored.obj
-        pods = {_ordinal(pod): pod for pod in dependents(self._store, owner, PODS)}
+        pods = {ordinal_of(pod.name): pod for pod in dependents(self._store, owner, PODS)}
         update = revisions.newest(self._store, STATEFULSETS, owner)
         current_name = (owner.get("status") or {}).get("currentRevision") or update.name
         current = revisions.named(self._store, owner, current_name) or update
         if not is_deleted(owner):
             self._step(owner, pods, current, update, now)
-            pods = {_ordinal(pod): pod for pod in dependents(self._store, owner, PODS)}
+            pods = {ordinal_of(pod.name): pod for pod in dependents(self._store, owner, PODS)}
         self._write_status(key, pods, current, update, now)
 
     def _step(
@@ -66,13 +72,12 @@ class StatefulSets:
     ) -> None:
         spec = owner["spec"]
         ordered = spec.get("podManagementPolicy") != "Parallel"
-        first = (spec.get("ordinals") or {}).get("start", 0)
-        wanted = range(first, first + spec["replicas"])
+        wanted = ordinals(spec)
         min_ready_s = spec.get("minReadySeconds", 0)
         for ordinal in wanted:
             pod = pods.get(ordinal)
             if pod is None:
-                kept = ordinal < first + _partition(spec) and current.name != update.name
+                kept = ordinal < wanted.start + partition(spec) and current.name != update.name
                 self._create(owner, ordinal, current if kept else update)
                 healthy = False
             elif is_ended(pod.obj) and not is_deleted(pod.obj):
@@ -101,7 +106,7 @@ class StatefulSets:
         spec = owner["spec"]
         if (spec.get("updateStrategy") or {}).get("type") == "OnDelete":
             return
-        lowest = wanted.start + _partition(spec)
+        lowest = wanted.start + partition(spec)
         for ordinal in reversed(wanted):
             pod = pods.get(ordinal)
             if pod is None or ordinal < lowest:
@@ -113,22 +118,15 @@ class StatefulSets:
                 return
 
     def _create(self, owner: Object, ordinal: int, revision: revisions.Revision) -> None:
-        meta, spec = owner["metadata"], owner["spec"]
-        name = f"{meta['name']}-{ordinal}"
-        pod = mould(revision.template, reference_to(STATEFULSETS, owner))()
-        pod_meta, pod_spec = pod["metadata"], pod["spec"]
-        pod_meta["name"] = name
-        pod_meta["labels"] = {
-            **(pod_meta.get("labels") or {}),
-            _POD_NAME: name,
-            _POD_INDEX: str(ordinal),
-            revisions.LABEL: revision.name,
-        }
-        pod_spec["hostname"] = name
-        if spec.get("serviceName"):
-            pod_spec["subdomain"] = spec["serviceName"]
+        meta = owner["metadata"]
+        reference = reference_to(STATEFULSETS, owner)
+        pod = stateful_pod(owner, revision.template, ordinal, revision.name, reference)
+        name = pod["metadata"]["name"]
         try:
-            self._claim(owner, ordinal, pod_spec)
+            for claim in volume_claims(owner, ordinal):
+                claim_name = claim["metadata"]["name"]
+                if self._store.find(PERSISTENTVOLUMECLAIMS, meta["namespace"], claim_name) is None:
+                    self._store.create(PERSISTENTVOLUMECLAIMS, claim, meta["namespace"])
             self._store.create(PODS, pod, meta["namespace"], owned=True)
         except StatusError as refusal:
             text = (
@@ -138,30 +136,6 @@ class StatefulSets:
             raise
         text = f"create Pod {name} in StatefulSet {meta['name']} successful"
         record(self._store, owner, _NAME, "SuccessfulCreate", text)
-
-    def _claim(self, owner: Object, ordinal: int, pod_spec: Object) -> None:
-        """Make the pod's claims where they are missing, and mount them."""
-        meta = owner["metadata"]
-        templates = owner["spec"].get("volumeClaimTemplates") or ()
-        names = {template["metadata"]["name"] for template in templates}
-        volumes = [held for held in pod_spec.get("volumes") or () if held["name"] not in names]
-        for template in templates:
-            volume = template["metadata"]["name"]
-            claim = f"{volume}-{meta['name']}-{ordinal}"
-            volumes.append({"name": volume, "persistentVolumeClaim": {"claimName": claim}})
-            if self._store.find(PERSISTENTVOLUMECLAIMS, meta["namespace"], claim) is not None:
-                continue
-            labels = {
-                **(template["metadata"].get("labels") or {}),
-                **(owner["spec"]["selector"].get("matchLabels") or {}),
-            }
-            made = {
-                "metadata": {**template["metadata"], "name": claim, "labels": labels},
-                "spec": dict(template["spec"]),
-            }
-            self._store.create(PERSISTENTVOLUMECLAIMS, made, meta["namespace"])
-        if volumes:
-            pod_spec["volumes"] = volumes
 
     def _delete(self, pod: Stored) -> None:
         self._store.delete(PODS, pod.namespace, pod.name, Deletion(uid=pod.uid))
@@ -202,15 +176,5 @@ class StatefulSets:
             revisions.prune(self._store, owner, {update.name})
 
 
-def _ordinal(pod: Stored) -> int:
-    text = pod.name.rpartition("-")[2]
-    return int(text) if text.isdecimal() else -1
-
-
-def _partition(spec: Object) -> int:
-    strategy = spec.get("updateStrategy") or {}
-    return int((strategy.get("rollingUpdate") or {}).get("partition", 0))
-
-
 def _revision_of(pod: Stored) -> str:
-    return str((pod.obj["metadata"].get("labels") or {}).get(revisions.LABEL, ""))
+    return str((pod.obj["metadata"].get("labels") or {}).get(CONTROLLER_REVISION, ""))

@@ -3,6 +3,7 @@
 from scheduler.sandbox.controllers.daemonset import DaemonSets
 from scheduler.sandbox.controllers.deployment import Deployments
 from scheduler.sandbox.controllers.disruption import DisruptionBudgets
+from scheduler.sandbox.controllers.ephemeralvolumes import EphemeralVolumes
 from scheduler.sandbox.controllers.job import Jobs
 from scheduler.sandbox.controllers.namespaces import Namespaces
 from scheduler.sandbox.controllers.nodehealth import GRACE_S, NodeHealth
@@ -27,4 +28,5 @@ def controllers(store: ObjectStore, *, node_grace_s: float = GRACE_S) -> list[Co
         Jobs(store),
         DisruptionBudgets(store),
         ResourceClaims(store),
+        EphemeralVolumes(store),
     ]

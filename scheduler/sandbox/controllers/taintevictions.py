@@ -8,12 +8,12 @@ from collections.abc import Mapping
 from typing import Final
 
 from scheduler.base.clock import parse_rfc3339
+from scheduler.controlplane.nodematch import NO_EXECUTE, tolerates
 from scheduler.sandbox.api.status import Object
 from scheduler.sandbox.controllers.ownership import is_deleted
 from scheduler.sandbox.controllers.pods import is_ended, phase
 from scheduler.sandbox.controllers.workqueue import Interest, WorkQueue
 from scheduler.sandbox.kinds.kinds import NODES, PODS
-from scheduler.sandbox.nodes.nodematch import NO_EXECUTE, tolerates
 from scheduler.sandbox.store.collection import DELETED, StoreChange, Stored
 from scheduler.sandbox.store.store import Deletion, ObjectStore
 

@@ -1,12 +1,14 @@
 """What the API server does to an object before it is stored: defaults, admission, validation.
 
 `ApiRules` is the `Rules` of a real sandbox store (`start.py`); every write passes here, over HTTP or in process. It picks
-the functions of a kind from `poddefaults`, `podadmission`, `podchecks`, `workloads`, `objectchecks` and `crd`.
+the functions of a kind from `controlplane`, `podadmission`, `podchecks`, `objectchecks` and `crd`.
 """
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
+from scheduler.controlplane import poddefaults
+from scheduler.controlplane.defaults import DEFAULTS, fill_shown, name_job_pods
 from scheduler.sandbox.api.status import Cause, Object, forbidden, invalid
 from scheduler.sandbox.kinds import (
     crd,
@@ -14,7 +16,6 @@ from scheduler.sandbox.kinds import (
     objectchecks,
     podadmission,
     podchecks,
-    poddefaults,
     podgroups,
     services,
 )
@@ -31,7 +32,6 @@ from scheduler.sandbox.kinds.kinds import (
     Resource,
 )
 from scheduler.sandbox.kinds.typetable import TypeShape, type_table
-from scheduler.sandbox.kinds.workloads import DEFAULTS, fill_shown, name_job_pods
 from scheduler.sandbox.store.metadata import owner_faults
 
 if TYPE_CHECKING:
@@ -102,6 +102,8 @@ class ApiRules:
             obj["status"] = {"phase": "Pending"}
             if resource.storage == PERSISTENTVOLUMES.storage:
                 obj["status"]["lastPhaseTransitionTime"] = store.now()
+            else:
+                podadmission.admit_volume_claim(store, obj)
         elif resource.storage == SERVICES.storage:
             self._addresses.assign(store, obj)
             obj["status"] = {"loadBalancer": {}}

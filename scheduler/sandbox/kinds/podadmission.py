@@ -1,46 +1,71 @@
-"""What admission does to a new pod from what other objects say.
+"""Admission of pods in the sandbox: the shared rules with the store's objects, and what only a server adds.
 
-Priority from its PriorityClass, default tolerations, overhead and scheduling from a RuntimeClass, LimitRange defaults,
-`matchLabelKeys` merged into selectors, the default service account (without a token volume), the
-first status. Called by `defaults.py` on a private copy; reads the store, never writes it.
+`controlplane.admission` has the rules; here are the refusals of priorities, zone labels, the first status, and
+which part of a pod a subresource changes. Called by `defaults.py` on a private copy; reads the store, never writes it.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, Final
 
+from scheduler.controlplane import admission
+from scheduler.controlplane.objects import AdmissionError, containers, name_of
+from scheduler.controlplane.quantities import value
 from scheduler.sandbox.api.status import Object, forbidden
-from scheduler.sandbox.kinds.amounts import value
 from scheduler.sandbox.kinds.kinds import (
     LIMITRANGES,
     NODES,
     PODS,
     PRIORITYCLASSES,
     RUNTIMECLASSES,
+    STORAGECLASSES,
     Resource,
 )
 
 if TYPE_CHECKING:
     from scheduler.sandbox.store.store import ObjectStore
 
-_TOLERATED: Final = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
 _TOPOLOGY_LABELS: Final = ("topology.kubernetes.io/zone", "topology.kubernetes.io/region")
-_EVICTION_DELAY_S: Final = 300
+_READ: Final = {
+    one.kind: one for one in (LIMITRANGES, PRIORITYCLASSES, RUNTIMECLASSES, STORAGECLASSES)
+}
+
+
+class StoredObjects:
+    """The objects of a store that admission reads."""
+
+    def __init__(self, store: "ObjectStore") -> None:
+        self._store = store
+
+    def find(self, kind: str, name: str) -> Object | None:
+        """Return the cluster-scoped object of that name, or None."""
+        stored = self._store.find(_READ[kind], "", name)
+        return stored.obj if stored is not None else None
+
+    def all(self, kind: str, namespace: str = "") -> Iterable[Object]:
+        """Return the objects of a kind, those of one namespace if it is given."""
+        return (stored.obj for stored in self._store.list(_READ[kind], namespace))
 
 
 def admit(store: "ObjectStore", pod: Object) -> None:
     """Change a defaulted pod as kube-apiserver's admission plugins do; 403 where they refuse."""
     spec = pod["spec"]
-    spec.setdefault("serviceAccountName", "default")
-    spec.setdefault("serviceAccount", spec["serviceAccountName"])
-    _apply_limit_ranges(store, pod)
-    _add_tolerations(spec)
-    _apply_runtime_class(store, pod)
+    if spec.get("overhead") and not spec.get("runtimeClassName"):
+        text = "pod rejected: Pod Overhead set without corresponding RuntimeClass defined Overhead"
+        raise forbidden(PODS, name_of(pod), text)
+    try:
+        admission.admit_pod(StoredObjects(store), pod)
+    except AdmissionError as refusal:
+        raise forbidden(PODS, name_of(pod), refusal.message) from refusal
     apply_priority(store, PODS, pod)
-    merge_match_label_keys(pod)
     if spec.get("nodeName"):
         labels = topology_labels(store, spec["nodeName"])
         if labels:
             pod["metadata"]["labels"] = {**(pod["metadata"].get("labels") or {}), **labels}
+
+
+def admit_volume_claim(store: "ObjectStore", claim: Object) -> None:
+    """Name the default StorageClass in a claim that names none."""
+    admission.admit_volume_claim(StoredObjects(store), claim)
 
 
 def topology_labels(store: "ObjectStore", node: str) -> dict[str, Any]:
@@ -114,29 +139,21 @@ def qos_class(spec: Object) -> str:
     return "Guaranteed" if all_equal else "Burstable"
 
 
-def containers(spec: Object) -> Iterator[Object]:
-    """Init containers, then containers."""
-    yield from spec.get("initContainers") or ()
-    yield from spec.get("containers") or ()
-
-
 def apply_priority(
     store: "ObjectStore", resource: Resource, obj: Object, *, with_policy: bool = True
 ) -> None:
-    """Resolve the priority class of a pod or PodGroup; what differs from its class is refused.
+    """Resolve the priority class of a pod or PodGroup; a value that differs from its class is refused.
 
-    Of groups the class says since Kubernetes 1.37 as well whether they may evict others.
+    Since Kubernetes 1.37 the class of a group also determines its preemption policy.
     """
-    spec, name = obj["spec"], obj["spec"].get("priorityClassName")
-    found: Object = {}
-    if name:
-        stored = store.find(PRIORITYCLASSES, "", name)
-        if stored is None:
+    spec, name = obj["spec"], obj["spec"].get("priorityClassName") or ""
+    found = admission.priority_class(StoredObjects(store), name)
+    if found is None:
+        if name:
             text = f"no PriorityClass with name {name} was found"
-            raise forbidden(resource, _name_of(obj), text)
-        found = stored.obj
-    elif default := _default_class(store):
-        found = default
+            raise forbidden(resource, name_of(obj), text)
+        found = {}
+    elif not name:
         spec["priorityClassName"] = found["metadata"]["name"]
     _impose(resource, obj, "priority", "integer value of priority", found.get("value", 0))
     if with_policy:
@@ -145,7 +162,7 @@ def apply_priority(
 
 
 def _impose(resource: Resource, obj: Object, field: str, what: str, wanted: Any) -> None:
-    """Set a field to what the priority class says; who sent something else is refused."""
+    """Set a field to the value of the priority class; another value in the request is refused."""
     sent = obj["spec"].get(field)
     if sent is not None and sent != wanted:
         kind = "pod" if resource is PODS else "pod group"
@@ -153,131 +170,5 @@ def _impose(resource: Resource, obj: Object, field: str, what: str, wanted: Any)
             f"the {what} ({sent}) must not be provided in {kind} spec; priority admission controller "
             f"computed {wanted} from the given PriorityClass name"
         )
-        raise forbidden(resource, _name_of(obj), text)
+        raise forbidden(resource, name_of(obj), text)
     obj["spec"][field] = wanted
-
-
-def _default_class(store: "ObjectStore") -> Object | None:
-    defaults = [
-        stored.obj for stored in store.list(PRIORITYCLASSES) if stored.obj.get("globalDefault")
-    ]
-    return min(defaults, key=lambda obj: obj.get("value", 0)) if defaults else None
-
-
-def _add_tolerations(spec: Object) -> None:
-    held = list(spec.get("tolerations") or ())
-    for key in _TOLERATED:
-        covered = any(
-            toleration.get("key") in (None, "", key)
-            and toleration.get("effect") in (None, "", "NoExecute")
-            for toleration in held
-        )
-        if not covered:
-            held.append(
-                {
-                    "key": key,
-                    "operator": "Exists",
-                    "effect": "NoExecute",
-                    "tolerationSeconds": _EVICTION_DELAY_S,
-                }
-            )
-    if held:
-        spec["tolerations"] = held
-
-
-def _apply_runtime_class(store: "ObjectStore", pod: Object) -> None:
-    spec = pod["spec"]
-    name = spec.get("runtimeClassName")
-    if not name:
-        if spec.get("overhead"):
-            raise forbidden(
-                PODS,
-                _name_of(pod),
-                "pod rejected: Pod Overhead set without corresponding RuntimeClass defined Overhead",
-            )
-        return
-    stored = store.find(RUNTIMECLASSES, "", name)
-    if stored is None:
-        raise forbidden(PODS, _name_of(pod), f'pod rejected: RuntimeClass "{name}" not found')
-    overhead = (stored.obj.get("overhead") or {}).get("podFixed")
-    if overhead:
-        spec["overhead"] = dict(overhead)
-    scheduling = stored.obj.get("scheduling") or {}
-    if scheduling.get("nodeSelector"):
-        merged = {**(spec.get("nodeSelector") or {}), **scheduling["nodeSelector"]}
-        for key, wanted in (spec.get("nodeSelector") or {}).items():
-            if merged[key] != wanted:
-                raise forbidden(
-                    PODS,
-                    _name_of(pod),
-                    f"conflict: runtimeClass.scheduling.nodeSelector[{key}] = {merged[key]}; "
-                    f"pod.spec.nodeSelector[{key}] = {wanted}",
-                )
-        spec["nodeSelector"] = merged
-    if scheduling.get("tolerations"):
-        held = list(spec.get("tolerations") or ())
-        held += [added for added in scheduling["tolerations"] if added not in held]
-        spec["tolerations"] = held
-
-
-def _apply_limit_ranges(store: "ObjectStore", pod: Object) -> None:
-    ranges = store.list(LIMITRANGES, pod["metadata"]["namespace"])
-    said: list[str] = []
-    for stored in ranges:
-        for limit in (stored.obj.get("spec") or {}).get("limits") or ():
-            if limit.get("type") != "Container":
-                continue
-            for container in containers(pod["spec"]):
-                for part, defaults in (("request", "defaultRequest"), ("limit", "default")):
-                    added = _fill(container["resources"], f"{part}s", limit.get(defaults))
-                    if added:
-                        said.append(f"{added} {part} for container {container['name']}")
-    if said:
-        meta = pod["metadata"]
-        note = {"kubernetes.io/limit-ranger": "LimitRanger plugin set: " + "; ".join(said)}
-        meta["annotations"] = {**(meta.get("annotations") or {}), **note}
-
-
-def _fill(resources: Object, part: str, amounts: dict[str, Any] | None) -> str:
-    """Add what is missing; returns the names of what was."""
-    held = resources.get(part) or {}
-    added = [name for name in sorted(amounts or {}) if name not in held]
-    if amounts and added:
-        resources[part] = {**amounts, **held}
-    return ", ".join(added)
-
-
-def merge_match_label_keys(pod: Object) -> None:
-    """Write the pod's own values of `matchLabelKeys` into the selectors, as the API server does."""
-    labels = pod["metadata"].get("labels") or {}
-    spec = pod["spec"]
-    for constraint in spec.get("topologySpreadConstraints") or ():
-        _merge(constraint, labels, constraint.get("matchLabelKeys"), "In")
-    affinity = spec.get("affinity") or {}
-    for kind in ("podAffinity", "podAntiAffinity"):
-        for term in _terms(affinity.get(kind) or {}):
-            _merge(term, labels, term.get("matchLabelKeys"), "In")
-            _merge(term, labels, term.get("mismatchLabelKeys"), "NotIn")
-
-
-def _terms(part: Object) -> Iterator[Object]:
-    yield from part.get("requiredDuringSchedulingIgnoredDuringExecution") or ()
-    for weighted in part.get("preferredDuringSchedulingIgnoredDuringExecution") or ():
-        yield weighted.get("podAffinityTerm") or {}
-
-
-def _merge(term: Object, labels: Object, keys: list[str] | None, operator: str) -> None:
-    selector = term.get("labelSelector")
-    if not keys or selector is None:
-        return
-    added = [
-        {"key": key, "operator": operator, "values": [labels[key]]} for key in keys if key in labels
-    ]
-    if added:
-        expressions = [*(selector.get("matchExpressions") or ()), *added]
-        term["labelSelector"] = {**selector, "matchExpressions": expressions}
-
-
-def _name_of(obj: Object) -> str:
-    meta = obj["metadata"]
-    return str(meta.get("name") or meta.get("generateName") or "")

@@ -8,6 +8,7 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
+from scheduler.controlplane.quantities import value
 from scheduler.sandbox.api.status import (
     Cause,
     Object,
@@ -16,7 +17,6 @@ from scheduler.sandbox.api.status import (
     not_supported,
     required,
 )
-from scheduler.sandbox.kinds.amounts import value
 
 _LABEL: Final = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?")
 _QUALIFIED: Final = re.compile(r"([a-z0-9.-]+/)?[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?")

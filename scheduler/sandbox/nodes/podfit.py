@@ -8,8 +8,8 @@ from collections.abc import Mapping
 from functools import lru_cache
 from typing import TypeAlias
 
+from scheduler.controlplane.quantities import value
 from scheduler.sandbox.api.status import Object
-from scheduler.sandbox.kinds.amounts import value
 
 Amounts: TypeAlias = dict[str, int]
 

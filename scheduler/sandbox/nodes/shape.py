@@ -13,8 +13,8 @@ import msgspec
 import yaml
 
 from scheduler.base.errors import InputError
+from scheduler.controlplane.quantities import canonical
 from scheduler.sandbox.api.status import Object
-from scheduler.sandbox.kinds.amounts import canonical
 from scheduler.sandbox.nodes.shapedevices import Devices, slices_of
 
 RACK_LABEL: Final = "topology.trellis.dev/rack"

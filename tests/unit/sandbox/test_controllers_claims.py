@@ -1,12 +1,16 @@
 """ResourceClaims of pods: made from templates, held while a pod needs them, given back afterwards."""
 
-from scheduler.sandbox.controllers.resourceclaims import ANNOTATION, FINALIZER, ResourceClaims
+from scheduler.controlplane.claims import POD_CLAIM_NAME
+from scheduler.sandbox.controllers.ephemeralvolumes import EphemeralVolumes
+from scheduler.sandbox.controllers.resourceclaims import FINALIZER, ResourceClaims
 from scheduler.sandbox.kinds.kinds import (
     EVENTS,
+    PERSISTENTVOLUMECLAIMS,
     PODGROUPS,
     PODS,
     RESOURCECLAIMS,
     RESOURCECLAIMTEMPLATES,
+    STORAGECLASSES,
 )
 from scheduler.sandbox.store.store import Deletion
 from tests.unit.sandbox.world import Object, World
@@ -75,7 +79,7 @@ class TestTemplates:
         meta = claim["metadata"]
         assert meta["name"].startswith("p-gpu-")
         assert {"team": "a"} == meta["labels"]
-        assert {"note": "b", ANNOTATION: "gpu"} == meta["annotations"]
+        assert {"note": "b", POD_CLAIM_NAME: "gpu"} == meta["annotations"]
         (owner,) = meta["ownerReferences"]
         assert (made["metadata"]["uid"], True) == (owner["uid"], owner["controller"])
         assert 1 == claim["spec"]["devices"]["requests"][0]["exactly"]["count"]
@@ -248,3 +252,26 @@ class TestGroups:
         here.settle()
 
         assert not [one for one in claims(here) if "allocation" in one.get("status", {})]
+
+
+def test_a_generic_ephemeral_volume_gets_its_claim():
+    """It names the default StorageClass, and goes with its pod."""
+    here = World(actors=[EphemeralVolumes], bind=False)
+    notes = {"storageclass.kubernetes.io/is-default-class": "true"}
+    std = {"metadata": {"name": "std", "annotations": notes}, "provisioner": "d.example.com"}
+    here.store.create(STORAGECLASSES, std)
+    asked = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
+    template = {"metadata": {"labels": {"a": "b"}}, "spec": asked}
+    volume = {"name": "v", "ephemeral": {"volumeClaimTemplate": template}}
+    spec = {"containers": [{"name": "c", "image": "i"}], "volumes": [volume]}
+    here.store.create(PODS, {"metadata": {"name": "p"}, "spec": spec}, "default")
+    here.tick()
+
+    claim = here.store.get(PERSISTENTVOLUMECLAIMS, "default", "p-v").obj
+    assert "std" == claim["spec"]["storageClassName"]
+    assert {"a": "b"} == claim["metadata"]["labels"]
+    assert ["Pod"] == [owner["kind"] for owner in claim["metadata"]["ownerReferences"]]
+
+    here.store.delete(PODS, "default", "p", Deletion())
+    here.tick()
+    assert here.store.find(PERSISTENTVOLUMECLAIMS, "default", "p-v") is None

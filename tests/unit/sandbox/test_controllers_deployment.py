@@ -4,10 +4,10 @@ import json
 
 import pytest
 
-from scheduler.sandbox.controllers import rollout
+from scheduler.controlplane import rollout
+from scheduler.controlplane.rollout import Size
 from scheduler.sandbox.controllers.deployment import REVISION, Deployments
 from scheduler.sandbox.controllers.replicaset import ReplicaSets
-from scheduler.sandbox.controllers.rollout import Size
 from scheduler.sandbox.kinds.kinds import DEPLOYMENTS, EVENTS, NAMESPACES, PODS, REPLICASETS
 from scheduler.sandbox.nodes.podlifecycle import SimulatedPace
 from scheduler.sandbox.store.store import Deletion

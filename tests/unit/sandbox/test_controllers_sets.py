@@ -2,7 +2,8 @@
 
 import json
 
-from scheduler.sandbox.controllers.daemonset import DaemonSets, target_of
+from scheduler.controlplane.daemonsets import target_of
+from scheduler.sandbox.controllers.daemonset import DaemonSets
 from scheduler.sandbox.controllers.statefulset import StatefulSets
 from scheduler.sandbox.kinds.kinds import (
     CONTROLLERREVISIONS,

@@ -1,17 +1,33 @@
 """Defaults of the kinds that make pods, and of the small kinds around them.
 
-One function per kind, found by the table `DEFAULTS`; `defaults.py` calls it on a private copy at creation and at update.
+One function per kind, found by the table `DEFAULTS` (by plural and group), for a private copy at creation and at
+update.
 """
 
 import base64
 from collections.abc import Callable
 from typing import Any, Final
 
-from scheduler.sandbox.api.decoding import NO_NODE_INFO
-from scheduler.sandbox.api.status import Object
-from scheduler.sandbox.kinds.poddefaults import fill_spec
+from scheduler.controlplane.objects import Object
+from scheduler.controlplane.poddefaults import fill_spec
 
 Fill = Callable[[Object], None]
+
+NO_NODE_INFO: Final = dict.fromkeys(
+    (
+        "machineID",
+        "systemUUID",
+        "bootID",
+        "kernelVersion",
+        "osImage",
+        "containerRuntimeVersion",
+        "kubeletVersion",
+        "kubeProxyVersion",
+        "operatingSystem",
+        "architecture",
+    ),
+    "",
+)
 
 
 def _template(spec: Object) -> None:
@@ -232,6 +248,19 @@ def _device_requests(spec: Object) -> None:
                     toleration.setdefault("operator", "Equal")
 
 
+def _limit_range(obj: Object) -> None:
+    """Let limits of containers follow from one another: default from max, default request from default or min."""
+    for limit in (obj.get("spec") or {}).get("limits") or ():
+        if limit.get("type") != "Container":
+            continue
+        limits = {**(limit.get("max") or {}), **(limit.get("default") or {})}
+        requests = {**(limit.get("min") or {}), **limits, **(limit.get("defaultRequest") or {})}
+        if limits:
+            limit["default"] = limits
+        if requests:
+            limit["defaultRequest"] = requests
+
+
 def _network_policy(obj: Object) -> None:
     spec = obj.setdefault("spec", {})
     if "policyTypes" not in spec:
@@ -304,6 +333,7 @@ DEFAULTS: Final[dict[str, Fill]] = {
     "csidrivers.storage.k8s.io": _csi_driver,
     "secrets": _secret,
     "priorityclasses.scheduling.k8s.io": _priority_class,
+    "limitranges": _limit_range,
     "namespaces": _namespace,
     "nodes": _node,
     "horizontalpodautoscalers.autoscaling": _autoscaler,

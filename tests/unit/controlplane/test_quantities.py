@@ -4,7 +4,7 @@ from decimal import Decimal
 
 import pytest
 
-from scheduler.sandbox.kinds.amounts import canonical, value
+from scheduler.controlplane.quantities import canonical, value
 
 
 @pytest.mark.parametrize(

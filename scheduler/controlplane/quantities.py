@@ -1,7 +1,8 @@
 """Resource quantities as text: their value and the one spelling kube-apiserver stores.
 
-Used by defaulting (limits against requests) and by decoding, which writes every quantity in canonical form
-(`0.5` becomes `500m`, `1024Mi` becomes `1Gi`). Shares nothing with the scheduler's own quantities on purpose.
+Used by defaulting (sums of requests) and by the sandbox's decoding, which writes every quantity in canonical form
+(`0.5` becomes `500m`, `1024Mi` becomes `1Gi`). Shares nothing with the scheduler's own quantities, so that tests
+of the sandbox compare two implementations.
 """
 
 import re

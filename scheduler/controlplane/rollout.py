@@ -1,13 +1,14 @@
 """The arithmetic of a rolling update: how many replicas each ReplicaSet of a Deployment may have next.
 
-Pure functions over counts, as the real Deployment controller computes them. `deployment.py` carries the answers out.
+Pure functions over counts, as kube-controller-manager computes them. The sandbox's Deployment controller and
+`simulate` carry them out.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from scheduler.sandbox.api.status import Object
+from scheduler.controlplane.objects import Object
 
 
 @dataclass(frozen=True, slots=True)

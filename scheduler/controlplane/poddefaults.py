@@ -1,14 +1,18 @@
-"""The values that the API server fills in where a pod, or a pod template, leaves a field out.
+"""The values that kube-apiserver fills in where a pod, or a pod template, leaves a field out.
 
-`defaults.py` calls `fill_spec` on a private copy of the object. Values that depend on other objects (priority,
-tolerations, runtime class) are admission and live in `podadmission.py`.
+`fill_spec` is for both, `fill_pod` for pods alone; both change a private copy. Values that depend on other
+objects (priority, tolerations, runtime class) are added by `admission`.
 """
 
+from decimal import Decimal
 from typing import Any, Final
 
-from scheduler.sandbox.api.status import Object
+from scheduler.controlplane.objects import Object, containers
+from scheduler.controlplane.quantities import canonical, value
 
 _FILE_MODE: Final = 0o644
+_OVERCOMMITTED: Final = ("cpu", "memory")
+_HUGE_PAGES: Final = "hugepages-"
 _PROBES: Final = ("livenessProbe", "readinessProbe", "startupProbe")
 
 
@@ -29,19 +33,19 @@ def fill_spec(spec: Object) -> None:
         _fill_container(container, spec)
     for volume in spec.get("volumes") or ():
         _fill_volume(volume)
-    _fill_pod_resources(spec)
     if spec.get("serviceAccountName"):
         spec.setdefault("serviceAccount", spec["serviceAccountName"])
 
 
 def fill_pod(spec: Object) -> None:
-    """Default what only a pod gets, not a template."""
+    """Default what a pod gets and a pod template does not, after `fill_spec`."""
     spec.setdefault("enableServiceLinks", True)
-    for container in (*(spec.get("initContainers") or ()), *(spec.get("containers") or ())):
-        requests_from_limits(container["resources"])
+    for container in containers(spec):
+        _requests_from_limits(container["resources"])
+    _fill_pod_resources(spec)
 
 
-def requests_from_limits(resources: Object) -> None:
+def _requests_from_limits(resources: Object) -> None:
     """Let a limit stand for the request that is left out."""
     limits = resources.get("limits")
     if not limits:
@@ -128,6 +132,63 @@ def _fill_items(source: Object) -> None:
 
 
 def _fill_pod_resources(spec: Object) -> None:
-    resources = spec.get("resources")
-    if resources:
-        requests_from_limits(resources)
+    """Fill in pod-level amounts that are left out, if some are given (KEP-2837).
+
+    Requests of cpu and memory are the sum of the containers', then the pod-level limit. Limits of huge pages
+    are the sum of the containers', and their requests equal them.
+    """
+    resources = spec.get("resources") or {}
+    limits, requests = dict(resources.get("limits") or {}), dict(resources.get("requests") or {})
+    if not limits and not requests:
+        return
+    for name, amount in _sum(spec, "limits").items():
+        if name.startswith(_HUGE_PAGES):
+            limits.setdefault(name, amount)
+    for name, amount in _sum(spec, "requests").items():
+        if name in _OVERCOMMITTED:
+            requests.setdefault(name, amount)
+    for name, amount in limits.items():
+        if name in _OVERCOMMITTED or name.startswith(_HUGE_PAGES):
+            requests.setdefault(name, amount)
+    for part, amounts in (("limits", limits), ("requests", requests)):
+        if amounts:
+            resources[part] = amounts
+
+
+def _sum(spec: Object, part: str) -> dict[str, str]:
+    """Return what all containers need of each resource: sidecars stay, other init containers run in turn."""
+    total: dict[str, list[Any]] = {}
+    peak: dict[str, list[Any]] = {}
+    sidecars: dict[str, list[Any]] = {}
+    for container in spec.get("initContainers") or ():
+        amounts = container["resources"].get(part) or {}
+        if container.get("restartPolicy") == "Always":
+            _add(sidecars, amounts)
+            _add(total, amounts)
+            amounts = {}
+        for name in {*amounts, *sidecars}:
+            needed = [*sidecars.get(name, ()), *([amounts[name]] if name in amounts else ())]
+            peak[name] = max(peak.get(name, []), needed, key=_value)
+    for container in spec.get("containers") or ():
+        _add(total, container["resources"].get(part) or {})
+    names = {*total, *peak}
+    most = {name: max(total.get(name, []), peak.get(name, []), key=_value) for name in names}
+    return {name: _written(amounts) for name, amounts in most.items()}
+
+
+def _add(total: dict[str, list[Any]], amounts: Object) -> None:
+    for name, amount in amounts.items():
+        total.setdefault(name, []).append(amount)
+
+
+def _value(amounts: list[Any]) -> Decimal:
+    return sum(map(value, amounts), Decimal(0))
+
+
+def _written(amounts: list[Any]) -> str:
+    """Return the sum as kube-apiserver spells it: with a binary suffix if the first amount has one."""
+    is_binary = bool(amounts) and str(amounts[0]).endswith("i")
+    total = _value(amounts)
+    if is_binary and total == total.to_integral_value() and total % 1024 == 0:
+        return canonical(f"{int(total) // 1024}Ki")
+    return canonical(f"{total:f}")

@@ -1,12 +1,13 @@
 """Whether a node suits a pod, as far as controllers must know: node selectors, affinity and taints.
 
-Used by the DaemonSet and node lifecycle controllers. It shares nothing with the scheduler's own matching on purpose.
+Used by the DaemonSet controller and the sandbox's node lifecycle controller. It shares nothing with the
+scheduler's own matching, so that tests of the sandbox compare two implementations.
 """
 
 from collections.abc import Iterable
 from typing import Final
 
-from scheduler.sandbox.api.status import Object
+from scheduler.controlplane.objects import Object
 
 NO_EXECUTE: Final = "NoExecute"
 _KEEPING_AWAY: Final = ("NoSchedule", NO_EXECUTE)

@@ -1,0 +1,73 @@
+"""DaemonSet → pods: which nodes get one, and what the controller writes into it."""
+
+from collections.abc import Callable
+from typing import Any, Final
+
+from scheduler.controlplane.nodematch import NO_EXECUTE, keeps_away, selects_node, untolerated
+from scheduler.controlplane.objects import Object
+from scheduler.controlplane.templates import CONTROLLER_REVISION, pod_maker, with_labels
+
+_REQUIRED: Final = "requiredDuringSchedulingIgnoredDuringExecution"
+_TOLERATED: Final = (
+    ("node.kubernetes.io/not-ready", "NoExecute"),
+    ("node.kubernetes.io/unreachable", "NoExecute"),
+    ("node.kubernetes.io/disk-pressure", "NoSchedule"),
+    ("node.kubernetes.io/memory-pressure", "NoSchedule"),
+    ("node.kubernetes.io/pid-pressure", "NoSchedule"),
+    ("node.kubernetes.io/unschedulable", "NoSchedule"),
+)
+_ON_HOST_NETWORK: Final = ("node.kubernetes.io/network-unavailable", "NoSchedule")
+
+
+def daemon_pods(template: Object, reference: Object, revision: str) -> Callable[[str], Object]:
+    """Return a function that makes the pod of a node by its name; `revision` is the template's hash."""
+    make = pod_maker(with_labels(template, {CONTROLLER_REVISION: revision}), reference)
+
+    def made(node: str) -> Object:
+        pod = make()
+        pod["metadata"]["generateName"] = f"{reference['name']}-"
+        _pin(pod["spec"], node)
+        return pod
+
+    return made
+
+
+def runs_on(spec: Object, node: Object) -> tuple[bool, bool]:
+    """Return whether a node gets a pod of this template spec, and whether a pod that runs there stays."""
+    if spec.get("nodeName") not in (None, "", node["metadata"]["name"]):
+        return False, False
+    if not selects_node(spec, node):
+        return False, False
+    tolerations = [*(spec.get("tolerations") or ()), *_own_tolerations(spec)]
+    taints = (node.get("spec") or {}).get("taints") or ()
+    stays = not untolerated(taints, tolerations, (NO_EXECUTE,))
+    return not keeps_away(node, tolerations), stays
+
+
+def target_of(pod: Object) -> str:
+    """Return the node that a daemon pod is bound to, or pinned to."""
+    node = pod["spec"].get("nodeName")
+    if node:
+        return str(node)
+    affinity = (pod["spec"].get("affinity") or {}).get("nodeAffinity") or {}
+    for term in (affinity.get(_REQUIRED) or {}).get("nodeSelectorTerms") or ():
+        for rule in term.get("matchFields") or ():
+            if rule["key"] == "metadata.name" and rule["operator"] == "In":
+                return str(rule["values"][0])
+    return ""
+
+
+def _pin(spec: Object, node: str) -> None:
+    """Bind a spec to one node by its name, and add the tolerations of daemon pods."""
+    field: Any = [{"key": "metadata.name", "operator": "In", "values": [node]}]
+    on_nodes = spec.setdefault("affinity", {}).setdefault("nodeAffinity", {})
+    required = on_nodes.setdefault(_REQUIRED, {})
+    terms = required.get("nodeSelectorTerms") or [{}]
+    required["nodeSelectorTerms"] = [{**term, "matchFields": field} for term in terms]
+    held = spec.setdefault("tolerations", [])
+    held += [one for one in _own_tolerations(spec) if one not in held]
+
+
+def _own_tolerations(spec: Object) -> list[Object]:
+    rows = (*_TOLERATED, _ON_HOST_NETWORK) if spec.get("hostNetwork") else _TOLERATED
+    return [{"key": key, "operator": "Exists", "effect": effect} for key, effect in rows]
