@@ -26,11 +26,12 @@ from scheduler.objects.kinds import Kind
 from scheduler.objects.node import Node
 from scheduler.whatif.batch import moment
 from scheduler.whatif.changes import NodeChanges
+from scheduler.whatif.decoding import READ
 from scheduler.whatif.documents import Item, SourceFile, items_of
 from scheduler.whatif.offers import OfferReport
 from scheduler.whatif.report import TextTable, offers_line, offers_tables
 from scheduler.whatif.setups import Setups
-from scheduler.whatif.snapshot import READ, Snapshot, SnapshotReader, read_snapshot
+from scheduler.whatif.snapshot import Snapshot, SnapshotReader, read_snapshot
 from scheduler.whatif.stage import AnswerOptions, Setup
 
 EXIT_DOES_NOT_FIT = 3

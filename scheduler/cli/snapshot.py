@@ -18,9 +18,9 @@ from scheduler.cli.files import manifest_files, read_bytes, shown
 from scheduler.cli.flags import Output
 from scheduler.cli.live import look, reach
 from scheduler.whatif.anonymize import Anonymizer
+from scheduler.whatif.decoding import READ, kind_of
 from scheduler.whatif.documents import Item, SourceFile, items_of
 from scheduler.whatif.export import exported
-from scheduler.whatif.snapshot import READ, kind_of
 from scheduler.whatif.yamltext import MAX_BYTES
 
 Object = dict[str, Any]

@@ -31,11 +31,12 @@ from scheduler.serve.feed import PageFeed
 from scheduler.serve.pageroutes import Answers, TrialChange
 from scheduler.serve.ui import PageSite
 from scheduler.whatif.attempts import AttemptRecord, moments, undone
+from scheduler.whatif.decoding import READ
 from scheduler.whatif.documents import SourceFile, items_of
 from scheduler.whatif.questions import Question
 from scheduler.whatif.responder import QuestionResponder
 from scheduler.whatif.setups import Setups
-from scheduler.whatif.snapshot import READ, Snapshot, SnapshotReader
+from scheduler.whatif.snapshot import Snapshot, SnapshotReader
 from scheduler.whatif.stage import AnswerOptions, Setup
 from scheduler.whatif.views import Sections, sections
 

@@ -55,3 +55,12 @@ def group_spec(spec: Object) -> Object | None:
     if pod.get("priorityClassName"):
         made["priorityClassName"] = pod["priorityClassName"]
     return made
+
+
+def read_indexes(text: str, completions: int) -> set[int]:
+    """Return the indexes below `completions` in a Job's `status.completedIndexes`, like `0,2-5`."""
+    found: set[int] = set()
+    for part in filter(None, text.split(",")):
+        low, _, high = part.partition("-")
+        found.update(range(int(low), min(int(high or low), completions - 1) + 1))
+    return found

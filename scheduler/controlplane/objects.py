@@ -1,5 +1,6 @@
 """What every rule needs: the type of a plain object, its labels, and references to a controller."""
 
+import hashlib
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Protocol, TypeAlias
 
@@ -55,3 +56,9 @@ def controller_reference(api_version: str, kind: str, owner: Object) -> Object:
         "controller": True,
         "blockOwnerDeletion": True,
     }
+
+
+def derived_uid(key: str) -> str:
+    """Return a uid in the API server's form for an object that has none, the same for the same key."""
+    digest = hashlib.sha256(key.encode()).hexdigest()
+    return "-".join((digest[:8], digest[8:12], digest[12:16], digest[16:20], digest[20:32]))

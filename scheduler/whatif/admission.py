@@ -1,41 +1,42 @@
-"""What the API server would have added to an object before a scheduler sees it.
+"""New objects of a snapshot → structs, with what an API server would have added to them.
 
-A snapshot of a cluster has it all; manifests as people write them do not. An object without a uid has
-never been through an API server: its requests follow from limits, host ports from the host network. A
-missing priority follows from the priority classes in any case.
+An object without a uid has never been through an API server: `controlplane` fills in defaults and applies
+admission. A missing priority follows from the priority classes in any case.
 """
 
-from collections.abc import Iterable, Mapping
-from typing import Any, TypeVar
+from collections.abc import Iterable
+from typing import Any, Final, TypeVar
 
 import msgspec
 from msgspec.structs import replace
 
 from scheduler.base.errors import ObjectError
 from scheduler.base.text import did_you_mean
-from scheduler.objects.meta import Int32, Object, ObjectMeta
-from scheduler.objects.pod import Container, Pod, PodSpec, ResourceList, ResourceRequirements
+from scheduler.controlplane import admission, poddefaults
+from scheduler.controlplane.admission import (
+    LIMIT_RANGE,
+    PRIORITY_CLASS,
+    RUNTIME_CLASS,
+    STORAGE_CLASS,
+    SYSTEM_CLASSES,
+)
+from scheduler.controlplane.defaults import DEFAULTS
+from scheduler.objects.admission import (
+    DaemonSet,
+    LimitRange,
+    PriorityClass,
+    ResourceQuota,
+    RuntimeClass,
+)
+from scheduler.objects.kinds import Kind
+from scheduler.objects.pod import Pod, ResourceList
 from scheduler.objects.podgroup import WorkloadGroup
 from scheduler.objects.workloads import Namespace
+from scheduler.whatif.checks import check_pod
 
-PRIORITY_CLASS_GROUP = "scheduling.k8s.io"
 NAMESPACE_NAME = "kubernetes.io/metadata.name"
+Plain = dict[str, Any]
 Prioritized = TypeVar("Prioritized", Pod, WorkloadGroup)
-
-
-class PriorityClass(Object, frozen=True):
-    """A priority class."""
-
-    metadata: ObjectMeta = ObjectMeta()
-    value: Int32 = 0
-    global_default: bool = False
-    preemption_policy: str = ""
-
-
-SYSTEM_CLASSES = (
-    PriorityClass(ObjectMeta(name="system-cluster-critical"), 2_000_000_000),
-    PriorityClass(ObjectMeta(name="system-node-critical"), 2_000_001_000),
-)
 
 
 class _ClassSpec(msgspec.Struct, frozen=True, rename="camel"):
@@ -59,6 +60,132 @@ _class_of = msgspec.json.Decoder(_ClassOf)
 _capacity_of = msgspec.json.Decoder(_CapacityOf)
 
 
+def _kind(group: str, plural: str, struct: type[Any], *, namespaced: bool) -> Kind:
+    name = struct.__name__
+    return Kind(name, group, "v1", plural, struct, namespaced=namespaced, required=False)
+
+
+# Read from snapshots and clusters, never watched: a scheduler sees objects after admission.
+KINDS: Final = (
+    _kind("scheduling.k8s.io", "priorityclasses", PriorityClass, namespaced=False),
+    _kind("node.k8s.io", "runtimeclasses", RuntimeClass, namespaced=False),
+    _kind("", "limitranges", LimitRange, namespaced=True),
+    _kind("", "resourcequotas", ResourceQuota, namespaced=True),
+    _kind("apps", "daemonsets", DaemonSet, namespaced=True),
+)
+BY_KIND: Final = {kind.kind: kind for kind in KINDS}
+# New objects of these kinds get defaults: kind → its entry in the table.
+DEFAULTED: Final = {
+    "PersistentVolumeClaim": "persistentvolumeclaims",
+    "ResourceClaim": "resourceclaims.resource.k8s.io",
+    "ResourceClaimTemplate": "resourceclaimtemplates.resource.k8s.io",
+}
+# What plain data of a wrong type does to functions that take it as checked.
+MALFORMED: Final = (msgspec.ValidationError, AttributeError, LookupError, TypeError, ValueError)
+RESOURCE_QUOTA: Final = "ResourceQuota"
+_NAMESPACED: Final = (LIMIT_RANGE, RESOURCE_QUOTA)
+# The kinds of objects that admission reads.
+READ: Final = (PRIORITY_CLASS, RUNTIME_CLASS, STORAGE_CLASS, *_NAMESPACED)
+
+
+class ClusterAdmission:
+    """Admits new objects by the objects that admission reads.
+
+    `is_alone` says that the rest of the cluster is not at hand: a RuntimeClass that is not known then adds
+    nothing, and is named in `unknown`.
+    """
+
+    def __init__(self, *, is_alone: bool = False) -> None:
+        self._is_alone = is_alone
+        self._objects: dict[str, dict[str, Plain]] = {kind: {} for kind in READ}
+        for name, value in SYSTEM_CLASSES.items():
+            self.add(PRIORITY_CLASS, {"metadata": {"name": name}, "value": value})
+        self.unknown: set[str] = set()
+
+    def add(self, kind: str, plain: Plain) -> None:
+        """Take in an object that admission reads."""
+        meta = plain["metadata"]
+        key = meta["name"]
+        if kind == LIMIT_RANGE:
+            DEFAULTS["limitranges"](plain)
+        if kind in _NAMESPACED:
+            key = f"{meta.setdefault('namespace', 'default')}/{key}"
+        self._objects[kind][key] = plain
+
+    def find(self, kind: str, name: str) -> Plain | None:
+        """Return the cluster-scoped object of that name, or None."""
+        found = self._objects[kind].get(name)
+        if found is None and kind == RUNTIME_CLASS and self._is_alone:
+            self.unknown.add(name)
+            return {"metadata": {"name": name}}
+        return found
+
+    def all(self, kind: str, namespace: str = "") -> Iterable[Plain]:
+        """Return the objects of a kind, those of one namespace if it is given."""
+        found = self._objects[kind].values()
+        return [one for one in found if namespace in ("", one["metadata"].get("namespace"))]
+
+    def pod(self, plain: Plain) -> Pod:
+        """Return a new pod as it comes out of an API server; changes `plain`."""
+        meta = plain["metadata"]
+        namespace = meta.setdefault("namespace", "default")
+        meta.setdefault("uid", f"Pod/{namespace}/{meta['name']}")
+        try:
+            poddefaults.fill_spec(plain["spec"])
+            poddefaults.fill_pod(plain["spec"])
+            admission.admit_pod(self, plain)
+            pod = msgspec.convert(plain, Pod)
+        except MALFORMED as error:
+            raise ObjectError(f"cannot be read: {error!r}") from error
+        check_pod(pod)
+        name, has_policy = class_of(plain)
+        return self.prioritized(pod, name, has_policy=has_policy)
+
+    def other(self, kind: Kind, plain: Plain) -> Any:
+        """Return a new object that is no pod as it comes out of an API server; changes `plain`."""
+        try:
+            DEFAULTS[DEFAULTED[kind.kind]](plain)
+            obj = msgspec.convert(plain, kind.struct)
+        except MALFORMED as error:
+            raise ObjectError(f"cannot be read: {error!r}") from error
+        return obj
+
+    def with_storage_class(self, claim: Any) -> Any:
+        """Return a claim that names no StorageClass with the default one.
+
+        The volume controller does so later for claims that are older than the default class.
+        """
+        if claim.spec.storage_class_name is not None or claim.spec.volume_name:
+            return claim
+        plain = {
+            "metadata": {"annotations": claim.metadata.annotations},
+            "spec": {"storageClassName": None},
+        }
+        admission.admit_volume_claim(self, plain)
+        name = plain["spec"]["storageClassName"]
+        return replace(claim, spec=replace(claim.spec, storage_class_name=name))
+
+    def prioritized(self, obj: Prioritized, name: str, *, has_policy: bool) -> Prioritized:
+        """Return a pod or a PodGroup without a priority with that of its class, or of the default class.
+
+        `has_policy` says that the class does not determine its preemption policy. ObjectError when the
+        class does not exist.
+        """
+        if obj.spec.priority is not None:
+            return obj
+        found = admission.priority_class(self, name)
+        if found is None and name:
+            hint = did_you_mean(name, self._objects[PRIORITY_CLASS])
+            raise ObjectError(f'spec.priorityClassName: no PriorityClass "{name}" is given{hint}')
+        if found is None:
+            return obj
+        policy = obj.spec.preemption_policy
+        if found.get("preemptionPolicy") and not has_policy:
+            policy = found["preemptionPolicy"]
+        value = found.get("value", 0)
+        return replace(obj, spec=replace(obj.spec, priority=value, preemption_policy=policy))
+
+
 def capacity_of(raw: Any) -> ResourceList:
     """Return a node's capacity, which stands for what it does not call allocatable."""
     status = _part(raw, _capacity_of, _CapacityOf).status
@@ -66,23 +193,9 @@ def capacity_of(raw: Any) -> ResourceList:
 
 
 def class_of(raw: Any) -> tuple[str, bool]:
-    """Return a pod's priority class name, and whether it says itself if it preempts."""
+    """Return a pod's priority class name, and whether the pod has a preemption policy of its own."""
     spec = _part(raw, _class_of, _ClassOf).spec
     return spec.priority_class_name or "", spec.preemption_policy is not None
-
-
-def with_defaults(pod: Pod) -> Pod:
-    """Return a pod that was never in an API server as it would come out of one."""
-    spec = pod.spec
-    return replace(
-        pod,
-        spec=replace(
-            spec,
-            containers=tuple(_container(c, spec) for c in spec.containers),
-            init_containers=tuple(_container(c, spec) for c in spec.init_containers),
-            resources=None if spec.resources is None else _resources(spec.resources),
-        ),
-    )
 
 
 def namespaces(found: Iterable[Namespace], pods: Iterable[Pod]) -> list[Namespace]:
@@ -99,42 +212,6 @@ def namespaces(found: Iterable[Namespace], pods: Iterable[Pod]) -> list[Namespac
 def _named(one: Namespace, name: str) -> Namespace:
     labels = {**one.metadata.labels, NAMESPACE_NAME: name}
     return replace(one, metadata=replace(one.metadata, name=name, labels=labels))
-
-
-def with_priority(
-    obj: Prioritized, name: str, classes: Mapping[str, PriorityClass], *, has_policy: bool
-) -> Prioritized:
-    """Return a pod or a PodGroup without a priority with that of its class, or of the default class.
-
-    `has_policy` says that the class does not decide on its preemption policy. ObjectError when the
-    class does not exist.
-    """
-    found = classes.get(name)
-    if found is None and name:
-        hint = did_you_mean(name, classes)
-        raise ObjectError(f'spec.priorityClassName: no PriorityClass "{name}" is given{hint}')
-    if found is None:
-        defaults = [one for one in classes.values() if one.global_default]
-        if not defaults:
-            return obj
-        # As the API server does when several claim to be the default: the lowest.
-        found = min(defaults, key=lambda one: (one.value, one.metadata.name))
-    policy = obj.spec.preemption_policy
-    if found.preemption_policy and not has_policy:
-        policy = found.preemption_policy
-    return replace(obj, spec=replace(obj.spec, priority=found.value, preemption_policy=policy))
-
-
-def _container(container: Container, spec: PodSpec) -> Container:
-    ports = container.ports
-    if spec.host_network:
-        ports = tuple(replace(p, host_port=p.host_port or p.container_port) for p in ports)
-    return replace(container, resources=_resources(container.resources), ports=ports)
-
-
-def _resources(resources: ResourceRequirements) -> ResourceRequirements:
-    missing = {k: v for k, v in resources.limits.items() if k not in resources.requests}
-    return replace(resources, requests=resources.requests | missing) if missing else resources
 
 
 def _part(raw: Any, decoder: Any, into: Any) -> Any:

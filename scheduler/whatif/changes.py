@@ -4,7 +4,7 @@ Pods of a node that goes are to be placed again, unless a DaemonSet or the node 
 those go with it. What the node alone had (reported zones, load, volumes) goes by its absence.
 """
 
-from collections.abc import Mapping
+from collections.abc import Collection, Iterator, Mapping
 from itertools import count, islice
 
 import msgspec
@@ -15,6 +15,8 @@ from scheduler.base.text import did_you_mean
 from scheduler.groups.topology.tree import PRESETS
 from scheduler.objects.node import Node
 from scheduler.objects.pod import Pod
+from scheduler.objects.policy import PodDisruptionBudget
+from scheduler.objects.selectors import selector_matches
 from scheduler.whatif.snapshot import Snapshot
 
 MAX_ADDED = 10_000
@@ -25,7 +27,7 @@ STAY_WITH_THEIR_NODE = ("DaemonSet", "Node")
 class NodeChanges(msgspec.Struct, frozen=True):
     """What is to be different: `added` as `COUNT=MODEL`, `removed` nodes and racks, `drained` as `LABEL=VALUE`.
 
-    An added node is a copy of its model, empty, in the same place of every topology. The model is one of
+    An added node is a copy of its model in the same place of every topology, empty but for the pods of DaemonSets. The model is one of
     `models`, else a node of the snapshot. Drained nodes stay, and take nobody.
     """
 
@@ -95,13 +97,40 @@ def _drained(snapshot: Snapshot, label: str, value: str) -> Snapshot:
     if not names:
         raise InputError(f"no node has the label {label}={value}")
     emptied = _emptied(snapshot, names)
+    blocked = blocked_drains(snapshot, names)
     nodes = tuple(
         replace(node, spec=replace(node.spec, unschedulable=True))
         if node.metadata.name in names
         else node
         for node in emptied.nodes
     )
-    return replace(emptied, nodes=nodes)
+    return replace(emptied, nodes=nodes, notices=(*emptied.notices, *blocked))
+
+
+def blocked_drains(snapshot: Snapshot, names: Collection[str]) -> Iterator[str]:
+    """Yield a sentence for each budget that lets fewer pods of these nodes go than a drain evicts."""
+    gone = [pod for pod in snapshot.bound if pod.spec.node_name in names and _comes_back(pod)]
+    for kind, budget in snapshot.objects:
+        if kind != PodDisruptionBudget.__name__:
+            continue
+        meta, allowed = budget.metadata, budget.status.disruptions_allowed
+        own = [
+            pod
+            for pod in gone
+            if pod.metadata.namespace == meta.namespace
+            and selector_matches(budget.spec.selector, pod.metadata.labels)
+        ]
+        if len(own) > allowed:
+            pods = (
+                "1 pod of these nodes is"
+                if len(own) == 1
+                else f"{len(own)} pods of these nodes are"
+            )
+            disruptions = "1 disruption" if allowed == 1 else f"{allowed} disruptions"
+            yield (
+                f"a real drain would block: the PodDisruptionBudget {meta.namespace}/{meta.name} allows "
+                f"{disruptions} at the moment, {pods} protected by it"
+            )
 
 
 def _emptied(snapshot: Snapshot, names: set[str]) -> Snapshot:
@@ -127,14 +156,22 @@ def _unbound(pod: Pod) -> Pod:
 
 
 def with_nodes(snapshot: Snapshot, model: Node, number: int) -> Snapshot:
-    """Return the snapshot with 1 to 10,000 empty copies of a node."""
+    """Return the snapshot with 1 to 10,000 copies of a node, empty but for the pods of DaemonSets."""
     if not 1 <= number <= MAX_ADDED:
         raise InputError(f"{number} nodes are not between 1 and {MAX_ADDED}")
     name = model.metadata.name
     taken = {node.metadata.name for node in snapshot.nodes}
     names = (new for at in count(1) if (new := f"{name}-added-{at}") not in taken)
     made = tuple(_copy(model, new) for new in islice(names, number))
-    return replace(snapshot, nodes=(*snapshot.nodes, *made))
+    daemons = [pod for one in snapshot.daemons for node in made if (pod := one.pod_on(node))]
+    waiting = [pod for pod in daemons if not pod.spec.node_name]
+    return replace(
+        snapshot,
+        nodes=(*snapshot.nodes, *made),
+        bound=(*snapshot.bound, *(pod for pod in daemons if pod.spec.node_name)),
+        unbound=(*snapshot.unbound, *waiting),
+        given=snapshot.given | {pod.metadata.uid for pod in waiting},
+    )
 
 
 def _copy(model: Node, name: str) -> Node:

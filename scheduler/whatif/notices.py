@@ -5,7 +5,7 @@ a pod goes and are passed over with a notice. Any other kind that nobody reads i
 make pods or rules for them. Sentences are no longer than a few names.
 """
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Final
 
 from scheduler.objects.node import Node
@@ -17,9 +17,7 @@ _NO_BEARING: Final[dict[str, frozenset[str]]] = {
             "ConfigMap",
             "Endpoints",
             "Event",
-            "LimitRange",
             "PodTemplate",
-            "ResourceQuota",
             "Secret",
             "Service",
             "ServiceAccount",
@@ -27,8 +25,6 @@ _NO_BEARING: Final[dict[str, frozenset[str]]] = {
     ),
     "apps": frozenset(["ControllerRevision"]),
     "autoscaling": frozenset(["HorizontalPodAutoscaler"]),
-    # It makes Jobs when their time comes, none of them now.
-    "batch": frozenset(["CronJob"]),
     "scheduling.k8s.io": frozenset(["Workload"]),
 }
 # Groups none of whose kinds says anything about where pods go.
@@ -48,7 +44,6 @@ _GROUPS: Final = frozenset(
         "metrics.k8s.io",
         "monitoring.coreos.com",
         "networking.k8s.io",
-        "node.k8s.io",
         "rbac.authorization.k8s.io",
     }
 )
@@ -68,9 +63,12 @@ def astray(bound: list[Pod], nodes: list[Node]) -> list[str]:
 
 
 def notices(
-    passed_over: Mapping[str, int], leaving: list[str], astray: list[str]
+    passed_over: Mapping[str, int],
+    leaving: list[str],
+    astray: list[str],
+    unknown_runtimes: Collection[str] = (),
 ) -> tuple[str, ...]:
-    """Return a sentence for each way of not counting that some object has."""
+    """Return a sentence for each reason why objects do not count."""
     found = []
     if passed_over:
         kinds = ", ".join(f"{count} {kind}" for kind, count in sorted(passed_over.items()))
@@ -80,6 +78,11 @@ def notices(
     if astray:
         found.append(
             f"on nodes that are not in the snapshot, so they count nowhere: {_some(astray)}"
+        )
+    if unknown_runtimes:
+        found.append(
+            "of a RuntimeClass that is not known here, so its overhead and nodes do not count: "
+            f"{_some(sorted(unknown_runtimes))}"
         )
     return tuple(found)
 

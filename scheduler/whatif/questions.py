@@ -36,7 +36,8 @@ class ShapeRoom(msgspec.Struct, frozen=True):
 
 def manifest(text: str, name: str) -> Snapshot:
     """Return what a text of manifests gives apart from a cluster; InputError says what is wrong where."""
-    return read_snapshot((), items_of(SourceFile(name, text.encode(errors="replace"))))
+    source = SourceFile(name, text.encode(errors="replace"))
+    return read_snapshot((), items_of(source), is_alone=True)
 
 
 def check_shapes(shapes: Iterable[str], where: str) -> None:

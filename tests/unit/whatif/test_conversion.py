@@ -102,7 +102,7 @@ def args_of(profile, plugin):
 
 def test_what_ran_under_every_policy_still_does():
     """Taints and cordons were looked at whether a policy listed that or not."""
-    taint = {"key": "node.kubernetes.io/not-ready", "effect": "NoExecute"}
+    taint = {"key": "example.com/broken", "effect": "NoExecute"}
     world = [
         node("good", cpu="1"),
         node("cordoned", cpu="8", unschedulable=True),

@@ -5,9 +5,10 @@ import pytest
 from scheduler.base.errors import ObjectError
 from scheduler.testing import node
 from scheduler.testing import pod as plain_pod
+from scheduler.whatif.changes import NodeChanges, changed
 from scheduler.whatif.documents import items_of_objects
 from scheduler.whatif.snapshot import SnapshotReader
-from scheduler.whatif.workloads import MAX_PODS
+from scheduler.whatif.workloads.found import MAX_PODS
 from tests.unit.whatif.asking import place, pod, results, snapshot
 
 LABELS = {"app": "web"}
@@ -42,12 +43,141 @@ def test_a_deployment_in_a_file_is_placed():
     assert {"web-0": "n", "web-1": "n", "web-2": "Unschedulable"} == results(got)
 
 
-@pytest.mark.parametrize("kind", ["Deployment", "ReplicaSet", "StatefulSet"])
+def owned_by(kind, name, uid=""):
+    """An owner reference to a controller."""
+    return {"kind": kind, "name": name, "uid": uid, "controller": True}
+
+
+def owned(made, kind, name, uid=""):
+    """The pod with a controller."""
+    made["metadata"]["ownerReferences"] = [owned_by(kind, name, uid)]
+    return made
+
+
+@pytest.mark.parametrize("kind", ["ReplicaSet", "StatefulSet"])
 def test_pods_that_are_there_are_not_made_again(kind):
-    """A snapshot of a cluster holds workloads and their pods."""
-    assert ["web-1", "web-2"] == sorted(
-        names(node("n"), there("web-0"), workload(kind, replicas=3))
+    """A snapshot of a cluster holds workloads and their pods; pods without a controller are adopted."""
+    for known in (there("web-0"), owned(there("web-0"), kind, "web")):
+        assert ["web-1", "web-2"] == sorted(names(node("n"), known, workload(kind, replicas=3)))
+
+
+@pytest.mark.parametrize("kind", ["Deployment", "ReplicaSet", "StatefulSet", "DaemonSet"])
+def test_pods_of_other_controllers_do_not_count(kind):
+    """Labels alone do not make a pod a workload's: nor do those of a workload of that name before."""
+    given = workload(kind)
+    given["metadata"]["uid"] = "new"
+    for other in (
+        owned(there("other-0"), "StatefulSet", "other"),
+        owned(there("other-0"), kind, "web", "old"),
+    ):
+        assert 1 == len(names(node("n"), other, given))
+
+
+def replica_set(label, image, replicas):
+    """The ReplicaSet of the Deployment `web` for one template."""
+    labels = LABELS | {"pod-template-hash": label}
+    made = workload(
+        "ReplicaSet", name=f"web-{label}", replicas=replicas, selector={"matchLabels": labels}
     )
+    made["spec"]["template"] = template(containers=[{"name": "c", "image": image}])
+    made["spec"]["template"]["metadata"] = {"labels": labels}
+    made["metadata"]["ownerReferences"] = [owned_by("Deployment", "web")]
+    return made
+
+
+def pod_of(label, name, image):
+    """A bound pod of that ReplicaSet."""
+    made = owned(there(name, **{"pod-template-hash": label}), "ReplicaSet", f"web-{label}")
+    made["spec"]["containers"] = [{"name": "c", "image": image}]
+    return made
+
+
+def rollout(strategy, *, with_set=True, image="x:2", is_given=True):
+    """Names of new pods, of pods that stay, and the notices, for a Deployment of four over pods of x:1."""
+    spec = {"replicas": 4, "strategy": strategy}
+    made = workload(
+        "Deployment", **spec, template=template(containers=[{"name": "c", "image": image}])
+    )
+    there_now = [node("n"), *[pod_of("111", f"web-111-{at}", "x:1") for at in "abcd"]]
+    there_now += [replica_set("111", "x:1", 4)] if with_set else []
+    found = snapshot(*there_now, *([] if is_given else [made]), given=[made] if is_given else [])
+    return len(found.unbound), len(found.bound), found.notices
+
+
+@pytest.mark.parametrize("with_set", [True, False])
+@pytest.mark.parametrize(
+    ("strategy", "new", "old"),
+    [
+        ({"rollingUpdate": {"maxSurge": 1, "maxUnavailable": 0}}, 1, 4),
+        ({"rollingUpdate": {"maxSurge": 0, "maxUnavailable": 1}}, 1, 3),
+        ({}, 2, 3),
+        ({"type": "Recreate"}, 4, 0),
+    ],
+)
+def test_a_changed_template_takes_the_first_step_of_its_update(strategy, new, old, with_set):
+    """Surge pods are made, pods that may be unavailable go; without the ReplicaSet pods tell the template."""
+    made, stay, said = rollout(strategy, with_set=with_set)
+    assert (new, old) == (made, stay)
+    assert bool(old) == any("first step of a rolling update" in one for one in said)
+
+
+def test_an_unchanged_template_makes_nothing():
+    """Nor does a cluster at rest start an update."""
+    for with_set in (True, False):
+        assert (0, 4, ()) == rollout({}, with_set=with_set, image="x:1")
+
+
+def test_fewer_replicas_take_pods_away():
+    """Those that are not bound come first, as the ReplicaSet controller has it."""
+    known = [there("web-0"), plain_pod("web-1", labels=LABELS), there("web-2")]
+    found = snapshot(node("n"), *known, given=[workload("ReplicaSet", replicas=2)])
+    assert ["web-0", "web-2"] == sorted(one.metadata.name for one in found.bound)
+    assert () == found.unbound
+
+
+@pytest.mark.parametrize(("kind", "left"), [("StatefulSet", ["web-0"]), ("DaemonSet", ["web-1"])])
+def test_a_changed_template_replaces_one_pod_of_a_set(kind, left):
+    """The last ordinal, or the pod of one node; pods of the same template stay."""
+    nodes = [node("n"), node("m")]
+    known = [owned(there(f"web-{at}"), kind, "web") for at in range(2)]
+    known[1]["spec"]["nodeName"] = "m"
+    for one in known:
+        one["spec"]["containers"] = template()["spec"]["containers"]
+    same = snapshot(*nodes, *known, given=[workload(kind, replicas=2)])
+    assert (2, 0) == (len(same.bound), len(same.unbound))
+    other = template()
+    other["spec"]["containers"] = [{"name": "c", "image": "other"}]
+    found = snapshot(*nodes, *known, given=[workload(kind, replicas=2, template=other)])
+    assert left == [one.metadata.name for one in found.bound]
+    assert 1 == len(found.unbound)
+
+
+def test_a_given_workload_replaces_that_of_the_cluster():
+    """As `kubectl apply` does; two of one name in one file are an error."""
+    cluster, given = workload("StatefulSet", replicas=2), workload("StatefulSet", replicas=3)
+    assert ["web-0", "web-1", "web-2"] == names(cluster, given=[given])
+    with pytest.raises(ObjectError, match="there are two of that name, and they differ"):
+        snapshot(cluster, given)
+
+
+def test_a_cron_job_given_apart_stands_for_one_run():
+    """The cluster's own make Jobs when their time comes."""
+    spec = {
+        "schedule": "* * * * *",
+        "jobTemplate": {"spec": {"parallelism": 2, "template": template()}},
+    }
+    cron = {"apiVersion": "batch/v1", "kind": "CronJob", "metadata": {"name": "tick"}, "spec": spec}
+    assert 2 == len(names(given=[cron]))
+    assert [] == names(cron)
+
+
+def test_a_daemon_set_serves_added_nodes():
+    """A pod of the cluster's counts there; that of a given one is to be placed."""
+    cluster = [node("n"), owned(there("web-n"), "DaemonSet", "web"), workload("DaemonSet")]
+    found = changed(snapshot(*cluster), NodeChanges(added=("2=n",)))
+    assert 3 == len(found.bound)
+    found = changed(snapshot(node("n"), given=[workload("DaemonSet")]), NodeChanges(added=("2=n",)))
+    assert (0, 3) == (len(found.bound), len(found.unbound))
 
 
 def test_who_is_owned_leaves_it_to_the_owner():
@@ -66,6 +196,14 @@ def test_a_daemon_set_makes_one_pod_for_each_node():
     got = place(*nodes, given=[workload("DaemonSet")])
 
     assert {"web-a": "a", "web-b": "b", "web-full": "Unschedulable"} == results(got)
+
+
+def test_a_daemon_set_makes_no_pod_where_its_controller_makes_none():
+    """Node selectors and taints decide; daemon pods bear the taints of nodes in trouble."""
+    walled = node("walled", taints=[{"key": "k", "effect": "NoSchedule"}])
+    taint = {"key": "node.kubernetes.io/unschedulable", "effect": "NoSchedule"}
+    cordoned = node("cordoned", unschedulable=True, taints=[taint])
+    assert ["web-a", "web-cordoned"] == names(node("a"), walled, cordoned, workload("DaemonSet"))
 
 
 def test_a_stateful_set_brings_its_claims():
@@ -209,6 +347,7 @@ def test_pods_that_a_job_makes_anew_join_the_group_of_those_it_has():
     group = {"schedulingGroup": {"podGroupName": "ranks-1a2b"}}
     labels = {"batch.kubernetes.io/job-name": "ranks"}
     running = pod("ranks-abcde", labels=labels, spec=group | {"nodeName": "a"})
+    running["metadata"]["ownerReferences"] = [owned_by("Job", "ranks")]
     found = snapshot(gang_job(), node("a"), running)
     assert ["ranks-1a2b"] * 2 == [one.spec.scheduling_group.pod_group_name for one in found.unbound]
 
@@ -338,7 +477,8 @@ def test_exclusive_topology_by_labels_of_nodes():
         job = one.metadata.name.rsplit("-", 1)[0]
         wanted = {"alpha.jobset.sigs.k8s.io/namespaced-job": f"default_{job}"}
         assert wanted == one.spec.node_selector
-        assert ["alpha.jobset.sigs.k8s.io/no-schedule"] == [t.key for t in one.spec.tolerations]
+        keys = [t.key for t in one.spec.tolerations if not t.key.startswith("node.kubernetes.io")]
+        assert ["alpha.jobset.sigs.k8s.io/no-schedule"] == keys
         assert one.spec.affinity is None
 
 
