@@ -32,7 +32,7 @@ from scheduler.objects.kinds import Kind
 from scheduler.objects.pod import Pod, ResourceList
 from scheduler.objects.podgroup import WorkloadGroup
 from scheduler.objects.workloads import Namespace
-from scheduler.whatif.checks import check_pod
+from scheduler.whatif.checks import check_limits, check_pod
 
 NAMESPACE_NAME = "kubernetes.io/metadata.name"
 Plain = dict[str, Any]
@@ -138,6 +138,7 @@ class ClusterAdmission:
         except MALFORMED as error:
             raise ObjectError(f"cannot be read: {error!r}") from error
         check_pod(pod)
+        check_limits(pod)
         name, has_policy = class_of(plain)
         return self.prioritized(pod, name, has_policy=has_policy)
 
@@ -182,8 +183,10 @@ class ClusterAdmission:
         policy = obj.spec.preemption_policy
         if found.get("preemptionPolicy") and not has_policy:
             policy = found["preemptionPolicy"]
-        value = found.get("value", 0)
-        return replace(obj, spec=replace(obj.spec, priority=value, preemption_policy=policy))
+        spec = replace(obj.spec, priority=found.get("value", 0), preemption_policy=policy)
+        if isinstance(obj, Pod):
+            spec = replace(spec, priority_class_name=found["metadata"]["name"])
+        return replace(obj, spec=spec)
 
 
 def capacity_of(raw: Any) -> ResourceList:

@@ -216,6 +216,39 @@ def start_kube_scheduler(
         yield scheduler
 
 
+# Those that make pods and claims. Others would taint the nodes, which no kubelet serves.
+_CONTROLLERS = (
+    "deployment-controller",
+    "replicaset-controller",
+    "statefulset-controller",
+    "daemonset-controller",
+    "job-controller",
+    "cronjob-controller",
+    "ephemeral-volume-controller",
+    "resourceclaim-controller",
+)
+
+
+@contextmanager
+def start_kube_controller_manager(cluster: RealCluster) -> Iterator[None]:
+    """Run the real controllers of workloads beside a cluster until the block ends."""
+    binary = assets() / "kube-controller-manager"
+    if not binary.exists():
+        pytest.skip(f"{binary} is not there: run `make tools`")
+    command = [
+        str(binary),
+        f"--kubeconfig={cluster.kubeconfig}",
+        f"--controllers={','.join(_CONTROLLERS)}",
+        "--leader-elect=false",
+        "--secure-port=0",
+        "--kube-api-qps=500",
+        "--kube-api-burst=500",
+    ]
+    log = cluster.folder / "kube-controller-manager.log"
+    with running("kube-controller-manager", command, log):
+        yield
+
+
 def keep_logs(folder: Path, name: str) -> Path:
     """Copy the logs out of a cluster's folder and return where they are now."""
     kept = KEPT_LOGS / f"{name}-{os.getpid()}"
