@@ -40,7 +40,7 @@ from scheduler.engine.effects import (
     Watched,
 )
 from scheduler.engine.extender.attempts import ExtenderAttempts, ExtenderRun
-from scheduler.engine.groupsteps import GroupSteps
+from scheduler.engine.groups import EngineParts, MemberEnded, PlanAborted, group_scheduler
 from scheduler.engine.handle import EngineHandle, Shared
 from scheduler.engine.intake import Intake, identity
 from scheduler.engine.observation import Observation
@@ -52,11 +52,11 @@ from scheduler.engine.queue.order import active_queue, sort_key
 from scheduler.engine.queue.pod import QueuedPod, QueuedPods
 from scheduler.engine.queue.queues import Queues
 from scheduler.engine.settings import EngineSettings
+from scheduler.framework.groups import GroupPlanner
 from scheduler.framework.measure import Stopwatch
 from scheduler.framework.profile import ProfileSpec
 from scheduler.framework.registry import Registry
 from scheduler.framework.runner import Runner
-from scheduler.groups.cycle.groups import Groups
 from scheduler.objects.pod import Pod
 from scheduler.state.cluster import Cluster
 from scheduler.state.store import object_key
@@ -154,11 +154,22 @@ class Engine:
             bindings,
             self.preemptions,
         )
-        steps = GroupSteps(
-            bindings, nominations, self.preemptions, outbox, observation, intake, attempts
-        )
-        self.groups = Groups(
-            handle.planners, attempts, members, queues, self.suspended, steps, handle.group_of
+        self.groups = group_scheduler(
+            EngineParts(
+                attempts=attempts,
+                bindings=bindings,
+                intake=intake,
+                members=members,
+                nominations=nominations,
+                observation=observation,
+                outbox=outbox,
+                planners=handle.planners,
+                preemptions=self.preemptions,
+                queues=queues,
+                suspended=self.suspended,
+                drain=self._settle,
+                group_of=handle.group_of,
+            )
         )
         self.extender_attempts = ExtenderAttempts(
             settings.extenders, self.suspended, queues, attempts, observation, outbox
@@ -197,11 +208,9 @@ class Engine:
             if not event.active:
                 self._break_off(now)
                 self.preemptions.break_off(now)
-            self.groups.leads(now)
+            self.groups.observe(event, now)
         self._settle(now)
-        if not self.groups.is_idle:
-            self.groups.settle(now)
-            self._settle(now)
+        self.groups.settle(now)
 
     def run(self, now: float, cycles: int) -> tuple[Effects, ...]:
         """Try up to `cycles` pods; return everything that is to be done outside.
@@ -217,13 +226,12 @@ class Engine:
         while self.suspended.waiting and self.suspended.expire(now):
             self._settle(now)
         self.queues.flush(now)
-        if not self.groups.is_idle:
-            self._take_groups_further(now)
+        self.groups.advance(now, may_decide=self._may_decide)
         if self._may_decide:
             self._attempts.refusals.forget()
             left = cycles * IN_PASSING
             while left > 0:
-                queued = self.queues.pop(now, self._blocked)
+                queued = self.queues.pop(now, self.suspended.blocked)
                 if queued is None:
                     break
                 left -= 1 if self._schedule(queued, now) else IN_PASSING
@@ -231,43 +239,35 @@ class Engine:
         self.intake.view.flush()
         return self._outbox.drain()
 
-    def _take_groups_further(self, now: float) -> None:
-        """Let in whose group is complete, and take those that are decided or refused some way on."""
-        self.groups.settle(now)
-        self.groups.tell_held(now)
-        self._settle(now)
-        self.groups.go_on(now)
-        self._settle(now)
-        self.groups.left.finish(now, may_decide=self._may_decide)
-        if self._may_decide:
-            self.groups.resume(now)
-            self._settle(now)
-
     def next_wakeup(self) -> float | None:
         """Return when `run` has something to do though no event comes; None if never."""
-        owners = (self.queues, self.bindings, self.preemptions, self.suspended, self.groups)
-        times = [time for owner in owners if (time := owner.next_deadline()) is not None]
-        return min(times, default=None)
+        owners = (self.queues, self.bindings, self.preemptions, self.suspended)
+        times = [owner.next_deadline() for owner in owners]
+        times.append(self.groups.describe().deadline)
+        return min((time for time in times if time is not None), default=None)
 
     def has_work(self) -> bool:
         """Whether `run` would try a pod now, or take one of a group further."""
-        if self._changes or self.groups.has_work():
+        if self._changes or self.groups.describe().has_work:
             return True
-        return self._may_decide and self.queues.has_next(self._blocked)
+        return self._may_decide and self.queues.has_next(self.suspended.blocked)
 
     @property
     def _may_decide(self) -> bool:
         """Whether this process leads and knows all that the API server has said."""
         return self.is_leading and not self.intake.behind
 
-    @property
-    def _blocked(self) -> frozenset[str]:
-        """Return the profiles of which no pod may be tried now."""
-        return self.suspended.profiles if self.groups.first else self.suspended.blocked
-
     def objection(self, bind: Bind) -> str:
         """Return why a bind must not be sent any more, or an empty text; asked right before each sending."""
-        return self.bindings.objection(bind) or self.groups.objection(bind.uid)
+        return self.bindings.objection(bind)
+
+    def group_of(self, pod: Pod) -> str:
+        """Return the key of a pod's group, or an empty text."""
+        return self._handle.group_of(pod)
+
+    def group_planners(self) -> Sequence[GroupPlanner]:
+        """Return the plugins that plan groups, in the order of their profiles."""
+        return tuple(self._handle.planners.values())
 
     def attempt(self, pod: Pod, now: float) -> Attempt:
         """Prepare an attempt on the live view, for whoever wants to see what would be decided."""
@@ -279,7 +279,7 @@ class Engine:
         if not queued.pod.is_terminating:
             if queued.is_member:
                 self._attempts.refusals.forget()
-                self.groups.begin(queued, now)
+                self.groups.plan(queued, now)
                 return False
             if self.extender_attempts.is_needed and self.extender_attempts.begin(
                 queued, started_s, now
@@ -295,11 +295,12 @@ class Engine:
                 self._attempts.finished(change.pod, change.status, now)
                 if change.pod.is_member:
                     is_bound = change.status.is_success and not change.pod.is_lost
-                    self.groups.landed(change.pod, now, is_bound=is_bound)
+                    self.groups.observe(MemberEnded(change.pod, is_bound), now)
             elif isinstance(change, CycleEnded):
-                subject = change.subject
-                owner = self.extender_attempts if isinstance(subject, ExtenderRun) else self.groups
-                owner.concluded(subject, change.outcome, now)
+                if isinstance(change.subject, ExtenderRun):
+                    self.extender_attempts.concluded(change.subject, change.outcome, now)
+                else:
+                    self.groups.observe(change, now)
             elif isinstance(change, PermitWord):
                 self.bindings.heard(change, now)
             else:
@@ -330,4 +331,4 @@ class Engine:
             if queued is not None:
                 self.queues.put_back(queued, now)
             else:
-                self.groups.broken_off(key, now)
+                self.groups.observe(PlanAborted(key), now)

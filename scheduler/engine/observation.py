@@ -12,7 +12,6 @@ from scheduler.engine.queue.pod import QueuedPod
 from scheduler.framework.measure import Instruments, Stopwatch
 from scheduler.framework.plugin import POINT_NAMES
 from scheduler.framework.status import Code
-from scheduler.groups.cycle.counts import GroupCounts
 
 Observe = Callable[[float], None]
 OnDecision = Callable[[QueuedPod, Decision], None]
@@ -67,7 +66,6 @@ class Observation:
         self.meters = meters
         self.stopwatch = stopwatch
         self.now_s = stopwatch or _standing_still
-        self.groups = GroupCounts(meters, self.now_s)
         self.on_decision: OnDecision = lambda _queued, _decision: None
         self.on_end: OnEnd = lambda _queued, _result, _text: None
         self.on_fault: OnFault = lambda _plugin, _point, _error: None

@@ -12,6 +12,7 @@ from typing import Any
 from scheduler.base.arrays import IntColumn
 from scheduler.base.errors import ObjectError
 from scheduler.base.sweep import Sweep
+from scheduler.engine.groups import EngineParts, GroupScheduler
 from scheduler.framework import groups
 from scheduler.framework.cycle import Cycle
 from scheduler.framework.disruption import DisruptionMode, DisruptionUnit, DisruptionUnits
@@ -21,6 +22,7 @@ from scheduler.framework.plugin import EACH_POD
 from scheduler.framework.postfilter import FitFailure, PostFiltered
 from scheduler.framework.status import SKIP, Status, unresolvable, unschedulable
 from scheduler.groups.args import ClusterTopologyPlacementGroupArgs
+from scheduler.groups.cycle.groups import Groups
 from scheduler.groups.description import past, quorum
 from scheduler.groups.description.describing import Descriptions
 from scheduler.groups.description.members import GroupMembers
@@ -281,6 +283,10 @@ class ClusterTopologyPlacementGroup(GroupSort[ClusterTopologyPlacementGroupArgs]
         return {} if node is None else node.metadata.labels
 
     # The plan
+
+    def group_scheduler(self, parts: EngineParts) -> GroupScheduler:
+        """Return the scheduler of the groups of all profiles."""
+        return Groups(parts)
 
     def plan_group(self, key: str, context: groups.PlanningContext) -> Steps:
         """Decide where all members go, whom to evict for them, or why they have to wait."""

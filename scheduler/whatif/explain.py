@@ -228,8 +228,7 @@ def _explained(found: Pod, pod: Pod, stage: StagedEngine, ties: Ties) -> Explana
 
 def _group_of(pod: Pod, engine: Engine) -> str:
     """Return the key of the group that the pod is decided with, "" for a pod on its own."""
-    planner = engine.groups.planner(pod.spec.scheduler_name)
-    return "" if planner is None else planner.group_of(pod)
+    return engine.group_of(pod)
 
 
 def _with_group(

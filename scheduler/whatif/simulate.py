@@ -101,13 +101,13 @@ class SimulationRun:
             now, changes = self.clock.now(), self.world.changes
             # The solver answers at once here: nobody overtakes a group that is being planned. And the members
             # of a group that does not fit are told one by one.
-            is_planning = self.engine.groups.is_planning
+            is_planning = self.engine.groups.describe().is_planning
             effects = self.engine.run(now, 0 if is_planning or self.is_over else 1)
             self.world.carry_out(effects, now)
             while self.leaving:
                 # Nobody evicts a victim that is leaving already, yet its room is counted on.
                 self.world.drop(self.leaving.pop(), now)
-            if self.is_over and not effects and not self.engine.groups.has_work():
+            if self.is_over and not effects and not self.engine.groups.describe().has_work:
                 return
             if self.world.changes != changes:
                 self.fruitless = 0
@@ -145,7 +145,7 @@ class SimulationRun:
     def _groups(self) -> tuple[GroupReport, ...]:
         """Return what became of the groups, each told by the first profile that knows it."""
         found: dict[tuple[str, str, str], GroupReport] = {}
-        for planner in self.engine.groups.planners:
+        for planner in self.engine.group_planners():
             for report in planner.group_reports():
                 found.setdefault((report.namespace, report.name, report.source), report)
         return tuple(found[key] for key in sorted(found))

@@ -415,8 +415,8 @@ MUTATIONS: Final = (
     ),
     Mutation(
         "a member is bound though all others were refused",
-        WHOLE, "scheduler/engine/engine.py",
-        " or self.groups.objection(bind.uid)", "",
+        WHOLE, "scheduler/engine/binding/bindings.py",
+        " or self.group_objection(pod.uid)", "",
         (WORLD, "-k", "does_not_begin"),
     ),
     Mutation(

@@ -50,7 +50,7 @@ def is_of_a_group(engine: Engine, uid: str) -> bool:
         isinstance(planner, ClusterTopologyPlacementGroup)
         and bool(planner._members.described_by(planner.group_of(placed.pod)))
         for placed in ([] if pod is None else [pod])
-        for planner in engine.groups.planners
+        for planner in engine.group_planners()
     )
 
 

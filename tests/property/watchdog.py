@@ -24,6 +24,7 @@ from scheduler.engine.effects import (
 from scheduler.engine.engine import Engine
 from scheduler.engine.intake import identity
 from scheduler.engine.queue.pod import QueuedPod, Where
+from scheduler.groups.cycle.groups import Groups
 from scheduler.objects.node import Node
 from scheduler.objects.pod import Pod
 from scheduler.state.resources import counted, pod_requests
@@ -205,14 +206,17 @@ def _is_current(queued: QueuedPod, ticket: int, where: str) -> bool:
 def _asking(engine: Engine) -> set[str]:
     """Return the pods whose cycle waits for an answer, those of groups one by one."""
     found = set()
+    groups = engine.groups
+    runs = groups._runs if isinstance(groups, Groups) else {}
+    line = groups._line if isinstance(groups, Groups) else ()
     for key in engine.suspended.waiting:
-        run = engine.groups._runs.get(key)
+        run = runs.get(key)
         if run is None:
             found.add(key)
             continue
         for member in run.members:
             if engine.queues.get(member.uid) is member:
                 found.add(member.uid)
-    for run in engine.groups._line:  # waits until the group before it is decided
+    for run in line:  # waits until the group before it is decided
         found.update(one.uid for one in run.members if engine.queues.get(one.uid) is one)
     return found

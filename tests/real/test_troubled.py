@@ -114,7 +114,7 @@ async def test_gangs_in_bursts_overcommit_nothing(own_real_cluster, report):
         await api.create_all("/api/v1/nodes", (node(f"n{n:02}", "8") for n in range(12)))
         async with judged(api) as history:
             replicas = [await replica(own_real_cluster, seed) for seed in (1, 2)]
-            assert all(one.daemon.engine.groups.planners for one in replicas)
+            assert all(one.daemon.engine.group_planners() for one in replicas)
             made, gone = 0, set[int]()
             try:
                 for burst in range(12):

@@ -3,6 +3,8 @@
 It looks into the processes, as no law may: it only says whether a run came somewhere new.
 """
 
+from typing import Any
+
 from scheduler.engine.queue.pod import Where
 from tests.world.grouproom import POD_GROUP
 from tests.world.replica import Replica
@@ -36,15 +38,16 @@ def _inside(one: Replica) -> State:
     """Return where the pods and groups of who leads are on their ways."""
     engine = one.daemon.engine
     at = {queued.where for queued in engine.queues}
-    bindings = engine.groups._bindings.by_key.values()
+    groups: Any = engine.groups
+    bindings = groups._bindings.by_key.values()
     return (
         tuple(where in at for where in Where),
         len(engine.bindings.waiting) > 0,
         engine.bindings.unsettled > 0,
         len(engine.preemptions) > 0,
-        engine.groups.is_planning,
+        groups.is_planning,
         frozenset((one.step, one.is_broken) for one in bindings),
-        bool(engine.groups.first),
+        bool(groups.first),
         bool(engine.intake.behind),
         any(lane.queued for lane in one.daemon._executor._all),
     )

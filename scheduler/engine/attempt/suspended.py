@@ -64,6 +64,7 @@ class SuspendedCycles:
         self.waiting: dict[str, _Waiting] = {}
         self._by_effect: dict[int, _Waiting] = {}
         self.blocked: frozenset[str] = frozenset()
+        self._is_exclusive = False
 
     def __len__(self) -> int:
         return len(self.waiting)
@@ -74,6 +75,12 @@ class SuspendedCycles:
     def begin(self, key: str, profile: str, steps: CycleSteps, subject: Any, now: float) -> None:
         """Run a cycle up to its first question; it has ended at once if it has none."""
         self._advance(_Waiting(key, profile, steps, subject), None, now)
+
+    def hold_all(self, *, is_exclusive: bool) -> None:
+        """Block every profile while `is_exclusive`, whatever the suspended cycles wait for."""
+        if is_exclusive is not self._is_exclusive:
+            self._is_exclusive = is_exclusive
+            self._block()
 
     def answer(self, answer: Answer, now: float) -> bool:
         """Take in an answer; return whether a cycle waited for it.
@@ -163,7 +170,7 @@ class SuspendedCycles:
 
     def _block(self) -> None:
         waiting = self.waiting.values()
-        if any(one.holds_all for one in waiting):
+        if self._is_exclusive or any(one.holds_all for one in waiting):
             self.blocked = self.profiles
         else:
             self.blocked = frozenset(one.profile for one in waiting if one.holds)

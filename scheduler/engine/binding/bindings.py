@@ -7,7 +7,7 @@ lost answer can neither lose a pod nor overcommit a node. What became of a pod i
 """
 
 from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 import msgspec
@@ -61,6 +61,8 @@ class Bindings:
         self._by_effect: dict[int, InFlight] = {}
         self._until: dict[str, WaitUntil] = {}
         self._deadlines = Deadlines()  # of who waits at permit, or for an answer
+        # Set by the group scheduler: why a member must not be bound now, or an empty text.
+        self.group_objection: Callable[[str], str] = lambda _uid: ""
         self.waiting = waiting
         self.pre_bind = PreBindPlaces(queues)
 
@@ -171,9 +173,9 @@ class Bindings:
     def objection(self, bind: Bind) -> str:
         """Return why a bind must not be sent any more, or an empty text."""
         pod = self._by_effect.get(bind.id)
-        return (
-            "nobody waits for this bind any more" if pod is None else objection(pod, self._cluster)
-        )
+        if pod is None:
+            return "no binding waits for this request any more"
+        return objection(pod, self._cluster) or self.group_objection(pod.uid)
 
     def confirmed(self, uid: str, now: float) -> None:
         """Learn from the watch that the pod is bound to the chosen node."""

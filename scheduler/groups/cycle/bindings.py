@@ -11,10 +11,10 @@ from enum import StrEnum
 import msgspec
 
 from scheduler.engine.binding.inflight import InFlight, objection
-from scheduler.engine.groupsteps import GroupSteps
 from scheduler.framework.groups import GroupPlanner, GroupStage, title
 from scheduler.framework.status import unschedulable
 from scheduler.groups.cycle.counts import GroupAttempt
+from scheduler.groups.cycle.steps import GroupSteps
 from scheduler.groups.cycle.writing import Writing
 
 PERMIT_TIMEOUT_S = 60.0

@@ -18,7 +18,6 @@ from scheduler.base.errors import PluginError
 from scheduler.engine.attempt.attempt import Attempts
 from scheduler.engine.attempt.cycle import Attempt
 from scheduler.engine.decision import fit_message
-from scheduler.engine.groupsteps import GroupSteps
 from scheduler.engine.queue.pod import QueuedPod
 from scheduler.framework.answers import Rejection
 from scheduler.framework.dryrun import Attempted
@@ -28,6 +27,7 @@ from scheduler.framework.plugin import Plugin
 from scheduler.framework.status import SUCCESS, Code, Status
 from scheduler.framework.together import MemberDemand, RowRoom, SeatedMember, Ways
 from scheduler.groups.cycle import capacity
+from scheduler.groups.cycle.steps import GroupSteps
 from scheduler.objects.pod import Pod, PodSpec
 from scheduler.state.podindex import Placed
 

@@ -9,19 +9,17 @@ Knows nothing of trees, rules or ConfigMaps: these are the plugin's (framework.g
 """
 
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
 
 from scheduler.base.errors import PluginError
-from scheduler.engine.attempt.attempt import Attempts
-from scheduler.engine.attempt.suspended import CycleSteps, SuspendedCycles
+from scheduler.engine.attempt.suspended import CycleEnded, CycleSteps
 from scheduler.engine.binding.inflight import InFlight
-from scheduler.engine.groupsteps import GroupSteps
-from scheduler.engine.queue.membership import GroupMembership
+from scheduler.engine.effects import Leading
+from scheduler.engine.groups import EngineParts, GroupEvent, GroupsState, MemberEnded, PlanAborted
 from scheduler.engine.queue.pod import QueuedPod, Where
-from scheduler.engine.queue.queues import Queues
 from scheduler.framework.calls import CallResult
 from scheduler.framework.groups import (
     GroupPlan,
@@ -34,35 +32,28 @@ from scheduler.framework.groups import (
 from scheduler.framework.status import Code, Status, unschedulable
 from scheduler.groups.cycle.bindings import AT_A_TIME, GroupBinding, GroupBindings
 from scheduler.groups.cycle.context import GroupContext
+from scheduler.groups.cycle.counts import GroupCounts
 from scheduler.groups.cycle.left import LeftMembers
 from scheduler.groups.cycle.pace import GatePace
 from scheduler.groups.cycle.refusals import MemberRefusals
 from scheduler.groups.cycle.run import GroupRun
+from scheduler.groups.cycle.steps import GroupSteps
 from scheduler.groups.cycle.writing import Writing
-from scheduler.objects.pod import Pod
 
 
 class Groups:
     """All groups with members that are to be placed, by key."""
 
-    def __init__(
-        self,
-        planners: Mapping[str, GroupPlanner],
-        attempts: Attempts,
-        members: GroupMembership,
-        queues: Queues,
-        suspended: SuspendedCycles,
-        steps: GroupSteps,
-        group_of: Callable[[Pod], str],
-    ) -> None:
-        self._planners = planners
-        # Asked anew where it counts: a group may become one of another meanwhile.
-        self._group_of = group_of
-        self._attempts = attempts
-        self._members = members
-        self._queues = queues
-        self._suspended = suspended
-        self._engine = steps
+    def __init__(self, parts: EngineParts) -> None:
+        self._planners = planners = parts.planners
+        # Called again for each decision: a group may become part of another one meanwhile.
+        self._group_of = parts.group_of
+        self._drain = parts.drain
+        self._attempts = parts.attempts
+        self._members = members = parts.members
+        self._queues = queues = parts.queues
+        self._suspended = parts.suspended
+        self._engine = steps = GroupSteps(parts)
         self._opened: set[str] = set()
         self._pace = GatePace(lambda key: len(members.uids(key)))
         self._held_back: dict[str, tuple[str, str]] = {}
@@ -74,12 +65,12 @@ class Groups:
         self._late: dict[str, set[str]] = {}  # members that waited for others on their way
         self.first: set[str] = set()  # left half bound: before them no pod is tried
         self._refused = MemberRefusals(queues, steps)
-        self._counts = steps.observation.groups
+        self._counts = GroupCounts(parts.observation.meters, parts.observation.now_s)
         self._counts.watch(self.planners)
-        self._writing = Writing(steps)
+        self._writing = Writing(steps, self._counts)
         self._bindings = GroupBindings(steps, self._writing, planners)
         self.left = LeftMembers(self.planners, queues, self._bindings.by_key, steps)
-        self.objection = self._bindings.objection
+        parts.bindings.group_objection = self._bindings.objection
         self.answer = self._writing.answer
 
     @property
@@ -95,6 +86,44 @@ class Groups:
     def is_planning(self) -> bool:
         """Whether a group is being planned, or waits for the one before it."""
         return bool(self._runs or self._line)
+
+    def observe(self, event: GroupEvent, now: float) -> None:
+        """Take in how a member, or the planning of a group, ended, or that the leadership changed."""
+        match event:
+            case MemberEnded():
+                self._member_ended(event.pod, now, is_bound=event.is_bound)
+            case CycleEnded():
+                self._plan_ended(event.subject, event.outcome, now)
+            case PlanAborted():
+                self._plan_aborted(event.name, now)
+            case Leading():
+                self._leadership_changed(now)
+
+    def describe(self) -> GroupsState:
+        """Return the state of group scheduling."""
+        return GroupsState(self.is_planning, self._has_work(), self._next_deadline())
+
+    def settle(self, now: float) -> None:
+        """Open the gates of members whose groups are complete."""
+        if not self.is_idle:
+            self._settle(now)
+            self._drain(now)
+
+    def advance(self, now: float, *, may_decide: bool) -> None:
+        """Take groups further: gates, messages, bindings, plans."""
+        if self.is_idle:
+            return
+        self._settle(now)
+        self._report_gated(now)
+        self._drain(now)
+        self._bindings.go_on(now)
+        self._refused.go_on(now)
+        self._start_next(now)
+        self._drain(now)
+        self.left.finish(now, may_decide=may_decide)
+        if may_decide:
+            self._resume(now)
+            self._drain(now)
 
     @property
     def is_idle(self) -> bool:
@@ -134,7 +163,7 @@ class Groups:
                 self._members.drop(key, queued.uid)
         answers.clear()
 
-    def settle(self, now: float) -> None:
+    def _settle(self, now: float) -> None:
         """Let siblings in whose group is complete, and let groups go of which all members are there."""
         self._hear_gates()
         # What the gate says of members rests on who stands and on how the group is described.
@@ -150,7 +179,7 @@ class Groups:
             self._hear_gates()
         self._bindings.settle(now)
 
-    def tell_held(self, now: float) -> None:
+    def _report_gated(self, now: float) -> None:
         """Tell members what their gate says, some in each turn: those who come together wait for nobody."""
         told = {}
         for uid in list(self._held_back)[:AT_A_TIME]:
@@ -163,20 +192,14 @@ class Groups:
         for key, planner in told.items():
             self._writing.tell(planner, key, GroupStage.HELD, now)
 
-    def go_on(self, now: float) -> None:
-        """Take some members further; the engine is asked for another turn for the rest."""
-        self._bindings.go_on(now)
-        self._refused.go_on(now)
-        self._start_next(now)
-
-    def leads(self, now: float) -> None:
+    def _leadership_changed(self, now: float) -> None:
         """Take note that this process begins or ceases to lead."""
         self._is_new = True
         while self._line:
             self._put_back(self._line.popleft(), now)
         self._writing.leads(now)
 
-    def next_deadline(self) -> float | None:
+    def _next_deadline(self) -> float | None:
         """Return when there is next something to write or to do, or None."""
         if self._refused.told or self._held_back or self._may_start:
             return self._engine.outbox.now
@@ -184,7 +207,7 @@ class Groups:
         times = (one.next_deadline() for one in owners)
         return min((time for time in times if time is not None), default=None)
 
-    def has_work(self) -> bool:
+    def _has_work(self) -> bool:
         """Whether members wait for nothing but the next turn."""
         told = bool(self._refused.told or self._held_back)
         return told or self._may_start or self._bindings.has_work()
@@ -196,7 +219,7 @@ class Groups:
 
     # An attempt
 
-    def resume(self, now: float) -> None:
+    def _resume(self, now: float) -> None:
         """Begin with the groups that whoever decided before left half bound.
 
         Their room was booked by a process that is gone, and nothing in the cluster books it now: whoever
@@ -210,10 +233,10 @@ class Groups:
             taken = (self._queues.take(pod.metadata.uid, now) for pod in waiting)
             member = next((one for one in taken if one is not None), None)
             if member is not None:
-                self.begin(member, now)
-        self.first = {run.key for run in (*self._runs.values(), *self._line)}
+                self.plan(member, now)
+        self._hold_others({run.key for run in (*self._runs.values(), *self._line)})
 
-    def begin(self, queued: QueuedPod, now: float) -> None:
+    def plan(self, queued: QueuedPod, now: float) -> None:
         """Plan the group of a popped member."""
         planner, key = self._planners[queued.profile], self._group_of(queued.pod)
         if self._refused.has(key):
@@ -248,6 +271,11 @@ class Groups:
         self._line.append(run)
         self._start_next(now)
 
+    def _hold_others(self, first: set[str]) -> None:
+        """Decide no other pod before these groups are decided."""
+        self.first = first
+        self._suspended.hold_all(is_exclusive=bool(first))
+
     def _start_next(self, now: float) -> None:
         """Begin to plan the group at the head of the line, unless one is being planned."""
         if not self._may_start:
@@ -260,16 +288,15 @@ class Groups:
         self._runs[run.name] = run
         self._suspended.begin(run.name, run.members[0].profile, self._steps(run), run, now)
 
-    def broken_off(self, key: str, now: float) -> bool:
+    def _plan_aborted(self, key: str, now: float) -> None:
         """Put the members back of a group whose planning was given up; return False if unknown."""
         run = self._runs.pop(key, None)
         if run is not None:
             self._put_back(run, now)
-        return run is not None
 
     # What becomes of members
 
-    def landed(self, pod: InFlight, now: float, *, is_bound: bool) -> None:
+    def _member_ended(self, pod: InFlight, now: float, *, is_bound: bool) -> None:
         """Note how a member ended after it was decided."""
         key = self._bindings.key_of(pod.uid)
         self._members.drop(key, pod.uid)
@@ -303,10 +330,10 @@ class Groups:
         finally:
             steps.close()
 
-    def concluded(self, run: GroupRun, outcome: Any, now: float) -> None:
+    def _plan_ended(self, run: GroupRun, outcome: Any, now: float) -> None:
         """Carry out what the planning of a group has come to."""
         self._runs.pop(run.name, None)
-        self.first.discard(run.key)
+        self._hold_others(self.first - {run.key})
         if isinstance(outcome, Exception):
             run.context.release()
             self._engine.fault(run.planner.name, "PlanGroup", outcome)
@@ -382,7 +409,7 @@ class Groups:
         self._queues.retry(sorted(self._late.pop(key, ())), "GroupBindingEnded", now)
 
     def _put_back(self, run: GroupRun, now: float) -> None:
-        self.first.discard(run.key)
+        self._hold_others(self.first - {run.key})
         run.context.release()
         for member in run.members:
             if self._refused.is_waiting(member):

@@ -14,10 +14,10 @@ from collections.abc import Container, Iterable, Sequence
 
 from scheduler.engine.attempt.failure import left_event
 from scheduler.engine.effects import Evict
-from scheduler.engine.groupsteps import GroupSteps
 from scheduler.engine.queue.pod import QueuedPod, Where
 from scheduler.engine.queue.queues import Queues
 from scheduler.framework.groups import GroupPlanner, title
+from scheduler.groups.cycle.steps import GroupSteps
 from scheduler.state.podindex import Placed
 
 # While an eviction is under way members go one after the other.

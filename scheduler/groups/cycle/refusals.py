@@ -10,12 +10,12 @@ from typing import Any
 import msgspec
 
 from scheduler.engine.decision import Decision
-from scheduler.engine.groupsteps import GroupSteps
 from scheduler.engine.queue.pod import QueuedPod, Where
 from scheduler.engine.queue.queues import Queues
 from scheduler.framework.groups import UndecidedStatus
 from scheduler.framework.status import Status
 from scheduler.groups.cycle.bindings import AT_A_TIME
+from scheduler.groups.cycle.steps import GroupSteps
 
 
 class MemberRefusals:

@@ -14,8 +14,9 @@ from scheduler.base.sweep import Sweep
 from scheduler.engine.attempt.failure import group_event
 from scheduler.engine.deadlines import Deadlines
 from scheduler.engine.effects import Answer, Call
-from scheduler.engine.groupsteps import GroupSteps
 from scheduler.framework.groups import GroupEvent, GroupPlanner, GroupStage
+from scheduler.groups.cycle.counts import GroupCounts
+from scheduler.groups.cycle.steps import GroupSteps
 
 WRITE_AGAIN_S = 5.0
 SURE_AFTER_S = WRITE_AGAIN_S + 1.0
@@ -27,8 +28,9 @@ REFUSED_FOR_S = 300.0
 class Writing:
     """The requests about groups that are under way, and the groups that are to be compared."""
 
-    def __init__(self, steps: GroupSteps) -> None:
+    def __init__(self, steps: GroupSteps, counts: GroupCounts) -> None:
         self._engine = steps
+        self._counts = counts
         self._known: dict[str, GroupPlanner] = {}
         self._sweep = Sweep()
         self.due = Deadlines()
@@ -40,7 +42,7 @@ class Writing:
 
     def tell(self, planner: GroupPlanner, key: str, stage: GroupStage, now: float) -> None:
         """Tell the plugin of a stage, and put out what it wants written."""
-        self._engine.observation.groups.came_to(stage)
+        self._counts.came_to(stage)
         self._known[key] = planner
         try:
             calls = planner.group_told(key, stage, now)

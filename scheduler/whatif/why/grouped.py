@@ -134,8 +134,7 @@ class GroupTrial:
             now = run.world.pod(uid)
             if now is None or now.spec.node_name:
                 continue
-            planner = run.engine.groups.planner(pod.spec.scheduler_name)
-            if planner is not None and planner.group_of(pod) == key:
+            if run.engine.group_of(pod) == key:
                 waiting.append(pod)
             run.world.drop(uid, self._now)  # whoever waits could take the room
         self.members = tuple(waiting)

@@ -154,7 +154,7 @@ def test_a_bind_whose_node_is_another_by_now_is_not_sent(change: Any, why: str):
     assert "p" not in {pod.metadata.name for pod in rig.api.pods.values() if pod.spec.node_name}
     assert rig.queued("p").told == ("SchedulerError", f'running Bind plugin "Binder": {why}')
     assert None is rig.engine.cluster.pods.get(rig.queued("p").uid)
-    assert "nobody waits for this bind any more" == rig.engine.objection(bind)
+    assert "no binding waits for this request any more" == rig.engine.objection(bind)
 
 
 def test_a_bind_that_may_still_arrive_is_not_repeated_on_a_node_that_is_too_small_by_now():

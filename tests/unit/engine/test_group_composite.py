@@ -60,7 +60,8 @@ def test_objects_may_come_in_any_order():
     hear(floor, composite("app", 2))
 
     assert {"g-0", "g-1", "h-0", "h-1"} == bound(settle(floor))
-    kept = floor.engine.groups._members
+    groups: Any = floor.engine.groups
+    kept = groups._members
     assert [] == kept.waiting("podgroup:default/g")
 
 

@@ -3,9 +3,11 @@
 from random import Random
 from typing import Any
 
+from scheduler.base.meters import Meters
 from scheduler.engine.effects import Answer
 from scheduler.framework.calls import ApiCall
 from scheduler.framework.groups import GroupStage
+from scheduler.groups.cycle.counts import GroupCounts
 from scheduler.groups.cycle.writing import SURE_AFTER_S, WRITE_AGAIN_S, Writing
 
 
@@ -35,9 +37,6 @@ class Engine:
         self.observation = self.groups = self.outbox = self
         self.effects = []
 
-    def came_to(self, stage):
-        pass
-
     def new_id(self):
         return len(self.effects)
 
@@ -52,7 +51,7 @@ def test_each_group_is_looked_at_when_it_is_due_and_only_then():
         rng = Random(seed)
         planner: Any = Planner()
         engine: Any = Engine()
-        writing = Writing(engine)
+        writing = Writing(engine, GroupCounts(Meters(), lambda: 0.0))
         due: dict[str, float] = {}
         written: dict[str, float] = {}
         known: set[str] = set()

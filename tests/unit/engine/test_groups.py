@@ -275,7 +275,7 @@ def test_the_gate_looks_at_a_group_once_when_all_its_members_have_news(monkeypat
     floor.solve(the_solve(floor.run()))
     for number in range(8):
         floor.hear(Watched("Pod", "MODIFIED", make_pod(f"g-{number}", labels=LABELS)))
-    (planner,) = floor.engine.groups.planners
+    (planner,) = floor.engine.group_planners()
     asked: list[str] = []
     wanted = planner.group_wanted
 

@@ -9,16 +9,11 @@ import msgspec
 
 from scheduler.base import reasons
 from scheduler.engine.attempt import failure
-from scheduler.engine.attempt.attempt import Attempts
-from scheduler.engine.binding.bindings import Bindings
 from scheduler.engine.binding.inflight import InFlight
-from scheduler.engine.binding.nominations import Nominations
-from scheduler.engine.binding.preemption import Preemptions
 from scheduler.engine.decision import Decision
 from scheduler.engine.effects import Evict
-from scheduler.engine.intake import Intake, room_freed
-from scheduler.engine.observation import Observation
-from scheduler.engine.outbox import Outbox
+from scheduler.engine.groups import EngineParts
+from scheduler.engine.intake import room_freed
 from scheduler.engine.queue.pod import QueuedPod
 from scheduler.framework.calls import ApiCall
 from scheduler.framework.groups import title
@@ -26,16 +21,17 @@ from scheduler.framework.status import Code, Status
 from scheduler.state.podindex import Placed
 
 
-class GroupSteps(msgspec.Struct, frozen=True):
-    """The engine's rooms that a group passes through."""
+class GroupSteps:
+    """The engine's parts that a group passes through."""
 
-    bindings: Bindings
-    nominations: Nominations
-    preemptions: Preemptions
-    outbox: Outbox
-    observation: Observation
-    intake: Intake
-    attempts: Attempts
+    def __init__(self, parts: EngineParts) -> None:
+        self.bindings = parts.bindings
+        self.nominations = parts.nominations
+        self.preemptions = parts.preemptions
+        self.outbox = parts.outbox
+        self.observation = parts.observation
+        self.intake = parts.intake
+        self.attempts = parts.attempts
 
     def enter(self, member: InFlight, now: float) -> None:
         """Book an assumed member in: it counts where it goes, no longer where it was promised room."""
