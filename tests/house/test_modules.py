@@ -1,4 +1,4 @@
-"""How modules are made: docstrings, exports, sizes, names."""
+"""How modules are made: docstrings, exports, names."""
 
 import ast
 import importlib
@@ -10,7 +10,6 @@ from tests.house.source import CORE, PRODUCT, name_of, python_files, tree_of
 
 PACKAGES = [file for file in python_files(*PRODUCT) if file.name == "__init__.py"]
 VAGUE = {"utils", "util", "helpers", "helper", "common", "manager", "misc"}
-MAX_LINES = 400
 
 
 def test_every_module_says_what_it_owns():
@@ -18,13 +17,6 @@ def test_every_module_says_what_it_owns():
     files = python_files(*PRODUCT, "tests")
 
     assert [] == [name_of(file) for file in files if not ast.get_docstring(tree_of(file))]
-
-
-def test_no_core_file_is_longer_than_a_responsibility():
-    """Past 400 lines a file has two responsibilities and is split by them."""
-    lengths = {name_of(file): len(file.read_text().splitlines()) for file in python_files(*PRODUCT)}
-
-    assert {} == {name: lines for name, lines in lengths.items() if lines > MAX_LINES}
 
 
 def test_names_say_what_is_inside():

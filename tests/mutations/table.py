@@ -130,7 +130,7 @@ MUTATIONS: Final = (
     ),
     Mutation(
         "whether a group was whole is not read from its members",
-        OBJECTS, f"{_GROUPS}past.py",
+        OBJECTS, f"{_GROUPS}description/past.py",
         "    if any(one.pod.metadata.labels.get(MEMBER_STATUS) == BOUND for one in standing):\n"
         "        return True\n",
         "",
@@ -159,21 +159,21 @@ MUTATIONS: Final = (
     ),
     Mutation(
         "a group in a group with rules of its own is taken for like others",
-        WHOLE, f"{_GROUPS}shapes.py",
+        WHOLE, f"{_GROUPS}planning/shapes.py",
         "for one in node.leaves()) or self.has_rules(node):",
         "for one in node.leaves()):",
         ("tests/unit/plugins/test_groups_children.py",),
     ),
     Mutation(
         "a group in a group goes on without those above it",
-        WHOLE, f"{_GROUPS}members.py",
+        WHOLE, f"{_GROUPS}description/members.py",
         "return key if key not in self._around else self.above(key)[-1]",
         "return key",
         ("tests/unit/plugins/test_groups_composite.py",),
     ),
     Mutation(
         "a group that goes whole is not looked for above",
-        WHOLE, f"{_GROUPS}describing.py",
+        WHOLE, f"{_GROUPS}description/describing.py",
         "if isinstance(spec, ObjectError) or spec.goes_whole:",
         "if isinstance(spec, ObjectError):",
         ("tests/unit/plugins/test_groups_composite.py", "-k", "evicted_whole"),
@@ -341,13 +341,13 @@ MUTATIONS: Final = (
     ),
     Mutation(
         "pods that are there already do not count in a spread",
-        CERTIFICATE, f"{_GROUPS}between.py",
+        CERTIFICATE, f"{_GROUPS}planning/between.py",
         "existing=tuple(counts),", "existing=(0,) * len(counts),",
         (CERTIFICATES,),
     ),
     Mutation(
         "anti-affinity between members is not put before the solver",
-        CERTIFICATE, f"{_GROUPS}between.py",
+        CERTIFICATE, f"{_GROUPS}planning/between.py",
         "found += [DomainRule(name, tuple(sets), at_most=1 + n) for n, sets in by_number.items()]", "pass",
         (CERTIFICATES,),
     ),
@@ -433,7 +433,7 @@ MUTATIONS: Final = (
     ),
     Mutation(
         "a group in a group begins however few of its members have a place",
-        WHOLE, f"{_GROUPS}quorum.py",
+        WHOLE, f"{_GROUPS}description/quorum.py",
         "    for node in _above(spec.tree, own):\n", "    for node in _above(spec.tree, own)[:1]:\n",
         ("tests/unit/engine/test_group_composite.py", "-k", "fewer_than_it_needs"),
     ),
@@ -458,13 +458,13 @@ MUTATIONS: Final = (
     ),
     Mutation(
         "a group in a group that was said to be scheduled is said to wait",
-        OBJECTS, f"{_GROUPS}innergroups.py",
+        OBJECTS, f"{_GROUPS}status/innergroups.py",
         "elif self._final.get(node.key) == obj.metadata.uid:", "elif False:",
         ("tests/faults/test_tree_lives.py", "-k", "stays_mended"),
     ),
     Mutation(
         "whom to evict is not looked at again when the solver has answered",
-        WHOLE, f"{_GROUPS}evicting.py",
+        WHOLE, f"{_GROUPS}planning/evicting.py",
         "if unit.spare < here < len(unit.pods):", "if False:",
         (LIVES, "-k", "stays_mended"),
     ),
@@ -476,13 +476,13 @@ MUTATIONS: Final = (
     ),
     Mutation(
         "members beyond the minimum take promised room when they are unlike",
-        VAIN, f"{_GROUPS}deciding.py",
+        VAIN, f"{_GROUPS}planning/deciding.py",
         "spares = task.context", "spares = not is_mixed and task.context",
         ("tests/property/test_promised_room.py",),
     ),
     Mutation(
         "a group gives its room up while others are leaving there",
-        VAIN, f"{_GROUPS}deciding.py",
+        VAIN, f"{_GROUPS}planning/deciding.py",
         "awaited = awaits_room(context, self._handle)", "awaited = False",
         (WORKLOADS, "-k", "stays_right"),
     ),
