@@ -31,16 +31,13 @@ def gate_text(engine: Engine, queued: QueuedPod, others: Iterable[Pod] = ()) -> 
 
 
 def _counted(engine: Engine, queued: QueuedPod, others: Iterable[Pod]) -> str:
-    planner = engine.groups.planner(queued.profile)
-    if planner is None or planner.name != queued.gated_by:
+    key = engine.group_of(queued.pod)
+    if not key or queued.gated_by not in {planner.name for planner in engine.group_planners()}:
         return ""
-    key = planner.group_of(queued.pod)
-    there = {
-        one.pod.metadata.uid for one in engine.cluster.pods if planner.group_of(one.pod) == key
-    }
+    there = {one.pod.metadata.uid for one in engine.cluster.pods if engine.group_of(one.pod) == key}
     whys = []
     for pod in others:
-        if pod.metadata.uid in there or planner.group_of(pod) != key:
+        if pod.metadata.uid in there or engine.group_of(pod) != key:
             continue
         if why := next(_reasons(pod, engine.profiles), ""):
             whys.append(why)
