@@ -50,6 +50,8 @@ class ZoneDemand(msgspec.Struct, frozen=True):
     asks_devices: bool
     # Of the whole, what is not 0.
     taken: Needs = ()
+    # What the pod as a whole requests, beside its containers (`spec.resources`).
+    pod_level: Needs = ()
     # What is asked for, as a whole or by a container, and not 0; and what of it not all nodes offer.
     names: tuple[str, ...] = ()
     rare: tuple[str, ...] = ()
@@ -106,6 +108,7 @@ def demand_of(pod: Pod) -> ZoneDemand:
         parts=tuple(parts),
         asks_devices=asks_devices,
         taken=tuple([need for need in whole if need[1]]),
+        pod_level=() if spec.resources is None else _needs(amounts(spec.resources.requests)),
         names=tuple(names),
         rare=tuple(rare),
     )
@@ -186,11 +189,37 @@ def exclusive_needs(needs: Needs, qos: str, listed: Names[str]) -> Needs:
     return tuple(found)
 
 
-def holds_exclusive(demand: ZoneDemand, listed: Names[str]) -> bool:
-    """Whether a pod holds anything of its own while it runs."""
-    return any(
-        exclusive_needs(part.needs, demand.qos, listed) for part in demand.parts if part.stays
+def held_alone(demand: ZoneDemand, listed: frozenset[str]) -> tuple[Needs, ...]:
+    """Return for each container of a running pod what it holds of its own, in the order of `parts`.
+
+    Sidecars run as long as the others; init containers that end hold nothing any more.
+    """
+    return tuple(
+        _own_needs(part.needs, demand.qos, listed) if part.stays else () for part in demand.parts
     )
+
+
+def shared_rest(demand: ZoneDemand, held: Iterable[Needs], listed: frozenset[str]) -> Needs:
+    """Return what the pod holds by its own requests beside those of its containers."""
+    if not demand.pod_level:
+        return ()
+    left = dict(_own_needs(demand.pod_level, demand.qos, listed))
+    for needs in held:
+        for name, amount in needs:
+            left[name] = left.get(name, 0) - amount
+    return tuple((name, amount) for name, amount in left.items() if amount > 0)
+
+
+def holds_exclusive(demand: ZoneDemand, listed: frozenset[str]) -> bool:
+    """Whether a pod holds anything of its own while it runs."""
+    held = held_alone(demand, listed)
+    return any(held) or bool(shared_rest(demand, held, listed))
+
+
+@lru_cache(maxsize=4096)
+def _own_needs(needs: Needs, qos: str, listed: frozenset[str]) -> Needs:
+    # Nodes list the same resources, and replicas need the same of them.
+    return exclusive_needs(needs, qos, listed)
 
 
 def held_by_zones(demand: ZoneDemand, needs: Needs) -> Iterator[tuple[str, int]]:

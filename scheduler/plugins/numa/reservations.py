@@ -9,7 +9,6 @@ and for the pods that its last accepted report accounts for.
 """
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from functools import lru_cache
 
 import msgspec
 import numpy as np
@@ -18,7 +17,7 @@ from scheduler.framework import IntColumn, PerShape, Placed
 from scheduler.objects.numa import NodeResourceTopology
 from scheduler.objects.numaplacement import METADATA, VECTOR, Name, zones_of
 from scheduler.objects.podfingerprint import fingerprint, is_fingerprint, mark_of
-from scheduler.plugins.numa.demand import APP, Needs, ZoneDemand, exclusive_needs
+from scheduler.plugins.numa.demand import Needs, ZoneDemand, held_alone, shared_rest
 from scheduler.plugins.numa.zones import attribute, zone_id
 
 # How many comings and goings of pods are remembered.
@@ -230,13 +229,12 @@ def zones_of_containers(
     if reserved.placement is None:
         own, every = set(), set()
         for placed in reserved.frozen:
-            asked, spec = demand.of(placed), placed.pod.spec
-            containers = (*spec.init_containers, *spec.containers)
-            for container, part in zip(containers, asked.parts, strict=True):
-                name = (*_name(placed), container.name)
+            asked = demand.of(placed)
+            held = held_alone(asked, reserved.listed)
+            for name, part, needs in zip(_containers(placed), asked.parts, held, strict=True):
                 if part.stays:
                     every.add(name)
-                if part.stays and _own_needs(part.needs, asked.qos, reserved.listed):
+                if needs:
                     own.add(name)
         reserved.placement = _decoded(reserved.taken, own) or _decoded(reserved.taken, every) or {}
     return reserved.placement or None
@@ -297,20 +295,28 @@ def shares_of(
 def _shares(
     placed: Placed, asked: ZoneDemand, zone_of: Mapping[Name, int], listed: frozenset[str]
 ) -> Iterator[tuple[int, Needs]]:
-    """Yield the zones of a pod's containers that hold anything of their own, and what that is."""
-    apps = [part for part in asked.parts if part.kind == APP]
-    for container, part in zip(placed.pod.spec.containers, apps, strict=True):
-        zone = zone_of.get((*_name(placed), container.name))
+    """Yield the zones of a pod's containers that hold anything of their own, and what that is.
+
+    What the pod holds beside its containers is in their zone; if they are in several, no agent reports where.
+    """
+    held = held_alone(asked, listed)
+    zones: set[int] = set()
+    for name, part, needs in zip(_containers(placed), asked.parts, held, strict=True):
+        zone = zone_of.get(name) if part.stays else None
         if zone is not None:
-            needs = _own_needs(part.needs, asked.qos, listed)
+            zones.add(zone)
             if needs:
                 yield zone, needs
+    rest = shared_rest(asked, held, listed)
+    if rest and len(zones) == 1:
+        yield zones.pop(), rest
 
 
-@lru_cache(maxsize=4096)
-def _own_needs(needs: Needs, qos: str, listed: frozenset[str]) -> Needs:
-    # Nodes list the same resources, and replicas need the same of them.
-    return exclusive_needs(needs, qos, listed)
+def _containers(placed: Placed) -> Iterator[Name]:
+    """Yield the names of a pod's containers in the order in which they start."""
+    spec = placed.pod.spec
+    for container in (*spec.init_containers, *spec.containers):
+        yield (*_name(placed), container.name)
 
 
 def _decoded(topology: NodeResourceTopology, names: Collection[Name]) -> dict[Name, int] | None:

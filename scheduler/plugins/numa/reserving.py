@@ -378,7 +378,7 @@ class Reserving:
 
 
 def is_foreign(
-    placed: Placed, profiles: Collection[str], detect: str, listed: Collection[str]
+    placed: Placed, profiles: Collection[str], detect: str, listed: frozenset[str]
 ) -> bool:
     """Whether a bound pod of another scheduler makes its node's figures doubtful."""
     if placed.pod.spec.scheduler_name in profiles:
