@@ -18,7 +18,7 @@ from typing import Any, Protocol, TypeAlias
 
 import msgspec
 
-from scheduler.base.arrays import BoolColumn, IntColumn, Rows
+from scheduler.base.arrays import BoolColumn, IntColumn, IntMatrix, Rows
 from scheduler.framework.answers import Rejection
 from scheduler.framework.calls import ApiCall, CallResult, SolverCall
 from scheduler.framework.disruption import DisruptionUnits
@@ -118,7 +118,8 @@ class Fits(msgspec.Struct, frozen=True):
     `slots` counts all resources that members request and their number of pods; it is 0 where `rows`
     is not set. `evictable` are rows that are refused, but not for good. `kind` is equal for members
     that the plugins which choose for several at once (`points.SeatsTogether`) take for alike; `reach` is a
-    number by row that must be the same for all members, None says nothing. `stocks` tell what rows have.
+    number by row that must be the same for all members, None says nothing. `stocks` tell what rows have, `costs`
+    what preferences lack (see `RowRoom`).
     """
 
     rows: BoolColumn
@@ -129,6 +130,7 @@ class Fits(msgspec.Struct, frozen=True):
     kind: Hashable = ()
     reach: IntColumn | None = None
     stocks: tuple[Stocktaking, ...] = ()
+    costs: IntMatrix | None = None
 
 
 class Misfit(msgspec.Struct, frozen=True):

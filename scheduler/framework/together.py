@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 
 import msgspec
 
-from scheduler.base.arrays import BoolColumn, FloatMatrix, IntColumn, Rows
+from scheduler.base.arrays import BoolColumn, FloatMatrix, IntColumn, IntMatrix, Rows
 from scheduler.framework.cycle import Cycle
 from scheduler.objects.pod import Pod
 
@@ -87,9 +87,12 @@ class RowRoom(msgspec.Struct, frozen=True):
 
     Of `reach`, a number by row, all of these pods must have the same: they share something that only the
     nodes of one number can use. None says nothing. `stock` tells what there is when the room is not enough.
+    `costs` [pods - 1, row] is what the pods' own preferences lack when so many of them are on a row, 0 for all that
+    they prefer; None without preferences.
     """
 
     slots: IntColumn
     kind: Hashable
     reach: IntColumn | None = None
     stock: Stocktaking | None = None
+    costs: IntMatrix | None = None

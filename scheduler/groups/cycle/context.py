@@ -180,7 +180,8 @@ class GroupContext:
         kind = tuple(room.kind for room in rooms)
         reach = next((room.reach for room in rooms if room.reach is not None), None)
         stocks = tuple(room.stock for room in rooms if room.stock is not None)
-        return Fits(rows, slots, evictable, tuple(rejected), message, kind, reach, stocks)
+        costs = next((room.costs for room in rooms if room.costs is not None), None)
+        return Fits(rows, slots, evictable, tuple(rejected), message, kind, reach, stocks, costs)
 
     def _hold(self, nodes: Mapping[str, str]) -> Misfit | None:
         """Assume all members, then ask about each of them with the others in place."""

@@ -27,10 +27,12 @@ from scheduler.groups.planning import (
     messages,
     mixing,
     planning,
+    preferences,
     shapes,
 )
 from scheduler.groups.planning.evicting import GroupEvictor
 from scheduler.groups.planning.mixer import MixedPlanner
+from scheduler.groups.planning.recording import PlanRecorder
 from scheduler.groups.planning.task import (
     ROUNDS,
     GroupTask,
@@ -45,14 +47,12 @@ from scheduler.groups.planning.task import (
     undecided,
     with_rules,
 )
-from scheduler.groups.solver.answer import Advice, Conflict
-from scheduler.groups.solver.kinds import MixedAnswer
-from scheduler.groups.solver.questions import Place, Solution
+from scheduler.groups.solver.answer import SolvedStage
+from scheduler.groups.solver.questions import Place
 from scheduler.groups.sources import configmap
 from scheduler.groups.sources import registry as sources
 from scheduler.groups.status.lifecycle import FAILED, GroupRecord
 from scheduler.groups.topology import hypernodes, kueuelevels
-from scheduler.groups.topology import tree as topology
 from scheduler.groups.topology.leafrows import LeafRows
 from scheduler.groups.topology.tree import Topology
 from scheduler.groups.topology.trees import Trees
@@ -84,7 +84,8 @@ class Decider:
         self._trees = trees
         self._records = records
         self._planned_in = planned_in
-        self._mixer = MixedPlanner(solution_of, self._remember_mixed, self._remember_refusal)
+        self._recorder = PlanRecorder(records, handle.pods)
+        self._mixer = MixedPlanner(solution_of, self._recorder.solved_mixed, self._recorder.refusal)
         self._evictor = GroupEvictor(args, handle, described, self._mixer)
         self._leaf_rows = LeafRows()
 
@@ -252,6 +253,36 @@ class Decider:
         return None
 
     def _placed(self, task: GroupTask) -> Steps:
+        """Place the members: the group's own terms first, then what claims prefer, then few units."""
+        if task.context.members[0].spec.resource_claims:
+            plan = yield from self._placed_as_preferred(
+                msgspec.structs.replace(task, wants_all=True)
+            )
+            if not isinstance(plan, Status) or not plan.is_rejected:
+                return plan
+        return (yield from self._placed_within(task, None))
+
+    def _placed_as_preferred(self, task: GroupTask) -> Steps:
+        """Place the members where claims get what they prefer; a refusal if no such plan is as good otherwise."""
+        members = task.context.members
+        fits = task.context.fits([between.without_spread(pod) for pod in members])
+        if fits.costs is None:
+            return unschedulable()
+        slots = task.allowed(fits.slots)
+        own: tuple[SolvedStage, ...] = ()
+        if task.spec.constraints:
+            site = self._site(task, slots, fits.reach, may_be_thin=False)
+            if not site.instance.leaves:
+                return unschedulable()
+            solution = solution_of((yield self._question(site, holds=False, advise=False)))
+            if solution is None or solution.placed.outcome != "placed":
+                return unschedulable()
+            own = preferences.own_stages(task.spec, solution.placed.stages)
+        return (yield from preferences.placed(task, fits, own, self._placed_within))
+
+    def _placed_within(
+        self, task: GroupTask, preferred: preferences.PreferredPlaces | None
+    ) -> Steps:
         """Ask the solver, try its answer with all filters, and ask again with what that teaches."""
         key, context = task.key, task.context
         most: IntColumn | None = None
@@ -261,11 +292,16 @@ class Decider:
         for attempt in range(ROUNDS):
             fits = context.fits(asked)
             slots = task.allowed(fits.slots if most is None else lower_of(fits.slots, most))
+            slots = slots if preferred is None else lower_of(slots, preferred.slots)
             site = self._site(task, slots, fits.reach, may_be_thin=may_be_thin)
+            if preferred is not None:
+                site = preferences.preferring(site, preferred)
             if not site.instance.leaves:
-                return self._no_node(task, site, fits)
+                return self._recorder.no_node(task, site, fits)
             # A second answer must not come too late again: nothing else is placed until it is there.
-            answer = yield self._question(site, holds=attempt > 0, advise=not site.is_thin)
+            answer = yield self._question(
+                site, holds=attempt > 0, advise=preferred is None and not site.is_thin
+            )
             if not self._is_unchanged(task):
                 return undecided(f"the group {task.name} changed while it was planned")
             solution = solution_of(answer)
@@ -275,9 +311,13 @@ class Decider:
                 continue
             if solution is None:
                 return unanswered(task.name)
-            self._remember(key, solution)
+            self._recorder.solved(key, solution)
             if solution.placed.outcome != "placed":
-                return self._refused(task, site, fits, solution, tried=most is not None)
+                if preferred is not None:
+                    return unschedulable()
+                return self._recorder.refused(task, site, fits, solution, tried=most is not None)
+            if preferred is not None and not preferred.keeps(task.spec, solution.placed.stages):
+                return unschedulable()
             nodes = planning.assign(site, solution.placed.counts, context.members)
             if not nodes:
                 return task.left_open(f"has no room for more: {fits.message}")
@@ -288,45 +328,14 @@ class Decider:
             why = f"{misfit.reason} on {misfit.node}"
         return task.left_open(f"does not fit: the rules between its members do not hold: {why}")
 
-    def _no_node(self, task: GroupTask, site: planning.Site, fits: groups.Fits) -> Status:
-        """Return why no node takes any member."""
-        text = topology.nowhere(task.tree, task.context.nodes, fits.rows)
-        if not text:
-            size = Advice((Conflict("", "size", str(site.instance.least)),))
-            found = messages.refusal(task, site, fits, size, self._handle.pods)
-            self._remember_refusal(task.key, found)
-            text = found.text
-        return unschedulable(f"the group {task.name} does not fit: {text}")
-
-    def _refused(
-        self,
-        task: GroupTask,
-        site: planning.Site,
-        fits: groups.Fits,
-        solution: Solution,
-        *,
-        tried: bool,
-    ) -> Status:
-        """Return why the solver's answer places no member; `tried` if it rests on learnt bounds."""
-        if solution.placed.outcome == "unknown" or solution.advice is None:
-            return task.left_open("waits: the solver found nothing within its time")
-        found = messages.refusal(task, site, fits, solution.advice, self._handle.pods)
-        self._remember_refusal(task.key, found)
-        text = f"does not fit: {found.text}"
-        if tried:
-            # Bounds that were learnt from a misfit may be tighter than the rules: no proof.
-            return task.left_open(
-                messages.sentences(text, "rules between members were counted as well")
-            )
-        return unschedulable(f"the group {task.name} {text}")
-
     def _site(
         self, task: GroupTask, slots: IntColumn, reach: IntColumn | None, *, may_be_thin: bool
     ) -> planning.Site:
         """Return what is asked about: in a large tree only the leaves that the group can use."""
         standing, nodes, count = task.standing, task.context.nodes, len(task.context.members)
         # Any number is a placement that brings the group to its minimum, or one more beyond it.
-        minimum = max(task.spec.size, len(standing) + 1) if task.spec.is_minimum else 0
+        is_elastic = task.spec.is_minimum and not task.wants_all
+        minimum = max(task.spec.size, len(standing) + 1) if is_elastic else 0
         among = None
         if may_be_thin and reach is None:
             on_them = nodes.rows_named(one.node for one in standing)
@@ -370,26 +379,6 @@ class Decider:
         ]
         return past.never_whole(self._members.placed(key), waiting, spec.size, since)
 
-    def _remember(self, key: str, solution: Solution) -> None:
-        record, placed = self._records[key], solution.placed
-        record.solver_s = placed.seconds
-        record.optimal = placed.optimal
-        record.objective = tuple(stage.value for stage in placed.stages)
-        record.bound = tuple(stage.bound for stage in placed.stages)
-        record.terms = tuple(f"{stage.level} {stage.measure}".strip() for stage in placed.stages)
-
-    def _remember_refusal(self, key: str, found: messages.GroupRefusal) -> None:
-        record = self._records[key]
-        record.conflict, record.would_fit = found.conflict, found.would_fit
-        record.is_final = found.is_final
-
-    def _remember_mixed(self, key: str, solution: Solution) -> None:
-        record, mixed = self._records[key], solution.mixed or MixedAnswer("unknown")
-        record.solver_s, record.optimal = mixed.seconds, mixed.optimal
-        record.objective = tuple(stage.value for stage in mixed.stages)
-        record.bound = tuple(stage.bound for stage in mixed.stages)
-        record.terms = tuple(f"{stage.level} {stage.measure}".strip() for stage in mixed.stages)
-
     def _placed_mixed(self, task: GroupTask) -> Steps:
         """Place members that differ."""
         limits = limits_of(self._args, self._args.solver_time_limit_seconds)
@@ -397,7 +386,10 @@ class Decider:
         def is_unchanged() -> bool:
             return self._is_unchanged(task)
 
-        return (yield from self._mixer.placed(task, limits, is_unchanged))
+        def placed(task: GroupTask) -> Steps:
+            return (yield from self._mixer.placed(task, limits, is_unchanged))
+
+        return (yield from preferences.placed_mixed(task, placed))
 
 
 def _apart(task: GroupTask) -> GroupTask:

@@ -10,7 +10,7 @@ from collections.abc import Hashable, Mapping, Sequence
 import msgspec
 import numpy as np
 
-from scheduler.base.arrays import BoolColumn, IntColumn
+from scheduler.base.arrays import BoolColumn, IntColumn, IntMatrix
 from scheduler.framework.groups import Fits, Misfit, PlanningContext
 from scheduler.framework.nodes import Nodes
 from scheduler.groups.description.classes import ClassesSpec
@@ -35,7 +35,7 @@ PORT = "host port "
 class AlikeMembers(msgspec.Struct):
     """Members of one kind; `slots` is how many of them each row takes, and may be lowered.
 
-    `kind` and `reach` are those of `Fits`, `of` is the name of their class.
+    `kind`, `reach` and `costs` are those of `Fits`, `of` is the name of their class.
     """
 
     pods: tuple[Pod, ...]
@@ -46,6 +46,7 @@ class AlikeMembers(msgspec.Struct):
     kind: Hashable = ()
     reach: IntColumn | None = None
     of: str = ""
+    costs: IntMatrix | None = None
 
 
 class KindConflict(msgspec.Struct, frozen=True):
@@ -115,7 +116,15 @@ def kinds(
             message = fits.message
             found.append(
                 AlikeMembers(
-                    tuple(pods), request, fits.slots, evictable, message, fits.kind, fits.reach, of
+                    tuple(pods),
+                    request,
+                    fits.slots,
+                    evictable,
+                    message,
+                    fits.kind,
+                    fits.reach,
+                    of,
+                    fits.costs,
                 )
             )
         else:

@@ -24,13 +24,14 @@ class Site(msgspec.Struct, frozen=True):
     """An instance, and the row and name of the node behind each of its leaves.
 
     A thin one has only leaves that the group can use: what would help when nothing fits is not to be
-    seen in it.
+    seen in it. `least` are the members that each leaf takes at least: they count as held there.
     """
 
     instance: Instance
     rows: tuple[int, ...]
     names: tuple[str, ...]
     is_thin: bool = False
+    least: tuple[int, ...] = ()
 
 
 def site(
@@ -102,7 +103,10 @@ def assign(found: Site, counts: Sequence[int], members: Iterable[Pod]) -> dict[s
     """
     leaves = found.instance.leaves
     order = sorted(range(len(leaves)), key=lambda at: leaves[at].path)
-    free = [found.names[at] for at in order for _ in range(counts[at] - leaves[at].held)]
+    least = found.least or (0,) * len(leaves)
+    free = [
+        found.names[at] for at in order for _ in range(counts[at] - leaves[at].held + least[at])
+    ]
     uids = (pod.metadata.uid for pod in in_order(members))
     return dict(zip(uids, free, strict=not found.instance.is_elastic))
 

@@ -59,7 +59,7 @@ class GroupTask(msgspec.Struct, frozen=True):
 
     Nobody is put on nodes with one of the labels in `forbidden`. `described` is the group as its object says,
     `spec` as it is now: at the `deadline` a hard rule becomes a wish. A group of groups has `shapes`, which have
-    the members of `kinds`.
+    the members of `kinds`. With `wants_all` a placement of fewer members than there are is none.
     """
 
     key: str
@@ -73,6 +73,7 @@ class GroupTask(msgspec.Struct, frozen=True):
     described: GroupSpec | None = None
     deadline: Deadline | None = None
     shapes: tuple[GroupShape, ...] = ()
+    wants_all: bool = False
 
     def allowed(self, slots: IntColumn) -> IntColumn:
         """Return how many members each row takes, none where that is forbidden.
@@ -101,7 +102,7 @@ class GroupTask(msgspec.Struct, frozen=True):
         """
         if self.shapes:
             return 1
-        return max(1, self.missing) if self.spec.is_minimum else 0
+        return max(1, self.missing) if self.spec.is_minimum and not self.wants_all else 0
 
     @property
     def needed(self) -> Sequence[Pod]:

@@ -14,11 +14,11 @@ from typing import Final
 import msgspec
 import numpy as np
 
-from scheduler.base.arrays import BoolColumn, IntColumn
+from scheduler.base.arrays import BoolColumn, IntColumn, IntMatrix
 from scheduler.framework.cycle import Cycle
 from scheduler.framework.nodes import Nodes
 from scheduler.framework.together import MemberConflict, MemberDemand, RowRoom, SeatedMember, Stock
-from scheduler.objects.claims import AllocationResult, ResourceClaim
+from scheduler.objects.claims import AllocationResult, ResourceClaim, ResourceClaimSpec
 from scheduler.objects.pod import Pod
 from scheduler.plugins.dynamicresources.candidates import Candidates, SearchError
 from scheduler.plugins.dynamicresources.catalog import DeviceCatalog
@@ -28,7 +28,7 @@ from scheduler.plugins.dynamicresources.filtering import (
     Filtering,
     groups_of,
 )
-from scheduler.plugins.dynamicresources.outcomes import FITS, ClaimKind, Outcomes
+from scheduler.plugins.dynamicresources.outcomes import FITS, MOST_ALTERNATIVES, ClaimKind, Outcomes
 from scheduler.plugins.dynamicresources.podclaims import PODGROUPS, ClaimLookup, identity
 from scheduler.plugins.dynamicresources.pools import DeviceId
 from scheduler.plugins.dynamicresources.requests import AllocationPlan, RequestedDevices
@@ -80,6 +80,7 @@ class Joint:
             and self._claims.user(cycle.pod, claim).resource != PODGROUPS
             for claim in devices.unallocated
         ]
+        costs = np.zeros((most, nodes.size), dtype=np.int64)
         extended: list[bytes] = []
         for group in groups_of(cycle.pod, nodes, devices):
             # The claim for extended resources is made for the pod.
@@ -88,7 +89,7 @@ class Joint:
                 mine = [*own, True]
                 extended.append(msgspec.json.encode(group.extended.spec))
             if any(mine):
-                slots[group.rows] = self._number(nodes, group, mine, most)[group.rows]
+                slots[group.rows] = self._number(nodes, group, mine, costs)[group.rows]
         shared = [c for c, is_own in zip(devices.unallocated, own, strict=True) if not is_own]
         kind = (
             tuple(msgspec.json.encode(claim.spec) for claim in devices.unallocated),
@@ -101,7 +102,9 @@ class Joint:
             return self._stock(cycle.pod, nodes, devices, rows)
 
         has_open = bool(devices.unallocated or extended)
-        return RowRoom(slots, kind, reach, stock if has_open else None)
+        has_choice = any(map(_choices, (claim.spec for claim in devices.unallocated)))
+        found = stock if has_open else None
+        return RowRoom(slots, kind, reach, found, costs if has_choice else None)
 
     def _stock(self, pod: Pod, nodes: Nodes, devices: PodDevices, rows: BoolColumn) -> Stock:
         """Return what rows have of the devices that a pod's open claims ask for."""
@@ -143,13 +146,18 @@ class Joint:
                 rows |= column == column[row]
         return MemberConflict(tuple(one.cycle.pod for one in seated), first.node, NO_DEVICES, rows)
 
-    def _number(self, nodes: Nodes, group: ClaimGroup, own: Sequence[bool], most: int) -> IntColumn:
-        """Return by row how many times the pod's own claims can be had, shared ones once."""
+    def _number(
+        self, nodes: Nodes, group: ClaimGroup, own: Sequence[bool], costs: IntMatrix
+    ) -> IntColumn:
+        """Return by row how many times the pod's own claims can be had, shared ones once.
+
+        Writes what the alternatives taken lack of the first ones, by number and row.
+        """
         slots = np.zeros(nodes.size, dtype=np.int64)
         left = nodes.feasible & group.rows
         column = self._filtering.situations(nodes)
         specs, names = list(group.specs), list(group.names)
-        for number in range(1, most + 1):
+        for number in range(1, len(costs) + 1):
             if number > 1:
                 specs += [one for one, mine in zip(group.specs, own, strict=True) if mine]
                 names += [one for one, mine in zip(group.names, own, strict=True) if mine]
@@ -159,6 +167,8 @@ class Joint:
             if not left.any():
                 break
             slots[left] = number
+            costs[number - 1, left] = MOST_ALTERNATIVES * sum(map(_choices, specs))
+            costs[number - 1, left] -= found.scores[left]
         return slots
 
     def _reach(self, nodes: Nodes, shared: Sequence[ResourceClaim]) -> IntColumn:
@@ -267,6 +277,11 @@ def _named_by_others(pod: Pod, members: Iterable[Pod]) -> set[str]:
         if other.metadata.uid != pod.metadata.uid and one.resource_claim_name in mine
         if one.resource_claim_name is not None
     }
+
+
+def _choices(spec: ResourceClaimSpec) -> int:
+    """Return how many requests of a claim have alternatives."""
+    return sum(bool(request.first_available) for request in spec.devices.requests)
 
 
 def _reaches(allocation: AllocationResult, member: SeatedMember, node: str) -> bool:

@@ -1,0 +1,165 @@
+"""What members' claims prefer: which places to look at first.
+
+A request of a claim may name alternatives, the best first. What the group says of levels comes before that, few
+units of levels that it does not name come after. A group is planned where all members get what they prefer most,
+then with the fewest members that get less. Only if no such plan holds are all places equal. Pure.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from itertools import pairwise
+
+import msgspec
+import numpy as np
+
+from scheduler.base.arrays import BoolColumn, IntColumn, IntMatrix
+from scheduler.framework.groups import Fits
+from scheduler.framework.status import Status, unschedulable
+from scheduler.groups.description.spec import GroupSpec
+from scheduler.groups.planning.mixing import AlikeMembers
+from scheduler.groups.planning.planning import Site, rule
+from scheduler.groups.planning.task import GroupTask, Steps
+from scheduler.groups.solver.answer import SolvedStage
+from scheduler.groups.solver.instance import DomainRule
+
+
+class PreferredPlaces(msgspec.Struct, frozen=True):
+    """How many members each row may take, and takes at least (`least`, None: 0).
+
+    Of all of them `at_most` are on the rows `worse`, where that is set. A plan there counts if the stages of the
+    group's own terms are `own`, the best that is possible anywhere.
+    """
+
+    slots: IntColumn
+    least: IntColumn | None = None
+    worse: BoolColumn | None = None
+    at_most: int = 0
+    own: tuple[SolvedStage, ...] = ()
+
+    def keeps(self, spec: GroupSpec, stages: Sequence[SolvedStage]) -> bool:
+        """Return whether a plan with these stages is as good by the group's own terms."""
+        values = [one.value for one in self.own]
+        return not values or values == [one.value for one in own_stages(spec, stages)]
+
+
+def own_stages(spec: GroupSpec, stages: Sequence[SolvedStage]) -> tuple[SolvedStage, ...]:
+    """Return the stages of the levels that the group names itself."""
+    return tuple(one for one in stages if one.level in spec.constraints)
+
+
+def places(
+    costs: IntMatrix, slots: IntColumn, count: int, *, is_ruled: bool
+) -> Iterator[PreferredPlaces]:
+    """Yield where to look for places of `count` like members, the best first; nothing if all are equal.
+
+    `costs` [members - 1, row] is what so many lack on a row. With `is_ruled` some level has a rule that binds.
+    """
+    steps, there = _steps(costs, slots)
+    values = np.unique(steps[there]).tolist()
+    for before, value in pairwise([None, *values]):
+        within = _within(steps, there, value)
+        if int(within.sum()) < count:
+            continue
+        if before is not None:
+            better = _within(steps, there, before)
+            if not is_ruled and int(better.sum()) <= count:
+                # Nothing keeps members from any better place: a best plan takes all of them.
+                yield PreferredPlaces(within, least=better)
+            yield from _mostly(better, within, count)
+        if value != values[-1]:
+            yield PreferredPlaces(within)
+
+
+def _mostly(better: IntColumn, within: IntColumn, count: int) -> Iterator[PreferredPlaces]:
+    """Yield places of which as few as possible are worse; rows with better ones are used for these alone."""
+    worse = (better == 0) & (within > 0)
+    slots = np.where(worse, within, better)
+    fewest = max(1, count - int(better.sum()))
+    more = 0
+    while fewest + more < count and int(slots.sum()) >= count:
+        yield PreferredPlaces(slots, None, worse, fewest + more)
+        more = max(1, 2 * more)
+
+
+def placed(
+    task: GroupTask,
+    fits: Fits,
+    own: tuple[SolvedStage, ...],
+    within: Callable[[GroupTask, PreferredPlaces], Steps],
+) -> Steps:
+    """Place members where their claims get what they prefer; a refusal if that is not possible.
+
+    `own` are the best stages of the group's own terms, `within` places members in preferred places.
+    """
+    rules = map(rule, task.spec.constraints.values())
+    is_ruled = any(one.hard or one.has_numbers for one in rules)
+    slots, count = task.allowed(fits.slots), len(task.context.members)
+    costs = fits.costs
+    for one in () if costs is None else places(costs, slots, count, is_ruled=is_ruled):
+        plan = yield from within(task, msgspec.structs.replace(one, own=own))
+        if not isinstance(plan, Status) or not plan.is_rejected:
+            return plan
+    return unschedulable()
+
+
+def placed_mixed(task: GroupTask, place: Callable[[GroupTask], Steps]) -> Steps:
+    """Place members that differ, where their claims get what they prefer if that is possible.
+
+    A group with terms of its own is placed by these alone.
+    """
+    has_terms = bool(task.shapes or task.spec.constraints or task.spec.classes)
+    for kinds in () if has_terms else narrowed(task.kinds):
+        plan = yield from place(msgspec.structs.replace(task, kinds=kinds, wants_all=True))
+        if not isinstance(plan, Status) or not plan.is_rejected:
+            return plan
+    return (yield from place(task))
+
+
+def narrowed(kinds: Sequence[AlikeMembers]) -> Iterator[list[AlikeMembers]]:
+    """Yield members that differ with the places that each prefers, the best first; nothing if all are equal."""
+    steps = [None if one.costs is None else _steps(one.costs, one.slots) for one in kinds]
+    found = [np.unique(own[0][own[1]]) for own in steps if own is not None]
+    values = np.unique(np.concatenate(found)).tolist() if found else []
+    for value in values[:-1]:
+        slots = [
+            one.slots if own is None else _within(*own, value)
+            for one, own in zip(kinds, steps, strict=True)
+        ]
+        if all(int(each.sum()) >= len(one.pods) for one, each in zip(kinds, slots, strict=True)):
+            yield [
+                msgspec.structs.replace(one, slots=each)
+                for one, each in zip(kinds, slots, strict=True)
+            ]
+
+
+def preferring(found: Site, preferred: PreferredPlaces) -> Site:
+    """Return the site with the least and the most members that preferences allow on its rows."""
+    instance, least = found.instance, preferred.least
+    if least is not None:
+        more = tuple(int(least[row]) if row < len(least) else 0 for row in found.rows)
+        leaves = tuple(
+            msgspec.structs.replace(leaf, held=leaf.held + number)
+            for leaf, number in zip(instance.leaves, more, strict=True)
+        )
+        return msgspec.structs.replace(
+            found, instance=msgspec.structs.replace(instance, leaves=leaves), least=more
+        )
+    worse = preferred.worse
+    if worse is None:
+        return found
+    on_them = tuple(at for at, row in enumerate(found.rows) if row < len(worse) and worse[row])
+    held = sum(instance.leaves[at].held for at in on_them)
+    limit = DomainRule("preference", (on_them,), at_most=preferred.at_most + held)
+    instance = msgspec.structs.replace(instance, domains=(*instance.domains, limit))
+    return msgspec.structs.replace(found, instance=instance)
+
+
+def _steps(costs: IntMatrix, slots: IntColumn) -> tuple[IntMatrix, np.ndarray]:
+    """Return what each further member lacks on a row, never less than one before it, and which there are."""
+    further = np.diff(costs, axis=0, prepend=0)
+    there = np.arange(1, len(costs) + 1)[:, None] <= slots[: costs.shape[1]]
+    return np.maximum.accumulate(further, axis=0), there
+
+
+def _within(steps: IntMatrix, there: np.ndarray, value: int) -> IntColumn:
+    """Return by row how many members lack no more than `value` each."""
+    return np.asarray(((steps <= value) & there).sum(axis=0))
