@@ -23,7 +23,7 @@ RUN := $(VENV)/.run-$(call key,requirements.lock)
 DEV := $(VENV)/.dev-$(call key,requirements-dev.lock)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test setup check tools page-tools test-real differential long mutations fuzz world hunt chaos bench docs image image-check chart changelog dist release-check clean
+.PHONY: help demo test setup check tools page-tools test-real differential long mutations fuzz world hunt chaos bench docs docs-test image image-check chart changelog dist release-check clean
 
 help:
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -54,7 +54,7 @@ page-tools: ## what checks the page's accessibility and types, by a lock with ha
 	@mkdir -p .tools/npm && cp tests/page/package.json tests/page/package-lock.json .tools/npm
 	@npm ci --silent --prefix .tools/npm
 
-test-real: $(DEV) ## the tests that need a real kube-apiserver (after `make tools`)
+test-real: $(DEV) ## the tests that need a real kube-apiserver, helm or Prometheus (after `make tools`)
 	@test -x $(TOOLS)/kube-apiserver -a -x $(TOOLS)/etcd || \
 	  { echo "test-real needs $(TOOLS)/kube-apiserver and etcd: run 'make tools'" >&2; exit 1; }
 	@PATH="$(TOOLS):$$PATH" KUBEBUILDER_ASSETS=$(TOOLS) \
@@ -98,10 +98,12 @@ bench: $(DEV) ## measure; results as JSON in build/bench (real cluster after `ma
 	  KUBEBUILDER_ASSETS=$$(test -x $(TOOLS)/kube-apiserver && echo $(TOOLS)) \
 	  $(PYTEST) -q -s -m perf --timeout=3600 $(ARGS)
 
-docs: $(DEV) ## build the site into site/; run the documentation's snippets, follow its links
+docs: $(DEV) ## build the documentation site into site/
 	@$(BIN)/python -m sphinx -W --keep-going -q -b html -d build/docs docs site
-	@$(PYTEST) $(PARALLEL) -q -m "not real and not perf" tests/docs $(ARGS)
 	@echo "open site/index.html"
+
+docs-test: $(DEV) ## run the commands, snippets and figures of the documentation; check its links
+	@$(PYTEST) $(PARALLEL) -q -m "not real and not perf" tests/docs $(ARGS)
 
 image: ## build the container image (docker or podman; BASE_DIGEST=sha256:... pins the base)
 	@engine=$$(command -v docker || command -v podman) || \
