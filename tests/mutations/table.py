@@ -20,6 +20,9 @@ CLAIMS: Final = "tests/docs/test_claims.py"
 WORLD: Final = "tests/world/test_laws.py"
 EVICTIONS: Final = "tests/world/test_evictions.py"
 TAKEOVER: Final = "tests/world/test_takeover.py"
+ELECTION: Final = "tests/unit/kube/test_lease_invariants.py"
+PAST: Final = "tests/property/test_group_past.py"
+PLANNING: Final = "tests/property/test_group_planning.py"
 RIGHTS: Final = "tests/e2e/test_rights.py"
 
 OBJECTS = "what is decided follows from objects alone"
@@ -41,14 +44,16 @@ LEASE = "no write of a process that does not lead is carried out"
 
 
 class Mutation(NamedTuple):
-    """A change to the product: `old`, which stands once in `file`, becomes `new`; `test` must fail.
+    """A change to the product: `old`, which occurs once in `place`, becomes `new`; `test` must fail.
 
-    `test` is what pytest is told to run. A `real` one needs a real API server.
+    `place` is a file, or the qualified name of a function or class (`Election._write`), which stays
+    valid when its module is renamed. `test` are arguments of pytest. A `real` one needs a real API
+    server.
     """
 
     name: str
     law: str
-    file: str
+    place: str
     old: str
     new: str
     test: tuple[str, ...]
@@ -307,6 +312,36 @@ MUTATIONS: Final = (
         "        self._settings = settings\n",
         "        self._settings = msgspec.structs.replace(settings, renew_deadline_s=60.0)\n",
         (WORLD,),
+    ),
+    Mutation(
+        "the fence opens from the response of a renewal instead of its sending",
+        LEASE, "Election._write",
+        "sent_at + self._settings", "self._clock.now() + self._settings",
+        (ELECTION,),
+    ),
+    Mutation(
+        "a leader that reads another holder continues until its own deadline",
+        LEASE, "Election._hold",
+        " or not self._record.is_ours", "",
+        (ELECTION,),
+    ),
+    Mutation(
+        "a half bound group is dissolved although the bind time of a member is unknown",
+        OBJECTS, "never_whole",
+        " or None in bound", "",
+        (PAST,),
+    ),
+    Mutation(
+        "a gang whose eviction a budget has counted is counted again",
+        BUDGET, "_Lookup._count",
+        "                if name not in self._disrupted.get(budget, ())\n", "",
+        (UNITS,),
+    ),
+    Mutation(
+        "a group is placed with a member that was deleted while it was planned",
+        WHOLE, "Groups._is_intact",
+        "not self._refused.is_waiting(member) or ", "",
+        (PLANNING,),
     ),
     Mutation(
         "the lease is given back over binds that are under way",

@@ -1,19 +1,23 @@
-"""Breaking a rule on purpose makes its law fail: else the law says nothing.
+"""Every mutation of the table makes its test fail: a test that passes would prove nothing.
 
-Each mutation of the table is made in a copy of the project, and the law's tests are run there; they must
-fail. `make mutations` runs all; in the default suite only whether the table still speaks of the code as it is.
+Each mutation is applied in a copy of the project, and its test runs there and must fail. `make
+mutations` runs all of them; the default suite only checks that the table matches the code.
 """
 
+import ast
 import os
 import shutil
 import subprocess
 import sys
 from collections import Counter
+from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 
-from tests.house.source import ROOT
+from tests.house.source import PRODUCT, ROOT, name_of, python_files, tree_of
 from tests.mutations.table import MUTATIONS, Mutation
 
 PARTS = ("scheduler", "operators", "crds", "charts", "docs", "tests")
@@ -57,23 +61,64 @@ def tried(folder: Path, test: tuple[str, ...]) -> tuple[int, str]:
     return done.returncode, (done.stdout + done.stderr)[-4000:]
 
 
-def broken(mutation: Mutation, text: str) -> str:
-    """Return a file's text with the mutation made."""
-    made = text.replace(mutation.old, mutation.new)
-    if mutation.file.endswith(".py"):
-        compile(made, mutation.file, "exec")
-    return made
+@cache
+def definitions() -> dict[str, list[tuple[str, int, int]]]:
+    """Return (file, first line, last line) of every function and class, by qualified name."""
+    found: dict[str, list[tuple[str, int, int]]] = {}
+    for file in python_files(*PRODUCT):
+        for name, node in named(tree_of(file), ""):
+            last = node.end_lineno or node.lineno
+            found.setdefault(name, []).append((name_of(file), node.lineno, last))
+    return found
+
+
+def named(
+    tree: ast.AST, prefix: str
+) -> Iterator[tuple[str, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef]]:
+    """Yield every function and class with its qualified name."""
+    for node in ast.iter_child_nodes(tree):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            yield prefix + node.name, node
+            yield from named(node, f"{prefix}{node.name}.")
+
+
+class Target(NamedTuple):
+    """The file that a mutation changes, and its text before, in and after the mutated part."""
+
+    file: str
+    before: str
+    part: str
+    after: str
+
+    def mutated(self, mutation: Mutation) -> str:
+        """Return the text of the file with the mutation applied."""
+        text = self.before + self.part.replace(mutation.old, mutation.new) + self.after
+        if self.file.endswith(".py"):
+            compile(text, self.file, "exec")
+        return text
+
+
+def target(mutation: Mutation) -> Target:
+    """Return what a mutation changes: a file, or the one function or class of that name."""
+    if "/" in mutation.place:
+        return Target(mutation.place, "", (ROOT / mutation.place).read_text(encoding="utf-8"), "")
+    places = definitions().get(mutation.place, [])
+    assert 1 == len(places), f"{mutation.place} names {len(places)} definitions: {places}"
+    file, first, last = places[0]
+    lines = (ROOT / file).read_text(encoding="utf-8").splitlines(keepends=True)
+    parts = (lines[: first - 1], lines[first - 1 : last], lines[last:])
+    return Target(file, *("".join(part) for part in parts))
 
 
 @pytest.mark.parametrize("mutation", MUTATIONS, ids=lambda one: one.name)
-def test_the_table_speaks_of_the_code_as_it_is(mutation: Mutation):
-    """What is to be changed stands there once, and the changed file can still be read."""
-    text = (ROOT / mutation.file).read_text(encoding="utf-8")
+def test_the_table_matches_the_code(mutation: Mutation):
+    """The text to change occurs once in its place, and the changed file can be compiled."""
+    found = target(mutation)
 
-    assert 1 == text.count(mutation.old), (
-        f"{mutation.file} was changed: mend tests/mutations/table.py"
+    assert 1 == found.part.count(mutation.old), (
+        f"{mutation.place} was changed: update tests/mutations/table.py"
     )
-    assert text != broken(mutation, text)
+    assert found.before + found.part + found.after != found.mutated(mutation)
     assert (ROOT / mutation.test[0].partition("::")[0]).exists()
 
 
@@ -100,9 +145,10 @@ def test_a_broken_rule_is_caught(mutation: Mutation, copy: Path):
     """The law's tests run, and fail."""
     if mutation.real and "KUBEBUILDER_ASSETS" not in os.environ:
         pytest.skip("KUBEBUILDER_ASSETS names no real API server")
-    file = copy / mutation.file
+    found = target(mutation)
+    file = copy / found.file
     whole = file.read_text(encoding="utf-8")
-    file.write_text(broken(mutation, whole), encoding="utf-8")
+    file.write_text(found.mutated(mutation), encoding="utf-8")
     try:
         code, text = tried(copy, mutation.test)
     finally:

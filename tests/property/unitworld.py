@@ -11,6 +11,8 @@ from random import Random
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
+import msgspec
+
 from scheduler.objects.configmap import GROUP_KEY, ConfigMap, ConfigMapMeta
 from scheduler.objects.meta import AnnotatedMeta, LabelSelector, ObjectMeta
 from scheduler.objects.node import Node
@@ -137,7 +139,10 @@ def world_of(
             for pod, goes in zip(pods, gone, strict=True)
         ]
     covered = [_budget(f"b{n}", random) for n in range(random.choice([0, 1, 2]) if budgets else 0)]
-    return World(nodes, pods, descriptions, described, covered, _preemptor(random), needs)
+    preemptor = _preemptor(random)
+    # Drawn last, so that known seeds keep the rest of their cluster.
+    covered = [_with_counted(budget, pods, random) for budget in covered]
+    return World(nodes, pods, descriptions, described, covered, preemptor, needs)
 
 
 def describe(kind: str, name: str, size: int, priority: int | None) -> Any:
@@ -298,7 +303,8 @@ def _violates(pod: Pod, budgets: Sequence[PodDisruptionBudget], left: dict[str, 
     for budget in budgets:
         assert budget.spec.selector is not None
         app = budget.spec.selector.match_labels["app"]
-        if pod.metadata.labels.get("app") == app:
+        is_counted = pod.metadata.name in budget.status.disrupted_pods
+        if pod.metadata.labels.get("app") == app and not is_counted:
             left[budget.metadata.name] -= 1
             found = found or left[budget.metadata.name] < 0
     return found
@@ -357,6 +363,23 @@ def _budget(name: str, random: Random) -> PodDisruptionBudget:
         PodDisruptionBudgetSpec(LabelSelector({"app": random.choice("xy")})),
         PodDisruptionBudgetStatus(random.randint(0, 2)),
     )
+
+
+def _with_counted(
+    budget: PodDisruptionBudget, pods: Sequence[Pod], random: Random
+) -> PodDisruptionBudget:
+    """Return a budget that, mostly, has counted the eviction of a pod it covers, and of its group."""
+    assert budget.spec.selector is not None
+    app = budget.spec.selector.match_labels["app"]
+    covered = [pod for pod in pods if pod.metadata.labels.get("app") == app]
+    if not covered or random.random() < 0.3:
+        return budget
+    chosen = random.choice([pod for pod in covered if group_of(pod)] or covered)
+    group = group_of(chosen)
+    counted = [pod for pod in pods if pod is chosen or (group and group_of(pod) == group)]
+    names = {pod.metadata.name: "2026-01-01T00:00:00Z" for pod in counted}
+    status = PodDisruptionBudgetStatus(random.choice((0, 0, 1)), names)
+    return msgspec.structs.replace(budget, status=status)
 
 
 def objects_of(world: World) -> Iterator[tuple[str, Any]]:

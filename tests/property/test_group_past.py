@@ -1,0 +1,102 @@
+"""`never_whole` against the history of a group: no member of a once whole group is taken for one
+of a group that never was.
+"""
+
+from collections.abc import Sequence
+from random import Random
+from typing import NamedTuple
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from scheduler.base.clock import rfc3339
+from scheduler.objects.pod import Pod, PodCondition
+from scheduler.plugins.groups.past import never_whole
+from scheduler.state.podindex import Placed, place
+from scheduler.state.shapes import Shapes
+from tests.property.making import make_pod, with_meta, with_status
+
+START = 1_767_225_600
+SECONDS = 30
+
+
+class Member(NamedTuple):
+    """A pod of the group: when it was created and bound, in seconds since the start."""
+
+    uid: int
+    created: int
+    bound: int | None = None
+
+
+class History(NamedTuple):
+    """What remains of a group, and whether a bound member was once part of the whole group.
+
+    A whole group of which no member is left does not count: no pod of it can be evicted.
+    """
+
+    members: Sequence[Member]
+    was_whole: bool
+
+
+def history_of(random: Random, size: int) -> History:
+    """Create, bind and delete members at random; there are never more than `size`."""
+    members: list[Member] = []
+    whole: set[Member] = set()
+    for second in range(1, SECONDS):
+        waiting = [one for one in members if one.bound is None]
+        match random.choice("cccbbd"):
+            case "c" if len(members) < size:
+                members.append(Member(second, second))
+            case "b" if waiting:
+                chosen = random.choice(waiting)
+                members[members.index(chosen)] = chosen._replace(bound=second)
+            case "d" if members:
+                members.remove(random.choice(members))
+        bound = {one for one in members if one.bound is not None}
+        if len(bound) >= size:
+            whole |= bound
+    return History(members, bool(whole.intersection(members)))
+
+
+def pod_of(member: Member, name: str, *, tells: bool) -> Pod:
+    """Return a member's pod; without `tells` its status has no time of its binding."""
+    pod = make_pod(name, node="" if member.bound is None else "n")
+    pod = with_meta(pod, creation_timestamp=rfc3339(START + member.created))
+    if member.bound is None or not tells:
+        return pod
+    time = rfc3339(START + member.bound)
+    condition = PodCondition("PodScheduled", "True", last_transition_time=time)
+    return with_status(pod, conditions=(condition,))
+
+
+@settings(max_examples=400, deadline=None)
+@given(seed=st.integers(0, 2**32))
+def test_a_group_said_to_be_never_whole_never_was(seed: int):
+    """For every history, also where some pods do not tell when they were bound."""
+    check(seed)
+
+
+def test_never_whole_is_found_at_all():
+    """Some of a thousand histories are recognised: the invariant is not empty."""
+    assert sum(map(check, range(1000))) >= 20
+
+
+def check(seed: int) -> bool:
+    """Compare one history with the verdict; return the verdict."""
+    random = Random(seed)
+    size = random.choice((2, 3, 3))
+    history = history_of(random, size)
+    shapes = Shapes()
+    waiting: list[Pod] = []
+    placed: list[Placed] = []
+    for number, member in enumerate(history.members):
+        pod = pod_of(member, f"g-{number}", tells=random.random() < 0.5)
+        if member.bound is None:
+            waiting.append(pod)
+        else:
+            placed.append(place(pod, shapes.of(pod), "n"))
+    # The caller decides a group with bound and with waiting members.
+    is_half = bool(placed and waiting)
+    verdict = is_half and never_whole(placed, waiting, size, [rfc3339(START)])
+    assert not (verdict and history.was_whole), (seed, history)
+    return verdict
