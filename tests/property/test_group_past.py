@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from scheduler.base.clock import rfc3339
+from scheduler.groups.description.past import never_whole
 from scheduler.objects.pod import Pod, PodCondition
-from scheduler.plugins.groups.past import never_whole
 from scheduler.state.podindex import Placed, place
 from scheduler.state.shapes import Shapes
 from tests.property.making import make_pod, with_meta, with_status
