@@ -60,48 +60,47 @@ class Mutation(NamedTuple):
     real: bool = False
 
 
-_LAYERS = "scheduler/groups/solver/layers.py"
-_SOLVE = "scheduler/groups/solver/solve.py"
 _GROUPS = "scheduler/groups/"
+_SOLVE = "scheduler/groups/solver/solve.py"
 _BOUNDS = (f"{SOLVER}::test_a_bound_is_true_whoever_gave_the_answer",)
 _KEPT = (SOLVER, "-k", "never_thrown_away or every_program")
 
 MUTATIONS: Final = (
     Mutation(
         "victims go before all of their unit are marked",
-        TORN, "scheduler/kube/eviction.py",
+        TORN, "PodEvictor.evict",
         "            refusal = await self._decided(unit)\n",
         "            refusal = None\n",
         (EVICTIONS, "-k", "cannot_be_marked"),
     ),
     Mutation(
         "members of a group that nobody completes keep the room they were promised",
-        TORN, "scheduler/groups/cycle/left.py",
+        TORN, "LeftMembers.finish",
         "            self._engine.give_up(promised, now)\n", "",
         (LIFE, "-k", "nobody_completes"),
     ),
     Mutation(
         "a group that is left undecided keeps room from others",
-        TORN, "scheduler/groups/planning/task.py",
+        TORN, "GroupTask.left_open",
         ", gives_up=not self.standing", "",
         ("tests/unit/engine/test_groups.py", "-k", "undecided_keeps"),
     ),
     Mutation(
         "what was said of a group before this process led is taken for being on its way",
-        TORN, "scheduler/groups/cycle/writing.py",
+        TORN, "Writing.leads",
         "self._unsure = dict.fromkeys(self._known, now + SURE_AFTER_S)", "self._unsure = {}",
         (LIFE, "-k", "who_leads_a_moment"),
     ),
     Mutation(
         "who was left of a group that was evicted stays",
-        TORN, "scheduler/groups/cycle/left.py",
+        TORN, "LeftMembers.finish",
         "            for placed in left:\n",
         "            for placed in ():\n",
         (EVICTIONS, "-k", "goes_later or finishes"),
     ),
     Mutation(
         "what a way costs is taken for the way back",
-        CERTIFICATE, "scheduler/groups/planning/classsite.py",
+        CERTIFICATE, "_between_nodes",
         "tuple(map(tuple, (costs - near).tolist()))", "tuple(map(tuple, (costs - near).T.tolist()))",
         (APPLICATIONS, "-m", "long or not long", "-k", "[1]"),
     ),
@@ -121,14 +120,14 @@ MUTATIONS: Final = (
     ),
     Mutation(
         "leaves alone tell of a group that has so many under each unit",
-        CERTIFICATE, "scheduler/groups/solver/mixedleaves.py",
+        CERTIFICATE, "is_told_by_leaves",
         "        and not any(rule.units_per_parent for rule in rules)\n",
         "",
         (TALK,),
     ),
     Mutation(
         "members are let go without proof that the group was never whole",
-        OBJECTS, "scheduler/groups/planning/deciding.py",
+        OBJECTS, "Decider._may_release",
         "return past.never_whole(self._members.placed(key), waiting, spec.size, since)",
         "return True",
         (LIFE, "-k", "nobody_looked"),
@@ -143,21 +142,21 @@ MUTATIONS: Final = (
     ),
     Mutation(
         "nominations are not read from pods",
-        OBJECTS, "scheduler/engine/intake.py",
+        OBJECTS, "Intake._pod_waiting",
         "self._nominations.put(pod, pod.status.nominated_node_name)",
         'self._nominations.put(pod, "")',
         (ALONE, "-k", "promised"),
     ),
     Mutation(
         "a part of a group starts with fewer pods than it needs",
-        WHOLE, "scheduler/groups/solver/mixedparts.py",
+        WHOLE, "PartModel._own",
         "cp.add(sum(pods) >= needed * many)",
         "cp.add(sum(pods) >= many)",
         ("tests/property/test_parts.py",),
     ),
     Mutation(
         "a part of a group has two pods where it may have one",
-        WHOLE, "scheduler/groups/solver/mixedparts.py",
+        WHOLE, "PartModel._keep_apart",
         "self._cp.add(sum(here) + held <= many[leaves[0]])",
         "self._cp.add(sum(here) + held <= 2 * many[leaves[0]])",
         ("tests/property/test_parts.py",),
@@ -185,7 +184,7 @@ MUTATIONS: Final = (
     ),
     Mutation(
         "what is set aside for a claim is forgotten when another's use of it is shown",
-        OBJECTS, "scheduler/plugins/dynamicresources/catalog.py",
+        OBJECTS, "DeviceCatalog._count",
         "            self._put(identity(new), self._pending[identity(new)])\n"
         "            self._forget_shown(identity(new), new)\n",
         "            self.release(identity(new))\n",
@@ -193,21 +192,21 @@ MUTATIONS: Final = (
     ),
     Mutation(
         "a member that another gate holds keeps its group waiting",
-        OBJECTS, "scheduler/groups/cycle/groups.py",
+        OBJECTS, "Groups._hear_gates",
         "self._members.drop(key, queued.uid)",
         "pass",
         (CLAIMED,),
     ),
     Mutation(
         "what kept an eviction from helping wakes nobody",
-        OBJECTS, "scheduler/engine/attempt/attempt.py",
+        OBJECTS, "Attempts.give_up",
         "self._queues.rejected(queued, decision.waits_for, now",
         "self._queues.rejected(queued, decision.rejected_by, now",
         (DEFAULT,),
     ),
     Mutation(
         "promises are taken back one after the other",
-        OBJECTS, "scheduler/engine/binding/preemption.py",
+        OBJECTS, "Preemptions._take_promises_back",
         "lower = [one for one in self._nominations.on(node).values() if rank(one) < rank(pod)]",
         "all_ = list(self._nominations.on(node).values())\n"
         "        lower = (one for one in all_ if rank(one) < rank(pod))",
@@ -215,7 +214,7 @@ MUTATIONS: Final = (
     ),
     Mutation(
         "victims of a pod are not told",
-        RECEIPT, "scheduler/engine/attempt/failure.py",
+        RECEIPT, "preempted_event",
         "return msgspec.structs.replace(\n        about, scheduler_name=profile, "
         "related=(related.namespace, related.name, related.uid)\n    )",
         "return msgspec.structs.replace(about, scheduler_name=profile)",
@@ -223,92 +222,92 @@ MUTATIONS: Final = (
     ),
     Mutation(
         "victims are told another reason",
-        RECEIPT, "scheduler/engine/attempt/failure.py",
+        RECEIPT, "preempted_event",
         '"Normal", reasons.PREEMPTED, "Preempting"',
         '"Normal", reasons.PREEMPTING, "Preempting"',
         (UNITS,),
     ),
     Mutation(
         "members that are let go are not told why",
-        RECEIPT, "scheduler/engine/attempt/failure.py",
+        RECEIPT, "released_event",
         '"Warning", reasons.GROUP_RELEASED, "Releasing"',
         '"Warning", reasons.PREEMPTING, "Releasing"',
         (LIFE, "-k", "never_whole"),
     ),
     Mutation(
         "the rest of a group does not go with a victim",
-        RECEIPT, "scheduler/plugins/preemption/victims.py",
+        RECEIPT, "_Joined.companions",
         "return Companions(here, tuple((one, row) for one, row in rows if row is not None))",
         "return Companions(here, ())",
         (UNITS,),
     ),
     Mutation(
         "the rest of a group stays when an extender has had its word",
-        RECEIPT, "scheduler/plugins/preemption/offers.py",
+        RECEIPT, "best_offer",
         "tuple(one for one, _ in units.with_their_groups(_victims(best, nodes)))",
         "tuple(_victims(best, nodes))",
         (UNITS,),
     ),
     Mutation(
         "whom a group can spare stays when the rest of it goes",
-        RECEIPT, "scheduler/plugins/preemption/dryrun.py",
+        RECEIPT, "examine",
         "        among[among] = ~((rest[numbers] >= 0) & dry_run.gone[rest[numbers]])\n", "",
         (UNITS,),
     ),
     Mutation(
         "who is going already is spared once more",
-        RECEIPT, "scheduler/plugins/preemption/units.py",
+        RECEIPT, "UnitIndex.spare",
         "return max(0, gang.unit.spare - going)", "return gang.unit.spare",
         ("tests/unit/engine/test_group_shrinking.py",),
     ),
     Mutation(
         "victims go before their event is written",
-        RECEIPT, "scheduler/kube/effects.py",
+        RECEIPT, "Executor._evict",
         "await self._recorder.settle(effect.uid)", "pass",
         (WORLD, "-k", "before_the_receipt"),
     ),
     Mutation(
         "victims are marked without a reason",
-        RECEIPT, "scheduler/kube/eviction.py",
+        RECEIPT, "PodEvictor._mark",
         "body = disruption_patch(effect.uid, effect.message,", 'body = disruption_patch(effect.uid, "",',
         (WORLD,),
     ),
     Mutation(
         "equals make room for equals",
-        PRIORITY, "scheduler/plugins/preemption/victims.py",
+        PRIORITY, "Victims.__init__",
         "kept = kept[joined.fields[PRIORITY, kept] < priority]",
         "kept = kept[joined.fields[PRIORITY, kept] <= priority]",
         (WORLD,),
     ),
     Mutation(
         "the receipt names a preemptor that is none",
-        PRIORITY, "scheduler/kube/eventbody.py",
+        PRIORITY, "EventBodies.event",
         'related = _Ref("Pod", namespace, other, uid, "v1")',
         'related = _Ref("Pod", namespace, other, record.uid, "v1")',
         (WORLD,),
     ),
     Mutation(
         "budgets do not count in the choice of a node",
-        BUDGET, "scheduler/plugins/preemption/choice.py",
+        BUDGET, "harms_of",
         "        block.violations,\n        highest,", "        block.violations * 0,\n        highest,",
         (WORLD,),
     ),
     Mutation(
         "who is in a budget is not spared first",
-        BUDGET, "scheduler/plugins/preemption/dryrun.py",
+        BUDGET, "examine",
         "~is_first, pods.index))", "is_first, pods.index))",
         (WORLD,),
     ),
     Mutation(
         "the lease is taken from one who holds it",
-        LEASE, "scheduler/kube/lease.py",
+        LEASE, "Election._try",
         "if is_taken and (self.is_leader or self._record.expires_in_s(now) > 0):",
         "if is_taken and self.is_leader:",
         (WORLD, TAKEOVER),
     ),
     Mutation(
         "a leader believes in its lease for longer than others do",
-        LEASE, "scheduler/kube/lease.py",
+        LEASE, "Election.__init__",
         "        self._settings = settings\n",
         "        self._settings = msgspec.structs.replace(settings, renew_deadline_s=60.0)\n",
         (WORLD,),
@@ -345,13 +344,13 @@ MUTATIONS: Final = (
     ),
     Mutation(
         "the lease is given back over binds that are under way",
-        LEASE, "scheduler/kube/lease.py",
+        LEASE, "Election.run",
         "                if self._gives_back:\n", "                if True:\n",
         (TAKEOVER,),
     ),
     Mutation(
         "a group is told again with each of its members",
-        NEEDLESS, "scheduler/groups/status/announcing.py",
+        NEEDLESS, "announce",
         "if calls and _is_under_way(kind, obj, news):",
         "if news.is_bound and calls and _is_under_way(kind, obj, news):",
         ("tests/property/test_group_writes.py", "-k", "not_complete"),
@@ -365,14 +364,14 @@ MUTATIONS: Final = (
     ),
     Mutation(
         "simulate forgets a victim",
-        RECEIPT, "scheduler/whatif/simulate.py",
+        RECEIPT, "SimulationRun._decided",
         "for victim in decision.victims:",
         "for victim in decision.victims[1:]:",
         (SIMULATED,),
     ),
     Mutation(
         "the skew of a spread between members is not looked at",
-        CERTIFICATE, _LAYERS, "if not domains.max_skew:", "if True:", (SOLVER,),
+        CERTIFICATE, "Layers._ways", "if not domains.max_skew:", "if True:", (SOLVER,),
     ),
     Mutation(
         "pods that are there already do not count in a spread",
@@ -388,7 +387,7 @@ MUTATIONS: Final = (
     ),
     Mutation(
         "rules count pods that have been evicted",
-        CERTIFICATE, "scheduler/groups/solver/eviction.py",
+        CERTIFICATE, "rules_after",
         "gone[name, number] += times * pods", "gone[name, number] += 0",
         (SOLVER,),
     ),
@@ -399,13 +398,13 @@ MUTATIONS: Final = (
     ),
     Mutation(
         "the door lets answers out that break a rule of a level",
-        CERTIFICATE, "scheduler/groups/solver/check.py",
+        CERTIFICATE, "level_problems",
         "if rule.is_hard_spread and pods > 1:", "if False:",
         (SOLVER, "tests/unit/solver/test_check.py"),
     ),
     Mutation(
         "greedy's answer is called proven",
-        CERTIFICATE, _SOLVE,
+        CERTIFICATE, "_greedy",
         'Stage(level, measure, value, NOTHING, "")\n        for level, measure, value in check.objective(instance, taken)',
         'Stage(level, measure, value, value, "greedy")\n        for level, measure, value in check.objective(instance, taken)',
         _KEPT,
@@ -438,13 +437,13 @@ MUTATIONS: Final = (
     ),
     Mutation(
         "a bind that was put off is sent without asking again",
-        ROOM, "scheduler/kube/effects.py",
+        ROOM, "Executor._bind.check",
         "if why := self._objection(effect):", 'if why := "":',
         (WORLD, "-k", "too_small_by_then"),
     ),
     Mutation(
         "a node that has become too small is no objection",
-        ROOM, "scheduler/engine/binding/inflight.py",
+        ROOM, "objection",
         "short_of(pod, cluster) - pod.short", "set[str]()",
         (WORLD, "-k", "too_small_by_then"),
     ),
@@ -456,13 +455,13 @@ MUTATIONS: Final = (
     ),
     Mutation(
         "members who are about to be called back count as having a place",
-        WHOLE, "scheduler/groups/cycle/bindings.py",
+        WHOLE, "GroupBindings._without_place",
         "            yield from binding.left\n", "            pass\n",
         ("tests/unit/engine/test_groups.py", "-k", "to_be_recalled"),
     ),
     Mutation(
         "members whose node has gone count as having a place",
-        WHOLE, "scheduler/groups/cycle/bindings.py",
+        WHOLE, "GroupBindings._without_place",
         "lost[place] = bool(objection(member, self._cluster))", "lost[place] = False",
         ("tests/unit/engine/test_groups.py", "-k", "have_no_place"),
     ),
@@ -474,20 +473,20 @@ MUTATIONS: Final = (
     ),
     Mutation(
         "a bind is sent again whatever the group needs by now",
-        WHOLE, "scheduler/groups/cycle/bindings.py",
+        WHOLE, "GroupBindings.objection",
         "return binding.planner.group_short(binding.key, uid, binding.uids, displaced)", 'return ""',
         (LIVES, "-k", "stays_mended"),
     ),
     Mutation(
         "the rest of a group is decided while others of it are under way",
-        OBJECTS, f"{_GROUPS}plugin.py",
+        OBJECTS, "ClusterTopologyPlacementGroup.group_wanted",
         "if any(placed.assumed for placed in standing):",
         "if spec.is_minimum and any(placed.assumed for placed in standing):",
         (LIVES, "-k", "stays_mended"),
     ),
     Mutation(
         "an edited description counts as old as its object",
-        OBJECTS, f"{_GROUPS}sources/configmap.py",
+        OBJECTS, "ConfigMapGroups.said_since",
         "times = [obj.set_at(*path) for path in _SAID]", "times: list[str | None] = []",
         (LIFE, "-k", "described_larger"),
     ),
@@ -505,7 +504,7 @@ MUTATIONS: Final = (
     ),
     Mutation(
         "members who may not evict take room that others have made",
-        VAIN, "scheduler/engine/binding/nominated.py",
+        VAIN, "NominatedPods.for_pod",
         "if spares or (is_member and not may_evict):", "if spares:",
         (WORKLOADS, "-k", "stays_right"),
     ),
@@ -546,25 +545,25 @@ MUTATIONS: Final = (
     ),
     Mutation(
         "a conflict is named of which a part can be left out",
-        NAMED, "scheduler/whatif/why/search.py",
+        NAMED, "ChangeSearch._irreducible",
         "if rest and self._cannot_meet(rest):", "if rest and not self._cannot_meet(rest):", (WHY,),
     ),
     Mutation(
         "what a node lacks is told too small",
-        NAMED, "scheduler/whatif/why/suggesting.py",
+        NAMED, "SuggestionSearch._on_node",
         'f"status.allocatable[{resource}]", "add", text)', 'f"status.allocatable[{resource}]", "add", "1")',
         (WHY,),
     ),
     Mutation(
         "a suggestion names another node than the one where the pod goes",
-        NAMED, "scheduler/whatif/why/suggesting.py",
+        NAMED, "SuggestionSearch.suggestion",
         "return 1.0 + len(given_up), Suggestion(decision.node, changes, text)",
         'return 1.0 + len(given_up), Suggestion("n0", changes, text)',
         (WHY,),
     ),
     Mutation(
         "numbers of tasks bind although the minimum is below their sum",
-        DIALECT, "scheduler/groups/sources/volcano.py",
+        DIALECT, "_tasks",
         "if not asked or members < sum(asked.values()):", "if not asked:", (DIALECTS, "-k", "volcano"),
     ),
     Mutation(
