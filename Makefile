@@ -23,7 +23,7 @@ RUN := $(VENV)/.run-$(call key,requirements.lock)
 DEV := $(VENV)/.dev-$(call key,requirements-dev.lock)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test setup check tools page-tools test-real differential long mutations fuzz world hunt chaos bench docs docs-test image image-check chart changelog dist release-check clean
+.PHONY: help demo test setup check tools page-tools test-real differential long mutations fuzz world hunt chaos bench docs docs-test image image-check chart changelog notes dist version release release-check clean
 
 help:
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -109,7 +109,7 @@ image: ## build the container image (docker or podman; BASE_DIGEST=sha256:... pi
 	@engine=$$(command -v docker || command -v podman) || \
 	  { echo "image needs docker or podman" >&2; exit 1; }; \
 	$$engine build -t trellis-scheduler --build-arg BASE_DIGEST=$(BASE_DIGEST) \
-	  --build-arg VERSION=$$(sed -n 's/^VERSION.*"\(.*\)"/\1/p' scheduler/cli/about.py) \
+	  --build-arg VERSION=$$($(MAKE) -s version) \
 	  --build-arg REVISION=$$(git rev-parse HEAD) \
 	  --build-arg CREATED=$$(git log -1 --format=%cI) .
 
@@ -121,8 +121,11 @@ chart: ## lint the Helm chart and pack it into dist/ (after `make tools`)
 	  { echo "chart needs helm: run 'make tools'" >&2; exit 1; }; \
 	helm lint --strict charts/trellis && helm package charts/trellis -d dist
 
-changelog: $(DEV) ## show what the next release will say is new
+changelog: $(DEV) ## print the changes since the last release
 	@$(BIN)/towncrier build --draft --version next
+
+notes: ## print the release notes of the current version from CHANGELOG.md
+	@$(PYTHON) .ci/notes.py $$($(MAKE) -s version)
 
 dist: $(DEV) ## wheel and sdist into dist/; the same commit gives the same bytes
 	@$(BIN)/python .ci/dist.py dist
@@ -131,6 +134,18 @@ release-check: $(DEV) ## archives whole and reproducible, wheels for arm64, upgr
 	@PATH="$(TOOLS):$$PATH" KUBEBUILDER_ASSETS=$$(test -x $(TOOLS)/kube-apiserver && echo $(TOOLS)) \
 	  $(PYTEST) -q -rP -m "not perf" --timeout=600 tests/release $(ARGS)
 	@$(BIN)/towncrier build --draft --version next >/dev/null
+
+version: ## print the version
+	@sed -n 's/^VERSION.*"\(.*\)"/\1/p' scheduler/cli/about.py
+
+release: $(DEV) ## all files of a release into dist/: archives, chart, SBOM, notes, checksums (after `make tools`)
+	@rm -rf dist && $(MAKE) -s dist chart
+	@$(MAKE) -s notes > dist/NOTES.md
+	@test -x build/sbom/bin/cyclonedx-py || { $(BIN)/python -m venv build/sbom && \
+	  build/sbom/bin/python -m pip install -q --no-deps --require-hashes -r requirements-sbom.lock; }
+	@build/sbom/bin/cyclonedx-py requirements requirements.lock --pyproject pyproject.toml \
+	  --output-reproducible --of JSON -o dist/trellis-$$($(MAKE) -s version).cdx.json
+	@cd dist && sha256sum * > .sums && mv .sums SHA256SUMS && sha256sum --quiet --check SHA256SUMS && ls -1
 
 clean: ## remove build results and caches (keeps .venv and .tools)
 	rm -rf build dist site .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis

@@ -25,7 +25,7 @@ def page() -> str:
 
 
 def introduction(about: dict[str, Any]) -> str:
-    """Return what stands above the table."""
+    """Return the text above the table."""
     return f"""\
 # {about["name"]}
 
@@ -33,9 +33,11 @@ def introduction(about: dict[str, Any]) -> str:
 
 {about["description"]}. Runs beside the default scheduler, on Kubernetes {about["kubeVersion"].removesuffix("-0")}.
 
-    helm install trellis charts/trellis --namespace trellis-system --create-namespace --wait
+    helm install trellis charts/trellis --namespace trellis-system --create-namespace --wait \\
+      --set image.registry=REGISTRY
 
-[Install it beside the default scheduler](../../docs/howto/install.md) tells the rest.
+`image.registry` is required: no public image exists yet.
+[Install it beside the default scheduler](../../docs/howto/install.md) describes how to build one.
 
 ## Values
 """

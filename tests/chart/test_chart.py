@@ -13,6 +13,7 @@ import pytest
 import typer.main
 import yaml
 
+from scheduler.cli.about import VERSION
 from scheduler.cli.agent import agent as agents
 from scheduler.config import load
 from scheduler.framework.registry import Registry
@@ -25,6 +26,8 @@ HELM = shutil.which(
 )
 PROFILES = ("plain", "network", "sakkara", "numa", "load", "all")
 REGISTRY = Registry(IN_TREE)
+# The chart requires a registry; a later value replaces this one.
+IMAGE = "image.registry=registry.example"
 pytestmark = pytest.mark.skipif(HELM is None, reason="helm is not installed (make tools)")
 Json = dict[str, Any]
 
@@ -65,7 +68,7 @@ REFUSED = (
 @functools.cache
 def render(*values: str) -> list[Json]:
     """Render the chart; its documents."""
-    done = helm("template", "x", str(CHART), "--namespace", "sys", *sets(values))
+    done = helm("template", "x", str(CHART), "--namespace", "sys", *sets((IMAGE, *values)))
     assert 0 == done.returncode, done.stderr
     return [one for one in yaml.safe_load_all(done.stdout) if one]
 
@@ -84,6 +87,30 @@ def test_lint_has_nothing_to_say():
     """`helm lint --strict` passes."""
     done = helm("lint", "--strict", str(CHART))
     assert 0 == done.returncode, done.stdout
+
+
+def test_an_installation_without_a_registry_is_refused():
+    """No public image exists: one sentence states the value to set and how to build an image."""
+    done = helm("template", "x", str(CHART))
+
+    assert 0 != done.returncode
+    assert "image.registry is empty and no public image of Trellis exists" in done.stderr
+    assert "set image.registry (docs/howto/install.md)" in done.stderr
+
+
+def test_the_image_is_the_registry_the_repository_and_the_version():
+    """A digest replaces the tag."""
+    digest = "sha256:" + "a" * 64
+    assert f"registry.example/trellis:{VERSION}" in images(render())
+    assert f"r.example/trellis@{digest}" in images(
+        render("image.registry=r.example", f"image.digest={digest}")
+    )
+
+
+def images(documents: list[Json]) -> set[str]:
+    """Return the images of the Deployment's containers."""
+    (deployment,) = (one for one in documents if one["kind"] == "Deployment")
+    return {one["image"] for one in deployment["spec"]["template"]["spec"]["containers"]}
 
 
 @pytest.mark.parametrize("values", COMBINATIONS, ids="+".join)
@@ -108,7 +135,7 @@ def test_every_combination_renders_objects_with_our_labels(values: tuple[str, ..
 @pytest.mark.parametrize("value", REFUSED)
 def test_wrong_values_are_refused_by_name(value: str):
     """The schema names the key."""
-    done = helm("template", "x", str(CHART), "--set", value)
+    done = helm("template", "x", str(CHART), *sets((IMAGE, value)))
 
     assert 0 != done.returncode
     path = value.partition("=")[0].replace("[0]", "").split(".")
@@ -170,7 +197,7 @@ def test_groups_are_written_only_where_they_live():
     ]
     assert ["a", "b"] == spaces
 
-    done = helm("template", "x", str(CHART), "--set", "rbac.admissionPolicies=false")
+    done = helm("template", "x", str(CHART), *sets((IMAGE, "rbac.admissionPolicies=false")))
     assert 0 != done.returncode
     assert "name the namespaces of groups in rbac.groups.namespaces" in done.stderr
     accepted = render("rbac.admissionPolicies=false", "rbac.groups.allowUnguarded=true")

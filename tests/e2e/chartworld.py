@@ -123,7 +123,8 @@ class Server:
         self, verb: str, *values: str, config: str = "", version: Version = HERE
     ) -> str:
         """Install or upgrade the release; `config` instead of what a profile makes of it."""
-        sets = [word for value in values for word in ("--set", value)]
+        given = ("image.registry=registry.example", *values)
+        sets = [word for value in given for word in ("--set", value)]
         if config:
             (self.folder / "own.yaml").write_text(config)
             sets += ["--set-file", f"config={self.folder / 'own.yaml'}"]

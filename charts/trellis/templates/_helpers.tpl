@@ -34,8 +34,10 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 
 {{- define "trellis.image" -}}
 {{- $image := .Values.image -}}
-{{- if $image.registry }}{{ $image.registry }}/{{ end -}}
-{{ $image.repository }}
+{{- if not $image.registry -}}
+{{- fail "image.registry is empty and no public image of Trellis exists: build an image with 'make image', push it to your registry and set image.registry (docs/howto/install.md)" -}}
+{{- end -}}
+{{ $image.registry }}/{{ $image.repository }}
 {{- if $image.digest }}@{{ $image.digest }}{{ else }}:{{ $image.tag | default .Chart.AppVersion }}{{ end -}}
 {{- end }}
 
