@@ -1,7 +1,8 @@
 """What operators and agents need of an API server, and the plain requests of agents.
 
-`scheduler.kube.client.ApiClient` and its `Credentials` fit the protocols, so that the operators share
-the daemon's connections, limits and rotation of tokens. The operators' own client is `operators.client`.
+`scheduler.kube.client.ApiClient` and its `Credentials` fit the protocols, so that the operators
+share the daemon's connections, limits and rotation of tokens. The operators' own client is
+`operators.client`.
 """
 
 import ssl
@@ -88,7 +89,9 @@ class Connection(NamedTuple):
 
 
 class Api:
-    """Requests of who does without kubernetes-asyncio, for what importing it costs; see designs/002."""
+    """Requests of who does without kubernetes-asyncio, for what importing it costs; see
+    designs/002.
+    """
 
     def __init__(self, client: Requests, timeout_s: float) -> None:
         self._client = client

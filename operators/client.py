@@ -1,10 +1,10 @@
 """kubernetes-asyncio's client for the operators, over the daemon's own connections.
 
-Operators write `client.custom.patch_namespaced_custom_object_status(...)` as they would anywhere with
-kopf. What is sent goes through the daemon's client: it alone knows whether this process still leads
-(a write of one that does not must not leave), and which credentials hold at this moment. A failure is
-an ApiError. docs/designs/002 has the figures. kopf imports the library too, hence only `operators.run`
-and what it imports may import this module.
+Operators write `client.custom.patch_namespaced_custom_object_status(...)` as they would anywhere
+with kopf. What is sent goes through the daemon's client: it alone knows whether this process still
+leads (a write of one that does not must not leave), and which credentials hold at this moment. A
+failure is an ApiError. docs/designs/002 has the figures. kopf imports the library too, hence only
+`operators.run` and what it imports may import this module.
 """
 
 from dataclasses import dataclass

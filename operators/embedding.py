@@ -158,7 +158,9 @@ async def _clear_up(
     insights: Insights,
     limit_s: float,
 ) -> None:
-    """Cancel our tasks and kopf's and wait for their end; errors are noted, so that none is lost."""
+    """Cancel our tasks and kopf's and wait for their end; errors are noted, so that none is
+    lost.
+    """
     for task in ours:
         task.cancel()
     await asyncio.wait([spawning])
@@ -187,9 +189,9 @@ WANTED_BY_KOPF = (signal.SIGINT, signal.SIGTERM)
 class KeptSignals:
     """What stood for SIGINT and SIGTERM when this was made: of the loop, or of the process.
 
-    kopf replaces both each time it starts. Whoever starts it calls `put_back` in the same step of the loop in
-    which kopf's start returns: asyncio looks a handler up when it serves a signal, not when the signal
-    arrives, so no signal reaches kopf in between.
+    kopf replaces both each time it starts. Whoever starts it calls `put_back` in the same step of
+    the loop in which kopf's start returns: asyncio looks a handler up when it serves a signal, not
+    when the signal arrives, so no signal reaches kopf in between.
     """
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
@@ -282,7 +284,8 @@ class SharedAccess(kopf.ConnectionInfo):
 
 
 class Login:
-    """Answers kopf, which asks at its start and each time that the API server has refused what it was given.
+    """Answers kopf, which asks at its start and each time that the API server has refused what it
+    was given.
 
     `broken` gets the error when there are no credentials to be had.
     """

@@ -1,8 +1,8 @@
 """`keep_figures`: polls a source for the risk plugins and hands its answers to the scheduler.
 
 An answer goes the way of every watched object, so it is in the decision log and a decision sees one
-state. A source that fails leaves the last answer in place until that expires; then it is taken away, and
-the plugins do what they do without figures.
+state. A source that fails leaves the last answer in place until that expires; then it is taken
+away, and the plugins do what they do without figures.
 """
 
 from __future__ import annotations
@@ -87,7 +87,9 @@ async def keep_figures(
 
 
 def capacities(view: ClusterView) -> Capacities:
-    """Return what tells the cores and bytes of all nodes; those whose amounts make no sense are left out."""
+    """Return what tells the cores and bytes of all nodes; those whose amounts make no sense are
+    left out.
+    """
 
     def known() -> dict[str, tuple[float, float]]:
         found = {}

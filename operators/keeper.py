@@ -1,8 +1,8 @@
 """`StatusKeeper`: keeps the status of every object of a kind right, whatever it depends on.
 
-kopf tells of the objects, `ClusterView` of the rest; the rules are in pure modules. However fast things
-change, an object is written at most once per interval, and only when something differs. A write rests
-on a version: one that lost a race is simply made again.
+kopf tells of the objects, `ClusterView` of the rest; the rules are in pure modules. However fast
+things change, an object is written at most once per interval, and only when something differs. A
+write rests on a version: one that lost a race is simply made again.
 """
 
 import asyncio
@@ -30,8 +30,8 @@ _log = structlog.get_logger("operators")
 class StatusKeeper(Generic[ObjectT]):
     """One run of an operator; everything it knows comes from events and is gone with it.
 
-    A subclass names its kind and the kinds of `ClusterView` that wake it, says what besides the object
-    a status depends on, and what has to be written.
+    A subclass names its kind and the kinds of `ClusterView` that wake it, says what besides the
+    object a status depends on, and what has to be written.
     """
 
     kind: ClassVar[Kind]

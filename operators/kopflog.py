@@ -4,9 +4,9 @@ While the operators run, kopf's records go to structlog instead of the root logg
 itself when an operator ends and why, so kopf's own words are for debugging, except what it reports
 about a handler of ours.
 
-A scan of kinds asks for several lists at once, and when one fails kopf raises that error and forgets
-the others, whose errors asyncio then reports as retrieved by nobody. They say nothing new: the first
-one has ended the operator, and the runner told it.
+A scan of kinds asks for several lists at once, and when one fails kopf raises that error and
+forgets the others, whose errors asyncio then reports as retrieved by nobody. They say nothing new:
+the first one has ended the operator, and the runner told it.
 """
 
 from __future__ import annotations
@@ -38,7 +38,9 @@ class _ToStructlog(logging.Handler):
 
 @contextmanager
 def forgotten_errors_redirected() -> Iterator[None]:
-    """Take errors of requests that a scan of kopf forgot, from the running loop; pass on all others."""
+    """Take errors of requests that a scan of kopf forgot, from the running loop; pass on all
+    others.
+    """
     loop = asyncio.get_running_loop()
     before = loop.get_exception_handler()
 

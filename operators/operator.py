@@ -36,8 +36,8 @@ class OperatorSurroundings(NamedTuple):
     """What an operator is given at its start.
 
     `legacy` says that the kind has no status subresource; `report` takes an error that the operator
-    lives on with, "" when it is over; `told` takes how a source of measurements does: its name, when it
-    answered last, what is wrong. Without a `calculator` what computes long is left out.
+    lives on with, "" when it is over; `told` takes how a source of measurements does: its name,
+    when it answered last, what is wrong. Without a `calculator` what computes long is left out.
     """
 
     view: ClusterView

@@ -24,7 +24,9 @@ class NodeMetricSettings(msgspec.Struct, frozen=True):
 
 
 class FiguresSettings(msgspec.Struct, frozen=True):
-    """Whom the risk plugins' figures come from: `load-watcher`, `Prometheus` or `metrics.k8s.io`."""
+    """Whom the risk plugins' figures come from: `load-watcher`, `Prometheus` or
+    `metrics.k8s.io`.
+    """
 
     source: str
     http: HttpSettings = HttpSettings("")
@@ -34,7 +36,9 @@ class FiguresSettings(msgspec.Struct, frozen=True):
 
 
 class AppGroupSettings(msgspec.Struct, frozen=True):
-    """Where AppGroups are looked for, and by which table placed cost is summed up: as the plugins do."""
+    """Where AppGroups are looked for, and by which table placed cost is summed up: as the plugins
+    do.
+    """
 
     namespaces: tuple[str, ...] = ("default",)
     network_topology: str = "nt-default"

@@ -1,9 +1,13 @@
-"""Percentiles as the agents report them: by nearest rank, so that each is a value that was measured."""
+"""Percentiles as the agents report them: by nearest rank, so that each is a value that was
+measured.
+"""
 
 import math
 from collections.abc import Sequence
 
 
 def rank(ordered: Sequence[float], share: int) -> float:
-    """Return the percentile `share` (1 to 100) of values in ascending order, of which there is one."""
+    """Return the percentile `share` (1 to 100) of values in ascending order, of which there is
+    one.
+    """
     return ordered[max(math.ceil(len(ordered) * share / 100) - 1, 0)]

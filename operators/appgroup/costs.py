@@ -1,8 +1,8 @@
 """What the placed pods of an application cost each other: least, mean and greatest, by workload.
 
-The same figures that NetworkOverhead scores by and `explain` shows: 0 on one node, 1 in one zone, the
-table's cost between zones and regions (`objects.networkways`), 100 where nobody knows. Pure; the operator
-hands in nodes and tables.
+The same figures that NetworkOverhead scores by and `explain` shows: 0 on one node, 1 in one zone,
+the table's cost between zones and regions (`objects.networkways`), 100 where nobody knows. Pure;
+the operator hands in nodes and tables.
 """
 
 from collections import Counter, defaultdict
@@ -63,7 +63,9 @@ def places(nodes: Iterable[Node], topology: NetworkTopology | None, weights: str
 
 
 def statistics(spec: AppGroupSpec, pods: Iterable[ObservedPod], at: NodePlaces) -> Summed:
-    """Return the cost of each workload's placed pods to what they depend on, and of all together."""
+    """Return the cost of each workload's placed pods to what they depend on, and of all
+    together.
+    """
     return at_once(summing(spec, pods, at))
 
 
@@ -95,7 +97,9 @@ def summing(spec: AppGroupSpec, pods: Iterable[ObservedPod], at: NodePlaces) -> 
 
 
 def _pairs(here: Counter[str], there: Counter[str], at: NodePlaces) -> Counter[int]:
-    """Return how many pairs of pods have which cost; pods of one place are alike but on one node."""
+    """Return how many pairs of pods have which cost; pods of one place are alike but on one
+    node.
+    """
     found: Counter[int] = Counter()
     if len(here) * len(there) <= FEW:
         for node, count in here.items():

@@ -1,8 +1,8 @@
 """What the status of an AppGroup has to say: the rules, without clock and I/O.
 
-The operator gathers `ObservedGroup`, calls `status_of` when the object, its pods or the costs between them
-have changed, and sends what `merge_patch` returns. Both are total: whatever the API server lets
-through has an answer here. Texts name the field that they are about.
+The operator gathers `ObservedGroup`, calls `status_of` when the object, its pods or the costs
+between them have changed, and sends what `merge_patch` returns. Both are total: whatever the API
+server lets through has an answer here. Texts name the field that they are about.
 """
 
 from collections import Counter
@@ -56,8 +56,9 @@ class ObservedPod(msgspec.Struct, frozen=True):
 class ObservedGroup(msgspec.Struct, frozen=True):
     """What the status depends on besides the spec; `now` is RFC 3339 in whole seconds.
 
-    `namespace` is the group's own. `costs` are the placed costs by workload label, for whom they are known, `total` those of all.
-    `oddities` are texts on pods that seem to belong to the group and do not (a misspelt label).
+    `namespace` is the group's own. `costs` are the placed costs by workload label, for whom they
+    are known, `total` those of all. `oddities` are texts on pods that seem to belong to the group
+    and do not (a misspelt label).
     """
 
     generation: int
@@ -169,7 +170,9 @@ def faults(spec: AppGroupSpec) -> Iterator[str]:
 
 
 def unknown_workloads(spec: AppGroupSpec, pods: Iterable[ObservedPod]) -> Iterator[str]:
-    """Yield who is depended on, or named by a pod's label, without being a workload of the group."""
+    """Yield who is depended on, or named by a pod's label, without being a workload of the
+    group.
+    """
     find = finder(spec.members)
     for number, entry in enumerate(spec.members[:MOST_WORKLOADS]):
         for place, dependency in enumerate(entry.dependencies):
@@ -242,7 +245,9 @@ def _conditions(
 
 
 def _gang(spec: AppGroupSpec, observed: ObservedGroup) -> tuple[str, str, str]:
-    """Return what is to be said of a gang: whether all that it needs have nodes, and if not, why."""
+    """Return what is to be said of a gang: whether all that it needs have nodes, and if not,
+    why.
+    """
     least: Counter[str] = Counter()
     for entry in spec.members[:MOST_WORKLOADS]:
         least[entry.workload.label] += 1 if entry.min_members is None else entry.min_members

@@ -1,8 +1,9 @@
 """Metric providers: measured load from wherever a cluster keeps it, as frozen snapshots with ages.
 
-A provider answers `fetch()` with a `FigureSnapshot`; `LastGood` keeps the last one until it expires. To add
-a source, write a class with `name` and `fetch` that returns figures in plain units (cores, bytes,
-bytes per second) and says of each when it was measured: callers trust the age, not the arrival.
+A provider answers `fetch()` with a `FigureSnapshot`; `LastGood` keeps the last one until it
+expires. To add a source, write a class with `name` and `fetch` that returns figures in plain units
+(cores, bytes, bytes per second) and says of each when it was measured: callers trust the age, not
+the arrival.
 """
 
 from operators.metricproviders.http import HttpSettings, HttpSource

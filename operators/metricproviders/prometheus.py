@@ -1,8 +1,8 @@
 """Prometheus: instant queries whose results are figures of nodes or pods.
 
-A query names the labels that say whose value it is. Prometheus stamps an answer with the moment of the
-question; `times` is a second query that tells when the samples were taken, without which a silent
-exporter would look fresh for as long as the range of its rate.
+A query names the labels that say whose value it is. Prometheus stamps an answer with the moment of
+the question; `times` is a second query that tells when the samples were taken, without which a
+silent exporter would look fresh for as long as the range of its rate.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ QUERY_PATH = "/api/v1/query"
 class Query(msgspec.Struct, frozen=True):
     """One question; `labels` name the node, or namespace and pod.
 
-    A label that ends in a port (`instance`) is cut to the host. `window_s` is the range inside `expr`;
-    figures whose newest sample (by `times`) is older than `fresh_s` are left out.
+    A label that ends in a port (`instance`) is cut to the host. `window_s` is the range inside
+    `expr`; figures whose newest sample (by `times`) is older than `fresh_s` are left out.
     """
 
     measure: FigureName
@@ -40,8 +40,9 @@ class Query(msgspec.Struct, frozen=True):
 def usual_queries(window_s: int = 120) -> tuple[Query, ...]:
     """Return queries for node-exporter and cAdvisor, scraped with a label `node`.
 
-    A rate over a range that samples do not fill is too low: half of it missing makes a busy node look
-    half idle. So whoever was not there at its start is left out, and so is who has fallen silent.
+    A rate over a range that samples do not fill is too low: half of it missing makes a busy node
+    look half idle. So whoever was not there at its start is left out, and so is who has fallen
+    silent.
     """
     span, fresh_s = f"{window_s}s", window_s / 4
     busy, idle = (
@@ -112,7 +113,9 @@ class Prometheus:
         self._queries = queries
 
     async def fetch(self) -> FigureSnapshot:
-        """Ask all queries; ProviderError when one fails, so that no half picture is taken for whole."""
+        """Ask all queries; ProviderError when one fails, so that no half picture is taken for
+        whole.
+        """
         found: dict[str, dict[str, dict[FigureName, Figure]]] = {"node": {}, "pod": {}}
         for query in self._queries:
             values = await self.instant(query.expr, query.labels)
@@ -128,7 +131,9 @@ class Prometheus:
         return FigureSnapshot(NAME, self._clock.now(), nodes=found["node"], pods=found["pod"])
 
     async def instant(self, expr: str, labels: tuple[str, ...]) -> dict[str, tuple[float, float]]:
-        """Return name → (time, value) of an instant vector; values that are no numbers are left out."""
+        """Return name → (time, value) of an instant vector; values that are no numbers are left
+        out.
+        """
         answer = _decoded(await self._fetch(QUERY_PATH, {"query": expr}), expr)
         found = {}
         async for handful in in_turns(answer):

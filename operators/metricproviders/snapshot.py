@@ -1,7 +1,7 @@
 """`FigureSnapshot`: what one answer of a metric provider says, frozen, every figure with its time.
 
-Units are plain: cores, bytes, bytes per second. A figure that a source does not have is absent, never
-zero.
+Units are plain: cores, bytes, bytes per second. A figure that a source does not have is absent,
+never zero.
 """
 
 from collections.abc import Mapping

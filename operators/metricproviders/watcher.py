@@ -1,8 +1,8 @@
 """Sources of `WatcherMetrics`, the figures that the risk plugins go by: load-watcher and stand-ins.
 
 load-watcher's own JSON is taken as it is. Where it does not run, Prometheus is asked for the same
-recording rules, or the metrics server for the latest use. One answer is one frozen object, so that a
-decision sees one state of figures, and it says when it was measured.
+recording rules, or the metrics server for the latest use. One answer is one frozen object, so that
+a decision sees one state of figures, and it says when it was measured.
 """
 
 from collections import defaultdict

@@ -1,9 +1,9 @@
 """What a table of costs says besides costs: bandwidth booked per link, statistics per origin.
 
-Pure. Capacities are the user's; bookings follow the rule of the scheduler's plugin, from the pods that are there: each pod of a
-workload books its `minBandwidth` once per dependency, split evenly over that workload's pods; nothing
-inside a zone, the link between zones inside a region, else the link between regions. Amounts are whole
-bit/s, rounded up per group and link.
+Pure. Capacities are the user's; bookings follow the rule of the scheduler's plugin, from the pods
+that are there: each pod of a workload books its `minBandwidth` once per dependency, split evenly
+over that workload's pods; nothing inside a zone, the link between zones inside a region, else the
+link between regions. Amounts are whole bit/s, rounded up per group and link.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """`PodBookings`: what all applications book per link, counted anew from the pods that are there.
 
-Nothing is added up from events, so a restart books the same. A group whose pods have not moved keeps
-what it booked. The rule itself is in `allocated`.
+Nothing is added up from events, so a restart books the same. A group whose pods have not moved
+keeps what it booked. The rule itself is in `allocated`.
 """
 
 from collections import Counter, defaultdict
@@ -59,7 +59,9 @@ class PodBookings:
             self.version += 1
 
     def _booking(self) -> tuple[Mapping[str, set[str]], Mapping[Key, Sequence[Workload]]]:
-        """Return the namespaces of all groups by name, and the workloads of those that ask for bandwidth."""
+        """Return the namespaces of all groups by name, and the workloads of those that ask for
+        bandwidth.
+        """
         there: dict[str, set[str]] = defaultdict(set)
         asking: dict[Key, Sequence[Workload]] = {}
         for group in self._view.objects("AppGroup").values():

@@ -1,7 +1,9 @@
-"""What is doubtful about what a user wrote into a NetworkTopology: told in a condition, never a failure.
+"""What is doubtful about what a user wrote into a NetworkTopology: told in a condition, never a
+failure.
 
 Pure. Each text begins with the field that it is about. What is listed twice is `status`'s business,
-since there the cost itself is in doubt; here are values that mean something else than was probably meant.
+since there the cost itself is in doubt; here are values that mean something else than was probably
+meant.
 """
 
 from collections.abc import Collection, Iterator, Mapping

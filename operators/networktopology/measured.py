@@ -1,8 +1,9 @@
 """From measured latencies between nodes to costs between regions, zones and segments.
 
 Pure but for the closing of ways (see `ways`). The operator writes the table into `status.weights`,
-never into the user's spec. What was not measured has no cost at all: it counts as the most expensive,
-never as free. Published costs are shortest paths, so a known detour beats a slower direct way.
+never into the user's spec. What was not measured has no cost at all: it counts as the most
+expensive, never as free. Published costs are shortest paths, so a known detour beats a slower
+direct way.
 """
 
 import asyncio
@@ -45,7 +46,9 @@ class MeasuredNode(msgspec.Struct, frozen=True):
 
 
 class LatencySamples(NamedTuple):
-    """Latencies between nodes as columns; nodes by their number, `at` in seconds since the epoch."""
+    """Latencies between nodes as columns; nodes by their number, `at` in seconds since the
+    epoch.
+    """
 
     nodes: Sequence[MeasuredNode]
     origins: Rows
@@ -55,7 +58,9 @@ class LatencySamples(NamedTuple):
 
 
 class LabelLatencies(NamedTuple):
-    """What was measured between the values of one label, either way, the first one by name in front."""
+    """What was measured between the values of one label, either way, the first one by name in
+    front.
+    """
 
     level: str
     values: tuple[str, ...]
@@ -82,7 +87,9 @@ class Calculated(msgspec.Struct, frozen=True):
 async def samples(
     nodes: Iterable[MeasuredNode], reading: Reading, asked_at: float
 ) -> LatencySamples:
-    """Return the latencies between known nodes; what has no time of its own is as old as the answer."""
+    """Return the latencies between known nodes; what has no time of its own is as old as the
+    answer.
+    """
     listed = sorted(nodes, key=lambda node: node.name)
     number = {node.name: place for place, node in enumerate(listed)}
     known = []
@@ -111,8 +118,8 @@ async def calculated(
 ) -> Calculated:
     """Return the table of costs between the values of each label that some node has.
 
-    The edge between two values is the mean of what was measured between their nodes, either way. Zones
-    are connected inside their region only; what lies beyond is the region's business.
+    The edge between two values is the mean of what was measured between their nodes, either way.
+    Zones are connected inside their region only; what lies beyond is the region's business.
     """
     in_use = [level for level in LEVELS if any(level in node.labels for node in found.nodes)]
     by_node = await closed(_network(found), calculator) if len(found.origins) else None

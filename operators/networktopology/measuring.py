@@ -1,8 +1,8 @@
 """Fetching latencies for one NetworkTopology: from Prometheus, or from a ConfigMap.
 
-Asks when an object says so, at most every `freqUpdate` minutes, and keeps the last good answer until it
-expires: a source that is silent for a while changes nothing but the condition that tells of it. What
-becomes of the figures is decided in `measured`.
+Asks when an object says so, at most every `freqUpdate` minutes, and keeps the last good answer
+until it expires: a source that is silent for a while changes nothing but the condition that tells
+of it. What becomes of the figures is decided in `measured`.
 """
 
 import base64
@@ -63,7 +63,9 @@ class Measuring:
             self._drop(key)
 
     def of(self, key: Key) -> tuple[Measurement | None, str]:
-        """Return the last good answer for an object, None when it has expired, and what went wrong since."""
+        """Return the last good answer for an object, None when it has expired, and what went wrong
+        since.
+        """
         asked = self._asked.get(key)
         if asked is None:
             return None, ""
@@ -73,7 +75,9 @@ class Measuring:
         return last, asked.error
 
     def next_due(self) -> float | None:
-        """Return when the next source is to be asked, in seconds since the epoch; None for never."""
+        """Return when the next source is to be asked, in seconds since the epoch; None for
+        never.
+        """
         return min((asked.due for asked in self._asked.values()), default=None)
 
     async def refresh(self, key: Key, topology: NetworkTopology) -> None:

@@ -1,4 +1,6 @@
-"""Keep `status` of every NetworkTopology, and its slices, in step with spec, nodes, pods and measurements."""
+"""Keep `status` of every NetworkTopology, and its slices, in step with spec, nodes, pods and
+measurements.
+"""
 
 from collections.abc import Hashable, Mapping, Sequence
 from typing import Any
@@ -30,7 +32,9 @@ NETWORK_TOPOLOGY = Kind(
 
 
 class MeasuredResult(msgspec.Struct, frozen=True):
-    """What was worked out from a measurement for these nodes; `number` tells it from the next one."""
+    """What was worked out from a measurement for these nodes; `number` tells it from the next
+    one.
+    """
 
     number: int
     measurement: measuring.Measurement
@@ -81,7 +85,9 @@ class NetworkTopologyOperator(StatusKeeper[NetworkTopology]):
         return max(0.1, min(due) - now) if due else None
 
     async def surroundings(self, key: Key, obj: NetworkTopology) -> Hashable:
-        """Return what was measured and what is wrong, nodes, and what is booked if that is shown."""
+        """Return what was measured and what is wrong, nodes, and what is booked if that is
+        shown.
+        """
         result, (_, fault) = self._results.get(key), self._measuring.of(key)
         return (
             self.around.view.node_count(),
@@ -113,7 +119,9 @@ class NetworkTopologyOperator(StatusKeeper[NetworkTopology]):
         return merge_patch(obj.status, wanted, legacy=self.around.legacy)
 
     async def _calculate(self, key: Key, topology: NetworkTopology) -> None:
-        """Turn the newest measurement into costs, once; nodes that nobody has measured change nothing."""
+        """Turn the newest measurement into costs, once; nodes that nobody has measured change
+        nothing.
+        """
         measurement, _ = self._measuring.of(key)
         if measurement is None:
             self._results.pop(key, None)

@@ -35,8 +35,8 @@ class Reading(msgspec.Struct, frozen=True):
 def read_config_map(data: Mapping[str, str], percentile: int = 90) -> Reading:
     """Read measurements from a ConfigMap in either spelling of its keys.
 
-    Costs are the numbers as they stand: milliseconds or microseconds, whichever the map uses. Where it
-    mixes both, milliseconds are turned into microseconds. A bad number is named and left out.
+    Costs are the numbers as they stand: milliseconds or microseconds, whichever the map uses. Where
+    it mixes both, milliseconds are turned into microseconds. A bad number is named and left out.
     """
     found: dict[Pair, tuple[str, int]] = {}
     refused = []
@@ -61,7 +61,9 @@ def read_config_map(data: Mapping[str, str], percentile: int = 90) -> Reading:
 async def read_samples(
     values: Mapping[str, tuple[float, float]], times: Mapping[str, tuple[float, float]]
 ) -> Reading:
-    """Read answers of Prometheus by `origin/destination`: microseconds, and when they were taken."""
+    """Read answers of Prometheus by `origin/destination`: microseconds, and when they were
+    taken.
+    """
     latencies: dict[Pair, int] = {}
     taken: dict[Pair, float] = {}
     refused = []
@@ -78,7 +80,9 @@ async def read_samples(
 
 
 def _number(text: str) -> int | None:
-    """Read a whole number; Python's int takes blanks and underscores, the source never means those."""
+    """Read a whole number; Python's int takes blanks and underscores, the source never means
+    those.
+    """
     if not (text.isascii() and text.isdigit() and len(text) <= len(str(HIGHEST))):
         return None
     value = int(text)

@@ -1,8 +1,9 @@
 """`SliceKeeper`: makes the NetworkTopologySlices of all topologies what they should be.
 
-Writes a slice only when it says something else, takes away those that nobody needs, and leaves alone
-what users wrote themselves (slices without a NetworkTopology as controller). What there is, the
-scheduler's own store knows; what was written a moment ago may not be there yet and counts as written.
+Writes a slice only when it says something else, takes away those that nobody needs, and leaves
+alone what users wrote themselves (slices without a NetworkTopology as controller). What there is,
+the scheduler's own store knows; what was written a moment ago may not be there yet and counts as
+written.
 """
 
 from collections.abc import Awaitable, Mapping
@@ -48,8 +49,8 @@ class SliceKeeper:
     async def keep(self, wanted: Mapping[Key, Slices | None]) -> str:
         """Write what differs; return what went wrong, "" if nothing did.
 
-        `wanted` has the slices of each topology by name, None where what is there is to stay. Slices of
-        topologies that are not listed go.
+        `wanted` has the slices of each topology by name, None where what is there is to stay.
+        Slices of topologies that are not listed go.
         """
         known = self._known()
         errors = []

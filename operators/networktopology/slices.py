@@ -1,8 +1,8 @@
 """NetworkTopologySlices: the measured ways between single nodes, in parts that an object can hold.
 
-Pure. A slice holds rows of one zone's nodes; which one a row is in follows from its name, so that a node
-that comes or goes moves no other row. A cost stays as it was published while the measured one is within
-a twentieth of it: the noise of measuring would otherwise rewrite every slice each time.
+Pure. A slice holds rows of one zone's nodes; which one a row is in follows from its name, so that a
+node that comes or goes moves no other row. A cost stays as it was published while the measured one
+is within a twentieth of it: the noise of measuring would otherwise rewrite every slice each time.
 """
 
 import asyncio

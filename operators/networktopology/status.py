@@ -42,9 +42,9 @@ Way = tuple[str, str, str, str]
 class ObservedTopology(msgspec.Struct, frozen=True):
     """What the status depends on besides the spec; times are RFC 3339 in whole seconds.
 
-    `measured` are the costs worked out from the figures fetched at `measured_at`, as long as these have
-    not `expired`; `fault` says what is wrong with the source since then, `source` what it is called (""
-    without one), `refused` which of its figures could not be used.
+    `measured` are the costs worked out from the figures fetched at `measured_at`, as long as these
+    have not `expired`; `fault` says what is wrong with the source since then, `source` what it is
+    called ("" without one), `refused` which of its figures could not be used.
     """
 
     node_count: int
@@ -98,7 +98,9 @@ def status_of(spec: NetworkTopologySpec, observed: ObservedTopology) -> NetworkT
 def _booked(
     spec: NetworkTopologySpec, kept: list[Weights], amounts: Mapping[LabelLink, int]
 ) -> tuple[Weights, ...]:
-    """Return the tables of status with what is booked: measured ones whole, users' as bare links."""
+    """Return the tables of status with what is booked: measured ones whole, users' as bare
+    links.
+    """
     names = {table.name for table in kept}
     links = [
         links_of(with_statistics(table))
@@ -150,7 +152,9 @@ def doubtful_ways(spec: NetworkTopologySpec) -> list[Way]:
 
 
 def _measured(observed: ObservedTopology) -> Condition:
-    """Return whether the measurements are fresh; an old answer stays in use while a source is silent."""
+    """Return whether the measurements are fresh; an old answer stays in use while a source is
+    silent.
+    """
     measured, since = observed.measured, observed.previous.weight_calculation_time
     before = condition_of(observed.previous.conditions, MEASURED)
     was_expired = before is not None and before.reason == "Expired"

@@ -24,7 +24,9 @@ _log = structlog.get_logger("operators.networktopology")
 
 
 class Network(NamedTuple):
-    """Directed links: number i leads from place `origins[i]` to `targets[i]` at `costs[i]` (>= 0)."""
+    """Directed links: number i leads from place `origins[i]` to `targets[i]` at `costs[i]` (>=
+    0).
+    """
 
     places: int
     origins: IntColumn

@@ -1,7 +1,8 @@
 """Keep one NodeMetric per node, and fill it where a metric provider stands in for agents.
 
-Nodes and objects are those of the scheduler's own store; kopf watches nothing here, for there is one
-object per node. The rules are in `policy`, `plan` and `figures`; this gathers, writes and waits.
+Nodes and objects are those of the scheduler's own store; kopf watches nothing here, for there is
+one object per node. The rules are in `policy`, `plan` and `figures`; this gathers, writes and
+waits.
 """
 
 from __future__ import annotations
@@ -136,7 +137,8 @@ class NodeMetricOperator:
             self._around.report(errors[0])
 
     def _wanted(self) -> list[Step]:
-        """Return what to do; nodes whose object was right and that are the same since are passed over.
+        """Return what to do; nodes whose object was right and that are the same since are passed
+        over.
 
         Reports change some object every moment: to look at all nodes each time would hold the loop.
         """

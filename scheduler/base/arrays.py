@@ -1,4 +1,5 @@
-"""Names for the column types, so that a signature says what a column holds; `is_any`, `no_rows`, `lower_of`.
+"""Names for the column types, so that a signature says what a column holds; `is_any`, `no_rows`,
+`lower_of`.
 
 A column has one entry per row of the node table. Rows are int32 indices into it.
 """
@@ -21,7 +22,9 @@ FloatMatrix: TypeAlias = NDArray[np.float64]
 
 
 def is_any(rows: BoolColumn) -> bool:
-    """Whether any entry is set; to look for a byte takes a third of the time that numpy takes to count."""
+    """Whether any entry is set; to look for a byte takes a third of the time that numpy takes to
+    count.
+    """
     return 1 in rows.tobytes()
 
 
@@ -36,7 +39,8 @@ def no_rows(size: int) -> BoolColumn:
 def lower_of(one: IntColumn, other: IntColumn) -> IntColumn:
     """Return the lower entry of each row of two columns.
 
-    They may be of different moments: a row that joined after the older one was made keeps the newer's entry.
+    They may be of different moments: a row that joined after the older one was made keeps the
+    newer's entry.
     """
     short, long = sorted((one, other), key=len)
     return np.concatenate((np.minimum(short, long[: len(short)]), long[len(short) :]))

@@ -50,8 +50,8 @@ class ManualClock:
         self._now = now
 
 
-# A high-resolution reading for measuring how long something took, in seconds; taken some thirty times
-# per pod, so nothing stands between it and the caller.
+# A high-resolution reading for measuring how long something took, in seconds; taken some thirty
+# times per pod, so nothing stands between it and the caller.
 perf_s: Callable[[], float] = time.perf_counter
 # What the thread that asks has had of the processor.
 thread_s: Callable[[], float] = time.thread_time

@@ -1,8 +1,8 @@
 """How deep JSON is nested, before anybody decodes it.
 
-Decoders go down level by level, and where they stop depends on the interpreter: CPython 3.11 ends after
-some thousand levels, 3.14 goes on as long as the stack of the machine lasts. Who takes text from others
-asks here first.
+Decoders go down level by level, and where they stop depends on the interpreter: CPython 3.11 ends
+after some thousand levels, 3.14 goes on as long as the stack of the machine lasts. Who takes text
+from others asks here first.
 """
 
 import numpy as np

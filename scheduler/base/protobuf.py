@@ -1,7 +1,8 @@
-"""Protocol buffers on the wire: a field is its number and form, then a number, or bytes and their length.
+"""Protocol buffers on the wire: a field is its number and form, then a number, or bytes and their
+length.
 
-For the few messages that are written or read here without the definitions that the protobuf package wants
-(docs/designs/009). What the numbers mean is the callers' business.
+For the few messages that are written or read here without the definitions that the protobuf package
+wants (docs/designs/009). What the numbers mean is the callers' business.
 """
 
 from collections.abc import Iterator

@@ -1,8 +1,9 @@
 """The reasons of the events and conditions that Trellis writes: the one place that spells them.
 
-Whoever writes an event takes its reason from here; the reference page is made from the same tables, and
-a house test finds a reason that is spelled elsewhere. Reasons are what alerts and scripts filter by, so
-one that has been released keeps its spelling. Those that kube-scheduler also writes are spelled as it does.
+Whoever writes an event takes its reason from here; the reference page is made from the same tables,
+and a house test finds a reason that is spelled elsewhere. Reasons are what alerts and scripts
+filter by, so one that has been released keeps its spelling. Those that kube-scheduler also writes
+are spelled as it does.
 """
 
 from collections.abc import Mapping

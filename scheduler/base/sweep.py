@@ -1,4 +1,6 @@
-"""`Sweep`: when to look in a table for what has gone, so that the table stays small and looking costs little."""
+"""`Sweep`: when to look in a table for what has gone, so that the table stays small and looking
+costs little.
+"""
 
 from collections.abc import Callable
 from typing import Any, TypeVar
@@ -11,7 +13,8 @@ LEAST_KEPT = 256
 class Sweep:
     """Clears a table each time that it holds twice as many entries as were left the last time.
 
-    So of a table of more than `LEAST_KEPT` no more than half has gone, and an entry is looked at twice or so.
+    So of a table of more than `LEAST_KEPT` no more than half has gone, and an entry is looked at
+    twice or so.
     """
 
     def __init__(self) -> None:

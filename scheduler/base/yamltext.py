@@ -1,9 +1,9 @@
 """YAML (or JSON) text → values, bounded and with places: the one reader of what users write.
 
-The text is untrusted: depth and number of values are bounded, an alias counts as what it stands for, and
-values are only what JSON has (no tags, no dates, no infinities). Plain scalars follow YAML 1.1, as
-kubectl and kube-scheduler read them. A subclass of `YamlReader` says what a value is; this knows nothing of
-Kubernetes.
+The text is untrusted: depth and number of values are bounded, an alias counts as what it stands
+for, and values are only what JSON has (no tags, no dates, no infinities). Plain scalars follow YAML
+1.1, as kubectl and kube-scheduler read them. A subclass of `YamlReader` says what a value is; this
+knows nothing of Kubernetes.
 """
 
 import re
@@ -71,7 +71,9 @@ class YamlReader(Generic[V]):
     # For subclasses.
 
     def made(self, value: Any, event: Any, keys: dict[str, Position]) -> V:
-        """Return what stands for a scalar, list or dict that begins at `event`, with its keys' places."""
+        """Return what stands for a scalar, list or dict that begins at `event`, with its keys'
+        places.
+        """
         raise NotImplementedError
 
     def fields(self, value: V) -> dict[str, tuple[V, Position]] | None:

@@ -1,8 +1,8 @@
 """Chains of fields and indices, `device.attributes["d"].id`: each link looks one thing up.
 
-A chain starts at a variable, at another value, or at the choice of a conditional, whose branches then
-both get the links that follow it. An optional link (`.?id`, `[?"id"]`) makes all that follow optional.
-Every link that is looked up costs 1, found or not; an optional one only if it is found.
+A chain starts at a variable, at another value, or at the choice of a conditional, whose branches
+then both get the links that follow it. An optional link (`.?id`, `[?"id"]`) makes all that follow
+optional. Every link that is looked up costs 1, found or not; an optional one only if it is found.
 """
 
 from __future__ import annotations
@@ -140,7 +140,9 @@ def _follow(run: EvaluationState, value: Any, links: tuple[AttributeLink, ...]) 
 
 
 def look_up(value: Any, key: Any) -> tuple[Any, bool]:
-    """Return what a value holds at a key, and whether it holds anything; a Fault for a bad index."""
+    """Return what a value holds at a key, and whether it holds anything; a Fault for a bad
+    index.
+    """
     if isinstance(value, dict):
         return values.find(value, key)
     if isinstance(value, list):

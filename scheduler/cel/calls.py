@@ -1,7 +1,7 @@
 """Calls of functions when they run: arguments, cost, result.
 
-A call whose argument failed is not made, but is paid for if all its arguments were looked at: that is
-how the interpreter of cel-go counts.
+A call whose argument failed is not made, but is paid for if all its arguments were looked at: that
+is how the interpreter of cel-go counts.
 """
 
 from __future__ import annotations
@@ -22,7 +22,9 @@ def call_step(
     *,
     stops_early: bool,
 ) -> Step:
-    """Return the step of a call; `stops_early` if arguments after a failed one are not looked at."""
+    """Return the step of a call; `stops_early` if arguments after a failed one are not looked
+    at.
+    """
     cost = call_cost(function, overload)
     if function == "@not_strictly_false":
         return _lenient_step(implementation, args[0])
@@ -96,7 +98,9 @@ def _general_step(implementation: Implementation, args: list[Step], cost: CallCo
 
 
 def membership_step(arg: Step, values: list[Any]) -> Step:
-    """Return the step of `x in [constants]`; of plain constants a set is made, which costs nothing."""
+    """Return the step of `x in [constants]`; of plain constants a set is made, which costs
+    nothing.
+    """
     if not values:
         return lambda _run: False
     if not all(type(value) in (str, bool, int, UInt, float) for value in values):

@@ -1,7 +1,7 @@
 """Types of a tree: every name is resolved, every call gets the overloads that may serve it.
 
-The rules are cel-go's (Hindley-Milner with `dyn`); its oddities count, since they decide which texts an
-API server takes. Loop variables get slots, so that evaluation looks nothing up by name.
+The rules are cel-go's (Hindley-Milner with `dyn`); its oddities count, since they decide which
+texts an API server takes. Loop variables get slots, so that evaluation looks nothing up by name.
 """
 
 from collections.abc import Callable

@@ -21,8 +21,8 @@ LONGEST_TEXT = 10 * 1024  # resource.k8s.io: CELSelectorExpressionMaxLength, in 
 def compile_selector(text: str) -> Program:
     """Return the program of a selector; CelCompileError with kube-apiserver's words if it is none.
 
-    A program whose `max_cost` is above COST_LIMIT is returned too: stored selectors are evaluated as far
-    as the limit goes, only admission refuses them.
+    A program whose `max_cost` is above COST_LIMIT is returned too: stored selectors are evaluated
+    as far as the limit goes, only admission refuses them.
     """
     if len(text.encode("utf-8", "surrogatepass")) > LONGEST_TEXT:
         raise CelCompileError(f"Too long: may not be more than {LONGEST_TEXT} bytes")

@@ -1,7 +1,8 @@
 """The device as selectors see it, and how it is handed in.
 
-Whoever evaluates selectors builds one `DeviceInput` per device and keeps it as long as the device does not
-change: the maps that CEL looks into are built once, at first use. Never reads API objects itself.
+Whoever evaluates selectors builds one `DeviceInput` per device and keeps it as long as the device
+does not change: the maps that CEL looks into are built once, at first use. Never reads API objects
+itself.
 """
 
 from collections.abc import Mapping

@@ -1,8 +1,8 @@
 """The worst that a selector may cost, from its text alone; above the limit no API server takes it.
 
-Sizes come from literals, from the limits of what a device may hold (ResourceSlice validation) and from
-the calls that made a value; a loop costs as often as its range may have elements. (Method: cel-go,
-`checker/cost.go`.)
+Sizes come from literals, from the limits of what a device may hold (ResourceSlice validation) and
+from the calls that made a value; a loop costs as often as its range may have elements. (Method:
+cel-go, `checker/cost.go`.)
 """
 
 from collections.abc import Callable

@@ -1,4 +1,6 @@
-"""Words and signs of the grammar: what is reserved, how tight operators bind, what may start an operand."""
+"""Words and signs of the grammar: what is reserved, how tight operators bind, what may start an
+operand.
+"""
 
 RESERVED = frozenset(
     [

@@ -5,8 +5,8 @@ Libraries declare each overload as a text, `name id signature -> result`:
     charAt string_char_at_int string.(int) -> string
 
 What stands beside it is called for this overload, and guarded: arguments whose types do not fit are
-`no such overload: name(types)`, as upstream says. A name may also have one implementation for all its
-overloads (an operator).
+`no such overload: name(types)`, as upstream says. A name may also have one implementation for all
+its overloads (an operator).
 """
 
 from __future__ import annotations

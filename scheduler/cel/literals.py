@@ -26,7 +26,9 @@ _ESCAPE = re.compile(
 
 
 def constant(kind: str, text: str, sign: str) -> object:
-    """Return the value of a token, negative after a sign; ValueError with the reason if it has none."""
+    """Return the value of a token, negative after a sign; ValueError with the reason if it has
+    none.
+    """
     if kind == "string":
         return string_value(text)
     if kind == "bytes":

@@ -68,7 +68,9 @@ class _Parser:
         self._problems.fail(token.at, f"Syntax error: {what}")
 
     def _expect(self, kind: str, among: str = "") -> None:
-        """Take a token of this kind; goes on after one that is missing at the end or one too many."""
+        """Take a token of this kind; goes on after one that is missing at the end or one too
+        many.
+        """
         token = self._next
         if self._skip(kind):
             return

@@ -1,8 +1,8 @@
 """From a typed tree to closures: each node becomes a function of the run that returns its value.
 
-What a tree costs is paid while it runs, node by node as cel-go's interpreter pays it: names and links
-of chains 1, calls by their arguments, new lists and maps a base price, constants nothing. Lists, maps and
-conversions of constants are made here, once.
+What a tree costs is paid while it runs, node by node as cel-go's interpreter pays it: names and
+links of chains 1, calls by their arguments, new lists and maps a base price, constants nothing.
+Lists, maps and conversions of constants are made here, once.
 """
 
 from __future__ import annotations

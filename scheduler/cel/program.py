@@ -21,9 +21,9 @@ class DeviceVerdict(NamedTuple):
 class Program:
     """A selector, ready to be asked about devices; it holds no state and may be kept and shared.
 
-    `max_cost` is the estimated worst cost; above COST_LIMIT the API server refuses the selector, while a
-    stored one is still evaluated until it has used COST_LIMIT. `output_type` is `bool`, or the name of
-    the type that is known at run time only.
+    `max_cost` is the estimated worst cost; above COST_LIMIT the API server refuses the selector,
+    while a stored one is still evaluated until it has used COST_LIMIT. `output_type` is `bool`, or
+    the name of the type that is known at run time only.
     """
 
     __slots__ = ("_slots", "_step", "max_cost", "output_type", "text")
@@ -36,7 +36,9 @@ class Program:
         self._slots = slots
 
     def evaluate(self, device: DeviceInput) -> bool:
-        """Return whether the device matches; CelRuntimeError if the selector has no answer for it."""
+        """Return whether the device matches; CelRuntimeError if the selector has no answer for
+        it.
+        """
         return self.verdict(device).matches
 
     def verdict(self, device: DeviceInput) -> DeviceVerdict:

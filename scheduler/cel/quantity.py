@@ -1,8 +1,9 @@
 """Kubernetes quantities without loss, for selectors and for capacities of devices.
 
-A quantity is a whole number of 10**-9; what is smaller is rounded away from zero, as the API machinery
-does. It also keeps which of two forms upstream holds a value in (64 bits, or wide), since that decides
-what `isInteger` and `asInteger` answer. (Format: Kubernetes API reference, "Quantity".)
+A quantity is a whole number of 10**-9; what is smaller is rounded away from zero, as the API
+machinery does. It also keeps which of two forms upstream holds a value in (64 bits, or wide), since
+that decides what `isInteger` and `asInteger` answer. (Format: Kubernetes API reference,
+"Quantity".)
 """
 
 import re
@@ -149,7 +150,9 @@ def _interpreted(suffix: str) -> tuple[int, int]:
 
 
 def _room(whole: str, fraction: str, bits: int) -> int:
-    """Return how many more digits upstream would hold in 64 bits; below 0 it takes the wide form."""
+    """Return how many more digits upstream would hold in 64 bits; below 0 it takes the wide
+    form.
+    """
     if not bits:
         return _DIGITS_64_BIT - len(whole) - len(fraction)
     return -1 if fraction else 15 - len(whole) - bits * 3 // 10 - 1

@@ -74,7 +74,9 @@ class Regex:
         return self._regexp.search(data) is not None
 
     def find(self, text: str) -> str:
-        """Return the first match, the leftmost and of those the preferred one; empty without any."""
+        """Return the first match, the leftmost and of those the preferred one; empty without
+        any.
+        """
         return next(self._found(text), "")
 
     def find_all(self, text: str, most: int = -1) -> list[str]:

@@ -1,7 +1,7 @@
 """Semantic versions as selectors compare them: `1.2.3-rc.1+build`, build metadata ignored.
 
-Reads exactly what the API machinery's parser reads (semver.org 2.0, numbers up to 64 bits), with its
-error texts; `normalized` also takes `v1.2` and leading zeros, as `semver(text, true)` does.
+Reads exactly what the API machinery's parser reads (semver.org 2.0, numbers up to 64 bits), with
+its error texts; `normalized` also takes `v1.2` and leading zeros, as `semver(text, true)` does.
 """
 
 from __future__ import annotations

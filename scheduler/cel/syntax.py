@@ -1,7 +1,7 @@
 """The tree of a selector's text: what the parser makes, the checker types, the planner compiles.
 
-`at` is the offset of a node in code points, for messages. The checker fills in `type`, and for calls the
-`overloads` that may serve them; nothing else changes a tree once it is parsed.
+`at` is the offset of a node in code points, for messages. The checker fills in `type`, and for
+calls the `overloads` that may serve them; nothing else changes a tree once it is parsed.
 """
 
 from collections.abc import Callable, Iterator
@@ -147,7 +147,9 @@ class Message(SyntaxNode):
 
 
 class Fold(SyntaxNode):
-    """What a macro becomes: `accu` starts at `init`, then `step` for each element while `condition`."""
+    """What a macro becomes: `accu` starts at `init`, then `step` for each element while
+    `condition`.
+    """
 
     __slots__ = (
         "accu",

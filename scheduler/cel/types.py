@@ -1,7 +1,8 @@
 """Types of CEL at compile time: what they are, how they are written, which fits where.
 
-`Unifier` holds what is known of type parameters while one text is checked. Types of a text may share
-parts, so their size as a tree is bounded: a tenant could otherwise double it with every nesting.
+`Unifier` holds what is known of type parameters while one text is checked. Types of a text may
+share parts, so their size as a tree is bounded: a tenant could otherwise double it with every
+nesting.
 """
 
 from collections.abc import Sequence

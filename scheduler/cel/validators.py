@@ -1,7 +1,7 @@
 """Checks of literals in a typed tree, as kube-apiserver makes them since 1.29.
 
-Durations, moments, patterns and format strings that are written out must be right; a list or a map must
-not mix types, except within the arguments of `format`.
+Durations, moments, patterns and format strings that are written out must be right; a list or a map
+must not mix types, except within the arguments of `format`.
 """
 
 from scheduler.cel import types

@@ -1,7 +1,8 @@
 """Values at run time: what of CEL has no type of Python's own, and what they have in common.
 
-int, str, float, bytes, bool, None, list and dict are themselves; a dict holds bools as `BoolKey`, since
-in Python `True` and `1` are one key. A failure is a value too (`EvaluationFault`): `||` may still be true.
+int, str, float, bytes, bool, None, list and dict are themselves; a dict holds bools as `BoolKey`,
+since in Python `True` and `1` are one key. A failure is a value too (`EvaluationFault`): `||` may
+still be true.
 """
 
 import math
@@ -149,7 +150,9 @@ def find(mapping: dict[Any, Any], key: Any) -> tuple[Any, bool]:
 
 
 def elements(value: Any) -> Iterator[Any] | None:
-    """Return what a loop over the value sees: elements of a list, keys of a map; None if neither."""
+    """Return what a loop over the value sees: elements of a list, keys of a map; None if
+    neither.
+    """
     if isinstance(value, list):
         return iter(value)
     if isinstance(value, dict):

@@ -1,8 +1,8 @@
 """Questions about the cluster in memory, answered beside the scheduler.
 
-The cluster is taken from the engine's memory between two turns; a process of its own, of lower priority, plans,
-explains and counts, since that takes as long as scheduling does. It starts with the first question, and ends
-when none has come for a while.
+The cluster is taken from the engine's memory between two turns; a process of its own, of lower
+priority, plans, explains and counts, since that takes as long as scheduling does. It starts with
+the first question, and ends when none has come for a while.
 """
 
 from __future__ import annotations
@@ -33,7 +33,9 @@ _log = structlog.get_logger()
 
 
 class AnswerSettings(NamedTuple):
-    """How questions are answered: the module of the helper process, and the configuration in use as text."""
+    """How questions are answered: the module of the helper process, and the configuration in use as
+    text.
+    """
 
     jobs: str
     config: str = ""

@@ -1,4 +1,6 @@
-"""`AskedParts`: what the daemon answers beside its scheduling, the page and the metric of room, by one helper."""
+"""`AskedParts`: what the daemon answers beside its scheduling, the page and the metric of room, by
+one helper.
+"""
 
 import asyncio
 from collections.abc import Awaitable, Callable

@@ -1,6 +1,8 @@
-"""The metric of room: how many more of the shapes in the configuration fit, counted beside the scheduler.
+"""The metric of room: how many more of the shapes in the configuration fit, counted beside the
+scheduler.
 
-Only the process that leads counts. A shape that cannot be counted has no value, which an alert can tell from 0.
+Only the process that leads counts. A shape that cannot be counted has no value, which an alert can
+tell from 0.
 """
 
 import asyncio

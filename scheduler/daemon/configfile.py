@@ -1,8 +1,8 @@
 """`ConfigFile`: the configuration file, looked at every few seconds for what is new in it.
 
-What counts is what the file says: an edit, a rename over it and the symlink that the kubelet swaps in a
-mounted ConfigMap are all the same. A file that cannot be used is told once, with all that is wrong
-in it, and the last good configuration stays. Reading happens in a thread.
+What counts is what the file says: an edit, a rename over it and the symlink that the kubelet swaps
+in a mounted ConfigMap are all the same. A file that cannot be used is told once, with all that is
+wrong in it, and the last good configuration stays. Reading happens in a thread.
 """
 
 import asyncio
@@ -25,7 +25,9 @@ _log = structlog.get_logger()
 
 
 class ConfigFile:
-    """A file and the configuration from it that is in use; `load` reads text or raises InputError."""
+    """A file and the configuration from it that is in use; `load` reads text or raises
+    InputError.
+    """
 
     def __init__(self, path: str, load: Load, clock: Clock, meters: Meters) -> None:
         self._path = Path(path)
@@ -55,7 +57,9 @@ class ConfigFile:
         _log.error("configuration not reloaded, the last good one stays", error=str(error))
 
     async def changed(self, refused: Callable[[Exception], None]) -> Loaded:
-        """Wait until the file says something else that can be used; `refused` hears of what cannot."""
+        """Wait until the file says something else that can be used; `refused` hears of what
+        cannot.
+        """
         while True:
             await asyncio.sleep(LOOK_EVERY_S)
             try:

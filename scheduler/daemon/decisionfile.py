@@ -56,7 +56,8 @@ class DecisionFile:
             await asyncio.to_thread(self._file.close)
 
     async def _write(self) -> None:
-        # A thread that writes is not ended by cancelling who waits for it: the next one waits as well.
+        # A thread that writes is not ended by cancelling who waits for it: the next one waits as
+        # well.
         if self._under_way is not None:
             await asyncio.wait([self._under_way])
         lines = self._buffer.take()

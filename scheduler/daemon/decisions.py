@@ -1,7 +1,7 @@
 """What the daemon tells of decisions: one log line each, and the last ones for the debug pages.
 
-The engine calls the hooks; nothing here reaches a decision. Of the last attempts the numbers
-are kept; the verdict on every node only of some a second and as many as fit into a bounded memory, so
+The engine calls the hooks; nothing here reaches a decision. Of the last attempts the numbers are
+kept; the verdict on every node only of some a second and as many as fit into a bounded memory, so
 that in a quiet cluster, where somebody looks, it is there, and under load it costs nothing.
 """
 
@@ -30,7 +30,9 @@ _log = structlog.get_logger()
 
 
 class DecisionTrail:
-    """Keeps the last `most` attempts, those in a row that came to the same as one, and logs how they end."""
+    """Keeps the last `most` attempts, those in a row that came to the same as one, and logs how
+    they end.
+    """
 
     def __init__(self, engine: Engine, traces: Traces | None = None, *, most: int = KEPT) -> None:
         self._engine = engine

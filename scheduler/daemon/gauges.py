@@ -1,8 +1,9 @@
-"""How old the figures are that load-aware and network-aware placement decide by, and what placements cost, as gauges.
+"""How old the figures are that load-aware and network-aware placement decide by, and what
+placements cost, as gauges.
 
-Ages need a clock, which the engine does not have; the daemon does. Labels are few whatever the number
-of nodes: an age per node would be a series per node. All is worked out when it is scraped; applications whose
-pods have not moved since are not looked at again.
+Ages need a clock, which the engine does not have; the daemon does. Labels are few whatever the
+number of nodes: an age per node would be a series per node. All is worked out when it is scraped;
+applications whose pods have not moved since are not looked at again.
 """
 
 from __future__ import annotations

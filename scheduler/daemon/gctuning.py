@@ -1,10 +1,10 @@
 """Short pauses: the collector does not look again at what has lived through a long collection.
 
-A full collection walks everything that is alive, and whoever waits for the loop waits for it. What is
-there when everything is listed lives as long as the daemon, mostly; later, a collection that took long
-shows that much more of that kind has come. Both are set aside (`gc.freeze`), where garbage without
-cycles still goes at once. The price is garbage in cycles that was alive at such a moment; they are rare,
-and a reload looks through all of it again.
+A full collection walks everything that is alive, and whoever waits for the loop waits for it. What
+is there when everything is listed lives as long as the daemon, mostly; later, a collection that
+took long shows that much more of that kind has come. Both are set aside (`gc.freeze`), where
+garbage without cycles still goes at once. The price is garbage in cycles that was alive at such a
+moment; they are rare, and a reload looks through all of it again.
 """
 
 from __future__ import annotations

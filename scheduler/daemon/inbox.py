@@ -16,7 +16,9 @@ Arrived = tuple[Event, int]
 
 
 class Inbox:
-    """A queue of events that a coroutine can wait for; `note` keeps the text of each and returns its size."""
+    """A queue of events that a coroutine can wait for; `note` keeps the text of each and returns
+    its size.
+    """
 
     def __init__(self, note: Callable[[Event], int] | None = None) -> None:
         self._note = note

@@ -14,7 +14,9 @@ _PLACES = tuple(where for where in Where if where is not Where.GONE)
 
 
 def state(engine: Engine, most: int) -> dict[str, Any]:
-    """Return nodes with what they offer and hold, at most `most` of them, and counts of the rest."""
+    """Return nodes with what they offer and hold, at most `most` of them, and counts of the
+    rest.
+    """
     table = engine.cluster.table
     nodes = {}
     for name, row in islice(table.rows.items(), most):
@@ -49,7 +51,9 @@ def queues(engine: Engine, most: int) -> dict[str, Any]:
 
 
 def pod_resources(engine: Engine) -> Iterator[PodResources]:
-    """Return the requests and limits of all pods that are not finished; nothing while standing by."""
+    """Return the requests and limits of all pods that are not finished; nothing while standing
+    by.
+    """
     if not engine.is_leading:
         return iter(())
     placed = [(one.pod, one.node) for one in engine.cluster.pods]

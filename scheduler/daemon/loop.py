@@ -1,9 +1,10 @@
 """`Loop`: the one task that owns the engine.
 
-It takes a batch of events, applies each, lets the engine try a number of pods, hands the effects out
-and sleeps until the next event or the engine's next deadline. Everybody else only puts events into
-the inbox, so nothing here needs a lock. No turn holds asyncio's loop for much longer than `TURN_S`: half of it is
-for taking in where pods wait to be tried, so that a flood of events does not keep these waiting.
+It takes a batch of events, applies each, lets the engine try a number of pods, hands the effects
+out and sleeps until the next event or the engine's next deadline. Everybody else only puts events
+into the inbox, so nothing here needs a lock. No turn holds asyncio's loop for much longer than
+`TURN_S`: half of it is for taking in where pods wait to be tried, so that a flood of events does
+not keep these waiting.
 """
 
 import asyncio
@@ -25,7 +26,9 @@ MOST_IN_FLIGHT = 1000
 
 
 class TurnRecord(Protocol):
-    """What keeps the turns (`DecisionFile`): told of events as they arrive, and of each turn when it ends."""
+    """What keeps the turns (`DecisionFile`): told of events as they arrive, and of each turn when
+    it ends.
+    """
 
     def arrive(self, event: Event, /) -> int:
         """Return the size of the event's text."""
@@ -49,7 +52,8 @@ class Outside(Protocol):
 class Loop:
     """Drives one engine; `after_turn` is called when a turn is over, `record` keeps what it did.
 
-    How much a turn takes in depends on how long that takes by `stopwatch`, how much it tries on how long trying took.
+    How much a turn takes in depends on how long that takes by `stopwatch`, how much it tries on how
+    long trying took.
     """
 
     def __init__(
@@ -113,7 +117,8 @@ class Loop:
         return taken
 
     def _pace(self, took_s: float) -> None:
-        """Try more pods in the next turn where trying them took little time, fewer where it took long.
+        """Try more pods in the next turn where trying them took little time, fewer where it took
+        long.
 
         What was taken in does not count: while a flood of it comes, just as many have to be tried.
         """

@@ -1,8 +1,9 @@
 """The daemon's page: what each of its users may see, drawn anew while somebody looks.
 
-The cluster is taken from the engine's memory between two turns; a thread draws, and a `AnswerPool` plans and
-explains. Users with the same rights share one `_View`. Drawing, and handing the cluster over to be planned,
-takes `IDLE_SHARE` of the time at most, and while pods are being placed `BUSY_SHARE`.
+The cluster is taken from the engine's memory between two turns; a thread draws, and a `AnswerPool`
+plans and explains. Users with the same rights share one `_View`. Drawing, and handing the cluster
+over to be planned, takes `IDLE_SHARE` of the time at most, and while pods are being placed
+`BUSY_SHARE`.
 """
 
 from __future__ import annotations
@@ -61,7 +62,9 @@ class DaemonPage:
         self._views: dict[Rights, _View] = {}
 
     async def show(self, user: ReviewedUser, namespace: str) -> PageView:
-        """Return what a user may see; `namespace` is where to look when not everything may be listed."""
+        """Return what a user may see; `namespace` is where to look when not everything may be
+        listed.
+        """
         seen = await self._rights_of(user, namespace)
         view = self._views.get(seen)
         if view is None:
@@ -101,8 +104,8 @@ class DaemonPage:
     async def _rest(self, took_s: float) -> None:
         """Wait until drawing, which took so long, is due again.
 
-        While pods are being placed the processor's time counts that this process has had: where it gets
-        little of the machine, a share of the clock's time would be a large part of its own.
+        While pods are being placed the processor's time counts that this process has had: where it
+        gets little of the machine, a share of the clock's time would be a large part of its own.
         """
         began_s, began_at = process_s(), self._clock.now()
         while True:
@@ -161,7 +164,9 @@ class DaemonPage:
         )
 
     def _make_room(self) -> None:
-        """Forget the view that was not used for longest, and that nobody looks at, past `MOST_VIEWS`."""
+        """Forget the view that was not used for longest, and that nobody looks at, past
+        `MOST_VIEWS`.
+        """
         idle = [(view.used_at, seen) for seen, view in self._views.items() if not view.feed.readers]
         if len(self._views) < MOST_VIEWS:
             return

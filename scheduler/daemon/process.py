@@ -1,9 +1,9 @@
 """`Daemon`: builds everything once, runs it, and stops it in the right order.
 
 A life: serve health, list and watch, wait for the lease, schedule, and at the end either give the
-lease back (SIGTERM: everything in flight is finished first) or, when the lease was lost, stop sending
-at once. `run` returns the exit code; a fault of any part ends the whole process, for a scheduler that
-has lost a part is worse than one that starts anew.
+lease back (SIGTERM: everything in flight is finished first) or, when the lease was lost, stop
+sending at once. `run` returns the exit code; a fault of any part ends the whole process, for a
+scheduler that has lost a part is worse than one that starts anew.
 """
 
 import asyncio

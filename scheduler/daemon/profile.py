@@ -1,8 +1,9 @@
 """A sampling profile of this process, for pprof: where threads were when they had the processor.
 
-`taken` is what `/debug/pprof/profile` serves. A thread looks at all stacks a hundred times a second and
-weighs each by the time that its thread has run since; nothing is traced, so what runs is as fast as ever.
-Design 012 says why this is ours. The format is profile.proto of github.com/google/pprof, gzipped.
+`taken` is what `/debug/pprof/profile` serves. A thread looks at all stacks a hundred times a second
+and weighs each by the time that its thread has run since; nothing is traced, so what runs is as
+fast as ever. Design 012 says why this is ours. The format is profile.proto of
+github.com/google/pprof, gzipped.
 """
 
 from __future__ import annotations
@@ -46,7 +47,8 @@ def _sample(stop: threading.Event, seconds: float) -> Counter[Stack]:
     own, ran = threading.get_ident(), dict(_run_times())
     until = perf_s() + seconds
     usual_s = sys.getswitchinterval()
-    # With the usual 5 ms we would mostly be let in where a thread lets go by itself, and find it there.
+    # With the usual 5 ms we would mostly be let in where a thread lets go by itself, and find it
+    # there.
     sys.setswitchinterval(SWITCH_S)
     try:
         _look(stop, until, own, ran, found)
@@ -71,13 +73,16 @@ def _look(
 
 
 def _run_times() -> Iterator[tuple[int, int]]:
-    """Yield the threads with the nanoseconds that each has run, in ticks of mostly 10 ms; Linux tells."""
+    """Yield the threads with the nanoseconds that each has run, in ticks of mostly 10 ms; Linux
+    tells.
+    """
     for thread in threading.enumerate():
         try:
             text = Path(f"/proc/self/task/{thread.native_id}/stat").read_text()
         except OSError:
             continue  # it has ended meanwhile
-        # The name stands in brackets and may hold anything; user and system time are fields 14 and 15.
+        # The name stands in brackets and may hold anything; user and system time are fields 14 and
+        # 15.
         fields = text.rpartition(")")[2].split()
         if thread.ident is not None:
             yield thread.ident, (int(fields[11]) + int(fields[12])) * _TICK_NS

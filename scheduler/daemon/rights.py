@@ -1,8 +1,9 @@
 """`Rights`: which of the daemon's objects a user of the page may see, as the API server says.
 
-One SubjectAccessReview per kind says whether the user may list it everywhere; where not, one per namespace
-that holds such objects, up to `MOST_REVIEWS`, says the rest. `within` leaves of a cluster what may be seen:
-whatever is shown is worked out from that, so that nothing else can show through sums, plans or texts.
+One SubjectAccessReview per kind says whether the user may list it everywhere; where not, one per
+namespace that holds such objects, up to `MOST_REVIEWS`, says the rest. `within` leaves of a cluster
+what may be seen: whatever is shown is worked out from that, so that nothing else can show through
+sums, plans or texts.
 """
 
 from __future__ import annotations
@@ -25,7 +26,9 @@ May = Callable[[Mapping[str, str]], Awaitable[bool]]
 
 
 class Rights(msgspec.Struct, frozen=True):
-    """`everywhere` are kinds, `namespaces` those of the other kinds where the user may list them."""
+    """`everywhere` are kinds, `namespaces` those of the other kinds where the user may list
+    them.
+    """
 
     everywhere: frozenset[str] = frozenset()
     namespaces: tuple[tuple[str, frozenset[str]], ...] = ()

@@ -1,9 +1,10 @@
-"""The daemon's solver: `Solve` effects go to the helper process, its solutions come back as answers.
+"""The daemon's solver: `Solve` effects go to the helper process, its solutions come back as
+answers.
 
-What takes a few milliseconds is answered on the spot: to wake another process, and to wait for it beside the
-API server, takes longer than that. The process is started when the first other job comes, so that a cluster
-without groups, or with small ones only, never carries it.
-Operators have their long computations done there too. Owns the pool; knows nothing of groups.
+What takes a few milliseconds is answered on the spot: to wake another process, and to wait for it
+beside the API server, takes longer than that. The process is started when the first other job
+comes, so that a cluster without groups, or with small ones only, never carries it. Operators have
+their long computations done there too. Owns the pool; knows nothing of groups.
 """
 
 from collections.abc import Sequence

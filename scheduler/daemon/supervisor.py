@@ -1,9 +1,9 @@
 """`Supervisor`: one daemon after another in one process.
 
-When the configuration file says something new, the next daemon is built first; if that works, the one
-that runs finishes what is under way, as for SIGTERM, and the next one takes over: it lists the cluster
-anew, so nothing of the old one's memory has to fit the new configuration. The endpoints are away for
-as long as that takes; another replica may lead meanwhile.
+When the configuration file says something new, the next daemon is built first; if that works, the
+one that runs finishes what is under way, as for SIGTERM, and the next one takes over: it lists the
+cluster anew, so nothing of the old one's memory has to fit the new configuration. The endpoints are
+away for as long as that takes; another replica may lead meanwhile.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
-"""`Synced`: whether the engine knows of every kind what the API server knows, and who is told if not.
+"""`Synced`: whether the engine knows of every kind what the API server knows, and who is told if
+not.
 
-The daemon asks it before it begins to lead and after every turn. While a kind has not been listed, or
-is listed anew, the engine decides nothing; readiness, a gauge and the log name the kind. It reads
-what the engine has taken in and changes nothing.
+The daemon asks it before it begins to lead and after every turn. While a kind has not been listed,
+or is listed anew, the engine decides nothing; readiness, a gauge and the log name the kind. It
+reads what the engine has taken in and changes nothing.
 """
 
 import structlog

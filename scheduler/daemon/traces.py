@@ -1,8 +1,9 @@
-"""`Traces`: a span for each decision about a pod, for those who installed the extra `otel` and ask for it.
+"""`Traces`: a span for each decision about a pod, for those who installed the extra `otel` and ask
+for it.
 
-A span lasts from the pod's turn until it is bound or given up. Nothing of OpenTelemetry is imported unless
-`tracing.endpoint` is set. Spans are sent by a thread of the library; what is sampled away costs a
-look-up. Called by `decisions`; never by the engine.
+A span lasts from the pod's turn until it is bound or given up. Nothing of OpenTelemetry is imported
+unless `tracing.endpoint` is set. Spans are sent by a thread of the library; what is sampled away
+costs a look-up. Called by `decisions`; never by the engine.
 """
 
 import asyncio
@@ -83,7 +84,9 @@ class Traces:
             self._open.popitem(last=False)  # its pod went away; a span without an end is not sent
 
     def ended(self, queued: QueuedPod, result: str, text: str) -> Trace | None:
-        """Close the span of an attempt and name its trace; `text` is the node, or why there is none."""
+        """Close the span of an attempt and name its trace; `text` is the node, or why there is
+        none.
+        """
         span = self._open.pop(queued.uid, None)
         if span is None:
             return None

@@ -1,7 +1,7 @@
 """`Access`: all that a connection needs of where the API server is and who we are.
 
-What a source of credentials has found (`AccessProof`: text and PEM) becomes an `Access` here, with a TLS
-context that lives as long as what it was made of stays the same. No request is made here.
+What a source of credentials has found (`AccessProof`: text and PEM) becomes an `Access` here, with
+a TLS context that lives as long as what it was made of stays the same. No request is made here.
 """
 
 import ipaddress
@@ -63,7 +63,9 @@ class Accesses:
         self._tls: ssl.SSLContext | None = None
 
     def make(self, proof: AccessProof) -> Access:
-        """Return the access that `proof` opens; OSError or ValueError for certificates that fail."""
+        """Return the access that `proof` opens; OSError or ValueError for certificates that
+        fail.
+        """
         return Access(
             proof.server,
             tls=self._context(proof) if proof.server.startswith("https") else None,
@@ -86,9 +88,10 @@ class Accesses:
 def proxy_of(server: str) -> str | None:
     """Return the proxy that the environment names for a URL, None when it is reached directly.
 
-    HTTPS_PROXY, HTTP_PROXY and NO_PROXY are read as Go reads them, and so kubectl and every other Kubernetes
-    client (golang.org/x/net/http/httpproxy): this machine is never reached through a proxy, and NO_PROXY
-    holds hosts, domains, addresses and networks. Python's own reading knows neither.
+    HTTPS_PROXY, HTTP_PROXY and NO_PROXY are read as Go reads them, and so kubectl and every other
+    Kubernetes client (golang.org/x/net/http/httpproxy): this machine is never reached through a
+    proxy, and NO_PROXY holds hosts, domains, addresses and networks. Python's own reading knows
+    neither.
     """
     parts = urlsplit(server)
     proxies = urllib.request.getproxies_environment()

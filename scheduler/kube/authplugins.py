@@ -1,7 +1,9 @@
-"""Users of a kubeconfig whose token comes from a program or a provider: kubernetes-asyncio asks them.
+"""Users of a kubeconfig whose token comes from a program or a provider: kubernetes-asyncio asks
+them.
 
-That package runs exec plugins and refreshes tokens of OIDC and GCP. It is imported when a kubeconfig
-has such a user and not before: it takes half as long to import as all the rest of a start.
+That package runs exec plugins and refreshes tokens of OIDC and GCP. It is imported when a
+kubeconfig has such a user and not before: it takes half as long to import as all the rest of a
+start.
 """
 
 import asyncio
@@ -27,7 +29,9 @@ class AuthPlugin:
         self._access: Access | None = None
 
     def load(self, namespace: str, accesses: Accesses, *, force: bool) -> Access:
-        """Return the access of this moment; runs the plugin again when it is time, or with `force`."""
+        """Return the access of this moment; runs the plugin again when it is time, or with
+        `force`.
+        """
         from kubernetes_asyncio.client import Configuration
         from kubernetes_asyncio.config import kube_config
 

@@ -1,8 +1,8 @@
 """How long to wait before asking an API server again.
 
 Delays double and are drawn at random from their upper half, so that many clients that lost a server
-at the same moment do not come back at the same moment. What the server asks for is honoured, up to half
-a minute: a wrong Retry-After must not stop us for hours.
+at the same moment do not come back at the same moment. What the server asks for is honoured, up to
+half a minute: a wrong Retry-After must not stop us for hours.
 """
 
 from random import Random
@@ -22,7 +22,9 @@ class RetryBackoff:
         self.failures = 0
 
     def next_s(self, retry_after_s: float | None = None) -> float:
-        """Return the next delay in seconds: at least `retry_after_s`, capped, with jitter on top."""
+        """Return the next delay in seconds: at least `retry_after_s`, capped, with jitter on
+        top.
+        """
         # 2 ** 40 is beyond any limit; without a bound the power itself would grow for ever.
         upper: float = min(self._first_s * 2.0 ** min(self.failures, 40), self._longest_s)
         self.failures += 1

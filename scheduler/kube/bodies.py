@@ -67,7 +67,9 @@ class _DeleteOptions(_Body, frozen=True):
 
 
 def pod_path(namespace: str, name: str) -> str:
-    """Return the URL path of a pod; its names are what the API server allows, so nothing is quoted."""
+    """Return the URL path of a pod; its names are what the API server allows, so nothing is
+    quoted.
+    """
     return f"/api/v1/namespaces/{namespace}/pods/{name}"
 
 
@@ -78,7 +80,9 @@ def binding(effect: Bind) -> bytes:
 
 
 def status_patch(effect: SetStatus) -> bytes:
-    """Return the strategic merge patch of `pods/<name>/status`; the uid makes it this pod's only."""
+    """Return the strategic merge patch of `pods/<name>/status`; the uid makes it this pod's
+    only.
+    """
     conditions: list[_Condition] | UnsetType = UNSET
     if effect.condition is not None:
         known = effect.condition

@@ -1,8 +1,8 @@
 """`ApiClient`: requests to one API server over the network.
 
 It adds credentials, counts, limits the rate if so configured, and turns every outcome into a
-`Response`. Small requests and list pages go over `wire.py`; watches, and everything when a proxy is in
-between, go over aiohttp. It never retries, except once with new credentials after a 401.
+`Response`. Small requests and list pages go over `wire.py`; watches, and everything when a proxy is
+in between, go over aiohttp. It never retries, except once with new credentials after a 401.
 """
 
 import asyncio
@@ -335,5 +335,7 @@ def _give_up(opened: aiohttp.ClientResponse) -> None:
 
 
 def _words(error: BaseException) -> str:
-    """Return what went wrong; aiohttp names the TLS context as Python prints it, which says nothing."""
+    """Return what went wrong; aiohttp names the TLS context as Python prints it, which says
+    nothing.
+    """
     return re.sub(r" ssl:(<[^>]*>|\S+)", "", str(error)) or type(error).__name__

@@ -1,8 +1,8 @@
 """Where the API server is and how to prove who we are: kubeconfig or in-cluster.
 
-This module finds the source and keeps what it gives fresh, at next to no cost per request. Loading and
-refreshing happen in a thread, because they read files and may run programs, which may hang: nobody
-waits for them for long. No request is made here.
+This module finds the source and keeps what it gives fresh, at next to no cost per request. Loading
+and refreshing happen in a thread, because they read files and may run programs, which may hang:
+nobody waits for them for long. No request is made here.
 """
 
 import asyncio
@@ -43,7 +43,8 @@ class Credentials:
         self._checked_at = clock.now()
         self._forced_at = float("-inf")
         self.access = access
-        # Why the server's refusal could not be answered with new credentials; None when all is well.
+        # Why the server's refusal could not be answered with new credentials; None when all is
+        # well.
         self.problem: str | None = None
 
     @classmethod
@@ -151,7 +152,8 @@ class _InClusterSource:
                 f"Bearer {token}",
                 SERVICE_TOKEN.with_name("ca.crt").read_bytes(),
                 namespace=namespace.read_text() if namespace.exists() else "",
-                # A Service's address has no meaning to a proxy, which stands outside of the cluster.
+                # A Service's address has no meaning to a proxy, which stands outside of the
+                # cluster.
                 is_direct=True,
             )
         )

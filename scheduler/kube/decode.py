@@ -1,8 +1,8 @@
 """From bytes of the API server to structs, one `Decoder` per kind.
 
 The ordinary case is one msgspec call per watch line or list page. What does not fit the struct is
-tried once more without its nulls, alone, and if that fails too it becomes a `DecodeFault`: the object is
-left out, everybody else is served. Only bytes that are no JSON at all raise. No I/O.
+tried once more without its nulls, alone, and if that fails too it becomes a `DecodeFault`: the
+object is left out, everybody else is served. Only bytes that are no JSON at all raise. No I/O.
 """
 
 from collections.abc import Callable, Hashable

@@ -56,7 +56,8 @@ _encode = msgspec.json.Encoder().encode
 class EffectLimits(msgspec.Struct, frozen=True):
     """How many effects may be under way at a time, and how many may queue before `wait_room` waits.
 
-    So many patches may tell each second why pods wait (and as many events), after `refusals_at_once`.
+    So many patches may tell each second why pods wait (and as many events), after
+    `refusals_at_once`.
     """
 
     # Fewer leave an API server idle while its store writes: with 64 an eighth less is bound.
@@ -67,7 +68,9 @@ class EffectLimits(msgspec.Struct, frozen=True):
     refusals_at_once: int = 2000
 
     def within(self, qps: float | None) -> EffectLimits:
-        """Return the limits for a client that sends `qps` requests a second: half are left to binds."""
+        """Return the limits for a client that sends `qps` requests a second: half are left to
+        binds.
+        """
         if qps is None:
             return self
         return msgspec.structs.replace(self, refusals_per_s=min(self.refusals_per_s, qps / 4))
@@ -88,7 +91,8 @@ class OutdatedError(Exception):
     """A bind that was not sent, because what it was decided on is not so any more."""
 
 
-# Carries an effect out, given when it was handed in; returns the answer, and its outcome for metrics.
+# Carries an effect out, given when it was handed in; returns the answer, and its outcome for
+# metrics.
 Carry = Callable[[Any, float], Awaitable[tuple[Answer, Response]]]
 
 
@@ -121,7 +125,8 @@ class Executor:
         self._clock = clock
         self._meters = meters
         self._sender = Sender(api, fence, random, meters)
-        # By path the last of a plugin's requests that change the object there, until it is answered.
+        # By path the last of a plugin's requests that change the object there, until it is
+        # answered.
         self._changing: dict[str, asyncio.Event] = {}
         self._evictor = PodEvictor(self._sender, clock)
         room = limits.room
@@ -219,7 +224,8 @@ class Executor:
     async def _bind(self, effect: Bind, submitted_at: float) -> tuple[Answer, Response]:
         """Bind once; what was certainly not carried out (401, 429, no connection) is sent again.
 
-        It may have waited for its turn, or for a server that was busy, while its node became another.
+        It may have waited for its turn, or for a server that was busy, while its node became
+        another.
         """
 
         def check() -> None:

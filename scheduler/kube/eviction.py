@@ -1,8 +1,8 @@
 """Evicting victims of preemption: mark each, then delete it with its own grace period.
 
-Victims of one unit wait for one another between the two: where one cannot be marked the others' places
-would help nobody, and a group would have lost its work for nothing. A mark also says, to whoever leads next,
-that the eviction of a group was begun.
+Victims of one unit wait for one another between the two: where one cannot be marked the others'
+places would help nobody, and a group would have lost its work for nothing. A mark also says, to
+whoever leads next, that the eviction of a group was begun.
 """
 
 import asyncio
@@ -24,7 +24,9 @@ _pods = msgspec.json.Decoder(Pod)
 
 
 class _Unit:
-    """Victims that go together: how many are not marked yet, how many have not come to their end."""
+    """Victims that go together: how many are not marked yet, how many have not come to their
+    end.
+    """
 
     def __init__(self, size: int) -> None:
         self.unmarked = self.left = size
@@ -66,7 +68,8 @@ class PodEvictor:
         finally:
             unit.left -= 1
             if not unit.left:
-                # Who was fenced has forgotten all units, while some of their victims come to an end.
+                # Who was fenced has forgotten all units, while some of their victims come to an
+                # end.
                 self._units.pop(effect.unit, None)
 
     def forget(self) -> None:

@@ -1,8 +1,9 @@
 """Asking extenders over HTTP: the engine's `AskExtender` goes out, an `Answer` comes back.
 
-Connections are kept open and used again; each question has its extender's time limit and is sent once.
-An answer that cannot be used becomes code 0 with a message, in kube-scheduler's words where it has
-some: what follows for the pod is the engine's business. Binding writes, so it asks the fence first.
+Connections are kept open and used again; each question has its extender's time limit and is sent
+once. An answer that cannot be used becomes code 0 with a message, in kube-scheduler's words where
+it has some: what follows for the pod is the engine's business. Binding writes, so it asks the fence
+first.
 """
 
 import asyncio
@@ -171,8 +172,8 @@ def _raw_objects(configured: Sequence[Extender]) -> RawObjects:
 def tls_context(extender: Extender) -> ssl.SSLContext:
     """Return the context for an extender's connections; ConfigError names what cannot be used.
 
-    The rules are kube-scheduler's, also the odd one: `enableHTTPS` without a CA certificate does not check
-    the extender's certificate.
+    The rules are kube-scheduler's, also the odd one: `enableHTTPS` without a CA certificate does
+    not check the extender's certificate.
     """
     wanted = extender.tls_config or ExtenderTLSConfig()
     try:

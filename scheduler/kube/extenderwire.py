@@ -1,4 +1,5 @@
-"""What goes to an extender and comes back, as bytes: kube-scheduler's extender/v1, with capital keys.
+"""What goes to an extender and comes back, as bytes: kube-scheduler's extender/v1, with capital
+keys.
 
 Pure functions between effects and JSON. Like Go, reading does not care about capitals, passes over
 keys that it does not know, and takes null for nothing.

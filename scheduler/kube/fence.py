@@ -43,7 +43,8 @@ class Fence:
 class FencedApi:
     """Requests through `api`; what would change anything leaves only while `fence` is open.
 
-    The operators get it in place of the client, so that their writes are shut out as the engine's effects are.
+    The operators get it in place of the client, so that their writes are shut out as the engine's
+    effects are.
     """
 
     def __init__(self, api: Api, fence: Fence) -> None:

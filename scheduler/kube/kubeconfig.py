@@ -1,8 +1,8 @@
 """kubeconfig files, read and merged as kubectl does: of several, the first to say something wins.
 
-What a file says outright (tokens, certificates, passwords, also by the name of a file) is read here.
-Who gets a token from a program or a provider is handed on to `authplugins`. Called in a thread by
-`credentials`; every call reads the files anew, for what they say may have been rotated.
+What a file says outright (tokens, certificates, passwords, also by the name of a file) is read
+here. Who gets a token from a program or a provider is handed on to `authplugins`. Called in a
+thread by `credentials`; every call reads the files anew, for what they say may have been rotated.
 """
 
 import base64

@@ -1,10 +1,10 @@
 """A `Lane`: work of one kind, carried out in order of arrival, so many at a time.
 
-The executor and the recorder put their work into lanes. Where it is said whose an item is, whoever has
-work here takes turns: a thousand items of one do not stand before the first of another. A lane owns its tasks: they end when the
-work is done, or when the lane is stopped. Work that only waits for its next try steps `aside` and
-leaves its place to others. A lane drops nothing by itself; what a stop leaves undone is counted and
-returned.
+The executor and the recorder put their work into lanes. Where it is said whose an item is, whoever
+has work here takes turns: a thousand items of one do not stand before the first of another. A lane
+owns its tasks: they end when the work is done, or when the lane is stopped. Work that only waits
+for its next try steps `aside` and leaves its place to others. A lane drops nothing by itself; what
+a stop leaves undone is counted and returned.
 """
 
 import asyncio
@@ -25,7 +25,9 @@ _log = structlog.get_logger()
 
 
 class FairQueue(Generic[T]):
-    """Items by whose they are: each line in order of arrival, the lines in turn, one item at a time."""
+    """Items by whose they are: each line in order of arrival, the lines in turn, one item at a
+    time.
+    """
 
     def __init__(self) -> None:
         self._lines: OrderedDict[str, deque[T]] = OrderedDict()
@@ -48,7 +50,9 @@ class FairQueue(Generic[T]):
         self._size += 1
 
     def take(self) -> T:
-        """Take the next item out (there is one); its owner's next turn comes after everybody else's."""
+        """Take the next item out (there is one); its owner's next turn comes after everybody
+        else's.
+        """
         whose, line = next(iter(self._lines.items()))
         item = line.popleft()
         self._size -= 1
@@ -65,7 +69,8 @@ class FairQueue(Generic[T]):
 
 
 class Lane(Generic[T]):
-    """At most `limit` calls of `work` at a time; `wait_room` waits while `room` are queued, None never.
+    """At most `limit` calls of `work` at a time; `wait_room` waits while `room` are queued, None
+    never.
 
     With a `pace` no more is begun than that lets pass.
     """

@@ -1,10 +1,10 @@
 """Which of several schedulers may act: an election on a Lease, with a fence around the winner.
 
-The daemon runs an `Election`, acts between `on_lead` and `on_lost`, and leaves at the end. A leader that
-could not renew stops before anybody else may begin: the fence closes `renew_deadline_s` after the
-last renewal was SENT, others wait `lease_s` after they SAW it. Times of other machines are never
-compared with ours. (kubernetes-asyncio's election cancels a task when it loses; requests under way
-would still go out, so it cannot fence.)
+The daemon runs an `Election`, acts between `on_lead` and `on_lost`, and leaves at the end. A leader
+that could not renew stops before anybody else may begin: the fence closes `renew_deadline_s` after
+the last renewal was SENT, others wait `lease_s` after they SAW it. Times of other machines are
+never compared with ours. (kubernetes-asyncio's election cancels a task when it loses; requests
+under way would still go out, so it cannot fence.)
 """
 
 import asyncio
@@ -99,8 +99,8 @@ class Election:
     def leave(self, *, gives_back: bool = True) -> None:
         """Give the lease back, so that another can take it at once; `run` then returns.
 
-        Where something that was sent may still be carried out, it is not given back but runs out: the
-        next leader must not decide before that has happened.
+        Where something that was sent may still be carried out, it is not given back but runs out:
+        the next leader must not decide before that has happened.
         """
         self._gives_back = gives_back
         self._is_leaving.set()

@@ -70,7 +70,9 @@ class LeaseRecord:
         self._lease = None
 
     def expires_in_s(self, now: float) -> float:
-        """Return how long the holder's claim is valid, by our clock; not positive when it is over."""
+        """Return how long the holder's claim is valid, by our clock; not positive when it is
+        over.
+        """
         if not self.holder:
             return 0.0
         duration = float(self._spec.get("leaseDurationSeconds") or self._settings.lease_s)

@@ -4,8 +4,9 @@ The executor hands its `SetStatus` effects over and asks `settle` before it bind
 patch that arrives after the binding would declare a running pod unschedulable. News for a pod whose
 patch is still under way wait and are merged.
 
-Most patches only tell why a pod is not scheduled, and a tenant may create a hundred thousand pods that are not:
-these go one namespace after the other, no faster than `pace`, and nobody's scheduling waits for them.
+Most patches only tell why a pod is not scheduled, and a tenant may create a hundred thousand pods
+that are not: these go one namespace after the other, no faster than `pace`, and nobody's scheduling
+waits for them.
 """
 
 import asyncio
@@ -24,7 +25,8 @@ from scheduler.kube.outcome import result_of, was_replaced
 from scheduler.kube.sender import EffectRequest, Sender
 
 MAX_TRIES = 20
-# So many pods of a namespace may wait to be told why they wait; who comes later is told after another attempt.
+# So many pods of a namespace may wait to be told why they wait; who comes later is told after
+# another attempt.
 MOST_REFUSALS = 100_000
 _log = structlog.get_logger()
 
@@ -88,7 +90,9 @@ class StatusWriter:
         return behind + self.lane.stop() + self.refusals.stop()
 
     def _queue(self, effect: SetStatus) -> None:
-        """Let a pod stand where its patch is sent; one that stands in both lanes is done with by the first."""
+        """Let a pod stand where its patch is sent; one that stands in both lanes is done with by
+        the first.
+        """
         if _is_refusal(effect):
             self.refusals.put(effect.uid, effect.namespace)
         else:

@@ -1,13 +1,14 @@
 """Writing events (events.k8s.io/v1) about pods, as kube-scheduler does.
 
 The executor hands `Record` effects over. The first of its kind is created at once, its first repeat
-turns it into a series, later repeats are counted here and written when the series ends or every half
-hour. Nothing is dropped: when writing is slower than deciding, the queue fills and the daemon waits
-for room. What the server refuses for good is counted as an error.
+turns it into a series, later repeats are counted here and written when the series ends or every
+half hour. Nothing is dropped: when writing is slower than deciding, the queue fills and the daemon
+waits for room. What the server refuses for good is counted as an error.
 
-Events that a pod could not be placed are another matter, because a tenant may create a hundred thousand pods that
-cannot be: they go one namespace after the other, no faster than `pace`, and nobody's scheduling waits for them.
-Where thousands of a namespace wait, further ones are left out and counted; the pod's condition says the same.
+Events that a pod could not be placed are another matter, because a tenant may create a hundred
+thousand pods that cannot be: they go one namespace after the other, no faster than `pace`, and
+nobody's scheduling waits for them. Where thousands of a namespace wait, further ones are left out
+and counted; the pod's condition says the same.
 """
 
 import asyncio
@@ -31,9 +32,9 @@ NAME_BYTES = 253
 # A broken webhook must not stop scheduling; a server that is away for minutes is waited for.
 TRIES = 30
 TRIES_REFUSED = 5
-# What a pod is told before it goes is waited for some seconds even where it is refused for good: roles and
-# namespaces have been wrong for a moment. Then the pod goes with the mark on it, and the event is tried on for
-# ten minutes: a pod that has gone needs its receipt all the more.
+# What a pod is told before it goes is waited for some seconds even where it is refused for good:
+# roles and namespaces have been wrong for a moment. Then the pod goes with the mark on it, and the
+# event is tried on for ten minutes: a pod that has gone needs its receipt all the more.
 RECEIPTS = frozenset((reasons.PREEMPTED, reasons.GROUP_RELEASED))
 TRIES_RECEIPT = 9
 TRIES_LATE = 70
@@ -135,7 +136,9 @@ class Recorder:
             self._queue(entry)
 
     async def settle(self, uid: str) -> None:
-        """Return when all but refusals that was said of an object is written, or was refused for long enough."""
+        """Return when all but refusals that was said of an object is written, or was refused for
+        long enough.
+        """
         under_way = self._under_way.get(uid)
         if under_way is not None:
             await under_way.is_over.wait()

@@ -9,9 +9,9 @@ import tempfile
 from asyncio.sslproto import SSLProtocol
 from pathlib import Path
 
-# asyncio makes a buffer of this size for each connection, fills it with zeros, and asks for as much memory again at each
-# reading. Its own 256 KiB came to 34 MiB of a daemon's 232 with 128 binds under way, whose answers have some hundred
-# bytes; a record of TLS has 16 KiB at most.
+# asyncio makes a buffer of this size for each connection, fills it with zeros, and asks for as much
+# memory again at each reading. Its own 256 KiB came to 34 MiB of a daemon's 232 with 128 binds
+# under way, whose answers have some hundred bytes; a record of TLS has 16 KiB at most.
 SSLProtocol.max_size = 64 * 1024
 
 

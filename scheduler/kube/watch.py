@@ -1,10 +1,10 @@
 """Step 1 of a pod's way: keep the engine told about all objects of a kind.
 
-A `Reflector` lists its kind in pages, hands the list on as one `Listed`, then watches from there and
-hands on one `Watched` per change; when the server has forgotten where we were, it lists again, and
-says `Behind` before. What it promises: whoever applies its events in order ends with exactly the
-server's objects, whatever happened to connections meanwhile. It never touches state and runs until it
-is cancelled.
+A `Reflector` lists its kind in pages, hands the list on as one `Listed`, then watches from there
+and hands on one `Watched` per change; when the server has forgotten where we were, it lists again,
+and says `Behind` before. What it promises: whoever applies its events in order ends with exactly
+the server's objects, whatever happened to connections meanwhile. It never touches state and runs
+until it is cancelled.
 """
 
 import asyncio
@@ -30,7 +30,8 @@ _log = structlog.get_logger()
 # A watch that lasted so long was well, whatever it brought; one this short was turned away.
 HEALTHY_S = 10.0
 SHORT_S = 1.0
-# A busy watch proves within this time that it is current; listing a quiet kind anew proves it as well.
+# A busy watch proves within this time that it is current; listing a quiet kind anew proves it as
+# well.
 CATCH_UP_S = 0.5
 MAX_LINE_BYTES = 64 * 1024 * 1024
 _KEPT_FAULTS = 1000
@@ -65,7 +66,8 @@ class _End(Enum):
 class Reflector:
     """Lists and watches one kind and emits what it learns.
 
-    `others_listed` returns when all required kinds have been listed; without it they count as listed.
+    `others_listed` returns when all required kinds have been listed; without it they count as
+    listed.
     """
 
     def __init__(
@@ -142,8 +144,8 @@ class Reflector:
     async def catch_up(self) -> bool:
         """Follow the watch until all has been told that the server knew when this was called.
 
-        Return False when it does not get there by itself, soon: then the kind must be listed anew, for
-        which `run` is begun once more.
+        Return False when it does not get there by itself, soon: then the kind must be listed anew,
+        for which `run` is begun once more.
         """
         if not self._is_watching:
             # A kind that is not offered is asked for again by itself.

@@ -1,7 +1,7 @@
 """All reflectors of a process: started together, ended together, asked together.
 
-The daemon makes one `Watches`, runs it as one task and asks it what is not there yet. A fault in one
-reflector (a bug, never an answer of the server) ends all of them and comes out of `run`.
+The daemon makes one `Watches`, runs it as one task and asks it what is not there yet. A fault in
+one reflector (a bug, never an answer of the server) ends all of them and comes out of `run`.
 """
 
 import asyncio
@@ -65,9 +65,11 @@ class Watches:
             self._group.create_task(self._look_for_kinds(), name="look for kinds")
 
     async def _look_for_kinds(self) -> None:
-        """While kinds are not offered, notice by one small request when the server learns new groups.
+        """While kinds are not offered, notice by one small request when the server learns new
+        groups.
 
-        A kind that comes to a group that is there already is found when its reflector asks by itself.
+        A kind that comes to a group that is there already is found when its reflector asks by
+        itself.
         """
         known: frozenset[str] | None = None
         tries = 0

@@ -52,13 +52,14 @@ class Wire:
         """Send a request (head and body) and return its answer.
 
         The time limit is kept to a quarter of a second. Raises NotSentError, TimeoutError, or
-        another ConnectionError when nobody knows whether the server carried it out; whatever `guard`
-        raises, asked right before the first byte, when waiting for a connection is over.
+        another ConnectionError when nobody knows whether the server carried it out; whatever
+        `guard` raises, asked right before the first byte, when waiting for a connection is over.
         Cancelling drops the connection.
         """
         while True:
             connection = await self._acquire()
-            # One that the server closed while it was idle is found out here, before anything is sent.
+            # One that the server closed while it was idle is found out here, before anything is
+            # sent.
             if connection.is_usable:
                 break
         if self._check is None:

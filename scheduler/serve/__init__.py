@@ -1,7 +1,7 @@
 """HTTP endpoints of the daemon: health, metrics, debug dumps and the page.
 
-Renders records made elsewhere; no handler computes. The daemon fills in `EndpointSources`, registers its
-checks with `HealthChecks`, and starts a `Server`.
+Renders records made elsewhere; no handler computes. The daemon fills in `EndpointSources`,
+registers its checks with `HealthChecks`, and starts a `Server`.
 """
 
 from scheduler.serve.access import RequestAuthorizer, Review

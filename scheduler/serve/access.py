@@ -121,7 +121,9 @@ class RequestAuthorizer:
         return user
 
     async def may(self, user: ReviewedUser, **attributes: Mapping[str, str]) -> bool:
-        """Say whether a user may do what a SubjectAccessReview of these attributes asks; raises as above."""
+        """Say whether a user may do what a SubjectAccessReview of these attributes asks; raises as
+        above.
+        """
         if ALLOWED_GROUP in user.groups:
             return True
         spec: dict[str, Any] = {
@@ -207,8 +209,8 @@ def _token_user(status: Mapping[str, Any]) -> ReviewedUser | None:
 def _safe(error: Exception) -> str:
     """Return why a review failed, without what the caller sent.
 
-    The message of a failed request may quote its body, and that holds the token; code and reason are
-    the API server's own words.
+    The message of a failed request may quote its body, and that holds the token; code and reason
+    are the API server's own words.
     """
     if not isinstance(error, ApiError):
         return type(error).__name__

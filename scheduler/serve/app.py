@@ -1,9 +1,10 @@
 """The HTTPS server of the daemon: routes, access, limits, start and stop.
 
 The daemon makes one `Server`, awaits `start`, and `stop` at the end. Every request but the three
-open health endpoints passes `RequestAuthorizer` first, also one for a path that does not exist. Faults of a
-source become a 500 that says nothing; details go to the log. The three health endpoints are open
-as a whole; a single check (`/readyz/<check>`) tells its reason and therefore asks for access.
+open health endpoints passes `RequestAuthorizer` first, also one for a path that does not exist.
+Faults of a source become a 500 that says nothing; details go to the log. The three health endpoints
+are open as a whole; a single check (`/readyz/<check>`) tells its reason and therefore asks for
+access.
 """
 
 from __future__ import annotations

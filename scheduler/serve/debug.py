@@ -1,7 +1,7 @@
 """What a person looks at when something is odd: configuration, state, queues, decisions, tasks.
 
-Routes for `app.py`. Each asks one function of `EndpointSources` and writes its record as JSON, the small
-overviews also as text; no handler computes. Lists are bounded by `?limit=`.
+Routes for `app.py`. Each asks one function of `EndpointSources` and writes its record as JSON, the
+small overviews also as text; no handler computes. Lists are bounded by `?limit=`.
 """
 
 import asyncio

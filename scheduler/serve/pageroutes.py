@@ -1,7 +1,7 @@
 """What the page may ask, and how it is answered: files, live events, questions.
 
-`ui.py` (a page for one user on loopback) and `app.py` (the daemon's `/ui`) mount these routes; each says
-by an `Entry` what the caller of a request may see. Times (`at`) are seconds since the epoch.
+`ui.py` (a page for one user on loopback) and `app.py` (the daemon's `/ui`) mount these routes; each
+says by an `Entry` what the caller of a request may see. Times (`at`) are seconds since the epoch.
 """
 
 from __future__ import annotations
@@ -48,8 +48,8 @@ class TrialChange(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class Answers(NamedTuple):
     """What the page may ask; each returns a record for JSON and raises TrellisError with a reason.
 
-    `at` is a moment of the past, None for now. `moments` lists the decisions between which one can go
-    back, `world` is the document as it was then.
+    `at` is a moment of the past, None for now. `moments` lists the decisions between which one can
+    go back, `world` is the document as it was then.
     """
 
     plan: Callable[[float | None], Awaitable[object]]

@@ -1,8 +1,10 @@
-"""The daemon's page at an address of its own: loopback, which `kubectl port-forward` reaches, unless told otherwise.
+"""The daemon's page at an address of its own: loopback, which `kubectl port-forward` reaches,
+unless told otherwise.
 
-On loopback it is plain HTTP, since a tunnel ends there and no browser trusts a certificate that nobody signed;
-whoever gets there may open the page, and a token says what they may see. Any other address is HTTPS, and asks
-for the same access as the endpoints. The daemon makes one `PageServer`, awaits `start`, and `stop` at the end.
+On loopback it is plain HTTP, since a tunnel ends there and no browser trusts a certificate that
+nobody signed; whoever gets there may open the page, and a token says what they may see. Any other
+address is HTTPS, and asks for the same access as the endpoints. The daemon makes one `PageServer`,
+awaits `start`, and `stop` at the end.
 """
 
 from __future__ import annotations
@@ -92,7 +94,9 @@ class PageServer:
 
 
 def entry(show: Show, access: RequestAuthorizer, *, is_named: bool = False) -> Entry:
-    """Show callers what the API server says that they may see; with `is_named` to nobody without a name."""
+    """Show callers what the API server says that they may see; with `is_named` to nobody without a
+    name.
+    """
 
     async def found(request: web.Request) -> PageView:
         # A browser sends a client certificate for whoever asks; foreign pages get nothing by it.

@@ -1,8 +1,9 @@
 """What the endpoints show, and where they get it: the one seam between serve and the daemon.
 
-The daemon fills in `EndpointSources`; handlers call these functions and write down what they return. Every
-function answers at once from memory, returns a record of its own (nothing that changes while it is
-being written out) and leaves secrets out. Records are msgspec structs or plain JSON values.
+The daemon fills in `EndpointSources`; handlers call these functions and write down what they
+return. Every function answers at once from memory, returns a record of its own (nothing that
+changes while it is being written out) and leaves secrets out. Records are msgspec structs or plain
+JSON values.
 """
 
 from collections.abc import Awaitable, Callable, Iterator, Mapping
@@ -44,11 +45,11 @@ class About(NamedTuple):
 class EndpointSources:
     """Everything that the endpoints can show.
 
-    `configz` has kube-scheduler's key `componentconfig`. `state` and `queues` take the largest number
-    of entries to return per list, `decision` that of nodes; it returns None for a pod it knows nothing
-    of. `pod_resources` is iterated while the loop goes on, so it must not read the live cluster; it is
-    empty while another process leads. `set_verbosity` takes a klog number (0 and up). `history` are the
-    attempts at a pod, `attempts` the last ones at any, as many as that.
+    `configz` has kube-scheduler's key `componentconfig`. `state` and `queues` take the largest
+    number of entries to return per list, `decision` that of nodes; it returns None for a pod it
+    knows nothing of. `pod_resources` is iterated while the loop goes on, so it must not read the
+    live cluster; it is empty while another process leads. `set_verbosity` takes a klog number (0
+    and up). `history` are the attempts at a pod, `attempts` the last ones at any, as many as that.
     """
 
     about: About

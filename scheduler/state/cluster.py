@@ -1,8 +1,9 @@
 """`Cluster`: the cluster in memory and the only writer of table, pod index and store.
 
 The engine calls `apply_*` for what the API server says, `assume` and `forget` for what it decides
-itself. A pod counts on its node whoever bound it; one whose node is not there yet is remembered under
-the node's name. A pod that failed or ended counts as deleted. Nothing here knows about queues.
+itself. A pod counts on its node whoever bound it; one whose node is not there yet is remembered
+under the node's name. A pod that failed or ended counts as deleted. Nothing here knows about
+queues.
 
     not placed ──assume──▶ assumed ──watch: bound──▶ bound ──watch: deleted, ended──▶ gone
                               └────────forget────────▶ not placed
@@ -57,8 +58,8 @@ class Cluster:
         placed = place(pod, self.shapes.of(pod), pod.spec.node_name)
         before = self._replace(placed)
         if before is None or before.assumed:
-            # Our own pod has come back from the API server, or a foreign one has appeared: to those who
-            # wait for such a pod it is new, for the assumed one was no news to anybody.
+            # Our own pod has come back from the API server, or a foreign one has appeared: to those
+            # who wait for such a pod it is new, for the assumed one was no news to anybody.
             old, changed = None, facts.POD_APPEARS
             if before is not None and before.node != placed.node:
                 # Somebody else bound it, and our choice is free again.
@@ -89,7 +90,9 @@ class Cluster:
         return Change("Pod", "add", new=pod, after=placed)
 
     def renew(self, pod: Pod) -> Change:
-        """Take in a newer version of an assumed pod that is not bound yet (it may be terminating)."""
+        """Take in a newer version of an assumed pod that is not bound yet (it may be
+        terminating).
+        """
         before = self.pods.get(pod.metadata.uid)
         if before is None or not before.assumed:
             return NOTHING

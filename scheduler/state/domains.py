@@ -1,8 +1,8 @@
 """`Domains`: the nodes of the cluster by the value of one label, for whatever counts per domain.
 
 Each value has a slot, a small number from 1 on; slot 0 takes the rows without the label and those
-without a node. Arrays over slots have `size` entries; slots of values that no node has any more stay
-empty.
+without a node. Arrays over slots have `size` entries; slots of values that no node has any more
+stay empty.
 """
 
 import msgspec

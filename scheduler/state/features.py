@@ -1,4 +1,6 @@
-"""The features that nodes declare: distinct sets get an id, so that a wish is checked once per set."""
+"""The features that nodes declare: distinct sets get an id, so that a wish is checked once per
+set.
+"""
 
 import numpy as np
 

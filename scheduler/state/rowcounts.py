@@ -1,8 +1,8 @@
 """`RowCounts`: how many of something sit on each row, and in each domain of a topology key.
 
 Most things sit on few rows, so the numbers are kept by row and become a column only when they are
-many: thousands of workloads of a few pods each must not cost a column each. Sums per domain that are
-dear to work out are kept once somebody asked for them and follow every change.
+many: thousands of workloads of a few pods each must not cost a column each. Sums per domain that
+are dear to work out are kept once somebody asked for them and follow every change.
 """
 
 import numpy as np
@@ -45,7 +45,9 @@ class RowCounts:
                 sums[slots[row]] += number
 
     def column(self, size: int) -> IntColumn:
-        """Return the numbers of the first `size` rows; read-only, and good until the next change."""
+        """Return the numbers of the first `size` rows; read-only, and good until the next
+        change.
+        """
         if self._column is None:
             column = np.zeros(max(size, max(self._by_row, default=-1) + 1), dtype=np.int64)
             if self._by_row:

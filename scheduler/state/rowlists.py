@@ -32,11 +32,11 @@ _NO_NUMBERS: IntMatrix = np.zeros((_FIELDS, 0), dtype=np.int64)
 class RowLists:
     """The pods that `load(row)` returns, for the rows that somebody asked for.
 
-    Several rows are loaded at once; `order(index, fields)`, if given, returns the order of their pods,
-    of which `index` tells the row: it must leave the rows one after the other. `priority` is what stands in
-    the column of that name. The pods of a row stand
-    side by side from `_first` on. A row that was forgotten is written anew at the end; when more than
-    half of the list is out of date, all rows are forgotten.
+    Several rows are loaded at once; `order(index, fields)`, if given, returns the order of their
+    pods, of which `index` tells the row: it must leave the rows one after the other. `priority` is
+    what stands in the column of that name. The pods of a row stand side by side from `_first` on. A
+    row that was forgotten is written anew at the end; when more than half of the list is out of
+    date, all rows are forgotten.
     """
 
     def __init__(
@@ -70,7 +70,8 @@ class RowLists:
         return self._pods
 
     def on(self, rows: Rows) -> tuple[Rows, IntColumn, IntMatrix]:
-        """Return the numbers of the pods of `rows`, row by row, how many each has, and their fields.
+        """Return the numbers of the pods of `rows`, row by row, how many each has, and their
+        fields.
 
         The fields are [field, pod], as named above.
         """

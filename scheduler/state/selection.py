@@ -1,8 +1,9 @@
-"""`Selection`: which pods are meant, by namespace and labels; and finding selections that mean a pod.
+"""`Selection`: which pods are meant, by namespace and labels; and finding selections that mean a
+pod.
 
-A selection is canonical and hashable, so that equal ones from different pods are one. The index keeps
-things under one label pair of their selection each: a pod meets only what one of its labels leads
-to, never everything there is.
+A selection is canonical and hashable, so that equal ones from different pods are one. The index
+keeps things under one label pair of their selection each: a pod meets only what one of its labels
+leads to, never everything there is.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -83,7 +84,9 @@ class Selection(msgspec.Struct, frozen=True, cache_hash=True, gc=False):
 
 
 class SelectionIndex(Generic[ItemT]):
-    """Things by their selections: which of them may mean a pod; `version` moves with each change."""
+    """Things by their selections: which of them may mean a pod; `version` moves with each
+    change.
+    """
 
     def __init__(self) -> None:
         self._items: dict[_Place, dict[ItemT, None]] = {}

@@ -1,9 +1,9 @@
 """`Shape`: everything about a pod that scheduling reads, interned.
 
-Replicas of one workload share a shape, and workloads whose pods differ in labels, namespace and owner
-alone share what follows from the spec (effective requests, tolerated taints, matching nodes): all that
-is worked out once. Ids are small integers; they never influence a decision, they only name cache
-entries.
+Replicas of one workload share a shape, and workloads whose pods differ in labels, namespace and
+owner alone share what follows from the spec (effective requests, tolerated taints, matching nodes):
+all that is worked out once. Ids are small integers; they never influence a decision, they only name
+cache entries.
 """
 
 from collections.abc import Mapping
@@ -57,9 +57,10 @@ class Shape:
     """One distinct pod but for its name, with what follows from its spec.
 
     `requests` are the effective requests of a pod that is still to be placed; `scored_requests` is
-    (cpu milli, memory bytes) with the assumed amounts for containers that name none, as scoring wants
-    them for the incoming pod; `held_scored` the same for a pod that sits on a node. `kept` is for
-    what others work out from the shape alone, each under a key of its own; it goes with the shape.
+    (cpu milli, memory bytes) with the assumed amounts for containers that name none, as scoring
+    wants them for the incoming pod; `held_scored` the same for a pod that sits on a node. `kept` is
+    for what others work out from the shape alone, each under a key of its own; it goes with the
+    shape.
     """
 
     __slots__ = (
@@ -88,7 +89,8 @@ class Shape:
 def scored(pod: Pod, *, use_status: bool, skip_pod_level: bool) -> tuple[int, int]:
     """Return (cpu milli, memory bytes) with 100m and 200Mi for containers that name none.
 
-    Where pod-level requests count, that is only assumed of a resource that nothing in the pod names.
+    Where pod-level requests count, that is only assumed of a resource that nothing in the pod
+    names.
     """
     assumed: Mapping[str, int] = ASSUMED_REQUESTS
     if not skip_pod_level and has_pod_level(pod):

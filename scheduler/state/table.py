@@ -92,7 +92,9 @@ class NodeTable:
 
     @property
     def names(self) -> ObjectColumn:
-        """Return the names of all rows, empty where a row holds no node; made anew when nodes change."""
+        """Return the names of all rows, empty where a row holds no node; made anew when nodes
+        change.
+        """
         if self._names_at != self.generation:
             texts = [node.metadata.name if node is not None else "" for node in self.nodes]
             self._names, self._names_at = np.array(texts, dtype=np.object_), self.generation
@@ -130,7 +132,9 @@ class NodeTable:
         return int(np.count_nonzero(short))
 
     def short(self, row: int, requests: Mapping[str, int]) -> frozenset[str]:
-        """Return of which of these resources, and of places for pods, a row has promised too much."""
+        """Return of which of these resources, and of places for pods, a row has promised too
+        much.
+        """
         short: set[str] = set()
         for name in (*requests, PODS):
             index = self.resources.get(name)
@@ -156,8 +160,8 @@ class NodeTable:
 
     def put(self, node: Node, pods: Mapping[str, Placed]) -> int:
         """Add or replace a node; `pods` already count on it. ObjectError changes nothing."""
-        # Scores are percentages: a hundred times what a node offers must fit into an int64. And a pod
-        # that asks for the most there is must not fit.
+        # Scores are percentages: a hundred times what a node offers must fit into an int64. And a
+        # pod that asks for the most there is must not fit.
         given = amounts(node.status.allocatable)
         offers = {name: max(-LARGEST, min(amount, LARGEST - 1)) for name, amount in given.items()}
         name = node.metadata.name

@@ -1,4 +1,5 @@
-"""`Touched`: which rows changed since a moment, so that what is dear to work out is redone for them alone.
+"""`Touched`: which rows changed since a moment, so that what is dear to work out is redone for them
+alone.
 
 One pod landing changes one row; a column of scores over 5,000 rows then needs one new cell.
 """
@@ -26,7 +27,9 @@ class Touched:
             del self._rows[:KEPT]
 
     def since(self, mark: int) -> list[int] | None:
-        """Return the rows that changed after `mark`, each once; None if that is not known any more."""
+        """Return the rows that changed after `mark`, each once; None if that is not known any
+        more.
+        """
         start = len(self._rows) - (self.mark - mark)
         if start < 0:
             return None

@@ -21,8 +21,8 @@ class Tracker(Protocol):
     """Long-lived state of a plugin family; `kinds` names further kinds it needs watched.
 
     One that has `follows` hears of changes of those kinds alone; one that has `passes_over(placed)`
-    does not hear of pods of which it is true, which must follow from what pods of one shape share. One that has
-    `measure(meters)` is asked once, so that gauges may read what it holds.
+    does not hear of pods of which it is true, which must follow from what pods of one shape share.
+    One that has `measure(meters)` is asked once, so that gauges may read what it holds.
     """
 
     kinds: tuple[str, ...]

@@ -1,8 +1,8 @@
 """`BandwidthAgent`: keeps `network.aware.com/bandwidth` of its node true to the node's link.
 
-Looks at the link often and at the node now and then (a kubelet that starts anew may drop what it does
-not know); writes only what differs. Whatever cannot be read changes nothing: what was advertised
-stays, and the log says why.
+Looks at the link often and at the node now and then (a kubelet that starts anew may drop what it
+does not know); writes only what differs. Whatever cannot be read changes nothing: what was
+advertised stays, and the log says why.
 """
 
 import asyncio
@@ -26,8 +26,8 @@ _log = structlog.get_logger("agent.bandwidth")
 class BandwidthSettings(msgspec.Struct, frozen=True):
     """Which node and link; where the kernel's files are; how often to look at link and node.
 
-    Without `interface` it is that of the default route. `assumed_bits_per_s` stands for hardware that
-    does not tell its speed (as in many clouds); 0 leaves such a link out.
+    Without `interface` it is that of the default route. `assumed_bits_per_s` stands for hardware
+    that does not tell its speed (as in many clouds); 0 leaves such a link out.
     """
 
     node: str

@@ -1,7 +1,9 @@
-"""What the kernel says of a node's links: which one leads out, and how fast it is. Reads of sysfs and proc.
+"""What the kernel says of a node's links: which one leads out, and how fast it is. Reads of sysfs
+and proc.
 
-A link that is down, that tells no speed, or behind which there is no hardware has none here, and the
-reason is told. A VLAN or a bridge is as fast as the hardware below it, a bond as fast as the kernel says.
+A link that is down, that tells no speed, or behind which there is no hardware has none here, and
+the reason is told. A VLAN or a bridge is as fast as the hardware below it, a bond as fast as the
+kernel says.
 """
 
 from collections.abc import Iterator
@@ -57,7 +59,9 @@ def speed(sysfs: Path, link: str, assumed_bits_per_s: int = 0) -> LinkSpeed:
 def _speeds(
     sysfs: Path, link: str, assumed: int, reasons: list[str], depth: int = 0
 ) -> Iterator[tuple[str, int]]:
-    """Yield device and bit/s of the hardware that a link stands on; add to `reasons` what is skipped."""
+    """Yield device and bit/s of the hardware that a link stands on; add to `reasons` what is
+    skipped.
+    """
     folder = sysfs / "class" / "net" / link
     if "/" in link or link in ("", ".", "..") or not folder.is_dir():
         reasons.append(f"{link}: there is no such interface")
@@ -97,7 +101,9 @@ def _word(file: Path) -> str:
 
 
 def _routes_v4(proc: Path) -> Iterator[tuple[int, str]]:
-    """Yield (metric, interface) of default routes; fields: interface, destination, gateway, flags …"""
+    """Yield (metric, interface) of default routes; fields: interface, destination, gateway, flags
+    …
+    """
     for line in _word(proc / "net" / "route").splitlines()[1:]:
         fields = line.split()
         is_default = len(fields) > 7 and fields[1] == fields[7] == _DEFAULT_V4
@@ -106,7 +112,9 @@ def _routes_v4(proc: Path) -> Iterator[tuple[int, str]]:
 
 
 def _routes_v6(proc: Path) -> Iterator[tuple[int, str]]:
-    """Yield (metric, interface); fields: destination, its prefix, source, its prefix, gateway, metric …"""
+    """Yield (metric, interface); fields: destination, its prefix, source, its prefix, gateway,
+    metric …
+    """
     for line in _word(proc / "net" / "ipv6_route").splitlines():
         fields = line.split()
         is_default = len(fields) == 10 and fields[0] == _DEFAULT_V6 and fields[1] == "00"

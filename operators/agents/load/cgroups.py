@@ -1,8 +1,8 @@
 """What the kernel says of pods: their control groups, version 2 or 1, as kubelets name them.
 
-Both drivers are known: `kubepods.slice/kubepods-burstable.slice/kubepods-burstable-pod<uid>.slice` with
-the uid's dashes as underscores, and `kubepods/burstable/pod<uid>`. A pod that goes while it is being
-read is left out.
+Both drivers are known: `kubepods.slice/kubepods-burstable.slice/kubepods-burstable-pod<uid>.slice`
+with the uid's dashes as underscores, and `kubepods/burstable/pod<uid>`. A pod that goes while it is
+being read is left out.
 """
 
 import os

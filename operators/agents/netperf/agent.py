@@ -112,7 +112,9 @@ class NetperfAgent:
             await self._pause(wait_s)
 
     async def _pause(self, wait_s: float) -> None:
-        """Wait for the next look; probes that find nobody bring it nearer, to a fifth of the time."""
+        """Wait for the next look; probes that find nobody bring it nearer, to a fifth of the
+        time.
+        """
         node, now = self._settings.node, self._clock.now()
         self._doubts.clear()
         until = next_moment(node, now, wait_s)

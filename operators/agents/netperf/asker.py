@@ -1,7 +1,7 @@
 """The side that asks: one probe or one stream, in blocking calls for a thread of its own.
 
-Times are taken around the system calls and nothing else, so that a round trip is what an application
-on these two nodes would see.
+Times are taken around the system calls and nothing else, so that a round trip is what an
+application on these two nodes would see.
 """
 
 import contextlib

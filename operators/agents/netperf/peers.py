@@ -1,8 +1,8 @@
 """Where the other agents are: from the EndpointSlices of the agents' Service, or from a file.
 
 EndpointSlices tell node, zone and address of every agent that is ready in a few hundred bytes each,
-and lie in the agents' own namespace: no right to read nodes or pods is needed. A list of 5,000 agents
-is about 1.5 MB, served from the API server's cache.
+and lie in the agents' own namespace: no right to read nodes or pods is needed. A list of 5,000
+agents is about 1.5 MB, served from the API server's cache.
 """
 
 from pathlib import Path

@@ -1,12 +1,12 @@
 """Who measures what: every agent works out its own part of one plan. Pure, without chance.
 
-Inside a zone all pairs are measured, each by one of its two ends. Between two zones a few pairs stand
-for all; hashes pick them, so that all agents agree without talking, and a node that comes or goes
-moves few of them. An agent takes its pairs in turn, one at a time, those inside the zone and those
-beyond alternately: the few ways between zones, on which most depends, come round soonest.
+Inside a zone all pairs are measured, each by one of its two ends. Between two zones a few pairs
+stand for all; hashes pick them, so that all agents agree without talking, and a node that comes or
+goes moves few of them. An agent takes its pairs in turn, one at a time, those inside the zone and
+those beyond alternately: the few ways between zones, on which most depends, come round soonest.
 
-Moments and orders follow from hashes of names as well: agents that start together spread evenly, and
-no two of them run through the nodes in the same order.
+Moments and orders follow from hashes of names as well: agents that start together spread evenly,
+and no two of them run through the nodes in the same order.
 """
 
 from __future__ import annotations

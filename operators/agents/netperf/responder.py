@@ -1,4 +1,5 @@
-"""`NetperfResponder`: the side that answers. Proofs are checked on the loop, round trips answered in threads.
+"""`NetperfResponder`: the side that answers. Proofs are checked on the loop, round trips answered
+in threads.
 
 A blocking thread answers within 25 microseconds where the loop takes 80, and is not held up by what
 else the loop does. Who cannot prove the key costs one entry of a bounded list for two seconds at
@@ -47,7 +48,9 @@ class NetperfResponder:
         self.refused = 0
 
     async def listen(self, host: str, port: int) -> None:
-        """Accept connections, on all addresses if `host` is empty; OSError for a port that is taken."""
+        """Accept connections, on all addresses if `host` is empty; OSError for a port that is
+        taken.
+        """
         both = not host and socket.has_dualstack_ipv6()
         self._listener = socket.create_server(
             (host, port),

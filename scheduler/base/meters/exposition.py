@@ -1,10 +1,10 @@
 """Metrics as Prometheus reads them; the client library of Prometheus writes the text.
 
 Called by whoever serves `/metrics`, the daemon or an agent, with rows like those of `table.py`. The
-values are our own, because a pod passes about ten of them and the library's take a lock and seven to
-ten times as long to count (0.25 microseconds against 0.04, a histogram 1.1 against 0.11). What stands
-here hands them to the library as its own families, one at a time, so that a daemon can schedule in
-between. Importing this module imports the library; nothing here changes a value.
+values are our own, because a pod passes about ten of them and the library's take a lock and seven
+to ten times as long to count (0.25 microseconds against 0.04, a histogram 1.1 against 0.11). What
+stands here hands them to the library as its own families, one at a time, so that a daemon can
+schedule in between. Importing this module imports the library; nothing here changes a value.
 """
 
 from collections.abc import Iterable, Iterator
@@ -47,7 +47,9 @@ class ExpositionForm:
     def family(
         self, spec: Spec, samples: Iterable[MetricSample], *, is_rest: bool = False
     ) -> bytes:
-        """Return the lines of one metric; those of the `is_rest` of one are without HELP and TYPE."""
+        """Return the lines of one metric; those of the `is_rest` of one are without HELP and
+        TYPE.
+        """
         lines = self.write(_One(self._metric(spec, samples)))
         return lines.split(b"\n", 2)[2] if is_rest else lines
 
@@ -88,7 +90,9 @@ _Bucket: TypeAlias = tuple[str, float] | tuple[str, float, Exemplar]
 
 
 def _buckets(histogram: Histogram, ends: tuple[str, ...]) -> Iterator[_Bucket]:
-    """Yield the cumulative counts by upper end, with the trace of an observation where there is one."""
+    """Yield the cumulative counts by upper end, with the trace of an observation where there is
+    one.
+    """
     so_far = 0
     for place, (end, count) in enumerate(zip(ends, histogram.counts, strict=True)):
         so_far += count
@@ -107,7 +111,7 @@ def _text(label: str) -> str:
 
 @lru_cache(maxsize=256)
 def _ends(bounds: tuple[float, ...], is_open: bool) -> tuple[str, ...]:
-    # OpenMetrics wants le="1.0", while kube-scheduler's text says le="1": queries that sum over both
-    # schedulers by `le` need the same spelling.
+    # OpenMetrics wants le="1.0", while kube-scheduler's text says le="1": queries that sum over
+    # both schedulers by `le` need the same spelling.
     texts = [repr(float(bound)) for bound in bounds]
     return (*(text if is_open else text.removesuffix(".0") for text in texts), "+Inf")

@@ -1,7 +1,7 @@
 """The rows that kube-scheduler has as well, and those that every component of Kubernetes has.
 
-Names, labels and buckets are those of kube-scheduler 1.36, so that dashboards and alerts carry over;
-a test holds them to that. Read as a part of `Meters` (table.py).
+Names, labels and buckets are those of kube-scheduler 1.36, so that dashboards and alerts carry
+over; a test holds them to that. Read as a part of `Meters` (table.py).
 """
 
 from scheduler.base.meters.values import (

@@ -1,8 +1,9 @@
 """`Meters`: every metric of the process, one row each: name with labels, buckets, help.
 
-The rows stand in `kubernetes.py` and `own.py`. The attribute of an unlabelled row is the value itself;
-of a labelled one it is the family: take `meters.x.labels(...)` once and keep it where speed matters.
-docs/reference/metrics.md is generated from here. Nothing is computed or rendered in this file.
+The rows stand in `kubernetes.py` and `own.py`. The attribute of an unlabelled row is the value
+itself; of a labelled one it is the family: take `meters.x.labels(...)` once and keep it where speed
+matters. docs/reference/metrics.md is generated from here. Nothing is computed or rendered in this
+file.
 """
 
 from collections.abc import Iterator

@@ -60,7 +60,9 @@ class Gauge:
 
 
 class Trace(NamedTuple):
-    """The trace in which something was observed: its id in hex, and when, in seconds since the epoch."""
+    """The trace in which something was observed: its id in hex, and when, in seconds since the
+    epoch.
+    """
 
     id: str
     at: float

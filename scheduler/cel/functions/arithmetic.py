@@ -1,4 +1,6 @@
-"""Operators: arithmetic with overflow, order, membership, size (cel-spec, "Standard definitions")."""
+"""Operators: arithmetic with overflow, order, membership, size (cel-spec, "Standard
+definitions").
+"""
 
 from __future__ import annotations
 

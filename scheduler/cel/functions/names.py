@@ -1,4 +1,5 @@
-"""Named formats: `format.dns1123Label().validate(name)` returns what is wrong with a name, if anything.
+"""Named formats: `format.dns1123Label().validate(name)` returns what is wrong with a name, if
+anything.
 
 The rules and words are those of the API machinery's validation of names and labels.
 """

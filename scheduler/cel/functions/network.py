@@ -202,7 +202,9 @@ class _Url:
 
 
 def read_url(text: str) -> _Url:
-    """Return the parts of a URL that may be asked for; _MalformedError with Go's words if it is none."""
+    """Return the parts of a URL that may be asked for; _MalformedError with Go's words if it is
+    none.
+    """
     problem = _url_problem(text)
     if problem:
         raise _MalformedError(f"parse {quoted(text)}: {problem}")

@@ -1,4 +1,6 @@
-"""All functions by name, from the libraries in the order in which upstream's environment has them."""
+"""All functions by name, from the libraries in the order in which upstream's environment has
+them.
+"""
 
 from scheduler.cel.functions.arithmetic import ARITHMETIC
 from scheduler.cel.functions.conversions import CONVERSIONS

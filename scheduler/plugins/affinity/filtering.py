@@ -1,7 +1,7 @@
 """The filter of InterPodAffinity: which domains hold pods that attract or repel the incoming one.
 
-Everything is kept per domain, not per row: a hypothetical pod changes a few numbers, and a view of a
-few rows is answered from the same numbers.
+Everything is kept per domain, not per row: a hypothetical pod changes a few numbers, and a view of
+a few rows is answered from the same numbers.
 """
 
 from collections.abc import Iterable, Sequence

@@ -1,7 +1,7 @@
 """`TermHolders`: the terms of placed pods, each distinct one with its holders per row.
 
-An incoming pod meets only the terms that one of its labels leads to. A term that many pods hold (the
-replicas of a workload) is looked at once.
+An incoming pod meets only the terms that one of its labels leads to. A term that many pods hold
+(the replicas of a workload) is looked at once.
 """
 
 from collections.abc import Iterable, Mapping
@@ -46,7 +46,9 @@ class TermHolders(RowTracker):
 
     @property
     def repelling_terms(self) -> Versioned:
-        """Return what moves when a required anti-affinity term comes or goes with its last holder."""
+        """Return what moves when a required anti-affinity term comes or goes with its last
+        holder.
+        """
         return self._repelling
 
     @property

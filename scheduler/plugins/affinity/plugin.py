@@ -111,7 +111,9 @@ class InterPodAffinity(Plugin[InterPodAffinityArgs]):
         state.move(placed.pod, self._terms.of(placed).anti_affinity, row, -1)
 
     def concerns(self, state: AffinityState, placed: Placed) -> bool:
-        """Whether a term of the pod means a placed one, or an anti-affinity term of that one the pod."""
+        """Whether a term of the pod means a placed one, or an anti-affinity term of that one the
+        pod.
+        """
         return state.is_meant(placed.pod, self._terms.of(placed).anti_affinity)
 
     def pre_score(

@@ -59,7 +59,9 @@ class Term(msgspec.Struct, frozen=True, cache_hash=True):
         return Selection(self.namespaces | matching(selector), self.expressions)
 
     def place(self) -> Selection:
-        """Return a selection that means at least all pods that the term may mean, to index it by."""
+        """Return a selection that means at least all pods that the term may mean, to index it
+        by.
+        """
         everywhere = self.namespace_selector is not None
         return Selection(None if everywhere else self.namespaces, self.expressions or ())
 
@@ -148,8 +150,8 @@ def _term(pod: Pod, written: PodAffinityTerm) -> Term:
 def _unmerged(keys: Sequence[str], selector: LabelSelector | None) -> list[str]:
     """Return the label keys that the API server has not merged into the selector yet.
 
-    It merges them when the pod is created, with the labels of that time; a key may not stand in both
-    places otherwise.
+    It merges them when the pod is created, with the labels of that time; a key may not stand in
+    both places otherwise.
     """
     if not keys or selector is None:
         return []

@@ -1,7 +1,9 @@
-"""The arguments of LoadAwareScheduling: what may be written, what holds when it is not, what is wrong.
+"""The arguments of LoadAwareScheduling: what may be written, what holds when it is not, what is
+wrong.
 
-Field names and defaults are Koordinator's (config API v1); `estimateInFilter`, `scoringStrategy` and
-`thresholds` are ours. `effective` gives the values that count, `range_faults` judges values as given.
+Field names and defaults are Koordinator's (config API v1); `estimateInFilter`, `scoringStrategy`
+and `thresholds` are ours. `effective` gives the values that count, `range_faults` judges values as
+given.
 """
 
 from collections.abc import Iterator, Mapping
@@ -38,7 +40,9 @@ class Aggregated(
 
 
 class LoadAwareSchedulingArgs(Args):
-    """Which load is too much, how old figures may be, what pods are expected to use, how to score."""
+    """Which load is too much, how old figures may be, what pods are expected to use, how to
+    score.
+    """
 
     filter_expired_node_metrics: bool | None = None
     node_metric_expiration_seconds: Amount | None = None

@@ -1,7 +1,8 @@
 """What a pod will probably use before anybody has measured it.
 
 The larger of request and limit times a factor, never above the limit; a small default for pods that
-ask for nothing. Class and annotations of the pod decide under which names its requests are looked up.
+ask for nothing. Class and annotations of the pod decide under which names its requests are looked
+up.
 """
 
 import math

@@ -1,4 +1,5 @@
-"""What load-aware placement knows of a node, in words: figures, their age and source, what was added.
+"""What load-aware placement knows of a node, in words: figures, their age and source, what was
+added.
 
 For `explain`; decides nothing.
 """

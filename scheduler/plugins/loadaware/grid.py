@@ -1,4 +1,6 @@
-"""`LoadColumns`: the columns of a tracker as a few arrays that grow, so that a row is written at one stroke."""
+"""`LoadColumns`: the columns of a tracker as a few arrays that grow, so that a row is written at
+one stroke.
+"""
 
 from collections.abc import Sequence
 from typing import Any

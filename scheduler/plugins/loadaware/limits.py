@@ -1,7 +1,8 @@
-"""`NodeLimits`: what a node may use: the divisor of percentages, and the thresholds that hold for it.
+"""`NodeLimits`: what a node may use: the divisor of percentages, and the thresholds that hold for
+it.
 
-Both come from the node and its annotations. A threshold becomes the smallest usage that breaks it, so
-that deciding needs no division.
+Both come from the node and its annotations. A threshold becomes the smallest usage that breaks it,
+so that deciding needs no division.
 """
 
 import msgspec
@@ -76,7 +77,9 @@ def node_limits(node: Node, settings: Settings) -> NodeLimits:
 
 
 def divisor(node: Node, settings: Settings) -> Vector:
-    """Return what percentages are taken of: the amounts before amplification where they are told."""
+    """Return what percentages are taken of: the amounts before amplification where they are
+    told.
+    """
     raw: ResourceList = {}
     text = node.metadata.annotations.raw_allocatable
     if text:

@@ -1,8 +1,8 @@
 """`LoadTracker`: the tracker of load: what every node uses, kept in columns by every change.
 
-One tracker per `Settings`, which are its argument. Everything that deciding needs is worked out when a
-report, a node or a pod changes, one row at a time; the plugin only compares columns. No clock: ages are
-the plugin's to judge.
+One tracker per `Settings`, which are its argument. Everything that deciding needs is worked out
+when a report, a node or a pod changes, one row at a time; the plugin only compares columns. No
+clock: ages are the plugin's to judge.
 """
 
 from collections.abc import Iterator, Mapping

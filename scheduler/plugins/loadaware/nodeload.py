@@ -35,7 +35,9 @@ class Entry(msgspec.Struct, frozen=True):
 
 
 class Weight(msgspec.Struct, frozen=True):
-    """What follows from a pod's spec and annotations alone: its estimate, and whether it is prod."""
+    """What follows from a pod's spec and annotations alone: its estimate, and whether it is
+    prod.
+    """
 
     estimate: Vector
     is_prod: bool
@@ -76,8 +78,9 @@ def forced_until(pod: Pod, assigned: float, settings: Settings) -> float:
 class NodeLoad:
     """The sums of one node, kept with every pod that comes or goes and every report.
 
-    `node_delta` is what unseen pods add to the node's usage. With `counts_prod`, `prod_delta` is the
-    same for production pods and `prod_usage` what reported production pods use; else both are zero.
+    `node_delta` is what unseen pods add to the node's usage. With `counts_prod`, `prod_delta` is
+    the same for production pods and `prod_usage` what reported production pods use; else both are
+    zero.
     """
 
     __slots__ = (

@@ -1,7 +1,8 @@
 """LoadAwareScheduling: keep pods off nodes that are busy, and off those nobody hears of.
 
-Filter and score compare columns of a `LoadTracker`, which follows every report and every pod; assuming a
-pod counts at once, so reserve has nothing to do. The plugin judges only how old figures are.
+Filter and score compare columns of a `LoadTracker`, which follows every report and every pod;
+assuming a pod counts at once, so reserve has nothing to do. The plugin judges only how old figures
+are.
 """
 
 from collections.abc import Iterator
@@ -138,7 +139,9 @@ class LoadAwareScheduling(Plugin[LoadAwareSchedulingArgs]):
         """Let it be: the tracker sees that the pod is forgotten."""
 
     def hint(self, change: Change, pod: Pod) -> bool:
-        """Whether the node that a change is about has room now; of reports, if it had none before."""
+        """Whether the node that a change is about has room now; of reports, if it had none
+        before.
+        """
         weight = self._waiting.of(pod)
         if change.kind == KIND:
             # A report may come earlier after the moment of expiry than its time says.

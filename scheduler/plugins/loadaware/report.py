@@ -1,7 +1,7 @@
 """`LoadReport`: a NodeMetric read once into vectors, whatever it contains.
 
-A figure that cannot be read counts as not reported; an unreadable usage of the node itself makes the
-whole report one without measurements, never one of an idle node.
+A figure that cannot be read counts as not reported; an unreadable usage of the node itself makes
+the whole report one without measurements, never one of an idle node.
 """
 
 from collections.abc import Mapping
@@ -36,8 +36,8 @@ class ChosenUsage(msgspec.Struct, frozen=True):
 class LoadReport(msgspec.Struct, frozen=True):
     """One report; `usage` is None when it holds no measurements. Times are seconds.
 
-    Of the pods (`namespace/name`) only those are here whose usage is told. Figures of pods and windows
-    are read when somebody asks: most reports replace one whose details nobody needed.
+    Of the pods (`namespace/name`) only those are here whose usage is told. Figures of pods and
+    windows are read when somebody asks: most reports replace one whose details nobody needed.
     """
 
     settings: Settings

@@ -49,7 +49,8 @@ def usage_scores(
 
     `left` is what remains of a node's amount once the pod runs; below 0 is worth 0, as it is where
     nothing is offered. `divisors` holds the amounts, at least 1 and as floats where these divide
-    exactly. `weighing.total` is positive. When packing, what is used counts instead of what remains.
+    exactly. `weighing.total` is positive. When packing, what is used counts instead of what
+    remains.
     """
     total: Numbers | None = None
     lowest: Numbers | None = None

@@ -1,7 +1,7 @@
 """`Settings`: the part of the arguments that accounting depends on, as one hashable value.
 
-Profiles that agree on it share one tracker. A vector of amounts has one entry per name of `resources`,
-in that order: cpu in milli, everything else in whole units.
+Profiles that agree on it share one tracker. A vector of amounts has one entry per name of
+`resources`, in that order: cpu in milli, everything else in whole units.
 """
 
 import msgspec

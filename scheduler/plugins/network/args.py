@@ -22,7 +22,9 @@ class Dependents(StrEnum):
 
 
 class Indirect(StrEnum):
-    """Whether pods count that talk to the same workloads, while nobody is placed whom the pod talks to."""
+    """Whether pods count that talk to the same workloads, while nobody is placed whom the pod talks
+    to.
+    """
 
     IGNORE = "Ignore"
     COUNT = "Count"
@@ -52,7 +54,8 @@ class NetworkOverheadArgs(TopologyArgs):
     """As the peer's, and: `strict` rejects when any known limit does not hold, not only most.
 
     `bandwidth` decides about links without room, `dependents` whether both ends of a tie count,
-    `indirect` whether the first pods of an application are scored by who else talks to the same workloads.
+    `indirect` whether the first pods of an application are scored by who else talks to the same
+    workloads.
     """
 
     strict: bool = False

@@ -1,8 +1,8 @@
 """What a placement costs on the network: the whole of a cluster, or one pod's ties from one node.
 
 For `simulate` and `explain`, which put the same question to any configuration: a profile without
-network plugins is measured by the same table. Costs are those of NetworkOverhead: nothing on one node,
-1 inside a zone, the listed cost beyond, 100 where it is not known; every pair of pods counts.
+network plugins is measured by the same table. Costs are those of NetworkOverhead: nothing on one
+node, 1 inside a zone, the listed cost beyond, 100 where it is not known; every pair of pods counts.
 """
 
 from collections.abc import Collection, Mapping
@@ -27,8 +27,8 @@ from scheduler.plugins.network.tracker import NetworkTracker
 class Tie(msgspec.Struct, frozen=True, rename="camel"):
     """What a pod is tied to, seen from one node: how many pods, at what cost together.
 
-    `is_dependent` says that the other workload is the one that depends; `kept` and `broken` count the
-    pods within and beyond the limit.
+    `is_dependent` says that the other workload is the one that depends; `kept` and `broken` count
+    the pods within and beyond the limit.
     """
 
     workload: str
@@ -41,7 +41,9 @@ class Tie(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class Bill:
-    """Answers for the cluster behind a handle, by the arguments of the network plugins there are."""
+    """Answers for the cluster behind a handle, by the arguments of the network plugins there
+    are.
+    """
 
     def __init__(self, handle: Handle, plugins: Collection[Plugin[Any]] = ()) -> None:
         self._handle = handle
@@ -63,7 +65,9 @@ class Bill:
         )
 
     def ties(self, pod: Pod, node: str) -> tuple[Tie, ...]:
-        """Return what a pod is tied to, both ends, as it is from a node; () when nothing is known."""
+        """Return what a pod is tied to, both ends, as it is from a node; () when nothing is
+        known.
+        """
         matrices = self._prices()
         tracker = self._tracker
         row = tracker.row_of(node) if tracker is not None else None

@@ -1,11 +1,12 @@
 """`Bookings`: what the pods of all AppGroups book on the links between zones and regions.
 
-Each placed pod of a workload books its `minBandwidth` once per dependency workload, split evenly over
-that workload's placed pods. Two pods of one zone book nothing, two of one region the link between
-their zones, others the link between their regions; places without names are left out. Amounts are
-whole bit/s, rounded up per group and link, worked out from counts: the same pods always book the
-same, whatever happened before. Sums are floats of whole numbers, which add and subtract exactly. With
-more places than `RowPlaces.most` nothing is booked between zones, with more regions nothing between those.
+Each placed pod of a workload books its `minBandwidth` once per dependency workload, split evenly
+over that workload's placed pods. Two pods of one zone book nothing, two of one region the link
+between their zones, others the link between their regions; places without names are left out.
+Amounts are whole bit/s, rounded up per group and link, worked out from counts: the same pods always
+book the same, whatever happened before. Sums are floats of whole numbers, which add and subtract
+exactly. With more places than `RowPlaces.most` nothing is booked between zones, with more regions
+nothing between those.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """`CostTable`: the ways of one table of a NetworkTopology as matrices over places (see `places`).
 
-Made once per version of the object; how a table is read stands in `objects.networkways`. Costs go from
-the candidate's place to the other one's.
+Made once per version of the object; how a table is read stands in `objects.networkways`. Costs go
+from the candidate's place to the other one's.
 """
 
 from collections.abc import Iterable, Mapping
@@ -43,7 +43,9 @@ class CostTable(WayTable):
         return self._matrices
 
     def ends(self, level: str, name: str, *, away: bool) -> dict[str, int]:
-        """Return the known costs from everywhere to a name, or with `away` from it to everywhere."""
+        """Return the known costs from everywhere to a name, or with `away` from it to
+        everywhere.
+        """
         if not self._ends:
             for one in (REGION, ZONE):
                 for origin, destination in self.costs[one]:
@@ -62,7 +64,8 @@ class CostTable(WayTable):
         is_same_region = region[:, None] == region[None, :]
         is_same = is_same_region & (zone[:, None] == zone[None, :])
         listed = np.where(is_same_region, by_zone, by_region)
-        # The way to the other pod, then the way from it: either depends on its place, not on whose it is.
+        # The way to the other pod, then the way from it: either depends on its place, not on whose
+        # it is.
         listed = np.concatenate((listed, listed.T), axis=1)
         is_same = np.concatenate((is_same, is_same), axis=1)
         unknown = listed < 0
@@ -110,7 +113,8 @@ def links_between(
 ) -> tuple[WayLink, ...]:
     """Return the links with a capacity between areas that are these places; `booked` takes of them.
 
-    As `bookings` has it: links of zones are between places of one region, none end where there is no name.
+    As `bookings` has it: links of zones are between places of one region, none end where there is
+    no name.
     """
     names = [places.names[place] for place in used.tolist()]
     number = {name: at for at, name in enumerate(places.regions)}

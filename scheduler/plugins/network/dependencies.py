@@ -43,11 +43,14 @@ class GroupNeeds(msgspec.Struct, frozen=True, weakref=True):
     known_indirect: dict[str, tuple[Need, ...]] = msgspec.field(default_factory=dict)
 
     def of(self, workload: str, *, both: bool) -> tuple[Need, ...]:
-        """Return a workload's needs, with `both` also those of its dependents; always the same tuple."""
+        """Return a workload's needs, with `both` also those of its dependents; always the same
+        tuple.
+        """
         return (self.both if both else self.own).get(workload, ())
 
     def indirect(self, workload: str) -> tuple[Need, ...]:
-        """Return ties, without limit, to all who have a tie to the same workloads, replicas included.
+        """Return ties, without limit, to all who have a tie to the same workloads, replicas
+        included.
 
         None where that would be more than `MOST_INDIRECT` ways; always the same tuple.
         """

@@ -1,7 +1,7 @@
 """`GroupPods`: the placed pods of one AppGroup, as cells of a workload and a row with their number.
 
-Written by `NetworkTracker`; a hypothetical is a copy. Cells lie in arrays, so that whatever is asked of
-all pods of a group is a few operations on columns. Where a row stands is not kept here.
+Written by `NetworkTracker`; a hypothetical is a copy. Cells lie in arrays, so that whatever is
+asked of all pods of a group is a few operations on columns. Where a row stands is not kept here.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -26,9 +26,9 @@ def _ends(size: int) -> IntMatrix:
 class WorkloadNeeds:
     """A workload's needs in a group's numbers.
 
-    `weights` counts the needs by workload: per limit a row of those that the workload depends on, then
-    one of those that depend on it; the last row has both ends for all limits. `numbers` are the
-    workloads with needs.
+    `weights` counts the needs by workload: per limit a row of those that the workload depends on,
+    then one of those that depend on it; the last row has both ends for all limits. `numbers` are
+    the workloads with needs.
     """
 
     __slots__ = ("limits", "needs", "numbers", "weights")
@@ -59,7 +59,8 @@ class WorkloadNeeds:
         return ties
 
     def tied(self, by_cell: FloatMatrix, places: Rows, size: int) -> list[Tied]:
-        """Return the numbers of ties for each limit by the column of `Prices`, without those that are 0.
+        """Return the numbers of ties for each limit by the column of `Prices`, without those that
+        are 0.
 
         `places` has one entry per cell, `size` is the number of all places.
         """
@@ -92,7 +93,9 @@ class Numbering:
 
 
 class GroupPods:
-    """Counts pods by workload and row; workloads that `numbering` does not know get the next numbers."""
+    """Counts pods by workload and row; workloads that `numbering` does not know get the next
+    numbers.
+    """
 
     __slots__ = (
         "_at",

@@ -1,4 +1,6 @@
-"""Words that several of the network plugins share; what a link is stands in `objects.networkways`."""
+"""Words that several of the network plugins share; what a link is stands in
+`objects.networkways`.
+"""
 
 import numpy as np
 from numpy.typing import NDArray

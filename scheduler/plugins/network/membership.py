@@ -1,8 +1,9 @@
 """Which placed pods belong to which AppGroup, and what they book.
 
-A pod's label names its group without a namespace. The group meant is the one of the pod's own namespace,
-or else the first that has that name in the namespaces of the plugin's arguments: so there is one
-`Membership` per list of namespaces. `NetworkTracker` makes them and tells them of every change; the plugins ask.
+A pod's label names its group without a namespace. The group meant is the one of the pod's own
+namespace, or else the first that has that name in the namespaces of the plugin's arguments: so
+there is one `Membership` per list of namespaces. `NetworkTracker` makes them and tells them of
+every change; the plugins ask.
 """
 
 from collections.abc import Iterable, Mapping
@@ -58,7 +59,9 @@ class Labelled:
                 self.pods[named] = self.pods[named].renumbered(numbering)
 
     def _numbering(self, named: Named) -> Numbering | None:
-        """Return the numbers of the group that is probably meant; any would do, shared ones are fast."""
+        """Return the numbers of the group that is probably meant; any would do, shared ones are
+        fast.
+        """
         there = self.app_groups.get(named.label)
         if not there:
             return None
@@ -66,7 +69,9 @@ class Labelled:
 
 
 class Membership:
-    """The groups of placed pods for one list of namespaces; keys are `namespace/name` of an AppGroup."""
+    """The groups of placed pods for one list of namespaces; keys are `namespace/name` of an
+    AppGroup.
+    """
 
     def __init__(
         self,

@@ -59,7 +59,9 @@ class NetworkRejected(Rejected, frozen=True):
 
 
 class NetworkOverhead(Plugin[NetworkOverheadArgs]):
-    """Reject nodes too dear to reach for most of the pod's ties; score the rest by accumulated cost."""
+    """Reject nodes too dear to reach for most of the pod's ties; score the rest by accumulated
+    cost.
+    """
 
     reads = (
         "node",
@@ -114,7 +116,9 @@ class NetworkOverhead(Plugin[NetworkOverheadArgs]):
     def pre_score(
         self, cycle: Cycle, nodes: Nodes, state: TiesState | None = None
     ) -> Status | TiesState:
-        """Find pods that the pod is tied to indirectly, if to none directly; Skip when there are none."""
+        """Find pods that the pod is tied to indirectly, if to none directly; Skip when there are
+        none.
+        """
         if not cycle.pod.metadata.labels.get(GROUP_LABEL):
             return SKIP
         if state is None and self.args.indirect is Indirect.COUNT:
@@ -135,7 +139,9 @@ class NetworkOverhead(Plugin[NetworkOverheadArgs]):
         return raw
 
     def normalize(self, _cycle: Cycle, nodes: Nodes, raw: IntColumn) -> IntColumn:
-        """Return 100 for the cheapest node, 0 for the dearest; all 0 when nothing costs anything."""
+        """Return 100 for the cheapest node, 0 for the dearest; all 0 when nothing costs
+        anything.
+        """
         return cheapest_best(nodes, raw, alike_at_zero=0)
 
     def add_pod(self, state: TiesState, placed: Placed, row: int) -> None:
@@ -158,7 +164,9 @@ class NetworkOverhead(Plugin[NetworkOverheadArgs]):
         )
 
     def ways(self, pod: Pod, rows: Rows) -> Ways | None:
-        """Return what it costs that pods on these rows talk to one another; for those that are placed at once."""
+        """Return what it costs that pods on these rows talk to one another; for those that are
+        placed at once.
+        """
         return self.lookup.ways(pod, rows, books=self._enforces)
 
     def hint(self, change: Change, pod: Pod) -> bool:
@@ -181,7 +189,9 @@ class NetworkOverhead(Plugin[NetworkOverheadArgs]):
     def _too_dear(
         self, nodes: Nodes, state: TiesState, places: Rows
     ) -> tuple[BoolColumn | None, Callable[[int], tuple[int, int]]]:
-        """Return the rows where too many limits are broken, None for none, and the counts by row."""
+        """Return the rows where too many limits are broken, None for none, and the counts by
+        row.
+        """
         kept, broken, _ = state.verdicts()
         lone = self._on_lone_nodes(nodes, state)
 
@@ -200,7 +210,9 @@ class NetworkOverhead(Plugin[NetworkOverheadArgs]):
         return rows, counts
 
     def _on_lone_nodes(self, nodes: Nodes, state: TiesState) -> IntColumn | None:
-        """Return the number of tied pods on each row without region and zone; None for none at all."""
+        """Return the number of tied pods on each row without region and zone; None for none at
+        all.
+        """
         if not state.is_any_nowhere():
             return None
         lone = np.flatnonzero(state.cell_places() == NOWHERE)

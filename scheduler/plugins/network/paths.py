@@ -1,7 +1,7 @@
 """Shortest paths: between places from a table of costs, between nodes from the measured slices.
 
-Tables are small and closed whole, once per version. Of nodes there may be thousands, so the way to one
-node is worked out when a pod stands there, for all other nodes at once, and kept as long as the
+Tables are small and closed whole, once per version. Of nodes there may be thousands, so the way to
+one node is worked out when a pod stands there, for all other nodes at once, and kept as long as the
 measurements are the same. What cannot be reached is unknown, which counts as the dearest of all.
 """
 
@@ -24,7 +24,9 @@ _MOST_GONE = 10_000  # nodes whose numbers may be kept though nobody measures th
 
 
 class ClosedTable:
-    """The shortest paths of a `CostTable` as a matrix over places, in the form of `PlaceCosts.cost`."""
+    """The shortest paths of a `CostTable` as a matrix over places, in the form of
+    `PlaceCosts.cost`.
+    """
 
     def __init__(self, table: CostTable) -> None:
         self.table = table
@@ -81,7 +83,9 @@ def _closed(costs: Mapping[tuple[str, str], int]) -> tuple[dict[str, int], NDArr
 
 
 class CheapestWays(NamedTuple):
-    """The cost of the cheapest way per node, 0 where there is none (`lost`); and the dearest one."""
+    """The cost of the cheapest way per node, 0 where there is none (`lost`); and the dearest
+    one.
+    """
 
     costs: FloatColumn
     lost: BoolColumn | None
@@ -98,7 +102,9 @@ class _Part(NamedTuple):
 
 
 class PathSlices:
-    """Reads slices, and those that are the same as the last time not again: an update changes few."""
+    """Reads slices, and those that are the same as the last time not again: an update changes
+    few.
+    """
 
     def __init__(self) -> None:
         self._numbers: dict[str, int] = {}
@@ -162,7 +168,9 @@ class NodeGraph:
         return bool(self.numbers)
 
     def costs(self, node: str, *, away: bool = False) -> CheapestWays | None:
-        """Return the ways from every node to `node`, or with `away` from it; None if not measured."""
+        """Return the ways from every node to `node`, or with `away` from it; None if not
+        measured.
+        """
         number = self.numbers.get(node)
         if number is None:
             return None

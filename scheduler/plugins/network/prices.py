@@ -1,9 +1,9 @@
 """`Prices`: what ways between places cost, as matrices or, with very many places, column by column.
 
-Columns come twice: the way from the candidate's place to the other one's, then the way back. `price` is
-what a limit is compared with: below every limit inside one place, above every limit to nowhere, not a
-number where the way is not known. `cost` is what a score adds. Numbers are whole; as floats, sums over
-many pods are several times faster and still exact.
+Columns come twice: the way from the candidate's place to the other one's, then the way back.
+`price` is what a limit is compared with: below every limit inside one place, above every limit to
+nowhere, not a number where the way is not known. `cost` is what a score adds. Numbers are whole; as
+floats, sums over many pods are several times faster and still exact.
 """
 
 from collections.abc import Iterable
@@ -23,7 +23,9 @@ MOST_JUDGED = 256
 
 
 class Tied(NamedTuple):
-    """Numbers of pods that one limit is about, by the column that they stand for; any may come twice."""
+    """Numbers of pods that one limit is about, by the column that they stand for; any may come
+    twice.
+    """
 
     limit: int
     columns: Rows

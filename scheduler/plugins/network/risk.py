@@ -1,9 +1,9 @@
 """The risk that a node's use of a resource goes past what it has: mean and deviation in one number.
 
-risk = (mu + sigma) / 2, where mu is the average use plus what the pod asks for, sigma the deviation,
-both as shares of capacity between 0 and 1; sigma is raised to 1/sensitivity and multiplied by margin.
-Plain arithmetic over columns, in the order in which the peer computes, so that figures agree to the
-last bit.
+risk = (mu + sigma) / 2, where mu is the average use plus what the pod asks for, sigma the
+deviation, both as shares of capacity between 0 and 1; sigma is raised to 1/sensitivity and
+multiplied by margin. Plain arithmetic over columns, in the order in which the peer computes, so
+that figures agree to the last bit.
 """
 
 from typing import NamedTuple
@@ -16,7 +16,9 @@ MAX_SCORE = 100
 
 
 class NodeUse(NamedTuple):
-    """One resource per node, all in one unit: what there is, what the pod asks for, what is used."""
+    """One resource per node, all in one unit: what there is, what the pod asks for, what is
+    used.
+    """
 
     capacity: FloatColumn
     request: float

@@ -1,4 +1,6 @@
-"""CheckRiskNodeBandwidth and LoadVariationRiskBalancing: the risk model as a filter and as a score."""
+"""CheckRiskNodeBandwidth and LoadVariationRiskBalancing: the risk model as a filter and as a
+score.
+"""
 
 from collections.abc import Iterator
 
@@ -29,8 +31,8 @@ _MEGA = 1.0 / 1024.0 / 1024.0
 class WatcherProvider(Object, frozen=True):
     """Whom the daemon asks: KubernetesMetricsServer (also when absent) or Prometheus.
 
-    A `token` is refused: configurations are shown by /configz and stand in decision logs. `token_file`
-    names the file that holds it.
+    A `token` is refused: configurations are shown by /configz and stand in decision logs.
+    `token_file` names the file that holds it.
     """
 
     type: str = ""
@@ -41,7 +43,8 @@ class WatcherProvider(Object, frozen=True):
 
 
 class RiskArgs(Args):
-    """`safe_variance_margin` multiplies the deviation, `safe_variance_sensitivity` is its root power.
+    """`safe_variance_margin` multiplies the deviation, `safe_variance_sensitivity` is its root
+    power.
 
     Figures come from load-watcher at `watcher_address`, else from the `metric_provider`.
     """
@@ -148,7 +151,9 @@ class CheckRiskNodeBandwidth(Plugin[CheckRiskNodeBandwidthArgs]):
 
 
 class LoadVariationRiskBalancing(Plugin[LoadVariationRiskBalancingArgs]):
-    """Prefer nodes whose CPU and memory are neither busy nor restless; the worse of the two counts."""
+    """Prefer nodes whose CPU and memory are neither busy nor restless; the worse of the two
+    counts.
+    """
 
     reads = ("node", "node.allocatable", "WatcherMetrics")
 

@@ -1,10 +1,10 @@
 """`LinkRoom`: which places a pod may not go to because a link there has no room for its bandwidth.
 
-Asked is by how many bit/s the bookings of a link would grow: by the pod's share to each pod it depends
-on, and by the shares of those that depend on it, which they take from the pod's siblings. It is the
-difference between what its group books then and now, rounded as `Bookings` does, so that a pod is refused
-where its bookings would go beyond the capacity, and nowhere else. Everything is a matrix over places (for
-links between zones) or regions, from the candidate's end to the other.
+Asked is by how many bit/s the bookings of a link would grow: by the pod's share to each pod it
+depends on, and by the shares of those that depend on it, which they take from the pod's siblings.
+It is the difference between what its group books then and now, rounded as `Bookings` does, so that
+a pod is refused where its bookings would go beyond the capacity, and nowhere else. Everything is a
+matrix over places (for links between zones) or regions, from the candidate's end to the other.
 """
 
 from collections import defaultdict
@@ -32,7 +32,8 @@ class FullLink(NamedTuple):
 class _Listed(NamedTuple):
     """Links [from, to] between the domains of a level.
 
-    `shared` are those listed one way only, `turned` those of them that are listed the other way round.
+    `shared` are those listed one way only, `turned` those of them that are listed the other way
+    round.
     """
 
     level: str
@@ -46,9 +47,9 @@ class _Listed(NamedTuple):
 class _Asked(NamedTuple):
     """What a pod changes at the bookings of its group, per region or place.
 
-    `towards` is what the pod sends there, `back` what is sent from there to its workload, `among` what is
-    sent there among pods of its own workload, which `own` counts: `total` together. `sent` times `received`
-    is what the group books between two of them so far.
+    `towards` is what the pod sends there, `back` what is sent from there to its workload, `among`
+    what is sent there among pods of its own workload, which `own` counts: `total` together. `sent`
+    times `received` is what the group books between two of them so far.
     """
 
     towards: FloatColumn
@@ -97,7 +98,9 @@ class LinkRoom:
             yield FullLink(candidates, text)
 
     def _edges(self, state: TiesState) -> tuple[BandwidthEdge, ...]:
-        """Return the dependencies of the pod's group, nothing if the pod asks none that is placed."""
+        """Return the dependencies of the pod's group, nothing if the pod asks none that is
+        placed.
+        """
         pods, needs = state.pods, state.membership.needs_of(state.ties.group)
         asks = any(need.bandwidth and pods.total(need.workload) for need in state.ties.needs)
         return needs.edges if needs is not None and asks else ()
@@ -201,9 +204,11 @@ def _over(listed: _Listed, asked: _Asked, booked: FloatMatrix) -> Iterator[tuple
 
 
 def _growth(asked: _Asked, others: Rows) -> tuple[FloatMatrix, FloatMatrix]:
-    """Return how many whole bits a link from each candidate to some others gets more, and the link back.
+    """Return how many whole bits a link from each candidate to some others gets more, and the link
+    back.
 
-    Every share to the pod's workload is split by one more: the candidate gains what its siblings lose.
+    Every share to the pod's workload is split by one more: the candidate gains what its siblings
+    lose.
     """
     before = asked.own / asked.total if asked.total else 0.0
     gained = ((asked.own + 1.0) / (asked.total + 1.0) - before)[:, None]

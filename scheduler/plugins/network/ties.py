@@ -1,7 +1,7 @@
 """`TiesState`: the placed pods that an incoming pod is tied to, and the verdicts that follow.
 
-What pre-filter returns. Hypothetical pods are counted in a copy of their group; verdicts and costs are
-worked out for places at once, and from there for rows.
+What pre-filter returns. Hypothetical pods are counted in a copy of their group; verdicts and costs
+are worked out for places at once, and from there for rows.
 """
 
 from collections.abc import Iterator
@@ -51,7 +51,9 @@ class TiesState:
 
     @classmethod
     def on(cls, nodes: Nodes, ties: PodTies, lookup: Lookup) -> "TiesState | None":
-        """Return the state for a view; None when nobody that the pod is tied to is or was placed."""
+        """Return the state for a view; None when nobody that the pod is tied to is or was
+        placed.
+        """
         state = cls(ties, lookup.tracker, lookup.membership)
         was_tied = state._is_tied()
         for placed, row, sign in nodes.moves():
@@ -72,7 +74,9 @@ class TiesState:
         return self._wanted
 
     def move(self, pod: Pod, row: int, sign: int) -> None:
-        """Count a pod that lands on (1) or leaves (-1) a row, hypothetically; any pod of any group."""
+        """Count a pod that lands on (1) or leaves (-1) a row, hypothetically; any pod of any
+        group.
+        """
         group, workload = self.membership.key_and_workload(pod)
         if not group:
             return
@@ -149,7 +153,9 @@ class TiesState:
                 yield row, int(count), bool(end)
 
     def accumulated(self, cost: FloatMatrix) -> IntColumn:
-        """Return per place the sum of `cost`, a matrix over places there and back, over all tied pods."""
+        """Return per place the sum of `cost`, a matrix over places there and back, over all tied
+        pods.
+        """
         places, size = self.cell_places(), len(self.places)
         columns = np.concatenate((places, places + size))
         numbers = np.bincount(columns, np.concatenate(self._by_direction()), 2 * size)
@@ -167,6 +173,8 @@ class TiesState:
         return self._by_cell
 
     def _by_direction(self) -> tuple[FloatColumn, FloatColumn]:
-        """Return the numbers of ties to each cell's pods: as to dependencies, and as to dependents."""
+        """Return the numbers of ties to each cell's pods: as to dependencies, and as to
+        dependents.
+        """
         ties = self._ties()
         return ties[:-1:2].sum(axis=0), ties[1:-1:2].sum(axis=0)

@@ -1,7 +1,8 @@
-"""What placed applications cost on the network: of one, and of all with what has not moved remembered.
+"""What placed applications cost on the network: of one, and of all with what has not moved
+remembered.
 
-Costs are those of NetworkOverhead: nothing on one node, 1 inside a zone, the listed cost beyond, 100
-where it is not known; every pair of pods that talk to each other counts once.
+Costs are those of NetworkOverhead: nothing on one node, 1 inside a zone, the listed cost beyond,
+100 where it is not known; every pair of pods that talk to each other counts once.
 """
 
 import numpy as np
@@ -42,7 +43,9 @@ def group_cost(pods: GroupPods, needs: GroupNeeds, prices: Prices, places: RowPl
 
 
 class TotalCost:
-    """The cost of all applications, by the table of one plugin; only what has moved is worked out."""
+    """The cost of all applications, by the table of one plugin; only what has moved is worked
+    out.
+    """
 
     def __init__(self, lookup: Lookup) -> None:
         self._lookup = lookup
@@ -51,8 +54,8 @@ class TotalCost:
     def now(self, most: int = AT_A_TIME) -> int:
         """Return the cost; 0 without costs to go by.
 
-        Of the applications that have moved since, `most` are worked out anew (some 0.2 ms each); the
-        others count with what they cost before, until the next time.
+        Of the applications that have moved since, `most` are worked out anew (some 0.2 ms each);
+        the others count with what they cost before, until the next time.
         """
         tracker, table = self._lookup.tracker, self._lookup.table()
         if table is None:

@@ -49,7 +49,9 @@ class UsageTracker:
         }
 
     def figure(self, what: str, kind: str) -> FloatColumn:
-        """Return percent of capacity (CPU, memory), 100 times bytes per second, or NaN for not known."""
+        """Return percent of capacity (CPU, memory), 100 times bytes per second, or NaN for not
+        known.
+        """
         found = self.figures().get((what, kind))
         if found is None:
             size = self._cluster.table.size if self._cluster is not None else 0

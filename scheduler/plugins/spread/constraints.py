@@ -23,8 +23,8 @@ class SpreadConstraint(msgspec.Struct, frozen=True):
     """One constraint of one pod.
 
     `selection` are the placed pods that count (None: none at all), `matches_self` whether the pod
-    itself is one of its kind. `honors_affinity` and `honors_taints` leave nodes out of the count that
-    the pod may not go to.
+    itself is one of its kind. `honors_affinity` and `honors_taints` leave nodes out of the count
+    that the pod may not go to.
     """
 
     key: str

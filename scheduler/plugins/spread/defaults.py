@@ -1,7 +1,7 @@
 """The constraints of a profile for pods that bring none, kept per shape of pods.
 
-They follow from the services of the pod's namespace and from its controller; what was worked out for
-a shape holds until one of these selectors changes. Pods without either pay a look-up.
+They follow from the services of the pod's namespace and from its controller; what was worked out
+for a shape holds until one of these selectors changes. Pods without either pay a look-up.
 """
 
 from weakref import WeakKeyDictionary

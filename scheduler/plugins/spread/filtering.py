@@ -1,7 +1,8 @@
-"""The filter of PodTopologySpread: counts per domain, the smallest of them, and who would exceed it.
+"""The filter of PodTopologySpread: counts per domain, the smallest of them, and who would exceed
+it.
 
-Everything is kept per domain, not per row: a hypothetical pod changes one number, and a view of a few
-rows is answered from the same numbers.
+Everything is kept per domain, not per row: a hypothetical pod changes one number, and a view of a
+few rows is answered from the same numbers.
 """
 
 from collections.abc import Sequence

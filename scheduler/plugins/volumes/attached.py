@@ -1,8 +1,8 @@
 """`AttachedVolumes`: how many volumes of each CSI driver every node has, and how many it takes.
 
-Fed by every change; NodeVolumeLimits asks it. A volume counts once per node, however many pods use it
-and whether it is attached already. Which volume a claim stands for follows from claim, volume and
-class, so pods are counted anew when one of those changes.
+Fed by every change; NodeVolumeLimits asks it. A volume counts once per node, however many pods use
+it and whether it is attached already. Which volume a claim stands for follows from claim, volume
+and class, so pods are counted anew when one of those changes.
 """
 
 from collections.abc import Mapping
@@ -107,7 +107,9 @@ class AttachedVolumes:
     # Questions of the plugin.
 
     def used(self, driver: str) -> IntColumn:
-        """Return the number of a driver's volumes on each row of the table; not to be written to."""
+        """Return the number of a driver's volumes on each row of the table; not to be written
+        to.
+        """
         return self._column(self._used, driver, 0)
 
     def limit(self, driver: str) -> IntColumn:

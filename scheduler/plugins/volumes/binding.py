@@ -122,7 +122,9 @@ class VolumeBinding(Plugin[VolumeBindingArgs]):
         return EACH_POD if has_claims(pod) else None
 
     def pre_filter(self, cycle: Cycle, nodes: Nodes) -> Status | PodClaims:
-        """Return the pod's claims, Skip for a pod without; claims that cannot be waited for reject it."""
+        """Return the pod's claims, Skip for a pod without; claims that cannot be waited for reject
+        it.
+        """
         if not self._has_claims.of(cycle):
             return SKIP
         pod, uses = cycle.pod, tuple(claim_uses(cycle.pod))
@@ -254,7 +256,9 @@ class VolumeBinding(Plugin[VolumeBindingArgs]):
         return ""
 
     def _mode(self, claim: storage.PersistentVolumeClaim) -> str | None:
-        """Return the binding mode of a claim's class, empty without one, None if it does not say."""
+        """Return the binding mode of a claim's class, empty without one, None if it does not
+        say.
+        """
         found = self.handle.objects(CLASS).get(class_of(claim))
         if found is None:
             return ""

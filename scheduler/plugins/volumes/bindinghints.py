@@ -1,7 +1,7 @@
 """Which changes may help a pod that VolumeBinding rejected.
 
-Narrower than kube-scheduler's hints where a change speaks of other classes, claims or volumes than the
-pod's, and wider where its hint overlooks one that can help.
+Narrower than kube-scheduler's hints where a change speaks of other classes, claims or volumes than
+the pod's, and wider where its hint overlooks one that can help.
 """
 
 from scheduler.framework import Change, Pod
@@ -56,7 +56,9 @@ class BindingHints:
         return old is None or _migrated(old) != _migrated(new)
 
     def _driver_helps(self, change: Change, claims: list[PersistentVolumeClaim]) -> bool:
-        """Whether a driver that one of the claims waits for no longer tells how much room it has."""
+        """Whether a driver that one of the claims waits for no longer tells how much room it
+        has.
+        """
         old, new = change.old, change.new
         if old is None or not old.spec.storage_capacity:
             return False

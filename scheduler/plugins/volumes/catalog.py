@@ -91,7 +91,9 @@ class VolumeCatalog:
         return [volume for volume in volumes if volume and is_reserved_for(volume, claim)]
 
     def free(self, class_name: str, least_bytes: int) -> Iterator[PersistentVolume]:
-        """Yield the free volumes of a class with that much room, the smallest first, then by name."""
+        """Yield the free volumes of a class with that much room, the smallest first, then by
+        name.
+        """
         free = self._free.get(class_name, [])
         for place in range(bisect_left(free, (least_bytes, "")), len(free)):
             name = free[place][1]

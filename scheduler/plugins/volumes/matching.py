@@ -1,8 +1,9 @@
-"""Which volumes the unbound claims of a pod would get on each node, or whether one can be made there.
+"""Which volumes the unbound claims of a pod would get on each node, or whether one can be made
+there.
 
-The rules of Kubernetes' volume binder, for all nodes at once: of the free volumes that suit a claim and
-can be reached from a node the smallest is taken, one set aside for the claim comes first, a volume
-serves one claim; where none is left, the claim's class must be able to make one. Reads only.
+The rules of Kubernetes' volume binder, for all nodes at once: of the free volumes that suit a claim
+and can be reached from a node the smallest is taken, one set aside for the claim comes first, a
+volume serves one claim; where none is left, the claim's class must be able to make one. Reads only.
 """
 
 from collections.abc import Iterator, Sequence
@@ -143,7 +144,9 @@ class Matcher:
         return VolumeChoice(claim, tuple(volumes), number)
 
     def _suitable(self, claim: PersistentVolumeClaim) -> Iterator[tuple[PersistentVolume, bool]]:
-        """Yield the volumes that suit a claim, best first, each with whether it is set aside for it."""
+        """Yield the volumes that suit a claim, best first, each with whether it is set aside for
+        it.
+        """
         size, class_name = requested_bytes(claim), class_of(claim)
         for volume in self._catalog.reserved_for(claim):
             is_large_enough = quantity(volume.spec.capacity.get(STORAGE, 0)) >= size

@@ -1,8 +1,8 @@
 """In-tree volumes that a CSI driver serves: under which names, and with which topology.
 
-Facts of the Kubernetes CSI translation library for the plugins that it migrates everywhere. Called by
-NodeVolumeLimits, which counts volumes by driver and handle, and by VolumeBinding, since a migrated
-volume is reached by the labels of its driver.
+Facts of the Kubernetes CSI translation library for the plugins that it migrates everywhere. Called
+by NodeVolumeLimits, which counts volumes by driver and handle, and by VolumeBinding, since a
+migrated volume is reached by the labels of its driver.
 """
 
 from collections.abc import Iterable
@@ -96,7 +96,8 @@ def is_inline_migratable(volume: pod.Volume) -> bool:
 def migrated_affinity(volume: PersistentVolume, migration: Migration) -> pod.NodeSelector | None:
     """Return the nodes of a migrated volume, in the labels of its driver.
 
-    kube-scheduler: a zone in the volume's affinity, else in its labels, is one of the driver's zone.
+    kube-scheduler: a zone in the volume's affinity, else in its labels, is one of the driver's
+    zone.
     """
     affinity = volume.spec.node_affinity.required if volume.spec.node_affinity else None
     if not migration.zone_label:

@@ -1,7 +1,7 @@
 """`SelectedRows`: the rows that a volume, a class or a driver's capacity speaks of.
 
-A cluster with local disks has as many selectors as volumes, each for one host, so rows are grouped by
-the values of a label once and then looked up; any other selector is worked out as a mask.
+A cluster with local disks has as many selectors as volumes, each for one host, so rows are grouped
+by the values of a label once and then looked up; any other selector is worked out as a mask.
 """
 
 from collections.abc import Sequence
