@@ -1,8 +1,8 @@
 # ruff: noqa: INP001, S603, T201 - a script that calls the build tools
 """Build wheel and sdist so that the same commit gives the same bytes: python .ci/dist.py FOLDER.
 
-Both carry SOURCE_DATE_EPOCH, or the time of the commit, as the time of every file. The wheel follows
-it by itself; an sdist's archive also keeps who built it and when, so it is packed anew.
+Both carry SOURCE_DATE_EPOCH, or the time of the commit, as the time of every file. The wheel
+follows it by itself; an sdist's archive also keeps who built it and when, so it is packed anew.
 """
 
 import gzip

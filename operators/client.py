@@ -89,7 +89,8 @@ class Client(ApiClient):
     async def subresources(self, kind: Kind) -> frozenset[str] | None:
         """Return the subresources of a kind, None when the API server does not offer the kind."""
         try:
-            # Not the library's own method: its models refuse what lacks a field that nobody needs.
+            # Not the library's own method: its models reject objects without fields that are unused
+            # here.
             found = await self.fetch(f"/apis/{kind.group}/{kind.version}")
         except ApiError as error:
             if error.code == NOT_FOUND:

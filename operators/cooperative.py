@@ -1,7 +1,7 @@
 """Long work without holding the loop: over many things in handfuls, through a calculation in steps.
 
-A calculation in steps is a generator that yields wherever others may run; it stays pure, and
-whoever has the time runs it `at_once`.
+A calculation in steps is a pure generator that yields where other tasks may run. A caller without a
+deadline runs it `at_once`.
 """
 
 import asyncio

@@ -59,7 +59,7 @@ async def live(
     registry = _registry(kind, operator, credentials, broken)
     spawning = asyncio.create_task(_spawn(registry, insights))
     try:
-        # Shielded, because the tasks of an interrupted start would be nobody's.
+        # Shielded: no owner would cancel the tasks of an interrupted start.
         tasks = [*ours, *await asyncio.shield(spawning)]
         await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
         raise _why(tasks)
@@ -131,7 +131,7 @@ async def _scanned(of_kopf: Tasks, insights: Insights, limit_s: float) -> None:
     """Wait until kopf has looked which kinds there are, or fails to.
 
     The requests of that one look are tasks that kopf does not keep: cancelled in the middle of it,
-    it would leave them behind, waiting for credentials that nobody brings any more.
+    it would leave them behind, waiting for credentials that never arrive.
     """
     looked = asyncio.create_task(insights.ready_resources.wait())
     try:
@@ -189,8 +189,8 @@ WANTED_BY_KOPF = (signal.SIGINT, signal.SIGTERM)
 class KeptSignals:
     """What stood for SIGINT and SIGTERM when this was made: of the loop, or of the process.
 
-    kopf replaces both each time it starts. Whoever starts it calls `put_back` in the same step of
-    the loop in which kopf's start returns: asyncio looks a handler up when it serves a signal, not
+    kopf replaces both each time it starts. The caller of kopf's start calls `put_back` in the same
+    step of the loop in which it returns: asyncio looks a handler up when it serves a signal, not
     when the signal arrives, so no signal reaches kopf in between.
     """
 
@@ -274,7 +274,7 @@ def quiet_settings() -> kopf.OperatorSettings:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class SharedAccess(kopf.ConnectionInfo):
-    """A connection with a TLS context that somebody else has made."""
+    """A connection with a TLS context that the caller provides."""
 
     tls: ssl.SSLContext | None = None
 

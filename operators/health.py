@@ -24,7 +24,7 @@ class MetricSources:
     def told(self, name: str, answered_at: float | None, error: str) -> None:
         """Take note of when the newest answer is from, and what went wrong now.
 
-        None says that there is none: never was, has expired, or nobody asks this source any more.
+        None: never measured, expired, or the source is no longer queried.
         """
         self._failures.labels(name).inc(1 if error else 0)
         if answered_at is None:

@@ -5,8 +5,8 @@ itself when an operator ends and why, so kopf's own words are for debugging, exc
 about a handler of ours.
 
 A scan of kinds asks for several lists at once, and when one fails kopf raises that error and
-forgets the others, whose errors asyncio then reports as retrieved by nobody. They say nothing new:
-the first one has ended the operator, and the runner told it.
+forgets the others, whose errors asyncio then reports as never retrieved. They add nothing: the
+first error has ended the operator, and the runner has logged it.
 """
 
 from __future__ import annotations

@@ -63,7 +63,7 @@ class Operator(Protocol):
 class Recipe(NamedTuple):
     """How to make an operator: `name` in metrics and settings, the kind it keeps.
 
-    With `watches` false nobody calls `seen`: the operator finds its objects in `ClusterView`.
+    With `watches` false `seen` is not called: the operator reads its objects from `ClusterView`.
     """
 
     name: str

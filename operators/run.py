@@ -1,8 +1,8 @@
 """Run the operators beside the scheduler, in its process and loop.
 
 `trellis run` starts `run_operators` as one task when the daemon leads and its view of the cluster
-is complete, and cancels it when the lease is lost. Whatever goes wrong in here ends an operator,
-which starts again after a pause; it never ends the task, the loop, or anybody else's tasks.
+is complete, and cancels it when the lease is lost. A failure ends one operator, which starts again
+after a pause; it never ends the task, the loop, or tasks of other components.
 """
 
 from __future__ import annotations

@@ -10,7 +10,7 @@ from operators.metricproviders.http import HttpSettings
 
 
 class NodeMetricSettings(msgspec.Struct, frozen=True):
-    """How NodeMetrics are kept; `source` names who measures for agents, "" for nobody."""
+    """How NodeMetrics are kept; `source` names the source of agents' figures, "" for none."""
 
     config_map: str = "koordinator-system/slo-controller-config"
     config_poll_s: float = 15.0

@@ -1,8 +1,8 @@
 """What the placed pods of an application cost each other: least, mean and greatest, by workload.
 
 The same figures that NetworkOverhead scores by and `explain` shows: 0 on one node, 1 in one zone,
-the table's cost between zones and regions (`objects.networkways`), 100 where nobody knows. Pure;
-the operator hands in nodes and tables.
+the table's cost between zones and regions (`objects.networkways`), 100 where the cost is unknown.
+Pure; the operator hands in nodes and tables.
 """
 
 from collections import Counter, defaultdict

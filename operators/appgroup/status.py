@@ -285,7 +285,7 @@ def _complete(ref: WorkloadRef) -> WorkloadRef:
 
 
 def _document(status: AppGroupStatus) -> dict[str, Any]:
-    """Write a status out; None and what nobody wrote are left out, conditions are complete."""
+    """Return a status as a document without None and unset fields; conditions are complete."""
     written: dict[str, Any] = msgspec.to_builtins(status)
     if status.conditions:
         written["conditions"] = [document(one) for one in status.conditions]

@@ -16,8 +16,8 @@ MOST_BYTES = 64 * 1024 * 1024
 class HttpSettings(msgspec.Struct, frozen=True):
     """Where a source is and how to be let in.
 
-    A token file is read anew for every request; `token` is one that somebody else has read,
-    `ca_data` authorities (PEM) likewise.
+    A token file is read for every request. `token` and `ca_data` (authorities, PEM) are contents
+    that the caller has read.
     """
 
     address: str

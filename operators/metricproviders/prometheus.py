@@ -41,8 +41,8 @@ def usual_queries(window_s: int = 120) -> tuple[Query, ...]:
     """Return queries for node-exporter and cAdvisor, scraped with a label `node`.
 
     A rate over a range that samples do not fill is too low: half of it missing makes a busy node
-    look half idle. So whoever was not there at its start is left out, and so is who has fallen
-    silent.
+    look half idle. Series without samples at the start of the range, or without recent ones, are
+    dropped.
     """
     span, fresh_s = f"{window_s}s", window_s / 4
     busy, idle = (
@@ -53,7 +53,8 @@ def usual_queries(window_s: int = 120) -> tuple[Query, ...]:
     return (
         Query(
             FigureName(CPU),
-            f"sum by (node) (rate({busy}[{span}])) and on (node) count by (node) ({idle} offset {span})",
+            f"sum by (node) (rate({busy}[{span}]))"
+            f" and on (node) count by (node) ({idle} offset {span})",
             times=f"max by (node) (timestamp({idle}))",
             window_s=window_s,
             fresh_s=fresh_s,

@@ -84,7 +84,7 @@ class PrometheusWatcher:
         self._clock = clock
 
     async def fetch(self) -> ProviderFigures:
-        """Ask for averages and deviations of all rules; those that nobody records are absent."""
+        """Return averages and deviations of all rules; rules without samples are absent."""
         nodes: dict[str, list[WatcherMetric]] = defaultdict(list)
         newest = float("-inf")
         for kind, rule in RULES:

@@ -33,7 +33,7 @@ def doubts(spec: network.NetworkTopologySpec, values: Values | None = None) -> I
             where = f"spec.weights[{number}].topologyList[{place}]"
             if level.topology_key not in READ_LEVELS:
                 hint = did_you_mean(level.topology_key, READ_LEVELS)
-                yield f'{where}.topologyKey: "{level.topology_key}" is looked at by nobody{hint}'
+                yield f'{where}.topologyKey: "{level.topology_key}" is not used by any plugin{hint}'
             yield from _of_level(level, where, known.get(level.topology_key), unknown)
 
 
@@ -51,7 +51,7 @@ def _of_measuring(spec: network.NetworkTopologySpec) -> Iterator[str]:
         hint = did_you_mean(provider.type, PROVIDERS)
         yield f'spec.metricProvider.type: "{provider.type}" is not known{hint}'
     elif provider.type == PROVIDERS[0] and not provider.address:
-        yield "spec.metricProvider.address: is missing, so that nobody can be asked"
+        yield "spec.metricProvider.address: is required to query Prometheus"
     elif provider.type == PROVIDERS[1] and not spec.measurements:
         yield "spec.configmapName: is missing, so that nothing can be read"
     if provider.percentile not in (None, *PERCENTILES):

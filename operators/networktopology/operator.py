@@ -119,7 +119,7 @@ class NetworkTopologyOperator(StatusKeeper[NetworkTopology]):
         return merge_patch(obj.status, wanted, legacy=self.around.legacy)
 
     async def _calculate(self, key: Key, topology: NetworkTopology) -> None:
-        """Turn the newest measurement into costs, once; nodes that nobody has measured change
+        """Convert the newest measurement into costs, once; nodes without a measurement change
         nothing.
         """
         measurement, _ = self._measuring.of(key)

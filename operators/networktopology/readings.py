@@ -1,6 +1,7 @@
 """Latencies between nodes as sources tell them: what a ConfigMap's keys say, what is refused.
 
-Pure. A number that makes no sense is named and left out; whoever has none is unknown, never free.
+Pure. An invalid number is reported and left out; a pair without a number is unknown, never free of
+cost.
 """
 
 import re

@@ -1,9 +1,8 @@
 """`SliceKeeper`: makes the NetworkTopologySlices of all topologies what they should be.
 
-Writes a slice only when it says something else, takes away those that nobody needs, and leaves
-alone what users wrote themselves (slices without a NetworkTopology as controller). What there is,
-the scheduler's own store knows; what was written a moment ago may not be there yet and counts as
-written.
+Writes a slice only when its content changes, deletes unused slices, and keeps those that users
+wrote (slices without a NetworkTopology as controller). What there is, the scheduler's own store
+knows; what was written a moment ago may not be there yet and counts as written.
 """
 
 from collections.abc import Awaitable, Mapping
@@ -102,7 +101,7 @@ class SliceKeeper:
         return error
 
     async def _tried(self, request: Awaitable[object], *, is_new: bool = False) -> str:
-        """Send a request; what somebody else has done meanwhile, the next look finds."""
+        """Send a request; the next look finds changes by other clients."""
         try:
             await request
         except ApiError as error:

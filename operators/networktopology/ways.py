@@ -1,7 +1,7 @@
 """`closed`: the cheapest ways through a network (Dijkstra), without ever holding the loop for long.
 
 Up to some 200 places networkx works here, one origin at a time; beyond that the calculator's kernel
-does, in another process. Whoever needs costs of ways that were not measured directly asks here.
+does, in another process. Used for costs of paths that were not measured directly.
 """
 
 import asyncio

@@ -1,7 +1,7 @@
 """The errors of Trellis: one tree, so that a caller can catch just what it can handle.
 
     TrellisError
-    ├── InputError          something a person wrote is wrong; carries where (file:line:column or object)
+    ├── InputError          invalid input of a user; has its place (file:line:column, object)
     │   ├── ConfigError     a configuration file
     │   └── ObjectError     a Kubernetes object (bad quantity, bad selector)
     ├── PluginError         an exception out of a plugin, named with plugin and extension point

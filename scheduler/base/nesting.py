@@ -1,4 +1,4 @@
-"""How deep JSON is nested, before anybody decodes it.
+"""How deep JSON is nested, checked before it is decoded.
 
 Decoders go down level by level, and where they stop depends on the interpreter: CPython 3.11 ends
 after some thousand levels, 3.14 goes on as long as the stack of the machine lasts. Who takes text

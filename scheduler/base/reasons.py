@@ -1,6 +1,6 @@
 """The reasons of the events and conditions that Trellis writes: the one place that spells them.
 
-Whoever writes an event takes its reason from here; the reference page is made from the same tables,
+All writers of events take the reason from here; the reference page is made from the same tables,
 and a house test finds a reason that is spelled elsewhere. Reasons are what alerts and scripts
 filter by, so one that has been released keeps its spelling. Those that kube-scheduler also writes
 are spelled as it does.
@@ -59,7 +59,7 @@ EVENTS: Final[Mapping[str, Mapping[str, str]]] = {
     },
     "ConfigMap of the topology": {
         TOPOLOGY_NOT_USED: "a changed tree cannot be read; the last good one stays",
-        TOPOLOGY_KEY_IGNORED: "the tree has a key that chooses nothing here; once per version of it",
+        TOPOLOGY_KEY_IGNORED: "the tree has a key that selects nothing here; once per version",
     },
     "Lease": {
         LEADER_ELECTION: "the Lease changes hands",

@@ -1,8 +1,7 @@
 """The device as selectors see it, and how it is handed in.
 
-Whoever evaluates selectors builds one `DeviceInput` per device and keeps it as long as the device
-does not change: the maps that CEL looks into are built once, at first use. Never reads API objects
-itself.
+The evaluator of selectors builds one `DeviceInput` per device and keeps it until the device
+changes: the maps that CEL reads are built once, at first use. Never reads API objects itself.
 """
 
 from collections.abc import Mapping

@@ -216,7 +216,8 @@ def _sort_by(at: int, target: SyntaxNode, args: list[SyntaxNode]) -> SyntaxNode:
     if not isinstance(target, (ListLiteral, Select, Ident, Fold, FunctionCall)):
         raise MacroError(
             target,
-            "sortBy can only be applied to a list, identifier, comprehension, call or select expression",
+            "sortBy can only be applied to a list, identifier, comprehension, call or select "
+            "expression",
         )
     keys = _map(at, Ident(at, _SORT_INPUT), args)
     call = FunctionCall(at, "@sortByAssociatedKeys", [keys], Ident(at, _SORT_INPUT))

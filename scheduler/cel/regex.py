@@ -1,8 +1,8 @@
-r"""Regular expressions by RE2, of which Go's package is the twin: a match takes time linear in the text.
+r"""Regular expressions by RE2, as in Go: a match takes time linear in the text.
 
-What is wrong with a pattern is said in Go's words, since it stands in conditions and refusals. The library
-is loaded with the first pattern. What RE2 takes and Go does not is refused: `\C` (a single byte), two groups
-of one name, and groups within a thousand others.
+Errors of a pattern have Go's texts, because they appear in conditions and refusals. The library is
+loaded with the first pattern. Syntax of RE2 that Go rejects is refused: `\C` (a single byte), two
+groups of one name, and groups nested a thousand times.
 """
 
 import re

@@ -1,4 +1,4 @@
-"""Selectors with other texts in them: for whoever hides names and must keep what is compared."""
+"""Selectors with replaced texts, for anonymization that must keep the results of comparisons."""
 
 import json
 from collections.abc import Callable

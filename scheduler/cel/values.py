@@ -111,7 +111,7 @@ class DomainMap(dict[Any, Any]):
 
 
 class GrowingList(list[Any]):
-    """The list that a loop builds; adding to it changes it, since nobody else holds it."""
+    """The list that a loop builds; appending mutates it, because it has no other reference."""
 
     __slots__ = ()
 

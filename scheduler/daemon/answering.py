@@ -94,7 +94,7 @@ class AnswerPool:
         return spent_s
 
     async def close_idle(self) -> None:
-        """End the process when nobody has asked for long."""
+        """End the process after a long time without questions."""
         if self._pool is not None and self._clock.now() - self._asked_at > IDLE_S:
             await self.close()
 

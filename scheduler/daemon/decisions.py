@@ -2,7 +2,7 @@
 
 The engine calls the hooks; nothing here reaches a decision. Of the last attempts the numbers are
 kept; the verdict on every node only of some a second and as many as fit into a bounded memory, so
-that in a quiet cluster, where somebody looks, it is there, and under load it costs nothing.
+that it is available in a quiet cluster, and free under load.
 """
 
 from collections import OrderedDict, deque

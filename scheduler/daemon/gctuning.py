@@ -1,6 +1,6 @@
 """Short pauses: the collector does not look again at what has lived through a long collection.
 
-A full collection walks everything that is alive, and whoever waits for the loop waits for it. What
+A full collection visits all live objects and blocks the loop. What
 is there when everything is listed lives as long as the daemon, mostly; later, a collection that
 took long shows that much more of that kind has come. Both are set aside (`gc.freeze`), where
 garbage without cycles still goes at once. The price is garbage in cycles that was alive at such a

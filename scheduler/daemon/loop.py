@@ -1,7 +1,7 @@
 """`Loop`: the one task that owns the engine.
 
 It takes a batch of events, applies each, lets the engine try a number of pods, hands the effects
-out and sleeps until the next event or the engine's next deadline. Everybody else only puts events
+out and sleeps until the next event or the engine's next deadline. All other tasks only put events
 into the inbox, so nothing here needs a lock. No turn holds asyncio's loop for much longer than
 `TURN_S`: half of it is for taking in where pods wait to be tried, so that a flood of events does
 not keep these waiting.

@@ -1,4 +1,4 @@
-"""The daemon's page: what each of its users may see, drawn anew while somebody looks.
+"""The daemon's page: what each user may see, redrawn while it has readers.
 
 The cluster is taken from the engine's memory between two turns; a thread draws, and a `AnswerPool`
 plans and explains. Users with the same rights share one `_View`. Drawing, and handing the cluster
@@ -62,16 +62,15 @@ class DaemonPage:
         self._views: dict[Rights, _View] = {}
 
     async def show(self, user: ReviewedUser, namespace: str) -> PageView:
-        """Return what a user may see; `namespace` is where to look when not everything may be
-        listed.
-        """
+        """Return what a user may see, limited to `namespace` if they may not list all."""
         seen = await self._rights_of(user, namespace)
         view = self._views.get(seen)
         if view is None:
             self._make_room()
             view = _View(seen, self)
             await view.draw()
-            view = self._views.setdefault(seen, view)  # somebody else may have come meanwhile
+            # another request may have created it meanwhile
+            view = self._views.setdefault(seen, view)
         elif not view.feed.readers and self._clock.now() > view.drawn_at + view.rest_s:
             await view.draw()
 
@@ -85,7 +84,7 @@ class DaemonPage:
         return PageView(view.feed, view.answers, expires)
 
     async def run(self) -> None:
-        """Draw what somebody looks at, and forget what nobody does, until cancelled."""
+        """Redraw views with readers and drop unused ones, until cancelled."""
         took_s = 0.0
         while True:
             await self._rest(took_s)
@@ -164,9 +163,7 @@ class DaemonPage:
         )
 
     def _make_room(self) -> None:
-        """Forget the view that was not used for longest, and that nobody looks at, past
-        `MOST_VIEWS`.
-        """
+        """Drop the least recently used view without readers, above `MOST_VIEWS`."""
         idle = [(view.used_at, seen) for seen, view in self._views.items() if not view.feed.readers]
         if len(self._views) < MOST_VIEWS:
             return
@@ -216,7 +213,7 @@ class _View:
         world = self._at(at)
         if at is not None:
             return await self._page.helper.ask(Question("plan"), world)
-        async with self._planning:  # whoever asks meanwhile gets the same answer
+        async with self._planning:  # concurrent requests share one answer
             if self._plan is None or self._plan[0] is not world:
                 self._plan = (world, await self._page.helper.ask(Question("plan"), world))
             return self._plan[1]

@@ -272,7 +272,8 @@ class ApiClient:
     async def _refresh(self, *, force: bool) -> bool:
         """Look for new credentials; return whether they differ from those that we used."""
         await self._credentials.refresh(force=force)
-        # Not what `refresh` returns: somebody who shares the credentials may have been first.
+        # Not the result of `refresh`: another client with the same credentials may have refreshed
+        # them.
         before, now = self._in_use, self._credentials.access
         self._set_access(now)
         return now.authorization != before.authorization or now.tls is not before.tls

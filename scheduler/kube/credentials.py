@@ -2,7 +2,7 @@
 
 This module finds the source and keeps what it gives fresh, at next to no cost per request. Loading
 and refreshing happen in a thread, because they read files and may run programs, which may hang:
-nobody waits for them for long. No request is made here.
+requests wait for them for a bounded time. No request is made here.
 """
 
 import asyncio

@@ -2,7 +2,7 @@
 
 The ordinary case is one msgspec call per watch line or list page. What does not fit the struct is
 tried once more without its nulls, alone, and if that fails too it becomes a `DecodeFault`: the
-object is left out, everybody else is served. Only bytes that are no JSON at all raise. No I/O.
+object is left out, all others are decoded. Only bytes that are no JSON at all raise. No I/O.
 """
 
 from collections.abc import Callable, Hashable

@@ -272,7 +272,7 @@ class Executor:
         return answer(effect.id, response, seen), response
 
     async def _evict(self, effect: Evict, _submitted_at: float) -> tuple[Answer, Response]:
-        # Nobody goes before it is written who it goes for.
+        # No victim is deleted before the event that names its preemptor is written.
         await self._recorder.settle(effect.uid)
         response = await self._evictor.evict(effect)
         return answer(effect.id, response), response

@@ -1,7 +1,7 @@
 """A client for a daemon's own endpoints, with the credentials of the user of a cluster.
 
-`explain --past` asks through it. The token goes to nobody whose certificate is not verified, except
-over loopback, where a port-forward ends whose other end the API server vouches for.
+`explain --past` asks through it. The token is sent only to a server with a verified certificate,
+except over loopback: there a port-forward ends, whose peer the API server has authenticated.
 """
 
 import ipaddress

@@ -1,8 +1,8 @@
 """Evicting victims of preemption: mark each, then delete it with its own grace period.
 
 Victims of one unit wait for one another between the two: where one cannot be marked the others'
-places would help nobody, and a group would have lost its work for nothing. A mark also says, to
-whoever leads next, that the eviction of a group was begun.
+places would not help the preemptor, and a group would have lost its work in vain. The mark also
+states, for the next leader, that the eviction of a group has begun.
 """
 
 import asyncio
@@ -18,7 +18,7 @@ from scheduler.kube.sender import EffectRequest, Sender
 from scheduler.objects.pod import Pod
 
 MAX_TRIES = 6
-# The engine takes a preemption for failed after a minute: nobody may go for it after that.
+# The engine considers a preemption failed after a minute: no victim may be deleted after that.
 UNIT_S = 45.0
 _pods = msgspec.json.Decoder(Pod)
 
@@ -34,7 +34,7 @@ class _Unit:
         self.is_decided = asyncio.Event()
 
     def note(self, response: Response) -> None:
-        """Take note of what came of a mark; a pod that has gone stands in nobody's way."""
+        """Record the result of a mark; a deleted pod counts as marked."""
         self.unmarked -= 1
         if not response.ok and response.code != 404:
             self.refusal = self.refusal or response

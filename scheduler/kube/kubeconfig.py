@@ -50,7 +50,7 @@ class KubeconfigUser(msgspec.Struct, rename="kebab"):
     as_user_extra: dict[str, list[str]] | None = None
 
     @property
-    def is_somebody_else(self) -> bool:
+    def is_impersonating(self) -> bool:
         """Whether requests are to be made in another's name (impersonation)."""
         return bool(self.as_name or self.as_uid or self.as_groups or self.as_user_extra)
 
@@ -117,9 +117,9 @@ class KubeconfigSource:
         if context.user:
             user = self._pick(merged.users, "user", context.user)
         who, _ = user
-        if who.is_somebody_else:
+        if who.is_impersonating:
             # Made in our own name, they might be allowed more than was meant.
-            text = f'user "{context.user}" impersonates another (as, as-groups …), which is not supported'
+            text = f'user "{context.user}" impersonates another (as, as-groups): unsupported'
             raise ConfigError(f"{text}: name the credentials of that user", where=self._paths)
         if who.exec is None and who.auth_provider is None:
             return self._accesses.make(_proof(context, cluster, user))

@@ -1,10 +1,10 @@
 """A `Lane`: work of one kind, carried out in order of arrival, so many at a time.
 
-The executor and the recorder put their work into lanes. Where it is said whose an item is, whoever
-has work here takes turns: a thousand items of one do not stand before the first of another. A lane
-owns its tasks: they end when the work is done, or when the lane is stopped. Work that only waits
-for its next try steps `aside` and leaves its place to others. A lane drops nothing by itself; what
-a stop leaves undone is counted and returned.
+The executor and the recorder put their work into lanes. Items with an owner are taken in turns by
+owner: a thousand items of one owner do not delay the first item of another. A lane owns its tasks:
+they end when the work is done, or when the lane is stopped. Work that only waits for its next try
+steps `aside` and leaves its place to others. A lane drops nothing by itself; what a stop leaves
+undone is counted and returned.
 """
 
 import asyncio
@@ -37,7 +37,7 @@ class FairQueue(Generic[T]):
         return self._size
 
     def of(self, whose: str) -> int:
-        """Return how many items somebody has here."""
+        """Return how many items an owner has here."""
         line = self._lines.get(whose)
         return 0 if line is None else len(line)
 
@@ -50,9 +50,7 @@ class FairQueue(Generic[T]):
         self._size += 1
 
     def take(self) -> T:
-        """Take the next item out (there is one); its owner's next turn comes after everybody
-        else's.
-        """
+        """Remove and return the next item (one must exist); its owner's next turn comes last."""
         whose, line = next(iter(self._lines.items()))
         item = line.popleft()
         self._size -= 1
@@ -113,7 +111,7 @@ class Lane(Generic[T]):
         return self._is_idle.is_set()
 
     def queued_of(self, whose: str) -> int:
-        """Return how many of somebody's items wait for their turn."""
+        """Return how many items of an owner wait for their turn."""
         return self._queue.of(whose)
 
     def put(self, item: T, whose: str = "") -> bool:
@@ -171,7 +169,7 @@ class Lane(Generic[T]):
                 self._returning.append(place)
                 await place
         finally:
-            # Whoever gave us a place has counted us already.
+            # The task that passed its place on has counted this one already.
             if place is None or not place.done() or place.cancelled():
                 self._count_in()
 
@@ -181,7 +179,7 @@ class Lane(Generic[T]):
         self._look_for_room()
 
     def _begin(self) -> None:
-        """Start another task, if a place is free that nobody else will take."""
+        """Start another task if a place is free and not reserved."""
         if len(self._tasks) - self.aside < self._limit and self._queue:
             task = asyncio.create_task(self._run(), name=self.name)
             self._tasks[task] = None
@@ -224,7 +222,7 @@ class Lane(Generic[T]):
                 self.in_flight -= 1
 
     def _must_make_way(self) -> bool:
-        """Whether somebody who stepped aside waits for the place of the task that asks."""
+        """Return whether a task that stepped aside waits for the place of the calling task."""
         return any(not place.done() for place in self._returning)
 
     def _ended(self, task: asyncio.Task[None]) -> None:

@@ -1,7 +1,7 @@
 """Which of several schedulers may act: an election on a Lease, with a fence around the winner.
 
 The daemon runs an `Election`, acts between `on_lead` and `on_lost`, and leaves at the end. A leader
-that could not renew stops before anybody else may begin: the fence closes `renew_deadline_s` after
+that could not renew stops before another one may begin: the fence closes `renew_deadline_s` after
 the last renewal was SENT, others wait `lease_s` after they SAW it. Times of other machines are
 never compared with ours. (kubernetes-asyncio's election cancels a task when it loses; requests
 under way would still go out, so it cannot fence.)
@@ -146,7 +146,7 @@ class Election:
     async def _try(self) -> bool:
         """Take or renew the lease once; return whether it is ours now."""
         if self.is_leader and self._record.is_current:
-            # The usual renewal is one request: nobody else writes to a lease that is held.
+            # The usual renewal is one request: other candidates do not write to a valid lease.
             if await self._write("PUT", self._record.claimed(self._clock.now())):
                 return True
             if self._record.is_current:

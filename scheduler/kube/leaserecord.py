@@ -49,7 +49,7 @@ class LeaseRecord:
 
     @property
     def holder(self) -> str:
-        """Who holds the lease, empty for nobody."""
+        """Return the holder of the lease, empty without one."""
         return str(self._spec.get("holderIdentity") or "")
 
     @property
@@ -102,7 +102,7 @@ class LeaseRecord:
         return {**_annotated(lease, self.published), "spec": {**self._spec, **claim}}
 
     def released(self, now: float) -> dict[str, Any]:
-        """Return the next version, held by nobody."""
+        """Return the next version, without a holder."""
         lease = _annotated(self.claimed(now), {})
         # One second, not none: the API refuses a lease without a duration.
         lease["spec"] |= {"holderIdentity": "", "leaseDurationSeconds": 1}

@@ -25,7 +25,7 @@ def was_replaced(response: Response) -> bool:
 
 
 def answer(effect: int, response: Response, body: object = None) -> Answer:
-    """Return the answer for the engine; code 0 where nobody knows whether it happened, or will.
+    """Return the answer for the engine; code 0 if the outcome is unknown.
 
     What was never sent is answered 503: that it did not happen is known.
     """

@@ -5,8 +5,8 @@ patch that arrives after the binding would declare a running pod unschedulable. 
 patch is still under way wait and are merged.
 
 Most patches only tell why a pod is not scheduled, and a tenant may create a hundred thousand pods
-that are not: these go one namespace after the other, no faster than `pace`, and nobody's scheduling
-waits for them.
+that are not: these are written in turns by namespace, no faster than `pace`, and scheduling does
+not wait for them.
 """
 
 import asyncio
@@ -100,7 +100,7 @@ class StatusWriter:
 
     async def _write(self, uid: str) -> None:
         if uid in self._under_way:
-            return  # whoever is at it looks for news when it is done
+            return  # the running write checks for a newer status when it ends
         effect = self._waiting.pop(uid, None)
         if effect is None:
             return

@@ -6,8 +6,8 @@ half hour. Nothing is dropped: when writing is slower than deciding, the queue f
 waits for room. What the server refuses for good is counted as an error.
 
 Events that a pod could not be placed are another matter, because a tenant may create a hundred
-thousand pods that cannot be: they go one namespace after the other, no faster than `pace`, and
-nobody's scheduling waits for them. Where thousands of a namespace wait, further ones are left out
+thousand pods that cannot be: they are written in turns by namespace, no faster than `pace`, and
+scheduling does not wait for them. Where thousands of a namespace wait, further ones are left out
 and counted; the pod's condition says the same.
 """
 
@@ -200,7 +200,7 @@ class Recorder:
             self._under_way.setdefault(entry.record.uid, _UnderWay()).number += 1
 
     def _ended(self, entry: _Entry) -> None:
-        """Let nobody wait for an event any more."""
+        """Release the tasks that wait for an event."""
         uid, is_awaited, entry.is_awaited = entry.record.uid, entry.is_awaited, False
         under_way = self._under_way.get(uid)
         if under_way is not None and is_awaited:
@@ -298,7 +298,7 @@ def _key(record: Record) -> Key:
 
 
 def _most(response: Response, *, is_receipt: bool) -> int:
-    """Return how often what was answered so is tried while somebody waits for it."""
+    """Return the retry limit for this response while a task waits for the event."""
     if response.is_transient and response.code in (0, 401, 429, 503):
         return TRIES
     return TRIES_RECEIPT if is_receipt else TRIES_REFUSED
@@ -314,5 +314,7 @@ def _is_final(response: Response, tries: int, *, is_receipt: bool) -> bool:
 
 
 def _is_namespace_ending(response: Response) -> bool:
-    """Whether the pod's namespace is gone or going: then nobody will read its events."""
+    """Return whether the pod's namespace is deleted or terminating, so that events are
+    pointless.
+    """
     return response.code == 404 or (response.code == 403 and "terminated" in response.message)

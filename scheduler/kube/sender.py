@@ -1,7 +1,7 @@
 """`Sender`: the one way by which effects and events leave, fenced, and repeated where asked.
 
-A request goes out only while the fence is open. Repeating is for requests that may be repeated
-without harm; whoever calls says how often.
+A request goes out only while the fence is open. Only idempotent requests are repeated; the caller
+states how often.
 """
 
 import asyncio

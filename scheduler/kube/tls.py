@@ -20,7 +20,7 @@ def client_context(
 ) -> ssl.SSLContext:
     """Return a context that trusts `authorities` (b"": the system's) and presents a certificate.
 
-    `is_blind`: whoever answers is taken for the server. Raises OSError or ValueError.
+    `is_blind`: the certificate of the server is not verified. Raises OSError or ValueError.
     """
     # What stands between the certificates may be in any language; they themselves are ASCII.
     text = authorities.decode("ascii", "ignore")

@@ -2,9 +2,8 @@
 
 A `Reflector` lists its kind in pages, hands the list on as one `Listed`, then watches from there
 and hands on one `Watched` per change; when the server has forgotten where we were, it lists again,
-and says `Behind` before. What it promises: whoever applies its events in order ends with exactly
-the server's objects, whatever happened to connections meanwhile. It never touches state and runs
-until it is cancelled.
+and says `Behind` before. Invariant: applying its events in order yields exactly the server's
+objects, regardless of lost connections. It never touches state and runs until it is cancelled.
 """
 
 import asyncio
@@ -184,7 +183,7 @@ class Reflector:
             elif await self._is_missing(page):
                 return False
             else:
-                # What has been read so far belongs to a list that nobody can finish any more.
+                # The pages read so far belong to a list whose continuation has expired.
                 objects, token = [], ""
                 await self._pause("list", page, backoff)
         self._version = page.resource_version
@@ -212,7 +211,8 @@ class Reflector:
     async def _is_denied(self) -> bool:
         """Whether a list is still forbidden when all that is required could be listed.
 
-        A server that lets nobody in, as while it starts, denies this kind no more than any other.
+        A server that rejects all requests, as during its start, does not deny this kind in
+        particular.
         """
         if self._others_listed is not None:
             await self._others_listed()

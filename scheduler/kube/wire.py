@@ -52,9 +52,9 @@ class Wire:
         """Send a request (head and body) and return its answer.
 
         The time limit is kept to a quarter of a second. Raises NotSentError, TimeoutError, or
-        another ConnectionError when nobody knows whether the server carried it out; whatever
-        `guard` raises, asked right before the first byte, when waiting for a connection is over.
-        Cancelling drops the connection.
+        another ConnectionError when it is unknown whether the server processed it. `guard` is
+        called right before the first byte is sent; its exceptions propagate. Cancelling drops the
+        connection.
         """
         while True:
             connection = await self._acquire()
@@ -85,7 +85,7 @@ class Wire:
             connection.abort()
 
     def close(self) -> None:
-        """Drop all connections; whoever waits for an answer gets a ConnectionError."""
+        """Drop all connections; pending requests raise ConnectionError."""
         self._is_closed = True
         if self._check is not None:
             self._check.cancel()
@@ -115,7 +115,8 @@ class Wire:
             try:
                 await waiter
             except BaseException:
-                # Whoever was woken and left passes it on, or a free place would stay unused.
+                # A woken task that was cancelled passes the place on; it would stay unused
+                # otherwise.
                 if waiter.done() and not waiter.cancelled():
                     self._wake()
                 raise
@@ -207,7 +208,7 @@ class _Connection(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         if self._waiter is None or self._waiter.done():
-            # Bytes that nobody asked for: a farewell of the server, or nonsense.
+            # Bytes without a request: a closing message of the server, or invalid data.
             self.abort()
             return
         try:

@@ -24,7 +24,7 @@ from scheduler.base.meters import Meters
 Review = Callable[[dict[str, Any]], Awaitable[dict[str, Any]]]
 
 OPEN_PATHS = frozenset({"/healthz", "/livez", "/readyz"})
-# The page's files: the same for everybody, and a browser can show no token before it has them.
+# The page's files: equal for all users, and a browser has no token before it loads them.
 _PAGE_FILES = re.compile(r"/ui(/([a-z]+\.[a-z]+)?)?")
 TTL_S = 10.0  # kube-scheduler: both answers of both reviews, allowed and denied
 REVIEW_TIMEOUT_S = 10.0
@@ -86,7 +86,7 @@ class RequestAuthorizer:
             return None
         try:
             user = await self.user(request)
-        except Exception as error:  # noqa: BLE001 - whatever failed, nobody is let in
+        except Exception as error:  # noqa: BLE001 - any failure denies access
             _log.error("token review failed", error=_safe(error))
             return UNAUTHORIZED
         if user is None:

@@ -64,7 +64,7 @@ class Server:
             logger=logging.Logger("serve", logging.CRITICAL),  # noqa: LOG001 - for this one only
             handle_signals=False,
             keepalive_timeout=75.0,
-            lingering_time=1.0,  # for a body that nobody reads
+            lingering_time=1.0,  # for a body that is not read
             shutdown_timeout=2.0,
         )
         self._apart = (

@@ -19,7 +19,7 @@ LARGEST_LIMIT = 10_000
 LARGEST_VERBOSITY = 10
 TASKS_SHOWN = 1000
 FRAMES_SHOWN = 16
-# kube-scheduler: thirty where nobody says for how long.
+# kube-scheduler: thirty seconds without a parameter.
 PROFILE_S = 30
 LONGEST_PROFILE_S = 300
 

@@ -1,7 +1,7 @@
 """`PageFeed`: one document that changes, for many readers, as a whole first and as patches from
 then on.
 
-Whoever knows the document publishes it; `ui.py` hands on what readers get. A document is made of
+The owner of the document publishes it; `ui.py` forwards it to readers. A document is made of
 sections of records by key; a patch says which records are set and which go. Every event is written
 once for all readers. One that does not read fast enough loses its patches and gets the whole
 document again: it can hold up neither the publisher nor the other readers. Does no I/O.

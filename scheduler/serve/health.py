@@ -77,7 +77,7 @@ class HealthChecks:
                 lines.append(f"[+]{name} ok\n")
             else:
                 failed[name] = reason
-                # This endpoint is open to everybody, so the reason goes to the log alone.
+                # This endpoint needs no authentication, so the reason is only logged.
                 lines.append(f"[-]{name} failed: reason withheld\n")
         unknown = sorted({name for name in exclude if name not in checks})
         if unknown:

@@ -1,10 +1,10 @@
 """The daemon's page at an address of its own: loopback, which `kubectl port-forward` reaches,
 unless told otherwise.
 
-On loopback it is plain HTTP, since a tunnel ends there and no browser trusts a certificate that
-nobody signed; whoever gets there may open the page, and a token says what they may see. Any other
-address is HTTPS, and asks for the same access as the endpoints. The daemon makes one `PageServer`,
-awaits `start`, and `stop` at the end.
+On loopback it is plain HTTP: a tunnel ends there, and no browser trusts a self-signed certificate.
+Every local user may open the page, and a token determines what they may see. Any other address is
+HTTPS, and asks for the same access as the endpoints. The daemon makes one `PageServer`, awaits
+`start`, and `stop` at the end.
 """
 
 from __future__ import annotations
@@ -94,12 +94,12 @@ class PageServer:
 
 
 def entry(show: Show, access: RequestAuthorizer, *, is_named: bool = False) -> Entry:
-    """Show callers what the API server says that they may see; with `is_named` to nobody without a
-    name.
+    """Show callers what the API server allows them to see; with `is_named` anonymous callers are
+    denied.
     """
 
     async def found(request: web.Request) -> PageView:
-        # A browser sends a client certificate for whoever asks; foreign pages get nothing by it.
+        # A browser sends a client certificate also for requests of foreign pages: deny those.
         if request.headers.get("Sec-Fetch-Site", "same-origin") not in ("same-origin", "none"):
             raise web.HTTPForbidden
         user = await access.user(rules.asked(request))

@@ -19,8 +19,7 @@ from scheduler.serve.answers import status_page, text_page
 
 # Health checks are not counted: a probe must get its answer while others queue for reviews.
 IN_FLIGHT = 64
-# Whoever takes nothing of what is sent for so long is cut off: 64 of them would leave no place for
-# others.
+# A client that reads nothing for so long is disconnected: 64 of them would block all others.
 SLOWEST_READER_S = 30.0
 
 _log = structlog.get_logger()

@@ -1,7 +1,7 @@
 """`PageSite`: the page for one user, on the loopback interface.
 
-`trellis ui` and the demo make one; it answers nobody else: only requests to its own address (a
-foreign page that resolves a name to us is refused), and data only to who knows the key in the
+`trellis ui` and the demo make one; it answers only requests to its own address (a foreign page that
+resolves a name to this server is refused), and sends data only to clients that know the key in the
 fragment of the printed address, which browsers send nowhere. What can be seen is decided by who
 fills the feed.
 """

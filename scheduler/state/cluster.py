@@ -1,9 +1,9 @@
 """`Cluster`: the cluster in memory and the only writer of table, pod index and store.
 
 The engine calls `apply_*` for what the API server says, `assume` and `forget` for what it decides
-itself. A pod counts on its node whoever bound it; one whose node is not there yet is remembered
-under the node's name. A pod that failed or ended counts as deleted. Nothing here knows about
-queues.
+itself. A pod counts on its node regardless of the binding client; one whose node does not exist yet
+is stored under the node's name. A pod that failed or ended counts as deleted. Nothing here knows
+about queues.
 
     not placed ──assume──▶ assumed ──watch: bound──▶ bound ──watch: deleted, ended──▶ gone
                               └────────forget────────▶ not placed
@@ -58,11 +58,11 @@ class Cluster:
         placed = place(pod, self.shapes.of(pod), pod.spec.node_name)
         before = self._replace(placed)
         if before is None or before.assumed:
-            # Our own pod has come back from the API server, or a foreign one has appeared: to those
-            # who wait for such a pod it is new, for the assumed one was no news to anybody.
+            # An assumed pod is confirmed by the API server, or a foreign one has appeared: the
+            # assumed pod was not announced, so for waiting pods it is new.
             old, changed = None, facts.POD_APPEARS
             if before is not None and before.node != placed.node:
-                # Somebody else bound it, and our choice is free again.
+                # Another client bound it, and the node chosen here is free again.
                 old, changed = before.pod, changed | facts.POD_GOES
             return Change("Pod", "add", changed, "AssignedPodAdd", old, pod, before, placed)
         changed = facts.placed_facts(before, placed)

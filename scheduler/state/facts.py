@@ -9,7 +9,7 @@ plugin's `hint` narrows it down further.
     node.features      its declared features       node.annotations   those that plugins read
     pod.added          a bound pod appears         pod.deleted        a bound or nominated pod goes
     pod.labels         a bound pod's labels        pod.requests       a bound pod asks for less
-    pod.terminating    somebody asked for a bound pod's deletion
+    pod.terminating    a bound pod's deletion was requested
     waiting.deleted    a pod that waits for a node goes away, or is asked to
     self.labels  self.tolerations  self.gates  self.requests  self.claims   the waiting pod itself
                        (`self.labels` are those of its annotations as well that plugins read)

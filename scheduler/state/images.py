@@ -8,7 +8,7 @@ from scheduler.state.columns import Column
 
 
 class _Image:
-    """Who holds an image, as a set of rows and, once somebody asked for it, as a column."""
+    """The nodes that hold an image, as a set of rows and, after the first use, as a column."""
 
     __slots__ = ("column", "rows", "size_bytes")
 

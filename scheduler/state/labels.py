@@ -1,7 +1,7 @@
 """Node labels as columns: per key an int32 id of the value on each row, -1 where it is missing.
 
-A key gets its column when somebody first asks for it. Selector masks are worked out over the
-distinct values of a key and cached until the column's generation moves.
+A key gets its column at its first use. Selector masks are computed over the distinct values of a
+key and cached until the column's generation moves.
 """
 
 from collections.abc import Mapping

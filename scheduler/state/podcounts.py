@@ -1,8 +1,9 @@
 """`PodCounts`: for any selection of pods, how many placed ones match it on each row.
 
 A selection is counted from the first question on and then follows every change: a pod that lands or
-leaves touches just the selections that mean it. Pods of one shape are alike to every selection, so
-they form a cohort that knows who counts it. Selections that nobody asked for lately are dropped.
+leaves touches just the selections that mean it. Pods of one shape are equal for every selection, so
+they form a cohort that lists the selections that count it. Selections without recent use are
+dropped.
 """
 
 from collections.abc import Iterable, Mapping

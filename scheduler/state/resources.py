@@ -19,7 +19,7 @@ FIRST_COLUMNS = (CPU, MEMORY, EPHEMERAL, PODS)
 ASSUMED_REQUESTS: Mapping[str, int] = {CPU: 100, MEMORY: 200 * 1024 * 1024}
 
 # The most that one pod counts for: as many such pods as a node holds add up within an int64, and no
-# node offers as much (64 PiB, 7e13 CPUs). Anybody may bind a pod that asks for more.
+# node offers as much (64 PiB, 7e13 CPUs). A client may bind a pod that requests more.
 LARGEST = 2**56
 
 _NAMED = frozenset((CPU, MEMORY, EPHEMERAL))

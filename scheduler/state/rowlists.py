@@ -1,7 +1,7 @@
 """`RowLists`: some pods of each row, side by side in one long list, with their numbers as columns.
 
-Whoever must look at the pods of hundreds of rows gathers them with numpy instead of walking through
-them. A row is loaded when it is first asked for, and again after it was forgotten.
+Gathers the pods of hundreds of rows with numpy instead of iterating over them. A row is loaded when
+it is first asked for, and again after it was forgotten.
 """
 
 from collections.abc import Callable, Collection, Sequence
@@ -30,7 +30,7 @@ _NO_NUMBERS: IntMatrix = np.zeros((_FIELDS, 0), dtype=np.int64)
 
 
 class RowLists:
-    """The pods that `load(row)` returns, for the rows that somebody asked for.
+    """The pods that `load(row)` returns, for the rows requested so far.
 
     Several rows are loaded at once; `order(index, fields)`, if given, returns the order of their
     pods, of which `index` tells the row: it must leave the rows one after the other. `priority` is

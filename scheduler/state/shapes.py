@@ -29,7 +29,7 @@ _encode_any = msgspec.json.Encoder().encode
 
 
 class SpecShape:
-    """What follows from a pod's spec, and from whether anybody controls the pod.
+    """What follows from a pod's spec, and from whether the pod has a controller.
 
     `kept` is for what others work out from it.
     """
@@ -121,7 +121,7 @@ def images(pod: Pod) -> tuple[str, ...]:
 class Shapes:
     """The interner: pods of equal spec, labels, group, namespace and controller share one `Shape`.
 
-    A shape lives as long as somebody holds it, so the table never outgrows the cluster.
+    A shape lives as long as it is referenced, so the table never outgrows the cluster.
     """
 
     def __init__(self) -> None:

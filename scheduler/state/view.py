@@ -68,7 +68,7 @@ class LiveView:
         self._dirty.add(change.kind)
 
     def flush(self) -> None:
-        """Wake whoever asked for one of the kinds that changed since the last flush."""
+        """Wake subscribers of the kinds that changed since the last flush."""
         if not self._dirty:
             return
         dirty, self._dirty = self._dirty, set()

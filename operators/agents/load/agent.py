@@ -1,8 +1,8 @@
 """`LoadAgent`: the loop of `trellis agent load`: look often, report once per interval.
 
-The object belongs to whoever made it (our operator or Koordinator); the agent waits until it is
-there, follows the policy in it and overwrites its status. A write that fails is not repeated before
-the next report: by then its figures would be old.
+The object belongs to its creator (the operator of Trellis or Koordinator). The agent waits for the
+object, applies its policy and overwrites its status. A write that fails is not repeated before the
+next report: by then its figures would be old.
 """
 
 import asyncio

@@ -24,7 +24,7 @@ from scheduler.base.meters import MetricSample
 from scheduler.base.meters.exposition import Rows
 
 PORT, METRICS_PORT = 10261, 10262
-MISSING_S = 5.0  # how soon to look again while there is nobody to measure
+MISSING_S = 5.0  # pause before the next look while no other agent exists
 DOUBTFUL = 0.2
 MOVED = (*GONE, "other_node")
 ROUNDS_KEPT, LEAST_KEPT_S = 3, 60.0
@@ -112,9 +112,7 @@ class NetperfAgent:
             await self._pause(wait_s)
 
     async def _pause(self, wait_s: float) -> None:
-        """Wait for the next look; probes that find nobody bring it nearer, to a fifth of the
-        time.
-        """
+        """Wait for the next look; probes without an answer shorten the pause to a fifth."""
         node, now = self._settings.node, self._clock.now()
         self._doubts.clear()
         until = next_moment(node, now, wait_s)

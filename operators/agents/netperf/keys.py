@@ -34,7 +34,7 @@ class Keys:
             return
 
     def prove(self, text: bytes, key: bytes | None = None) -> bytes:
-        """Return the proof that whoever wrote `text` has a key; without one, the first is used."""
+        """Return the proof that the author of `text` has a key, by default the first."""
         return hmac.digest(self._keys[0] if key is None else key, text, "sha256")
 
     def which(self, text: bytes, proof: bytes) -> bytes | None:

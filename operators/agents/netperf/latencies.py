@@ -3,7 +3,7 @@ metrics.
 
 Every pair's percentiles are those of its last probe; Prometheus averages over time. A pair that is
 no longer measured ends: at once when its node is no longer among the agents, after two probes in a
-row that found nobody, and at the latest when the last measurement is older than `keep_s`.
+row without an answer, and at the latest when the last measurement is older than `keep_s`.
 """
 
 from collections import Counter

@@ -1,6 +1,6 @@
 """What two agents say to each other, as bytes; no sockets here.
 
-    responder   challenge: 32 random bytes, the same for everybody who connects
+    responder   challenge: 32 random bytes, the same for all connections
     asker       hello: what it wants, who asks whom, 32 random bytes, proof
     responder   answer: verdict, proof
 
@@ -57,7 +57,7 @@ class KeyVerdict(IntEnum):
 class Hello(msgspec.Struct, frozen=True):
     """A request: `amount` is round trips or bytes, `limit_ms` the longest time for a stream.
 
-    `destination` is the node that the asker means to reach, "" for whoever is there.
+    `destination` is the node that the client addresses, "" for any node.
     """
 
     mode: ProbeMode
@@ -83,7 +83,7 @@ class Hello(msgspec.Struct, frozen=True):
 
     @property
     def is_too_much(self) -> bool:
-        """Whether more is asked for than anybody gets."""
+        """Return whether the request exceeds the limit of its mode."""
         if self.mode is ProbeMode.LATENCY:
             return not 0 < self.amount <= MOST_ROUND_TRIPS
         return not (
@@ -134,7 +134,7 @@ def answer(verdict: KeyVerdict, hello: Hello, challenge: bytes, keys: Keys, key:
 
 
 def read_answer(data: bytes, hello: Hello, challenge: bytes, keys: Keys) -> KeyVerdict:
-    """Return the verdict; ProtocolError when the answer is not from somebody with a key."""
+    """Return the verdict; ProtocolError when the answer has no valid proof of a key."""
     said, proof = data[:1], data[1:]
     if keys.which(_REPLY + challenge + hello.encoded() + said, proof) is None:
         raise NetperfProtocolError("the other side has another key")

@@ -84,7 +84,7 @@ class NetperfResponder:
             try:
                 connection, _ = await loop.sock_accept(listener)
             except OSError as error:
-                # Out of descriptors, most likely: whoever holds them lets go within seconds.
+                # Usually out of file descriptors, which other connections free within seconds.
                 _log.warning("cannot accept", because=str(error))
                 await asyncio.sleep(1.0)
                 continue

@@ -141,7 +141,7 @@ class KubernetesRows:
     )
     binding_conditions_allocations = counters(
         "scheduler_dra_bindingconditions_allocations_total{profile,driver,status}",
-        "Devices that had to be made ready before a pod was bound, by how that ended: success, timeout, failed.",
+        "Devices prepared before a pod was bound, by outcome: success, timeout, failed.",
     )
     binding_conditions_wait = histograms(
         "scheduler_dra_bindingconditions_wait_duration_seconds{profile,driver,status}",

@@ -43,7 +43,7 @@ class OwnRows:
     )
     decisions_paused = gauges(
         "trellis_decisions_paused{kind}",
-        "1 while nothing is decided because the kind is listed anew, or caught up with after a fail-over.",
+        "1 while decisions are paused because the kind is listed again, or after a failover.",
     )
     store_objects = gauges(
         "trellis_store_objects{kind}", "Objects in memory, by kind; pods and nodes apart."
@@ -66,7 +66,7 @@ class OwnRows:
     numa_nodes = gauges("trellis_numa_nodes{state}", "Nodes, by what is known of their zones.")
     numa_stale_since = gauge(
         "trellis_numa_stale_since_timestamp_seconds",
-        "Since when the node is stale that is so for longest, seconds since the epoch; 0 without one.",
+        "Start of the longest stale period of a node, seconds since the epoch; 0 without one.",
     )
     devices_published = gauges(
         "trellis_devices_published{driver}",
@@ -79,7 +79,7 @@ class OwnRows:
     )
     overcommitted_nodes = gauge(
         "trellis_overcommitted_nodes",
-        "Nodes whose pods ask for more than there is: somebody else has bound pods there.",
+        "Nodes whose pods request more than is allocatable: another client has bound pods there.",
     )
     queue_wakeups = counters(
         "trellis_queue_wakeups_total{event,outcome}",
@@ -127,8 +127,8 @@ class OwnRows:
     solver_duration = histograms(
         "trellis_solver_duration_seconds{result}",
         exp(0.001, 2, 15),
-        "How long a question to the solver took, waiting for earlier ones included; result is done, "
-        "invalid, error, timeout, died, cancelled or closed.",
+        "Duration of a solver request, with its time in the queue; result is done, invalid, error, "
+        "timeout, died, cancelled or closed.",
     )
     solver_solutions = counters(
         "trellis_solver_solutions_total{question,solver,status}",
@@ -143,7 +143,7 @@ class OwnRows:
     solver_gap = histograms(
         "trellis_solver_gap_ratio{question}",
         (0.0, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0),
-        "How far a placement may be from the best: the largest gap of a stage, as a part of its value.",
+        "Upper bound of the distance to the optimum: the largest gap of a stage, relative.",
     )
     effects_in_flight = gauges("trellis_effects_in_flight{effect}", "Effects being sent.")
     effects_waiting = gauges(
@@ -153,7 +153,7 @@ class OwnRows:
     effects_queued = gauges("trellis_effects_queued{effect}", "Effects that wait to be sent.")
     bind_conflicts = counters(
         "trellis_bind_conflicts_total{reason}",
-        "Bindings refused because somebody was faster: bound, gone, replaced; or not sent: outdated.",
+        "Bindings refused after a concurrent change: bound, gone, replaced; or not sent: outdated.",
     )
     event_writes = counters(
         "trellis_event_writes_total{result}",
@@ -165,7 +165,7 @@ class OwnRows:
     events_queued = gauge("trellis_events_queued", "Events that wait to be written.")
     refusals_untold = counters(
         "trellis_refusals_untold_total{effect}",
-        "Times that a pod was not told why it waits, as too many others of its namespace were still to be told.",
+        "Reports on pending pods that were left out, because the namespace had too many.",
     )
 
     # -- the process
@@ -203,7 +203,7 @@ class OwnRows:
     )
     node_metric_age = gauges(
         "trellis_node_metric_age_seconds{which}",
-        "Age of the nodes' load figures: the newest, the median and the oldest; none without a time.",
+        "Age of the nodes' load figures: newest, median and oldest; none without a time.",
     )
     node_metrics = gauges(
         "trellis_node_metrics{state}",
@@ -218,13 +218,13 @@ class OwnRows:
     )
     network_weights_age = gauges(
         "trellis_network_weights_age_seconds{topology}",
-        "Age of the calculated costs that decide, by NetworkTopology; none for costs that a user wrote.",
+        "Age of the calculated costs in use, by NetworkTopology; none for costs of users.",
     )
 
     # -- the endpoints
     capacity = gauges(
         "trellis_capacity_pods{shape}",
-        "How many more pods, or whole groups, of a shape of the configuration fit; 1000 means at least that.",
+        "Pods or groups of a configured shape that still fit; 1000 means at least 1000.",
     )
     endpoint_requests = counters(
         "trellis_endpoint_requests_total{path,code}", "Requests served, by route and status."

@@ -12,7 +12,7 @@ from typing import Any, Generic, Literal, NamedTuple, TypeAlias, TypeVar, overlo
 
 Kind = Literal["counter", "gauge", "histogram"]
 
-# A label that somebody else chooses (an event, a plugin, a kind) must not fill the memory.
+# A label value from outside (an event, a plugin, a kind) must not fill the memory.
 MAX_CHILDREN = 4096
 OVERFLOW = "overflow"
 # Requests over the network: client-go's bounds.

@@ -77,7 +77,7 @@ def _last_index_of(text: str, part: str) -> Any:
     return text.rfind(part)
 
 
-def _last_index_of_from(text: str, part: str, start: int) -> Any:
+def _last_from(text: str, part: str, start: int) -> Any:
     if not part:
         return start
     if start < 0:
@@ -149,7 +149,7 @@ TEXTS = Library(
         "indexOf string_index_of_string string.(string) -> int": _index_of,
         "indexOf string_index_of_string_int string.(string, int) -> int": _index_of,
         "lastIndexOf string_last_index_of_string string.(string) -> int": _last_index_of,
-        "lastIndexOf string_last_index_of_string_int string.(string, int) -> int": _last_index_of_from,
+        "lastIndexOf string_last_index_of_string_int string.(string, int) -> int": _last_from,
         "lowerAscii string_lower_ascii string.() -> string": lambda text: text.translate(_LOWER),
         "replace string_replace_string_string string.(string, string) -> string": _replace,
         "replace string_replace_string_string_int string.(string, string, int) -> string": _replace,

@@ -126,7 +126,7 @@ def rejected(nodes: Nodes, state: AffinityState) -> Rejected | None:
 
 def _far_from_all(nodes: Nodes, state: AffinityState) -> BoolColumn:
     """Return the rows that lack a key, or a domain of which holds no pod to be near to."""
-    # The first pod of a group that is near to itself may go anywhere, as there is nobody yet.
+    # The first pod whose affinity term selects itself may run anywhere: no such pod exists yet.
     may_be_first = state.is_first and not any(sums.any() for sums in state.near.values())
     far: BoolColumn | None = None
     for key, sums in state.near.items():

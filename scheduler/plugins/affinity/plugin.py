@@ -74,7 +74,7 @@ class InterPodAffinity(Plugin[InterPodAffinityArgs]):
         return EACH_POD if holders.repelling(pod, labels) or holders.scoring(pod, labels) else None
 
     def pre_filter(self, cycle: Cycle, nodes: Nodes) -> Status | AffinityState:
-        """Count who attracts and who repels the pod; Skip when nobody does."""
+        """Count pods that attract and repel the pod; Skip without any."""
         pod, terms = cycle.pod, self._terms.of(cycle)
         if terms.fault:
             return unresolvable(f"parsing pod: {terms.fault}")

@@ -22,7 +22,7 @@ NO_DEADLINE = float("-inf")
 
 
 class Entry(msgspec.Struct, frozen=True):
-    """A pod on a node; `assigned` is infinite as long as nobody has confirmed when that was.
+    """A pod on a node; `assigned` is infinite until its time is confirmed.
 
     Until `deadline` the pod is estimated even if reports have seen it.
     """

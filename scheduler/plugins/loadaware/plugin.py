@@ -1,4 +1,4 @@
-"""LoadAwareScheduling: keep pods off nodes that are busy, and off those nobody hears of.
+"""LoadAwareScheduling: keep pods off busy nodes, and off nodes without recent reports.
 
 Filter and score compare columns of a `LoadTracker`, which follows every report and every pod;
 assuming a pod counts at once, so reserve has nothing to do. The plugin judges only how old figures
@@ -35,7 +35,7 @@ REASON_EXPIRED = "node(s) nodeMetric expired"
 REASON_USAGE = "node(s) {} usage exceed threshold"
 REASON_AGGREGATED = "node(s) {} aggregated usage exceed threshold"
 
-# The reason of the event on a node that nobody hears of, and on how many nodes at once.
+# The limit of events about nodes without recent reports, per pass.
 _MOST_WARNINGS = 16
 _NOBODY: BoolColumn = np.zeros(0, dtype=np.bool_)
 
@@ -173,7 +173,7 @@ class LoadAwareScheduling(Plugin[LoadAwareSchedulingArgs]):
     def _stale(self, cycle: Cycle, nodes: Nodes, incoming: Incoming) -> BoolColumn | None:
         """Return the nodes with thresholds whose report has expired; None if there is none."""
         old = nodes.part(self.tracker.updated) <= cycle.now - self.expiration_s
-        # Whoever has thresholds at all has some for production pods.
+        # A node with any threshold has one for production pods.
         old &= nodes.part(self.tracker.checked(prod=True))
         if nodes.amounts_touched is not None:  # the cluster as it is, and all of it
             self._warn(cycle, nodes, old)

@@ -36,8 +36,8 @@ class ChosenUsage(msgspec.Struct, frozen=True):
 class LoadReport(msgspec.Struct, frozen=True):
     """One report; `usage` is None when it holds no measurements. Times are seconds.
 
-    Of the pods (`namespace/name`) only those are here whose usage is told. Figures of pods and
-    windows are read when somebody asks: most reports replace one whose details nobody needed.
+    Contains only pods (`namespace/name`) with reported usage. Figures of pods and windows are
+    decoded at their first use: most reports are replaced before it.
     """
 
     settings: Settings

@@ -22,9 +22,7 @@ class Dependents(StrEnum):
 
 
 class Indirect(StrEnum):
-    """Whether pods count that talk to the same workloads, while nobody is placed whom the pod talks
-    to.
-    """
+    """Whether pods with dependencies on the same workloads count while no dependency is placed."""
 
     IGNORE = "Ignore"
     COUNT = "Count"

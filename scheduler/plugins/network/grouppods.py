@@ -205,7 +205,7 @@ class GroupPods:
     def copy(self) -> "GroupPods":
         """Return an independent copy."""
         twin = GroupPods(self._numbering)
-        self._is_own = False  # two use the numbering now: whoever needs a number more copies it
+        self._is_own = False  # shared by two now: the one that needs another number copies it
         twin.totals = list(self.totals)
         twin._at, twin._size = dict(self._at), self._size
         twin._cells, twin._counts = self._cells.copy(), self._counts.copy()

@@ -44,7 +44,7 @@ _ONE = (
 class NetworkRejected(Rejected, frozen=True):
     """A rejection whose text has the node's name and counts when it is asked about a single one.
 
-    A pod's message speaks of all nodes at once, where thousands of names would help nobody.
+    A pod's message summarises all nodes, where thousands of names would not help.
     """
 
     name: Callable[[int], str] = str

@@ -20,7 +20,7 @@ from scheduler.plugins.network.places import NOWHERE, RowPlaces
 from scheduler.plugins.network.prices import SAME_PLACE_COST, UNKNOWN_COST
 
 _FAR = np.inf
-_MOST_GONE = 10_000  # nodes whose numbers may be kept though nobody measures them any more
+_MOST_GONE = 10_000  # nodes whose numbers may be kept without current measurements
 
 
 class ClosedTable:

@@ -23,7 +23,7 @@ MOST = 2048
 class RowPlaces:
     """The place of every row; written by `NetworkTracker` alone.
 
-    Where there are more than `most`, nobody may make matrices over all of them.
+    Above `most` places, matrices over all of them are not allowed.
     """
 
     most = MOST

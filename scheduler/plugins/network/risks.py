@@ -64,7 +64,7 @@ class RiskArgs(Args):
         elif provider.type == PROVIDERS[1] and not provider.address:
             yield "metricProvider.address", "must say where Prometheus is"
         if provider.token:
-            text = "must not stand in a configuration: name a file, such as a mounted Secret, in tokenFile"
+            text = "is not allowed here: mount a Secret and name its file in tokenFile"
             yield "metricProvider.token", text
 
 
@@ -126,7 +126,8 @@ class CheckRiskNodeBandwidth(Plugin[CheckRiskNodeBandwidthArgs]):
         rows: BoolColumn = has_any & (risk > self.args.risk_threshold)
         if not rows.any():
             return None
-        text = f"node(s) would be at risk of more traffic than their link carries: above {self.args.risk_threshold:g}"
+        limit = f"above {self.args.risk_threshold:g}"
+        text = f"node(s) would be at risk of more traffic than their link carries: {limit}"
         return Rejected(rows, np.zeros_like(rows), (Reason(rows, text),))
 
     def _use(self, nodes: Nodes) -> tuple[FloatColumn, FloatColumn]:

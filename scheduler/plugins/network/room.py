@@ -128,7 +128,7 @@ class LinkRoom:
             if link.level != level or link.origin == link.destination:
                 continue
             if not link.origin or not link.destination:
-                continue  # nobody books to where there is no name
+                continue  # a booking needs names of both ends
             is_shared = self.table.is_shared(link)
             for one in at[link.origin]:
                 for other in at[link.destination]:

@@ -87,7 +87,7 @@ class TopologicalSort(GroupSort[TopologicalSortArgs]):
 def indices(group: AppGroup) -> dict[str, int]:
     """Return the index by selector; by workload name where no workload has that selector.
 
-    As long as nobody has written an order into the status, the spec's is calculated here.
+    Without an order in the status, the order is calculated from the spec.
     """
     entries = [(entry.workload, entry.index) for entry in group.status.topology_order]
     if not entries:

@@ -51,9 +51,7 @@ class TiesState:
 
     @classmethod
     def on(cls, nodes: Nodes, ties: PodTies, lookup: Lookup) -> "TiesState | None":
-        """Return the state for a view; None when nobody that the pod is tied to is or was
-        placed.
-        """
+        """Return the state for a view; None when no pod it depends on is or was placed."""
         state = cls(ties, lookup.tracker, lookup.membership)
         was_tied = state._is_tied()
         for placed, row, sign in nodes.moves():

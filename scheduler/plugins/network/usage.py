@@ -1,7 +1,7 @@
 """`UsageTracker`: load-watcher's figures as columns over the rows of the node table.
 
 One `WatcherMetrics` object holds one answer for all nodes, so a decision sees one state of figures.
-Columns are worked out when somebody asks after a change of figures or nodes; NaN is "not known".
+Columns are computed at the first use after a change of figures or nodes; NaN is "not known".
 """
 
 from collections.abc import Iterable, Mapping

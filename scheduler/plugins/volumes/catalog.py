@@ -174,4 +174,4 @@ def _entry(volume: PersistentVolume) -> tuple[int, str] | None:
     try:
         return quantity(volume.spec.capacity.get(STORAGE, 0)), volume.metadata.name
     except ObjectError:
-        return None  # nobody knows whether a claim would fit
+        return None  # it is unknown whether a claim would fit

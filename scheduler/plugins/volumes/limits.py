@@ -39,7 +39,9 @@ REASON = "node(s) exceed max volume count"
 
 
 class WantedVolumes(msgspec.Struct, frozen=True):
-    """The volumes that a pod brings, each once; or that a claim is missing, or somebody else's."""
+    """The volumes that a pod adds, each once; or that a claim is missing or owned by another
+    pod.
+    """
 
     volumes: tuple[CountedVolume, ...] = ()
     missing: str = ""

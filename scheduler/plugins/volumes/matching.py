@@ -198,7 +198,7 @@ def _names_size(claim: PersistentVolumeClaim) -> bool:
 
 
 def _is_alike(volume: Any, claim: Any) -> bool:
-    """Whether mode and attributes class agree and nobody is deleting the volume."""
+    """Return whether mode and attributes class agree and the volume is not being deleted."""
     own, wanted = volume.spec, claim.spec
     return bool(
         (own.volume_mode or "Filesystem") == (wanted.volume_mode or "Filesystem")

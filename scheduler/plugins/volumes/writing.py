@@ -1,8 +1,8 @@
 """What VolumeBinding writes before a pod is bound, and what it then waits for.
 
 Generators that a plugin's `pre_bind` hands on: the engine answers. A write fetches the whole object
-and puts it back with the version that the decision was made on, so the API server refuses it when
-somebody else was faster. The volume controller and provisioners do the rest; we watch them.
+and puts it back with the version that the decision was made on, so the API server refuses it after
+a concurrent change. The volume controller and provisioners do the rest; we watch them.
 """
 
 from collections.abc import Callable, Generator, Mapping

@@ -85,7 +85,7 @@ class VolumeZone(Plugin[NoArgs]):
             return False
         new, old = change.new, change.old
         if change.kind == CLASS:
-            # The API server lets nobody change the binding mode.
+            # The binding mode is immutable.
             return (
                 change.verb == "add"
                 and new.volume_binding_mode == WAIT_FOR_FIRST_CONSUMER
