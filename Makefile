@@ -28,7 +28,7 @@ DEV := $(VENV)/.dev-$(call key,requirements-dev.lock)
 help:
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
 
-demo: $(RUN) ## place real pods in an embedded cluster and tell about it (ARGS=--once ends by itself)
+demo: $(RUN) ## place real pods in an embedded cluster and explain each step (ARGS=--once ends by itself)
 	@$(BIN)/trellis demo $(ARGS)
 
 # The house tests are part of `make check`.
@@ -71,19 +71,19 @@ long: $(DEV) ## fault, fuzz and soak suites in full (those on a real cluster aft
 	  KUBEBUILDER_ASSETS=$$(test -x $(TOOLS)/kube-apiserver && echo $(TOOLS)) \
 	  $(PYTEST) $(PARALLEL) -q -m "long and not perf" --timeout=3600 $(ARGS)
 
-mutations: $(DEV) ## break each rule on purpose: its law must fail (rights too after `make tools`)
+mutations: $(DEV) ## inject a bug per rule: its invariant must fail (rights too after `make tools`)
 	@PATH="$(TOOLS):$$PATH" KUBEBUILDER_ASSETS=$$(test -x $(TOOLS)/kube-apiserver && echo $(TOOLS)) \
 	  $(PYTEST) -q -m long --timeout=3600 tests/mutations $(ARGS)
 
-fuzz: $(DEV) ## 100,000 pods that nobody should write, through simulate and through a watch
+fuzz: $(DEV) ## 100,000 malformed pods, through simulate and through a watch
 	@nice $(PYTEST) $(PARALLEL) -q -rP -m "long and not perf" --timeout=3600 tests/fuzz $(ARGS)
 
-world: $(DEV) ## the whole daemon in simulated worlds with faults (MINUTES=1000 or SEEDS=20, SEED=1 GUIDED=1; fresh seeds without)
+world: $(DEV) ## the daemon in simulated clusters with faults (MINUTES=1000 or SEEDS=20, SEED=1 GUIDED=1; fresh seeds without)
 	@$(BIN)/python -m tests.world.run $(if $(SEEDS),--seeds $(SEEDS)) $(if $(CPU_SECONDS),--cpu-seconds $(CPU_SECONDS)) \
 	  $(if $(SEEDS)$(CPU_SECONDS),,--minutes $(or $(MINUTES),1000)) \
 	  $(if $(SEED),--seed $(SEED)) $(if $(GUIDED),--guided) $(ARGS)
 
-hunt: $(DEV) ## let the world find each hand-made bug by itself (ARGS="--only TEXT --minutes 200")
+hunt: $(DEV) ## let the simulated cluster find each injected bug (ARGS="--only TEXT --minutes 200")
 	@$(BIN)/python -m tests.world.hunt $(ARGS)
 
 chaos: $(DEV) ## faults on a real API server and real processes (FAULTS=1000 SEED=1; after `make tools`)
