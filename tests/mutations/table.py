@@ -134,7 +134,7 @@ MUTATIONS: Final = (
     ),
     Mutation(
         "whether a group was whole is not read from its members",
-        OBJECTS, f"{_GROUPS}description/past.py",
+        OBJECTS, "was_whole",
         "    if any(one.pod.metadata.labels.get(MEMBER_STATUS) == BOUND for one in standing):\n"
         "        return True\n",
         "",
@@ -163,21 +163,21 @@ MUTATIONS: Final = (
     ),
     Mutation(
         "a group in a group with rules of its own is taken for like others",
-        WHOLE, f"{_GROUPS}planning/shapes.py",
+        WHOLE, "_Maker._sign",
         "for one in node.leaves()) or self.has_rules(node):",
         "for one in node.leaves()):",
         ("tests/unit/plugins/test_groups_children.py",),
     ),
     Mutation(
         "a group in a group goes on without those above it",
-        WHOLE, f"{_GROUPS}description/members.py",
+        WHOLE, "GroupMembers.root",
         "return key if key not in self._around else self.above(key)[-1]",
         "return key",
         ("tests/unit/plugins/test_groups_composite.py",),
     ),
     Mutation(
         "a group that goes whole is not looked for above",
-        WHOLE, f"{_GROUPS}description/describing.py",
+        WHOLE, "Descriptions.unit_above",
         "if isinstance(spec, ObjectError) or spec.goes_whole:",
         "if isinstance(spec, ObjectError):",
         ("tests/unit/plugins/test_groups_composite.py", "-k", "evicted_whole"),
@@ -375,7 +375,7 @@ MUTATIONS: Final = (
     ),
     Mutation(
         "pods that are there already do not count in a spread",
-        CERTIFICATE, f"{_GROUPS}planning/between.py",
+        CERTIFICATE, "spread",
         "existing=tuple(counts),", "existing=(0,) * len(counts),",
         (CERTIFICATES,),
     ),
@@ -449,7 +449,7 @@ MUTATIONS: Final = (
     ),
     Mutation(
         "a member is bound though all others were refused",
-        WHOLE, "scheduler/engine/binding/bindings.py",
+        WHOLE, "Bindings.objection",
         " or self.group_objection(pod.uid)", "",
         (WORLD, "-k", "does_not_begin"),
     ),
@@ -467,7 +467,7 @@ MUTATIONS: Final = (
     ),
     Mutation(
         "a group in a group begins however few of its members have a place",
-        WHOLE, f"{_GROUPS}description/quorum.py",
+        WHOLE, "short",
         "    for node in _above(spec.tree, own):\n", "    for node in _above(spec.tree, own)[:1]:\n",
         ("tests/unit/engine/test_group_composite.py", "-k", "fewer_than_it_needs"),
     ),
@@ -492,13 +492,13 @@ MUTATIONS: Final = (
     ),
     Mutation(
         "a group in a group that was said to be scheduled is said to wait",
-        OBJECTS, f"{_GROUPS}status/innergroups.py",
+        OBJECTS, "InnerGroupWriter._say",
         "elif self._final.get(node.key) == obj.metadata.uid:", "elif False:",
         ("tests/faults/test_tree_lives.py", "-k", "stays_mended"),
     ),
     Mutation(
         "whom to evict is not looked at again when the solver has answered",
-        WHOLE, f"{_GROUPS}planning/evicting.py",
+        WHOLE, "GroupEvictor._may_go",
         "if unit.spare < here < len(unit.pods):", "if False:",
         (LIVES, "-k", "stays_mended"),
     ),
@@ -510,13 +510,13 @@ MUTATIONS: Final = (
     ),
     Mutation(
         "members beyond the minimum take promised room when they are unlike",
-        VAIN, f"{_GROUPS}planning/deciding.py",
+        VAIN, "Decider._first_placed",
         "spares = task.context", "spares = not is_mixed and task.context",
         ("tests/property/test_promised_room.py",),
     ),
     Mutation(
         "a group gives its room up while others are leaving there",
-        VAIN, f"{_GROUPS}planning/deciding.py",
+        VAIN, "Decider.plan",
         "awaited = awaits_room(context, self._handle)", "awaited = False",
         (WORKLOADS, "-k", "stays_right"),
     ),
