@@ -47,7 +47,7 @@ check: $(DEV) ## lint, format, strict types, import contracts, house tests
 	$(BIN)/lint-imports --no-logo
 	$(PYTEST) -q tests/house
 
-tools: ## build kube-apiserver, kube-scheduler, kubectl, helm into .tools/bin; find etcd, Prometheus
+tools: ## build kube-apiserver, kube-scheduler, kube-controller-manager, kubectl, helm into .tools/bin; find etcd, Prometheus
 	@KUBERNETES=$(KUBERNETES) bash tests/apiserver/tools/build.sh $(TOOLS)
 
 page-tools: ## what checks the page's accessibility and types, by a lock with hashes into .tools/npm

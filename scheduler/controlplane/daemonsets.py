@@ -7,6 +7,8 @@ from scheduler.controlplane.nodematch import NO_EXECUTE, keeps_away, selects_nod
 from scheduler.controlplane.objects import Object
 from scheduler.controlplane.templates import CONTROLLER_REVISION, pod_maker, with_labels
 
+TEMPLATE_GENERATION: Final = "pod-template-generation"
+_GENERATION: Final = "deprecated.daemonset.template.generation"
 _REQUIRED: Final = "requiredDuringSchedulingIgnoredDuringExecution"
 _TOLERATED: Final = (
     ("node.kubernetes.io/not-ready", "NoExecute"),
@@ -19,9 +21,11 @@ _TOLERATED: Final = (
 _ON_HOST_NETWORK: Final = ("node.kubernetes.io/network-unavailable", "NoSchedule")
 
 
-def daemon_pods(template: Object, reference: Object, revision: str) -> Callable[[str], Object]:
+def daemon_pods(owner: Object, reference: Object, revision: str) -> Callable[[str], Object]:
     """Return a function that makes the pod of a node by its name; `revision` is the template's hash."""
-    make = pod_maker(with_labels(template, {CONTROLLER_REVISION: revision}), reference)
+    notes = owner["metadata"].get("annotations") or {}
+    labels = {CONTROLLER_REVISION: revision, TEMPLATE_GENERATION: str(notes.get(_GENERATION, "1"))}
+    make = pod_maker(with_labels(owner["spec"]["template"], labels), reference)
 
     def made(node: str) -> Object:
         pod = make()
@@ -61,9 +65,8 @@ def _pin(spec: Object, node: str) -> None:
     """Bind a spec to one node by its name, and add the tolerations of daemon pods."""
     field: Any = [{"key": "metadata.name", "operator": "In", "values": [node]}]
     on_nodes = spec.setdefault("affinity", {}).setdefault("nodeAffinity", {})
-    required = on_nodes.setdefault(_REQUIRED, {})
-    terms = required.get("nodeSelectorTerms") or [{}]
-    required["nodeSelectorTerms"] = [{**term, "matchFields": field} for term in terms]
+    # The controller has matched the template's own terms already; it replaces them all.
+    on_nodes[_REQUIRED] = {"nodeSelectorTerms": [{"matchFields": field}]}
     held = spec.setdefault("tolerations", [])
     held += [one for one in _own_tolerations(spec) if one not in held]
 

@@ -141,10 +141,10 @@ def _fill_pod_resources(spec: Object) -> None:
     limits, requests = dict(resources.get("limits") or {}), dict(resources.get("requests") or {})
     if not limits and not requests:
         return
-    for name, amount in _sum(spec, "limits").items():
+    for name, amount in total_of_containers(spec, "limits").items():
         if name.startswith(_HUGE_PAGES):
             limits.setdefault(name, amount)
-    for name, amount in _sum(spec, "requests").items():
+    for name, amount in total_of_containers(spec, "requests").items():
         if name in _OVERCOMMITTED:
             requests.setdefault(name, amount)
     for name, amount in limits.items():
@@ -155,7 +155,7 @@ def _fill_pod_resources(spec: Object) -> None:
             resources[part] = amounts
 
 
-def _sum(spec: Object, part: str) -> dict[str, str]:
+def total_of_containers(spec: Object, part: str) -> dict[str, str]:
     """Return what all containers need of each resource: sidecars stay, other init containers run in turn."""
     total: dict[str, list[Any]] = {}
     peak: dict[str, list[Any]] = {}

@@ -49,12 +49,13 @@ def stateful_pod(
 
 
 def _mount(pod_spec: Object, spec: Object, pod_name: str) -> None:
-    """Replace volumes named like a claim template by that claim."""
+    """Put the volumes of the claim templates first; they replace others of their name."""
     names = [one["metadata"]["name"] for one in spec.get("volumeClaimTemplates") or ()]
-    volumes = [one for one in pod_spec.get("volumes") or () if one["name"] not in names]
-    for name in names:
-        source = {"claimName": f"{name}-{pod_name}"}
-        volumes.append({"name": name, "persistentVolumeClaim": source})
+    volumes: list[Object] = [
+        {"name": name, "persistentVolumeClaim": {"claimName": f"{name}-{pod_name}"}}
+        for name in names
+    ]
+    volumes += [one for one in pod_spec.get("volumes") or () if one["name"] not in names]
     if volumes:
         pod_spec["volumes"] = volumes
 

@@ -21,6 +21,7 @@ from scheduler.controlplane.admission import (
     SYSTEM_CLASSES,
 )
 from scheduler.controlplane.defaults import DEFAULTS
+from scheduler.controlplane.validation import pod_level_faults, request_faults
 from scheduler.objects.admission import (
     DaemonSet,
     LimitRange,
@@ -32,7 +33,7 @@ from scheduler.objects.kinds import Kind
 from scheduler.objects.pod import Pod, ResourceList
 from scheduler.objects.podgroup import WorkloadGroup
 from scheduler.objects.workloads import Namespace
-from scheduler.whatif.checks import check_limits, check_pod
+from scheduler.whatif.checks import check_pod
 
 NAMESPACE_NAME = "kubernetes.io/metadata.name"
 Plain = dict[str, Any]
@@ -130,15 +131,19 @@ class ClusterAdmission:
         meta = plain["metadata"]
         namespace = meta.setdefault("namespace", "default")
         meta.setdefault("uid", f"Pod/{namespace}/{meta['name']}")
+        spec = plain["spec"]
         try:
-            poddefaults.fill_spec(plain["spec"])
-            poddefaults.fill_pod(plain["spec"])
+            poddefaults.fill_spec(spec)
+            poddefaults.fill_pod(spec)
             admission.admit_pod(self, plain)
+            for fault in (*request_faults(spec), *pod_level_faults(spec)):
+                raise ObjectError(f"{fault.field}: {fault.value} {fault.detail}")
+            # kube-apiserver defaults what it reads from etcd: pod-level requests follow a LimitRange.
+            poddefaults.fill_pod(spec)
             pod = msgspec.convert(plain, Pod)
         except MALFORMED as error:
             raise ObjectError(f"cannot be read: {error!r}") from error
         check_pod(pod)
-        check_limits(pod)
         name, has_policy = class_of(plain)
         return self.prioritized(pod, name, has_policy=has_policy)
 

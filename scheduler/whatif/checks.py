@@ -52,23 +52,6 @@ def check_pod(pod: Pod) -> None:
         _weights(spec.affinity)
 
 
-def check_limits(pod: Pod) -> None:
-    """Raise ObjectError when a container requests more than its limit, which an API server refuses."""
-    for field in ("containers", "init_containers"):
-        for index, container in enumerate(getattr(pod.spec, field)):
-            resources = container.resources
-            for name, limit in resources.limits.items():
-                asked = resources.requests.get(name)
-                if asked is not None and resource_amount(name, asked) > resource_amount(
-                    name, limit
-                ):
-                    place = "initContainers" if field == "init_containers" else field
-                    raise ObjectError(
-                        f"spec.{place}[{index}].resources.requests[{name}]: {asked} is more than the "
-                        f"limit {limit} (defaults of a LimitRange count)"
-                    )
-
-
 def _weights(affinity: Affinity) -> None:
     preferred: list[tuple[str, Sequence[Weighted]]] = []
     if affinity.node_affinity is not None:

@@ -38,6 +38,7 @@ def _pod(pod: Pod) -> Any:
     labels |= {name: "<job>" for name in _JOB_NAMES if name in labels}
     spec = msgspec.json.decode(msgspec.json.encode(pod.spec))
     spec.pop("nodeName", None)
+    spec.setdefault("preemptionPolicy", "PreemptLowerPriority")
     # A volume without a source that scheduling reads is left out: the service account's token is one.
     spec["volumes"] = [one for one in spec.get("volumes") or () if len(one) > 1]
     spec["tolerations"] = sorted(spec.get("tolerations") or (), key=json.dumps)

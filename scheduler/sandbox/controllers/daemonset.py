@@ -114,7 +114,8 @@ class DaemonSets:
         missing = [node for node in wanted if not on_node.get(node)]
         if not missing:
             return None
-        make = daemon_pods(revision.template, reference_to(DAEMONSETS, owner), revision.hash)
+        current = {**owner, "spec": {**owner["spec"], "template": revision.template}}
+        make = daemon_pods(current, reference_to(DAEMONSETS, owner), revision.hash)
         if len(missing) > _BATCH:
             self.work_queue.again(key)
         for node in missing[:_BATCH]:

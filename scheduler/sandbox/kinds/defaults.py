@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Final
 
 from scheduler.controlplane import poddefaults
 from scheduler.controlplane.defaults import DEFAULTS, fill_shown, name_job_pods
-from scheduler.sandbox.api.status import Cause, Object, forbidden, invalid
+from scheduler.controlplane.validation import pod_level_faults
+from scheduler.sandbox.api.status import Cause, Object, forbidden, invalid, invalid_value
 from scheduler.sandbox.kinds import (
     crd,
     deviceclaims,
@@ -114,6 +115,9 @@ class ApiRules:
             podadmission.apply_priority(store, resource, obj, with_policy=has_policy)
             obj["status"] = {}
         self._check(resource, obj, None, "")
+        if resource is PODS:
+            # kube-apiserver defaults what it reads from etcd: pod-level requests follow a LimitRange.
+            poddefaults.fill_pod(obj["spec"])
 
     def prepare_update(
         self, store: "ObjectStore", resource: Resource, new: Object, old: Object, subresource: str
@@ -221,6 +225,7 @@ class ApiRules:
         if resource is PODS:
             if old is None:
                 causes += podchecks.check_spec(obj["spec"], "spec")
+                causes += [invalid_value(*fault) for fault in pod_level_faults(obj["spec"])]
             elif obj["spec"] != old["spec"]:
                 causes += podchecks.check_update(obj, old, subresource)
         else:

@@ -123,7 +123,7 @@ class DaemonPods:
     def __init__(self, workload: FoundWorkload, revision: str) -> None:
         self.workload = workload
         self._template = template_of(workload.spec, "spec")
-        self._make = daemon_pods(self._template, workload.reference(), revision)
+        self._make = daemon_pods(workload.raw, workload.reference(), revision)
 
     def on(self, node: str, name: str) -> Plain:
         """Return the pod of a node."""

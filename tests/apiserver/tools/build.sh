@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Put the real components that tests compare with into a folder (default .tools/bin).
 #
-# kube-apiserver, kube-scheduler, kubectl and helm are built from the Go modules beside this file;
+# kube-apiserver, kube-scheduler, kube-controller-manager, kubectl and helm are built from the Go modules beside this file;
 # etcd and Prometheus come from the system's package manager, or are linked when already there.
 # Safe to repeat: what is there in the wanted version is left alone. What cannot be had is named in
 # the summary at the end; the tests that need it are then skipped with their reason.
@@ -96,6 +96,7 @@ helm=$(version_of helm helm.sh/helm/v4)
 from_system etcd etcd-server
 build kube-apiserver kubernetes k8s.io/kubernetes/cmd/kube-apiserver "$kube_flags"
 build kube-scheduler kubernetes k8s.io/kubernetes/cmd/kube-scheduler "$kube_flags"
+build kube-controller-manager kubernetes k8s.io/kubernetes/cmd/kube-controller-manager "$kube_flags"
 build kubectl kubernetes k8s.io/kubernetes/cmd/kubectl "$kube_flags"
 build helm helm helm.sh/helm/v4/cmd/helm "-X helm.sh/helm/v4/internal/version.version=$helm"
 from_system prometheus prometheus

@@ -241,8 +241,8 @@ class TestDaemonSet:
         assert 3 == least
         assert 2 == len(here.store.list(CONTROLLERREVISIONS))
 
-    def test_a_node_affinity_of_the_template_is_kept(self):
-        """Pinning adds to every required term of the template's own affinity."""
+    def test_a_node_affinity_of_the_template_chooses_the_nodes(self):
+        """The controller matches it, and replaces its terms by the node's name in the pod."""
         here = World(actors=[DaemonSets], nodes=2, bind=False)
         affinity = (
             "affinity: {nodeAffinity: {requiredDuringSchedulingIgnoredDuringExecution: "
@@ -257,4 +257,5 @@ class TestDaemonSet:
         assert "node-1" == target_of(pod)
         required = pod["spec"]["affinity"]["nodeAffinity"]
         (term,) = required["requiredDuringSchedulingIgnoredDuringExecution"]["nodeSelectorTerms"]
-        assert {"matchExpressions", "matchFields"} == set(term)
+        assert {"matchFields"} == set(term)
+        assert "1" == pod["metadata"]["labels"]["pod-template-generation"]

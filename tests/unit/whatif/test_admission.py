@@ -153,3 +153,38 @@ def test_a_drain_that_a_budget_blocks_is_noticed(allowed, blocked):
         "a real drain would block: the PodDisruptionBudget default/web allows" in one
         for one in found.notices
     )
+
+
+@pytest.mark.parametrize(
+    ("resources", "container", "message"),
+    [
+        (None, {"limits": {"cpu": "1"}, "requests": {"cpu": "2"}}, "limit of 1"),
+        (None, {"requests": {"cpu": "4"}}, "limit of 3"),
+        (
+            {"requests": {"cpu": "1"}},
+            {"requests": {"cpu": "2"}},
+            "aggregate container requests of 2",
+        ),
+        ({"limits": {"cpu": "2"}}, {"requests": {"cpu": "1"}}, "pod limits of 2"),
+    ],
+)
+def test_amounts_that_the_api_server_refuses_are_an_error(resources, container, message):
+    """A LimitRange may have added one of them."""
+    new = plain_pod("p")
+    new["spec"]["containers"][0]["resources"] = container
+    if resources is not None:
+        new["spec"]["resources"] = resources
+    with pytest.raises(ObjectError, match=message):
+        snapshot(LIMITS, given=[new])
+
+
+def test_pod_level_requests_follow_a_limit_range():
+    """kube-apiserver defaults a pod once more when it reads it."""
+    limits = manifest_of(
+        "LimitRange",
+        "v1",
+        "lr",
+        spec={"limits": [{"type": "Container", "defaultRequest": {"memory": "1Gi"}}]},
+    )
+    found = one_pod(limits, resources={"limits": {"cpu": "9"}})
+    assert {"cpu": "9", "memory": "1Gi"} == found.spec.resources.requests
