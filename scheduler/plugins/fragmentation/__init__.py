@@ -1,0 +1,1 @@
+"""Packing by the worth of what is left on a node for the pods that are to come."""

@@ -1,0 +1,59 @@
+"""The mix of pods that a cluster sees: shapes with their shares."""
+
+from collections.abc import Mapping, Sequence
+
+import msgspec
+
+WHOLE = 1000  # milli of a device
+
+
+class Shape(msgspec.Struct, frozen=True, order=True):
+    """What a pod asks of a node: amounts beside, devices, milli of each, and the models it names.
+
+    `beside` has one amount per limiting resource, in the order of the tables. `models` are the
+    accelerator models that the pod admits; none means any.
+    """
+
+    beside: tuple[int, ...]
+    devices: int = 0
+    milli: int = 0
+    models: tuple[str, ...] = ()
+
+    @property
+    def is_shared(self) -> bool:
+        """Return whether the pod takes a part of one device."""
+        return self.devices == 1 and 0 < self.milli < WHOLE
+
+    @property
+    def amount(self) -> float:
+        """Return what it takes, in devices."""
+        return self.devices * self.milli / WHOLE
+
+    def admits(self, model: str) -> bool:
+        """Return whether it may run on devices of a model."""
+        return not self.models or model in self.models
+
+
+class Mix(msgspec.Struct, frozen=True):
+    """Shapes with their shares; the shares add up to 1, or there are no shapes."""
+
+    shapes: tuple[tuple[Shape, float], ...] = ()
+
+    def distance(self, other: "Mix") -> float:
+        """Return the total variation distance, 0 (equal) to 1 (no shape in common)."""
+        mine, others = dict(self.shapes), dict(other.shapes)
+        if not mine or not others:
+            return float(bool(mine) != bool(others))
+        both = mine.keys() | others.keys()
+        return sum(abs(mine.get(shape, 0.0) - others.get(shape, 0.0)) for shape in both) / 2
+
+
+def mix_of(counts: Mapping[Shape, float], most: int = 0) -> Mix:
+    """Return the mix of counted shapes; with `most`, of the most frequent ones."""
+    ordered = sorted(
+        ((shape, count) for shape, count in counts.items() if count > 0),
+        key=lambda entry: (-entry[1], entry[0]),
+    )
+    kept: Sequence[tuple[Shape, float]] = ordered[:most] if most else ordered
+    total = sum(count for _, count in kept)
+    return Mix(tuple((shape, count / total) for shape, count in sorted(kept)))

@@ -1,0 +1,149 @@
+"""`Worth`: what the devices left on a node are worth for the pods that are to come.
+
+    worth(node) = scarcity(model) * (use(amounts beside, sum of hole(free share)) + bonus if untouched)
+
+The tables depend on the mix and on the models alone; they are made once per mix. Looking a column of
+nodes up costs a few array operations.
+"""
+
+from collections.abc import Sequence
+
+import msgspec
+import numpy as np
+
+from scheduler.plugins.fragmentation.holes import CELLS, Floats, Ints, hole_values
+from scheduler.plugins.fragmentation.mix import WHOLE, Mix, Shape
+from scheduler.plugins.fragmentation.usage import expected_use, interpolated
+
+# Cells of worth per device.
+PER_DEVICE = 12
+
+
+class Beside(msgspec.Struct, frozen=True):
+    """A resource that limits the use of devices: its name, the width of a cell, the most of a node."""
+
+    name: str
+    step: float
+    most: float
+
+    @property
+    def cells(self) -> int:
+        """Return the cells of the largest node."""
+        return max(int(np.ceil(self.most / self.step)), 1)
+
+
+class NodeClass(msgspec.Struct, frozen=True, order=True):
+    """Nodes of one kind: model of the devices, how many on a node, what an empty node has beside."""
+
+    model: str
+    devices: int
+    beside: tuple[int, ...]
+
+    def admits(self, shape: Shape) -> bool:
+        """Return whether an empty node of this class can run the shape."""
+        fits = all(need <= has for need, has in zip(shape.beside, self.beside, strict=True))
+        return fits and shape.devices <= self.devices and shape.admits(self.model)
+
+
+# The classes of a cluster with the number of their nodes.
+Supply = tuple[tuple[NodeClass, int], ...]
+
+
+class Worth:
+    """Tables of one mix over one supply."""
+
+    def __init__(self, mix: Mix, supply: Supply, beside: Sequence[Beside], bonus: float) -> None:
+        self._bonus = bonus
+        self._beside = tuple(beside)
+        users = [(shape, share) for shape, share in mix.shapes if shape.devices]
+        self.holes = _holes(users)
+        self.classes = [node_class for node_class, _ in supply]
+        self.scarcity = np.array(_scarcities(users, supply))
+        self._cells = PER_DEVICE * max(
+            (node_class.devices for node_class in self.classes), default=1
+        )
+        self._uses = self._tables(users)
+
+    def of(self, classes: Ints, beside: Sequence[Floats], free: Ints, untouched: Ints) -> Floats:
+        """Return the worth per row, in devices.
+
+        `classes` index `self.classes`, `beside` has a column per resource, `free` is milli of each
+        device [row, device], `untouched` the number of devices of rows on which all are, else 0.
+        """
+        holes = self.holes[free * CELLS // WHOLE].sum(axis=1)
+        return self.of_holes(classes, beside, holes, untouched)
+
+    def of_holes(
+        self, classes: Ints, beside: Sequence[Floats], holes: Floats, untouched: Ints
+    ) -> Floats:
+        """Return the same for rows whose devices' worth is added up."""
+        used = holes.copy()
+        cells = holes * PER_DEVICE
+        for resource, column, tables in zip(self._beside, beside, self._uses, strict=True):
+            for number in np.unique(classes).tolist():
+                rows = classes == number
+                found = interpolated(tables[number], column[rows] / resource.step, cells[rows])
+                used[rows] = np.minimum(used[rows], found)
+        return np.asarray(self.scarcity[classes] * (used + self._bonus * untouched))
+
+    def _tables(self, users: Sequence[tuple[Shape, float]]) -> list[list[Floats]]:
+        """Return the expected use per resource beside and class; equal tables are made once."""
+        known: dict[tuple[int, tuple[int, ...]], Floats] = {}
+        tables: list[list[Floats]] = []
+        for number, resource in enumerate(self._beside):
+            row = []
+            for node_class in self.classes:
+                admitted = [
+                    index
+                    for index, (shape, _) in enumerate(users)
+                    if shape.admits(node_class.model)
+                ]
+                key = (number, tuple(admitted))
+                if key not in known:
+                    chosen = [users[index] for index in admitted]
+                    known[key] = self._table(number, resource, chosen)
+                row.append(known[key])
+            tables.append(row)
+        return tables
+
+    def _table(self, number: int, resource: Beside, users: Sequence[tuple[Shape, float]]) -> Floats:
+        total = sum(share for _, share in users) or 1.0
+        demands = [
+            (shape.beside[number] / resource.step, self._worth(shape) * PER_DEVICE, share / total)
+            for shape, share in users
+        ]
+        return expected_use(demands, resource.cells, self._cells, 1 / PER_DEVICE)
+
+    def _worth(self, shape: Shape) -> float:
+        if shape.is_shared:
+            return float(self.holes[_cells(shape.milli)])
+        return shape.amount
+
+
+def _cells(milli: int) -> int:
+    return -(-milli * CELLS // WHOLE)
+
+
+def _holes(users: Sequence[tuple[Shape, float]]) -> Floats:
+    counts: dict[int, float] = {}
+    for shape, share in users:
+        if shape.is_shared:
+            size = _cells(shape.milli)
+            counts[size] = counts.get(size, 0.0) + share
+    return hole_values(list(counts), list(counts.values()))
+
+
+def _scarcities(users: Sequence[tuple[Shape, float]], supply: Supply) -> list[float]:
+    """Return the price of each class: 1 plus the pressure on it, less the least pressure.
+
+    The demand, as large as the supply, is spread over the classes that admit it by their devices.
+    """
+    stock = np.array([float(node_class.devices * count) for node_class, count in supply])
+    pressure = np.zeros(len(supply))
+    total = sum(shape.amount * share for shape, share in users)
+    for shape, share in users:
+        admitting = np.array([node_class.admits(shape) for node_class, _ in supply], dtype=bool)
+        if stock[admitting].sum() > 0:
+            demand = shape.amount * share / total * stock.sum()
+            pressure[admitting] += demand / stock[admitting].sum()
+    return (1.0 + pressure - pressure.min(initial=np.inf)).tolist() if len(supply) else []

@@ -1,0 +1,92 @@
+"""`python -m tests.perf.openb --data DIR`: the openb benchmark beside its published figures.
+
+`DIR` holds nodes.csv, pods_TRACE.csv.gz, orders/, published_runs.csv.gz and measured.csv.
+"""
+
+import argparse
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import msgspec
+import numpy as np
+
+from tests.perf.openb import data, table
+from tests.perf.openb.bound import allocation_bound
+from tests.perf.openb.data import TraceNode, TracePod
+from tests.perf.openb.policies import (
+    BestFit,
+    DotProd,
+    Fgd,
+    FragmentationAware,
+    NodeFragmentation,
+    TotalFragmentation,
+    Weights,
+    typical,
+    worth_of,
+)
+from tests.perf.openb.replay import Policy, play
+
+_OWN = "FragmentationAware"
+PolicyMaker = Callable[[NodeFragmentation], Policy]
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    """Run what was asked for and print the tables."""
+    options = _options(argv)
+    nodes = data.nodes(options.data)
+    published, measured = data.published(options.data), data.measured(options.data)
+    runs: list[table.Figures] = []
+    for trace in options.traces.split(","):
+        pods = data.pods(options.data, trace)
+        orders = data.orders(options.data, trace)
+        makers = _makers(nodes, pods, options.policies.split(","))
+        shapes = typical(pods)
+        for seed in map(int, options.seeds.split(",")):
+            bound = 0.0
+            if options.bound:
+                bound = allocation_bound(nodes, [pods[row] for row in orders[seed].pods.tolist()])
+            for policy, make in makers.items():
+                begun = time.perf_counter()
+                values = NodeFragmentation(shapes)
+                rng = np.random.default_rng(seed) if options.ties == "random" else None
+                total = TotalFragmentation(values)
+                run = play(nodes, pods, orders[seed], make(values), total, rng)
+                spent = time.perf_counter() - begun
+                runs.append(table.figures(trace, policy, seed, run, bound, spent))
+                print(msgspec.json.encode(runs[-1]).decode(), flush=True)
+    print("\n".join(table.lines(runs, published, measured)))
+    print(table.equal_to_published(runs, published))
+
+
+def _makers(
+    nodes: Sequence[TraceNode], pods: Sequence[TracePod], names: Sequence[str]
+) -> dict[str, PolicyMaker]:
+    known: dict[str, PolicyMaker] = {
+        "BestFit": lambda _: BestFit(),
+        "DotProd": lambda _: DotProd(),
+        "FGD": Fgd,
+    }
+    if _OWN in names:
+        weights = Weights()
+        worth = worth_of(pods, nodes, weights.bonus)
+        known[_OWN] = lambda _: FragmentationAware(worth, nodes, weights)
+    unknown = [name for name in names if name not in known]
+    if unknown:
+        raise SystemExit(f"unknown policies {unknown}; known are {[*known, _OWN]}")
+    return {name: known[name] for name in names}
+
+
+def _options(argv: Sequence[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m tests.perf.openb", description=__doc__)
+    parser.add_argument("--data", type=Path, required=True, help="the folder with the trace")
+    parser.add_argument("--traces", default=",".join(data.TRACES))
+    parser.add_argument("--seeds", default=",".join(map(str, data.SEEDS)))
+    parser.add_argument("--policies", default=f"BestFit,FGD,{_OWN}")
+    parser.add_argument("--ties", choices=("rank", "random"), default="rank")
+    parser.add_argument("--bound", action="store_true", help="recompute the bound of each run")
+    return parser.parse_args(argv)
+
+
+if __name__ == "__main__":
+    main()
