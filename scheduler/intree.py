@@ -7,6 +7,7 @@ from scheduler.groups.plugin import ClusterTopologyPlacementGroup
 from scheduler.plugins.affinity import InterPodAffinity
 from scheduler.plugins.defaultbinder import DefaultBinder
 from scheduler.plugins.dynamicresources import DynamicResources
+from scheduler.plugins.fragmentation import FragmentationAware
 from scheduler.plugins.groupsort import QOSSort
 from scheduler.plugins.imagelocality import ImageLocality
 from scheduler.plugins.loadaware import LoadAwareScheduling
@@ -69,4 +70,5 @@ IN_TREE: tuple[type[Plugin[Any]], ...] = (
     NetworkMinCost,
     CheckRiskNodeBandwidth,
     LoadVariationRiskBalancing,
+    FragmentationAware,
 )

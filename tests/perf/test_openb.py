@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from scheduler.plugins.fragmentation.loss import Weights
 from tests.perf.openb.data import Order, TraceNode, TracePod
 from tests.perf.openb.policies import (
     BestFit,
@@ -10,7 +11,6 @@ from tests.perf.openb.policies import (
     FragmentationAware,
     NodeFragmentation,
     TotalFragmentation,
-    Weights,
     typical,
     worth_of,
 )
@@ -29,11 +29,10 @@ def order(*pods):
 def policies(pods):
     """Return one of each policy for a trace."""
     nodes = NodeFragmentation(typical(pods))
-    weights = Weights()
     return [
         BestFit(),
         Fgd(nodes),
-        FragmentationAware(worth_of(pods, NODES, weights.bonus), NODES, weights),
+        FragmentationAware(worth_of(pods, NODES), Weights()),
     ]
 
 

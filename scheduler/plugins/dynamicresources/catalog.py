@@ -6,7 +6,7 @@ one situation, a number: what was found out for one of them holds for all. Pendi
 derived from the cluster: a copy, or a rebuilt catalog, has none.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -52,6 +52,9 @@ class DeviceCatalog:
         # Set by `measure`; nobody counts in tests of the plugin alone.
         self.meters: Meters | None = None
         self.contents = Contents()
+        # Set by a plugin that chooses among the devices that can be shared: by the free milli of each and
+        # the milli asked for it returns the order in which they are tried. None: as they are published.
+        self.order: Callable[[Sequence[int], int], Sequence[int]] | None = None
         self._clear()
 
     def _clear(self) -> None:

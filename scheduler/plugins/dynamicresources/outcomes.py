@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from scheduler.base.arrays import BoolColumn, IntColumn
 from scheduler.objects.claims import ResourceClaimSpec
 from scheduler.plugins.dynamicresources.catalog import DeviceCatalog
+from scheduler.plugins.dynamicresources.preferring import preferred
 from scheduler.plugins.dynamicresources.requests import AllocationPlan, plan_of
 from scheduler.plugins.dynamicresources.search import (
     ChosenDevice,
@@ -183,7 +184,10 @@ class Outcomes:
         self, kind: ClaimKind, names: Sequence[str], node: str, most_steps: int | None
     ) -> DeviceSearch:
         views = self._catalog.pools(node)
-        return DeviceSearch(kind.plan, names, views, self._catalog.in_use, Steps(most_steps))
+        in_use = self._catalog.in_use
+        if self._catalog.order is not None:
+            views = preferred(views, kind.plan, in_use, self._catalog.order)
+        return DeviceSearch(kind.plan, names, views, in_use, Steps(most_steps))
 
     def _renew(self) -> None:
         """Drop what was made from classes, or with numbers of contents, that are no more."""

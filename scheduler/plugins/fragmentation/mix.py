@@ -7,7 +7,7 @@ import msgspec
 WHOLE = 1000  # milli of a device
 
 
-class Shape(msgspec.Struct, frozen=True, order=True):
+class MixShape(msgspec.Struct, frozen=True, order=True):
     """What a pod asks of a node: amounts beside, devices, milli of each, and the models it names.
 
     `beside` has one amount per limiting resource, in the order of the tables. `models` are the
@@ -37,7 +37,7 @@ class Shape(msgspec.Struct, frozen=True, order=True):
 class Mix(msgspec.Struct, frozen=True):
     """Shapes with their shares; the shares add up to 1, or there are no shapes."""
 
-    shapes: tuple[tuple[Shape, float], ...] = ()
+    shapes: tuple[tuple[MixShape, float], ...] = ()
 
     def distance(self, other: "Mix") -> float:
         """Return the total variation distance, 0 (equal) to 1 (no shape in common)."""
@@ -48,12 +48,12 @@ class Mix(msgspec.Struct, frozen=True):
         return sum(abs(mine.get(shape, 0.0) - others.get(shape, 0.0)) for shape in both) / 2
 
 
-def mix_of(counts: Mapping[Shape, float], most: int = 0) -> Mix:
+def mix_of(counts: Mapping[MixShape, float], most: int = 0) -> Mix:
     """Return the mix of counted shapes; with `most`, of the most frequent ones."""
     ordered = sorted(
         ((shape, count) for shape, count in counts.items() if count > 0),
         key=lambda entry: (-entry[1], entry[0]),
     )
-    kept: Sequence[tuple[Shape, float]] = ordered[:most] if most else ordered
+    kept: Sequence[tuple[MixShape, float]] = ordered[:most] if most else ordered
     total = sum(count for _, count in kept)
     return Mix(tuple((shape, count / total) for shape, count in sorted(kept)))

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
 
 # Random pods tried on a node.
 TRIES = 80
@@ -28,17 +29,26 @@ def expected_use(
     the two next whole numbers, so that the expectation is exact. Shares add up to 1 at most; the rest
     are pods that the node does not admit.
     """
-    moves = _whole_moves(demands)
-    table = np.zeros((beside_cells + 1, worth_cells + 1))
+    moves = [
+        (beside, worth, share)
+        for (beside, worth), share in _whole_moves(demands)
+        if beside <= beside_cells and worth <= worth_cells
+    ]
+    size = (beside_cells + 1, worth_cells + 1)
+    kept, gain = np.ones(size), np.zeros(size)
+    for beside, worth, share in moves:
+        kept[beside:, worth:] -= share
+        gain[beside:, worth:] += share * worth * worth_step
+    table = np.zeros(size)
+    part = np.empty(size)
     for _ in range(tries):
-        gain = np.zeros_like(table)
-        for (beside, worth), share in moves:
-            if beside <= beside_cells and worth <= worth_cells:
-                inner = table[: beside_cells + 1 - beside, : worth_cells + 1 - worth]
-                gain[beside:, worth:] += share * (
-                    inner + worth * worth_step - table[beside:, worth:]
-                )
-        table += gain
+        grown = table * kept + gain
+        for beside, worth, share in moves:
+            inner = part[beside:, worth:]
+            rows, columns = size[0] - beside, size[1] - worth
+            np.multiply(table[:rows, :columns], share, out=inner)
+            grown[beside:, worth:] += inner
+        table = grown
     return table
 
 
@@ -60,13 +70,20 @@ def _split(value: float) -> tuple[tuple[int, float], ...]:
     return ((low, 1.0 - rest), (low + 1, rest)) if rest > 1e-9 else ((low, 1.0),)
 
 
-def interpolated(table: Floats, beside: Floats, worth: Floats) -> Floats:
-    """Return the table's value at fractional cells, bilinear; beyond its edge as at the edge."""
-    beside = np.clip(beside, 0.0, table.shape[0] - 1)
-    worth = np.clip(worth, 0.0, table.shape[1] - 1)
-    low = np.minimum(beside.astype(np.int64), table.shape[0] - 2)
-    low_worth = np.minimum(worth.astype(np.int64), table.shape[1] - 2)
+def interpolated(tables: Floats, numbers: Ints, beside: Floats, worth: Floats) -> Floats:
+    """Return the values of tables at fractional cells, bilinear; beyond an edge as at the edge.
+
+    `tables` are [number, cells beside, cells of worth]; each row has the number of its table.
+    """
+    _, rows, columns = tables.shape
+    beside = np.clip(beside, 0.0, rows - 1)
+    worth = np.clip(worth, 0.0, columns - 1)
+    low = np.minimum(beside.astype(np.int64), rows - 2)
+    low_worth = np.minimum(worth.astype(np.int64), columns - 2)
     part, part_worth = beside - low, worth - low_worth
-    near = table[low, low_worth] * (1 - part_worth) + table[low, low_worth + 1] * part_worth
-    far = table[low + 1, low_worth] * (1 - part_worth) + table[low + 1, low_worth + 1] * part_worth
+    flat = tables.reshape(-1)
+    at = (numbers * rows + low) * columns + low_worth
+    near = flat[at] * (1 - part_worth) + flat[at + 1] * part_worth
+    at += columns
+    far = flat[at] * (1 - part_worth) + flat[at + 1] * part_worth
     return np.asarray(near * (1 - part) + far * part)

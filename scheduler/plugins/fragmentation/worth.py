@@ -12,7 +12,7 @@ import msgspec
 import numpy as np
 
 from scheduler.plugins.fragmentation.holes import CELLS, Floats, Ints, hole_values
-from scheduler.plugins.fragmentation.mix import WHOLE, Mix, Shape
+from scheduler.plugins.fragmentation.mix import WHOLE, Mix, MixShape
 from scheduler.plugins.fragmentation.usage import expected_use, interpolated
 
 # Cells of worth per device.
@@ -39,7 +39,7 @@ class NodeClass(msgspec.Struct, frozen=True, order=True):
     devices: int
     beside: tuple[int, ...]
 
-    def admits(self, shape: Shape) -> bool:
+    def admits(self, shape: MixShape) -> bool:
         """Return whether an empty node of this class can run the shape."""
         fits = all(need <= has for need, has in zip(shape.beside, self.beside, strict=True))
         return fits and shape.devices <= self.devices and shape.admits(self.model)
@@ -62,7 +62,8 @@ class Worth:
         self._cells = PER_DEVICE * max(
             (node_class.devices for node_class in self.classes), default=1
         )
-        self._uses = self._tables(users)
+        table_of, self._uses = self._tables(users)
+        self._table_of = np.array(table_of, dtype=np.int64)
 
     def of(self, classes: Ints, beside: Sequence[Floats], free: Ints, untouched: Ints) -> Floats:
         """Return the worth per row, in devices.
@@ -77,36 +78,46 @@ class Worth:
         self, classes: Ints, beside: Sequence[Floats], holes: Floats, untouched: Ints
     ) -> Floats:
         """Return the same for rows whose devices' worth is added up."""
-        used = holes.copy()
+        used = holes
         cells = holes * PER_DEVICE
+        numbers = self._table_of[classes]
         for resource, column, tables in zip(self._beside, beside, self._uses, strict=True):
-            for number in np.unique(classes).tolist():
-                rows = classes == number
-                found = interpolated(tables[number], column[rows] / resource.step, cells[rows])
-                used[rows] = np.minimum(used[rows], found)
+            found = interpolated(tables, numbers, column / resource.step, cells)
+            used = np.minimum(used, found)
         return np.asarray(self.scarcity[classes] * (used + self._bonus * untouched))
 
-    def _tables(self, users: Sequence[tuple[Shape, float]]) -> list[list[Floats]]:
-        """Return the expected use per resource beside and class; equal tables are made once."""
-        known: dict[tuple[int, tuple[int, ...]], Floats] = {}
-        tables: list[list[Floats]] = []
-        for number, resource in enumerate(self._beside):
-            row = []
-            for node_class in self.classes:
-                admitted = [
-                    index
-                    for index, (shape, _) in enumerate(users)
-                    if shape.admits(node_class.model)
-                ]
-                key = (number, tuple(admitted))
-                if key not in known:
-                    chosen = [users[index] for index in admitted]
-                    known[key] = self._table(number, resource, chosen)
-                row.append(known[key])
-            tables.append(row)
-        return tables
+    def share_left(self, beside: Sequence[Floats]) -> Floats:
+        """Return the mean share of the largest node that is left beside, per row."""
+        shares = [
+            column / resource.most for column, resource in zip(beside, self._beside, strict=True)
+        ]
+        return np.asarray(sum(shares) / max(len(shares), 1), dtype=np.float64)
 
-    def _table(self, number: int, resource: Beside, users: Sequence[tuple[Shape, float]]) -> Floats:
+    def _tables(self, users: Sequence[tuple[MixShape, float]]) -> tuple[list[int], list[Floats]]:
+        """Return the number of each class's table, and the tables per resource beside.
+
+        Classes whose models admit the same shapes share a table.
+        """
+        numbers: dict[tuple[int, ...], int] = {}
+        table_of = []
+        for node_class in self.classes:
+            admitted = tuple(
+                index for index, (shape, _) in enumerate(users) if shape.admits(node_class.model)
+            )
+            table_of.append(numbers.setdefault(admitted, len(numbers)))
+        return table_of, [
+            np.array(
+                [
+                    self._table(place, resource, [users[index] for index in admitted])
+                    for admitted in numbers
+                ]
+            )
+            for place, resource in enumerate(self._beside)
+        ]
+
+    def _table(
+        self, number: int, resource: Beside, users: Sequence[tuple[MixShape, float]]
+    ) -> Floats:
         total = sum(share for _, share in users) or 1.0
         demands = [
             (shape.beside[number] / resource.step, self._worth(shape) * PER_DEVICE, share / total)
@@ -114,7 +125,7 @@ class Worth:
         ]
         return expected_use(demands, resource.cells, self._cells, 1 / PER_DEVICE)
 
-    def _worth(self, shape: Shape) -> float:
+    def _worth(self, shape: MixShape) -> float:
         if shape.is_shared:
             return float(self.holes[_cells(shape.milli)])
         return shape.amount
@@ -124,7 +135,7 @@ def _cells(milli: int) -> int:
     return -(-milli * CELLS // WHOLE)
 
 
-def _holes(users: Sequence[tuple[Shape, float]]) -> Floats:
+def _holes(users: Sequence[tuple[MixShape, float]]) -> Floats:
     counts: dict[int, float] = {}
     for shape, share in users:
         if shape.is_shared:
@@ -133,7 +144,7 @@ def _holes(users: Sequence[tuple[Shape, float]]) -> Floats:
     return hole_values(list(counts), list(counts.values()))
 
 
-def _scarcities(users: Sequence[tuple[Shape, float]], supply: Supply) -> list[float]:
+def _scarcities(users: Sequence[tuple[MixShape, float]], supply: Supply) -> list[float]:
     """Return the price of each class: 1 plus the pressure on it, less the least pressure.
 
     The demand, as large as the supply, is spread over the classes that admit it by their devices.

@@ -11,9 +11,12 @@ from pathlib import Path
 import msgspec
 import numpy as np
 
+from scheduler.engine.attempt.cycle import Ties
+from scheduler.plugins.fragmentation.loss import Weights
 from tests.perf.openb import data, table
 from tests.perf.openb.bound import allocation_bound
-from tests.perf.openb.data import TraceNode, TracePod
+from tests.perf.openb.data import Order, TraceNode, TracePod
+from tests.perf.openb.inengine import play_engine
 from tests.perf.openb.policies import (
     BestFit,
     DotProd,
@@ -21,7 +24,6 @@ from tests.perf.openb.policies import (
     FragmentationAware,
     NodeFragmentation,
     TotalFragmentation,
-    Weights,
     typical,
     worth_of,
 )
@@ -44,6 +46,8 @@ def main(argv: Sequence[str] | None = None) -> None:
         shapes = typical(pods)
         for seed in map(int, options.seeds.split(",")):
             bound = 0.0
+            if options.engine:
+                runs.append(_in_engine(options, nodes, pods, orders[seed], trace, seed))
             if options.bound:
                 bound = allocation_bound(nodes, [pods[row] for row in orders[seed].pods.tolist()])
             for policy, make in makers.items():
@@ -59,6 +63,25 @@ def main(argv: Sequence[str] | None = None) -> None:
     print(table.equal_to_published(runs, published))
 
 
+def _in_engine(
+    options: argparse.Namespace,
+    nodes: Sequence[TraceNode],
+    pods: Sequence[TracePod],
+    order: Order,
+    trace: str,
+    seed: int,
+) -> table.Figures:
+    """Return the figures of a run through the engine; `seconds` are of the processor."""
+    begun = time.process_time()
+    ties = Ties.UID if options.ties == "random" else Ties.NAME
+    run = play_engine(nodes, pods, order, learns=options.learned, ties=ties)
+    spent = time.process_time() - begun
+    name = f"{_OWN}, engine{', learned' if options.learned else ''}"
+    found = table.figures(trace, name, seed, run, 0.0, spent)
+    print(msgspec.json.encode(found).decode(), flush=True)
+    return found
+
+
 def _makers(
     nodes: Sequence[TraceNode], pods: Sequence[TracePod], names: Sequence[str]
 ) -> dict[str, PolicyMaker]:
@@ -68,9 +91,9 @@ def _makers(
         "FGD": Fgd,
     }
     if _OWN in names:
-        weights = Weights()
-        worth = worth_of(pods, nodes, weights.bonus)
-        known[_OWN] = lambda _: FragmentationAware(worth, nodes, weights)
+        worth, weights = worth_of(pods, nodes), Weights()
+        known[_OWN] = lambda _: FragmentationAware(worth, weights)
+    names = [name for name in names if name]
     unknown = [name for name in names if name not in known]
     if unknown:
         raise SystemExit(f"unknown policies {unknown}; known are {[*known, _OWN]}")
@@ -84,6 +107,12 @@ def _options(argv: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--seeds", default=",".join(map(str, data.SEEDS)))
     parser.add_argument("--policies", default=f"BestFit,FGD,{_OWN}")
     parser.add_argument("--ties", choices=("rank", "random"), default="rank")
+    parser.add_argument(
+        "--engine", action="store_true", help="play FragmentationAware through the real engine, too"
+    )
+    parser.add_argument(
+        "--learned", action="store_true", help="give the engine no shapes: it learns the mix"
+    )
     parser.add_argument("--bound", action="store_true", help="recompute the bound of each run")
     return parser.parse_args(argv)
 

@@ -164,7 +164,7 @@ def play(
     state = State(nodes, order.ranks)
     replay = Replay(state, policy, rng)
     asked = used = 0
-    run = Run(state.capacity, *_columns(len(order.pods)), Counter(), Counter(), None, 0)
+    run = empty_run(state.capacity, len(order.pods))
     for index, number in enumerate(order.pods.tolist()):
         pod = pods[number]
         asked += pod.asked
@@ -198,5 +198,7 @@ class Fragmentation(Protocol):
         """Work out a row anew."""
 
 
-def _columns(count: int) -> tuple[Ints, Ints, Floats]:
-    return np.zeros(count, dtype=np.int64), np.zeros(count, dtype=np.int64), np.zeros(count)
+def empty_run(capacity: int, arrivals: int) -> Run:
+    """Return a run that has not begun."""
+    asked, used = np.zeros(arrivals, dtype=np.int64), np.zeros(arrivals, dtype=np.int64)
+    return Run(capacity, asked, used, np.zeros(arrivals), Counter(), Counter(), None, 0)

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from scheduler.plugins.fragmentation.holes import hole_values
-from scheduler.plugins.fragmentation.mix import Mix, Shape, mix_of
+from scheduler.plugins.fragmentation.mix import Mix, MixShape, mix_of
 from scheduler.plugins.fragmentation.usage import expected_use, interpolated
 from scheduler.plugins.fragmentation.worth import Beside, NodeClass, Worth
 
@@ -90,14 +90,17 @@ def test_expected_use_equals_the_average_over_all_sequences():
 def test_interpolation_agrees_with_the_table_and_stops_at_its_edge():
     """Whole cells are the table's; between them the mean; beyond the edge the edge."""
     table = np.array([[0.0, 1.0], [2.0, 3.0]])
-    found = interpolated(table, np.array([0.0, 1.0, 0.5, 9.0]), np.array([1.0, 0.0, 0.5, 9.0]))
+    number = np.zeros(4, dtype=np.int64)
+    found = interpolated(
+        table[None], number, np.array([0.0, 1.0, 0.5, 9.0]), np.array([1.0, 0.0, 0.5, 9.0])
+    )
 
     assert [1.0, 2.0, 1.5, 3.0] == found.tolist()
 
 
 def test_a_class_that_only_some_pods_need_is_dearer():
     """Pods that name a model put pressure on it alone."""
-    mix = mix_of({Shape((1,), 1, 1000): 8, Shape((1,), 1, 1000, ("new",)): 2})
+    mix = mix_of({MixShape((1,), 1, 1000): 8, MixShape((1,), 1, 1000, ("new",)): 2})
     supply = ((NodeClass("new", 4, (64,)), 2), (NodeClass("old", 4, (64,)), 8))
     worth = Worth(mix, supply, [Beside("cpu", 1.0, 64.0)], bonus=0.0)
 
@@ -107,7 +110,7 @@ def test_a_class_that_only_some_pods_need_is_dearer():
 
 def test_devices_without_anything_beside_them_are_worth_nothing():
     """Free devices on a node without CPU cannot be used."""
-    mix = mix_of({Shape((4,), 1, 1000): 1})
+    mix = mix_of({MixShape((4,), 1, 1000): 1})
     worth = Worth(mix, ((NodeClass("m", 2, (8,)), 1),), [Beside("cpu", 1.0, 8.0)], bonus=0.0)
     classes, free = np.zeros(3, dtype=int), np.full((3, 2), 1000)
     found = worth.of(classes, [np.array([0.0, 4.0, 8.0])], free, np.zeros(3, dtype=int))
@@ -117,7 +120,7 @@ def test_devices_without_anything_beside_them_are_worth_nothing():
 
 def test_the_distance_of_mixes():
     """0 for equal mixes, 1 for mixes without a common shape, symmetric."""
-    one, two = Shape((1,), 1, 500), Shape((1,), 1, 250)
+    one, two = MixShape((1,), 1, 500), MixShape((1,), 1, 250)
     first, second = mix_of({one: 3, two: 1}), mix_of({one: 1, two: 1})
 
     assert 0.0 == first.distance(first)
@@ -127,7 +130,7 @@ def test_the_distance_of_mixes():
 
 def test_only_the_most_frequent_shapes_are_kept():
     """A bounded mix keeps what is seen most, and its shares add up to 1."""
-    shapes = {Shape((number,), 1, 1000): number for number in range(1, 9)}
+    shapes = {MixShape((number,), 1, 1000): number for number in range(1, 9)}
     kept = mix_of(shapes, most=3)
 
     assert [6, 7, 8] == [shape.beside[0] for shape, _ in kept.shapes]

@@ -1,0 +1,200 @@
+"""`DeviceInventory`: the mix of bound pods, and the tables that follow from it and from the nodes.
+
+Follows pods and nodes. `version` moves when the tables are made anew: when nodes came, went or changed,
+and when the mix has moved by more than the distance in the arguments.
+"""
+
+from collections import Counter
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+import numpy as np
+
+from scheduler.plugins.dynamicresources.catalog import DeviceCatalog
+from scheduler.plugins.fragmentation.args import FragmentationAwareArgs
+from scheduler.plugins.fragmentation.devicecolumns import DeviceColumns
+from scheduler.plugins.fragmentation.holes import Ints
+from scheduler.plugins.fragmentation.mix import Mix, MixShape, mix_of
+from scheduler.plugins.fragmentation.needs import PodNeed, PodNeeds
+from scheduler.plugins.fragmentation.worth import Beside, NodeClass, Worth
+from scheduler.state.change import Change
+from scheduler.state.podindex import Placed
+
+if TYPE_CHECKING:
+    from scheduler.state.cluster import Cluster
+
+# Shapes in a mix, and cells of a resource beside on the largest node.
+MOST_SHAPES = 128
+BESIDE_CELLS = 256
+# The mix is compared after this many changes, or after this part of its pods.
+_LEAST_CHANGES = 16
+_PART_CHANGED = 16
+
+
+class DeviceInventory:
+    """Counts shapes of bound pods, numbers classes of nodes and makes the tables."""
+
+    kinds: tuple[str, ...] = ()
+
+    def __init__(self, encoded: bytes, catalog: DeviceCatalog) -> None:
+        self.args = msgspec.json.decode(encoded, type=FragmentationAwareArgs)
+        self._catalog = catalog
+        self._devices = DeviceColumns(catalog, frozenset(self.args.drivers))
+        self._cluster: Cluster | None = None
+        self.worth: Worth | None = None
+        self.mix = Mix()
+        self._version = 0
+        self._clear()
+
+    def _clear(self) -> None:
+        self._needs: dict[str, PodNeed] = {}
+        self._counts: Counter[PodNeed] = Counter()
+        self._changes = 0
+        self._nodes_changed = True
+        self._classes: Ints = np.zeros(0, dtype=np.int64)
+        self._rows: Ints = np.zeros(0, dtype=np.int64)
+
+    def rebuild(self, cluster: "Cluster") -> None:
+        """Start afresh from what `cluster` holds."""
+        self._clear()
+        self._cluster = cluster
+        self.needs = PodNeeds(self.args, cluster.store.of)
+        for placed in cluster.pods:
+            self._count(placed)
+
+    def apply(self, change: Change) -> None:
+        """Follow one change."""
+        if change.kind == "Pod":
+            if change.before is not None:
+                self._uncount(change.before.pod.metadata.uid)
+            if change.after is not None:
+                self._count(change.after)
+        elif change.kind == "Node":
+            self._nodes_changed |= change.verb != "update" or bool(
+                change.facts & {"node.labels", "node.allocatable"}
+            )
+
+    def columns(self) -> Mapping[str, Any]:
+        """Return the counted shapes, for laws and dumps."""
+        return {
+            "needs": {
+                str(need): count
+                for need, count in sorted(self._counts.items(), key=lambda entry: str(entry[0]))
+            }
+        }
+
+    @property
+    def version(self) -> int:
+        """Return the number of the tables, which are brought up to date before."""
+        if self._cluster is None:
+            return self._version
+        if self._nodes_changed:
+            self._renew(self._mix())
+        elif self._changes >= max(_LEAST_CHANGES, len(self._needs) // _PART_CHANGED):
+            self._changes = 0
+            mix = self._mix()
+            if mix.distance(self.mix) > self.args.max_drift:
+                self._renew(mix)
+        return self._version
+
+    def rows(self) -> Ints:
+        """Return the numbers of all rows of the node table."""
+        return self._rows
+
+    def classes(self) -> Ints:
+        """Return the class of each row of the node table, -1 without devices."""
+        return self._classes
+
+    def devices(self, rows: Ints) -> tuple[Ints, Ints]:
+        """Return free milli [row, place] of devices in claims, and their number, of table rows."""
+        if self._cluster is None:
+            return np.zeros((len(rows), 1), dtype=np.int64), np.zeros_like(rows)
+        return self._devices.columns(self._cluster.table.names, rows)
+
+    def need(self, placed: Placed) -> PodNeed:
+        """Return the need of a placed pod."""
+        return self.needs.of(placed.pod, placed.requests)
+
+    def _count(self, placed: Placed) -> None:
+        need = self.need(placed)
+        self._needs[placed.pod.metadata.uid] = need
+        self._counts[need] += 1
+        self._changes += 1
+
+    def _uncount(self, uid: str) -> None:
+        need = self._needs.pop(uid, None)
+        if need is not None:
+            self._counts[need] -= 1
+            if not self._counts[need]:
+                del self._counts[need]
+            self._changes += 1
+
+    def _mix(self) -> Mix:
+        """Return the mix of the bound pods with devices and of the shapes in the arguments."""
+        counts: Counter[MixShape] = Counter()
+        models = self._models()
+        for need, count in self._counts.items():
+            if need.devices:
+                admitted = models[need.nodes]
+                counts[MixShape(need.beside, need.devices, need.milli, admitted)] += count
+        weights = sum(shape.weight for shape in self.args.shapes) or 1.0
+        expected: dict[MixShape, float] = dict(counts)
+        for shape in self.args.shapes:
+            need = self.needs.expected(shape)
+            key = MixShape(need.beside, need.devices, need.milli, tuple(sorted(shape.models)))
+            part = self.args.shapes_weight * shape.weight / weights
+            expected[key] = expected.get(key, 0.0) + part
+        return mix_of(expected, MOST_SHAPES)
+
+    def _models(self) -> list[tuple[str, ...]]:
+        """Return the models that pods admit, by the number of what they say about nodes."""
+        found: list[tuple[str, ...]] = []
+        nodes = [node for node in self._table().nodes if node is not None]
+        label = self.args.model_label
+        every = {node.metadata.labels.get(label, "") for node in nodes}
+        for required in self.needs.required:
+            admitted = (
+                every
+                if required is None
+                else {n.metadata.labels.get(label, "") for n in nodes if required.matches(n)}
+            )
+            found.append(() if admitted == every else tuple(sorted(admitted)))
+        return found
+
+    def _renew(self, mix: Mix) -> None:
+        """Make the tables anew."""
+        table = self._table()
+        self._nodes_changed, self._changes = False, 0
+        rows = self._rows = np.arange(table.size)
+        _, counts = self.devices(rows)
+        for name in self.args.resources:
+            counts = counts + table.allocatable(name)
+        amounts = [table.allocatable(name) for name in self.args.beside]
+        beside = [
+            Beside(
+                name,
+                max(int(column.max(initial=0)), 1) / BESIDE_CELLS,
+                max(int(column.max(initial=0)), 1),
+            )
+            for name, column in zip(self.args.beside, amounts, strict=True)
+        ]
+        kinds: list[NodeClass | None] = []
+        for row, node in enumerate(table.nodes):
+            if node is None or not counts[row]:
+                kinds.append(None)
+                continue
+            model = node.metadata.labels.get(self.args.model_label, "")
+            kinds.append(NodeClass(model, int(counts[row]), tuple(int(c[row]) for c in amounts)))
+        supply = tuple(sorted(Counter(kind for kind in kinds if kind is not None).items()))
+        numbers = {kind: number for number, (kind, _) in enumerate(supply)}
+        self._classes = np.array(
+            [-1 if kind is None else numbers[kind] for kind in kinds], dtype=np.int64
+        )
+        self.mix = mix
+        self.worth = Worth(mix, supply, beside, self.args.whole_node_bonus) if supply else None
+        self._version += 1
+
+    def _table(self) -> Any:
+        assert self._cluster is not None  # noqa: S101 - trackers are rebuilt before they are asked
+        return self._cluster.table

@@ -1,0 +1,76 @@
+"""The loss of worth by a placement, for columns of nodes: what FragmentationAware minimizes."""
+
+from collections.abc import Sequence
+
+import msgspec
+import numpy as np
+
+from scheduler.plugins.fragmentation.holes import CELLS, Floats, Ints
+from scheduler.plugins.fragmentation.mix import WHOLE
+from scheduler.plugins.fragmentation.worth import Worth
+
+# Devices of a large node: what is left there weighs `node_fit` in all.
+_NODE_DEVICES = 8
+
+
+class Weights(msgspec.Struct, frozen=True):
+    """Penalties on what is left of the device, of the node's devices and beside them."""
+
+    device_fit: float = 0.01
+    node_fit: float = 0.01
+    beside_fit: float = 0.01
+
+
+class Left(msgspec.Struct, frozen=True):
+    """What is left on nodes: class, amounts beside, milli of each device, further whole devices.
+
+    `devices` is the number that a node has, `whole` are free devices without an identity, as extended
+    resources are.
+    """
+
+    classes: Ints
+    beside: tuple[Floats, ...]
+    free: Ints
+    whole: Ints
+    devices: Ints
+
+
+def losses(
+    worth: Worth, weights: Weights, left: Left, beside: Sequence[float], devices: int, milli: int
+) -> Floats:
+    """Return the loss in devices of placing a pod on each of the rows, all of which can hold it."""
+    holes = worth.holes[left.free * CELLS // WHOLE].sum(axis=1) + left.whole
+    idle = left.free.sum(axis=1) / WHOLE + left.whole
+    untouched = idle == left.devices
+    extra = np.zeros(len(holes))
+    taken: Floats | float = devices * milli / WHOLE
+    lost: Floats | float = float(devices)
+    if devices == 1 and milli < WHOLE:
+        lost, extra = _shared(worth, weights, left.free, milli)
+    after_beside = [column - need for column, need in zip(left.beside, beside, strict=True)]
+    before = worth.of_holes(left.classes, left.beside, holes, np.where(untouched, left.devices, 0))
+    whole_after = np.where(untouched & (devices == 0), left.devices, 0)
+    after = worth.of_holes(left.classes, after_beside, np.maximum(holes - lost, 0), whole_after)
+    extra = extra + weights.node_fit * (idle - taken) / _NODE_DEVICES
+    extra = extra + weights.beside_fit * worth.share_left(after_beside)
+    return np.asarray(before - after + extra, dtype=np.float64)
+
+
+def device_keys(worth: Worth, weights: Weights, free: Ints, milli: int) -> Floats:
+    """Return the loss per device of giving a pod a share of it; infinite where it does not fit."""
+    fits = free >= milli
+    after = np.where(fits, free - milli, 0)
+    holes = worth.holes
+    lost = holes[free * CELLS // WHOLE] - holes[after * CELLS // WHOLE]
+    return np.where(fits, lost + weights.device_fit * after / WHOLE, np.inf)
+
+
+def _shared(worth: Worth, weights: Weights, free: Ints, milli: int) -> tuple[Floats, Floats]:
+    """Return the worth lost on the best device of each row, and the penalty for what is left of it."""
+    keys = device_keys(worth, weights, free, milli)
+    best = keys.argmin(axis=1)
+    rows = np.arange(len(free))
+    after = np.maximum(free[rows, best] - milli, 0)
+    penalty = weights.device_fit * after / WHOLE
+    lost = np.where(np.isinf(keys[rows, best]), 1.0, keys[rows, best] - penalty)
+    return np.asarray(lost, dtype=np.float64), np.asarray(penalty, dtype=np.float64)

@@ -1,0 +1,125 @@
+"""What a pod asks of a node as the tables see it: amounts beside, devices, the share of one device.
+
+Requests of extended resources count as whole devices; so do requests of claims without amounts. An
+amount counts as the largest part that it is of a capacity that some device publishes under that name.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+import msgspec
+
+from scheduler.objects.claims import ALL, DeviceAsk, ResourceClaim
+from scheduler.objects.devices import ResourceSlice
+from scheduler.objects.pod import Pod
+from scheduler.objects.quantity import resource_amount
+from scheduler.plugins.dynamicresources.amounts import amount
+from scheduler.plugins.dynamicresources.podclaims import ClaimLookup, NotReadyError
+from scheduler.plugins.dynamicresources.slices import SLICE
+from scheduler.plugins.fragmentation.args import FragmentationAwareArgs, ShapeSpec
+from scheduler.plugins.fragmentation.mix import WHOLE
+from scheduler.plugins.nodeselection import RequiredNodes, required_nodes
+
+_encode = msgspec.json.Encoder(order="deterministic").encode
+
+
+class PodNeed(msgspec.Struct, frozen=True):
+    """A pod's amounts beside, devices, milli of each, and the number of what it says about nodes."""
+
+    beside: tuple[int, ...]
+    devices: int
+    milli: int
+    nodes: int = 0
+
+
+class PodNeeds:
+    """Works needs out; `objects` gives those of a kind by key."""
+
+    def __init__(
+        self, args: FragmentationAwareArgs, objects: Callable[[str], Mapping[str, Any]]
+    ) -> None:
+        self._args = args
+        self._slices = objects(SLICE)
+        self._claims = ClaimLookup(objects)
+        self._capacities: tuple[int, dict[str, int]] = (-1, {})
+        # What pods say about nodes, by number; 0 says nothing.
+        self.required: list[RequiredNodes | None] = [None]
+        self._numbers: dict[bytes, int] = {}
+
+    def of(self, pod: Pod, requests: Mapping[str, int]) -> PodNeed:
+        """Return the need of a pod with these effective requests."""
+        beside = tuple(requests.get(name, 0) for name in self._args.beside)
+        devices, milli = sum(requests.get(name, 0) for name in self._args.resources), WHOLE
+        if pod.spec.resource_claims:
+            for count, share in self._asked(pod):
+                # Shares of several devices are rare: they count as whole ones.
+                milli = share if not devices and count == 1 else WHOLE
+                devices += count
+        if not devices:
+            milli = 0
+        return PodNeed(beside, devices, milli, self._number(pod))
+
+    def expected(self, shape: ShapeSpec) -> PodNeed:
+        """Return the need of a shape in the arguments, which says nothing about nodes."""
+        amounts = {"cpu": shape.cpu, "memory": shape.memory}
+        beside = tuple(resource_amount(name, amounts[name]) for name in self._args.beside)
+        return PodNeed(beside, shape.devices, shape.milli if shape.devices else 0)
+
+    def _number(self, pod: Pod) -> int:
+        spec = pod.spec
+        if not spec.node_selector and spec.affinity is None:
+            return 0
+        required = required_nodes(pod)
+        if required.allows_all:
+            return 0
+        key = _encode((required.labels, required.affinity))
+        if key not in self._numbers:
+            self._numbers[key] = len(self.required)
+            self.required.append(required)
+        return self._numbers[key]
+
+    def _asked(self, pod: Pod) -> Iterator[tuple[int, int]]:
+        """Yield (devices, milli of each) per request of the pod's claims."""
+        try:
+            claims: list[ResourceClaim] = list(self._claims.of(pod))
+        except NotReadyError:
+            return
+        for claim in claims:
+            for request in claim.spec.devices.requests:
+                ask = request.exactly or next(iter(request.first_available), None)
+                if ask is not None and self._counts(ask):
+                    yield max(int(ask.count), 0), self._share(ask)
+
+    def _counts(self, ask: DeviceAsk) -> bool:
+        chosen = self._args.device_classes
+        if ask.admin_access or ask.allocation_mode == ALL:
+            return False
+        return not chosen or ask.device_class_name in chosen
+
+    def _share(self, ask: DeviceAsk) -> int:
+        """Return the milli that an ask takes of a device."""
+        asked = ask.capacity.requests if ask.capacity is not None else {}
+        offered = self._offered()
+        shares = [
+            -(-amount(text).nanos * WHOLE // offered[name])
+            for name, text in asked.items()
+            if offered.get(name)
+        ]
+        return min(max(shares), WHOLE) if shares and max(shares) > 0 else WHOLE
+
+    def _offered(self) -> dict[str, int]:
+        """Return the largest amount of each capacity that can be shared, in 10**-9."""
+        version: int = getattr(self._slices, "version", len(self._slices))
+        if self._capacities[0] != version:
+            found: dict[str, int] = {}
+            for one in self._slices.values():
+                _raise_to(found, one)
+            self._capacities = (version, found)
+        return self._capacities[1]
+
+
+def _raise_to(found: dict[str, int], one: ResourceSlice) -> None:
+    for device in one.spec.devices:
+        if device.allow_multiple_allocations:
+            for name, capacity in device.capacity.items():
+                found[name] = max(found.get(name, 0), amount(capacity.value).nanos)

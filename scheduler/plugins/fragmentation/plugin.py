@@ -1,0 +1,127 @@
+"""FragmentationAware: place a pod where the devices and amounts left are worth most to pods to come.
+
+The score is the loss of worth by the placement (`loss`), by tables that follow from the mix of pods
+(`inventory`). The node with the least loss scores 100, each other one 99 or less: a loss of one
+device scores 0.
+"""
+
+from collections.abc import Hashable, Sequence
+
+import msgspec
+import numpy as np
+
+from scheduler.framework import (
+    EACH_POD,
+    SKIP,
+    Cycle,
+    Handle,
+    IntColumn,
+    Nodes,
+    Plugin,
+    Pod,
+    Rows,
+    Status,
+)
+from scheduler.plugins.dynamicresources.catalog import DeviceCatalog
+from scheduler.plugins.dynamicresources.podclaims import CLAIM
+from scheduler.plugins.dynamicresources.slices import SLICE
+from scheduler.plugins.fragmentation.args import FragmentationAwareArgs
+from scheduler.plugins.fragmentation.inventory import DeviceInventory
+from scheduler.plugins.fragmentation.loss import Left, Weights, device_keys, losses
+from scheduler.plugins.fragmentation.needs import PodNeed
+from scheduler.state.resources import counted, pod_requests
+
+# Raw scores are in millionths of a device.
+_UNIT = 1_000_000
+
+
+class FragmentationAware(Plugin[FragmentationAwareArgs]):
+    """Prefer the node on which a placement costs the least of what pods to come can use."""
+
+    reads = (
+        "node",
+        "node.allocatable",
+        "node.labels",
+        "pod.added",
+        "pod.deleted",
+        "pod.requests",
+        CLAIM,
+        SLICE,
+    )
+    local = True
+
+    def __init__(self, args: FragmentationAwareArgs, handle: Handle) -> None:
+        super().__init__(args, handle)
+        self._catalog = handle.tracker(DeviceCatalog)
+        encoded = msgspec.json.encode(args)
+        self.inventory = handle.tracker(DeviceInventory, encoded, self._catalog)
+        self._weights = Weights(args.device_fit, args.node_fit, args.beside_fit)
+        self.key_follows = (self.inventory, handle.objects(SLICE))
+        self._slices = handle.objects(SLICE)
+        if args.chooses_devices:
+            self._catalog.order = self._device_order
+        self.normalize = self._normalize
+
+    def key(self, pod: Pod) -> Hashable | None:
+        """Return the pod's need; pods are asked about anew where devices are published in slices.
+
+        Their use changes when a pod is assumed, which the log of amounts does not show.
+        """
+        version = self.inventory.version
+        if self.inventory.worth is None:
+            return None
+        if self._slices:
+            return EACH_POD
+        return version, self.inventory.needs.of(pod, counted(pod_requests(pod)))
+
+    def pre_score(self, cycle: Cycle, _nodes: Nodes) -> Status | PodNeed:
+        """Return the pod's need; Skip where no node has devices."""
+        if self.inventory.version < 0 or self.inventory.worth is None:
+            return SKIP
+        return self.inventory.needs.of(cycle.pod, cycle.shape.requests)
+
+    def score(self, _cycle: Cycle, nodes: Nodes, need: PodNeed) -> IntColumn:
+        """Return minus the loss of each row in millionths of a device; 0 on rows without devices."""
+        inventory = self.inventory
+        scores = np.zeros(nodes.size, dtype=np.int64)
+        if inventory.worth is None:
+            return scores
+        classes = nodes.part(inventory.classes())[: nodes.size]
+        places = np.flatnonzero(classes >= 0)
+        if len(places):
+            left = self._left(nodes, places)
+            found = losses(
+                inventory.worth, self._weights, left, need.beside, need.devices, need.milli
+            )
+            scores[places] = np.rint(-found * _UNIT).astype(np.int64)
+        return scores
+
+    def _left(self, nodes: Nodes, places: Rows) -> Left:
+        """Return what is left on the nodes at these places of the view."""
+        inventory = self.inventory
+        rows = nodes.part(inventory.rows())[places]
+        free, devices = inventory.devices(rows)
+        whole = np.zeros(len(places), dtype=np.int64)
+        for name in self.args.resources:
+            offered = nodes.allocatable(name)[places]
+            devices = devices + offered
+            whole += np.maximum(offered - nodes.requested(name)[places], 0)
+        beside = tuple(
+            (nodes.allocatable(name)[places] - nodes.requested(name)[places]).astype(np.float64)
+            for name in self.args.beside
+        )
+        return Left(inventory.classes()[rows], beside, free, whole, devices)
+
+    def _device_order(self, free: Sequence[int], milli: int) -> list[int]:
+        """Return the order in which devices with these free milli are tried for a share."""
+        worth = self.inventory.worth
+        if worth is None:
+            return list(range(len(free)))
+        keys = device_keys(worth, self._weights, np.array(free, dtype=np.int64), milli)
+        return [int(place) for place in np.argsort(keys, kind="stable")]
+
+    def _normalize(self, _cycle: Cycle, nodes: Nodes, raw: IntColumn) -> IntColumn:
+        """Return 100 for the least loss, and 99 down to 0 for up to one device more."""
+        best = int(raw.max(where=nodes.feasible, initial=np.iinfo(np.int64).min))
+        behind = np.minimum(best - raw, _UNIT)
+        return np.where(behind <= 0, 100, 99 - behind * 99 // _UNIT)
