@@ -17,7 +17,7 @@ from scheduler.base.clock import perf_s
 from scheduler.base.errors import InputError
 from scheduler.base.meters import Meters
 from scheduler.engine.effects import Answer, Solve
-from scheduler.groups.solver.answer import SolvedStage
+from scheduler.groups.problem.answer import SolvedStage
 from scheduler.groups.solver.questions import Solution, at_once
 from scheduler.kube.api import Response
 from scheduler.workers.pool import JobOutcome, WorkerPool
@@ -61,8 +61,11 @@ class Solving:
         return await self._pool.run(kind, payload, limit_s)
 
     def _count(self, solution: Solution) -> None:
-        found = solution.victims or solution.placed
-        kind = "evict" if solution.victims is not None else "place"
+        found = solution.victims or solution.mixed or solution.placed
+        is_eviction = solution.victims is not None or bool(
+            solution.mixed and solution.mixed.evicted
+        )
+        kind = "evict" if is_eviction else "place"
         status: str = found.outcome
         if status == "placed":
             status = "optimal" if found.optimal else "feasible"

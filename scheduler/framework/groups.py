@@ -115,8 +115,8 @@ class GroupStage(StrEnum):
 class Fits(msgspec.Struct, frozen=True):
     """Where one member could go on its own, and how many members each row has room for.
 
-    `slots` counts all resources that members request and their number of pods; it is 0 where `rows`
-    is not set. `evictable` are rows that are refused, but not for good. `kind` is equal for members
+    `slots` counts all resources that members request and their number of pods, not host ports; it is 0
+    where `rows` is not set. `evictable` are rows that are refused, but not for good. `kind` is equal for members
     that the plugins which choose for several at once (`points.SeatsTogether`) take for alike; `reach` is a
     number by row that must be the same for all members, None says nothing. `stocks` tell what rows have, `costs`
     what preferences lack (see `RowRoom`).
@@ -198,8 +198,8 @@ class PlanningContext(Protocol):
 class GroupReport(msgspec.Struct, frozen=True, rename="camel"):
     """A group in the results of `simulate`; `placement` is a tree of names, pods are its leaves.
 
-    `objective` are the values that were minimised, in order, `bound` what is proven of each, and `terms`
-    what each is: a level and its measure ("rack units"), those of a class ("node of workers squares"), "cost".
+    `objective` are the values that were minimised, in order, `bound` the proven lower limit of each (None:
+    nothing is proven; empty for members placed in several steps), and `terms` what each is: a level and its measure ("rack units"), those of a class ("node of workers squares"), "cost".
     `conflict` names the rules that exclude one another. `source` is the kind of object that describes it;
     between `minimum` and `maximum` members may be placed, None stands for no limit. `message` says why
     it waits, `would_fit` the largest smaller group that fits now (0: none is known).
@@ -212,7 +212,7 @@ class GroupReport(msgspec.Struct, frozen=True, rename="camel"):
     placement: dict[str, Any]
     optimal: bool = False
     objective: tuple[int, ...] = ()
-    bound: tuple[int, ...] = ()
+    bound: tuple[int | None, ...] = ()
     solver_seconds: float = 0.0
     victims: tuple[dict[str, str], ...] = ()
     conflict: tuple[str, ...] = ()

@@ -32,7 +32,7 @@ from scheduler.objects.selectors import selector_matches
 from scheduler.whatif.rest import Rest
 
 if TYPE_CHECKING:
-    from scheduler.groups.solver.instance import SolveLimits
+    from scheduler.groups.problem.instance import SolveLimits
 
 BUDGET = "PodDisruptionBudget"
 SCHEDULED = "PodScheduled"

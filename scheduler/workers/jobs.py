@@ -8,8 +8,8 @@ from collections.abc import Callable
 
 import msgspec
 
+from scheduler.groups.problem.instance import Instance, Leaf, Level, LevelRule
 from scheduler.groups.solver import questions
-from scheduler.groups.solver.instance import Instance, Leaf, Level, LevelRule
 from scheduler.groups.solver.solve import solve
 from scheduler.workers.paths import PathLinks, shortest
 

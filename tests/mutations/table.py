@@ -393,7 +393,7 @@ MUTATIONS: Final = (
     ),
     Mutation(
         "the largest size that fits is called the next larger one",
-        CERTIFICATE, "scheduler/groups/solver/conflict.py",
+        CERTIFICATE, "scheduler/groups/solver/explain.py",
         "int(above[0])", "int(above[-1])", (SOLVER,),
     ),
     Mutation(
@@ -405,8 +405,8 @@ MUTATIONS: Final = (
     Mutation(
         "greedy's answer is called proven",
         CERTIFICATE, "_greedy",
-        'Stage(level, measure, value, NOTHING, "")\n        for level, measure, value in check.objective(instance, taken)',
-        'Stage(level, measure, value, value, "greedy")\n        for level, measure, value in check.objective(instance, taken)',
+        'Stage(level, measure, value, NOTHING, "")\n        for level, measure, value in checker.objective(instance, taken)',
+        'Stage(level, measure, value, value, "greedy")\n        for level, measure, value in checker.objective(instance, taken)',
         _KEPT,
     ),
     Mutation(

@@ -18,8 +18,8 @@ from typing import Any
 import msgspec
 
 from scheduler.engine.effects import Answer, Call, Effects, Listed, Solve, Watched
+from scheduler.groups.problem.instance import DomainRule, Instance, Leaf, Level, LevelRule
 from scheduler.groups.solver import questions
-from scheduler.groups.solver.instance import DomainRule, Instance, Leaf, Level, LevelRule
 from scheduler.groups.solver.solve import solve
 from scheduler.objects.configmap import ConfigMap
 from tests.perf.inprocess import Play

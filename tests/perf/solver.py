@@ -24,8 +24,7 @@ from rich.console import Console
 from rich.table import Table
 
 from scheduler.base.clock import RealClock
-from scheduler.groups.solver import victims
-from scheduler.groups.solver.instance import (
+from scheduler.groups.problem.instance import (
     Candidate,
     Instance,
     Leaf,
@@ -35,6 +34,7 @@ from scheduler.groups.solver.instance import (
     SolveLimits,
     Solver,
 )
+from scheduler.groups.solver import victims
 from scheduler.groups.solver.solve import solve
 from tests.perf.machine import machine, speed
 from tests.real.schedulers import ROOT

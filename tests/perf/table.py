@@ -30,7 +30,7 @@ from rich.console import Console
 from rich.table import Table
 
 from scheduler.base.clock import RealClock
-from tests.perf import gangs, interleaved, resident, simulating, workload
+from tests.perf import evictions, gangs, interleaved, resident, simulating, workload
 from tests.perf.inprocess import Play
 from tests.perf.machine import machine, speed, versions
 from tests.real.schedulers import ROOT
@@ -88,6 +88,30 @@ ROWS = (
     Row("3 gangs of 1,000", 0.5, "worstSolveSeconds", "s", least=False, measure=gangs.few_large),
     Row("partitions", 1.5, "cpuSeconds", "s", least=False, measure=gangs.partitions),
     Row("zone spread", 2, "cpuSeconds", "s", least=False, measure=gangs.zones),
+    Row(
+        "250 of 8 GPUs evict 2,000 pods",
+        3,
+        "searchSeconds",
+        "s",
+        least=False,
+        measure=evictions.single_pods,
+    ),
+    Row(
+        "500 of 8 GPUs evict 25 groups",
+        3,
+        "searchSeconds",
+        "s",
+        least=False,
+        measure=evictions.groups_of_twenty,
+    ),
+    Row(
+        "500 of 8 GPUs evict 125 groups",
+        3,
+        "searchSeconds",
+        "s",
+        least=False,
+        measure=evictions.groups_of_four,
+    ),
     Row("memory", 1024, "residentMib", "MiB", least=False, measure=resident.churned),
     Row("start", 15, "readySeconds", "s", least=False, measure=resident.started),
     Row("simulate --batch", 300, "casesPerSecond", "cases/s", measure=simulating.batch),

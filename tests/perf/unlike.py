@@ -20,12 +20,13 @@ from time import process_time
 import msgspec
 from ortools.sat.python import cp_model  # noqa: F401 - loading it is not what is measured
 
-from scheduler.groups.solver import checkkinds, mixed, mixedguess
-from scheduler.groups.solver.answer import SolvedStage
-from scheduler.groups.solver.classes import ClassRule, PairRule, PodClass, Traffic, TrafficCosts
-from scheduler.groups.solver.instance import Level, LevelRule, SolveLimits
-from scheduler.groups.solver.kinds import LikePods, Mixed
-from scheduler.groups.solver.parts import LikeParts
+from scheduler.groups.problem import checker
+from scheduler.groups.problem.answer import SolvedStage
+from scheduler.groups.problem.classes import ClassRule, PairRule, PodClass, Traffic, TrafficCosts
+from scheduler.groups.problem.instance import Level, LevelRule, SolveLimits
+from scheduler.groups.problem.parts import LikeParts
+from scheduler.groups.problem.roles import LikePods, Mixed
+from scheduler.groups.solver import mixed, mixedguess
 from scheduler.groups.solver.pieces import split
 
 RACKS, NODES, SLOTS = 50, 100, 8
@@ -154,7 +155,7 @@ def greedy(asked: Mixed) -> Iterator[list[int]]:
         counts = mixedguess.descent(asked, is_filling=is_filling)
         rows = counts.tolist()
         pieces = split(asked, rows) if asked.parts else ()
-        if not checkkinds.problems(asked, rows, pieces):
+        if not checker.problems(asked, rows, pieces):
             yield [value for _, _, value in mixed.objective_of(asked, counts)]
 
 

@@ -10,9 +10,8 @@ from random import Random
 
 import msgspec
 
-from scheduler.groups.solver import check, eviction
-from scheduler.groups.solver.eviction import EvictionRoom
-from scheduler.groups.solver.instance import (
+from scheduler.groups.problem import checker
+from scheduler.groups.problem.instance import (
     Budget,
     Candidate,
     DomainRule,
@@ -23,6 +22,8 @@ from scheduler.groups.solver.instance import (
     LevelRule,
     PreemptionInstance,
 )
+from scheduler.groups.solver import eviction
+from scheduler.groups.solver.eviction import EvictionRoom
 
 
 def rule(rng: Random) -> LevelRule:
@@ -133,8 +134,8 @@ def placements(
 ) -> Iterator[tuple[tuple[int, ...], list[tuple[str, str, int]]]]:
     """Yield every placement there is, as counts by leaf, with its stages: level, measure, value."""
     for counts in itertools.product(*(range(leaf.held, leaf.slots + 1) for leaf in problem.leaves)):
-        if problem.least <= sum(counts) <= problem.size and not check.problems(problem, counts):
-            yield counts, check.objective(problem, counts)
+        if problem.least <= sum(counts) <= problem.size and not checker.problems(problem, counts):
+            yield counts, checker.objective(problem, counts)
 
 
 def best_placement(problem: Instance) -> list[int] | None:

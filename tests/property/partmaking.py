@@ -12,12 +12,12 @@ from random import Random
 import msgspec
 import numpy as np
 
-from scheduler.groups.solver import check, checkkinds
-from scheduler.groups.solver import parts as partrecords
-from scheduler.groups.solver.classes import ClassRule, PodClass
-from scheduler.groups.solver.kinds import LikePods, Mixed
+from scheduler.groups.problem import checker, checklevels
+from scheduler.groups.problem import parts as partrecords
+from scheduler.groups.problem.classes import ClassRule, PodClass
+from scheduler.groups.problem.parts import LikeParts
+from scheduler.groups.problem.roles import LikePods, Mixed
 from scheduler.groups.solver.mixed import objective_of
-from scheduler.groups.solver.parts import LikeParts
 from tests.property.groups import levels, paths
 from tests.property.unlike import own_rule, rows_of
 
@@ -154,7 +154,7 @@ def best(group: Mixed) -> list[int] | None:
     values = [
         [value for _, _, value in objective_of(group, np.array(counts))]
         for counts in _filled(group, 0, range(len(group.paths)))
-        if any(map(any, counts)) and not checkkinds.problems(bare, counts)
+        if any(map(any, counts)) and not checker.problems(bare, counts)
     ]
     return min(values, default=None)
 
@@ -179,7 +179,7 @@ def _keeps(group: Mixed, one: PodClass, counts: Counts) -> bool:
         for level in range(depth + 1) if many else ():
             used[level][whole[:level]] = used[level].get(whole[:level], 0) + many
     return not any(
-        check.level_problems("", own.rule, used[own.level + 1], used[own.level])
+        checklevels.level_problems("", own.rule, used[own.level + 1], used[own.level])
         for own in one.rules
     )
 

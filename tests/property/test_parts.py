@@ -10,9 +10,12 @@ from random import Random
 import msgspec
 import pytest
 
-from scheduler.groups.solver import checkparts, mixed, mixedconflict
-from scheduler.groups.solver.instance import SolveLimits
-from scheduler.groups.solver.parts import PlacedPart
+from scheduler.groups.problem import checkparts
+from scheduler.groups.problem.instance import SolveLimits
+from scheduler.groups.problem.parts import PlacedPart
+from scheduler.groups.problem.rules import rules_of, under
+from scheduler.groups.solver import mixed
+from scheduler.groups.solver.explain import explain
 from tests.property import partmaking, unlike
 from tests.property.test_certificates import batches
 from tests.property.test_unlike_members import harm
@@ -86,23 +89,23 @@ def test_what_is_in_the_way_is_smallest_and_true(batch):
     refused = 0
     for number in range(BATCH):
         group = MAKERS[number % 2](Random(f"refused parts {batch}/{number}"))
-        advice = mixedconflict.explain(group, LIMITS)
+        advice = explain(group, LIMITS)
         bare = [msgspec.structs.replace(one, fits_without=False) for one in advice.conflict]
 
         assert fits(group) == (not bare), group
         if not bare:
             continue
         if bare[0].rule == "size":
-            assert not fits(mixedconflict.with_rules(group, frozenset())), group
+            assert not fits(under(group, frozenset())), group
             continue
         refused += 1
-        rules = frozenset(mixedconflict.rules_of(group))
+        rules = frozenset(rules_of(group))
         assert advice.smallest
-        assert not fits(mixedconflict.with_rules(group, frozenset(bare))), group
+        assert not fits(under(group, frozenset(bare))), group
         for some in itertools.combinations(sorted(rules, key=str), len(bare) - 1):
-            assert fits(mixedconflict.with_rules(group, frozenset(some))), (group, some)
+            assert fits(under(group, frozenset(some))), (group, some)
         without = rules - frozenset(advice.give_up)
-        assert fits(mixedconflict.with_rules(group, without)), group
+        assert fits(under(group, without)), group
     assert refused
 
 

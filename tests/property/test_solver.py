@@ -9,10 +9,13 @@ from random import Random
 import msgspec
 import pytest
 
-from scheduler.groups.solver import check, conflict, fold, layers, tree, victims
-from scheduler.groups.solver.answer import NOTHING, SolvedStage, SolverAnswer
+from scheduler.groups.problem import checker
+from scheduler.groups.problem.answer import NOTHING, SolvedStage, SolverAnswer
+from scheduler.groups.problem.instance import Instance, SolveLimits
+from scheduler.groups.problem.rules import rules_of, under
+from scheduler.groups.solver import fold, layers, tree, victims
 from scheduler.groups.solver.cpsat import program
-from scheduler.groups.solver.instance import Instance, SolveLimits
+from scheduler.groups.solver.explain import explain
 from scheduler.groups.solver.solve import _better, at_once, on_leaves, solve
 from tests.property import groups
 
@@ -58,9 +61,9 @@ def test_cpsat_finds_what_the_exact_program_finds(batch):
         if counts is None:
             continue
         values = [stage.value for stage in exact.stages]
-        assert values == [value for _, _, value in check.objective(instance, counts)]
+        assert values == [value for _, _, value in checker.objective(instance, counts)]
         assert values == [stage.value for stage in stages] == [stage.bound for stage in stages]
-        assert [] == check.problems(instance, counts)
+        assert [] == checker.problems(instance, counts)
         greedy = solve(instance, solver="Greedy")
         if greedy.outcome == "placed":
             assert values <= [stage.value for stage in greedy.stages]
@@ -220,7 +223,7 @@ def test_sizes_that_fit_are_those_that_enumeration_finds(batch):
             for size in range(max(1, held), most + 1)
             if groups.best_placement(instance.fixed(size)) is not None
         ]
-        advice = conflict.explain(instance, PATIENT)
+        advice = explain(instance, PATIENT)
 
         assert (instance.size in fitting) == (not advice.conflict), instance
         if not advice.conflict:
@@ -236,12 +239,12 @@ def test_sizes_that_fit_are_those_that_enumeration_finds(batch):
 
 def _check_given_up(instance, advice):
     """Without what the advice names there is a placement, by enumeration."""
-    rules = frozenset(conflict.rules_of(instance))
+    rules = frozenset(rules_of(instance))
     ways = [[one] for one in advice.conflict if one.fits_without]
     for way in [*ways, [*advice.give_up]]:
         bare = frozenset(msgspec.structs.replace(one, fits_without=False) for one in way)
         if bare and advice.conflict[0].rule != "size":
-            without = conflict.with_rules(instance, rules - bare)
+            without = under(instance, rules - bare)
             assert groups.best_placement(without) is not None, (instance, way)
 
 
@@ -276,7 +279,7 @@ def test_victims_are_the_exact_minimum_with_rules_between_members(batch):
             assert best == groups.harm(problem, answer.evicted), problem
             assert answer.optimal
             afterwards = groups.after(problem, answer.evicted)
-            assert [] == check.problems(afterwards, answer.placement.counts), problem
+            assert [] == checker.problems(afterwards, answer.placement.counts), problem
             placed = groups.best_placement(afterwards)
             assert placed == [stage.value for stage in answer.placement.stages], problem
             assert list(best)[0 if problem.budgets else 1 :] == [
@@ -289,7 +292,7 @@ def test_conflicts_are_smallest_and_advice_helps(batch):
     """No smaller set of rules conflicts, the sizes fit, and so does the group without what it says."""
     for rng in sources(batch):
         instance = groups.instance(rng)
-        advice = conflict.explain(instance)
+        advice = explain(instance)
         is_infeasible = solve(instance, solver="Exact").outcome == "infeasible"
 
         assert is_infeasible == bool(advice.conflict)
@@ -298,22 +301,22 @@ def test_conflicts_are_smallest_and_advice_helps(batch):
 
 
 def _check_advice(instance, advice):
-    rules = frozenset(conflict.rules_of(instance))
+    rules = frozenset(rules_of(instance))
     for size in filter(None, (advice.smaller, advice.larger)):
         assert fits(msgspec.structs.replace(instance, size=size))
     if advice.conflict[0].rule == "size":
         assert sum(leaf.slots for leaf in instance.leaves) < instance.size
         return
     bare = frozenset(msgspec.structs.replace(one, fits_without=False) for one in advice.conflict)
-    assert not fits(conflict.with_rules(instance, bare))
+    assert not fits(under(instance, bare))
     for number in range(len(bare)):
         for some in itertools.combinations(sorted(rules, key=str), number):
-            assert fits(conflict.with_rules(instance, frozenset(some)))
+            assert fits(under(instance, frozenset(some)))
     for one in advice.conflict:
         without = rules - {msgspec.structs.replace(one, fits_without=False)}
-        assert one.fits_without == fits(conflict.with_rules(instance, without))
+        assert one.fits_without == fits(under(instance, without))
     assert advice.give_up
-    assert fits(conflict.with_rules(instance, rules - frozenset(advice.give_up)))
+    assert fits(under(instance, rules - frozenset(advice.give_up)))
 
 
 def fits(instance):

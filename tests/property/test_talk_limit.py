@@ -10,10 +10,11 @@ import msgspec
 import numpy as np
 import pytest
 
-from scheduler.groups.solver import checkkinds, mixed, mixedcut
-from scheduler.groups.solver.classes import PodClass, Traffic, TrafficCosts
-from scheduler.groups.solver.instance import Level, SolveLimits
-from scheduler.groups.solver.kinds import LikePods, Mixed
+from scheduler.groups.problem import checker
+from scheduler.groups.problem.classes import PodClass, Traffic, TrafficCosts
+from scheduler.groups.problem.instance import Level, SolveLimits
+from scheduler.groups.problem.roles import LikePods, Mixed
+from scheduler.groups.solver import mixed, mixedcut
 from scheduler.groups.solver.mixednear import near_by
 from tests.property import unlike
 from tests.property.test_certificates import batches
@@ -24,7 +25,7 @@ LIMITS = SolveLimits(stage_s=20.0, total_s=60.0)
 
 def cost(group, counts):
     """Return what a placement costs, by the plain count of the check."""
-    terms = checkkinds.objective(group, [list(map(int, row)) for row in counts])
+    terms = checker.objective(group, [list(map(int, row)) for row in counts])
     return next((value for _, measure, value in terms if measure == "cost"), 0)
 
 

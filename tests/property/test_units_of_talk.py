@@ -12,11 +12,12 @@ import msgspec
 import numpy as np
 import pytest
 
-from scheduler.groups.solver import checkkinds, leastcut, mixed, mixedleaves
-from scheduler.groups.solver.answer import NOTHING
-from scheduler.groups.solver.classes import ClassRule, PairRule, PodClass, Traffic, TrafficCosts
-from scheduler.groups.solver.instance import Level, LevelRule, SolveLimits
-from scheduler.groups.solver.kinds import LikePods, Mixed
+from scheduler.groups.problem import checker
+from scheduler.groups.problem.answer import NOTHING
+from scheduler.groups.problem.classes import ClassRule, PairRule, PodClass, Traffic, TrafficCosts
+from scheduler.groups.problem.instance import Level, LevelRule, SolveLimits
+from scheduler.groups.problem.roles import LikePods, Mixed
+from scheduler.groups.solver import leastcut, mixed, mixedleaves
 from scheduler.groups.solver.mixed import objective_of
 from scheduler.groups.solver.mixedseveral import SeveralUnits
 from tests.property import unlike
@@ -116,7 +117,7 @@ def test_limits_hold_for_every_placement(batch):
         assert best is None or known.limits <= best, group
         if known.counts is not None:
             rows = known.counts.tolist()
-            assert not checkkinds.problems(group, rows), group
+            assert not checker.problems(group, rows), group
             met += values_of(group, rows) == known.limits
     assert told >= BATCH // 2
     assert met >= (told - refused) // 4
@@ -154,7 +155,7 @@ def test_limits_of_several_units_hold_for_all_placements_in_several(batch):
             known = several.best(values, LIMITS, lambda: 60.0)
             assert known.limits <= least, group
             if known.counts is not None:
-                assert not checkkinds.problems(group, known.counts.tolist()), group
+                assert not checker.problems(group, known.counts.tolist()), group
                 assert values is None or values_of(group, known.counts) < values
         compared += 1
     assert compared >= BATCH // 12

@@ -13,8 +13,11 @@ import msgspec
 import numpy as np
 import pytest
 
-from scheduler.groups.solver import checkkinds, mixed, mixedconflict
-from scheduler.groups.solver.instance import SolveLimits
+from scheduler.groups.problem import checker
+from scheduler.groups.problem.instance import SolveLimits
+from scheduler.groups.problem.rules import rules_of, under
+from scheduler.groups.solver import mixed
+from scheduler.groups.solver.explain import explain
 from scheduler.groups.solver.mixed import objective_of
 from tests.property import partmaking, unlike
 from tests.property.test_certificates import batches
@@ -56,7 +59,7 @@ def test_what_is_said_of_a_group_is_true(batch):
             refused += refusal_is_true(group)
             continue
         placed += 1
-        assert not checkkinds.problems(group, found.counts, found.pieces), group
+        assert not checker.problems(group, found.counts, found.pieces), group
         terms = objective_of(group, np.array(found.counts))
         said = [(one.level, one.measure, one.value) for one in found.stages]
         assert terms == said, group
@@ -67,20 +70,20 @@ def test_what_is_said_of_a_group_is_true(batch):
 
 def refusal_is_true(group):
     """Check what is said to be in the way of a group that fits nowhere; return whether it is any rule."""
-    advice = mixedconflict.explain(group, LIMITS)
+    advice = explain(group, LIMITS)
     bare = [msgspec.structs.replace(one, fits_without=False) for one in advice.conflict]
     assert bare
     if bare[0].rule == "size":
-        assert not fits(mixedconflict.with_rules(group, frozenset())), group
+        assert not fits(under(group, frozenset())), group
         return False
-    rules = frozenset(mixedconflict.rules_of(group))
+    rules = frozenset(rules_of(group))
     assert advice.smallest
-    assert not fits(mixedconflict.with_rules(group, frozenset(bare))), group
+    assert not fits(under(group, frozenset(bare))), group
     for some in itertools.combinations(sorted(rules, key=str), len(bare) - 1):
-        assert fits(mixedconflict.with_rules(group, frozenset(some))), (group, some)
+        assert fits(under(group, frozenset(some))), (group, some)
     for one, rule in zip(advice.conflict, bare, strict=True):
-        assert one.fits_without == fits(mixedconflict.with_rules(group, rules - {rule})), group
-    assert fits(mixedconflict.with_rules(group, rules - frozenset(advice.give_up))), group
+        assert one.fits_without == fits(under(group, rules - {rule})), group
+    assert fits(under(group, rules - frozenset(advice.give_up))), group
     return True
 
 

@@ -7,8 +7,10 @@ from random import Random
 import msgspec
 import pytest
 
-from scheduler.groups.solver import eviction, mixed, mixedconflict
-from scheduler.groups.solver.instance import SolveLimits
+from scheduler.groups.problem.instance import SolveLimits
+from scheduler.groups.problem.rules import rules_of, under
+from scheduler.groups.solver import eviction, mixed
+from scheduler.groups.solver.explain import explain
 from tests.property import unlike
 from tests.property.test_certificates import batches
 
@@ -55,25 +57,25 @@ def test_what_is_in_the_way_is_smallest_and_true(batch):
     refused = 0
     for number in range(BATCH):
         group = unlike.classed(Random(f"refused {batch}/{number}"))
-        advice = mixedconflict.explain(group, LIMITS)
+        advice = explain(group, LIMITS)
         bare = [msgspec.structs.replace(one, fits_without=False) for one in advice.conflict]
 
         assert fits(group) == (not bare), group
         if not bare:
             continue
-        rules = frozenset(mixedconflict.rules_of(group))
+        rules = frozenset(rules_of(group))
         if bare[0].rule == "size":
-            assert not fits(mixedconflict.with_rules(group, frozenset())), group
+            assert not fits(under(group, frozenset())), group
             continue
         refused += 1
         assert advice.smallest
-        assert not fits(mixedconflict.with_rules(group, frozenset(bare))), group
+        assert not fits(under(group, frozenset(bare))), group
         for some in itertools.combinations(sorted(rules, key=str), len(bare) - 1):
-            assert fits(mixedconflict.with_rules(group, frozenset(some))), (group, some)
+            assert fits(under(group, frozenset(some))), (group, some)
         for one, rule in zip(advice.conflict, bare, strict=True):
-            assert one.fits_without == fits(mixedconflict.with_rules(group, rules - {rule})), group
+            assert one.fits_without == fits(under(group, rules - {rule})), group
         without = rules - frozenset(advice.give_up)
-        assert fits(mixedconflict.with_rules(group, without)), group
+        assert fits(under(group, without)), group
     assert refused
 
 

@@ -10,8 +10,8 @@ from random import Random
 import msgspec
 import numpy as np
 
-from scheduler.groups.solver import checkkinds, eviction
-from scheduler.groups.solver.classes import (
+from scheduler.groups.problem import checker
+from scheduler.groups.problem.classes import (
     ClassRule,
     LinkLimit,
     PairRule,
@@ -22,9 +22,10 @@ from scheduler.groups.solver.classes import (
     TrafficStream,
     WayLimit,
 )
-from scheduler.groups.solver.instance import Candidate, ElasticGroup, Level, LevelRule
-from scheduler.groups.solver.instance import Kind as Wish
-from scheduler.groups.solver.kinds import Apart, LikePods, Mixed, MixedPreemption
+from scheduler.groups.problem.instance import Candidate, ElasticGroup, Level, LevelRule
+from scheduler.groups.problem.instance import Kind as Wish
+from scheduler.groups.problem.roles import Apart, LikePods, Mixed, MixedPreemption
+from scheduler.groups.solver import eviction
 from scheduler.groups.solver.mixed import objective_of
 from tests.property.groups import levels, paths, rule
 
@@ -257,7 +258,7 @@ def placements(mixed: Mixed) -> Iterator[Counts]:
         each = (range(min(kind.count, slots) + 1) for slots in kind.slots)
         rows.append([row for row in itertools.product(*each) if sum(row) <= kind.count])
     for counts in itertools.product(*rows):
-        if sum(map(sum, counts)) >= mixed.minimum and not checkkinds.problems(mixed, counts):
+        if sum(map(sum, counts)) >= mixed.minimum and not checker.problems(mixed, counts):
             yield counts
 
 

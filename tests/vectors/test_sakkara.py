@@ -9,8 +9,8 @@ import pytest
 from scheduler.framework.registry import Registry
 from scheduler.groups.description import spec as groups
 from scheduler.groups.planning.planning import rule
-from scheduler.groups.solver import check
-from scheduler.groups.solver.instance import Instance, Leaf, Level
+from scheduler.groups.problem import checker
+from scheduler.groups.problem.instance import Instance, Leaf, Level
 from scheduler.groups.solver.solve import solve
 from scheduler.groups.sources import configmap
 from scheduler.intree import IN_TREE
@@ -93,7 +93,7 @@ def run_placement(vector):
     for counts in (placed, by_cpsat):
         check_figures(case, counts, expect)
         check_figures(case, counts, case.get("expect_reference", {}))
-    best = check.objective(instance, proven.counts)
+    best = checker.objective(instance, proven.counts)
     assert [value for _, _, value in best] == report["objective"] == report["bound"]
 
 

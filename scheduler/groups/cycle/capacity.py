@@ -13,7 +13,10 @@ UNLIMITED = np.iinfo(np.int64).max
 
 
 def slots(attempt: Attempt, nodes: Nodes) -> IntColumn:
-    """Return how many such pods fit into what each row has left of every resource."""
+    """Return how many such pods fit into what each row has left of every resource.
+
+    That two of them cannot share a host port is a rule of the problem, so that a conflict names it.
+    """
     requests = {**attempt.cycle.shape.requests, PODS: 1}
     found = np.full(nodes.size, UNLIMITED, dtype=np.int64)
     limitless = unbounded(attempt, nodes, requests)
@@ -23,8 +26,6 @@ def slots(attempt: Attempt, nodes: Nodes) -> IntColumn:
             if resource in limitless:
                 fitting = np.where(limitless[resource], UNLIMITED, fitting)
             found = np.minimum(found, fitting)
-    if attempt.cycle.shape.host_ports:
-        found = np.minimum(found, 1)
     return found
 
 

@@ -12,7 +12,7 @@ import msgspec
 
 from scheduler.base.errors import ObjectError
 from scheduler.groups.description.rules import LevelConstraint, constraints
-from scheduler.groups.solver.classes import MOST_CLASSES, Relation
+from scheduler.groups.problem.classes import MOST_CLASSES, Relation
 from scheduler.groups.sources.inputs import (
     MOST_LEVELS,
     check_between,

@@ -12,7 +12,7 @@ import msgspec
 from scheduler.groups.description.rules import LevelConstraint
 from scheduler.groups.description.spec import GroupNode
 from scheduler.groups.planning.planning import rule
-from scheduler.groups.solver.instance import LevelRule
+from scheduler.groups.problem.instance import LevelRule
 
 
 class OwnRules(msgspec.Struct, frozen=True):

@@ -12,13 +12,15 @@ import numpy as np
 
 from scheduler.base.arrays import BoolColumn, IntColumn
 from scheduler.framework.nodes import Nodes
-from scheduler.groups.solver.instance import DomainRule
+from scheduler.groups.problem.instance import DomainRule
 from scheduler.objects.meta import LabelSelector, LabelSelectorRequirement
-from scheduler.objects.pod import Pod, PodAffinityTerm, TopologySpreadConstraint
+from scheduler.objects.pod import ContainerPort, Pod, PodAffinityTerm, TopologySpreadConstraint
 from scheduler.objects.selectors import selector_matches
 from scheduler.plugins.tainttoleration import TaintVerdicts
 from scheduler.state.podindex import Placed
+from scheduler.state.shapes import host_ports
 
+PORT = "host port "
 Sets = tuple[tuple[int, ...], ...]
 
 
@@ -29,16 +31,16 @@ def members(
     placed: Iterable[Placed],
     held: Collection[Placed] = (),
 ) -> tuple[DomainRule, ...]:
-    """Return the rules of required affinity and anti-affinity; `rows` are those of the leaves.
+    """Return the rules of host ports, required affinity and anti-affinity; `rows` are those of the leaves.
 
     Anti-affinity to its own kind lets one member into each domain, beside those in `held` of whom it does
     not speak: the instance holds these on its leaves as well. Affinity keeps all in one, unless
     there are such pods already: then the filters say which domains are open.
     """
+    found = _ports(pod, rows)
     affinity = pod.spec.affinity
     if affinity is None:
-        return ()
-    found = []
+        return tuple(found)
     anti, near = affinity.pod_anti_affinity, affinity.pod_affinity
     for term in () if anti is None else anti.required:
         if term_selects(term, pod):
@@ -55,6 +57,19 @@ def members(
                 DomainRule(f"affinity by {term.topology_key}", sets, single=True, only=True)
             )
     return tuple(found)
+
+
+def _ports(pod: Pod, rows: Sequence[int]) -> list[DomainRule]:
+    """Return the rule that members with host ports are on different nodes."""
+    ports = sorted({port_name(port) for port in host_ports(pod)})
+    if not ports:
+        return []
+    return [DomainRule(" and ".join(ports), tuple((leaf,) for leaf in range(len(rows))), at_most=1)]
+
+
+def port_name(port: ContainerPort) -> str:
+    """Return what a host port is called among resources and rules."""
+    return f"{PORT}{port.protocol}/{port.host_port}"
 
 
 def near(pods: Sequence[Pod], nodes: Nodes, rows: Iterable[int]) -> str:
@@ -187,7 +202,9 @@ def is_free(pod: Pod) -> bool:
     near = affinity is not None and affinity.pod_affinity is not None
     apart = affinity is not None and affinity.pod_anti_affinity is not None
     constraints = pod.spec.topology_spread_constraints
-    return not (near or apart or any(_counts_members(one, pod) for one in constraints))
+    return not (
+        near or apart or host_ports(pod) or any(_counts_members(one, pod) for one in constraints)
+    )
 
 
 def without_spread(pod: Pod) -> Pod:

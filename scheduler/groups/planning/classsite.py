@@ -12,7 +12,7 @@ from scheduler.framework.together import Ways
 from scheduler.groups.description.classes import ClassesSpec
 from scheduler.groups.description.spec import GroupSpec
 from scheduler.groups.planning.planning import rule
-from scheduler.groups.solver.classes import (
+from scheduler.groups.problem.classes import (
     ClassRule,
     LinkLimit,
     PairRule,
@@ -22,8 +22,8 @@ from scheduler.groups.solver.classes import (
     TrafficStream,
     WayLimit,
 )
-from scheduler.groups.solver.instance import Level
-from scheduler.groups.solver.kinds import Mixed
+from scheduler.groups.problem.instance import Level
+from scheduler.groups.problem.roles import Mixed
 from scheduler.state.podindex import Placed
 
 # The level above all others, where members share claims: being apart there is no cost of the network.

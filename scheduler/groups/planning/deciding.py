@@ -47,7 +47,7 @@ from scheduler.groups.planning.task import (
     undecided,
     with_rules,
 )
-from scheduler.groups.solver.answer import SolvedStage
+from scheduler.groups.problem.answer import SolvedStage
 from scheduler.groups.solver.questions import Place
 from scheduler.groups.sources import configmap
 from scheduler.groups.sources import registry as sources
@@ -85,7 +85,7 @@ class Decider:
         self._records = records
         self._planned_in = planned_in
         self._recorder = PlanRecorder(records, handle.pods)
-        self._mixer = MixedPlanner(solution_of, self._recorder.solved_mixed, self._recorder.refusal)
+        self._mixer = MixedPlanner(solution_of, self._recorder.solved, self._recorder.refusal)
         self._evictor = GroupEvictor(args, handle, described, self._mixer)
         self._leaf_rows = LeafRows()
 

@@ -12,9 +12,9 @@ import msgspec
 
 from scheduler.base.arrays import IntColumn
 from scheduler.groups.description.describing import Descriptions
+from scheduler.groups.planning.between import port_name
 from scheduler.groups.planning.conflicts import Conflicts
-from scheduler.groups.planning.mixing import port_name
-from scheduler.groups.solver.instance import (
+from scheduler.groups.problem.instance import (
     Budget,
     Candidate,
     ElasticGroup,

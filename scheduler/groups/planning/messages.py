@@ -20,9 +20,10 @@ from scheduler.groups.planning.capacities import FILTERS, MemberCapacity
 from scheduler.groups.planning.planning import Site
 from scheduler.groups.planning.task import GroupTask
 from scheduler.groups.planning.task import with_rules as ruled
-from scheduler.groups.solver.answer import Advice, Conflict
-from scheduler.groups.solver.conflict import fits_soon, with_rules
-from scheduler.groups.solver.instance import Instance
+from scheduler.groups.problem.answer import Advice, Conflict
+from scheduler.groups.problem.instance import Instance
+from scheduler.groups.problem.rules import under
+from scheduler.groups.solver.explain import fits_soon
 from scheduler.groups.topology.tree import NODE
 from scheduler.objects.kueue import HOSTNAME
 from scheduler.objects.pod import Pod
@@ -176,6 +177,8 @@ def listed(texts: Sequence[str]) -> str:
 
 def _depth(task: GroupTask, site: Site, advice: Advice) -> int | None:
     """Return how deep the unit is that has to hold the group (0: the root); None for other rules."""
+    if not advice.conflict:
+        return None  # no conflict was proven in time
     if advice.conflict[0].rule == "size":
         return 0
     if any(one.rule != "hard" or one.value != "pack" for one in advice.conflict):
@@ -209,7 +212,7 @@ def _test(
         spec, nodes = task.spec, task.context.nodes
         found = planning.site(spec, task.tree, nodes, column, task.standing, count, minimum)
         instance = ruled(found, task, pods, fits.reach).instance
-        return fits_soon(with_rules(instance, frozenset(rules)))
+        return fits_soon(under(instance, frozenset(rules)))
 
     return test
 
@@ -252,7 +255,7 @@ def _sentence(
             if least == site.instance.size
             else f"at least {least} fit{'s' * (least == 1)}"
         )
-        return f"{subject}: {reasons(task, advice, enough)}"
+        return ": ".join(filter(None, (subject, reasons(task, advice, enough))))
     rooms = capacities.by_unit(capacities.slots + capacities.held, depth)
     best, room = max(rooms.items(), key=lambda one: one[1], default=((), 0))
     has = f"capacity for {room or 'none'}"

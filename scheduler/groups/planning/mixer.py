@@ -11,8 +11,8 @@ from scheduler.framework.groups import Outcome
 from scheduler.framework.status import Status, unschedulable
 from scheduler.groups.planning import eviction, messages, mixing, rolemessages, shapes
 from scheduler.groups.planning.task import GroupTask, unanswered, undecided
-from scheduler.groups.solver.instance import Budget, SolveLimits
-from scheduler.groups.solver.kinds import Mixed, MixedAnswer, MixedPreemption
+from scheduler.groups.problem.instance import Budget, SolveLimits
+from scheduler.groups.problem.roles import Mixed, MixedAnswer, MixedPreemption
 from scheduler.groups.solver.mixedflows import parts_of
 from scheduler.groups.solver.questions import EvictMixed, PlaceMixed, Solution
 from scheduler.objects.policy import PodDisruptionBudget

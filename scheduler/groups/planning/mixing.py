@@ -15,21 +15,19 @@ from scheduler.framework.groups import Fits, Misfit, PlanningContext
 from scheduler.framework.nodes import Nodes
 from scheduler.groups.description.classes import ClassesSpec
 from scheduler.groups.description.spec import GroupSpec
-from scheduler.groups.planning.between import near, sets_by_label, term_selects
+from scheduler.groups.planning.between import PORT, near, port_name, sets_by_label, term_selects
 from scheduler.groups.planning.classsite import SHARED, beside, limits, links, of_classes
 from scheduler.groups.planning.placement import in_order
 from scheduler.groups.planning.planning import rule
-from scheduler.groups.solver.instance import Level, LevelRule
-from scheduler.groups.solver.kinds import Apart, LeafConflict, LikePods, Mixed
+from scheduler.groups.problem.instance import Level, LevelRule
+from scheduler.groups.problem.roles import Apart, LeafConflict, LikePods, Mixed
 from scheduler.groups.topology.tree import Topology
 from scheduler.objects.devices import DeviceClass
-from scheduler.objects.pod import ContainerPort, Pod
+from scheduler.objects.pod import Pod
 from scheduler.plugins.deviceclasses import class_backed
 from scheduler.state.podindex import Placed
 from scheduler.state.resources import PODS, Amounts
 from scheduler.state.shapes import host_ports
-
-PORT = "host port "
 
 
 class AlikeMembers(msgspec.Struct):
@@ -133,11 +131,6 @@ def kinds(
     return found
 
 
-def port_name(port: ContainerPort) -> str:
-    """Return what a host port is called among the resources."""
-    return f"{PORT}{port.protocol}/{port.host_port}"
-
-
 def asked(pod: Pod, requests: Mapping[str, Amounts]) -> Amounts:
     """Return what a member asks for, its one pod and its host ports included."""
     ports = dict.fromkeys(map(port_name, host_ports(pod)), 1)
@@ -232,6 +225,7 @@ def site(
         limits=limits(spec, ways),
         flows=flows,
         links=narrow,
+        exclusive=tuple((at, name) for at, name in enumerate(resources) if PORT in name),
     )
     return MixedSite(mixed, resources, tuple(rows), tuple(names))
 

@@ -18,8 +18,8 @@ from scheduler.groups.description.spec import GroupSpec
 from scheduler.groups.planning.mixing import AlikeMembers
 from scheduler.groups.planning.planning import Site, rule
 from scheduler.groups.planning.task import GroupTask, Steps
-from scheduler.groups.solver.answer import SolvedStage
-from scheduler.groups.solver.instance import DomainRule
+from scheduler.groups.problem.answer import SolvedStage
+from scheduler.groups.problem.instance import DomainRule
 
 
 class PreferredPlaces(msgspec.Struct, frozen=True):

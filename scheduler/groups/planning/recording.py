@@ -9,8 +9,7 @@ from scheduler.framework import groups
 from scheduler.framework.status import Status, unschedulable
 from scheduler.groups.planning import messages, planning
 from scheduler.groups.planning.task import GroupTask
-from scheduler.groups.solver.answer import Advice, Conflict
-from scheduler.groups.solver.kinds import MixedAnswer
+from scheduler.groups.problem.answer import Advice, Conflict
 from scheduler.groups.solver.questions import Solution
 from scheduler.groups.status.lifecycle import GroupRecord
 from scheduler.groups.topology import tree as topology
@@ -57,24 +56,18 @@ class PlanRecorder:
         return unschedulable(f"the group {task.name} {text}")
 
     def solved(self, key: str, solution: Solution) -> None:
-        """Keep what was proven of a placement."""
-        record, placed = self._records[key], solution.placed
-        record.solver_s = placed.seconds
-        record.optimal = placed.optimal
-        record.objective = tuple(stage.value for stage in placed.stages)
-        record.bound = tuple(stage.bound for stage in placed.stages)
-        record.terms = tuple(f"{stage.level} {stage.measure}".strip() for stage in placed.stages)
+        """Keep what a solve proves for reports about the group."""
+        record, found = self._records[key], solution.mixed or solution.placed
+        record.solver_s = found.seconds
+        before = record.proof
+        record.proof = before.after(
+            found.outcome, found.stages, optimal=found.optimal, is_partial=record.is_partial
+        )
+        if record.proof is not before:
+            record.is_whole = bool(record.proof.bound) and not record.is_partial
 
     def refusal(self, key: str, found: messages.GroupRefusal) -> None:
         """Keep why a group does not fit."""
         record = self._records[key]
         record.conflict, record.would_fit = found.conflict, found.would_fit
         record.is_final = found.is_final
-
-    def solved_mixed(self, key: str, solution: Solution) -> None:
-        """Keep what was proven of a placement of members that differ."""
-        record, mixed = self._records[key], solution.mixed or MixedAnswer("unknown")
-        record.solver_s, record.optimal = mixed.seconds, mixed.optimal
-        record.objective = tuple(stage.value for stage in mixed.stages)
-        record.bound = tuple(stage.bound for stage in mixed.stages)
-        record.terms = tuple(f"{stage.level} {stage.measure}".strip() for stage in mixed.stages)

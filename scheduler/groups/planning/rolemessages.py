@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 
+from scheduler.groups.planning.between import PORT
 from scheduler.groups.planning.capacities import shortage as shortage_of
 from scheduler.groups.planning.messages import (
     MOST_NAMED,
@@ -19,9 +20,8 @@ from scheduler.groups.planning.messages import (
     reasons,
     sentences,
 )
-from scheduler.groups.planning.mixing import PORT
 from scheduler.groups.planning.task import GroupTask
-from scheduler.groups.solver.answer import Advice, Conflict
+from scheduler.groups.problem.answer import Advice, Conflict
 from scheduler.objects.quantity import resource_text
 from scheduler.state.resources import PODS
 

@@ -20,8 +20,8 @@ from scheduler.groups.description.spec import GroupNode
 from scheduler.groups.planning import mixing
 from scheduler.groups.planning.mixing import AlikeMembers, MixedSite
 from scheduler.groups.planning.placement import in_order
-from scheduler.groups.solver.classes import ClassRule, PodClass
-from scheduler.groups.solver.parts import ROOT, LikeParts, PlacedPart
+from scheduler.groups.problem.classes import ClassRule, PodClass
+from scheduler.groups.problem.parts import ROOT, LikeParts, PlacedPart
 from scheduler.groups.sources import registry as sources
 from scheduler.groups.topology.tree import Topology
 from scheduler.objects.pod import Pod

@@ -10,8 +10,8 @@ import numpy as np
 from scheduler.framework.groups import Fits, title
 from scheduler.framework.nodes import Nodes
 from scheduler.framework.together import Stock
-from scheduler.groups.solver.answer import Advice
-from scheduler.groups.solver.instance import Instance
+from scheduler.groups.problem.answer import Advice
+from scheduler.groups.problem.instance import Instance
 from scheduler.groups.sources.registry import group_of, is_by_object
 from scheduler.groups.topology.tree import Topology
 from scheduler.state.podindex import PodIndex

@@ -26,8 +26,8 @@ from scheduler.groups.planning import between, planning
 from scheduler.groups.planning.mixing import AlikeMembers
 from scheduler.groups.planning.placement import in_order
 from scheduler.groups.planning.shapes import GroupShape
-from scheduler.groups.solver.answer import SolvedStage
-from scheduler.groups.solver.instance import SolveLimits
+from scheduler.groups.problem.answer import SolvedStage
+from scheduler.groups.problem.instance import SolveLimits
 from scheduler.groups.solver.questions import Solution
 from scheduler.groups.sources import registry as sources
 from scheduler.groups.topology.tree import Topology

@@ -6,7 +6,7 @@ have adds nothing.
 
 from typing import Any, Protocol
 
-from scheduler.groups.solver.instance import DomainRule
+from scheduler.groups.problem.instance import DomainRule
 from scheduler.groups.solver.tree import allowed
 from scheduler.groups.solver.variables import Variables
 

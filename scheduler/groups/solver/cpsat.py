@@ -11,11 +11,11 @@ from typing import Any
 import numpy as np
 from ortools.sat.python import cp_model
 
+from scheduler.groups.problem.answer import SolvedStage
+from scheduler.groups.problem.instance import Instance, SolveLimits
 from scheduler.groups.solver import objective, variables
-from scheduler.groups.solver.answer import SolvedStage
 from scheduler.groups.solver.constraints import ALL
 from scheduler.groups.solver.decode import by_name
-from scheduler.groups.solver.instance import Instance, SolveLimits
 from scheduler.groups.solver.objective import Even, Objective
 from scheduler.groups.solver.tree import Ints, Tree
 from scheduler.groups.solver.variables import Variables
@@ -58,14 +58,21 @@ def program(
     return found
 
 
-def exists(instance: Instance, tree: Tree, limits: SolveLimits, seconds: float) -> bool:
-    """Return whether there is a placement at all; True when time is over before that is known."""
+def exists(instance: Instance, tree: Tree, limits: SolveLimits, seconds: float) -> bool | None:
+    """Return whether there is a placement at all, None when time is over before that is known."""
     if int(tree.room[0][0]) < tree.least or not len(tree.slots):
         return False
     model = variables.make(instance, tree)
     for constraint in ALL:
         constraint.build(model)
-    return bool(solver_for(limits, seconds).solve(model.cp) != cp_model.INFEASIBLE)
+    return verdict(solver_for(limits, seconds).solve(model.cp))
+
+
+def verdict(status: Any) -> bool | None:
+    """Return what a solver status proves about the existence of a solution, None for nothing."""
+    if status == cp_model.INFEASIBLE:
+        return False
+    return True if status in (cp_model.OPTIMAL, cp_model.FEASIBLE) else None
 
 
 def solver_for(limits: SolveLimits, seconds: float) -> cp_model.CpSolver:

@@ -12,14 +12,14 @@ import msgspec
 import numpy as np
 
 from scheduler.base.errors import InputError, StateError
-from scheduler.groups.solver import feasible, layers, tree
-from scheduler.groups.solver.instance import (
+from scheduler.groups.problem.instance import (
     Candidate,
     DomainRule,
     ElasticGroup,
     Instance,
     PreemptionInstance,
 )
+from scheduler.groups.solver import feasible, layers, tree
 from scheduler.groups.solver.tree import Ints, Tree
 
 Choice = Mapping[int, int]  # candidate index -> how many of its evictions are made
@@ -74,12 +74,19 @@ class EvictionRoom:
         return self.slots(free) + self.held
 
     def slots(self, free: Ints) -> Ints:
-        """Return how many further pods fit into free amounts."""
+        """Return how many further pods fit into free amounts [leaf, resource]."""
+        return self._slots(free, self._limit)
+
+    def slots_at(self, leaf: int, free: Ints) -> Ints:
+        """Return how many further pods fit on one leaf, for each row of free amounts."""
+        return self._slots(free, np.full(len(free), self._limit[leaf]))
+
+    def _slots(self, free: Ints, limit: Ints) -> Ints:
         asked = self.need > 0
         if not asked.any():
-            return self._limit.copy()
+            return limit.copy()
         fits = (np.maximum(free[:, asked], 0) // self.need[asked]).min(axis=1)
-        return np.asarray(np.minimum(fits, self._limit))
+        return np.asarray(np.minimum(fits, limit))
 
     def limit(self, leaf: int) -> int:
         """Return how many pods a leaf takes at most, whatever is free."""
@@ -152,9 +159,13 @@ def pods(problem: PreemptionInstance, evicted: Choice, priority: int) -> int:
 
 
 def groups(problem: EvictionCandidates, evicted: Choice) -> int:
-    """Return how many are hit: a single pod counts as a group of one, who only shrinks not at all."""
+    """Return how many groups are hit: a single pod is a group of one, a group that shrinks is not hit."""
     own = {index for group in problem.elastic for index in group.candidates}
-    singles = sum(times for index, times in evicted.items() if index not in own)
+    singles = sum(
+        times * problem.candidates[index].groups
+        for index, times in evicted.items()
+        if index not in own
+    )
     return singles + sum(is_ended(group, evicted) for group in problem.elastic)
 
 

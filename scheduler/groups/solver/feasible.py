@@ -1,7 +1,7 @@
 """Which group sizes fit at all: sets of counts as bits of one number, added up over the tree.
 
 Much faster than the cost tables because nothing is weighed. Used where only yes or no is asked: by
-scheduler.groups.solver.conflict for the rules in the way, and by scheduler.groups.solver.victims.
+scheduler.groups.solver.explain for the rules in the way, and by scheduler.groups.solver.victims.
 """
 
 import itertools

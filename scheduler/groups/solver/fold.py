@@ -8,7 +8,7 @@ keeps the set of placements exactly as it was; called before solving, never befo
 
 import msgspec
 
-from scheduler.groups.solver.instance import DomainRule, Instance, Leaf, LevelRule
+from scheduler.groups.problem.instance import DomainRule, Instance, Leaf, LevelRule
 from scheduler.groups.solver.tree import slots_of
 
 

@@ -8,7 +8,7 @@ to the name that comes first.
 
 import numpy as np
 
-from scheduler.groups.solver.instance import LevelRule
+from scheduler.groups.problem.instance import LevelRule
 from scheduler.groups.solver.tree import Ints, Tree
 
 

@@ -15,8 +15,8 @@ from typing import TypeAlias
 import msgspec
 import numpy as np
 
+from scheduler.groups.problem.instance import DomainRule, Instance, Level
 from scheduler.groups.solver import tree
-from scheduler.groups.solver.instance import DomainRule, Instance, Level
 from scheduler.groups.solver.tree import Bools, Ints, Tree
 
 MOST_RULES = 3  # rules are tried in every order

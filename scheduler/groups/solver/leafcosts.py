@@ -10,8 +10,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from scheduler.groups.problem.instance import LevelRule
 from scheduler.groups.solver.costs import NEVER
-from scheduler.groups.solver.instance import LevelRule
 from scheduler.groups.solver.tree import Bools, Ints, Tree, allowed
 
 

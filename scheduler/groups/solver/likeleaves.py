@@ -6,8 +6,8 @@ know when it costs nothing.
 
 import numpy as np
 
+from scheduler.groups.problem.roles import Mixed
 from scheduler.groups.solver import mixed
-from scheduler.groups.solver.kinds import Mixed
 from scheduler.groups.solver.tree import Ints
 
 

@@ -1,7 +1,7 @@
 """Groups of unlike members: several kinds of pods, each with its own request, over common leaves.
 
 The rules of the levels hold for all pods together, whatever their kind, those of classes
-(scheduler.groups.solver.classes) for theirs. `solve` looks for the most pods,
+(scheduler.groups.problem.classes) for theirs. `solve` looks for the most pods,
 and of those placements for the best by the levels from the top down, as for like members; it proves
 that there is no better one, or says of which stage it does not know. `evict` finds the fewest victims
 that make room for `minimum` pods. A descent (large pods first, the fullest leaf that takes them) finds
@@ -9,7 +9,7 @@ what is easy, scheduler.groups.solver.mixedsearch improves and proves. Called by
 """
 
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Literal, TypeAlias
 
 import msgspec
@@ -17,25 +17,19 @@ import numpy as np
 
 from scheduler.base.clock import perf_s
 from scheduler.base.errors import StateError
-from scheduler.groups.solver import (
-    checkkinds,
-    mixedalike,
-    mixedflows,
-    mixedguess,
-    mixednear,
-    mixedstages,
-    tree,
-)
-from scheduler.groups.solver.answer import NOTHING, SolvedStage
-from scheduler.groups.solver.instance import LevelRule, SolveLimits
-from scheduler.groups.solver.kinds import Mixed, MixedAnswer, MixedPreemption
+from scheduler.groups.problem import checker
+from scheduler.groups.problem.answer import NOTHING, SolvedStage
+from scheduler.groups.problem.instance import LevelRule, SolveLimits
+from scheduler.groups.problem.parts import PlacedPart
+from scheduler.groups.problem.roles import Mixed, MixedAnswer, MixedPreemption
+from scheduler.groups.solver import mixedalike, mixedflows, mixedguess, mixednear, mixedstages, tree
+from scheduler.groups.solver.deadline import Deadline
 from scheduler.groups.solver.mixedbounds import bounds
-from scheduler.groups.solver.parts import PlacedPart
 from scheduler.groups.solver.pieces import split
 from scheduler.groups.solver.tree import Ints
 
 MEANINGFUL_S = 0.02
-# So much of the time that is left goes to the limit of what talk costs.
+# The share of the time left that the traffic bound may use.
 PAID_PART = 0.5
 Rows: TypeAlias = tuple[tuple[int, ...], ...]
 
@@ -43,7 +37,7 @@ Rows: TypeAlias = tuple[tuple[int, ...], ...]
 def solve(group: Mixed, limits: SolveLimits) -> MixedAnswer:
     """Return the best placement, or that fewer than `minimum` pods fit anywhere."""
     started = perf_s()
-    found = _best(group, limits, _Clock(limits))
+    found = _best(group, limits, Deadline(limits.total_s))
     if found.counts is None:
         outcome: Literal["infeasible", "unknown"] = "infeasible" if found.is_proven else "unknown"
         return MixedAnswer(outcome, optimal=found.is_proven, seconds=_since(started))
@@ -52,6 +46,19 @@ def solve(group: Mixed, limits: SolveLimits) -> MixedAnswer:
     return MixedAnswer(
         "placed", counts, {}, is_proven, _since(started), stages=found.stages, pieces=pieces
     )
+
+
+def fits(group: Mixed, limits: SolveLimits, left_s: Deadline, part: float) -> bool | None:
+    """Return whether at least the minimum fits; None when a `part` of the time left does not tell."""
+    if _is_hopeless(group):
+        return False
+    if group.links and not mixedflows.parts_of(group):
+        return None
+    if any(_guess(group, is_filling=one).counts is not None for one in (True, False)):
+        return True
+    with left_s.loading():
+        from scheduler.groups.solver import mixedsearch
+    return mixedsearch.exists(group, limits, part * left_s())
 
 
 def evict(problem: MixedPreemption, limits: SolveLimits) -> MixedAnswer:
@@ -88,58 +95,10 @@ def _checked(group: Mixed, found: Ints) -> tuple[Rows, tuple[PlacedPart, ...]]:
     """Return the rows of a placement, and its pieces; StateError when it is none."""
     rows = tuple(tuple(row) for row in found.tolist())
     pieces = split(group, rows) if group.parts else []
-    wrong = checkkinds.problems(group, rows, pieces)
+    wrong = checker.problems(group, rows, pieces)
     if wrong or pieces is None:
         raise StateError(f"a wrong answer for unlike members: {'; '.join(wrong[:3])}")
     return rows, tuple(pieces)
-
-
-class _Clock:
-    """What is left of the seconds of a search."""
-
-    def __init__(self, limits: SolveLimits) -> None:
-        self._limits = limits
-        self._until = perf_s() + limits.total_s
-
-    def __call__(self) -> float:
-        return self._until - perf_s()
-
-    def improved(self) -> "Callable[..., MixedResult]":
-        """Return the function of CP-SAT's model: to load it can take longer than the search, so it costs none of it."""
-        loading = perf_s()
-        from scheduler.groups.solver import mixedsearch
-
-        self._until += perf_s() - loading
-        return mixedsearch.improved
-
-    def by_leaves(self, group: Mixed, limits: SolveLimits) -> "KnownLimits":
-        """Return what leaves alone say of a group whose members talk; it takes a part of the time, none to load."""
-        if not group.traffic or group.costs.areas:
-            return KnownLimits([])
-        loading = perf_s()
-        from scheduler.groups.solver import mixedleaves
-
-        self._until += perf_s() - loading
-        return mixedleaves.best(group, limits, self) or KnownLimits([])
-
-    def paid(self, group: Mixed, guess: "MixedResult", bounds: Sequence[int]) -> list[int]:
-        """Return limits of all stages with a better one of what talk costs; it takes a part of the time, none to load.
-
-        Where costs go by levels alone, patterns of like leaves prove them as fast.
-        """
-        if not group.costs.areas:
-            return list(bounds)
-        at = next((at for at, one in enumerate(guess.stages) if one.measure == "cost"), -1)
-        if at < 0 or guess.counts is None or int(guess.counts.sum()) < group.wanted:
-            return list(bounds)
-        loading = perf_s()
-        from scheduler.groups.solver import mixedcut
-
-        self._until += perf_s() - loading
-        until = self._until - self() * (1 - PAID_PART)
-        value = guess.values[at]
-        paid = mixedcut.least(group, value, self._limits, lambda: until - perf_s())
-        return [*bounds[:at], max(bounds[at], paid), *bounds[at + 1 :]]
 
 
 class MixedResult(msgspec.Struct, frozen=True):
@@ -169,7 +128,7 @@ class KnownLimits(msgspec.Struct, frozen=True):
     is_none: bool = False
 
 
-def _best(group: Mixed, limits: SolveLimits, left_s: _Clock) -> MixedResult:
+def _best(group: Mixed, limits: SolveLimits, left_s: Deadline) -> MixedResult:
     """Return the best placement: inside of one unit where that is wanted and possible, else in all."""
     if _is_hopeless(group):
         return MixedResult(None, is_proven=True)
@@ -193,7 +152,7 @@ def _best(group: Mixed, limits: SolveLimits, left_s: _Clock) -> MixedResult:
     if guess.counts is None:
         guess = _better(_guess(group, is_filling=True), _guess(group, is_filling=False))
         if guess.values != known:
-            least = left_s.by_leaves(group, limits)
+            least = _by_leaves(group, limits, left_s)
         if least.is_none:
             return MixedResult(None, is_proven=True)
         if least.counts is not None:
@@ -212,7 +171,7 @@ def _best(group: Mixed, limits: SolveLimits, left_s: _Clock) -> MixedResult:
         told = max(least.limits, up_to_a_gap(guess.values, known))
         return _told(group, guess.counts, up_to_a_gap(guess.values, told))
     if guess.counts is not None and group.traffic:
-        known = left_s.paid(group, guess, known)
+        known = _paid(group, guess, known, limits, left_s)
         if guess.values == known:
             return _told(group, guess.counts, known)
     made = tree.build(group.alike(), with_full=True)
@@ -226,7 +185,37 @@ def _best(group: Mixed, limits: SolveLimits, left_s: _Clock) -> MixedResult:
             return _told(group, own.counts, alike.values)
     # Limits, each of which holds while those before it are met.
     least_of_all = max(alike.values, tuple(least.limits))
-    return left_s.improved()(group, guess, known, least_of_all, limits, left_s)
+    with left_s.loading():
+        from scheduler.groups.solver import mixedsearch
+    return mixedsearch.improved(group, guess, known, least_of_all, limits, left_s)
+
+
+def _by_leaves(group: Mixed, limits: SolveLimits, left_s: Deadline) -> KnownLimits:
+    """Return what the leaves alone prove about a group with traffic; uses a part of the time."""
+    if not group.traffic or group.costs.areas:
+        return KnownLimits([])
+    with left_s.loading():
+        from scheduler.groups.solver import mixedleaves
+    return mixedleaves.best(group, limits, left_s) or KnownLimits([])
+
+
+def _paid(
+    group: Mixed, guess: MixedResult, bounds: Sequence[int], limits: SolveLimits, left_s: Deadline
+) -> list[int]:
+    """Return the stage bounds with a tightened traffic bound; uses at most PAID_PART of the time left.
+
+    Where costs depend on levels alone, patterns of equal leaves prove them as fast.
+    """
+    if not group.costs.areas:
+        return list(bounds)
+    at = next((at for at, one in enumerate(guess.stages) if one.measure == "cost"), -1)
+    if at < 0 or guess.counts is None or int(guess.counts.sum()) < group.wanted:
+        return list(bounds)
+    with left_s.loading():
+        from scheduler.groups.solver import mixedcut
+    reserved = left_s() * (1 - PAID_PART)
+    paid = mixedcut.least(group, guess.values[at], limits, lambda: left_s() - reserved)
+    return [*bounds[:at], max(bounds[at], paid), *bounds[at + 1 :]]
 
 
 def _is_free_together(group: Mixed, level: int) -> bool:
@@ -252,7 +241,7 @@ def _is_free_together(group: Mixed, level: int) -> bool:
     return reached >= there and of_classes == len(group.kinds)
 
 
-def _in_one_unit(group: Mixed, level: int, limits: SolveLimits, left_s: _Clock) -> MixedResult:
+def _in_one_unit(group: Mixed, level: int, limits: SolveLimits, left_s: Deadline) -> MixedResult:
     """Return the best placement with all pods in one unit of a level.
 
     Units are looked at in the order of what they could offer at best, so that most need no look.
@@ -314,7 +303,7 @@ def _told(group: Mixed, counts: Ints, bounds: Sequence[int] = ()) -> MixedResult
 
 def objective_of(group: Mixed, counts: Ints) -> list[tuple[str, str, int]]:
     """Return (level, measure, value) of every stage for pods by kind and leaf."""
-    return checkkinds.objective(group, counts.tolist())
+    return checker.objective(group, counts.tolist())
 
 
 def _is_hopeless(group: Mixed) -> bool:
@@ -377,7 +366,7 @@ def _guess(group: Mixed, *, is_filling: bool) -> MixedResult:
 def valid(group: Mixed, counts: Ints) -> MixedResult:
     """Return a placement with no bound; nothing if it breaks a rule."""
     rows = counts.tolist()
-    if checkkinds.problems(group, rows, split(group, rows) if group.parts else ()):
+    if checker.problems(group, rows, split(group, rows) if group.parts else ()):
         return MixedResult(None)
     return _told(group, counts)
 

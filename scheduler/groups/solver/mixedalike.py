@@ -12,11 +12,12 @@ from math import lcm
 import msgspec
 import numpy as np
 
-from scheduler.groups.solver import parts, solve
-from scheduler.groups.solver.instance import Instance, Level, SolveLimits
-from scheduler.groups.solver.kinds import Mixed
+from scheduler.groups.problem import parts
+from scheduler.groups.problem.instance import Instance, Level, SolveLimits
+from scheduler.groups.problem.parts import WholePart
+from scheduler.groups.problem.roles import Mixed
+from scheduler.groups.solver import solve
 from scheduler.groups.solver.mixedstages import ALL, MixedStage
-from scheduler.groups.solver.parts import WholePart
 from scheduler.groups.solver.tree import Ints, filled
 
 # It has this part of the time that is left.

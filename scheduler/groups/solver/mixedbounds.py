@@ -10,11 +10,11 @@ proof.
 
 import numpy as np
 
+from scheduler.groups.problem.answer import NOTHING
+from scheduler.groups.problem.classes import PodClass
+from scheduler.groups.problem.instance import LevelRule
+from scheduler.groups.problem.roles import Mixed, served
 from scheduler.groups.solver import mixedstages, objective, tree
-from scheduler.groups.solver.answer import NOTHING
-from scheduler.groups.solver.classes import PodClass
-from scheduler.groups.solver.instance import LevelRule
-from scheduler.groups.solver.kinds import Mixed, served
 from scheduler.groups.solver.mixedstages import MixedStage
 from scheduler.groups.solver.tree import Ints, Tree
 

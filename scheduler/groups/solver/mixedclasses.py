@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 from ortools.sat.python import cp_model
 
-from scheduler.groups.solver.classes import ClassRule, PairRule, Traffic, WayLimit
-from scheduler.groups.solver.kinds import Mixed
+from scheduler.groups.problem.classes import ClassRule, PairRule, Traffic, WayLimit
+from scheduler.groups.problem.roles import Mixed
 from scheduler.groups.solver.mixedflows import FlowModel
 from scheduler.groups.solver.tree import Tree, allowed
 from scheduler.groups.solver.variables import domain

@@ -21,10 +21,10 @@ from numpy.typing import NDArray
 from ortools.linear_solver import pywraplp
 from ortools.sat.python import cp_model
 
+from scheduler.groups.problem.instance import SolveLimits
+from scheduler.groups.problem.roles import Mixed
 from scheduler.groups.solver import tree
 from scheduler.groups.solver.cpsat import MEANINGFUL_S, solver_for
-from scheduler.groups.solver.instance import SolveLimits
-from scheduler.groups.solver.kinds import Mixed
 from scheduler.groups.solver.leastcut import least_cut
 from scheduler.groups.solver.mixednear import MOST_DENSE, TalkCosts
 from scheduler.groups.solver.tree import Ints

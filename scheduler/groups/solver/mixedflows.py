@@ -10,8 +10,8 @@ from functools import reduce
 from math import lcm
 from typing import Any
 
-from scheduler.groups.solver.classes import LinkLimit, TrafficStream
-from scheduler.groups.solver.kinds import Mixed
+from scheduler.groups.problem.classes import LinkLimit, TrafficStream
+from scheduler.groups.problem.roles import Mixed
 
 # More parts than this, or larger sums, are not counted exactly.
 MOST_PARTS, LARGEST_SUM = 1_000_000, 1 << 60

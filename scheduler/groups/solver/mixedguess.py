@@ -9,8 +9,8 @@ from collections.abc import Sequence
 import msgspec
 import numpy as np
 
+from scheduler.groups.problem.roles import Mixed
 from scheduler.groups.solver import tree
-from scheduler.groups.solver.kinds import Mixed
 from scheduler.groups.solver.tree import Ints
 
 

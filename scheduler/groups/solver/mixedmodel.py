@@ -12,8 +12,8 @@ from typing import Any, TypeAlias
 import numpy as np
 from ortools.sat.python import cp_model
 
+from scheduler.groups.problem.roles import Mixed
 from scheduler.groups.solver import mixedstages
-from scheduler.groups.solver.kinds import Mixed
 from scheduler.groups.solver.mixedclasses import ClassModel
 from scheduler.groups.solver.mixedparts import PartModel
 from scheduler.groups.solver.tree import Ints, Tree, allowed, build

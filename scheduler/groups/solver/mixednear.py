@@ -10,8 +10,8 @@ from random import Random
 import numpy as np
 from numpy.typing import NDArray
 
+from scheduler.groups.problem.roles import Mixed
 from scheduler.groups.solver import mixedguess, tree
-from scheduler.groups.solver.kinds import Mixed
 from scheduler.groups.solver.tree import Ints
 
 # So many sums are made for all starts together, about a third of a second.

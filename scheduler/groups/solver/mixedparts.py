@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 from ortools.sat.python import cp_model
 
-from scheduler.groups.solver import parts
-from scheduler.groups.solver.kinds import Mixed
+from scheduler.groups.problem import parts
+from scheduler.groups.problem.roles import Mixed
 from scheduler.groups.solver.tree import Tree
 
 

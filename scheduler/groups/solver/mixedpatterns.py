@@ -16,9 +16,10 @@ import msgspec
 import numpy as np
 from ortools.sat.python import cp_model
 
-from scheduler.groups.solver import likeleaves, parts, tree
-from scheduler.groups.solver.instance import Level, LevelRule
-from scheduler.groups.solver.kinds import Mixed
+from scheduler.groups.problem import parts
+from scheduler.groups.problem.instance import Level, LevelRule
+from scheduler.groups.problem.roles import Mixed
+from scheduler.groups.solver import likeleaves, tree
 from scheduler.groups.solver.mixedmodel import MixedModel
 from scheduler.groups.solver.mixedstages import MixedStage
 from scheduler.groups.solver.tree import Ints

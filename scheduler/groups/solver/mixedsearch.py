@@ -9,11 +9,11 @@ from collections.abc import Callable, Sequence
 import numpy as np
 from ortools.sat.python import cp_model
 
+from scheduler.groups.problem.answer import SolvedStage
+from scheduler.groups.problem.instance import SolveLimits
+from scheduler.groups.problem.roles import Mixed
 from scheduler.groups.solver import mixedpatterns, mixedstages
-from scheduler.groups.solver.answer import SolvedStage
-from scheduler.groups.solver.cpsat import MEANINGFUL_S, solver_for
-from scheduler.groups.solver.instance import SolveLimits
-from scheduler.groups.solver.kinds import Mixed
+from scheduler.groups.solver.cpsat import MEANINGFUL_S, solver_for, verdict
 from scheduler.groups.solver.mixed import MixedResult, objective_of
 from scheduler.groups.solver.mixedmodel import MixedModel
 from scheduler.groups.solver.tree import Ints
@@ -69,6 +69,13 @@ def improved(
         model.cp.add(expression <= value)
         model.hint(best)
     return MixedResult(best, tuple(told), all(stage.proven for stage in told))
+
+
+def exists(group: Mixed, limits: SolveLimits, seconds: float) -> bool | None:
+    """Return whether at least the minimum of a group fits, None when time is over before that is known."""
+    found = mixedpatterns.cells(group)
+    model = MixedModel(group) if found is None else mixedpatterns.PatternModel(group, found)
+    return verdict(solver_for(limits, seconds).solve(model.cp))
 
 
 def _better(group: Mixed, known: Ints | None, found: Ints, at: int) -> Ints:

@@ -12,12 +12,12 @@ from collections.abc import Callable, Sequence
 import msgspec
 import numpy as np
 
+from scheduler.groups.problem.answer import NOTHING
+from scheduler.groups.problem.classes import TrafficCosts
+from scheduler.groups.problem.instance import Level, SolveLimits
+from scheduler.groups.problem.roles import Mixed
 from scheduler.groups.solver import likeleaves, mixed
-from scheduler.groups.solver.answer import NOTHING
-from scheduler.groups.solver.classes import TrafficCosts
 from scheduler.groups.solver.cpsat import MEANINGFUL_S
-from scheduler.groups.solver.instance import Level, SolveLimits
-from scheduler.groups.solver.kinds import Mixed
 from scheduler.groups.solver.leastcut import least_cuts
 from scheduler.groups.solver.mixed import KnownLimits
 from scheduler.groups.solver.mixedbounds import bounds

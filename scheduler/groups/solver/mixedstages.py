@@ -1,14 +1,14 @@
 """The stages of the objective of unlike members, the most important first, as plain records.
 
-In the order of scheduler.groups.solver.checkkinds.objective: members left out, what each level wants from the top
+In the order of scheduler.groups.problem.checker.objective: members left out, what each level wants from the top
 down (for all pods, then for each class with a rule there, or for all parts with one together), the cost of
 traffic, leaves in use.
 """
 
 import msgspec
 
+from scheduler.groups.problem.roles import Mixed
 from scheduler.groups.solver import objective
-from scheduler.groups.solver.kinds import Mixed
 from scheduler.groups.solver.tree import Tree
 
 ALL: tuple[int, ...] = ()

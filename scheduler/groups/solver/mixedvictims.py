@@ -12,9 +12,9 @@ import numpy as np
 from ortools.sat.python import cp_model
 
 from scheduler.base.clock import perf_s
+from scheduler.groups.problem.instance import SolveLimits
+from scheduler.groups.problem.roles import MixedPreemption
 from scheduler.groups.solver.cpsat import solver_for
-from scheduler.groups.solver.instance import SolveLimits
-from scheduler.groups.solver.kinds import MixedPreemption
 from scheduler.groups.solver.mixedmodel import MixedModel
 from scheduler.groups.solver.tree import Ints
 

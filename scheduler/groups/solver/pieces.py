@@ -10,9 +10,10 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from typing import TypeAlias
 
-from scheduler.groups.solver import parts, tree
-from scheduler.groups.solver.kinds import Mixed
-from scheduler.groups.solver.parts import LikeParts, PlacedPart
+from scheduler.groups.problem import parts
+from scheduler.groups.problem.parts import LikeParts, PlacedPart
+from scheduler.groups.problem.roles import Mixed
+from scheduler.groups.solver import tree
 from scheduler.groups.solver.piecesapart import dealt
 
 Unit: TypeAlias = tuple[str, ...]

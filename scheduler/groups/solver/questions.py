@@ -8,10 +8,14 @@ from typing import TypeAlias
 
 import msgspec
 
-from scheduler.groups.solver import conflict, solve
-from scheduler.groups.solver.answer import Advice, SolvedVictims, SolverAnswer
-from scheduler.groups.solver.instance import Instance, PreemptionInstance, SolveLimits, Solver
-from scheduler.groups.solver.kinds import Mixed, MixedAnswer, MixedPreemption
+from scheduler.groups.problem import conflict
+from scheduler.groups.problem.answer import Advice, SolvedVictims, SolverAnswer
+from scheduler.groups.problem.instance import Instance, PreemptionInstance, SolveLimits, Solver
+from scheduler.groups.problem.roles import Mixed, MixedAnswer, MixedPreemption
+from scheduler.groups.solver import solve
+from scheduler.groups.solver.explain import explain
+
+ADVICE_PART = 0.8
 
 
 class Place(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True, tag="place"):
@@ -72,9 +76,10 @@ def answer(question: Question) -> Solution:
     placed = solve.solve(question.instance, question.limits, question.solver)
     if placed.outcome != "infeasible" or not question.advise:
         return Solution(placed)
-    advice = conflict.explain(question.instance, question.limits)
+    advice = explain(question.instance, _for_advice(question.limits), is_infeasible=True)
     size, least = question.instance.size, question.instance.least
-    return Solution(placed, advice, conflict.message(advice, size, least))
+    text = conflict.message(advice, size, least, is_infeasible=True)
+    return Solution(placed, advice, text)
 
 
 def at_once(question: Question) -> Solution | None:
@@ -86,14 +91,19 @@ def at_once(question: Question) -> Solution | None:
 
 
 def _placed_mixed(question: PlaceMixed) -> Solution:
-    from scheduler.groups.solver import mixed, mixedconflict
+    from scheduler.groups.solver import mixed
 
     group = question.group
     found = mixed.solve(group, question.limits)
     if found.outcome != "infeasible" or group.excluded:
         return Solution(mixed=found)  # what was learnt may exclude too much to blame a rule
-    advice = mixedconflict.explain(group, question.limits)
+    advice = explain(group, _for_advice(question.limits), is_infeasible=True)
     return Solution(mixed=found, advice=advice, says=conflict.reasons(advice, "enough fit"))
+
+
+def _for_advice(limits: SolveLimits) -> SolveLimits:
+    """Return the limits of the search for an advice: the caller waits for twice `total_s` in all."""
+    return msgspec.structs.replace(limits, total_s=ADVICE_PART * limits.total_s)
 
 
 def read(payload: bytes) -> Question:

@@ -3,7 +3,7 @@
 `Auto` tries the exact program wherever it covers the instance, and CP-SAT when that does not or is not
 done in time; `CPSAT` proves with CP-SAT and starts from the exact answer. Whatever is known when time is
 over, the best of it is the answer: never one that is worse than the greedy descent's. No answer leaves
-here that scheduler.groups.solver.check objects to.
+here that scheduler.groups.problem.checker objects to.
 """
 
 from __future__ import annotations
@@ -16,9 +16,10 @@ import numpy as np
 
 from scheduler.base.clock import perf_s
 from scheduler.base.errors import StateError
-from scheduler.groups.solver import check, costs, decode, exact, fold, greedy, layers, tree
-from scheduler.groups.solver.answer import NOTHING, Outcome, SolvedStage, SolverAnswer
-from scheduler.groups.solver.instance import Instance, SolveLimits, Solver
+from scheduler.groups.problem import checker
+from scheduler.groups.problem.answer import NOTHING, Outcome, SolvedStage, SolverAnswer
+from scheduler.groups.problem.instance import Instance, SolveLimits, Solver
+from scheduler.groups.solver import costs, decode, exact, fold, greedy, layers, tree
 from scheduler.groups.solver.layers import Layers
 from scheduler.groups.solver.tree import Ints, Tree
 
@@ -53,7 +54,7 @@ def solve(
         )
         if not answer.optimal:  # the descent may find in the whole what it does not in its parts
             answer = _better(answer, _greedy(instance, tree.build(instance, with_full=True)))
-    found = check.problems(instance, answer.counts) if answer.outcome == "placed" else []
+    found = checker.problems(instance, answer.counts) if answer.outcome == "placed" else []
     if found:
         raise StateError(f"{answer.solver} gave a wrong answer: {'; '.join(found[:3])}")
     return SolverAnswer(
@@ -78,7 +79,7 @@ def at_once(instance: Instance, limits: SolveLimits) -> SolverAnswer | None:
     if layered is None or sum(exact.work(layered.tree)) > QUICK_SUMS:
         return None
     found = _exact(folded, layered, limits, "Auto", lambda: started + limits.total_s - perf_s())
-    if found is None or found.outcome != "placed" or check.problems(instance, found.counts):
+    if found is None or found.outcome != "placed" or checker.problems(instance, found.counts):
         return None
     return msgspec.structs.replace(found, seconds=round(perf_s() - started, 6))
 
@@ -191,7 +192,7 @@ def _exact(
     placed = on_leaves(instance, made.tree, decode.canonical(made.tree, counts))
     stages = tuple(
         SolvedStage(level, measure, value, value, "exact program")
-        for level, measure, value in check.objective(instance, placed)
+        for level, measure, value in checker.objective(instance, placed)
     )
     return SolverAnswer("placed", placed, stages, "exact program")
 
@@ -259,11 +260,11 @@ def _greedy(instance: Instance, made: Tree) -> SolverAnswer:
     if counts is None:
         return SolverAnswer(placed, solver="greedy")
     taken = on_leaves(instance, made, counts)
-    if check.problems(instance, taken):
+    if checker.problems(instance, taken):
         return SolverAnswer("unknown", solver="greedy")
     stages = tuple(
         SolvedStage(level, measure, value, NOTHING, "")
-        for level, measure, value in check.objective(instance, taken)
+        for level, measure, value in checker.objective(instance, taken)
     )
     return SolverAnswer(placed, taken, stages, "greedy")
 

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from scheduler.base.errors import InputError
-from scheduler.groups.solver.instance import Instance, Leaf, LevelRule
+from scheduler.groups.problem.instance import Instance, Leaf, LevelRule
 
 Ints: TypeAlias = NDArray[np.int64]
 Bools: TypeAlias = NDArray[np.bool_]

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from ortools.sat.python import cp_model
 
-from scheduler.groups.solver.instance import Instance
+from scheduler.groups.problem.instance import Instance
 from scheduler.groups.solver.tree import Bools, Ints, Tree, allowed
 
 

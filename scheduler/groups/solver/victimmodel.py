@@ -16,13 +16,13 @@ from typing import Any
 import numpy as np
 from ortools.sat.python import cp_model
 
+from scheduler.groups.problem.instance import PreemptionInstance, SolveLimits
 from scheduler.groups.solver import variables
 from scheduler.groups.solver.constraints import ALL
 from scheduler.groups.solver.costs import NEVER
 from scheduler.groups.solver.covers import Covers
 from scheduler.groups.solver.cpsat import solver_for
 from scheduler.groups.solver.eviction import Choice, EvictionRoom
-from scheduler.groups.solver.instance import PreemptionInstance, SolveLimits
 from scheduler.groups.solver.tree import Bools, Tree, allowed
 from scheduler.groups.solver.variables import LeafClass, Variables
 from scheduler.groups.solver.yields import Group, Term, Yields

@@ -16,11 +16,12 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from scheduler.base.clock import perf_s
+from scheduler.groups.problem.answer import Outcome, SolvedStage, SolvedVictims, SolverAnswer
+from scheduler.groups.problem.instance import Leaf, PreemptionInstance, SolveLimits
 from scheduler.groups.solver import eviction, fold, tree
 from scheduler.groups.solver import solve as placing
-from scheduler.groups.solver.answer import Outcome, SolvedStage, SolvedVictims, SolverAnswer
+from scheduler.groups.solver.bundles import Bundles
 from scheduler.groups.solver.eviction import Choice, EvictionRoom
-from scheduler.groups.solver.instance import Leaf, PreemptionInstance, SolveLimits
 
 if TYPE_CHECKING:
     from scheduler.groups.solver.victimmodel import StageDecision
@@ -40,7 +41,6 @@ def solve(problem: PreemptionInstance, limits: SolveLimits | None = None) -> Sol
     budgets where that is forbidden. InputError when the problem contradicts itself.
     """
     # Loading CP-SAT can take longer than a small search, so that is not on the search's clock.
-    from scheduler.groups.solver import victimstage  # noqa: F401
 
     started = perf_s()
     tree.check(problem.instance)
@@ -54,9 +54,10 @@ class VictimSearch:
 
     def __init__(self, problem: PreemptionInstance, limits: SolveLimits, started: float) -> None:
         self._asked = problem.instance
-        self._problem = problem = msgspec.structs.replace(
-            problem, instance=fold.folded(problem.instance)
+        self._bundles = Bundles(
+            msgspec.structs.replace(problem, instance=fold.folded(problem.instance))
         )
+        self._problem = problem = self._bundles.problem
         self._limits = limits
         self._started = started
         self._room = EvictionRoom(problem)
@@ -139,7 +140,7 @@ class VictimSearch:
         placement = self._placed(self._known)
         return SolvedVictims(
             "placed" if placement.outcome == "placed" else "unknown",
-            self._known,
+            self._bundles.unpacked(self._known),
             tuple(self._stages),
             placement,
             round(perf_s() - self._started, 6),
@@ -241,7 +242,10 @@ class VictimSearch:
     def _fewest_groups(self) -> None:
         """Of all such choices take one that hits few groups; a single pod counts as a group."""
         elastic = {index for group in self._problem.elastic for index in group.candidates}
-        weights = {index: int(index not in elastic) for index in self._eligible}
+        weights = {
+            index: 0 if index in elastic else self._problem.candidates[index].groups
+            for index in self._eligible
+        }
         value, bound, by = eviction.groups(self._problem, self._evicted()), self._least_groups(), ""
         if bound < value:
             found = self._minimise(self._eligible, (), weights, counts_ended=True)
@@ -258,7 +262,8 @@ class VictimSearch:
         total = 0
         for weights, value in self._frozen:
             if value:
-                total += -(-value // max(weights.values()))
+                candidates = self._problem.candidates
+                total += -(-value // max(n // candidates[i].groups for i, n in weights.items()))
         return total
 
     def _spare(self) -> None:

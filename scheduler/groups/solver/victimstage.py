@@ -6,8 +6,8 @@ Called by scheduler.groups.solver.victims for each priority; loaded only where s
 from __future__ import annotations
 
 from scheduler.base.clock import perf_s
+from scheduler.groups.problem.instance import SolveLimits
 from scheduler.groups.solver.eviction import Choice, EvictionRoom, closed
-from scheduler.groups.solver.instance import SolveLimits
 from scheduler.groups.solver.victimmodel import Model, StageDecision, StageTask
 from scheduler.groups.solver.yields import Yields
 

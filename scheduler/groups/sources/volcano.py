@@ -16,7 +16,7 @@ from scheduler.base.errors import ObjectError
 from scheduler.framework.calls import ApiCall
 from scheduler.groups.description import classes
 from scheduler.groups.description.spec import LARGEST_GROUP, GroupSpec, TierRule
-from scheduler.groups.solver.classes import MOST_CLASSES
+from scheduler.groups.problem.classes import MOST_CLASSES
 from scheduler.groups.sources import annotated
 from scheduler.groups.sources.coscheduling import MERGE_PATCH, needs
 from scheduler.groups.sources.inputs import check_between, check_count

@@ -89,9 +89,9 @@ def bound(kind: str, obj: Any, news: News) -> GroupEvent:
     note = f"bound {_many(count, 'pod')} of the group to {_many(nodes, 'node')}"
     if news.record.is_partial:
         pass  # what was proven last is about its newest members alone
-    elif news.record.optimal:
+    elif news.record.proof.optimal:
         note += "; no placement is better"
-    elif news.record.objective:
+    elif news.record.proof.objective:
         note += "; it was not proven that no placement is better"
     return event(kind, obj, news.record.reporter, reasons.SCHEDULED, "Binding", note, warns=False)
 

@@ -4,7 +4,7 @@ Status names, keys and formats are Sakkara's; `message` and `proof` are ours. Wh
 Assigned, Permitted) is kept in memory and never written: nobody could read it in time.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -13,6 +13,7 @@ from scheduler.base.clock import parse_rfc3339, rfc3339_micro
 from scheduler.framework.calls import ApiCall
 from scheduler.framework.groups import GroupStage
 from scheduler.groups.planning.placement import Seat, rank_text, ranks, tree_text
+from scheduler.groups.problem.answer import NOTHING, Outcome, SolvedStage
 from scheduler.groups.sources.configmap import BOUND
 from scheduler.state.podindex import Placed
 
@@ -39,11 +40,43 @@ STATUS_AFTER: Mapping[GroupStage, str] = {
 }
 
 
-class GroupRecord(msgspec.Struct):
-    """What is remembered of a group between its attempts, for telling; no decision depends on it.
+class PlacementProof(msgspec.Struct, frozen=True):
+    """What is proven of the placement of a whole group: see `GroupReport`.
 
-    `is_partial`: the last solve placed members beside others that stood already, so what it proved is
-    not about the group as a whole. `preemptor`: the group for which it was evicted, empty for a pod on its
+    `bound` is empty for a placement in several steps: each step is proven for its own members only. Members
+    that were bound before the first step do not move, and the proof is about the placement beside them.
+    """
+
+    optimal: bool = False
+    objective: tuple[int, ...] = ()
+    bound: tuple[int | None, ...] = ()
+    terms: tuple[str, ...] = ()
+
+    def after(
+        self,
+        outcome: Outcome,
+        stages: Sequence[SolvedStage],
+        *,
+        optimal: bool,
+        is_partial: bool,
+    ) -> "PlacementProof":
+        """Return what is proven after a solve; `is_partial`: with other members in place already."""
+        if is_partial and outcome != "placed" and self.objective:
+            return self  # the members in place stay where they are
+        is_step = is_partial and bool(self.objective)
+        return PlacementProof(
+            optimal and not is_step,
+            tuple(stage.value for stage in stages),
+            () if is_step else tuple(stage.known_bound for stage in stages),
+            tuple(f"{stage.level} {stage.measure}".strip() for stage in stages),
+        )
+
+
+class GroupRecord(msgspec.Struct):
+    """What is remembered of a group between its attempts, for reports; no decision depends on it.
+
+    `is_partial`: the current attempt places members beside others that are bound already. `is_whole`: `proof`
+    is about all members, none of them bound before. `preemptor`: the group for which it was evicted, empty for a pod on its
     own. `would_fit` is the largest smaller group that fits; `is_final`: it does not fit an empty
     cluster either. `refused`: the uids of those for whom the last plans had no room. `final`: the uid of the PodGroup of
     which it was said that it is scheduled: nothing else is said of that one.
@@ -55,11 +88,9 @@ class GroupRecord(msgspec.Struct):
     ended: float | None = None
     solver_s: float = 0.0
     retries: int = 0
-    optimal: bool = False
-    objective: tuple[int, ...] = ()
-    bound: tuple[int, ...] = ()
-    terms: tuple[str, ...] = ()
+    proof: PlacementProof = PlacementProof()
     is_partial: bool = False
+    is_whole: bool = False
     conflict: tuple[str, ...] = ()
     would_fit: int = 0
     is_final: bool = False
@@ -74,15 +105,6 @@ class GroupRecord(msgspec.Struct):
     told_at: float = 0.0
     preemptor: str = ""
     final: str = ""
-
-
-class PlacementProof(msgspec.Struct, frozen=True):
-    """What was proven when a group was placed: see `GroupReport`."""
-
-    optimal: bool = False
-    objective: tuple[int, ...] = ()
-    bound: tuple[int, ...] = ()
-    terms: tuple[str, ...] = ()
 
 
 def status_patch(config_map: Any, values: Mapping[str, str | None]) -> list[ApiCall]:
@@ -103,19 +125,19 @@ def status_patch(config_map: Any, values: Mapping[str, str | None]) -> list[ApiC
 
 
 def proof_of(record: GroupRecord) -> str | None:
-    """Return what was proven of a whole group's placement as JSON, None if nothing was, or not here."""
-    if not record.objective or record.is_partial:
-        return None
-    proof = PlacementProof(record.optimal, record.objective, record.bound, record.terms)
-    return msgspec.json.encode(proof).decode()
+    """Return the proof of a whole group's placement as JSON, None if there is none, or not here."""
+    return msgspec.json.encode(record.proof).decode() if record.is_whole else None
 
 
 def proven(text: str) -> PlacementProof:
     """Return what `proof_of` wrote; text that cannot be read proves nothing."""
     try:
-        return msgspec.json.decode(text.encode(), type=PlacementProof)
+        found = msgspec.json.decode(text.encode(), type=PlacementProof)
     except (msgspec.MsgspecError, RecursionError):
         return PlacementProof()
+    # Earlier versions wrote the solver's own value for "nothing is proven".
+    bound = tuple(None if one is None or one <= NOTHING else one for one in found.bound)
+    return msgspec.structs.replace(found, bound=bound)
 
 
 def results(seats: list[Seat], record: GroupRecord) -> dict[str, str | None]:

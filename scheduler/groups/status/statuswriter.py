@@ -24,7 +24,6 @@ from scheduler.groups.status.lifecycle import (
     STATUS_AFTER,
     WAITING,
     GroupRecord,
-    PlacementProof,
     began_at,
     labels,
     proven,
@@ -173,9 +172,8 @@ class GroupStatusWriter:
         spec = self._specs(key)
         found = self._members.described_by(key)
         status = self.status(key, size)
-        proof = PlacementProof(record.optimal, record.objective, record.bound, record.terms)
-        is_solved = bool(record.objective) and not record.is_partial
-        if status == BOUND and not is_solved and found and found[0][0] == configmap.KIND:
+        proof = record.proof
+        if status == BOUND and not record.is_whole and found and found[0][0] == configmap.KIND:
             proof = proven((found[0][1].data or {}).get("proof", "{}"))
         return GroupReport(
             namespace,
@@ -191,7 +189,7 @@ class GroupStatusWriter:
                 {"namespace": one.pod.metadata.namespace, "name": one.pod.metadata.name}
                 for one in record.victims
             ),
-            record.conflict,
+            record.conflict if status != BOUND else (),
             label_of(key, found),
             size,
             None if spec is None or spec.is_minimum else size,

@@ -34,7 +34,7 @@ function card(group, members) {
     el("h2", {}, name(`${group.namespace}/${group.name}`), el("span", { class: `tag ${kind}` }, group.status)),
     el("p", { class: "sub" }, `${placed} of ${group.minimum}${group.maximum === null ? " or more" : group.maximum === group.minimum ? "" : ` to ${group.maximum}`} members placed · from ${group.source}`),
     placed > 0 && el("div", {}, tree(group.placement.root, true), el("details", {}, el("summary", {}, "Every member"), tree(group.placement.root, false))),
-    group.objective.length > 0 && el("p", { class: "sub" }, group.optimal ? "Proven best: " : "Not proven best: ", el("span", { class: "num" }, `cost ${group.objective.join(", ")}; no placement costs less than ${group.bound.join(", ")}`)),
+    group.objective.length > 0 && el("p", { class: "sub" }, group.optimal ? "Proven best: " : "Not proven best: ", el("span", { class: "num" }, costs(group))),
     group.conflict.length > 0 && el("div", {}, el("p", {}, "These rules exclude one another:"), el("ul", {}, ...group.conflict.map((/** @type {string} */ rule) => el("li", {}, name(rule))))),
     why(group, placed, members) && el("p", {}, name(why(group, placed, members))),
     group.victims.length > 0 && el("details", {}, el("summary", {}, `${many(group.victims.length, "pod")} to go for it`), el("ul", {}, ...group.victims.map((/** @type {any} */ one) => el("li", {}, podLink(`${one.namespace}/${one.name}`))))));
@@ -58,4 +58,11 @@ function count(units) {
 function tree(units, isTop) {
   return el("ul", { class: isTop ? "place top" : "place" }, ...Object.entries(units).map(([key, below]) =>
     el("li", {}, name(key), Object.keys(below).length ? (isTop ? el("strong", { class: "num" }, ` × ${count(below)}`) : tree(below, false)) : null)));
+}
+
+/** Return the values of a placement and the proven limits, without those of which nothing is proven. @param {any} group @returns {string} */
+function costs(group) {
+  const values = `cost ${group.objective.join(", ")}`;
+  if (!group.bound.some((/** @type {number|null} */ one) => one !== null)) return values;
+  return `${values}; no placement costs less than ${group.bound.map((/** @type {number|null} */ one) => one ?? "(nothing is proven)").join(", ")}`;
 }

@@ -19,7 +19,7 @@ from scheduler.base.reasons import UNSCHEDULABLE
 from scheduler.engine.effects import Watched
 from scheduler.framework.groups import GroupReport, title
 from scheduler.groups.description.rules import LevelConstraint
-from scheduler.groups.solver.instance import SolveLimits
+from scheduler.groups.problem.instance import SolveLimits
 from scheduler.groups.sources import configmap
 from scheduler.objects.configmap import ConfigMap
 from scheduler.objects.pod import Pod

@@ -5,8 +5,8 @@ import pytest
 from scheduler.base.meters import Meters
 from scheduler.daemon.solving import Solving, gap_ratio
 from scheduler.engine.effects import Solve
-from scheduler.groups.solver.answer import SolvedStage
-from scheduler.groups.solver.instance import Instance, Leaf, Level, LevelRule
+from scheduler.groups.problem.answer import SolvedStage
+from scheduler.groups.problem.instance import Instance, Leaf, Level, LevelRule
 from scheduler.groups.solver.questions import Place, answer
 from scheduler.workers.pool import JobOutcome, WorkerPool
 

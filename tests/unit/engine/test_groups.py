@@ -24,7 +24,7 @@ from scheduler.engine.queue.pod import Where
 from scheduler.framework.registry import Registry
 from scheduler.groups.cycle import bindings as groupflights
 from scheduler.groups.cycle import refusals
-from scheduler.groups.solver.answer import SolverAnswer as Answered
+from scheduler.groups.problem.answer import SolverAnswer as Answered
 from scheduler.groups.solver.questions import Solution, answer
 from scheduler.intree import IN_TREE
 from scheduler.objects.configmap import GROUP_KEY, ConfigMap, ConfigMapMeta

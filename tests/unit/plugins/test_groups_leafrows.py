@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from scheduler.framework.nodes import Nodes
-from scheduler.groups.solver.instance import Instance, Leaf
+from scheduler.groups.problem.instance import Instance, Leaf
 from scheduler.groups.solver.solve import solve
 from scheduler.groups.topology import leafrows
 from scheduler.groups.topology.tree import Topology

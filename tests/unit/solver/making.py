@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from scheduler.groups.solver.instance import Instance, Leaf, Level, LevelRule
+from scheduler.groups.problem.instance import Instance, Leaf, Level, LevelRule
 
 KEP_A = {
     "rack-0": {"node-0": 5, "node-1": 1, "node-2": 2},

@@ -2,8 +2,8 @@
 
 import pytest
 
-from scheduler.groups.solver import check
-from scheduler.groups.solver.instance import DomainRule, Instance, Leaf, Level, LevelRule
+from scheduler.groups.problem import checker
+from scheduler.groups.problem.instance import DomainRule, Instance, Leaf, Level, LevelRule
 from tests.unit.solver.making import group
 
 TREE = {"r0": {"a": 4, "b": 4}, "r1": {"c": 4}}
@@ -13,7 +13,7 @@ def test_a_right_answer_has_no_problem():
     """Nothing is objected to what keeps all rules."""
     rules = {"rack": LevelRule("spread", partitions=2), "node": LevelRule(factor=2, min=2, max=4)}
 
-    assert [] == check.problems(group(TREE, 8, **rules), (4, 0, 4))
+    assert [] == checker.problems(group(TREE, 8, **rules), (4, 0, 4))
 
 
 @pytest.mark.parametrize(
@@ -43,7 +43,7 @@ def test_a_right_answer_has_no_problem():
 )
 def test_every_broken_rule_is_named(rack, node, counts, said):
     """The text names level, unit and rule."""
-    assert said in check.problems(group(TREE, 4, rack=rack, node=node), counts)
+    assert said in checker.problems(group(TREE, 4, rack=rack, node=node), counts)
 
 
 @pytest.mark.parametrize(
@@ -60,7 +60,7 @@ def test_broken_rules_between_members_are_named(domains, said):
     plain = group(TREE, 4, rack=LevelRule(), node=LevelRule())
     instance = Instance(plain.levels, plain.leaves, 4, (), (domains,))
 
-    assert [said] == check.problems(instance, (2, 1, 1))
+    assert [said] == checker.problems(instance, (2, 1, 1))
 
 
 def test_resources_and_held_pods_are_counted():
@@ -68,6 +68,8 @@ def test_resources_and_held_pods_are_counted():
     leaves = (Leaf(("a",), -1, (4, 2), held=1), Leaf(("b",), -1, (9, 9)))
     instance = Instance((Level("node"),), leaves, 4, (2, 1))
 
-    assert [] == check.problems(instance, (3, 1))
-    assert ["a has 4, 3 pods need 6", "a has 2, 3 pods need 3"] == check.problems(instance, (4, 0))
-    assert ["a gives up held pods"] == check.problems(instance, (0, 4))
+    assert [] == checker.problems(instance, (3, 1))
+    assert ["a has 4, 3 pods need 6", "a has 2, 3 pods need 3"] == checker.problems(
+        instance, (4, 0)
+    )
+    assert ["a gives up held pods"] == checker.problems(instance, (0, 4))

@@ -3,10 +3,11 @@
 import msgspec
 import pytest
 
-from scheduler.groups.solver import checkkinds, mixed
-from scheduler.groups.solver.classes import ClassRule, PairRule, PodClass, Traffic, TrafficCosts
-from scheduler.groups.solver.instance import Level, LevelRule, SolveLimits
-from scheduler.groups.solver.kinds import LikePods, Mixed
+from scheduler.groups.problem import checker
+from scheduler.groups.problem.classes import ClassRule, PairRule, PodClass, Traffic, TrafficCosts
+from scheduler.groups.problem.instance import Level, LevelRule, SolveLimits
+from scheduler.groups.problem.roles import LikePods, Mixed
+from scheduler.groups.solver import mixed
 
 LIMITS = SolveLimits(stage_s=20.0, total_s=60.0)
 HEAD, WORKERS = 0, 1
@@ -30,12 +31,12 @@ def test_the_cost_counts_every_pair_that_talks():
     costs = TrafficCosts(steps=(10, 1))
     talking = group(traffic=(Traffic(HEAD, WORKERS, 3),), costs=costs)
     counts = ((1, 0, 0, 0), (1, 1, 2, 0))
-    assert ("", "cost", 3 * (0 + 1 + 22)) == checkkinds.objective(talking, counts)[-1]
+    assert ("", "cost", 3 * (0 + 1 + 22)) == checker.objective(talking, counts)[-1]
 
     areas = TrafficCosts(areas=(0, 0, 1, 1), matrix=((2, 7), (5, 3)))
     among = group(traffic=(Traffic(WORKERS, WORKERS, 1),), costs=areas)
     # In the first area two pods, 2 ordered pairs at 2; the same in the second at 3; across 4 at 7 and 4 at 5.
-    assert ("", "cost", 4 + 6 + 28 + 20) == checkkinds.objective(among, counts)[-1]
+    assert ("", "cost", 4 + 6 + 28 + 20) == checker.objective(among, counts)[-1]
 
 
 @pytest.mark.parametrize(
@@ -50,7 +51,7 @@ def test_the_cost_counts_every_pair_that_talks():
 def test_a_broken_rule_between_classes_is_named(relation, counts, text):
     """And what is found instead keeps it, or nothing is where it cannot be kept."""
     ruled = group(between=(PairRule(relation, HEAD, WORKERS, 0),))
-    assert any(one.startswith(text) for one in checkkinds.problems(ruled, counts))
+    assert any(one.startswith(text) for one in checker.problems(ruled, counts))
 
     found = mixed.solve(ruled, LIMITS)
     assert "placed" == found.outcome

@@ -3,8 +3,10 @@
 import msgspec
 import pytest
 
-from scheduler.groups.solver import conflict
-from scheduler.groups.solver.instance import DomainRule, Instance, LevelRule
+from scheduler.groups.problem import conflict
+from scheduler.groups.problem.instance import DomainRule, Instance, LevelRule
+from scheduler.groups.problem.rules import rules_of, under
+from scheduler.groups.solver.explain import explain
 from scheduler.groups.solver.solve import solve
 from tests.unit.solver.making import group
 
@@ -85,22 +87,22 @@ def test_the_message_names_the_smallest_conflict_and_what_helps(name):
     """One sentence: what is in the way, what to give up, which size would fit."""
     instance, text = CASES[name]
 
-    assert text == conflict.message(conflict.explain(instance), instance.size)
+    assert text == conflict.message(explain(instance), instance.size)
 
 
 @pytest.mark.parametrize("name", CASES)
 def test_following_the_advice_makes_the_group_fit(name):
     """Each single piece of advice is enough."""
     instance, _ = CASES[name]
-    advice = conflict.explain(instance)
-    rules = frozenset(conflict.rules_of(instance))
+    advice = explain(instance)
+    rules = frozenset(rules_of(instance))
     changed = [
         msgspec.structs.replace(instance, size=size)
         for size in (advice.smaller, advice.larger)
         if size
     ]
     if advice.give_up:
-        changed.append(conflict.with_rules(instance, rules - frozenset(advice.give_up)))
+        changed.append(under(instance, rules - frozenset(advice.give_up)))
 
     assert changed
     assert ["placed"] * len(changed) == [solve(each).outcome for each in changed]
@@ -121,13 +123,13 @@ def test_of_an_elastic_group_the_minimum_counts(size, least, rule, text):
     """Not all of the twelve would fit without the rule: six would."""
     instance = msgspec.structs.replace(group(NODES, size, node=rule), minimum=least)
 
-    assert text == conflict.message(conflict.explain(instance), size, least)
+    assert text == conflict.message(explain(instance), size, least)
 
 
 def test_a_group_that_fits_has_no_conflict():
     """Nothing is advised without need."""
     instance = group(NODES, 4, node=LevelRule(factor=2))
-    advice = conflict.explain(instance)
+    advice = explain(instance)
 
     assert () == advice.conflict
     assert "the group of 4 fits" == conflict.message(advice, 4)
@@ -138,7 +140,7 @@ def test_a_rule_between_members_can_be_the_conflict():
     plain = group(NODES, 4, node=LevelRule())
     zones = DomainRule("anti-affinity by zone", ((0, 1), (2,)), at_most=1)
     instance = Instance(plain.levels, plain.leaves, 4, (), (zones,))
-    text = conflict.message(conflict.explain(instance), 4)
+    text = conflict.message(explain(instance), 4)
 
     assert "between members anti-affinity by zone cannot hold" in text
 
@@ -147,6 +149,4 @@ def test_one_pod_is_one():
     """The sentence is right for a single pod, too."""
     instance = group({"a": 0}, 1, node=LevelRule())
 
-    assert "1 pod does not fit: the nodes have room for 0" == conflict.message(
-        conflict.explain(instance), 1
-    )
+    assert "1 pod does not fit: the nodes have room for 0" == conflict.message(explain(instance), 1)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from scheduler.groups.solver.instance import LevelRule
+from scheduler.groups.problem.instance import LevelRule
 from scheduler.groups.solver.solve import solve
 from tests.unit.solver.making import KEP_A, group, placed
 

@@ -2,8 +2,7 @@
 
 from random import Random
 
-from scheduler.groups.solver import layers, victims
-from scheduler.groups.solver.instance import (
+from scheduler.groups.problem.instance import (
     Candidate,
     DomainRule,
     Instance,
@@ -12,6 +11,7 @@ from scheduler.groups.solver.instance import (
     LevelRule,
     PreemptionInstance,
 )
+from scheduler.groups.solver import layers, victims
 from scheduler.groups.solver.solve import solve
 
 

@@ -5,10 +5,11 @@ from random import Random
 import msgspec
 import numpy as np
 
-from scheduler.groups.solver import checkkinds, mixed
-from scheduler.groups.solver.classes import PodClass, Traffic, TrafficCosts
-from scheduler.groups.solver.instance import Level, SolveLimits
-from scheduler.groups.solver.kinds import LikePods, Mixed
+from scheduler.groups.problem import checker
+from scheduler.groups.problem.classes import PodClass, Traffic, TrafficCosts
+from scheduler.groups.problem.instance import Level, SolveLimits
+from scheduler.groups.problem.roles import LikePods, Mixed
+from scheduler.groups.solver import mixed
 from scheduler.groups.solver.mixednear import TalkCosts, near_by
 from tests.property import unlike
 
@@ -17,7 +18,7 @@ CASES = 60
 
 def cost(group, counts):
     """Return what a placement costs, by the plain count of the check."""
-    terms = checkkinds.objective(group, counts.tolist())
+    terms = checker.objective(group, counts.tolist())
     return next(value for _, measure, value in terms if measure == "cost")
 
 
@@ -72,4 +73,4 @@ def test_what_does_not_fit_is_left_out_and_nothing_is_overbooked():
     for counts in near_by(group):
         assert 7 == counts.sum()
         bare = msgspec.structs.replace(group, minimum=1)
-        assert not checkkinds.problems(bare, counts.tolist())
+        assert not checker.problems(bare, counts.tolist())

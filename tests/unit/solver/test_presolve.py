@@ -5,7 +5,7 @@ import sys
 
 import msgspec
 
-from scheduler.groups.solver.kinds import Mixed
+from scheduler.groups.problem.roles import Mixed
 from tests.property import unlike
 
 # Found by the law of what is in the way; a pod of c3 stands on the last leaf already.
@@ -27,8 +27,8 @@ GROUP = b"""{
 SOLVE = """
 import sys, msgspec
 from scheduler.groups.solver import mixed
-from scheduler.groups.solver.instance import SolveLimits
-from scheduler.groups.solver.kinds import Mixed
+from scheduler.groups.problem.instance import SolveLimits
+from scheduler.groups.problem.roles import Mixed
 found = mixed.solve(msgspec.json.decode(sys.stdin.buffer.read(), type=Mixed), SolveLimits(stage_s=20.0, total_s=60.0))
 print(found.outcome, found.optimal)
 """

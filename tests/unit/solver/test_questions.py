@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from scheduler.groups.solver.instance import Candidate, Instance, Leaf, Level, PreemptionInstance
+from scheduler.groups.problem.instance import Candidate, Instance, Leaf, Level, PreemptionInstance
 from scheduler.groups.solver.questions import EvictQuestion, Place, Question, Solution, answer, read
 
 LEVELS = (Level("node"),)

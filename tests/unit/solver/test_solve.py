@@ -7,9 +7,8 @@ import msgspec
 import pytest
 
 from scheduler.base.errors import InputError
-from scheduler.groups.solver import cpsat, questions, tree
-from scheduler.groups.solver.answer import SolverAnswer
-from scheduler.groups.solver.instance import (
+from scheduler.groups.problem.answer import SolverAnswer
+from scheduler.groups.problem.instance import (
     DomainRule,
     Instance,
     Leaf,
@@ -17,6 +16,7 @@ from scheduler.groups.solver.instance import (
     LevelRule,
     SolveLimits,
 )
+from scheduler.groups.solver import cpsat, questions, tree
 from scheduler.groups.solver.solve import solve
 from tests.unit.solver.making import KEP_A, group, leaves, placed
 
@@ -235,7 +235,7 @@ def test_records_survive_the_wire():
 def test_ortools_is_loaded_only_to_solve():
     """The daemon may import the records and the door without carrying CP-SAT."""
     code = (
-        "import sys, scheduler.groups.solver.solve, scheduler.groups.solver.victims, scheduler.groups.solver.conflict; "
+        "import sys, scheduler.groups.solver.solve, scheduler.groups.solver.victims, scheduler.groups.solver.explain; "
         "sys.exit('ortools' in sys.modules)"
     )
 

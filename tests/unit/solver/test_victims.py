@@ -4,8 +4,7 @@ import msgspec
 import pytest
 
 from scheduler.base.errors import InputError
-from scheduler.groups.solver import eviction, victims
-from scheduler.groups.solver.instance import (
+from scheduler.groups.problem.instance import (
     Budget,
     Candidate,
     DomainRule,
@@ -16,6 +15,8 @@ from scheduler.groups.solver.instance import (
     PreemptionInstance,
     SolveLimits,
 )
+from scheduler.groups.solver import eviction, victims
+from scheduler.groups.solver.bundles import Bundles
 
 
 def problem(free, size, candidates, *, rule=None, budgets=(), forbid=False, need=(1,)):
@@ -221,3 +222,50 @@ def test_a_search_without_time_spares_whom_it_can(monkeypatch, used_up, hit):
     values = {(one.level, one.measure): one.value for one in answer.stages}
     assert {("1", "pods"): 0, ("0", "pods"): 3 * hit, ("", "groups"): hit} == values
     assert all(one.bound <= one.value for one in answer.stages)
+
+
+def full_nodes(nodes, size, count, need, free=0):
+    """Return a group of members that each need so much of nodes full of equal single pods."""
+    singles = [
+        Candidate(f"n{at}", 0, 1, {at: (1,)}, single=True, count=count) for at in range(nodes)
+    ]
+    leaves = tuple(Leaf((f"n{at:03}",), -1, (free,)) for at in range(nodes))
+    instance = Instance((Level("node"),), leaves, size, (need,))
+    return PreemptionInstance(instance, tuple(singles))
+
+
+def test_many_pods_in_the_way_of_one_member_are_proven_at_once():
+    """Half of 200 nodes with 8 pods each: 800 evictions, proven, though 100 would do by amounts alone."""
+    answer = victims.solve(full_nodes(200, 100, 8, 8))
+
+    assert 800 == sum(answer.evicted.values())
+    assert {8} == set(answer.evicted.values())
+    assert [(800, 800), (800, 800)] == [(one.value, one.bound) for one in answer.stages]
+
+
+@pytest.mark.parametrize(
+    ("count", "need", "free", "sizes"),
+    [
+        (8, 8, 0, [(8, 1)]),
+        (8, 3, 1, [(2, 1), (3, 2)]),
+        (8, 1, 0, [(1, 8)]),
+        (2, 3, 0, []),  # all of them free nothing for a member
+    ],
+)
+def test_pods_are_bundled_to_what_frees_one_more_place(count, need, free, sizes):
+    """Evictions of a bundle and how many bundles; what is left over never goes."""
+    bundles = Bundles(full_nodes(1, 8, count, need, free))
+    found = [(one.pods, one.count) for one in bundles.problem.candidates]
+
+    assert sizes == found
+    for number, (size, times) in enumerate(sizes):
+        assert {0: size * times} == bundles.unpacked({number: times})
+
+
+def test_later_places_that_take_fewer_evictions_are_not_bundled():
+    """Two GPUs a pod and three a member: 2, 1, 2, 1 evictions for each further place."""
+    asked = full_nodes(1, 4, 6, 3)
+    double = msgspec.structs.replace(asked.candidates[0], freed={0: (2,)})
+    asked = msgspec.structs.replace(asked, candidates=(double,))
+
+    assert asked == Bundles(asked).problem

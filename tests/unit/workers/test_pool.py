@@ -5,8 +5,8 @@ import asyncio
 import msgspec
 import pytest
 
+from scheduler.groups.problem.instance import Instance, Leaf, Level, LevelRule
 from scheduler.groups.solver import questions
-from scheduler.groups.solver.instance import Instance, Leaf, Level, LevelRule
 from scheduler.workers import WorkerPool
 
 ODD = "tests.unit.workers.oddjobs"

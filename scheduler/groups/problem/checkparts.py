@@ -1,17 +1,17 @@
 """Looks at the parts of an answer without any solver: who is whose, who is left out, who stands together.
 
-Part of scheduler.groups.solver.checkkinds; it counts plainly, piece by piece, and shares nothing with the code
+Part of scheduler.groups.problem.checker; it counts plainly, piece by piece, and shares nothing with the code
 that found them.
 """
 
 from collections import Counter
 from collections.abc import Sequence
 
-from scheduler.groups.solver import check
-from scheduler.groups.solver.check import Path
-from scheduler.groups.solver.classes import PodClass
-from scheduler.groups.solver.kinds import Mixed
-from scheduler.groups.solver.parts import ROOT, PlacedPart
+from scheduler.groups.problem import checklevels
+from scheduler.groups.problem.checklevels import Path
+from scheduler.groups.problem.classes import PodClass
+from scheduler.groups.problem.parts import ROOT, PlacedPart
+from scheduler.groups.problem.roles import Mixed
 
 
 def problems(
@@ -110,7 +110,7 @@ def _of_class(group: Mixed, one: PodClass, pieces: Sequence[PlacedPart], at: int
     for own in one.rules:
         above, used = (_by_unit(group, pods, own.level + more) for more in (0, 1))
         name = f"{group.levels[own.level].name} of {one.name}"
-        found += check.level_problems(name, own.rule, used, above)
+        found += checklevels.level_problems(name, own.rule, used, above)
     return found
 
 

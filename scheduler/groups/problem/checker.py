@@ -1,30 +1,62 @@
-"""Looks at an answer for unlike members without any solver: kinds, classes, rules, and what it costs.
+"""The checker of assignments: every rule of a problem and every value of its objective, without any solver.
 
-The counterpart of scheduler.groups.solver.check; like it, it counts plainly and shares nothing with the code
-that found the answer.
+The caller commits nothing that has not passed here. It counts plainly, by dictionaries, and deliberately shares
+neither tables nor columns with the code that found the answer. Rules of levels are checked in
+`checklevels`, for one role and for all roles together, those of parts in `checkparts`.
 """
 
 from collections import defaultdict
 from collections.abc import Sequence
 from fractions import Fraction
 from math import ceil
+from typing import TypeAlias, cast, overload
 
-from scheduler.groups.solver import check, checkparts
-from scheduler.groups.solver.check import Path
-from scheduler.groups.solver.classes import LinkLimit, PairRule, Traffic, WayLimit
-from scheduler.groups.solver.kinds import Mixed
-from scheduler.groups.solver.parts import PlacedPart
+from scheduler.groups.problem import checklevels, checkparts
+from scheduler.groups.problem.checklevels import Path
+from scheduler.groups.problem.classes import LinkLimit, PairRule, Traffic, WayLimit
+from scheduler.groups.problem.instance import Instance
+from scheduler.groups.problem.parts import PlacedPart
+from scheduler.groups.problem.roles import Mixed
 
-Rows = Sequence[Sequence[int]]
+Rows: TypeAlias = Sequence[Sequence[int]]
+Values: TypeAlias = list[tuple[str, str, int]]
 GRAIN = Fraction(1, 1000)
 PARTS = "its groups"  # whose terms are summed
 
 
-def problems(group: Mixed, counts: Rows, pieces: Sequence[PlacedPart] | None = ()) -> list[str]:
-    """Return what is wrong with the counts by kind and leaf of a group of unlike members.
+@overload
+def problems(problem: Instance, counts: Sequence[int]) -> list[str]: ...
+@overload
+def problems(
+    problem: Mixed, counts: Rows, pieces: Sequence[PlacedPart] | None = ()
+) -> list[str]: ...
+def problems(
+    problem: Instance | Mixed,
+    counts: Sequence[int] | Rows,
+    pieces: Sequence[PlacedPart] | None = (),
+) -> list[str]:
+    """Return what is wrong with counts by leaf, of several roles by role and leaf; empty if valid.
 
     `pieces` are those of a group with parts, None where no parts could have these pods.
     """
+    if isinstance(problem, Instance):
+        return checklevels.problems(problem, cast("Sequence[int]", counts))
+    return _of_roles(problem, cast("Rows", counts), pieces)
+
+
+@overload
+def objective(problem: Instance, counts: Sequence[int]) -> Values: ...
+@overload
+def objective(problem: Mixed, counts: Rows) -> Values: ...
+def objective(problem: Instance | Mixed, counts: Sequence[int] | Rows) -> Values:
+    """Return (level, measure, value) of every stage, the most important first; smaller is better."""
+    if isinstance(problem, Instance):
+        return checklevels.objective(problem, cast("Sequence[int]", counts))
+    return _roles_objective(problem, cast("Rows", counts))
+
+
+def _of_roles(group: Mixed, counts: Rows, pieces: Sequence[PlacedPart] | None) -> list[str]:
+    """Return what is wrong with counts by role and leaf."""
     found = checkparts.problems(group, counts, pieces) if group.parts else []
     for number, (kind, row) in enumerate(zip(group.kinds, counts, strict=True)):
         if sum(row) > kind.count:
@@ -56,11 +88,11 @@ def problems(group: Mixed, counts: Rows, pieces: Sequence[PlacedPart] | None = (
     held = group.held or (0,) * len(group.paths)
     alike = _sums([*counts, held])
     found += _of_classes(group, counts)
-    return found + check.problems(group.alike(), alike)
+    return found + checklevels.problems(group.alike(), alike)
 
 
-def objective(group: Mixed, counts: Rows) -> list[tuple[str, str, int]]:
-    """Return (level, measure, value) of every stage, the most important first; smaller is better.
+def _roles_objective(group: Mixed, counts: Rows) -> Values:
+    """Return the values of every stage of several roles.
 
     Members that are left out; from the top level down what it wants for all pods, then for each class, or for
     all parts that want something there together; the cost of traffic; where nothing is wished for on the last level, how few leaves are used.
@@ -71,13 +103,13 @@ def objective(group: Mixed, counts: Rows) -> list[tuple[str, str, int]]:
     found = [("", "leftOut", alike.size - sum(pods))] if alike.is_elastic else []
     for at, level in enumerate(group.levels):
         if at not in group.unwished:
-            found += check.level_values(level.name, level.rule, _units(group, pods, at + 1))
+            found += checklevels.level_values(level.name, level.rule, _units(group, pods, at + 1))
         of_classes = []
         for number, one in enumerate(group.classes):
             for each in (each for each in one.rules if each.level == at):
                 used = _units(group, _pods(group, counts, number), at + 1)
                 name = PARTS if group.parts else one.name
-                of_classes += check.level_values(f"{level.name} of {name}", each.rule, used)
+                of_classes += checklevels.level_values(f"{level.name} of {name}", each.rule, used)
         found += _summed(of_classes) if group.parts else of_classes
     if group.traffic:
         found.append(("", "cost", sum(_cost(group, counts, one) for one in group.traffic)))
@@ -109,7 +141,7 @@ def _of_classes(group: Mixed, counts: Rows) -> list[str]:
         for each in one.rules:
             above, used = _units(group, pods, each.level), _units(group, pods, each.level + 1)
             name = f"{one.name} on {group.levels[each.level].name}"
-            found += check.level_problems(name, each.rule, used, above)
+            found += checklevels.level_problems(name, each.rule, used, above)
     for rule in group.between:
         found += _between(group, counts, rule)
     for limit in group.limits:

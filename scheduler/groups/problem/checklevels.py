@@ -1,13 +1,9 @@
-"""Looks at an answer without any solver: every rule again, from the instance alone.
-
-The caller commits nothing that has not passed here. Plain counting over dictionaries, deliberately
-sharing neither tables nor columns with the code that found the answer.
-"""
+"""The rules of levels and of leaves, checked for counts by leaf; part of `checker`."""
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 
-from scheduler.groups.solver.instance import DomainRule, Instance, Leaf, LevelRule
+from scheduler.groups.problem.instance import DomainRule, Instance, Leaf, LevelRule
 
 Path = tuple[str, ...]
 

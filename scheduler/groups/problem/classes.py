@@ -1,6 +1,6 @@
 """Classes of unlike members in plain records: rules of their own, rules between them, and what they talk.
 
-A class is one or several kinds under a name ("workers"). Part of scheduler.groups.solver.kinds.Mixed; levels are
+A class is one or several kinds under a name ("workers"). Part of scheduler.groups.problem.roles.Mixed; levels are
 counted from 0, the top one, as in its `levels`.
 """
 
@@ -9,7 +9,7 @@ from typing import Literal
 
 import msgspec
 
-from scheduler.groups.solver.instance import LevelRule, SolverRecord
+from scheduler.groups.problem.instance import LevelRule, SolverRecord
 
 MOST_CLASSES = 8
 

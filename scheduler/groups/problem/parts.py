@@ -2,7 +2,7 @@
 
 Parts form a tree, the root first, each behind the one it is in. Like parts are one record that counts them:
 nothing is named that nothing tells apart. `scheduler.groups.solver.pieces` says of a placement which pods are
-whose. Part of scheduler.groups.solver.kinds.Mixed; levels are counted from 0 as in its `levels`, the last one is
+whose. Part of scheduler.groups.problem.roles.Mixed; levels are counted from 0 as in its `levels`, the last one is
 for no part.
 """
 
@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 import msgspec
 
-from scheduler.groups.solver.instance import SolverRecord
+from scheduler.groups.problem.instance import SolverRecord
 
 ROOT = -1  # what the first part is in
 

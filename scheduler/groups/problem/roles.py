@@ -1,6 +1,6 @@
 """A group of unlike members in plain records: kinds of pods, leaves with amounts, and the answer.
 
-The counterpart of scheduler.groups.solver.instance for members that differ. Built by scheduler.groups,
+The counterpart of scheduler.groups.problem.instance for members that differ. Built by scheduler.groups,
 sent as JSON to the process that solves.
 """
 
@@ -10,9 +10,10 @@ from typing import Literal
 import msgspec
 import numpy as np
 
-from scheduler.groups.solver import instance, parts
-from scheduler.groups.solver.answer import SolvedStage
-from scheduler.groups.solver.classes import (
+from scheduler.base.arrays import IntColumn as Ints
+from scheduler.groups.problem import instance, parts
+from scheduler.groups.problem.answer import SolvedStage
+from scheduler.groups.problem.classes import (
     LinkLimit,
     PairRule,
     PodClass,
@@ -21,8 +22,7 @@ from scheduler.groups.solver.classes import (
     TrafficStream,
     WayLimit,
 )
-from scheduler.groups.solver.parts import LikeParts, PlacedPart
-from scheduler.groups.solver.tree import Ints
+from scheduler.groups.problem.parts import LikeParts, PlacedPart
 
 
 class LikePods(instance.SolverRecord, frozen=True):
@@ -56,7 +56,8 @@ class Mixed(instance.SolverRecord, frozen=True):
     Classes have rules of their own and `between` them; `traffic` makes them cost what `costs` says.
     Nothing is wished for on levels in `unwished` (from 0); numbers and hard rules bind there as elsewhere.
     A group of groups has `parts`, in each of its kinds one, and classes only for rules of these: what they wish for at a
-    level is summed over all of them. `limits` and `links` are between the areas of `costs`, and `flows` go over links.
+    level is summed over all of them. `exclusive` are resources that count as a rule which could be given up,
+    by index and name: host ports. `limits` and `links` are between the areas of `costs`, and `flows` go over links.
     """
 
     kinds: tuple[LikePods, ...]
@@ -76,6 +77,7 @@ class Mixed(instance.SolverRecord, frozen=True):
     limits: tuple[WayLimit, ...] = ()
     flows: tuple[TrafficStream, ...] = ()
     links: tuple[LinkLimit, ...] = ()
+    exclusive: tuple[tuple[int, str], ...] = ()
 
     @property
     def least(self) -> int:
@@ -163,6 +165,7 @@ class Mixed(instance.SolverRecord, frozen=True):
             self.limits,
             self.flows,
             self.links,
+            self.exclusive,
         )
 
 

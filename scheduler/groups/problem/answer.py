@@ -1,14 +1,14 @@
 """What comes out of a solve: counts per leaf, the stages of the objective with bounds, proof, advice.
 
-Plain records like those of scheduler.groups.solver.instance. An answer is only believed after
-scheduler.groups.solver.check has looked at it.
+Plain records like those of scheduler.groups.problem.instance. An answer is only believed after
+scheduler.groups.problem.checklevels has looked at it.
 """
 
 from typing import Literal
 
 import msgspec
 
-from scheduler.groups.solver.instance import SolverRecord
+from scheduler.groups.problem.instance import SolverRecord
 
 Outcome = Literal["placed", "infeasible", "unknown"]
 NOTHING = -(1 << 62)  # the bound of a stage of which nothing is known
@@ -31,6 +31,11 @@ class SolvedStage(SolverRecord, frozen=True):
     def proven(self) -> bool:
         """Whether no better value exists."""
         return self.bound >= self.value
+
+    @property
+    def known_bound(self) -> int | None:
+        """Return the proven lower limit, None where nothing is proven."""
+        return None if self.bound <= NOTHING else self.bound
 
     @property
     def gap(self) -> int:
@@ -80,7 +85,7 @@ class SolvedVictims(SolverRecord, frozen=True):
 class Conflict(SolverRecord, frozen=True):
     """One rule of the smallest set that cannot hold together; `level` is empty for the size.
 
-    `fits_without` says that the group fits when this one rule is given up.
+    `fits_without`: a placement was found that breaks this one rule alone.
     """
 
     level: str
@@ -93,8 +98,10 @@ class Advice(SolverRecord, frozen=True):
     """Why a group fits nowhere: the conflict, the sizes that would fit, the room there is.
 
     `smaller` and `larger` are the nearest sizes that all rules allow, 0 when there is none.
-    `smallest` says that no set with fewer rules conflicts. `give_up` is a smallest set of rules
-    without which the group fits (of an elastic one its minimum); it is empty when only another size helps.
+    `smallest`: it is proven that no set with fewer rules conflicts. `give_up` is a set of rules without
+    which a placement was found (for an elastic group: of its minimum), a smallest one if time allowed; it is
+    empty when only another size helps, and when none was found in time. `is_size`: the group does not fit
+    under no rule at all.
     """
 
     conflict: tuple[Conflict, ...]
@@ -103,3 +110,4 @@ class Advice(SolverRecord, frozen=True):
     free: int = 0
     smallest: bool = True
     give_up: tuple[Conflict, ...] = ()
+    is_size: bool = False

@@ -1,0 +1,207 @@
+"""The rules of a problem that could be given up, each as a record, and a problem under some of them alone.
+
+Every number of a level rule and every hard type is one rule, so is each rule between members and each host
+port; of several roles also the rules of a class, those between classes, and those of parts. Used by the
+search for a conflict; fewer rules never make a placement impossible.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import overload
+
+import msgspec
+
+from scheduler.groups.problem.answer import Conflict
+from scheduler.groups.problem.classes import (
+    ClassRule,
+    PairRule,
+    PodClass,
+    TrafficStream,
+    WayLimit,
+)
+from scheduler.groups.problem.instance import Instance, Level, LevelRule
+from scheduler.groups.problem.parts import ROOT, LikeParts
+from scheduler.groups.problem.roles import LikePods, Mixed
+
+MEMBERS = Conflict("", "the members' own rules", "")
+
+
+def rules_of(problem: Instance | Mixed) -> list[Conflict]:
+    """Return every rule that could be given up, from the top level down, then those of no level."""
+    return _of_roles(problem) if isinstance(problem, Mixed) else _of_one_role(problem)
+
+
+@overload
+def under(problem: Instance, kept: frozenset[Conflict]) -> Instance: ...
+@overload
+def under(problem: Mixed, kept: frozenset[Conflict]) -> Mixed: ...
+def under(problem: Instance | Mixed, kept: frozenset[Conflict]) -> Instance | Mixed:
+    """Return a problem with only these rules binding."""
+    if isinstance(problem, Mixed):
+        return several_roles(problem, kept)
+    return one_role(problem, kept)
+
+
+def one_role(instance: Instance, kept: frozenset[Conflict]) -> Instance:
+    """Return a problem of one role with only these rules binding."""
+    names = {(one.level, one.rule) for one in kept}
+    levels = []
+    for level in instance.levels:
+        rule, name = level.rule, level.name
+        levels.append(
+            Level(
+                name,
+                LevelRule(
+                    rule.kind,
+                    (name, "hard") in names,
+                    rule.min if (name, "min") in names else 0,
+                    rule.max if (name, "max") in names else 0,
+                    rule.partitions if (name, "partitions") in names else 0,
+                    rule.factor if (name, "factor") in names else 1,
+                ),
+            )
+        )
+    between = {one.value for one in kept if one.rule == "between members"}
+    return msgspec.structs.replace(
+        instance,
+        levels=tuple(levels),
+        domains=tuple(each for each in instance.domains if each.name in between),
+    )
+
+
+def _of_one_role(instance: Instance) -> list[Conflict]:
+    found = []
+    for level in instance.levels:
+        rule = level.rule
+        numbers = {"min": rule.min, "max": rule.max, "partitions": rule.partitions}
+        found += [Conflict(level.name, key, str(n)) for key, n in numbers.items() if n > 0]
+        if rule.factor > 1:
+            found.append(Conflict(level.name, "factor", str(rule.factor)))
+        if rule.is_hard_pack or rule.is_hard_spread:
+            found.append(Conflict(level.name, "hard", rule.kind))
+    return found + [Conflict("", "between members", each.name) for each in instance.domains]
+
+
+def several_roles(group: Mixed, kept: frozenset[Conflict]) -> Mixed:
+    """Return the group with only these rules binding, and nothing wished for that could be left out."""
+    classes = []
+    for one in group.classes:
+        own = {rule.rule for rule in kept if rule.level == one.name}
+        classes.append(
+            msgspec.structs.replace(
+                one,
+                minimum=one.minimum if "minimum" in own else 0,
+                maximum=one.maximum if "maximum" in own else 0,
+                rules=tuple(
+                    ClassRule(each.level, bare.rule)
+                    for each in one.rules
+                    for bare in _bare([_level_of(group, one, each)], kept)
+                    if _of_level(bare)
+                ),
+            )
+        )
+    shared = {at for at, name in group.exclusive if Conflict("", name, "") not in kept}
+    return msgspec.structs.replace(
+        group,
+        kinds=tuple(_without(kind, shared) for kind in group.kinds),
+        levels=_bare(group.levels, kept),
+        classes=tuple(classes),
+        between=tuple(rule for rule in group.between if _named(group, rule) in kept),
+        limits=tuple(limit for limit in group.limits if _limit(group, limit) in kept),
+        flows=(flows := tuple(flow for flow in group.flows if _flow(group, flow) in kept)),
+        links=group.links if flows else (),
+        apart=group.apart if MEMBERS in kept else (),
+        traffic=(),
+        unwished=tuple(range(len(group.levels))),
+        parts=tuple(
+            msgspec.structs.replace(
+                one,
+                minimum=one.minimum
+                if Conflict(one.name, "minimum", str(one.minimum)) in kept
+                else 1,
+                level=one.level if _unit_of(group, one) in kept else -1,
+                apart=one.apart if _apart(group, one) in kept else -1,
+            )
+            for one in group.parts
+        ),
+    )
+
+
+def _of_roles(group: Mixed) -> list[Conflict]:
+    found = []
+    for at, level in enumerate(group.levels):
+        found += _of_level(level)
+        for one in group.classes:
+            found += [
+                rule
+                for each in one.rules
+                if each.level == at
+                for rule in _of_level(_level_of(group, one, each))
+            ]
+        found += [_named(group, rule) for rule in group.between if rule.level == at]
+    for one in group.classes:
+        numbers = {"minimum": one.minimum, "maximum": one.maximum}
+        found += [Conflict(one.name, key, str(n)) for key, n in numbers.items() if n > 0]
+    found += [_limit(group, limit) for limit in group.limits]
+    found += [_flow(group, flow) for flow in group.flows] if group.links else []
+    for part in group.parts:
+        found += _of_part(group, part)
+    found += [Conflict("", name, "") for _, name in group.exclusive]
+    return [*dict.fromkeys(found), *([MEMBERS] if group.apart else [])]
+
+
+def _without(kind: LikePods, resources: Collection[int]) -> LikePods:
+    """Return pods that request none of some resources."""
+    if not resources:
+        return kind
+    request = (0 if at in resources else each for at, each in enumerate(kind.request))
+    return msgspec.structs.replace(kind, request=tuple(request))
+
+
+def _of_part(group: Mixed, part: LikeParts) -> list[Conflict]:
+    """Return what a part asks for that could be given up."""
+    found = [_unit_of(group, part)] if part.level >= 0 else []
+    found += [_apart(group, part)] if part.apart >= 0 else []
+    return found + [Conflict(part.name, "minimum", str(part.minimum))] * (part.minimum > 1)
+
+
+def _unit_of(group: Mixed, part: LikeParts) -> Conflict:
+    level = group.levels[part.level]
+    if part.parent == ROOT and level.rule.is_hard_pack:
+        # The level states the same: as two rules, neither could be given up alone.
+        return Conflict(level.name, "hard", level.rule.kind)
+    return Conflict(part.name, "in one", group.levels[part.level].name)
+
+
+def _apart(group: Mixed, part: LikeParts) -> Conflict:
+    return Conflict(part.name, "one pod per", group.levels[part.apart].name)
+
+
+def _of_level(level: Level) -> list[Conflict]:
+    return _of_one_role(Instance((level,), (), 0))
+
+
+def _bare(levels: tuple[Level, ...] | list[Level], kept: frozenset[Conflict]) -> tuple[Level, ...]:
+    return one_role(Instance(tuple(levels), (), 0), kept).levels
+
+
+def _level_of(group: Mixed, one: PodClass, each: ClassRule) -> Level:
+    """Return a class's rule as that of a level whose name tells of which class it is."""
+    return Level(f"{group.levels[each.level].name} of {one.name}", each.rule)
+
+
+def _limit(group: Mixed, limit: WayLimit) -> Conflict:
+    first, second = group.classes[limit.first].name, group.classes[limit.second].name
+    return Conflict("", f"network cost from {first} to {second}", f"at most {limit.most}")
+
+
+def _flow(group: Mixed, flow: TrafficStream) -> Conflict:
+    first, second = group.classes[flow.first].name, group.classes[flow.second].name
+    return Conflict("", f"bandwidth from {first} to {second}", f"{flow.amount} bit/s")
+
+
+def _named(group: Mixed, rule: PairRule) -> Conflict:
+    first, second = group.classes[rule.first].name, group.classes[rule.second].name
+    level = group.levels[rule.level].name
+    return Conflict("", f"{first} {rule.relation} {second}", f"at {level}")

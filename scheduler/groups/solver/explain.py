@@ -1,0 +1,124 @@
+"""Why a group fits nowhere, and what would help: the trials for the conflict search of the problem.
+
+A trial of one role is decided by the tree program or CP-SAT, of several by a descent or CP-SAT. Called after
+a solve has returned `infeasible`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import msgspec
+import numpy as np
+
+from scheduler.groups.problem import conflict, rules
+from scheduler.groups.problem.answer import Advice, Conflict
+from scheduler.groups.problem.instance import Instance, SolveLimits
+from scheduler.groups.problem.roles import Mixed
+from scheduler.groups.solver import exact, feasible, fold, layers, solve, tree
+from scheduler.groups.solver.deadline import Deadline
+
+LARGEST_LOOK = 4096
+TRIAL_PART = 0.25  # of the time that is left: one hard trial must not use up that of all others
+
+
+def explain(
+    problem: Instance | Mixed, limits: SolveLimits | None = None, *, is_infeasible: bool = False
+) -> Advice:
+    """Return why a group does not fit; an empty conflict when it does, or when time is over first.
+
+    `is_infeasible`: the caller has proven that. Under no rule at all, the conflict is the size. An elastic
+    group fits when any of its sizes does. Other sizes are looked for with one role only: of several, a
+    number would not state of which.
+    """
+    limits = limits or SolveLimits()
+    left_s = Deadline(limits.total_s)
+    ordered = rules.rules_of(problem)
+
+    def fits(kept: frozenset[Conflict]) -> bool | None:
+        return _trial(rules.under(problem, kept), limits, left_s)
+
+    def is_over() -> bool:
+        return left_s.is_over
+
+    free = 0 if isinstance(problem, Mixed) else _capacity(problem)
+    if not is_infeasible and fits(frozenset(ordered)) is not False:
+        return Advice((), free=free)
+    smaller, larger = 0, 0
+    if isinstance(problem, Instance):
+        smaller, larger = _sizes(problem, is_over)
+    found = conflict.advice_of(ordered, fits, is_over)
+    if found.is_size or (isinstance(problem, Instance) and _is_too_small(problem)):
+        size = Conflict("", "size", str(rules.under(problem, frozenset()).least))
+        found = Advice((size,), is_size=True)
+    return msgspec.structs.replace(found, smaller=smaller, larger=larger, free=free)
+
+
+def _trial(problem: Instance | Mixed, limits: SolveLimits, left_s: Deadline) -> bool | None:
+    """Return whether a problem has a placement, None when a part of the time left does not tell."""
+    if isinstance(problem, Instance):
+        return _fits(problem, left_s)
+    from scheduler.groups.solver import mixed
+
+    return mixed.fits(problem, limits, left_s, TRIAL_PART)
+
+
+def _capacity(instance: Instance) -> int:
+    """Return how many pods all leaves take under no rule."""
+    bare = rules.one_role(instance, frozenset()).fixed(_look(instance))
+    return int(tree.build(bare).slots.sum())
+
+
+def _is_too_small(instance: Instance) -> bool:
+    return int(tree.build(instance).slots.sum()) < instance.least
+
+
+def _fits(instance: Instance, left_s: Deadline) -> bool | None:
+    """Return whether a placement exists, None when time is over before that is known."""
+    instance = fold.folded(instance)
+    parts = fold.by_domain(instance)
+    if parts is not None:
+        verdicts = [_fits(part, left_s) for part in parts]
+        return True if True in verdicts else None if None in verdicts else False
+    layered = layers.of(instance)
+    if layered is not None:
+        return feasible.fits(layered)
+    with left_s.loading():
+        from scheduler.groups.solver import cpsat
+
+    made = tree.build(instance)
+    return cpsat.exists(instance, made, SolveLimits(), TRIAL_PART * left_s())
+
+
+def fits_soon(instance: Instance) -> bool | None:
+    """Return whether the group fits where that is decided in milliseconds, None where it is not."""
+    parts = fold.by_domain(fold.folded(instance))
+    instances = [fold.folded(instance)] if parts is None else parts
+    unknown = False
+    for part in instances:
+        layered = None if len(part.leaves) > solve.QUICK_LEAVES else layers.of(part)
+        if layered is None or sum(exact.work(layered.tree)) > solve.QUICK_SUMS:
+            unknown = True
+        elif feasible.fits(layered):
+            return True
+    return None if unknown else False
+
+
+def _sizes(instance: Instance, is_over: Callable[[], bool]) -> tuple[int, int]:
+    """Return the nearest sizes that fit under all rules; 0 when there is none, or none is known."""
+    largest = instance.fixed(_look(instance))
+    layered = layers.of(fold.folded(largest))
+    bits = None if layered is None else feasible.sizes(layered, is_over)
+    if bits is None:
+        return 0, 0
+    sizes = np.flatnonzero(np.array([int(bit) for bit in bin(bits)[:1:-1]]))
+    held = sum(leaf.held for leaf in instance.leaves)
+    below = sizes[(sizes < instance.least) & (sizes >= max(1, held))]
+    above = sizes[sizes > instance.size]
+    return (int(below[-1]) if len(below) else 0), (int(above[0]) if len(above) else 0)
+
+
+def _look(instance: Instance) -> int:
+    """Return the largest size that is looked at: none fits beyond the room of all leaves."""
+    most = tree.build(instance.fixed(max(LARGEST_LOOK, instance.size)))
+    return max(instance.size, min(LARGEST_LOOK, int(most.slots.sum())))

@@ -1,0 +1,113 @@
+"""Every statement of an advice is true, however many trials stay unknown and whenever time is over.
+
+Random systems of rules: those that conflict are supersets of some minimal sets. The oracle knows all; the
+search sees answers of which some are withheld, and a budget of trials.
+"""
+
+import itertools
+from random import Random
+
+import msgspec
+import pytest
+
+from scheduler.groups.problem.answer import Conflict
+from scheduler.groups.problem.conflict import MOST_NAMED, advice_of
+from scheduler.groups.problem.instance import SolveLimits
+from scheduler.groups.problem.rules import rules_of, under
+from scheduler.groups.solver.explain import explain
+from tests.property import unlike
+from tests.property.test_certificates import batches
+
+BATCH = 25
+
+
+def system(rng):
+    """Return rules, and the minimal sets of them that conflict."""
+    rules = [Conflict("", "rule", str(n)) for n in range(rng.randint(1, 9))]
+    sizes = [rng.choice([1, 1, 2, 2, 3, 4]) for _ in range(rng.randint(1, 4))]
+    return rules, [frozenset(rng.sample(rules, min(size, len(rules)))) for size in sizes]
+
+
+def bare(conflict):
+    """Return rules as the search was asked about them."""
+    return frozenset(msgspec.structs.replace(one, fits_without=False) for one in conflict)
+
+
+@pytest.mark.parametrize("withheld", [0.0, 0.2, 0.7])
+@pytest.mark.parametrize("seed", range(40))
+def test_what_is_stated_is_true_whatever_stays_unknown(seed, withheld):
+    """Named rules conflict; a placement exists without what is named; with all answers both are smallest."""
+    rng = Random(f"search {seed}/{withheld}")
+    rules, minimal = system(rng)
+    budget = rng.choice([3, 10, 1000]) if withheld else 10_000
+    asked = []
+
+    def fits(kept):
+        return not any(one <= kept for one in minimal)
+
+    def trial(kept):
+        asked.append(kept)
+        return None if rng.random() < withheld else fits(kept)
+
+    found = advice_of(rules, trial, lambda: len(asked) > budget)
+    everything = frozenset(rules)
+
+    assert len(asked) == len(set(asked))
+    assert not found.is_size
+    if found.conflict:
+        assert not fits(bare(found.conflict))
+    if found.give_up:
+        assert fits(everything - frozenset(found.give_up))
+    for one in found.conflict:
+        assert not one.fits_without or fits(everything - bare((one,)))
+    if found.smallest:
+        assert len(found.conflict) == min(map(len, minimal))
+    if not withheld:
+        assert found.smallest
+        sets = (
+            some
+            for number in range(len(rules) + 1)
+            for some in itertools.combinations(rules, number)
+            if fits(everything - frozenset(some))
+        )
+        assert len(next(sets)) == len(found.give_up)
+        for one in found.conflict:
+            assert one.fits_without == fits(everything - bare((one,)))
+
+
+def test_a_search_without_time_names_no_long_list():
+    """Twelve rules that were not looked at are true to conflict, and no help."""
+    rules = [Conflict("", "rule", str(n)) for n in range(2 * MOST_NAMED)]
+    asked = []
+
+    def fits(kept):
+        asked.append(kept)
+        return not kept
+
+    found = advice_of(rules, fits, lambda: bool(asked))
+
+    assert ((), ()) == (found.conflict, found.give_up)
+    assert not found.is_size
+
+
+@pytest.mark.parametrize("total_s", [0.0, 0.01, 0.05, 0.2])
+@pytest.mark.parametrize("batch", batches(25, 500))
+def test_advice_for_unlike_members_is_true_under_any_time_limit(batch, total_s):
+    """By enumeration: what is named conflicts, and without what is named a placement exists."""
+    for number in range(BATCH):
+        group = unlike.classed(Random(f"in time {batch}/{number}"))
+        if unlike.fits(group):
+            continue
+        limits = SolveLimits(stage_s=total_s, total_s=total_s)
+        advice = explain(group, limits, is_infeasible=True)
+        rules = frozenset(rules_of(group))
+
+        if advice.is_size:
+            assert not unlike.fits(under(group, frozenset())), group
+            continue
+        kept = bare(advice.conflict)
+        assert not kept or not unlike.fits(under(group, kept)), group
+        for some in [advice.give_up, *((one,) for one in advice.conflict if one.fits_without)]:
+            if some:
+                without = under(group, rules - bare(some))
+                assert unlike.fits(without), (group, some)
