@@ -1,4 +1,4 @@
-"""What every other room may use: errors, clock, array aliases, text, meters, logs.
+"""What every other package may import: errors, clock, array aliases, text, meters, logs.
 
 A closed list of six modules; nothing here knows Kubernetes, and nothing here does I/O.
 """

@@ -30,7 +30,7 @@ class RealClock:
 
 
 class ManualClock:
-    """A clock that stands still until told: for tests, `simulate` and replays."""
+    """A clock that moves only when set: for tests, `simulate` and replays."""
 
     def __init__(self, now: float = 0.0) -> None:
         self._now = now
@@ -51,7 +51,7 @@ class ManualClock:
 
 
 # A high-resolution reading for measuring how long something took, in seconds; taken some thirty
-# times per pod, so nothing stands between it and the caller.
+# times per pod, so it is called directly.
 perf_s: Callable[[], float] = time.perf_counter
 # What the thread that asks has had of the processor.
 thread_s: Callable[[], float] = time.thread_time

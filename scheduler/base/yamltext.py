@@ -33,7 +33,7 @@ V = TypeVar("V")
 
 
 class YamlError(Exception):
-    """What makes the rest of a text unreadable, and where it stands, if that is known."""
+    """The reason why the rest of a text is unreadable, with its position if known."""
 
     def __init__(self, text: str, at: Position | None) -> None:
         super().__init__(text)
@@ -205,7 +205,7 @@ class YamlReader(Generic[V]):
 
 
 def place(mark: Any) -> Position:
-    """Return where a mark of the parser stands."""
+    """Return the position of a mark of the parser."""
     return mark.line + 1, mark.column + 1
 
 

@@ -52,7 +52,7 @@ class Pages:
         self._is_profiling = False
 
     async def configz(self, _request: web.Request) -> web.Response:
-        """Show the effective configuration; kube-scheduler's stands under `componentconfig`."""
+        """Show the effective configuration; kube-scheduler's is under `componentconfig`."""
         return json_page(masked(self._sources.configz()))
 
     async def statusz(self, request: web.Request) -> web.Response:

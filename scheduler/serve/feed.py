@@ -84,7 +84,7 @@ class PageFeed:
         return len(self._readers)
 
     def publish(self, document: Document) -> None:
-        """Replace the document; readers are told what differs, and nothing when nothing does."""
+        """Replace the document; readers receive the differences, if any."""
         changed = patch(self._document, document) if self._readers else {}
         self._document, self._whole = document, None
         if changed:

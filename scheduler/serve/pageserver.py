@@ -63,7 +63,7 @@ class PageServer:
         )
 
     async def start(self) -> None:
-        """Listen; an address that cannot be had is told, and no reason to place no pods.
+        """Listen; an address that is in use is reported and does not stop scheduling.
 
         Raises InputError when a certificate is needed and unusable.
         """
@@ -112,7 +112,7 @@ def entry(show: Show, access: RequestAuthorizer, *, is_named: bool = False) -> E
 
 async def to_the_page(_request: web.Request) -> web.Response:
     """Lead to the page."""
-    # Relative, for whatever stands before us.
+    # Relative, so that a proxy can serve the page below a path.
     return web.Response(status=308, headers={"Location": "ui/"})
 
 

@@ -98,12 +98,12 @@ class KubernetesRows:
     )
     goroutines = gauges(
         "scheduler_goroutines{operation}",
-        "Work under way, by operation; what are goroutines there are tasks and effects here.",
+        "Work in flight, by operation; tasks and effects in place of goroutines.",
     )
 
     # -- preemption
     preemption_attempts = counter(
-        "scheduler_preemption_attempts_total", "Attempts to make room by preemption."
+        "scheduler_preemption_attempts_total", "Attempts to free capacity by preemption."
     )
     preemption_victims = histogram(
         "scheduler_preemption_victims", exp(1, 2, 7), "Pods chosen as victims per preemption."

@@ -213,7 +213,7 @@ class OwnRows:
     # -- the network
     network_cost = gauge(
         "trellis_network_cost",
-        "What placed pods that talk to each other cost on the network, all pairs together. "
+        "Network cost between dependent placed pods, sum of all pairs. "
         "A scrape looks again at up to 64 applications that have moved.",
     )
     network_weights_age = gauges(

@@ -176,7 +176,7 @@ class AttachedVolumes:
         self._forget_volume_name(key, claim)
 
     def _look_up(self, key: str, claim: _Claim) -> None:
-        """Find out what a claim stands for now."""
+        """Update the volume that a claim refers to."""
         obj = self._objects(claims.CLAIM).get(key)
         self._forget_volume_name(key, claim)
         claim.volume_name = obj.spec.volume_name if obj is not None else ""
@@ -193,7 +193,7 @@ class AttachedVolumes:
                 del self._by_volume_name[claim.volume_name]
 
     def _refresh(self, key: str) -> None:
-        """Count a claim's users anew when it stands for something else."""
+        """Count a claim's users again when it refers to another volume."""
         claim = self._claims.get(key)
         if claim is None:
             return

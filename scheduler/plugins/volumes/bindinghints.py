@@ -75,7 +75,7 @@ class BindingHints:
 
 
 def _volume_helps(change: Change, claims: list[PersistentVolumeClaim]) -> bool:
-    """Whether a volume is one of the claims', could become one, or was one and stood in the way."""
+    """Whether a volume is one of the claims', could become one, or was one and was in conflict."""
     if change.new is None:
         return any(is_reserved_for(change.old, claim) for claim in claims)
     return any(

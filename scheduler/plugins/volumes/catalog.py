@@ -91,7 +91,7 @@ class VolumeCatalog:
         return [volume for volume in volumes if volume and is_reserved_for(volume, claim)]
 
     def free(self, class_name: str, least_bytes: int) -> Iterator[PersistentVolume]:
-        """Yield the free volumes of a class with that much room, the smallest first, then by
+        """Yield the free volumes of a class with that capacity, the smallest first, then by
         name.
         """
         free = self._free.get(class_name, [])
@@ -168,7 +168,9 @@ def _owner(volume: PersistentVolume) -> str:
 
 
 def _entry(volume: PersistentVolume) -> tuple[int, str] | None:
-    """Return where a volume stands among the free ones of its class, None for one that is not."""
+    """Return the position of a volume among the free ones of its class, None for one that is
+    not.
+    """
     if volume.status.phase != AVAILABLE or volume.metadata.deletion_timestamp is not None:
         return None
     try:

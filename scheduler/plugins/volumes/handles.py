@@ -27,7 +27,7 @@ class CountedVolume(msgspec.Struct, frozen=True):
 
 
 def volume_of_claim(objects: Objects, key: str) -> CountedVolume | None:
-    """Return what a claim stands for: its volume, or one that its class will make."""
+    """Return the volume of a claim: the bound one, or one that its class will provision."""
     claim = objects(CLAIM).get(key)
     if claim is None:
         return None

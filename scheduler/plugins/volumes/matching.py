@@ -164,7 +164,7 @@ class Matcher:
     def _with_room(
         self, nodes: Nodes, claim: PersistentVolumeClaim, found: StorageClass
     ) -> BoolColumn:
-        """Return the rows where the class's driver has room for the claim, as far as it tells."""
+        """Return the rows where the class's driver reports enough capacity for the claim."""
         driver = self._objects(DRIVER).get(found.provisioner)
         if driver is None or not driver.spec.storage_capacity or not _names_size(claim):
             return nodes.exists

@@ -79,7 +79,7 @@ def handle_of(volume: PersistentVolume) -> tuple[str, str] | None:
 
 
 def handle_of_inline(volume: pod.Volume) -> tuple[str, str] | None:
-    """Return driver and handle of a volume that stands in a pod's spec, None without a driver."""
+    """Return driver and handle of an inline volume of a pod's spec, None without a driver."""
     for migration in MIGRATIONS:
         source = getattr(volume, migration.field)
         if source is not None:

@@ -154,7 +154,7 @@ def _labelled(volume: PersistentVolume) -> Topologies:
 
 
 def _in(nodes: Nodes, label: str, values: tuple[str, ...]) -> BoolColumn:
-    """Return the rows whose label, or what stands for it today, has one of the values."""
+    """Return the rows whose label, or its current replacement, has one of the values."""
     own = nodes.label_mask(NodeSelectorRequirement(label, "In", values))
     today = _LABELS[label]
     if today == label:
