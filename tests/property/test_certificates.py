@@ -104,6 +104,8 @@ def given_up(world, rules):
             world = world.changed(spread=tuple(one for one in world.spread if one[0] != key))
         elif rule.startswith("between members anti-affinity by "):
             world = world.changed(anti="")
+        elif "host port" in rule:
+            world = world.changed(has_port=False)
         else:
             key = name.split(" ")[0]
             kept = {k: v for k, v in world.levels[level].items() if k != key}

@@ -16,6 +16,7 @@ import numpy as np
 from scheduler.base.arrays import IntColumn
 from scheduler.framework.groups import Fits
 from scheduler.groups.planning import planning, shortage
+from scheduler.groups.planning.between import PORT
 from scheduler.groups.planning.capacities import FILTERS, MemberCapacity
 from scheduler.groups.planning.planning import Site
 from scheduler.groups.planning.task import GroupTask
@@ -112,6 +113,8 @@ def amount_text(resource: str, amount: int) -> str:
 def rule_name(task: GroupTask, one: Conflict) -> str:
     """Return a rule as the user wrote it."""
     if one.rule == "between members":
+        if one.value.startswith(PORT):
+            return one.value
         shared = _shared_claims(task.context.members) if one.value == SHARED_CLAIMS else ()
         return f"the shared claim {listed(shared)}" if shared else f"{one.rule} {one.value}"
     asked = task.spec.labels
