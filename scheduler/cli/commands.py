@@ -107,6 +107,12 @@ class SimulateFlags(NamedTuple):
     batch: Annotated[
         str, typer.Option("--batch", metavar="F", help="One case per line, JSON; - is stdin.")
     ] = ""
+    trace: Annotated[
+        str,
+        typer.Option(
+            "--trace", metavar="F", help="Play arrivals and ends of a CSV file; - is stdin."
+        ),
+    ] = ""
     details: Annotated[
         bool, typer.Option("--details", help="Every node's verdict and scores, for every pod.")
     ] = False

@@ -45,12 +45,18 @@ def simulate(flags: SimulateFlags) -> int:
         return _batch(flags.batch, flags.config, wanted)
     if not snapshot and not filename:
         raise InputError("name what to simulate: --snapshot F, -f PODS or --batch F")
-    if form is ResultForm.HTML and not flags.against:
+    if form is ResultForm.HTML and not flags.against and not flags.trace:
         raise InputError(
             "a page compares: name another configuration by --against", where="-o html"
         )
     models = asking.node_models(nodes)
     world = changed(asking.read_files(snapshot, filename), asking.node_changes(nodes, models))
+    if flags.trace:
+        from scheduler.cli.traces import play_trace
+
+        if nodes.offer_nodes or flags.details:
+            raise InputError("--trace goes without --offer-nodes and --details")
+        return play_trace(flags, world, wanted)
     if nodes.offer_nodes and flags.against:
         raise InputError("--offer-nodes and --against exclude one another")
     if flags.against:

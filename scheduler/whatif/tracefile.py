@@ -1,0 +1,138 @@
+"""Reads a trace of arrivals: CSV, a row per pod or per count of equal pods, in order of arrival.
+
+    arrival,duration,namespace,shape,count,cpu,memory,nvidia.com/gpu
+    0,3600,research,small,4,8,32Gi,1
+
+`arrival` and `duration` are seconds; an empty duration never ends. Every further column is a resource.
+Rows are read one at a time, so that a trace of any length takes the memory of one row.
+"""
+
+import csv
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+import msgspec
+
+from scheduler.base.errors import InputError, ObjectError
+from scheduler.objects.quantity import resource_amount
+
+FIXED = ("arrival", "duration", "namespace", "shape", "count")
+MOST_PODS = 2_000_000
+MOST_COUNT = 100_000
+MOST_COLUMNS = 64
+LONGEST_LINE = 16_384
+_LONGEST_NAME = 63
+
+
+class TraceRow(msgspec.Struct, frozen=True):
+    """`count` equal pods that arrive together; `duration_s` None never ends."""
+
+    line: int
+    arrival_s: float
+    duration_s: float | None
+    namespace: str
+    shape: str
+    count: int
+    requests: tuple[tuple[str, str], ...]
+
+
+def read_trace(lines: Iterable[str], file: str) -> Iterator[TraceRow]:
+    """Yield the rows; InputError names the file and the line of the first one that cannot be used."""
+    reader = csv.reader(_bounded(lines, file))
+    header = [name.strip() for name in next(reader, [])]
+    _check_header(header, file)
+    last, pods = 0.0, 0
+    for cells in reader:
+        if not any(cell.strip() for cell in cells):
+            continue
+        where = f"{file}:{reader.line_num}"
+        if len(cells) != len(header):
+            raise InputError(f"has {len(cells)} cells, the header has {len(header)}", where=where)
+        row = _row(dict(zip(header, cells, strict=True)), header, reader.line_num, where)
+        if row.arrival_s < last:
+            text = f"arrival {row.arrival_s:g} comes after {last:g}: sort the rows by arrival"
+            raise InputError(text, where=where)
+        last, pods = row.arrival_s, pods + row.count
+        if pods > MOST_PODS:
+            raise InputError(f"more than {MOST_PODS} pods: split the trace", where=where)
+        yield row
+
+
+def _bounded(lines: Iterable[str], file: str) -> Iterator[str]:
+    for number, line in enumerate(lines, 1):
+        if len(line) > LONGEST_LINE:
+            text = f"is longer than {LONGEST_LINE} characters"
+            raise InputError(text, where=f"{file}:{number}")
+        yield line
+
+
+def _check_header(header: Sequence[str], file: str) -> None:
+    where = f"{file}:1"
+    if "arrival" not in header:
+        text = f"has no column arrival: the first line names {', '.join(FIXED)} and resources"
+        raise InputError(text, where=where)
+    if len(header) > MOST_COLUMNS:
+        raise InputError(
+            f"has {len(header)} columns, at most {MOST_COLUMNS} can be read", where=where
+        )
+    for name in header:
+        if header.count(name) > 1:
+            raise InputError(f'names column "{name}" twice', where=where)
+        if (
+            name not in FIXED
+            and name not in ("cpu", "memory", "ephemeral-storage")
+            and "/" not in name
+        ):
+            text = f'column "{name[:_LONGEST_NAME]}" is no resource (like cpu or nvidia.com/gpu)'
+            raise InputError(text, where=where)
+
+
+def _row(cells: Mapping[str, str], header: Sequence[str], line: int, where: str) -> TraceRow:
+    duration = cells.get("duration", "").strip()
+    count = cells.get("count", "").strip() or "1"
+    if not count.isdecimal() or not 1 <= int(count[:9]) <= MOST_COUNT:
+        raise InputError(f'count "{count[:20]}": must be 1 to {MOST_COUNT}', where=where)
+    requests = []
+    for name in header:
+        text = cells[name].strip()
+        if name not in FIXED and text:
+            requests.append((name, _amount(name, text, where)))
+    namespace = _name(cells, "namespace", "default", where)
+    shape = _name(cells, "shape", "", where)
+    return TraceRow(
+        line,
+        _seconds("arrival", cells["arrival"].strip(), where),
+        _seconds("duration", duration, where) if duration else None,
+        namespace,
+        shape or " ".join(f"{name}={text}" for name, text in requests) or "no requests",
+        int(count),
+        tuple(requests),
+    )
+
+
+def _amount(name: str, text: str, where: str) -> str:
+    try:
+        amount = resource_amount(name, text)
+    except ObjectError as error:
+        raise InputError(f"{name}: {error.message}", where=where) from error
+    if amount < 0:
+        raise InputError(f'{name} "{text[:20]}": must not be negative', where=where)
+    return text
+
+
+def _seconds(name: str, text: str, where: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        value = math.nan
+    if not 0 <= value < 1e10:
+        shown = f'{name} "{text[:20]}": must be seconds, 0 or more, without a unit'
+        raise InputError(shown, where=where)
+    return value
+
+
+def _name(cells: Mapping[str, str], column: str, default: str, where: str) -> str:
+    text = cells.get(column, "").strip() or default
+    if len(text) > _LONGEST_NAME:
+        raise InputError(f"{column} is longer than {_LONGEST_NAME} characters", where=where)
+    return text
