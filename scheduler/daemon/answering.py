@@ -18,6 +18,7 @@ from scheduler.base.errors import InputError, MissingError
 from scheduler.engine.attempt.cycle import Ties
 from scheduler.engine.engine import Engine
 from scheduler.engine.queue.pod import Where
+from scheduler.objects.finished import FINISHED
 from scheduler.objects.pod import Pod
 from scheduler.whatif.questions import Question
 from scheduler.whatif.snapshot import Snapshot
@@ -119,10 +120,12 @@ def cluster_of(engine: Engine, now: float) -> Snapshot:
         objects=tuple(
             (kind, obj)
             for kind in engine.cluster.store.sizes()
+            if kind != FINISHED
             for obj in engine.cluster.store.of(kind).values()
         ),
         bound=bound,
         unbound=tuple(sorted(waiting, key=_age)),
+        ended=tuple(engine.cluster.store.of(FINISHED).values()),
         taken_at=now,
     )
 

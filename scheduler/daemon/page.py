@@ -22,6 +22,7 @@ from scheduler.daemon.answering import AnswerPool, cluster_of
 from scheduler.daemon.decisions import DecisionTrail
 from scheduler.daemon.rights import Rights, may_see_pod, rights, within
 from scheduler.engine.engine import Engine
+from scheduler.objects.finished import FINISHED
 from scheduler.objects.kinds import BY_KIND, POD
 from scheduler.serve.access import RequestAuthorizer, ReviewedUser
 from scheduler.serve.feed import PageFeed
@@ -152,13 +153,15 @@ class DaemonPage:
         held: dict[str, Iterable[str]] = {
             kind: {obj.metadata.namespace for obj in cluster.store.of(kind).values()}
             for kind in cluster.store.sizes()
-            if BY_KIND[kind].namespaced
+            if kind != FINISHED and BY_KIND[kind].namespaced
         }
+        finished = cluster.store.of(FINISHED).values()
         pods = Counter(one.pod.metadata.namespace for one in cluster.pods)
         pods.update(queued.pod.metadata.namespace for queued in self._engine.queues)
+        pods.update(pod.metadata.namespace for pod in finished)
         return (
             held
-            | {kind: () for kind in cluster.store.sizes() if kind not in held}
+            | {kind: () for kind in cluster.store.sizes() if kind not in (*held, FINISHED)}
             | {POD.kind: pods}
         )
 

@@ -85,6 +85,7 @@ def within(world: Snapshot, seen: Rights) -> Snapshot:
         objects=tuple(pair for pair in world.objects if is_seen(*pair)),
         bound=tuple(pod for pod in world.bound if is_seen(POD.kind, pod)),
         unbound=tuple(pod for pod in world.unbound if is_seen(POD.kind, pod)),
+        ended=tuple(pod for pod in world.ended if is_seen(POD.kind, pod)),
         notices=(*world.notices, *seen.notices),
     )
 

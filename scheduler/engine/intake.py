@@ -15,6 +15,7 @@ from scheduler.engine.binding.bindings import Bindings
 from scheduler.engine.binding.nominations import Nominations
 from scheduler.engine.effects import Complete
 from scheduler.engine.queue.queues import Queues
+from scheduler.objects.finished import FINISHED, is_kept, kept
 from scheduler.objects.node import Node
 from scheduler.objects.pod import Pod
 from scheduler.state import facts
@@ -62,6 +63,7 @@ class Intake:
         if kind == "Pod":
             if is_deleted or obj.is_finished:
                 self._pod_gone(obj, now)
+                self._keep_finished(obj, is_deleted=is_deleted)
             elif obj.spec.node_name:
                 self._pod_bound(obj, now)
             elif obj.spec.scheduler_name in self._schedulers:
@@ -183,6 +185,14 @@ class Intake:
         if waited is not None and not waited.pod.is_terminating:
             self._changes.append(gave_up(pod))
 
+    def _keep_finished(self, pod: Pod, *, is_deleted: bool) -> None:
+        """Keep a finished pod for its group; drop it when it is deleted."""
+        known = self._cluster.store.of(FINISHED).get(pod.key)
+        if not is_deleted and is_kept(pod):
+            self._changes.append(self._cluster.put_object(FINISHED, kept(pod)))
+        elif is_deleted and known is not None and known.metadata.uid == pod.metadata.uid:
+            self._changes.append(self._cluster.drop_object(FINISHED, pod))
+
     def _pod_waiting(self, pod: Pod, now: float) -> None:
         uid = pod.metadata.uid
         in_flight = self._bindings.get(uid)
@@ -246,6 +256,8 @@ class Intake:
         if kind == "Pod":
             known = {placed.pod.metadata.uid: placed.pod for placed in self._cluster.pods}
             known |= {queued.uid: queued.pod for queued in self._queues}
+            finished = self._cluster.store.of(FINISHED).values()
+            known |= {pod.metadata.uid: pod for pod in finished}
             return known.values()
         if kind == "Node":
             return [node for node in self._cluster.table.nodes if node is not None]

@@ -93,7 +93,13 @@ class HeldStatus(Status, frozen=True):
     """An error that no time heals: the group is tried again when something changes, and not before."""
 
 
-Told: TypeAlias = ApiCall | GroupEvent
+class GroupLook(msgspec.Struct, frozen=True):
+    """Compare what is written about the group with its pods again at this time."""
+
+    at: float
+
+
+Told: TypeAlias = ApiCall | GroupEvent | GroupLook
 Outcome: TypeAlias = GroupPlan | GroupRelease | Status
 
 

@@ -5,13 +5,13 @@ leave. A tenant may create ten thousand groups that are never whole, so whom a c
 asking about each.
 """
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 
 from scheduler.framework.handle import Handle
 from scheduler.groups.description.members import GroupMembers
 from scheduler.groups.sources import registry as sources
 from scheduler.groups.sources.appgroup import KIND as APP_GROUP
-from scheduler.groups.status.lifecycle import GroupRecord
+from scheduler.groups.status.records import RecordStore
 from scheduler.groups.topology import trees
 from scheduler.objects.claims import ResourceClaim
 from scheduler.objects.pod import Pod
@@ -24,9 +24,7 @@ CLAIM, NETWORK = "ResourceClaim", "NetworkTopology"
 class Hints:
     """Answers for the members of all groups, by what is remembered of their plans."""
 
-    def __init__(
-        self, handle: Handle, members: GroupMembers, records: Mapping[str, GroupRecord]
-    ) -> None:
+    def __init__(self, handle: Handle, members: GroupMembers, records: RecordStore) -> None:
         self._handle = handle
         self._members = members
         self._records = records

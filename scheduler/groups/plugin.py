@@ -6,7 +6,7 @@ single members at the other points.
 """
 
 from collections import Counter
-from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from scheduler.base.arrays import IntColumn
@@ -25,6 +25,7 @@ from scheduler.groups.args import ClusterTopologyPlacementGroupArgs
 from scheduler.groups.cycle.groups import Groups
 from scheduler.groups.description import past, quorum
 from scheduler.groups.description.describing import Descriptions
+from scheduler.groups.description.history import GroupHistory
 from scheduler.groups.description.members import GroupMembers
 from scheduler.groups.description.spec import LARGEST_GROUP
 from scheduler.groups.hints import CLAIM, NETWORK, Hints
@@ -33,10 +34,9 @@ from scheduler.groups.planning.placement import oldest
 from scheduler.groups.planning.task import Steps, beside, incomplete, staying
 from scheduler.groups.sources import registry as sources
 from scheduler.groups.sources.workload import COMPOSITE_PREFIX
-from scheduler.groups.status.lifecycle import GroupRecord
+from scheduler.groups.status.records import RecordStore
 from scheduler.groups.status.statuswriter import GroupStatusWriter
 from scheduler.groups.topology import trees
-from scheduler.groups.topology.tree import Topology
 from scheduler.objects.pod import Pod
 from scheduler.plugins.deviceattributes import SLICE
 from scheduler.plugins.groupsort import GroupSort, Key, QueuedMember
@@ -85,25 +85,22 @@ class ClusterTopologyPlacementGroup(GroupSort[ClusterTopologyPlacementGroupArgs]
         self._trees = trees.Trees(
             handle, args.topology_config_map_name_space, args.topology_labels, args.topology
         )
-        self._records: dict[str, GroupRecord] = {}
-        planned_in: dict[str, Topology] = {}
+        self._history = GroupHistory(handle, self._members)
+        self._records = RecordStore(self._members.uid_of, self._pods_of)
         self._answers: dict[str, _Answer] = {}
-        # A tree that a group was planned in may be that of nodes that have gone, and large.
-        self._kept: list[tuple[Sweep, dict[str, Any]]] = [
-            (Sweep(), each) for each in (self._answers, self._records, planned_in)
-        ]
+        self._sweep = Sweep()
         self._hints = Hints(handle, self._members, self._records)
         self._decider = Decider(
             args,
             handle,
             self._members,
             self._described,
+            self._history,
             self._trees,
             self._records,
-            planned_in,
         )
         self._writer = GroupStatusWriter(
-            self._members, self._records, planned_in, self._described.spec_of
+            self._members, self._records, self._described.spec_of, self._history
         )
 
     # In the queue
@@ -131,7 +128,8 @@ class ClusterTopologyPlacementGroup(GroupSort[ClusterTopologyPlacementGroupArgs]
             return True
         tried = {pod.metadata.uid for pod in pods}  # put on nodes to see whether all of them fit
         standing = list(beside(self.handle, self._members.placed(key), tried))
-        return self._decider.may_ever_evict(spec, pods, standing)
+        _, needed = self._history.asked(key, spec, standing, pods)
+        return self._decider.may_ever_evict(needed, pods, standing)
 
     def resorted_by(self, change: Change) -> Callable[[Pod], bool] | None:
         """Return the members of a group whose description changed."""
@@ -183,9 +181,14 @@ class ClusterTopologyPlacementGroup(GroupSort[ClusterTopologyPlacementGroupArgs]
         return unschedulable(f"the group {groups.title(key)} has all its members")
 
     def _forget_gone(self) -> None:
-        """Forget what was found out about groups of which neither a pod nor an object is there any more."""
-        for sweep, table in self._kept:
-            sweep.clear(table, self.has_group)
+        """Drop what is kept of groups that have neither a pod nor an object any more."""
+        self._sweep.clear(self._answers, self.has_group)
+        self._records.sweep(self.has_group)
+
+    def _pods_of(self, key: str) -> Iterator[str]:
+        """Yield the uids of a group's members, waiting and placed."""
+        yield from self.handle.group_waiting(key)
+        yield from (one.pod.metadata.uid for one in self._members.placed(key))
 
     def hint(self, change: Change, pod: Pod) -> bool:
         """Say whether a change can help this member's group."""
@@ -215,7 +218,10 @@ class ClusterTopologyPlacementGroup(GroupSort[ClusterTopologyPlacementGroupArgs]
         if spec is None:
             return unresolvable(sources.missing(key))
         standing = staying(self.handle, self._members.standing(key))
-        missing = spec.size - len(standing)
+        asked, _ = self._history.asked(key, spec, standing, pods)
+        missing = asked.size - len(standing)
+        # No more than its object says, of a group of fixed size.
+        free = LARGEST_GROUP if spec.is_minimum else spec.size - len(standing)
         if spec.tree is not None:
             missing = 0  # how many of which group, is looked at below
         if len(pods) < missing:
@@ -234,18 +240,18 @@ class ClusterTopologyPlacementGroup(GroupSort[ClusterTopologyPlacementGroupArgs]
             return unschedulable(f"the group {name} waits for evicted pods to leave")
         if any(placed.assumed for placed in standing):
             return unschedulable(f"the group {name} waits until others of it are bound")
-        if missing <= 0 and spec.is_minimum and waiting:
+        if missing <= 0 and asked.is_minimum and waiting:
             missing = 1
-        if missing <= 0:
+        if missing <= 0 or free <= 0:
             return unschedulable(f"the group {name} has all its {spec.size} members")
         able = [pod for pod in waiting if not pod.is_terminating and not self._members.dispute(pod)]
-        if spec.tree is not None:
-            return quorum.wanted(spec, spec.tree, able, standing)
+        if asked.tree is not None:
+            return quorum.wanted(asked, asked.tree, able, standing)
         if len(able) < missing:
             return unschedulable(incomplete(spec, pods))
         taken = able
-        if not spec.is_minimum and len(able) > missing:
-            taken = oldest(able)[:missing]  # and not the first to be heard of: lists go by name
+        if len(able) > free:
+            taken = oldest(able)[:free]  # and not the first to be heard of: lists go by name
         return tuple(pod.metadata.uid for pod in taken[:LARGEST_GROUP])
 
     def groups_begun(self) -> list[str]:
@@ -257,7 +263,8 @@ class ClusterTopologyPlacementGroup(GroupSort[ClusterTopologyPlacementGroupArgs]
         standing = self._members.standing(key)
         if not 0 < len(standing) < self._described.size_of(key):
             return False
-        return not past.was_whole(standing, self._members.described_by(key))
+        pods = (*(one.pod for one in standing), *self._members.finished(key))
+        return not past.was_whole(pods, self._members.described_by(key))
 
     def group_short(
         self, key: str, uid: str, unbound: Collection[str], displaced: Iterable[str]
@@ -272,6 +279,7 @@ class ClusterTopologyPlacementGroup(GroupSort[ClusterTopologyPlacementGroupArgs]
         placed = self._members.placed(key)
         begun = [] if own == key else list(beside(self.handle, placed, unbound))
         there = list(beside(self.handle, placed, set(displaced)))
+        spec, _ = self._history.asked(key, spec, begun, [one.pod for one in there])
         short = quorum.short(spec, own, there, begun)
         if short or spec.tree is None:
             return short
@@ -328,7 +336,9 @@ class ClusterTopologyPlacementGroup(GroupSort[ClusterTopologyPlacementGroupArgs]
                 return []  # it has come into another since, and is told of with that one
             return self._writer.checked(key, self._described.size_of(key), now)
         said = self._writer.told(key, stage, now)
-        reporter = self._records[key].reporter  # none before the first plan, which reads the tree
+        reporter = self._records.of(
+            key
+        ).reporter  # none before the first plan, which reads the tree
         return [*said, *self._trees.events(reporter)] if reporter else said
 
     def group_evicted(

@@ -87,10 +87,9 @@ def _optional(
     return Kind(name, group, version, plural, struct, namespaced=namespaced, required=False)
 
 
-POD = Kind(
-    "Pod", "", "v1", "pods", Pod,
-    field_selector="status.phase!=Succeeded,status.phase!=Failed",
-)  # fmt: skip
+# Finished pods as well: they count for their groups. A second watch of them would report the end of a pod
+# before or after the first one does.
+POD = Kind("Pod", "", "v1", "pods", Pod)
 NODE = Kind("Node", "", "v1", "nodes", Node, namespaced=False)
 GROUP_CONFIG_MAP = Kind(
     "GroupConfigMap", "", "v1", "configmaps", ConfigMap, label_selector=GROUP_KEY,

@@ -76,7 +76,8 @@ class LoggedWorld:
 
 
 def _snapshot(found: dict[Name, Any], at: float) -> Snapshot:
-    pods = [obj for (kind, _), obj in found.items() if kind == "Pod" and not obj.is_finished]
+    every = [obj for (kind, _), obj in found.items() if kind == "Pod"]
+    pods = [pod for pod in every if not pod.is_finished]
     waiting = [pod for pod in pods if not pod.spec.node_name and not pod.is_terminating]
     return Snapshot(
         nodes=tuple(obj for (kind, _), obj in found.items() if kind == "Node"),
@@ -87,5 +88,6 @@ def _snapshot(found: dict[Name, Any], at: float) -> Snapshot:
         ),
         bound=tuple(pod for pod in pods if pod.spec.node_name),
         unbound=tuple(sorted(waiting, key=lambda pod: pod.metadata.creation_timestamp or "~")),
+        ended=tuple(pod for pod in every if pod.is_finished),
         taken_at=at,
     )

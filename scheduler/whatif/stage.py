@@ -92,7 +92,7 @@ def staged(snapshot: Snapshot, setup: Setup, options: AnswerOptions) -> StagedEn
         tell(kind, obj, f"{meta.namespace}/{meta.name}" if meta.namespace else meta.name)
     for node in snapshot.nodes:
         tell("Node", node, node.key)
-    for pod in snapshot.bound:
+    for pod in (*snapshot.bound, *snapshot.ended):
         tell("Pod", pod, pod.key)
     pending, notices = _pending(snapshot, engine)
     pending = _with_claims(engine, pending, tell)

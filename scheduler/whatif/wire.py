@@ -35,13 +35,14 @@ class _Part(msgspec.Struct, frozen=True):
     objects: msgspec.Raw
 
 
-_NODES, _BOUND, _UNBOUND = "nodes", "bound", "unbound"
+_NODES, _BOUND, _UNBOUND, _ENDED = "nodes", "bound", "unbound", "ended"
 _head = msgspec.json.Decoder(_Head)
 _part = msgspec.json.Decoder(_Part)
 _DECODERS: dict[str, msgspec.json.Decoder[Any]] = {
     _NODES: msgspec.json.Decoder(list[Node]),
     _BOUND: msgspec.json.Decoder(list[Pod]),
     _UNBOUND: msgspec.json.Decoder(list[Pod]),
+    _ENDED: msgspec.json.Decoder(list[Pod]),
     **{name: msgspec.json.Decoder(list[kind.struct]) for name, kind in BY_KIND.items()},  # type: ignore[name-defined]
 }
 
@@ -64,7 +65,7 @@ def packed(
 def unpacked(lines: bytes) -> tuple[Question, Snapshot, AnswerOptions, str]:
     """Read what `packed` wrote; InputError when it is something else."""
     first, *rest = lines.rstrip(b"\n").split(b"\n")
-    found: dict[str, list[Any]] = {_NODES: [], _BOUND: [], _UNBOUND: []}
+    found: dict[str, list[Any]] = {_NODES: [], _BOUND: [], _UNBOUND: [], _ENDED: []}
     objects: list[tuple[str, Any]] = []
     try:
         head = _head.decode(first)
@@ -82,6 +83,7 @@ def unpacked(lines: bytes) -> tuple[Question, Snapshot, AnswerOptions, str]:
         objects=tuple(objects),
         bound=tuple(found[_BOUND]),
         unbound=tuple(found[_UNBOUND]),
+        ended=tuple(found[_ENDED]),
         given=frozenset(head.given),
         taken_at=head.taken_at,
         notices=head.notices,
@@ -93,5 +95,6 @@ def _places(world: Snapshot) -> Iterator[tuple[str, Sequence[Any]]]:
     yield _NODES, world.nodes
     yield _BOUND, world.bound
     yield _UNBOUND, world.unbound
+    yield _ENDED, world.ended
     for kind, pairs in groupby(world.objects, key=lambda pair: pair[0]):
         yield kind, [obj for _, obj in pairs]

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 from scheduler.engine.effects import Bind, Call, Effects, Event, Evict, Record
 from scheduler.engine.engine import Engine
+from scheduler.objects.finished import FINISHED
 from scheduler.objects.pod import Pod
 from scheduler.objects.podgroup import (
     SchedulingGroup,
@@ -291,7 +292,8 @@ class Lives(Killer):
         if said is None or is_refused or any(one.spec.node_name for one in known):
             return
         # Who is to be evicted is bound all the same when the two were decided at once: all go then.
-        there = len(self._on_nodes(group))
+        finished = self.engine.cluster.store.of(FINISHED).values()
+        there = len(self._on_nodes(group)) + sum(group_of(pod) == group for pod in finished)
         assert there >= said.least, f"{group} starts with {there} of {said.least}"
 
     def arrive(self, place: int) -> None:

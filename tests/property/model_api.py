@@ -64,6 +64,8 @@ class ModelApi:
         self.objects: dict[str, dict[str, Any]] = {kind: {} for kind in kinds}
         self.log: dict[str, list[Watched]] = {kind: [] for kind in kinds}
         self.records: list[Record] = []
+        # Finished pods: they stay until they are deleted, or another takes the name.
+        self.finished: dict[str, Pod] = {}
         self.bound_by: dict[str, tuple[str, str]] = {}
         # What extenders say of a pod; only asked where an engine has some.
         self.extender: Callable[[AskExtender, Pod], ExtenderAnswer] | None = None
@@ -98,6 +100,8 @@ class ModelApi:
         meta = msgspec.structs.replace(obj.metadata, resource_version=str(self._version))
         obj = msgspec.structs.replace(obj, metadata=meta)
         key = _key(kind, obj)
+        if kind == "Pod":
+            self.collect(key)
         if kind == "Node" and key in self._ever:
             self.disturbed.add(key)
         self._ever.add(key)
@@ -130,12 +134,18 @@ class ModelApi:
         if pod is not None and not pod.is_terminating:
             self.put("Pod", with_meta(pod, deletion_timestamp="2026-01-01T00:00:00Z"))
 
-    def finish(self, key: str) -> None:
-        """Let a bound pod end; our field selector makes the watch call that a deletion."""
+    def finish(self, key: str, phase: str = "Succeeded") -> None:
+        """Let a bound pod run to its end: it holds nothing any more and is there still."""
         pod = self.pods.get(key)
         if pod is not None and pod.spec.node_name:
-            self.objects["Pod"][key] = with_status(pod, phase="Succeeded")
-            self.remove("Pod", key)
+            self.put("Pod", with_status(pod, phase=phase))
+            self.finished[key] = self.objects["Pod"].pop(key)
+
+    def collect(self, key: str) -> None:
+        """Delete a finished pod."""
+        pod = self.finished.pop(key, None)
+        if pod is not None:
+            self.log["Pod"].append(Watched("Pod", "DELETED", pod))
 
     def bind_foreign(self, key: str, node: str) -> None:
         """Let another scheduler bind a pod."""
@@ -145,7 +155,8 @@ class ModelApi:
 
     def listed(self, kind: str) -> Listed:
         """Return what a list call returns now: by namespace and name."""
-        return Listed(kind, tuple(obj for _, obj in sorted(self.objects[kind].items())))
+        every = self.objects[kind] | (self.finished if kind == "Pod" else {})
+        return Listed(kind, tuple(obj for _, obj in sorted(every.items())))
 
     # What effects do.
 
@@ -198,6 +209,10 @@ class ModelApi:
             return Answer(effect.id, 200)
         data = dict(obj.data or {})
         for step in effect.body:
+            if step["op"] == "test":
+                if step["value"] != obj.metadata.uid:
+                    return Answer(effect.id, 422, "Invalid", "testing value /metadata/uid failed")
+                continue
             key = step["path"].removeprefix("/data/")
             if step["op"] == "remove" and key not in data:
                 return Answer(effect.id, 422, "Invalid", f"{step['path']} is not there")

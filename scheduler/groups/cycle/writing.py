@@ -14,7 +14,7 @@ from scheduler.base.sweep import Sweep
 from scheduler.engine.attempt.failure import group_event
 from scheduler.engine.deadlines import Deadlines
 from scheduler.engine.effects import Answer, Call
-from scheduler.framework.groups import GroupEvent, GroupPlanner, GroupStage
+from scheduler.framework.groups import GroupEvent, GroupLook, GroupPlanner, GroupStage
 from scheduler.groups.cycle.counts import GroupCounts
 from scheduler.groups.cycle.steps import GroupSteps
 
@@ -52,6 +52,9 @@ class Writing:
         for call in calls:
             if isinstance(call, GroupEvent):
                 self._engine.outbox.put(group_event(call, now))
+                continue
+            if isinstance(call, GroupLook):
+                self.due.set_earlier(key, call.at)
                 continue
             since, body = self._written.get(call.path, (now, None))
             if stage is GroupStage.CHANGED and body == call.body:

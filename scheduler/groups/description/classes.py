@@ -5,10 +5,12 @@ class), `between` (rules between classes), `traffic` with `costs` (who talks to 
 by level), `class-label`. A member's class is the value of a label. Pure; what cannot be read holds the group.
 """
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, get_args
 
 import msgspec
+from msgspec.structs import replace
 
 from scheduler.base.errors import ObjectError
 from scheduler.groups.description.rules import LevelConstraint, constraints
@@ -110,6 +112,20 @@ class ClassesSpec(msgspec.Struct, frozen=True):
         """Return the name of a member's class, an empty text if it is in none of these."""
         name = class_of(pod, self.label)
         return name if any(name == one.name for one in self.classes) else ""
+
+    def less(self, finished: Iterable[Pod]) -> "ClassesSpec":
+        """Return the same with the minimum of each class less its finished members."""
+        done = Counter(map(self.of, finished))
+        return self._with_min({one.name: max(0, one.min - done[one.name]) for one in self.classes})
+
+    def at_most(self, members: Iterable[Pod]) -> "ClassesSpec":
+        """Return the same with no class needing more members than these."""
+        there = Counter(map(self.of, members))
+        return self._with_min({one.name: min(one.min, there[one.name]) for one in self.classes})
+
+    def _with_min(self, least: Mapping[str, int]) -> "ClassesSpec":
+        classes = tuple(replace(one, min=least[one.name]) for one in self.classes)
+        return replace(self, classes=classes)
 
     def lacking(self, pods: Iterable[Pod]) -> str:
         """Return which class has fewer pods than it needs, or an empty text."""

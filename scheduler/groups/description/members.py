@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from scheduler.groups.sources import appgroup, composite, configmap
 from scheduler.groups.sources import registry as sources
 from scheduler.groups.topology import trees
+from scheduler.objects.finished import FINISHED
 from scheduler.objects.groups import GROUP_LABEL
 from scheduler.objects.pod import Pod
 from scheduler.state.change import Change
@@ -29,12 +30,14 @@ class GroupMembers:
     """Placed members by group, and the objects that describe groups by the group they describe."""
 
     kinds: tuple[str, ...] = (*sources.KINDS, *trees.KINDS)
-    follows = frozenset(("Pod", *sources.KINDS))
+    follows = frozenset(("Pod", FINISHED, *sources.KINDS))
 
     def __init__(self) -> None:
         self._placed: dict[str, dict[str, Placed]] = {}
         # The same of applications that no object calls a gang: these pods are no group.
         self._alone: dict[str, dict[str, Placed]] = {}
+        # Finished pods by the group that they name, which may be one or not.
+        self._finished: dict[str, dict[str, Pod]] = {}
         # By group, then by kind and name.
         self._objects: dict[str, dict[tuple[str, str], Any]] = {}
         # Of groups that are in others the key of that one, and the other way round.
@@ -54,9 +57,12 @@ class GroupMembers:
         """Start afresh from what the cluster holds."""
         self._forget()
         self._placed, self._alone, self._objects, self._victims = {}, {}, {}, {}
+        self._finished = {}
         self._around, self._inside = {}, {}
         for placed in cluster.pods:
             self._add(placed)
+        for pod in cluster.store.of(FINISHED).values():
+            self._finish(None, pod)
         for kind in sources.KINDS:
             for obj in cluster.store.of(kind).values():
                 self._describe(kind, None, obj)
@@ -73,6 +79,8 @@ class GroupMembers:
                 self._drop(change.before)
             if change.after is not None:
                 self._add(change.after)
+        elif change.kind == FINISHED:
+            self._finish(change.old, change.new)
         elif change.kind in sources.BY_KIND:
             self._describe(change.kind, change.old, change.new)
 
@@ -80,6 +88,7 @@ class GroupMembers:
         """Return what it holds by name."""
         return {
             "placed": {key: sorted(pods) for key, pods in self._placed.items()},
+            "finished": {key: sorted(pods) for key, pods in self._finished.items()},
             "alone": {key: sorted(pods) for key, pods in self._alone.items()},
             "objects": {key: sorted(found) for key, found in self._objects.items()},
         }
@@ -146,9 +155,17 @@ class GroupMembers:
         """Return the members that sit on a node to stay."""
         return [placed for placed in self.placed(key) if not placed.pod.is_terminating]
 
+    def finished(self, key: str) -> list[Pod]:
+        """Return the members that were bound and have finished, in order of arrival."""
+        if not self._finished:
+            return []
+        keys = self.every(key, composite.MOST_GROUPS) if key in self._inside else (key,)
+        found = (one for each in keys for one in self._finished.get(each, {}).values())
+        return [one for one in found if self._is_group(sources.group_of(one))]
+
     def knows(self, key: str) -> bool:
-        """Whether a group has a member on a node of its own, or an object that describes it."""
-        return key in self._placed or key in self._objects
+        """Whether a group has a member on a node or a finished one of its own, or an object that describes it."""
+        return key in self._placed or key in self._objects or key in self._finished
 
     def keys(self) -> Iterable[str]:
         """Return the groups that have a member on a node or an object that describes them, roots alone."""
@@ -179,6 +196,13 @@ class GroupMembers:
         if not found:
             return []
         return sources.in_order((kind, obj) for (kind, _), obj in found.items())
+
+    def uid_of(self, key: str) -> str:
+        """Return the uid of the object that describes a group, or an empty text."""
+        found = self._objects.get(key, {})
+        if len(found) > 1:
+            return str(self.described_by(key)[0][1].metadata.uid)
+        return next((str(obj.metadata.uid) for obj in found.values()), "")
 
     def config_maps(self, key: str) -> list[Any]:
         """Return the ConfigMaps that describe a group, by name."""
@@ -230,6 +254,21 @@ class GroupMembers:
                 self._touch(key)
             if not pods:
                 del there[key]
+
+    def _finish(self, old: Pod | None, new: Pod | None) -> None:
+        """Follow a finished pod that came, changed or was deleted."""
+        for pod, is_there in ((old, False), (new, True)):
+            key = "" if pod is None else sources.group_of(pod)
+            if pod is None or not key:
+                continue
+            pods = self._finished.setdefault(key, {})
+            pods.pop(pod.metadata.uid, None)
+            if is_there:
+                pods[pod.metadata.uid] = pod
+            if not pods:
+                del self._finished[key]
+            if self._is_group(key):
+                self._touch(key)
 
     def _describe(self, kind: str, old: Any, new: Any) -> None:
         source = sources.BY_KIND[kind]

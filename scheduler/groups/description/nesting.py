@@ -2,16 +2,18 @@
 
 A key that a group names stands below those of the groups around it. Keys of groups that are not in one
 another need not nest by what is said of them, and are placed exactly only where the nodes say that
-they do: else the groups are refused by name. A node without a label has no unit there, an empty name. Pure.
+they do: else the groups are refused by name. A node without the label is in no unit of it (`NOWHERE`);
+the empty value of a label is a unit like any other. Pure.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from scheduler.base.errors import ObjectError
 from scheduler.groups.description.spec import GroupNode
 from scheduler.groups.topology.tree import DEFAULT_TREE, NODE, Topology
 
-NOWHERE = ""  # the unit of a node without the label
+# The unit of a node without the label. No label value: these have no parentheses.
+NOWHERE = "(no label)"
 Columns = Mapping[str, Mapping[str, str]]
 
 
@@ -26,6 +28,12 @@ def tree(root: GroupNode, columns: Columns, nodes: Sequence[str]) -> Topology:
         sorted((tuple(columns[key].get(name, NOWHERE) for key in keys), name) for name in nodes)
     )
     return Topology(DEFAULT_TREE, f"labels {', '.join(keys)}", (*keys, NODE), leaves)
+
+
+def places(found: Iterable[str]) -> str:
+    """Return units for a message: the empty value is quoted, nodes without the label are named so."""
+    named = {NOWHERE: "nodes without it", "": '""'}
+    return ", ".join(named.get(one, one) for one in sorted(found))
 
 
 def keys_of(root: GroupNode) -> tuple[str, ...]:

@@ -17,13 +17,13 @@ from scheduler.objects.pod import Pod
 from scheduler.state.podindex import Placed
 
 
-def was_whole(standing: Iterable[Placed], described_by: Iterable[tuple[str, Any]]) -> bool:
-    """Whether an object says that all members, or the minimum, were bound at one time.
+def was_whole(members: Iterable[Pod], described_by: Iterable[tuple[str, Any]]) -> bool:
+    """Return whether an object shows that all members, or the minimum, were bound at one time.
 
-    The status of a ConfigMap is overwritten by the next refusal, the label of a bound member lasts as
-    long as the member: either is enough.
+    `members` are bound or finished. The next refusal overwrites the status of a ConfigMap, the label of a
+    bound member lasts as long as the member: either is enough.
     """
-    if any(one.pod.metadata.labels.get(MEMBER_STATUS) == BOUND for one in standing):
+    if any(one.metadata.labels.get(MEMBER_STATUS) == BOUND for one in members):
         return True
     return any(BY_KIND[kind].was_placed(obj) for kind, obj in described_by)
 

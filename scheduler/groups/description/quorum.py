@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 
 from scheduler.framework.status import Status, unschedulable
+from scheduler.groups.description.nesting import NOWHERE
 from scheduler.groups.description.spec import LARGEST_GROUP, GroupNode, GroupSpec
 from scheduler.groups.sources import registry as sources
 from scheduler.objects.pod import Pod
@@ -79,7 +80,7 @@ def torn(
     for node in _above(tree, own):
         inside = {leaf.key for leaf in node.leaves()} if node.key_label else ()
         on = {one.node for one in there if sources.group_of(one.pod) in inside}
-        if len({labels_of(name).get(node.key_label, "") for name in on}) > 1:
+        if len({labels_of(name).get(node.key_label, NOWHERE) for name in on}) > 1:
             return f"{node.name} would be in several places by {node.key_label}"
     return ""
 

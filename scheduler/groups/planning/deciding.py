@@ -17,8 +17,9 @@ from scheduler.framework.calls import SolverCall
 from scheduler.framework.handle import Handle
 from scheduler.framework.status import Code, Status, unresolvable, unschedulable
 from scheduler.groups.args import ClusterTopologyPlacementGroupArgs
-from scheduler.groups.description import deadlines, ownrules, past
+from scheduler.groups.description import deadlines, nesting, ownrules, past
 from scheduler.groups.description.describing import Descriptions
+from scheduler.groups.description.history import GroupHistory
 from scheduler.groups.description.members import GroupMembers
 from scheduler.groups.description.spec import GroupSpec, check_levels
 from scheduler.groups.planning import (
@@ -52,6 +53,7 @@ from scheduler.groups.solver.questions import Place
 from scheduler.groups.sources import configmap
 from scheduler.groups.sources import registry as sources
 from scheduler.groups.status.lifecycle import FAILED, GroupRecord
+from scheduler.groups.status.records import RecordStore
 from scheduler.groups.topology import hypernodes, kueuelevels
 from scheduler.groups.topology.leafrows import LeafRows
 from scheduler.groups.topology.tree import Topology
@@ -65,7 +67,7 @@ RELEASE_AGAIN_S = 60.0
 
 
 class Decider:
-    """Plans groups for one profile; `records` and `planned_in` keep what was found out, by group."""
+    """Plans groups for one profile; `records` keep the findings by group."""
 
     def __init__(
         self,
@@ -73,17 +75,17 @@ class Decider:
         handle: Handle,
         members: GroupMembers,
         described: Descriptions,
+        history: GroupHistory,
         trees: Trees,
-        records: dict[str, GroupRecord],
-        planned_in: dict[str, Topology],
+        records: RecordStore,
     ) -> None:
         self._args = args
         self._handle = handle
         self._members = members
         self._described = described
+        self._history = history
         self._trees = trees
         self._records = records
-        self._planned_in = planned_in
         self._recorder = PlanRecorder(records, handle.pods)
         self._mixer = MixedPlanner(solution_of, self._recorder.solved, self._recorder.refusal)
         self._evictor = GroupEvictor(args, handle, described, self._mixer)
@@ -102,12 +104,12 @@ class Decider:
 
     def hold(self, key: str, message: str) -> None:
         """Keep why a group cannot be decided at all."""
-        record = self._records.setdefault(key, GroupRecord())
+        record = self._records.of(key)
         record.status, record.message = FAILED, message
 
     def plan(self, key: str, context: groups.PlanningContext) -> Steps:
         """Decide where all members go, whom to evict for them, or why they have to wait."""
-        record = self._records.setdefault(key, GroupRecord())
+        record = self._records.of(key)
         record.reporter = context.members[0].spec.scheduler_name
         record.refused = record.refused.union(one.metadata.uid for one in context.members)
         name = groups.title(key)
@@ -116,7 +118,9 @@ class Decider:
             if described is None:
                 return unresolvable(sources.missing(key))
             self._described.check(key, context.members)
-            spec, deadline = deadlines.at_time(described, context.members, context.now)
+            standing = staying(self._handle, self._members.standing(key))
+            asked, needed = self._history.asked(key, described, standing, context.members)
+            spec, deadline = deadlines.at_time(asked, context.members, context.now)
             tree = self._trees.of(spec, context.nodes)
             spec = kueuelevels.resolved(hypernodes.resolved(spec, tree), tree)
             check_levels(spec, tree.levels, tree.source)
@@ -124,7 +128,6 @@ class Decider:
         except ObjectError as error:
             self.hold(key, error.message)
             return unresolvable(f"the group {name} is held: {error.message}")
-        standing = staying(self._handle, self._members.standing(key))
         try:
             members, parts = self._kinds(context, spec, tree, requests, standing)
         except ObjectError as error:
@@ -135,7 +138,7 @@ class Decider:
         if unlike:
             self.hold(key, unlike)
             return unresolvable(f"the group {name} is held: {unlike}")
-        self._planned_in[key] = tree
+        record.tree = tree
         record.retries += 1
         record.conflict, record.would_fit, record.is_final = (), 0, False
         if (
@@ -151,6 +154,7 @@ class Decider:
             standing,
             members,
             described=described,
+            needs=needed,
             deadline=deadline,
             shapes=parts,
         )
@@ -168,7 +172,7 @@ class Decider:
             record.message, record.is_error = plan.message, plan.code is Code.ERROR
             half = self._members.standing(key)
             is_proven = not isinstance(plan, groups.UndecidedStatus)
-            if is_proven and self._may_release(key, spec, half, context):
+            if is_proven and self._may_release(key, needed, half, context):
                 record.released_at = context.now
                 return groups.GroupRelease(tuple(half), plan.message)
         elif isinstance(plan, groups.GroupPlan) and plan.victims:
@@ -201,14 +205,29 @@ class Decider:
         if isinstance(plan, Status):
             plan = lastresort.told(plan, everywhere[-1])
         task = everywhere[0]  # nobody is evicted for a place on a node that is taken last
-        if not isinstance(plan, Status) or not self._evictor.may_evict(task, record):
+        # Evictions are for the minimum: all members that it lacks, else those that can be had.
+        whole = self._to_minimum(task)
+        if not isinstance(plan, Status) or not self._evictor.may_evict(whole, record):
             return plan
         if task.deadline is not None:
             return plan  # nobody is evicted for what is a wish in a while
-        evicting = yield from (
-            self._evictor.evicting_mixed if is_mixed else self._evictor.evicting
-        )(task)
-        return plan if evicting is None else evicting
+        for part in (whole,) if whole.spec == task.spec else (whole, task):
+            evicting = yield from (
+                self._evictor.evicting_mixed if is_mixed else self._evictor.evicting
+            )(part)
+            if evicting is not None:
+                return evicting
+        return plan
+
+    def _to_minimum(self, task: GroupTask) -> GroupTask:
+        """Return the task of bringing a group to its minimum at once."""
+        whole = task.to_minimum()
+        if whole.spec.tree is None or whole.spec.tree == task.spec.tree:
+            return whole
+        members, parts = self._kinds(
+            task.context, whole.spec, task.tree, task.requests, task.standing
+        )
+        return msgspec.structs.replace(whole, kinds=members, shapes=parts)
 
     def _first_placed(self, everywhere: Sequence[GroupTask], *, is_mixed: bool) -> Steps:
         """Return the first plan that places members, or the last refusal.
@@ -232,8 +251,8 @@ class Decider:
         spec, tree = task.spec, task.tree
         if spec.key_label and task.standing:
             where = {name: path[0] for path, name in tree.leaves}
-            found = {where.get(one.node, "") for one in task.standing}
-            if len(found) > 1 or "" in found:
+            found = {where.get(one.node, nesting.NOWHERE) for one in task.standing}
+            if len(found) > 1 or nesting.NOWHERE in found:
                 text = messages.apart(spec.key_label, task.standing, where)
                 # kube-scheduler: an error, which it tries again and again. A member that goes ends it, or a label.
                 return groups.HeldStatus(Code.ERROR, (f"the group {task.name} is held: {text}",))
@@ -366,9 +385,9 @@ class Decider:
         """
         described_by = self._members.described_by(key)
         is_ours = any(kind == configmap.KIND for kind, _ in described_by)
-        if not half or not is_ours or past.was_whole(half, described_by):
+        if not half or not is_ours or past.was_whole([one.pod for one in half], described_by):
             return False
-        if self._records[key].released_at > context.now - RELEASE_AGAIN_S:
+        if self._records.of(key).released_at > context.now - RELEASE_AGAIN_S:
             return False  # they were told already and are on their way
         waiting = self._handle.group_members(key, context.members[0])
         since = [

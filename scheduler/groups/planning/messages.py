@@ -80,6 +80,9 @@ def refusal(
     )
 
 
+EMPTY = '""'  # a label may have this value
+
+
 def apart(key: str, standing: Iterable[Placed], where: Mapping[str, str]) -> str:
     """Return which bound members are not in one unit of the label `key`; `where` has it by node."""
     without = sorted(
@@ -90,7 +93,7 @@ def apart(key: str, standing: Iterable[Placed], where: Mapping[str, str]) -> str
     by_value: dict[str, str] = {}
     for one in sorted(standing, key=lambda one: one.pod.metadata.name):
         by_value.setdefault(where[one.node], f"{one.pod.metadata.name} on {one.node}")
-    places = [f"{value} ({named})" for value, named in sorted(by_value.items())]
+    places = [f"{value or EMPTY} ({named})" for value, named in sorted(by_value.items())]
     return f"its bound members are in several places by {key}: {some(places)}"
 
 

@@ -3,15 +3,13 @@
 No decision depends on it; the texts of refusals are made here.
 """
 
-from collections.abc import Mapping
-
 from scheduler.framework import groups
 from scheduler.framework.status import Status, unschedulable
 from scheduler.groups.planning import messages, planning
 from scheduler.groups.planning.task import GroupTask
 from scheduler.groups.problem.answer import Advice, Conflict
 from scheduler.groups.solver.questions import Solution
-from scheduler.groups.status.lifecycle import GroupRecord
+from scheduler.groups.status.records import RecordStore
 from scheduler.groups.topology import tree as topology
 from scheduler.state.podindex import PodIndex
 
@@ -19,7 +17,7 @@ from scheduler.state.podindex import PodIndex
 class PlanRecorder:
     """Writes `records`, by group; `pods` are those on nodes."""
 
-    def __init__(self, records: Mapping[str, GroupRecord], pods: PodIndex) -> None:
+    def __init__(self, records: RecordStore, pods: PodIndex) -> None:
         self._records = records
         self._pods = pods
 
@@ -57,7 +55,7 @@ class PlanRecorder:
 
     def solved(self, key: str, solution: Solution) -> None:
         """Keep what a solve proves for reports about the group."""
-        record, found = self._records[key], solution.mixed or solution.placed
+        record, found = self._records.of(key), solution.mixed or solution.placed
         record.solver_s = found.seconds
         before = record.proof
         record.proof = before.after(
@@ -68,6 +66,6 @@ class PlanRecorder:
 
     def refusal(self, key: str, found: messages.GroupRefusal) -> None:
         """Keep why a group does not fit."""
-        record = self._records[key]
+        record = self._records.of(key)
         record.conflict, record.would_fit = found.conflict, found.would_fit
         record.is_final = found.is_final

@@ -14,7 +14,7 @@ import numpy as np
 from scheduler.base.errors import ObjectError
 from scheduler.framework.groups import PlanningContext
 from scheduler.groups.description import quorum
-from scheduler.groups.description.nesting import NOWHERE, keys_of
+from scheduler.groups.description.nesting import NOWHERE, keys_of, places
 from scheduler.groups.description.ownrules import OwnRules
 from scheduler.groups.description.spec import GroupNode
 from scheduler.groups.planning import mixing
@@ -308,9 +308,8 @@ def torn(root: GroupNode, tree: Topology, standing: Sequence[Placed]) -> str:
         level = tree.levels.index(node.key_label)
         found = {path[level] for leaf in node.leaves() for path in where.get(leaf.key, ())}
         if len(found) > 1 or NOWHERE in found:
-            places = ", ".join(sorted(one or "nodes without it" for one in found))
             return (
                 f"bound members of its group {node.name} are in several places by "
-                f"{node.key_label}: {places}"
+                f"{node.key_label}: {places(found)}"
             )
     return ""

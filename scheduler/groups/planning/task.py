@@ -60,6 +60,8 @@ class GroupTask(msgspec.Struct, frozen=True):
     Nobody is put on nodes with one of the labels in `forbidden`. `described` is the group as its object says,
     `spec` as it is now: at the `deadline` a hard rule becomes a wish. A group of groups has `shapes`, which have
     the members of `kinds`. With `wants_all` a placement of fewer members than there are is none.
+    `needs` is the group with the minimum that it still needs, without finished members; `spec` needs fewer where
+    lost members of a group that was whole may come back one by one.
     """
 
     key: str
@@ -74,6 +76,7 @@ class GroupTask(msgspec.Struct, frozen=True):
     deadline: Deadline | None = None
     shapes: tuple[GroupShape, ...] = ()
     wants_all: bool = False
+    needs: GroupSpec | None = None
 
     def allowed(self, slots: IntColumn) -> IntColumn:
         """Return how many members each row takes, none where that is forbidden.
@@ -110,6 +113,21 @@ class GroupTask(msgspec.Struct, frozen=True):
         members = self.context.members
         return in_order(members)[: self.least] if self.least else members
 
+    def to_minimum(self) -> "GroupTask":
+        """Return the task of bringing the group to its minimum at once."""
+        if self.needs is None:
+            return self
+        needed = self.needs
+        spec = msgspec.structs.replace(
+            self.spec,
+            size=needed.size,
+            is_minimum=needed.is_minimum,
+            classes=needed.classes,
+            tree=needed.tree,
+            needs=needed.needs,
+        )
+        return msgspec.structs.replace(self, spec=spec)
+
     def left_open(self, what: str) -> UndecidedStatus:
         """Return a refusal that is no proof; where nobody of the group stands it need not keep room from others."""
         text = f"the group {self.name} {what}"
@@ -130,7 +148,9 @@ class GroupTask(msgspec.Struct, frozen=True):
         others = len(self.context.members) - len(nodes)
         found = "there is no room" if is_proven else "no room was found in time"
         lacks = self._lacks_groups(nodes)
-        so_far = "lacks groups" if lacks else "has its minimum"
+        needed = self.needs or self.spec
+        is_short = needed.tree is None and len(self.standing) + len(nodes) < needed.size
+        so_far = "lacks groups" if lacks else "lacks members" if is_short else "has its minimum"
         text = f"the group {self.name} {so_far}; {found} for {others} more of it"
         # Others may go for the groups that a tree lacks, and who asks for that is a new attempt.
         return GroupPlan(
@@ -142,11 +162,12 @@ class GroupTask(msgspec.Struct, frozen=True):
 
     def _lacks_groups(self, nodes: Mapping[str, str]) -> bool:
         """Whether a tree has not what it asks for, with those who are placed by now."""
-        if self.spec.tree is None:
+        tree = (self.needs or self.spec).tree
+        if tree is None:
             return False
         placed = [pod for pod in self.context.members if pod.metadata.uid in nodes]
         placed += [one.pod for one in self.standing]
-        return not quorum.is_in(self.spec.tree, Counter(map(sources.group_of, placed)))
+        return not quorum.is_in(tree, Counter(map(sources.group_of, placed)))
 
 
 def leaving(handle: Handle, uids: Iterable[str]) -> frozenset[str]:

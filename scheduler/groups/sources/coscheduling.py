@@ -23,8 +23,11 @@ KIND = "PodGroup"
 LABEL = "scheduling.x-k8s.io/pod-group"
 MERGE_PATCH = "application/merge-patch+json"
 MOST_RESOURCES = 128
-# Where a group stands, in coscheduling's words; later ones are its controller's alone.
+# The phases of a group, in Coscheduling's words.
 PENDING, SCHEDULING, SCHEDULED, RUNNING = "Pending", "Scheduling", "Scheduled", "Running"
+UNKNOWN, FINISHED, FAILED = "Unknown", "Finished", "Failed"
+# Of a group whose minimum is bound.
+PLACED = (SCHEDULED, RUNNING)
 BEFORE_SCHEDULED = ("", PENDING, "PreScheduling", SCHEDULING)
 
 

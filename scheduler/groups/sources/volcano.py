@@ -34,6 +34,7 @@ PREFIX = "volcano:"
 ANNOTATION = "scheduling.k8s.io/group-name"
 TASK_LABEL = "volcano.sh/task-spec"
 PENDING, INQUEUE, RUNNING, UNKNOWN = "Pending", "Inqueue", "Running", "Unknown"
+COMPLETED = "Completed"
 # Phases of a group that has not been placed.
 BEFORE_PLACED = ("", PENDING, INQUEUE)
 UNSCHEDULABLE, SCHEDULED = "Unschedulable", "Scheduled"

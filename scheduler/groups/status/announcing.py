@@ -1,8 +1,8 @@
 """What is written to PodGroups, of both API groups, and AppGroups, and the events about the object of any group.
 
 Kubernetes' own PodGroups get the condition of their version, coscheduling's the phase that its controller
-would write, AppGroups `status.gang`; nothing is written that stands there already. Every change of what is said is an event on
-the group as well. Pure; called by `statuswriter`, which keeps what is said to ConfigMaps.
+would write, AppGroups `status.gang`; an unchanged value is not written. Counts and phase of Coscheduling's
+and Volcano's PodGroups follow the pods. Every change of a message is an event on the group as well. Pure; called by `statuswriter`, which keeps what is said to ConfigMaps.
 """
 
 from collections.abc import Sequence
@@ -12,37 +12,59 @@ import msgspec
 
 from scheduler.base import reasons
 from scheduler.base.clock import rfc3339
-from scheduler.framework.groups import GroupEvent, GroupStage, Told
+from scheduler.framework.calls import ApiCall
+from scheduler.framework.groups import GroupEvent, GroupLook, GroupStage, Told
 from scheduler.groups.sources import appgroup, coscheduling, volcano, workload
 from scheduler.groups.sources.registry import BY_KIND, NESTED
 from scheduler.groups.status.lifecycle import LONGEST_MESSAGE, GroupRecord
 from scheduler.objects.groups import GangStatus
 from scheduler.objects.meta import Condition
+from scheduler.objects.pod import Pod
 from scheduler.objects.volcano import VolcanoCondition
 from scheduler.state.podindex import Placed
 
 SEEN_BY_THEN_S = 5.0  # what was sent and is not seen after this was lost, and is sent again
 WAITS = (GroupStage.REFUSED, GroupStage.PREEMPTING)
+FOLLOWS = (GroupStage.BOUND, GroupStage.CHANGED)
+# Counts alone are written so often: each member of a group is a change of them.
+COUNTS_EVERY_S = 1.0
+COUNTS = frozenset(("running", "scheduled"))
 
 
 class News(msgspec.Struct, frozen=True):
-    """What is to be told of a group: the stage it came to, who stands, and how many are needed."""
+    """What is reported of a group: its stage, its members on nodes, the minimum and the finished that count."""
 
     stage: GroupStage
     record: GroupRecord
     standing: Sequence[Placed]
     size: int
     now: float
+    finished: Sequence[Pod] = ()
+
+    @property
+    def bound(self) -> int:
+        """Return how many members are bound, as the API server reports."""
+        return sum(not one.assumed for one in self.standing)
+
+    @property
+    def running(self) -> int:
+        """Return how many members run."""
+        return sum(one.pod.status.phase == "Running" for one in self.standing)
+
+    @property
+    def is_over(self) -> bool:
+        """Whether the group has its minimum by finished members alone."""
+        return not self.standing and 0 < self.size <= len(self.finished)
 
     @property
     def is_bound(self) -> bool:
         """Whether it is news that the group's minimum is bound, as the API server says."""
-        return self.has_minimum and self.stage in (GroupStage.BOUND, GroupStage.CHANGED)
+        return self.has_minimum and self.stage in FOLLOWS
 
     @property
     def has_minimum(self) -> bool:
-        """Whether the group's minimum is bound: if anybody waits it is who comes beyond that."""
-        return 0 < self.size <= sum(not one.assumed for one in self.standing)
+        """Whether the group's minimum is bound or has finished: members that wait are beyond it."""
+        return 0 < self.size <= self.bound + len(self.finished)
 
 
 def event(
@@ -68,7 +90,12 @@ def announce(kind: str, obj: Any, news: News) -> list[Told]:
         calls += _volcano_status(obj, news)
     else:
         calls += _condition(NESTED[kind], obj, news)
-    if calls and _is_under_way(kind, obj, news):
+    if calls and _is_counting(calls, news):
+        since = news.record.counted_at + COUNTS_EVERY_S
+        if news.now < since:
+            return [GroupLook(since)]
+        news.record.counted_at = news.now
+    elif calls and _is_under_way(kind, obj, news):
         if news.is_bound:
             return []
         calls = []
@@ -103,6 +130,14 @@ def given_up(whom: str, pods: Sequence[str], kept: int) -> str:
         return f"Pods of the group are evicted for the {whom}: {names}"
     lost = f"{_many(len(pods), 'pod')} of {len(pods) + kept}"
     return f"The group gives up {lost} for the {whom} and goes on with {kept}: {names}"
+
+
+def _is_counting(calls: Sequence[Told], news: News) -> bool:
+    """Whether nothing but counts of members is to be written."""
+    if news.stage is not GroupStage.CHANGED:
+        return False
+    bodies = (one.body["status"] for one in calls if isinstance(one, ApiCall))
+    return all(COUNTS.issuperset(body) for body in bodies)
 
 
 def _is_under_way(kind: str, obj: Any, news: News) -> bool:
@@ -167,13 +202,18 @@ def _volcano_status(obj: Any, news: News) -> list[Told]:
     """Return what Volcano's scheduler would write: a phase, and why a group waits."""
     source, phase, since = volcano.SOURCE, obj.status.phase, rfc3339(news.now)
     if news.is_bound:
-        running = sum(one.pod.status.phase == "Running" for one in news.standing)
-        count = {"running": running} if running >= news.size or phase != volcano.RUNNING else {}
         said = (
             _volcano_condition(volcano.UNSCHEDULABLE, "False", since, "", ""),
             _volcano_condition(volcano.SCHEDULED, "True", since, reasons.SCHEDULED, ""),
         )
-        return [*source.status(obj, said, phase=volcano.RUNNING, **count)]
+        phase = volcano.COMPLETED if news.is_over else volcano.RUNNING
+        return [*source.status(obj, said, phase=phase, running=news.running)]
+    if news.stage is GroupStage.CHANGED:
+        if news.standing or news.finished:
+            phase = volcano.UNKNOWN if source.was_placed(obj) else phase
+        elif phase in (volcano.RUNNING, volcano.UNKNOWN):
+            phase = volcano.PENDING
+        return [*source.status(obj, phase=phase, running=news.running)]
     waits = news.stage in WAITS or (news.stage is GroupStage.HELD and bool(news.record.message))
     if news.has_minimum or (news.stage is not GroupStage.HELD and not waits):
         return []  # what waits beyond the minimum is no news of a group that has it
@@ -197,13 +237,9 @@ def _volcano_condition(
 
 def _phase(obj: Any, news: News) -> list[Told]:
     source, phase = coscheduling.SOURCE, obj.status.phase
-    if news.is_bound:
-        running = sum(one.pod.status.phase == "Running" for one in news.standing)
-        if phase in coscheduling.BEFORE_SCHEDULED:
-            return [*source.status(obj, phase=coscheduling.SCHEDULED, scheduled=len(news.standing))]
-        if phase == coscheduling.SCHEDULED and running >= news.size:
-            return [*source.status(obj, phase=coscheduling.RUNNING, running=running)]
-        return []
+    if news.stage in FOLLOWS:
+        phase = _phase_by_pods(phase, news)
+        return [*source.status(obj, phase=phase, scheduled=news.bound, running=news.running)]
     if news.stage is GroupStage.HELD and not phase:
         return [*source.status(obj, phase=coscheduling.PENDING)]
     if news.stage in WAITS:
@@ -215,3 +251,19 @@ def _phase(obj: Any, news: News) -> list[Told]:
             fields["scheduleStartTime"] = rfc3339(news.now)
         return [*source.status(obj, **fields)]
     return []
+
+
+def _phase_by_pods(phase: str, news: News) -> str:
+    """Return the phase of Coscheduling's PodGroup by its pods.
+
+    A phase that its own controller may have set for the same pods stays: two writers would overwrite each other.
+    """
+    if news.has_minimum:
+        if news.is_over:
+            has_failed = any(pod.status.phase == "Failed" for pod in news.finished)
+            return coscheduling.FAILED if has_failed else coscheduling.FINISHED
+        enough = news.running + len(news.finished) >= news.size
+        return coscheduling.RUNNING if enough else coscheduling.SCHEDULED
+    if news.standing or news.finished:
+        return coscheduling.UNKNOWN if phase in coscheduling.PLACED else phase
+    return coscheduling.PENDING if phase in (*coscheduling.PLACED, coscheduling.UNKNOWN) else phase

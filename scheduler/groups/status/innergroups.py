@@ -16,6 +16,7 @@ from scheduler.groups.description.spec import GroupNode
 from scheduler.groups.sources import registry as sources
 from scheduler.groups.status.announcing import SEEN_BY_THEN_S, WAITS, said_of
 from scheduler.groups.status.lifecycle import GroupRecord
+from scheduler.objects.pod import Pod
 from scheduler.state.podindex import Placed
 
 
@@ -36,11 +37,13 @@ class InnerGroupWriter:
         stage: GroupStage,
         record: GroupRecord,
         standing: Sequence[Placed],
+        finished: Sequence[Pod],
         now: float,
     ) -> list[Told]:
-        """Return the requests that tell all groups in a root of a stage of it."""
-        there = Counter(sources.group_of(one.pod) for one in standing)
-        bound = Counter(sources.group_of(one.pod) for one in standing if not one.assumed)
+        """Return the requests that report a stage of a root to all groups in it; finished members count."""
+        done = Counter(map(sources.group_of, finished))
+        there = done + Counter(sources.group_of(one.pod) for one in standing)
+        bound = done + Counter(sources.group_of(one.pod) for one in standing if not one.assumed)
         found: list[Told] = []
         self._said_sweep.clear(self._said, self._is_there)
         self._final_sweep.clear(self._final, self._is_there)

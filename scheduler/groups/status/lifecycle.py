@@ -15,6 +15,7 @@ from scheduler.framework.groups import GroupStage
 from scheduler.groups.planning.placement import Seat, rank_text, ranks, tree_text
 from scheduler.groups.problem.answer import NOTHING, Outcome, SolvedStage
 from scheduler.groups.sources.configmap import BOUND
+from scheduler.groups.topology.tree import Topology
 from scheduler.state.podindex import Placed
 
 JSON_PATCH = "application/json-patch+json"
@@ -79,7 +80,8 @@ class GroupRecord(msgspec.Struct):
     is about all members, none of them bound before. `preemptor`: the group for which it was evicted, empty for a pod on its
     own. `would_fit` is the largest smaller group that fits; `is_final`: it does not fit an empty
     cluster either. `refused`: the uids of those for whom the last plans had no room. `final`: the uid of the PodGroup of
-    which it was said that it is scheduled: nothing else is said of that one.
+    which it was said that it is scheduled: nothing else is said of that one. `tree`: the
+    tree of the last plan. `counted_at`: when counts of members were written last.
     """
 
     status: str = WAITING
@@ -105,6 +107,8 @@ class GroupRecord(msgspec.Struct):
     told_at: float = 0.0
     preemptor: str = ""
     final: str = ""
+    tree: Topology | None = None
+    counted_at: float = 0.0
 
 
 def status_patch(config_map: Any, values: Mapping[str, str | None]) -> list[ApiCall]:
@@ -121,7 +125,9 @@ def status_patch(config_map: Any, values: Mapping[str, str | None]) -> list[ApiC
         return []
     meta = config_map.metadata
     path = f"/api/v1/namespaces/{meta.namespace}/configmaps/{meta.name}"
-    return [ApiCall("PATCH", path, steps, JSON_PATCH)]
+    # The API server refuses it (422) when another object has taken the name.
+    same = {"op": "test", "path": "/metadata/uid", "value": meta.uid}
+    return [ApiCall("PATCH", path, [same, *steps], JSON_PATCH)]
 
 
 def proof_of(record: GroupRecord) -> str | None:

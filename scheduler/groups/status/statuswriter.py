@@ -5,6 +5,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from scheduler.base import reasons
 from scheduler.framework.groups import GroupEvent, GroupReport, GroupStage, Told, title
 from scheduler.groups.description import past
+from scheduler.groups.description.history import GroupHistory
 from scheduler.groups.description.members import GroupMembers
 from scheduler.groups.description.spec import GroupSpec
 from scheduler.groups.planning.placement import Seat, tree_of
@@ -30,7 +31,9 @@ from scheduler.groups.status.lifecycle import (
     results,
     status_patch,
 )
+from scheduler.groups.status.records import RecordStore
 from scheduler.groups.topology.tree import Topology
+from scheduler.objects.pod import Pod
 from scheduler.state.podindex import Placed
 
 
@@ -40,19 +43,19 @@ class GroupStatusWriter:
     def __init__(
         self,
         members: GroupMembers,
-        records: dict[str, GroupRecord],
-        trees: Mapping[str, Topology],
+        records: RecordStore,
         specs: Callable[[str], GroupSpec | None],
+        history: GroupHistory,
     ) -> None:
         self._members = members
         self._specs = specs
+        self._history = history
         self._records = records
-        self._trees = trees
         self._inner_groups = InnerGroupWriter(members)
 
     def told(self, key: str, stage: GroupStage, now: float) -> list[Told]:
         """Follow a stage; return what is to be written, and what is told of it."""
-        record = self._records.setdefault(key, GroupRecord())
+        record = self._records.of(key)
         if stage is GroupStage.REFUSED and record.status != FAILED:
             record.status = DOES_NOT_FIT if record.is_final else WAITING
         elif stage not in (GroupStage.HELD, GroupStage.REFUSED):
@@ -72,7 +75,8 @@ class GroupStatusWriter:
         spec = self._specs(key)
         if spec is None or spec.tree is None:
             return []
-        return self._inner_groups.told(spec.tree, stage, record, self._members.standing(key), now)
+        standing, finished = self._members.standing(key), self._finished(key)
+        return self._inner_groups.told(spec.tree, stage, record, standing, finished, now)
 
     def _said(self, key: str, record: GroupRecord, stage: GroupStage, now: float) -> list[Told]:
         """Return what a stage means for the ConfigMap of the group, and for its victims."""
@@ -99,7 +103,13 @@ class GroupStatusWriter:
         return []
 
     def _news(self, key: str, record: GroupRecord, stage: GroupStage, now: float) -> News:
-        return News(stage, record, self._members.standing(key), self._sizes(key), now)
+        standing, finished = self._members.standing(key), self._finished(key)
+        return News(stage, record, standing, self._sizes(key), now, finished)
+
+    def _finished(self, key: str) -> list[Pod]:
+        """Return the finished members that count."""
+        spec = self._specs(key)
+        return [] if spec is None else self._history.done(spec, key)
 
     def checked(self, key: str, size: int, now: float) -> list[Told]:
         """Compare what is written with what is: a restart or a lost request may lie between.
@@ -116,22 +126,22 @@ class GroupStatusWriter:
             if data.get("status") == PREEMPTED:
                 return []
             return self._write(key, {"status": PREEMPTED, "preemptor": known.preemptor or None})
-        if not size or len(standing) < size or any(placed.assumed for placed in standing):
-            if known is None or not found or known.final != found[0][1].metadata.uid:
-                return []
-            # That it was scheduled is said and may be lost, though members have gone since.
-            return announce(*found[0], self._news(key, known, GroupStage.CHANGED, now))
-        record = self._records.setdefault(key, GroupRecord())
+        is_whole = 0 < size <= len(standing) + len(self._finished(key))
+        is_whole = is_whole and not any(placed.assumed for placed in standing)
         if found and found[0][0] != configmap.KIND:
             # Pods that came with a node were never scheduled: nothing is to be said of that.
-            if not all(past.bound_at(one.pod) for one in standing):
+            if not size or not all(past.bound_at(one.pod) for one in standing):
                 return []
-            record.status = BOUND
+            record = self._records.of(key)
+            record.status = BOUND if is_whole else record.status
             said = announce(*found[0], self._news(key, record, GroupStage.CHANGED, now))
-            return said + self._inside(key, record, GroupStage.CHANGED, now)
+            return said + (self._inside(key, record, GroupStage.CHANGED, now) if is_whole else [])
+        if not is_whole or not standing:
+            return self._in_part(key, standing, data) if size else []
+        record = self._records.of(key)
         if data.get("status") != BOUND:
             return self._bound(key, record, now)
-        tree = self._trees.get(key)
+        tree = record.tree
         if tree is None:
             return []
         seated = seats(tree, standing)
@@ -143,6 +153,13 @@ class GroupStatusWriter:
             key, {"placement": told["placement"], "rank": told["rank"], "proof": None}
         )
 
+    def _in_part(self, key: str, standing: Sequence[Placed], data: Mapping[str, str]) -> list[Told]:
+        """Return what takes back that a ConfigMap's group is bound, of which some members are lost."""
+        is_part = 0 < len(standing) and not any(placed.assumed for placed in standing)
+        if not is_part or data.get("status") != BOUND:
+            return []
+        return self._write(key, {"status": WAITING})
+
     def _sizes(self, key: str) -> int:
         spec = self._specs(key)
         return 0 if spec is None else spec.size
@@ -153,7 +170,7 @@ class GroupStatusWriter:
         One that was not tried here and has no member any more keeps what its object says: it has ended.
         """
         standing = self._members.standing(key)
-        if size and len(standing) >= size:
+        if size and len(standing) + len(self._finished(key)) >= size:
             return BOUND
         record = self._records.get(key)
         if record is not None:
@@ -165,9 +182,8 @@ class GroupStatusWriter:
 
     def report(self, key: str, size: int) -> GroupReport:
         """Return what `simulate` says of a group."""
-        record = self._records.get(key, GroupRecord())
-        standing = self._members.standing(key)
-        tree = self._trees.get(key)
+        record = self._records.get(key) or GroupRecord()
+        standing, tree = self._members.standing(key), record.tree
         namespace, _, name = title(key).partition("/")
         spec = self._specs(key)
         found = self._members.described_by(key)
@@ -200,8 +216,7 @@ class GroupStatusWriter:
 
     def _bound(self, key: str, record: GroupRecord, now: float) -> list[Told]:
         placed = self._members.standing(key)
-        tree = self._trees.get(key)
-        seated = seats(tree, placed) if tree is not None else []
+        seated = seats(record.tree, placed) if record.tree is not None else []
         record.began = began_at(placed, now if record.began is None else record.began)
         record.ended = now if record.ended is None else record.ended
         record.status = BOUND
@@ -264,7 +279,7 @@ class GroupStatusWriter:
             for kind, obj in self._members.described_by(key)[:1]:
                 told.append(event(kind, obj, reporter, reasons.GROUP_PREEMPTED, "Preempting", note))
             if not shrinks:
-                record = self._records.setdefault(key, GroupRecord())
+                record = self._records.of(key)
                 record.status, record.preemptor = PREEMPTED, group
                 self._members.changed.add(key)
         return told

@@ -2,6 +2,7 @@
 
 import pytest
 
+from scheduler.testing import node
 from tests.unit.plugins.compositeworld import (
     RACK,
     ZONE,
@@ -352,3 +353,22 @@ def test_what_goes_whole_is_evicted_whole(mode, inner, ways, is_group):
         del asking[0]["spec"]["schedulingGroup"]
 
     assert victims(place(*rack("a", [2, 2]), *standing, *important(asking))) in ways
+
+
+@pytest.mark.parametrize("is_nested", [False, True])
+def test_the_empty_value_of_a_label_is_a_domain(is_nested):
+    """A lost member comes back to its rack when the rack's label is the empty text."""
+    empty = [node(f"a-{at}", cpu="2", memory="64Gi", labels={RACK: ""}) for at in range(2)]
+    unlabelled = node("lone", cpu="8", memory="64Gi")
+    around = [composite("app", 1)] if is_nested else []
+    done = place(
+        *empty,
+        unlabelled,
+        *rack("b", [8]),
+        *around,
+        leaf("r0", 3, "app" if is_nested else "", key=RACK),
+        *pods("r0", 2, 1, on="a-0"),
+        *pods("r0", 1, 1, first=2),
+    )
+
+    assert "a-1" == results(done)["r0-2"]

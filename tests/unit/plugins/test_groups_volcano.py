@@ -260,7 +260,7 @@ def standing(*phases):
 
 
 def test_a_bound_group_runs():
-    """Phase Running, the condition Scheduled, no longer Unschedulable; the count when all run."""
+    """Phase Running, the condition Scheduled, no longer Unschedulable; the count follows the pods."""
     waited = described(conditions=[{"type": "Unschedulable", "status": "True"}])
     ((status,), events, _) = told(waited, GroupStage.BOUND, standing=standing("Pending", "Pending"))
     found = {one["type"]: one["status"] for one in status["conditions"]}
@@ -269,7 +269,8 @@ def test_a_bound_group_runs():
     assert ["Scheduled"] == events
 
     known = described(phase="Running", conditions=status["conditions"])
-    assert [] == told(known, GroupStage.CHANGED, standing=standing("Running", "Pending"))[0]
+    ((one,), _, _) = told(known, GroupStage.CHANGED, standing=standing("Running", "Pending"))
+    assert {"running": 1} == one
     ((more,), again, _) = told(known, GroupStage.CHANGED, standing=standing("Running", "Running"))
     assert {"running": 2} == more
     assert [] == again

@@ -1,0 +1,151 @@
+"""`GroupHistory`: what a group still asks for, by the members that have finished and those that were lost.
+
+Everything follows from API objects, so a restart changes nothing. A member that finished counts towards the
+minimum. A group that was whole and of which members run replaces lost members as capacity allows; when nothing
+of it runs any more, what is left of it starts together.
+
+A failed member counts as finished when no controller replaces it. Finished pods without a controller
+belong to an earlier run when no member is on a node and as many wait as the whole group needs.
+"""
+
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from typing import TypeVar
+
+import msgspec
+from msgspec.structs import replace
+
+from scheduler.framework.handle import Handle
+from scheduler.groups.description import past
+from scheduler.groups.description.members import GroupMembers
+from scheduler.groups.description.spec import LARGEST_GROUP, GroupNode, GroupSpec
+from scheduler.groups.sources import registry as sources
+from scheduler.objects.pod import Pod
+from scheduler.state.podindex import Placed
+
+FAILED = "Failed"
+_Member = TypeVar("_Member")
+
+
+class GroupHistory:
+    """Reads the past of groups off their objects."""
+
+    def __init__(self, handle: Handle, members: GroupMembers) -> None:
+        self._handle = handle
+        self._members = members
+
+    def completed(self, key: str, size: int, waiting: int) -> list[Pod]:
+        """Return the finished members that count, of a group of `size` of which so many wait."""
+        finished = self._members.finished(key)
+        if not finished:
+            return []
+        is_new_run = waiting >= size and not self._members.standing(key)
+        return [pod for pod in finished if _counts(pod, is_new_run=is_new_run)]
+
+    def done(self, spec: GroupSpec, key: str) -> list[Pod]:
+        """Return the finished members that count beside those that wait now."""
+        return self.completed(key, spec.size, len(self._handle.group_waiting(key)))
+
+    def asked(
+        self, key: str, spec: GroupSpec, standing: Sequence[Placed], waiting: Sequence[Pod]
+    ) -> tuple[GroupSpec, GroupSpec]:
+        """Return the group as these waiting members may join it now, and with its minimum as it is.
+
+        Both without the members that have finished. `spec` is what the objects ask for, `standing` are the members
+        on nodes that stay.
+        """
+        completed = self.completed(key, spec.size, len(waiting))
+        runs = self._running(standing)
+        if spec.tree is not None:
+            tree = _Tree(
+                self.was_whole,
+                _by_group((one.pod, one) for one in runs),
+                _by_group((pod, pod) for pod in completed),
+                _by_group((pod, pod) for pod in waiting),
+            )
+            now, whole = (tree.node(spec.tree, joins=joins) for joins in (True, False))
+            return replace(spec, tree=now), replace(spec, tree=whole)
+        left = _without(spec, completed) if completed else spec
+        if runs and self.was_whole(key, spec.size, runs, completed):
+            return _joined(left, [one.pod for one in standing]), left
+        return left, left
+
+    def _running(self, standing: Sequence[Placed]) -> list[Placed]:
+        """Return the members that nothing evicts."""
+        evicted: Collection[str] = self._handle.evicted()
+        return [
+            one
+            for one in standing
+            if one.pod.metadata.uid not in evicted and not past.is_marked(one.pod)
+        ]
+
+    def was_whole(
+        self, key: str, size: int, runs: Sequence[Placed], completed: Sequence[Pod]
+    ) -> bool:
+        """Return whether the group has had its minimum, by its object, its pods or their number."""
+        bound = sum(not one.assumed for one in runs)
+        if bound + len(completed) >= size:
+            return True
+        pods = (*(one.pod for one in runs), *completed)
+        return past.was_whole(pods, self._members.described_by(key))
+
+
+class _Tree(msgspec.Struct, frozen=True):
+    """The members of a tree of groups, by the key of their group."""
+
+    was_whole: Callable[[str, int, Sequence[Placed], Sequence[Pod]], bool]
+    runs: Mapping[str, Sequence[Placed]]
+    finished: Mapping[str, Sequence[Pod]]
+    waiting: Mapping[str, Sequence[Pod]]
+
+    def node(self, node: GroupNode, *, joins: bool) -> GroupNode:
+        """Return a group without what has finished; with `joins` as single members may join it.
+
+        A group in it that has finished and of which no member waits counts for it and is left out.
+        """
+        runs, finished = self.runs.get(node.key, ()), self.finished.get(node.key, ())
+        if not node.is_composite:
+            left = max(0, node.least - len(finished))
+            if joins and runs and self.was_whole(node.key, node.least, runs, finished):
+                left = min(left, len(runs))
+            return replace(node, least=left)
+        inner = [(one, self.node(one, joins=joins)) for one in node.groups]
+        kept = tuple(now for one, now in inner if not self._is_done(one, now))
+        left = max(0, node.least - (len(inner) - len(kept)))
+        begun = [one for one, _ in inner if any(self.runs.get(leaf.key) for leaf in one.leaves())]
+        if joins and begun and self.was_whole(node.key, LARGEST_GROUP + 1, (), ()):
+            left = min(left, len(begun))
+        return replace(node, least=left, groups=kept)
+
+    def _is_done(self, node: GroupNode, now: GroupNode) -> bool:
+        leaves = [leaf.key for leaf in node.leaves()]
+        is_here = any(self.runs.get(key) or self.waiting.get(key) for key in leaves)
+        return now.least == 0 and not is_here and any(self.finished.get(key) for key in leaves)
+
+
+def _by_group(members: Iterable[tuple[Pod, _Member]]) -> dict[str, list[_Member]]:
+    found: dict[str, list[_Member]] = {}
+    for pod, one in members:
+        found.setdefault(sources.group_of(pod), []).append(one)
+    return found
+
+
+def _counts(pod: Pod, *, is_new_run: bool) -> bool:
+    """Return whether a finished pod counts towards the minimum of its group."""
+    is_owned = any(owner.controller for owner in pod.metadata.owner_references)
+    if is_owned:
+        return pod.status.phase != FAILED
+    return not is_new_run
+
+
+def _without(spec: GroupSpec, completed: Sequence[Pod]) -> GroupSpec:
+    """Return a group that lacks its finished members no more; any that wait may start once none is lacking."""
+    left = max(0, spec.size - len(completed))
+    classes = None if spec.classes is None else spec.classes.less(completed)
+    return replace(spec, size=left, is_minimum=spec.is_minimum or not left, classes=classes)
+
+
+def _joined(spec: GroupSpec, standing: Sequence[Pod]) -> GroupSpec:
+    """Return a group that any number of members may join, whatever it needs: it was whole."""
+    classes = None if spec.classes is None else spec.classes.at_most(standing)
+    size = min(spec.size, len(standing))
+    return replace(spec, size=size, is_minimum=True, classes=classes, needs={})

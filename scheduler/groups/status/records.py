@@ -1,0 +1,58 @@
+"""`RecordStore`: what is kept of groups in memory between attempts, each of one object and one set of pods.
+
+A record belongs to the object that describes the group now, by its uid, and to pods of which at least one is
+still there. An object made anew by an old name, or new pods after all old ones have gone, start with an
+empty record: nothing reported about the old group appears on the new one.
+"""
+
+from collections.abc import Callable, Iterable, Iterator
+
+import msgspec
+
+from scheduler.base.sweep import Sweep
+from scheduler.groups.status.lifecycle import GroupRecord
+
+
+class _Kept(msgspec.Struct, eq=False):
+    """A record, the uid of the object and the uids of the pods that it is about."""
+
+    uid: str
+    pods: frozenset[str]
+    record: GroupRecord
+
+
+class RecordStore:
+    """Records by the key of the group.
+
+    `uid_of` returns the uid of the object that describes a group, empty without one; `pods_of` the uids of its
+    members, waiting and placed.
+    """
+
+    def __init__(
+        self, uid_of: Callable[[str], str], pods_of: Callable[[str], Iterable[str]]
+    ) -> None:
+        self._uid_of = uid_of
+        self._pods_of = pods_of
+        self._kept: dict[str, _Kept] = {}
+        self._sweep = Sweep()
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._kept)
+
+    def get(self, key: str) -> GroupRecord | None:
+        """Return the record of the group as its object describes it now, or None."""
+        kept = self._kept.get(key)
+        return None if kept is None or kept.uid != self._uid_of(key) else kept.record
+
+    def of(self, key: str) -> GroupRecord:
+        """Return the record of a group, an empty one if it is about another object or about other pods."""
+        kept, uid, pods = self._kept.get(key), self._uid_of(key), frozenset(self._pods_of(key))
+        if kept is None or kept.uid != uid or (pods and kept.pods.isdisjoint(pods) and kept.pods):
+            kept = self._kept[key] = _Kept(uid, pods, GroupRecord())
+        elif pods:
+            kept.pods = pods
+        return kept.record
+
+    def sweep(self, is_there: Callable[[str], bool]) -> None:
+        """Drop records of groups that have neither an object nor a pod, once there are many."""
+        self._sweep.clear(self._kept, is_there)

@@ -1,0 +1,44 @@
+"""Pods that have finished: which of them are kept, and what of each.
+
+A finished pod holds no capacity, but it was a member of its group, so a group counts it. Only pods that name
+a group are kept, without what their containers ask for. The store has them under the name `FINISHED`.
+"""
+
+from typing import Final
+
+import msgspec
+
+from scheduler.objects.groups import GROUP_LABEL
+from scheduler.objects.pod import Pod, PodSpec, PodStatus
+
+FINISHED: Final = "FinishedPod"
+# The labels by which pods name a group of pods: of Sakkara, Coscheduling, Kueue and AppGroups.
+GROUP_LABELS: Final = (
+    "sakkara.group.name",
+    "scheduling.x-k8s.io/pod-group",
+    "kueue.x-k8s.io/pod-group-name",
+    GROUP_LABEL,
+)
+
+
+def names_group(pod: Pod) -> bool:
+    """Return whether a pod names a group of pods in any of the known ways."""
+    if pod.spec.scheduling_group is not None or pod.metadata.annotations.volcano_group:
+        return True
+    return any(label in pod.metadata.labels for label in GROUP_LABELS)
+
+
+def is_kept(pod: Pod) -> bool:
+    """Return whether a finished pod counts for a group: it names one and was bound."""
+    return pod.is_finished and bool(pod.spec.node_name) and names_group(pod)
+
+
+def kept(pod: Pod) -> Pod:
+    """Return a finished pod without its containers and volumes."""
+    spec = PodSpec(
+        node_name=pod.spec.node_name,
+        scheduler_name=pod.spec.scheduler_name,
+        scheduling_group=pod.spec.scheduling_group,
+        priority=pod.spec.priority,
+    )
+    return msgspec.structs.replace(pod, spec=spec, status=PodStatus(phase=pod.status.phase))

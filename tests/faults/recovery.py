@@ -1,0 +1,247 @@
+"""`Recovery`: a group of which members finish, fail and get lost in any order, from every source.
+
+Controllers make lost members anew, and failed ones if they own them. The process dies at any moment, or hands
+over to a standby. When nodes have capacity for all, every member that exists has to be bound.
+"""
+
+from collections.abc import Callable, Iterator
+from random import Random
+from typing import Any, NamedTuple
+
+from scheduler.objects.configmap import GROUP_KEY, ConfigMap, ConfigMapMeta
+from scheduler.objects.meta import AnnotatedMeta, OwnerReference
+from scheduler.objects.pod import Pod, PodAnnotations
+from scheduler.objects.podgroup import (
+    CompositeGangPolicy,
+    CompositeGroupSpec,
+    CompositePodGroup,
+    CompositePolicy,
+    GangPolicy,
+    PodGroup,
+    PodGroupSpec,
+    SchedulingGroup,
+    SchedulingPolicy,
+    WorkloadGroup,
+    WorkloadGroupSpec,
+    WorkloadReference,
+)
+from tests.faults import dialects
+from tests.faults.test_group_life import Killer
+from tests.property.making import make_node, make_pod, with_meta, with_spec
+from tests.property.model_api import KINDS
+
+COMPOSITE = "CompositePodGroup"
+RECOVERY_KINDS = (*KINDS, *dialects.KINDS, COMPOSITE)
+NODES = tuple(f"n{number}" for number in range(4))
+JOB = OwnerReference("batch/v1", "Job", "job", "uid-job", controller=True)
+
+
+class Story(NamedTuple):
+    """A source of groups: its objects for a minimum, and a member as the source names its group."""
+
+    objects: Callable[[int], Iterator[tuple[str, Any]]]
+    join: Callable[[Pod, int, int], Pod]
+    has_more: bool = True
+
+
+def _about(name: str) -> AnnotatedMeta:
+    return AnnotatedMeta(name=name, namespace="default", uid=f"uid-{name}")
+
+
+def _labelled(label: str) -> Callable[[Pod, int, int], Pod]:
+    return lambda pod, _slot, _count: with_meta(pod, labels={label: "g"})
+
+
+def _config_map(least: int) -> Iterator[tuple[str, Any]]:
+    meta = ConfigMapMeta(name="g", namespace="default", uid="uid-g", labels={GROUP_KEY: ""})
+    data = {"name": "g", "size": str(least), "constraints": "{}"}
+    yield "GroupConfigMap", ConfigMap(meta, data)
+
+
+def _own(kind: str) -> Callable[[int], Iterator[tuple[str, Any]]]:
+    def objects(least: int) -> Iterator[tuple[str, Any]]:
+        yield kind, WorkloadGroup(_about("g"), WorkloadGroupSpec(_gang(least)))
+
+    return objects
+
+
+def _gang(least: int) -> SchedulingPolicy:
+    return SchedulingPolicy(gang=GangPolicy(least))
+
+
+def _composite(least: int) -> Iterator[tuple[str, Any]]:
+    """Yield a root that needs both of its groups, each of which needs so many pods."""
+    of = WorkloadReference("w", "t")
+    policy = CompositePolicy(gang=CompositeGangPolicy(2))
+    yield (
+        COMPOSITE,
+        CompositePodGroup(
+            _about("root"), CompositeGroupSpec(scheduling_policy=policy, workload_ref=of)
+        ),
+    )
+    for number in range(2):
+        spec = WorkloadGroupSpec(
+            _gang(least), parent_composite_pod_group_name="root", workload_ref=of
+        )
+        yield "PodGroup.v1beta1", WorkloadGroup(_about(f"g{number}"), spec)
+
+
+def _in_tree(pod: Pod, slot: int, _count: int) -> Pod:
+    return with_spec(pod, scheduling_group=SchedulingGroup(f"g{slot % 2}"))
+
+
+def _in_kueue(pod: Pod, _slot: int, count: int) -> Pod:
+    return dialects.joined_in_kueue(pod, "g", PodAnnotations(kueue_total=str(count)))
+
+
+def _named(pod: Pod, _slot: int, _count: int) -> Pod:
+    return with_spec(pod, scheduling_group=SchedulingGroup("g"))
+
+
+def _dialect(kind: str) -> Story:
+    return Story(
+        lambda least: iter([(kind, dialects.made(kind, _about("g"), least, None))]),
+        lambda pod, _slot, _count: dialects.joined(kind, pod, "g"),
+    )
+
+
+STORIES = {
+    "ConfigMap": Story(_config_map, _labelled("sakkara.group.name"), has_more=False),
+    "Coscheduling": Story(
+        lambda least: iter([("PodGroup", PodGroup(_about("g"), PodGroupSpec(least)))]),
+        _labelled("scheduling.x-k8s.io/pod-group"),
+    ),
+    "PodGroup 1.36": Story(_own("PodGroup.v1alpha2"), _named),
+    "PodGroup 1.37": Story(_own("PodGroup.v1beta1"), _named),
+    "Composite": Story(_composite, _in_tree),
+    "Volcano": _dialect(dialects.VOLCANO),
+    "AppGroup": _dialect(dialects.APP_GROUP),
+    "Kueue": Story(lambda _least: iter(()), _in_kueue, has_more=False),
+}
+
+
+class Recovery(Killer):
+    """One group, whose members have slots; a slot is over when its member finished for good."""
+
+    def __init__(self, source: str, random: Random) -> None:
+        self.story, self.random = STORIES[source], random
+        self.least = random.randint(1, 3)
+        groups = 2 if source == "Composite" else 1
+        more = random.randrange(3) if self.story.has_more else 0
+        self.slots = groups * (self.least + more)
+        self.is_owned = random.random() < 0.5
+        self.over: set[int] = set()
+        self.made = 0
+        self.name_of: dict[int, str] = {}
+        super().__init__(is_hot=random.random() < 0.5, kinds=RECOVERY_KINDS)
+        self.add_nodes()
+        for kind, obj in self.story.objects(self.least):
+            self.api.put(kind, obj)
+
+    def add_nodes(self) -> None:
+        """Let every node be there, with capacity for a third of the members."""
+        for name in NODES:
+            if name not in self.api.nodes:
+                self.api.put("Node", make_node(name, cpu=1 + self.slots // 3))
+
+    def pod_of(self, slot: int) -> Pod | None:
+        """Return the member in a slot that waits or runs."""
+        return self.api.pods.get(f"default/{self.name_of.get(slot, '')}")
+
+    def replace(self) -> None:
+        """Let controllers make the members that are missing, in any order."""
+        lacking = [at for at in range(self.slots) if at not in self.over and not self.pod_of(at)]
+        self.random.shuffle(lacking)
+        for slot in lacking:
+            self.made += 1
+            name = self.name_of[slot] = f"m{slot}-{self.made}"
+            pod = self.story.join(make_pod(name, uid=f"uid-{name}"), slot, self.slots)
+            if self.is_owned:
+                pod = with_meta(pod, owner_references=(JOB,))
+            self.api.put("Pod", pod)
+
+    def succeed(self) -> None:
+        """Let another process take over; it decides nothing before it knows what the server knew."""
+        for kind in self.kinds:
+            self.watch(kind)
+        super().succeed()
+
+    # What happens to members
+
+    def finish(self, phase: str) -> None:
+        """Let a running member end, well or not; a failed one comes again if a controller owns it."""
+        running = [
+            at for at in range(self.slots) if (pod := self.pod_of(at)) and pod.spec.node_name
+        ]
+        if running:
+            slot = self.random.choice(running)
+            self.api.finish(f"default/{self.name_of[slot]}", phase)
+            if phase == "Succeeded" or not self.is_owned:
+                self.over.add(slot)
+
+    def lose(self) -> None:
+        """Let a member be deleted, whether it runs or waits."""
+        there = [at for at in range(self.slots) if self.pod_of(at)]
+        if there:
+            self.api.remove("Pod", f"default/{self.name_of[self.random.choice(there)]}")
+
+    def lose_node(self) -> None:
+        """Let a node go with all pods on it."""
+        name = self.random.choice(NODES)
+        self.api.remove("Node", name)
+        for pod in [pod for pod in self.api.pods.values() if pod.spec.node_name == name]:
+            self.api.remove("Pod", pod.key)
+
+    def happen(self) -> None:
+        """Let one thing happen, and the scheduler go on until it rests, or not that far."""
+        move = self.random.choice(
+            (
+                lambda: self.finish("Succeeded"),
+                lambda: self.finish("Failed"),
+                self.lose,
+                self.lose,
+                self.lose_node,
+                self.add_nodes,
+                self.replace,
+                self.replace,
+                self.succeed,
+            )
+        )
+        move()
+        if self.random.random() < 0.6:
+            self.live()
+            self.pass_time(self.random.choice((0.5, 6.0, 70.0)))
+
+    def rest(self) -> None:
+        """Let all nodes and all members come back, and everything come to rest."""
+        self.add_nodes()
+        self.replace()
+        self.live()
+        self.pass_time(400.0)
+        self.live()
+
+
+def recovered(source: str, seed: int) -> Recovery:
+    """Return a life at its end: every member that exists has to be bound, also after a restart."""
+    rig = Recovery(source, Random(f"recovery {source} {seed}"))
+    rig.rest()
+    _check(rig, "at its start")
+    for _ in range(rig.random.randint(3, 12)):
+        rig.happen()
+    rig.rest()
+    _check(rig, "at its end")
+    rig.succeed()
+    rig.rest()
+    _check(rig, "after a restart")
+    return rig
+
+
+def _check(rig: Recovery, when: str) -> None:
+    assert [] == rig.faults
+    waiting = [pod.key for pod in rig.api.pods.values() if not pod.spec.node_name]
+    told = {
+        key: condition.message
+        for key in waiting
+        if (condition := rig.api.pods[key].condition("PodScheduled")) is not None
+    }
+    assert [] == waiting, f"{when} members wait: {told}"

@@ -1,0 +1,21 @@
+"""Members finish, fail and get lost in any order: the rest of a group recovers when there is capacity."""
+
+import pytest
+
+from tests.faults.recovery import STORIES, recovered
+
+
+@pytest.mark.parametrize("source", STORIES)
+def test_a_group_recovers(source: str):
+    """Every member that exists is bound, whatever has happened to the others."""
+    for seed in range(6):
+        recovered(source, seed)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("first", range(1000, 4000, 100))
+@pytest.mark.parametrize("source", STORIES)
+def test_groups_recover(source: str, first: int):
+    """The same in three thousand lives of each source."""
+    for seed in range(first, first + 100):
+        recovered(source, seed)
