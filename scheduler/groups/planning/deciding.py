@@ -29,6 +29,7 @@ from scheduler.groups.planning import (
     mixing,
     planning,
     preferences,
+    repairs,
     shapes,
 )
 from scheduler.groups.planning.evicting import GroupEvictor
@@ -308,6 +309,8 @@ class Decider:
         why = ""
         asked = [between.without_spread(pod) for pod in context.members]
         may_be_thin = between.is_free(context.members[0])
+        homes = repairs.homes(task.spec, task.tree, task.standing, context.members)
+        refused: Status | None = None  # by the rules as they are
         for attempt in range(ROUNDS):
             fits = context.fits(asked)
             slots = task.allowed(fits.slots if most is None else lower_of(fits.slots, most))
@@ -318,6 +321,8 @@ class Decider:
             if not site.instance.leaves:
                 return self._recorder.no_node(task, site, fits)
             # A second answer must not come too late again: nothing else is placed until it is there.
+            if refused is not None:
+                site = repairs.mended(site, homes)
             answer = yield self._question(
                 site, holds=attempt > 0, advise=preferred is None and not site.is_thin
             )
@@ -334,10 +339,15 @@ class Decider:
             if solution.placed.outcome != "placed":
                 if preferred is not None:
                     return unschedulable()
-                return self._recorder.refused(task, site, fits, solution, tried=most is not None)
+                if refused is not None:
+                    return refused
+                refused = self._recorder.refused(task, site, fits, solution, tried=most is not None)
+                if repairs.mended(site, homes) is site:
+                    return refused
+                continue
             if preferred is not None and not preferred.keeps(task.spec, solution.placed.stages):
                 return unschedulable()
-            nodes = planning.assign(site, solution.placed.counts, context.members)
+            nodes = repairs.assign(site, solution.placed.counts, context.members, homes)
             if not nodes:
                 return task.left_open(f"has no room for more: {fits.message}")
             misfit = context.hold(nodes)

@@ -112,6 +112,17 @@ def _check_order(pods: Iterable[Pod]) -> None:
         )
 
 
+def ranks(pods: Sequence[Pod]) -> dict[str, int]:
+    """Return the rank of pods in their group by uid: the index label, else the place by name if all are given."""
+    indexes = {pod.metadata.uid: pod.metadata.labels.get(INDEX_LABEL, "") for pod in pods}
+    if all(text.isdecimal() and len(text) < _DIGITS for text in indexes.values()):
+        return {uid: int(text) for uid, text in indexes.items()}
+    total = pods[0].metadata.annotations.kueue_total if pods else ""
+    if total != str(len(pods)):
+        return {}
+    return {pod.metadata.uid: rank for rank, pod in enumerate(in_order(pods))}
+
+
 def _role(pod: Pod) -> tuple[str, PodSpec | None]:
     """Return what is equal for pods of one role, as far as scheduling can see."""
     name = pod.metadata.annotations.kueue_role or pod.metadata.labels.get(ROLE_LABEL, "")

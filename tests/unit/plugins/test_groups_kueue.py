@@ -235,3 +235,17 @@ def test_a_group_goes_whole_when_it_is_evicted():
     done = place(*nodes()[:2], *old, boss)
     (told,) = (one for one in done.pods if one.name == "boss")
     assert {"g-0", "g-1"} == {one.name for one in told.victims}
+
+
+def test_a_slice_that_cannot_be_repaired_leaves_the_others_alone():
+    """Two slices of two lost a pod each; there is capacity in the rack of the second: its pod is placed, there."""
+    asked = {"podset_slice_required_topology": RACK, "podset_slice_size": "2"}
+    pods = [
+        member(f"g-{at}", "g", 4, cpu="2", spec={"nodeName": on} if on else None, **asked)
+        for at, on in enumerate(("", "ar0", "", "as0"))
+    ]
+    other = member("other", "", 0, cpu="2", spec={"nodeName": "ar1"})
+    done = results(place(TREE, *nodes(), other, *pods))
+
+    assert "as1" == done["g-2"]
+    assert "Unschedulable" == done["g-0"]
