@@ -2,7 +2,8 @@
 
 Counts what a plan for the code wants few of: files entered by an attempt, mechanisms that keep answers,
 declarations of a plugin, rules written twice. From imports, from traces of a plain pod, and from a run
-of the engine with and without what it keeps; `--fast` leaves out the run and mypy.
+of the engine with and without what it keeps; `--fast` leaves out the run and mypy. `structure` adds the
+counts that need no run.
 """
 
 import ast
@@ -19,6 +20,7 @@ from scheduler.framework import memo, points
 from scheduler.framework.plugin import Plugin
 from scheduler.framework.runner import Runner
 from scheduler.intree import IN_TREE
+from tests.house import structure
 from tests.perf import decisions, interleaved
 
 ROOT = Path(__file__).parents[2]
@@ -145,6 +147,7 @@ def rows(*, fast: bool) -> Iterator[tuple[str, str]]:
     )
     yield "late bindings in the engine", str(late_bindings())
     yield "rules written twice", f"{len(twice_written())}: {', '.join(twice_written())}"
+    yield from structure.rows()
     if fast:
         return
     yield "mypy --strict on a plugin with 22 wrong signatures", f"{mypy_errors()} errors"
