@@ -14,7 +14,7 @@ cycle came to its end, a plugin's word at permit), and `_settle` alone takes it 
 
 from collections import deque
 from collections.abc import Sequence
-from typing import Any
+from typing import TypeAlias
 
 from scheduler.base.errors import ObjectError
 from scheduler.base.meters import Meters
@@ -58,9 +58,12 @@ from scheduler.framework.profile import ProfileSpec
 from scheduler.framework.registry import Registry
 from scheduler.framework.runner import Runner
 from scheduler.objects.pod import Pod
+from scheduler.state.change import Change
 from scheduler.state.cluster import Cluster
 from scheduler.state.store import object_key
 
+# What the parts of the engine report to one another; `_settle` dispatches it.
+EngineChange: TypeAlias = Ended | CycleEnded | PermitWord | Change
 # So many pods that are refused in passing cost about as much as one attempt.
 IN_PASSING = 8
 
@@ -82,7 +85,7 @@ class Engine:
         self.observation = observation = Observation(meters or Meters(), stopwatch)
         self.is_leading = True
         self._outbox = outbox = Outbox()
-        self._changes: deque[Any] = deque()
+        self._changes: deque[EngineChange] = deque()
         changes = self._changes
 
         # Tables that plugins read, and the plugins.
@@ -288,23 +291,27 @@ class Engine:
         return self._attempts.schedule(queued, started_s, now)
 
     def _settle(self, now: float) -> None:
-        """Take each change that our parts have put out to who acts on it, until there is none."""
+        """Dispatch the queued changes, each to the part that acts on it, until there is none."""
         while self._changes:
             change = self._changes.popleft()
-            if isinstance(change, Ended):
-                self._attempts.finished(change.pod, change.status, now)
-                if change.pod.is_member:
-                    is_bound = change.status.is_success and not change.pod.is_lost
-                    self.groups.observe(MemberEnded(change.pod, is_bound), now)
-            elif isinstance(change, CycleEnded):
-                if isinstance(change.subject, ExtenderRun):
+            match change:
+                case Ended():
+                    self._end_binding(change, now)
+                case CycleEnded(subject=ExtenderRun()):
                     self.extender_attempts.concluded(change.subject, change.outcome, now)
-                else:
+                case CycleEnded():
                     self.groups.observe(change, now)
-            elif isinstance(change, PermitWord):
-                self.bindings.heard(change, now)
-            else:
-                self.intake.announce(change, now)
+                case PermitWord():
+                    self.bindings.heard(change, now)
+                case Change():
+                    self.intake.announce(change, now)
+
+    def _end_binding(self, ended: Ended, now: float) -> None:
+        """Record how a pod left the bindings, with its group if it is a member of one."""
+        self._attempts.finished(ended.pod, ended.status, now)
+        if ended.pod.is_member:
+            is_bound = ended.status.is_success and not ended.pod.is_lost
+            self.groups.observe(MemberEnded(ended.pod, is_bound), now)
 
     def _take_in(self, event: Watched, now: float) -> None:
         """Take in one added, modified or deleted object; a bad one changes nothing."""
