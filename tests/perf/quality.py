@@ -38,6 +38,9 @@ Manifest = dict[str, Any]
 def profile(*plugins: tuple[str, int], sort: str = "", **args: Manifest) -> Manifest:
     """Return a configuration with kube-scheduler's defaults and these plugins beside."""
     lists: Manifest = {"multiPoint": {"enabled": [{"name": n, "weight": w} for n, w in plugins]}}
+    if not plugins:
+        # Every profile has this plugin; the basis of the comparison is kube-scheduler's own set.
+        lists["multiPoint"]["disabled"] = [{"name": "NetworkOverhead"}]
     if sort:
         lists["queueSort"] = {"enabled": [{"name": sort}], "disabled": [{"name": "*"}]}
     return {

@@ -197,7 +197,7 @@ def test_groups_are_counted_whole(ask, described, shape):
     assert (0, 2, False) == (code, found["fits"], found["limited"])
     assert ("default/g", 2) == (found["group"], found["members"])
     assert 4 == sum(node["pods"] for node in found["nodes"])
-    assert "the nodes have room for 1" in found["message"]
+    assert "the nodes have capacity for 1" in found["message"]
     _, out, _ = ask(CLUSTER, objects)
     assert out.startswith(
         "2 more groups of 2 like default/g fit; the next one: the group default/g-"

@@ -32,7 +32,7 @@ def test_groups_are_listed(cluster, capsys):
     assert 0 == run(["groups", "--snapshot", cluster])
     lines = {line.split()[1]: line for line in capsys.readouterr().out.splitlines()}
 
-    assert "ConfigMap   Bound    3/3    r0:3    optimal" in lines["fits"]
+    assert ["ConfigMap", "Bound", "3/3", "r0:3", "optimal"] == lines["fits"].split()[2:7]
     assert "0/9" in lines["large"]
     assert "does not fit" in lines["large"]
     assert "c:1" in lines["runs"]
@@ -80,7 +80,10 @@ def test_the_proof_of_a_bound_group_is_the_one_of_its_placing(tmp_path, capsys, 
 
 @pytest.mark.parametrize(
     ("status", "said"),
-    [({"conditions": [{"type": "PodGroupScheduled", "status": "True"}]}, "Bound"), ({}, "Waiting")],
+    [
+        ({"conditions": [{"type": "PodGroupScheduled", "status": "True"}]}, "Completed"),
+        ({}, "Waiting"),
+    ],
 )
 def test_a_group_that_has_ended_is_not_said_to_wait(tmp_path, capsys, status, said):
     """Its pods are done and gone from all nodes; that it was placed stands in the PodGroup."""

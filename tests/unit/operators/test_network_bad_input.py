@@ -140,7 +140,7 @@ def test_a_pods_label_that_names_nobody_is_told(labels: str, says: str):
         (network(way(to="wets")), 'costList[0].destination: no node has the value "wets" (did you'),
         (
             network(key="topology.kubernetes.io/regoin"),
-            'spec.weights[0].topologyList[0].topologyKey: "topology.kubernetes.io/regoin" is looked at',
+            'spec.weights[0].topologyList[0].topologyKey: "topology.kubernetes.io/regoin" is not used by any plugin',
         ),
         (network(way(bandwidthCapacity="-1G")), "costList[0].bandwidthCapacity: -1G is negative"),
         (
@@ -151,7 +151,10 @@ def test_a_pods_label_that_names_nobody_is_told(labels: str, says: str):
             network(metricProvider={"type": "Promtheus"}),
             'spec.metricProvider.type: "Promtheus" is not known (did you mean "Prometheus"?)',
         ),
-        (network(metricProvider={"type": "Prometheus"}), "spec.metricProvider.address: is missing"),
+        (
+            network(metricProvider={"type": "Prometheus"}),
+            "spec.metricProvider.address: is required to query Prometheus",
+        ),
         (network(metricProvider={"type": "ConfigMap"}), "spec.configmapName: is missing"),
         (
             network(metricProvider={"type": "ConfigMap", "percentile": 75}, configmapName="c"),
