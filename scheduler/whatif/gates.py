@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator
 
 from scheduler.engine.engine import Engine
 from scheduler.engine.queue.pod import QueuedPod
-from scheduler.framework.status import Status
+from scheduler.framework.status import Code, Status
 from scheduler.groups.sources.workload import COMPOSITE_PREFIX
 from scheduler.objects.pod import Pod
 
@@ -25,29 +25,36 @@ def gate_text(engine: Engine, queued: QueuedPod, others: Iterable[Pod] = ()) -> 
                 return str(error)
             if status is None:
                 return ""
-            counted = _counted(engine, queued, others)
+            # Members to come do not help a group that is not described, or described wrongly.
+            is_awaited = status.code is Code.UNSCHEDULABLE
+            counted = _counted(engine, queued, others) if is_awaited else ""
             return f"{status.message}: {counted}" if counted else status.message
     return ""
 
 
 def _counted(engine: Engine, queued: QueuedPod, others: Iterable[Pod]) -> str:
-    key = engine.group_of(queued.pod)
-    if not key or queued.gated_by not in {planner.name for planner in engine.group_planners()}:
+    named = (one for one in engine.group_planners() if one.name == queued.gated_by)
+    planner = next(named, None)
+    if planner is None:
         return ""
-    there = {one.pod.metadata.uid for one in engine.cluster.pods if engine.group_of(one.pod) == key}
+    # The planner reads labels of pods of any scheduler; the engine answers for its own profiles.
+    key = planner.group_of(queued.pod)
+    there = {
+        one.pod.metadata.uid for one in engine.cluster.pods if planner.group_of(one.pod) == key
+    }
     whys = []
     for pod in others:
-        if pod.metadata.uid in there or engine.group_of(pod) != key:
+        if pod.metadata.uid in there or planner.group_of(pod) != key:
             continue
         if why := next(_reasons(pod, engine.profiles), ""):
             whys.append(why)
         else:
             there.add(pod.metadata.uid)
-    named = whys[:MOST_NAMED] + [f"{len(whys) - MOST_NAMED} more"] * (len(whys) > MOST_NAMED)
+    listed = whys[:MOST_NAMED] + [f"{len(whys) - MOST_NAMED} more"] * (len(whys) > MOST_NAMED)
     if key.startswith(COMPOSITE_PREFIX):  # the message has the counts of its groups
-        return ", ".join(named)
+        return ", ".join(listed)
     text = f"{len(there)} {'is' if len(there) == 1 else 'are'} there"
-    return "; ".join(filter(None, (text, ", ".join(named))))
+    return "; ".join(filter(None, (text, ", ".join(listed))))
 
 
 def _reasons(pod: Pod, profiles: Iterable[str]) -> Iterator[str]:
