@@ -118,6 +118,7 @@ class Engine:
             active=active_queue(profiles),
             pods=queued,
             is_member=handle.is_member,
+            lacks_capacity=handle.lacks_capacity,
             regrouped_by=handle.regrouped_by,
         )
         self.bindings = bindings = Bindings(
@@ -172,6 +173,7 @@ class Engine:
                 suspended=self.suspended,
                 drain=self._settle,
                 group_of=handle.group_of,
+                solves_inline=settings.solves_inline,
             )
         )
         self.extender_attempts = ExtenderAttempts(

@@ -104,6 +104,7 @@ class EngineParts(msgspec.Struct, frozen=True):
     """The parts of the engine that a group scheduler works with.
 
     `drain` hands the queued changes to their owners; `group_of` returns the key of a pod's group, or "".
+    `solves_inline` is that of `EngineSettings`.
     """
 
     attempts: Attempts
@@ -119,6 +120,7 @@ class EngineParts(msgspec.Struct, frozen=True):
     suspended: SuspendedCycles
     drain: Callable[[float], None]
     group_of: Callable[[Pod], str]
+    solves_inline: bool
 
 
 def group_scheduler(parts: EngineParts) -> GroupScheduler:

@@ -73,6 +73,11 @@ class EngineHandle:
                 self._shared.observation.fault(planner.name, "GroupOf", error)
             return ""
 
+    def lacks_capacity(self, pod: Pod) -> bool:
+        """Whether a pod is of a group that was refused and still lacks capacity, by amounts alone."""
+        key = self.group_of(pod)
+        return bool(key) and self.planners[pod.spec.scheduler_name].group_lacks(key)
+
     def is_member(self, pod: Pod) -> bool:
         """Whether a pod is decided with others; a change that `regrouped_by` knows may make it so, or end it."""
         return bool(self.group_of(pod))

@@ -15,7 +15,11 @@ from scheduler.engine.queue.backoff import PodBackoff
 
 
 class EngineSettings(msgspec.Struct, frozen=True):
-    """What the configuration says of the engine itself; `seed` makes random choices repeatable."""
+    """What the configuration says of the engine itself; `seed` makes random choices repeatable.
+
+    With `solves_inline` questions that the solver answers in milliseconds are answered within the turn; without it
+    all of them become effects.
+    """
 
     backoff: PodBackoff = PodBackoff()
     ties: Ties = Ties.UID
@@ -23,6 +27,7 @@ class EngineSettings(msgspec.Struct, frozen=True):
     seed: int = 0
     feature_gates: Mapping[str, bool] = {}
     extenders: tuple[ConfiguredExtender, ...] = ()
+    solves_inline: bool = False
 
 
 def engine_settings(loaded: Loaded, *, seed: int = 0) -> EngineSettings:
@@ -34,4 +39,5 @@ def engine_settings(loaded: Loaded, *, seed: int = 0) -> EngineSettings:
         seed=seed,
         feature_gates=loaded.trellis.feature_gates,
         extenders=extenders_of(scheduler.extenders),
+        solves_inline=True,
     )

@@ -253,6 +253,9 @@ class GroupPlanner(Protocol):
     def group_wanted(self, key: str, pods: Sequence[Pod]) -> tuple[str, ...] | Status:
         """Return the uids of the members to decide now, or why the group has to wait."""
 
+    def group_lacks(self, key: str) -> bool:
+        """Return whether a refused group cannot be placed now, by the amounts of all nodes alone."""
+
     def groups_begun(self) -> Sequence[str]:
         """Return the groups that are bound in part and, by all that objects say, were never whole."""
 

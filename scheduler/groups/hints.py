@@ -8,6 +8,7 @@ asking about each.
 from collections.abc import Collection
 
 from scheduler.framework.handle import Handle
+from scheduler.groups.capacity import FreeSlots
 from scheduler.groups.description.members import GroupMembers
 from scheduler.groups.sources import registry as sources
 from scheduler.groups.sources.appgroup import KIND as APP_GROUP
@@ -28,6 +29,7 @@ class Hints:
         self._handle = handle
         self._members = members
         self._records = records
+        self._slots = handle.tracker(FreeSlots)
         # The groups that were planned and may have members without room.
         self._planned: set[str] = set()
 
@@ -62,8 +64,17 @@ class Hints:
         if change.kind == NETWORK and not sources.is_by_object(key):
             return False
         record = self._records.get(key)
+        if record is None or record.awaited:
+            return record is not None
         # Who was refused waits for room; whom the gate holds waits for others of the group.
-        return record is not None and (bool(record.awaited) or pod.metadata.uid in record.refused)
+        return pod.metadata.uid in record.refused and not self.lacks(key)
+
+    def lacks(self, key: str) -> bool:
+        """Return whether all nodes together have fewer places than a refused group needs."""
+        record = self._records.get(key)
+        if record is None or record.lack is None or record.awaited:
+            return False
+        return not self._slots.may_suffice(record.lack)
 
     def hinted(self, change: Change) -> Collection[str] | None:
         """Return the uids of the only members to whom `hint` may say yes; None where these may be any.

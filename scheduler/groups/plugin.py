@@ -198,6 +198,10 @@ class ClusterTopologyPlacementGroup(GroupSort[ClusterTopologyPlacementGroupArgs]
         """Return the uids of the only members whose hint may say yes; None where these may be any."""
         return self._hints.hinted(change)
 
+    def group_lacks(self, key: str) -> bool:
+        """Return whether no plan can succeed now: all nodes together have too few places."""
+        return self._hints.lacks(key)
+
     def group_of(self, pod: Pod) -> str:
         """Return the key of the pod's group, or an empty text."""
         return self._members.group_of(pod)

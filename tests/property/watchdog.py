@@ -217,6 +217,9 @@ def _asking(engine: Engine) -> set[str]:
         for member in run.members:
             if engine.queues.get(member.uid) is member:
                 found.add(member.uid)
+    if isinstance(groups, Groups):  # put off until a group before them is decided
+        put_off = groups._planned._put_off.values()
+        found.update(one.uid for one in put_off if engine.queues.get(one.uid) is one)
     for run in line:  # waits until the group before it is decided
         found.update(one.uid for one in run.members if engine.queues.get(one.uid) is one)
     return found

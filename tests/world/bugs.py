@@ -131,7 +131,7 @@ BUGS: Final = (
         "            if queued.uid != but:\n                self._requeue(queued, change.label, now)\n",
         "            if queued.uid != but:\n                pass\n"),
     Bug("a back-off never ends", _QUEUES,
-        '                    self._enter(queued, "BackoffComplete", now)\n', "                    pass\n"),
+        '                    self._end_backoff(queued, "BackoffComplete", now)\n', "                    pass\n"),
     Bug("a gate that opens lets nobody in", _QUEUES,
         "        elif queued.where is Where.GATED:\n            self._enter(queued, change.label, now)\n",
         "        elif queued.where is Where.GATED:\n            pass\n"),

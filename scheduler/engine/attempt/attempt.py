@@ -9,6 +9,7 @@ queues, whoever waits for room, and the metrics.
 
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from random import Random
+from typing import Protocol
 
 import numpy as np
 
@@ -18,6 +19,8 @@ from scheduler.engine.attempt import failure
 from scheduler.engine.attempt.cycle import (
     NO_NODES,
     Attempt,
+    PutOffError,
+    ReservedCapacity,
     best,
     concluded,
     filter_all,
@@ -51,7 +54,10 @@ from scheduler.state.shapes import Shape
 
 
 def decide(attempt: Attempt) -> Decision:
-    """Decide where the pod of `attempt` goes; PluginError when a plugin fails. Writes nothing."""
+    """Decide where the pod of `attempt` goes; PluginError when a plugin fails. Writes nothing.
+
+    PutOffError where only capacity is left that groups need which precede the pod.
+    """
     cycle, nodes, runner = attempt.cycle, attempt.nodes, attempt.runner
     if nodes.count == 0:
         return NO_NODES
@@ -78,8 +84,18 @@ def decide(attempt: Attempt) -> Decision:
 def _nothing_fits(
     attempt: Attempt, pre: PreFiltered, failed: Status, rejections: tuple[Rejection, ...]
 ) -> Decision:
-    found = post_filter(attempt, pre, failed, rejections)
-    return concluded(misfit(attempt, pre, failed, rejections), found)
+    why = misfit(attempt, pre, failed, rejections)
+    return concluded(why, post_filter(attempt, pre, failed, rejections))
+
+
+class PlannedGroups(Protocol):
+    """The groups that are not decided yet (`engine.group.planned`)."""
+
+    def before(self, queued: QueuedPod) -> ReservedCapacity | None:
+        """Return what a pod has to leave to groups that precede it; None without any."""
+
+    def put_off(self, queued: QueuedPod) -> None:
+        """Let a popped pod wait until a group has been decided."""
 
 
 class Attempts:
@@ -98,6 +114,8 @@ class Attempts:
         bindings: Bindings,
         preemptions: Preemptions,
     ) -> None:
+        # Set by the group scheduler: the groups that are not decided yet.
+        self.planned: PlannedGroups | None = None
         self._settings = settings
         self._runners = runners
         self._outbox = outbox
@@ -123,14 +141,21 @@ class Attempts:
             self._skipped(queued, now)
             return False
         try:
-            attempt = self.prepare(queued.as_we_know_it(), now)
+            attempt = self.begun(queued, now)
             known = self.refusals.of(attempt)
             decision = decide(attempt) if known is None else known  # 1 to 5
-        except (PluginError, ObjectError) as error:
+        except (PluginError, ObjectError, PutOffError) as error:
             self.failed(queued, error, started_s, now)
             return False
         self.decided(queued, attempt, decision, started_s, now)
         return known is not None
+
+    def begun(self, queued: QueuedPod, now: float) -> Attempt:
+        """Return an attempt for a popped pod: it leaves to groups that precede it what they need."""
+        attempt = self.prepare(queued.as_we_know_it(), now)
+        if self.planned is not None:
+            attempt.reserved = self.planned.before(queued)
+        return attempt
 
     def prepare(
         self, pod: Pod, now: float, members: Sequence[Pod] = (), *, spares: bool = False
@@ -210,7 +235,11 @@ class Attempts:
             self._intake.announce(room_freed(pod), now)
 
     def failed(self, queued: QueuedPod, error: Exception, started_s: float, now: float) -> None:
-        """End an attempt that a plugin's fault, or a bad object, broke off."""
+        """End an attempt that a plugin's fault, a bad object or an undecided group broke off."""
+        if isinstance(error, PutOffError):
+            if self.planned is not None:
+                self.planned.put_off(queued)
+            return
         if isinstance(error, PluginError):
             self._observation.fault(error.plugin, error.point, error)
         text = str(error)

@@ -7,6 +7,7 @@ questions in between.
 
 from enum import StrEnum
 from random import Random
+from typing import Protocol
 
 import msgspec
 import numpy as np
@@ -86,11 +87,23 @@ _NO_NODES_MESSAGE = "no nodes available to schedule pods"
 NO_NODES = Decision(status=Status(Code.UNSCHEDULABLE), message=_NO_NODES_MESSAGE)
 
 
+class ReservedCapacity(Protocol):
+    """What a pod has to leave to groups that precede it in the queue and are not decided yet."""
+
+    def left(self, attempt: "Attempt", feasible: BoolColumn) -> BoolColumn:
+        """Return the rows of `feasible` on which the pod leaves enough."""
+
+
+class PutOffError(Exception):
+    """The pod fits only where it would take what a group needs that precedes it: it is tried again."""
+
+
 class Attempt(msgspec.Struct):
     """What the steps work on; `nominated` are the pods that this one must leave room for.
 
     `first_row` is where sampling starts, and where it got to afterwards. `wants_offers` says that
-    others have a say in which pods are evicted.
+    others have a say in which pods are evicted. `reserved` is what groups that precede the pod need, and
+    `is_kept_off` says that it took rows away.
     """
 
     cycle: Cycle
@@ -102,6 +115,8 @@ class Attempt(msgspec.Struct):
     percentage: int = 100
     first_row: int = 0
     wants_offers: bool = False
+    reserved: ReservedCapacity | None = None
+    is_kept_off: bool = False
 
 
 def nominated_alone(attempt: Attempt, pre: PreFiltered) -> BoolColumn | None:
@@ -145,6 +160,16 @@ def _promise_outside(attempt: Attempt, pre: PreFiltered) -> list[Rejection]:
 
 
 def filter_rows(attempt: Attempt, among: BoolColumn) -> tuple[BoolColumn, list[Rejection]]:
+    """Filter `among`; leave out what groups need that precede the pod."""
+    feasible, rejections = _filtered(attempt, among)
+    if attempt.reserved is None:
+        return feasible, rejections
+    left = attempt.reserved.left(attempt, feasible)
+    attempt.is_kept_off |= bool(np.count_nonzero(left) < np.count_nonzero(feasible))
+    return left, rejections
+
+
+def _filtered(attempt: Attempt, among: BoolColumn) -> tuple[BoolColumn, list[Rejection]]:
     """Filter `among`; rows with nominated pods must fit both with and without them."""
     cycle, nodes, states = attempt.cycle, attempt.nodes, attempt.states
     rows = attempt.nominated.rows
@@ -163,7 +188,9 @@ def filter_rows(attempt: Attempt, among: BoolColumn) -> tuple[BoolColumn, list[R
 def misfit(
     attempt: Attempt, pre: PreFiltered, failed: Status, rejections: tuple[Rejection, ...]
 ) -> Decision:
-    """Return why no node fits, before anybody has looked for a way out."""
+    """Return why no node fits, before post-filter; PutOffError where only reserved capacity does."""
+    if attempt.is_kept_off:
+        raise PutOffError
     nodes, outside = attempt.nodes, _outside(attempt, pre, failed, rejections)
     return Decision(
         status=failed if not failed.is_success else Status(Code.UNSCHEDULABLE),

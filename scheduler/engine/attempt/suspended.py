@@ -2,8 +2,7 @@
 
 A cycle is a generator. What it yields (calls of `framework.calls`, a tuple of them at a time) becomes
 effects; their answers, or the end of patience, resume it. While a cycle waits for an extender its
-profile is in `blocked` and tries no other pod; while one waits for the solver other pods go on, unless
-it asks for all profiles to wait. Who began a cycle says under which key it can be dropped; that it came to its
+profile is in `blocked` and tries no other pod; while one waits for the solver other pods go on. Who began a cycle says under which key it can be dropped; that it came to its
 end is put into `changes`. Decides nothing.
 """
 
@@ -14,9 +13,10 @@ from typing import Any, TypeAlias
 import msgspec
 
 from scheduler.base.errors import InputError, PluginError
+from scheduler.engine.attempt.cycle import PutOffError
 from scheduler.engine.effects import Answer, AskExtender, Effects, Solve
 from scheduler.engine.outbox import Outbox
-from scheduler.framework.calls import CallResult, CycleCall, ExtenderCall, SolverCall
+from scheduler.framework.calls import CallResult, CycleCall, ExtenderCall
 
 # An effect has its own time limit; this is how much later an answer is taken for lost.
 GRACE_S = 5.0
@@ -41,7 +41,6 @@ class _Waiting(msgspec.Struct, eq=False):
     steps: CycleSteps
     subject: Any
     holds: bool = False
-    holds_all: bool = False
     deadline: float = 0.0
     results: list[CallResult] = []
     unanswered: dict[int, int] = {}
@@ -140,7 +139,7 @@ class SuspendedCycles:
             calls = next(waiting.steps) if results is None else waiting.steps.send(results)
         except StopIteration as stop:
             self._changes.append(CycleEnded(waiting.subject, stop.value))
-        except (PluginError, InputError) as error:
+        except (PluginError, InputError, PutOffError) as error:
             self._changes.append(CycleEnded(waiting.subject, error))
         else:
             self._ask(waiting, calls, now)
@@ -148,7 +147,6 @@ class SuspendedCycles:
     def _ask(self, waiting: _Waiting, calls: tuple[CycleCall, ...], now: float) -> None:
         waiting.results = [UNANSWERED] * len(calls)
         waiting.holds = any(isinstance(call, ExtenderCall) for call in calls)
-        waiting.holds_all = any(isinstance(call, SolverCall) and call.holds for call in calls)
         patience_s = 0.0
         for place, call in enumerate(calls):
             effect = self._outbox.new_id()
@@ -169,11 +167,8 @@ class SuspendedCycles:
         self._block()
 
     def _block(self) -> None:
-        waiting = self.waiting.values()
-        if self._is_exclusive or any(one.holds_all for one in waiting):
-            self.blocked = self.profiles
-        else:
-            self.blocked = frozenset(one.profile for one in waiting if one.holds)
+        holding = frozenset(one.profile for one in self.waiting.values() if one.holds)
+        self.blocked = self.profiles if self._is_exclusive else holding
 
 
 def _effect(number: int, call: CycleCall) -> Effects:

@@ -54,7 +54,7 @@ class ExtenderAttempts:
         if not any(one.filters or one.prioritizes or one.preempts for one in asked):
             return False
         cycle = ExtenderCycle(
-            lambda: self._attempts.prepare(queued.as_we_know_it(), self._outbox.now),
+            lambda: self._attempts.begun(queued, self._outbox.now),
             asked,
             self._observation.fault,
         )

@@ -190,8 +190,8 @@ class ExtenderCycle:
     ) -> Steps:
         """Look for pods to evict, and let the extenders that preempt have their word."""
         attempt = self.attempt
-        found = post_filter(attempt, pre, failed, rejections)
         decision = misfit(attempt, pre, failed, rejections)
+        found = post_filter(attempt, pre, failed, rejections)
         if found and found[-1].offers:
             found = [*found[:-1], (yield from self._reviewed(found[-1]))]
             if found[-1].status.code is Code.ERROR:

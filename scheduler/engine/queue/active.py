@@ -11,7 +11,8 @@ from typing import Any
 from scheduler.engine.queue.pod import QueuedPod
 from scheduler.state.change import Change
 
-_Entry = tuple[Any, int, QueuedPod]
+# Key, when the pod came (of pods woken together the older goes first), ticket, pod.
+_Entry = tuple[Any, int, int, QueuedPod]
 
 
 class ActiveQueue:
@@ -23,14 +24,14 @@ class ActiveQueue:
     def __iter__(self) -> Iterator[QueuedPod]:
         """Yield the pods that are lined up, in no order."""
         for line in self._lines.values():
-            yield from (queued for _, ticket, queued in line if queued.ticket == ticket)
+            yield from (queued for *_, ticket, queued in line if queued.ticket == ticket)
 
     def push(self, key: Any, queued: QueuedPod) -> None:
         """Line a pod up; smaller keys come first."""
         line = self._lines.get(queued.profile)
         if line is None:
             line = self._lines[queued.profile] = []
-        heapq.heappush(line, (key, queued.ticket, queued))
+        heapq.heappush(line, (key, queued.sequence, queued.ticket, queued))
 
     def leave(self, queued: QueuedPod) -> None:
         """Note that a pod is active no more; its entry tells by itself."""
@@ -42,7 +43,7 @@ class ActiveQueue:
     def pop(self, blocked: frozenset[str]) -> QueuedPod | None:
         """Take out the first pod whose profile is not in `blocked`; None without one."""
         first = self._first(blocked)
-        return None if first is None else heapq.heappop(first)[2]
+        return None if first is None else heapq.heappop(first)[-1]
 
     def has_next(self, blocked: frozenset[str]) -> bool:
         """Whether `pop` would return a pod."""
@@ -54,7 +55,7 @@ class ActiveQueue:
         for profile, line in self._lines.items():
             if profile in blocked:
                 continue
-            while line and line[0][2].ticket != line[0][1]:
+            while line and line[0][-1].ticket != line[0][-2]:
                 heapq.heappop(line)
             if line and (found is None or line[0] < found[0]):
                 found = line

@@ -35,6 +35,8 @@ LONGEST_UNSCHEDULABLE_S = 300.0
 
 
 SortKey = Callable[[QueuedPod], Any]
+# What orders the queue; of equal keys the pod that came first goes first.
+Place: TypeAlias = tuple[Any, int]
 Gate = Callable[[QueuedPod], Status | None]
 Incoming = Callable[[str, str], None]
 Active: TypeAlias = ActiveQueue | GroupedActiveQueue | TurnsActiveQueue
@@ -62,11 +64,13 @@ class Queues:
         active: Active | None = None,
         pods: QueuedPods | None = None,
         is_member: Callable[[Pod], bool] = _alone,
+        lacks_capacity: Callable[[Pod], bool] = _alone,
         regrouped_by: Callable[[Change], Callable[[Pod], bool] | None] = _as_before,
     ) -> None:
         self._sort_key = sort_key
         self._gate = gate
         self._is_member = is_member
+        self._lacks_capacity = lacks_capacity
         self._regrouped_by = regrouped_by
         self._unschedulable_pods = unschedulable_pods
         self._may_help = unschedulable_pods.may_help
@@ -206,10 +210,21 @@ class Queues:
         for queued in self._pods.values():
             queued.told = queued.told_since = queued.nominated = None
 
+    def place(self, queued: QueuedPod) -> Place:
+        """Return the place of a pod in the order of the queue, wherever it is; smaller ones come first."""
+        return self._sort_key(queued), queued.sequence
+
+    def resume(self, queued: QueuedPod, now: float) -> None:
+        """Make a popped pod active again that had to wait for others, at the place that it had."""
+        if self._pods.get(queued.uid) is queued and queued.where is Where.IN_FLIGHT:
+            self._in_flight.drop(queued.uid)
+            queued.attempts -= 1
+            self._enter(queued, "GroupDecided", now, since=queued.queued_at)
+
     def put_back(self, queued: QueuedPod, now: float) -> None:
-        """Let a pod whose attempt was broken off, by nobody's fault, be tried again at once."""
+        """Make a pod active again whose attempt was broken off without a result, at the place that it had."""
         self._in_flight.drop(queued.uid)
-        self._enter(queued, "ForceActivate", now)
+        self._enter(queued, "ForceActivate", now, since=queued.queued_at)
 
     # Wake-ups
 
@@ -271,7 +286,7 @@ class Queues:
             while heap and heap[0][0] <= now:
                 _, _, ticket, queued = heapq.heappop(heap)
                 if queued.where is where and queued.ticket == ticket:
-                    self._enter(queued, "BackoffComplete", now)
+                    self._end_backoff(queued, "BackoffComplete", now)
         if self._next_flush is not None and self._next_flush <= now:
             late = (
                 queued
@@ -301,10 +316,12 @@ class Queues:
 
     # Moves
 
-    def _enter(self, queued: QueuedPod, event: str, now: float) -> None:
-        """Make a pod active unless a gate holds it."""
+    def _enter(
+        self, queued: QueuedPod, event: str, now: float, *, since: float | None = None
+    ) -> None:
+        """Make a pod active unless a gate holds it; it is in the queue from now on, or `since` a time."""
         status = self._gate(queued)
-        queued.queued_at = now
+        queued.queued_at = now if since is None else since
         if status is not None:
             if queued.where is not Where.GATED:
                 # kube-scheduler: gated pods count as unschedulable ones when they come.
@@ -323,10 +340,22 @@ class Queues:
         self._move(queued, Where.ACTIVE)
         self._active.push(self._sort_key(queued), queued)
 
+    def _end_backoff(self, queued: QueuedPod, event: str, now: float) -> None:
+        """Make a pod active, or let one of a group wait on that would be refused again.
+
+        Its back-off is over, so the next event that may help makes it active at once.
+        """
+        is_rejected = queued.is_member and queued.where is Where.BACKOFF
+        if is_rejected and self._lacks_capacity(queued.pod):
+            self._move(queued, Where.UNSCHEDULABLE)
+            self._park(queued, now)
+        else:
+            self._enter(queued, event, now)
+
     def _requeue(self, queued: QueuedPod, event: str, now: float) -> None:
         """Activate a pod, or let it wait out its back-off first."""
         queued.woken_by = event
-        ends = self._backoff_ends(queued)
+        ends = self.backoff_ends(queued)
         if queued.is_pending or ends <= now:
             self._enter(queued, event, now)
         else:
@@ -335,11 +364,12 @@ class Queues:
 
     def _wait(self, queued: QueuedPod, where: Where, event: str) -> None:
         self._move(queued, where)
-        entry = (self._backoff_ends(queued), self._sort_key(queued), queued.ticket, queued)
+        entry = (self.backoff_ends(queued), self._sort_key(queued), queued.ticket, queued)
         heapq.heappush(self._waiting[where], entry)
         self._incoming(Where.BACKOFF, event)
 
-    def _backoff_ends(self, queued: QueuedPod) -> float:
+    def backoff_ends(self, queued: QueuedPod) -> float:
+        """Return when a pod may be tried again after its last failure."""
         return self._backoff.ends(queued.last_attempt, queued.errors or queued.rejections)
 
     def _park(self, queued: QueuedPod, now: float) -> None:
@@ -363,7 +393,7 @@ class Queues:
             return None
         while (queued := self._first_in_backoff()) is not None and queued.profile not in blocked:
             heapq.heappop(self._waiting[Where.BACKOFF])
-            self._enter(queued, "PopFromBackoffQ", now)
+            self._end_backoff(queued, "PopFromBackoffQ", now)
             if queued.where is Where.ACTIVE:
                 return self._active.pop(blocked)
         return None

@@ -30,6 +30,7 @@ from scheduler.groups.cycle import capacity
 from scheduler.groups.cycle.steps import GroupSteps
 from scheduler.objects.pod import Pod, PodSpec
 from scheduler.state.podindex import Placed
+from scheduler.state.shapes import Shape
 
 NOBODY_ELSE = "no node takes another member"
 
@@ -97,6 +98,10 @@ class GroupContext:
             # As much as all members ask for together: the solver's amounts stay small.
             free[name] = np.where(rows, self._asked(name), free[name])
         return free
+
+    def shape_of(self, pod: Pod) -> Shape:
+        """Return the shape of a member."""
+        return self._cluster.shapes.of(pod)
 
     def ways(self, rows: Rows) -> Ways | None:
         """Return what it costs that members on some rows talk: the first plugin that knows says it."""

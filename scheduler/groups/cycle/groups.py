@@ -1,14 +1,15 @@
 """`Groups`: pods that are decided together, from the queue to the last bind.
 
 A pod of a group is popped like any other; its group is then taken out of the queue as a whole and planned by its
-plugin, which may ask the solver and waits for the answer while other pods go on. Groups are planned one after the
-other: what one was told would not hold any more once another is placed. A plan is carried out for all members or for
+plugin, which may ask the solver and waits for the answer while other pods go on. Until it is decided, later pods leave it
+what it could use (`planned`). Groups that could use the same nodes are planned one after the other, in the order of
+the queue: what one was told would not hold any more once another is placed. A plan is carried out for all members or for
 none: their room is booked at once, the rest is `bindings`'. Many are told in several turns of the engine to wait.
 
 Knows nothing of trees, rules or ConfigMaps: these are the plugin's (framework.groups), what is written `writing`'s.
 """
 
-from collections import deque
+from bisect import insort
 from collections.abc import Sequence
 from typing import Any
 
@@ -33,8 +34,10 @@ from scheduler.framework.status import Code, Status, unschedulable
 from scheduler.groups.cycle.bindings import AT_A_TIME, GroupBinding, GroupBindings
 from scheduler.groups.cycle.context import GroupContext
 from scheduler.groups.cycle.counts import GroupCounts
+from scheduler.groups.cycle.inline import InlineSolver
 from scheduler.groups.cycle.left import LeftMembers
 from scheduler.groups.cycle.pace import GatePace
+from scheduler.groups.cycle.planned import PlannedCapacity
 from scheduler.groups.cycle.refusals import MemberRefusals
 from scheduler.groups.cycle.run import GroupRun
 from scheduler.groups.cycle.steps import GroupSteps
@@ -54,11 +57,15 @@ class Groups:
         self._queues = queues = parts.queues
         self._suspended = parts.suspended
         self._engine = steps = GroupSteps(parts)
+        self._planned = parts.attempts.planned = PlannedCapacity(queues)
+        self._inline = InlineSolver(parts.observation.meters) if parts.solves_inline else None
         self._opened: set[str] = set()
         self._pace = GatePace(lambda key: len(members.uids(key)))
         self._held_back: dict[str, tuple[str, str]] = {}
         self._runs: dict[str, GroupRun] = {}
-        self._line: deque[GroupRun] = deque()  # groups that wait until the one before is decided
+        self._line: list[
+            GroupRun
+        ] = []  # groups that wait until one before is decided, in queue order
         self._is_new = True  # whether this process has just begun to decide
         # Groups of which members or description changed and at which nobody has looked since.
         self._changed: dict[str, GroupPlanner] = {}
@@ -196,7 +203,7 @@ class Groups:
         """Take note that this process begins or ceases to lead."""
         self._is_new = True
         while self._line:
-            self._put_back(self._line.popleft(), now)
+            self._put_back(self._line.pop(0), now)
         self._writing.leads(now)
 
     def _next_deadline(self) -> float | None:
@@ -265,10 +272,12 @@ class Groups:
         members.sort(key=lambda member: place[member.uid])
         attempt = self._counts.begun(queued.profile, (one.pod for one in members), now)
         context = GroupContext(self._attempts, self._engine, members)
-        run = GroupRun(key, planner, tuple(members), context, attempt)
+        place_in_queue = self._queues.place(queued)
+        run = GroupRun(key, planner, tuple(members), context, attempt, place_in_queue)
         for member in members:
             self._queues.track(member)
-        self._line.append(run)
+        self._planned.begin(run)
+        insort(self._line, run, key=lambda one: one.place)
         self._start_next(now)
 
     def _hold_others(self, first: set[str]) -> None:
@@ -277,10 +286,14 @@ class Groups:
         self._suspended.hold_all(is_exclusive=bool(first))
 
     def _start_next(self, now: float) -> None:
-        """Begin to plan the group at the head of the line, unless one is being planned."""
-        if not self._may_start:
-            return
-        run = self._line.popleft()
+        """Begin to plan the first group that competes with none before it that is not decided."""
+        for place, run in enumerate(self._line):
+            if not self._planned.competes(run, run.context.nodes):
+                del self._line[place]
+                self._start(run, now)
+                return
+
+    def _start(self, run: GroupRun, now: float) -> None:
         if not all(self._is_intact(run, member) for member in run.members):
             self._put_back(run, now)
             return
@@ -318,9 +331,15 @@ class Groups:
         try:
             while True:
                 asked = next(steps) if result is None else steps.send(result)
+                result = None if self._inline is None else self._inline.answer(asked)
+                if result is not None:
+                    continue
+                run.is_strict = asked.holds
                 (result,) = yield (asked,)
                 if not all(self._is_intact(run, member) for member in run.members):
                     return None
+                if self._planned.competes(run, run.context.nodes):
+                    return None  # a group that precedes it has come, and is decided first
         except StopIteration as stop:
             return stop.value
         except PluginError:
@@ -333,7 +352,7 @@ class Groups:
     def _plan_ended(self, run: GroupRun, outcome: Any, now: float) -> None:
         """Carry out what the planning of a group has come to."""
         self._runs.pop(run.name, None)
-        self._hold_others(self.first - {run.key})
+        self._decided(run, now)
         if isinstance(outcome, Exception):
             run.context.release()
             self._engine.fault(run.planner.name, "PlanGroup", outcome)
@@ -408,8 +427,13 @@ class Groups:
         """Let members be tried again that others of their group were on their way before."""
         self._queues.retry(sorted(self._late.pop(key, ())), "GroupBindingEnded", now)
 
-    def _put_back(self, run: GroupRun, now: float) -> None:
+    def _decided(self, run: GroupRun, now: float) -> None:
+        """Let the pods and groups go on that had to wait for this group."""
         self._hold_others(self.first - {run.key})
+        self._planned.end(run, now)
+
+    def _put_back(self, run: GroupRun, now: float) -> None:
+        self._decided(run, now)
         run.context.release()
         for member in run.members:
             if self._refused.is_waiting(member):

@@ -3,19 +3,26 @@
 import msgspec
 
 from scheduler.engine.queue.pod import QueuedPod
+from scheduler.engine.queue.queues import Place
 from scheduler.framework.groups import GroupPlanner
 from scheduler.groups.cycle.context import GroupContext
 from scheduler.groups.cycle.counts import GroupAttempt
 
 
-class GroupRun(msgspec.Struct):
-    """A group that is being planned."""
+class GroupRun(msgspec.Struct, eq=False):
+    """A group that is being planned or waits for it.
+
+    `place` is its place in the queue: the sort key of the member that was popped, and when that came. While
+    `is_strict`, later pods leave alone every node that the group could use.
+    """
 
     key: str
     planner: GroupPlanner
     members: tuple[QueuedPod, ...]
     context: GroupContext
     attempt: GroupAttempt
+    place: Place
+    is_strict: bool = False
 
     @property
     def name(self) -> str:

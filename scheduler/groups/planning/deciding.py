@@ -17,6 +17,7 @@ from scheduler.framework.calls import SolverCall
 from scheduler.framework.handle import Handle
 from scheduler.framework.status import Code, Status, unresolvable, unschedulable
 from scheduler.groups.args import ClusterTopologyPlacementGroupArgs
+from scheduler.groups.capacity import Lack, lack_of
 from scheduler.groups.description import deadlines, nesting, ownrules, past
 from scheduler.groups.description.describing import Descriptions
 from scheduler.groups.description.history import GroupHistory
@@ -142,6 +143,7 @@ class Decider:
         record.tree = tree
         record.retries += 1
         record.conflict, record.would_fit, record.is_final = (), 0, False
+        record.lack = None
         if (
             spec.tree is None and len(standing) + len(context.members) < spec.size
         ):  # some went while it stood in the line
@@ -169,6 +171,7 @@ class Decider:
             text = messages.sentences(plan.message, deadline.told(context.now))
             plan = undecided(text, deadline.at)
         record.refused = task.still_refused(record.refused, plan, self._handle)
+        record.lack = self._lack(task, plan)
         if isinstance(plan, Status):
             record.message, record.is_error = plan.message, plan.code is Code.ERROR
             half = self._members.standing(key)
@@ -180,6 +183,17 @@ class Decider:
             record.victims, record.message = plan.victims, plan.message
             record.awaited = frozenset(victim.pod.metadata.uid for victim in plan.victims)
         return plan
+
+    def _lack(self, task: GroupTask, plan: groups.Outcome) -> Lack | None:
+        """Return what a refused group lacks at least; None where that cannot be said by amounts alone."""
+        spec, pods = task.spec, task.context.members
+        missing = spec.size - len(task.standing)
+        is_refused = isinstance(plan, Status) and plan.is_rejected
+        if not is_refused or missing < 1 or spec.tree is not None:
+            return None
+        if self._evictor.may_ever_evict(spec, pods, task.standing):
+            return None
+        return lack_of(missing, task.requests.values())
 
     def _kinds(
         self,

@@ -12,6 +12,7 @@ import msgspec
 from scheduler.base.clock import parse_rfc3339, rfc3339_micro
 from scheduler.framework.calls import ApiCall
 from scheduler.framework.groups import GroupStage
+from scheduler.groups.capacity import Lack
 from scheduler.groups.planning.placement import Seat, rank_text, ranks, tree_text
 from scheduler.groups.problem.answer import NOTHING, Outcome, SolvedStage
 from scheduler.groups.sources.configmap import BOUND
@@ -79,9 +80,10 @@ class GroupRecord(msgspec.Struct):
     `is_partial`: the current attempt places members beside others that are bound already. `is_whole`: `proof`
     is about all members, none of them bound before. `preemptor`: the group for which it was evicted, empty for a pod on its
     own. `would_fit` is the largest smaller group that fits; `is_final`: it does not fit an empty
-    cluster either. `refused`: the uids of those for whom the last plans had no room. `final`: the uid of the PodGroup of
-    which it was said that it is scheduled: nothing else is said of that one. `tree`: the
-    tree of the last plan. `counted_at`: when counts of members were written last.
+    cluster either. `refused`: the uids of the members that the last plans had no capacity for. `lack`: what a
+    refused group needs at least before a plan can succeed; None where evictions may help. `final`: the uid of the
+    PodGroup that is reported as scheduled: nothing else is reported of it. `tree`: the tree of the last plan.
+    `counted_at`: when counts of members were written last.
     """
 
     status: str = WAITING
@@ -99,6 +101,7 @@ class GroupRecord(msgspec.Struct):
     victims: tuple[Placed, ...] = ()
     awaited: frozenset[str] = frozenset()
     refused: frozenset[str] = frozenset()
+    lack: Lack | None = None
     reporter: str = ""
     released_at: float = 0.0
     is_error: bool = False

@@ -3,8 +3,10 @@
 import pytest
 
 from scheduler.base.meters import Meters
-from scheduler.daemon.solving import Solving, gap_ratio
+from scheduler.daemon.solving import Solving
 from scheduler.engine.effects import Solve
+from scheduler.framework.calls import SolverCall
+from scheduler.groups.cycle.inline import InlineSolver, gap_ratio
 from scheduler.groups.problem.answer import SolvedStage
 from scheduler.groups.problem.instance import Instance, Leaf, Level, LevelRule
 from scheduler.groups.solver.questions import Place, answer
@@ -55,17 +57,13 @@ def test_the_gap_is_that_of_the_worst_stage(stages: tuple[SolvedStage, ...], rat
     assert ratio == gap_ratio(stages)
 
 
-class Refusing(WorkerPool):
-    """A pool that must not be needed."""
+@pytest.mark.parametrize(("size", "is_small"), [(3, True), (5, False)])
+def test_small_questions_are_answered_within_the_turn(size: int, is_small: bool):
+    """As another process would, and counted; why nothing fits is a longer question."""
+    meters = Meters()
+    question = Place(Instance((Level("node", LevelRule("spread")),), LEAVES, size))
+    found = InlineSolver(meters).answer(SolverCall(question, 1.0))
 
-    async def start(self) -> None:
-        raise AssertionError("another process was started")
-
-
-async def test_a_small_question_needs_no_other_process():
-    """It is answered on the spot, as the other process would."""
-    question = Place(Instance((Level("node", LevelRule("spread")),), LEAVES, 3))
-    reply, response = await Solving(Meters(), Refusing()).carry(Solve(1, question, 1.0), 0.0)
-
-    assert response.ok
-    assert answer(question).placed.counts == tuple(reply.body["placed"]["counts"])
+    assert is_small is (found is not None) is bool(meters.solver_solutions.samples())
+    if found is not None:
+        assert answer(question).placed.counts == found.body.placed.counts

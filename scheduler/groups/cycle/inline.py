@@ -1,0 +1,59 @@
+"""`InlineSolver`: questions that the solver answers in milliseconds, answered within the turn.
+
+To wake another process and to wait for it beside the API server takes longer than that, and until an answer is
+there a group has nothing. The question's size decides, not the clock, so a replay comes to the same answers.
+"""
+
+from collections.abc import Sequence
+
+import msgspec
+
+from scheduler.base.errors import InputError
+from scheduler.base.meters import Meters
+from scheduler.framework.calls import CallResult, SolverCall
+from scheduler.groups.problem.answer import SolvedStage
+from scheduler.groups.solver.questions import Solution, at_once
+
+
+class InlineSolver:
+    """Answers small questions; counts them as the helper process's answers are counted."""
+
+    def __init__(self, meters: Meters) -> None:
+        self._meters = meters
+
+    def answer(self, call: SolverCall) -> CallResult | None:
+        """Return the answer, None for a question that needs longer or contradicts itself."""
+        try:
+            found = at_once(call.instance)
+        except InputError:
+            return None  # the helper process reports what is wrong
+        if found is None:
+            return None
+        self._meters.solver_duration.labels("done").observe(found.placed.seconds)
+        count_solution(self._meters, found)
+        # Seconds differ from run to run, and are written to the group's object.
+        placed = msgspec.structs.replace(found.placed, seconds=0.0)
+        return CallResult(200, body=msgspec.structs.replace(found, placed=placed))
+
+
+def count_solution(meters: Meters, solution: Solution) -> None:
+    """Count a solution by question, solver and outcome, and observe its gap and its time."""
+    found = solution.victims or solution.mixed or solution.placed
+    is_eviction = solution.victims is not None or bool(solution.mixed and solution.mixed.evicted)
+    kind = "evict" if is_eviction else "place"
+    status: str = found.outcome
+    if status == "placed":
+        status = "optimal" if found.optimal else "feasible"
+        meters.solver_gap.labels(kind).observe(gap_ratio(found.stages))
+    solver = getattr(found, "solver", "")
+    meters.solver_solutions.labels(kind, solver, status).inc()
+    meters.solver_search.labels(kind).observe(found.seconds)
+
+
+def gap_ratio(stages: Sequence[SolvedStage]) -> float:
+    """Return the largest gap between a stage's value and its proven bound, as a part of the value.
+
+    1 stands for more than that as well: without any proof the bound is next to nothing.
+    """
+    gaps = (stage.gap / max(1, abs(stage.value)) for stage in stages)
+    return min(1.0, max(gaps, default=0.0))

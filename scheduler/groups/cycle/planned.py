@@ -1,0 +1,185 @@
+"""`PlannedCapacity`: what later pods leave free for groups that are being planned, or wait for it.
+
+A plan may take seconds in another process, and a group may wait until the group before it is planned. Until a
+group is decided, a pod that comes after it in the queue may use a node only if the node keeps free, in every
+resource that the pod requests, what the group could use there: for each role as many members as the node has
+capacity for, at most all of them. A plan that is made on these nodes therefore still holds when it is ready, and
+pods that do not compete with the group go on. A pod for which that leaves no node is put off, without back-off,
+until a group has been decided; it keeps its place in the queue.
+
+What is compared are amounts and the filters that reject a node for good. Where both ask for devices, or for one
+host port, the pod leaves the group's nodes alone. Rules between pods are not looked at: the members are filtered
+again when the plan is carried out, and while a second answer is awaited (`is_strict`) later pods leave alone
+every node that the group could use.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+import msgspec
+import numpy as np
+
+from scheduler.base.arrays import BoolColumn, IntColumn, Rows
+from scheduler.base.errors import ObjectError, PluginError
+from scheduler.engine.attempt.cycle import Attempt
+from scheduler.engine.queue.pod import QueuedPod
+from scheduler.engine.queue.queues import Queues
+from scheduler.framework.nodes import Nodes
+from scheduler.groups.cycle.run import GroupRun
+from scheduler.objects.pod import Pod
+from scheduler.state.resources import PODS
+from scheduler.state.shapes import Shape
+
+
+class _Role(msgspec.Struct, frozen=True):
+    """Members with one spec: the rows that do not reject them for good, what each requests, and their number."""
+
+    rows: BoolColumn
+    shape: Shape
+    requests: Mapping[str, int]
+    count: int
+
+
+class _Reservation:
+    """The rows that a group could use, and what it could use of each resource on them."""
+
+    def __init__(self, run: GroupRun, nodes: Nodes) -> None:
+        self.facts_mark = _mark(nodes)
+        self._roles = tuple(_roles(run, nodes))
+        self._amounts: dict[str, IntColumn] = {}
+        self.rows = np.zeros(nodes.size, dtype=np.bool_)
+        self.has_claims = any(pod.spec.resource_claims for pod in run.context.members)
+        self.ports = frozenset().union(*(_ports(role.shape) for role in self._roles))
+        self._mark = -1
+        self._renew(nodes, slice(None))
+
+    def amount(self, nodes: Nodes, resource: str) -> IntColumn | None:
+        """Return what the group could use of a resource by row; None where no member requests any."""
+        touched = nodes.amounts_touched
+        if touched is not None and touched.mark != self._mark:
+            rows = touched.since(self._mark)
+            self._renew(nodes, slice(None) if rows is None else np.array(rows, dtype=np.intp))
+        return self._amounts.get(resource)
+
+    def _renew(self, nodes: Nodes, at: slice | Rows) -> None:
+        """Work the amounts out for some rows."""
+        if nodes.amounts_touched is not None:
+            self._mark = nodes.amounts_touched.mark
+        self.rows[at] = False
+        for column in self._amounts.values():
+            column[at] = 0
+        for role in self._roles:
+            slots = np.where(role.rows[at], role.count, 0)
+            for resource, amount in role.requests.items():
+                free = nodes.allocatable(resource)[at] - nodes.requested(resource)[at]
+                slots = np.minimum(slots, np.maximum(free, 0) // amount)
+            self.rows[at] |= slots > 0
+            for resource, amount in role.requests.items():
+                if resource not in self._amounts:
+                    self._amounts[resource] = np.zeros(nodes.size, dtype=np.int64)
+                self._amounts[resource][at] += slots * amount
+
+
+class PlannedCapacity:
+    """The groups that are being planned or wait for it, in queue order, and the pods that they put off."""
+
+    def __init__(self, queues: Queues) -> None:
+        self._queues = queues
+        self._runs: list[GroupRun] = []
+        self._reservations: dict[int, _Reservation] = {}
+        self._put_off: dict[str, QueuedPod] = {}
+
+    def __bool__(self) -> bool:
+        return bool(self._runs)
+
+    def begin(self, run: GroupRun) -> None:
+        """Keep capacity for a group from now on."""
+        self._runs.append(run)
+
+    def end(self, run: GroupRun, now: float) -> None:
+        """Keep nothing for a group any more, and let the pods be tried that were put off."""
+        if run not in self._runs:
+            return
+        self._runs.remove(run)
+        self._reservations.pop(id(run), None)
+        waiting, self._put_off = self._put_off, {}
+        for queued in waiting.values():
+            self._queues.resume(queued, now)
+
+    def put_off(self, queued: QueuedPod) -> None:
+        """Let a popped pod wait until a group has been decided."""
+        self._put_off[queued.uid] = queued
+
+    def before(self, queued: QueuedPod) -> "CapacityBefore | None":
+        """Return what a pod has to leave to groups that precede it; None without any."""
+        if not self._runs:
+            return None
+        place = self._queues.place(queued)
+        runs = [run for run in self._runs if run.place < place]
+        return CapacityBefore(self, runs) if runs else None
+
+    def competes(self, run: GroupRun, nodes: Nodes) -> bool:
+        """Whether a group that precedes this one could use a node that this one could use."""
+        earlier = [one for one in self._runs if one is not run and one.place < run.place]
+        if not earlier:
+            return False
+        own = self.reservation(run, nodes).rows
+        return any(bool((self.reservation(one, nodes).rows & own).any()) for one in earlier)
+
+    def reservation(self, run: GroupRun, nodes: Nodes) -> _Reservation:
+        """Return what a group could use of the nodes as they are now."""
+        found = self._reservations.get(id(run))
+        if found is None or found.facts_mark != _mark(nodes):
+            found = self._reservations[id(run)] = _Reservation(run, nodes)
+        found.amount(nodes, PODS)
+        return found
+
+
+class CapacityBefore:
+    """What one pod has to leave to the groups that precede it."""
+
+    def __init__(self, planned: PlannedCapacity, runs: Sequence[GroupRun]) -> None:
+        self._planned = planned
+        self._runs = runs
+
+    def left(self, attempt: Attempt, feasible: BoolColumn) -> BoolColumn:
+        """Return the rows of `feasible` that keep enough for the groups when the pod is placed there."""
+        nodes, shape = attempt.nodes, attempt.cycle.shape
+        found = [(run, self._planned.reservation(run, nodes)) for run in self._runs]
+        claims = bool(attempt.cycle.pod.spec.resource_claims)
+        for run, kept in found:
+            shares = (claims and kept.has_claims) or bool(kept.ports & _ports(shape))
+            if run.is_strict or shares:
+                feasible = feasible & ~kept.rows
+        for resource, amount in _requests(shape).items():
+            columns = [c for _, one in found if (c := one.amount(nodes, resource)) is not None]
+            if columns:
+                kept_free = np.add.reduce(columns)
+                free = nodes.allocatable(resource) - nodes.requested(resource)
+                feasible = feasible & ((kept_free == 0) | (free - amount >= kept_free))
+        return feasible
+
+
+def _requests(shape: Shape) -> dict[str, int]:
+    whole = {**shape.requests, PODS: 1}
+    return {resource: amount for resource, amount in whole.items() if amount > 0}
+
+
+def _ports(shape: Shape) -> frozenset[tuple[str, int]]:
+    return frozenset((port.protocol, port.host_port) for port in shape.host_ports)
+
+
+def _roles(run: GroupRun, nodes: Nodes) -> Iterator[_Role]:
+    """Yield the roles of a group's members; without filters that answer, all rows count."""
+    each: Iterable[tuple[Sequence[Pod], BoolColumn]]
+    try:
+        each = [(pods, fits.evictable) for pods, fits in run.context.fits_each()]
+    except (PluginError, ObjectError):
+        each = [((one,), nodes.exists) for one in run.context.members]
+    for pods, rows in each:
+        shape = run.context.shape_of(pods[0])
+        yield _Role(rows, shape, _requests(shape), len(pods))
+
+
+def _mark(nodes: Nodes) -> tuple[int, int, int]:
+    facts = nodes.facts_touched
+    return nodes.size, nodes.count, 0 if facts is None else facts.mark
