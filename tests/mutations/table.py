@@ -135,7 +135,7 @@ MUTATIONS: Final = (
     Mutation(
         "whether a group was whole is not read from its members",
         OBJECTS, "was_whole",
-        "    if any(one.pod.metadata.labels.get(MEMBER_STATUS) == BOUND for one in standing):\n"
+        "    if any(one.metadata.labels.get(MEMBER_STATUS) == BOUND for one in members):\n"
         "        return True\n",
         "",
         (LIFE, "-k", "described_larger"),

@@ -41,8 +41,10 @@ class PodGroups:
 
     def status(self, obj: PodGroup, **news: Any) -> list[ApiCall]:
         """Return the request that sets fields of the status, if any differs."""
-        plain = msgspec.to_builtins(obj.status)
-        changed = {key: value for key, value in news.items() if plain.get(key) != value}
+        # Encoding leaves fields out that have their default: a count of 0 would differ forever.
+        fields = msgspec.structs.fields(obj.status)
+        known = {one.encode_name: getattr(obj.status, one.name) for one in fields}
+        changed = {key: value for key, value in news.items() if known[key] != value}
         if not changed:
             return []
         meta = obj.metadata
