@@ -19,7 +19,7 @@ from scheduler.cli.flags import NodeFlags, Output
 from scheduler.cli.installed import registry
 from scheduler.cli.live import ClusterOptions, SeenCluster, look
 from scheduler.cli.printing import show_document, table
-from scheduler.config import load
+from scheduler.config.every import load_or_report_all
 from scheduler.engine.attempt.cycle import Ties
 from scheduler.framework.registry import Registry
 from scheduler.objects.kinds import Kind
@@ -105,7 +105,7 @@ def setups(config: str, access: ClusterOptions | None = None) -> Setups:
 
 def read_setup(config: str, known: Registry) -> Setup:
     """Read a configuration file."""
-    loaded = load(read_text(config), file=shown(config), registry=known)
+    loaded = load_or_report_all(read_text(config), file=shown(config), registry=known)
     tell(f"notice: {notice}" for notice in loaded.notices)
     return Setup(loaded, known)
 

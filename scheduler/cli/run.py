@@ -38,7 +38,8 @@ from scheduler.cli.about import VERSION
 from scheduler.cli.commands import RunFlags
 from scheduler.cli.files import read_text, shown
 from scheduler.cli.installed import registry
-from scheduler.config import Loaded, default_config, load, read_gates, to_log
+from scheduler.config import Loaded, default_config, read_gates, to_log
+from scheduler.config.every import load_or_report_all
 from scheduler.config.trellis import MetricProviderConfig
 from scheduler.daemon import Daemon, DaemonOptions, gctuning
 from scheduler.daemon.configfile import ConfigFile
@@ -116,7 +117,7 @@ class ConfigSource(NamedTuple):
 
     def read(self, text: str) -> Loaded:
         """Return what a text comes to, with the flags."""
-        return self._flagged(load(text, file=shown(self.config), registry=registry()))
+        return self._flagged(load_or_report_all(text, file=shown(self.config), registry=registry()))
 
     def _flagged(self, loaded: Loaded) -> Loaded:
         check_shapes((one.manifest for one in loaded.trellis.capacity.shapes), shown(self.config))

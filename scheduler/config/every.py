@@ -8,12 +8,21 @@ all the same, so `every_problem` reads again without the fields that are wrong. 
 from collections.abc import Iterator
 
 from scheduler.config.document import DocumentNode, parse
-from scheduler.config.load import load_roots
+from scheduler.config.load import Loaded, load, load_roots
 from scheduler.config.problems import InvalidConfigError, Problem, Problems
 from scheduler.framework.registry import Registry
 
 # Reading, arguments, validation, start: no mistake hides behind more steps than there are.
 _STEPS = 4
+
+
+def load_or_report_all(text: str, *, file: str, registry: Registry) -> Loaded:
+    """Read a configuration file as `load` does; InvalidConfigError has all its mistakes."""
+    try:
+        return load(text, file=file, registry=registry)
+    except InvalidConfigError as error:
+        found = every_problem(text, file=file, registry=registry)
+        raise InvalidConfigError(found or error.problems) from error
 
 
 def every_problem(text: str, *, file: str, registry: Registry) -> tuple[Problem, ...]:

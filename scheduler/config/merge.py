@@ -16,7 +16,13 @@ from typing import Any, Final
 import msgspec
 
 from scheduler.config.model import PluginEntry, Plugins, PluginSet
-from scheduler.config.names import DEFAULT_MULTI_POINT, GROUPS, KUBE_SCHEDULER, OUR_DEFAULTS
+from scheduler.config.names import (
+    DEFAULT_MULTI_POINT,
+    GROUPS,
+    KUBE_SCHEDULER,
+    NOT_HERE,
+    OUR_DEFAULTS,
+)
 from scheduler.framework.plugin import POINTS
 from scheduler.framework.profile import ListedPlugin
 from scheduler.framework.registry import Registry
@@ -187,6 +193,8 @@ def _unknown(name: str, point: str, path: str) -> ListProblem:
             "take it out of the enabled list to go on without it"
         )
         return ListProblem(text, path, name)
+    if name in NOT_HERE:
+        return ListProblem(NOT_HERE[name], path, name)
     return ListProblem(f'{interface(point)} "{name}" does not exist', path, name)
 
 

@@ -60,6 +60,13 @@ KUBE_SCHEDULER: Final = frozenset(name for name, _ in DEFAULT_MULTI_POINT) | {
 }
 REMOVED: Final = frozenset({"AzureDiskLimits", "CinderLimits", "EBSLimits", "GCEPDLimits"})
 
+# Plugins of scheduler-plugins that files name and that are something else here, or nothing.
+NOT_HERE: Final = {
+    "Coscheduling": "Coscheduling is built in as groups: take it out of the file; its PodGroups are "
+    "placed by every profile",
+    "CapacityScheduling": "CapacityScheduling does not exist here: take it out of the file, and use "
+    "Kueue for quota",
+}
 OLD_NAMES: Final = {
     "BalancedAllocation": "NodeResourcesBalancedAllocation",
     "NodeResourceTopologyResourceAllocationScore": "NodeResourceTopologyMatch",

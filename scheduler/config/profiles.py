@@ -21,7 +21,7 @@ from scheduler.config.model import (
     Plugins,
     ProfileConfig,
 )
-from scheduler.config.names import GROUPS, KUBE_SCHEDULER, OUR_DEFAULT_ARGS
+from scheduler.config.names import GROUPS, KUBE_SCHEDULER, NOT_HERE, OUR_DEFAULT_ARGS
 from scheduler.config.notices import Notices
 from scheduler.config.problems import Problems, ReadingStep
 from scheduler.config.validate import CHECKED_AT_START, aggregate
@@ -218,9 +218,10 @@ class ProfileBuilder:
 
     def hint(self, problem: ListProblem) -> str:
         """Suggest the plugin that an unknown name may mean."""
-        if "does not exist" not in problem.text or problem.plugin in KUBE_SCHEDULER:
+        is_known = problem.plugin in KUBE_SCHEDULER or problem.plugin in NOT_HERE
+        if "does not exist" not in problem.text or is_known:
             return ""
-        return did_you_mean(problem.plugin, self.registry.names())
+        return did_you_mean(problem.plugin, (*self.registry.names(), *NOT_HERE))
 
 
 def _all_names(plugins: Plugins) -> Iterator[str]:

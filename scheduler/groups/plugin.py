@@ -7,7 +7,7 @@ single members at the other points.
 
 from collections import Counter
 from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from scheduler.base.arrays import IntColumn
 from scheduler.base.errors import ObjectError
@@ -27,7 +27,7 @@ from scheduler.groups.description import past, quorum
 from scheduler.groups.description.describing import Descriptions
 from scheduler.groups.description.history import GroupHistory
 from scheduler.groups.description.members import GroupMembers
-from scheduler.groups.description.spec import LARGEST_GROUP
+from scheduler.groups.description.spec import LARGEST_GROUP, GroupSpec
 from scheduler.groups.hints import CLAIM, NETWORK, Hints
 from scheduler.groups.planning.deciding import Decider
 from scheduler.groups.planning.placement import oldest
@@ -36,7 +36,8 @@ from scheduler.groups.sources import registry as sources
 from scheduler.groups.sources.workload import COMPOSITE_PREFIX
 from scheduler.groups.status.records import RecordStore
 from scheduler.groups.status.statuswriter import GroupStatusWriter
-from scheduler.groups.topology import trees
+from scheduler.groups.topology import hypernodes, kueuelevels, trees
+from scheduler.groups.topology.tree import Topology
 from scheduler.objects.pod import Pod
 from scheduler.plugins.deviceattributes import SLICE
 from scheduler.plugins.groupsort import GroupSort, Key, QueuedMember
@@ -56,6 +57,14 @@ class _Answer:
         self.version = version
         self.wanted = wanted
         self.uids = frozenset() if isinstance(wanted, Status) else frozenset(wanted)
+
+
+class GroupFacts(NamedTuple):
+    """What explains a group: what it asks for, its tree (None: never planned), its objects by kind."""
+
+    spec: GroupSpec
+    tree: Topology | None
+    objects: tuple[tuple[str, Any], ...]
 
 
 class ClusterTopologyPlacementGroup(GroupSort[ClusterTopologyPlacementGroupArgs]):
@@ -372,6 +381,16 @@ class ClusterTopologyPlacementGroup(GroupSort[ClusterTopologyPlacementGroupArgs]
         """Return how many groups that are described or have placed members have each status."""
         keys = self._members.keys()
         return Counter(self._writer.status(key, self._described.size_of(key)) for key in keys)
+
+    def group_facts(self, key: str) -> GroupFacts | None:
+        """Return how a group is described and the tree it was planned in; None for an unknown one."""
+        spec, record = self._described.spec_of(key), self._records.get(key)
+        tree = None if record is None else record.tree
+        if spec is None:
+            return None
+        if tree is not None:
+            spec = kueuelevels.resolved(hypernodes.resolved(spec, tree), tree)
+        return GroupFacts(spec, tree, tuple(self._members.described_by(key)))
 
     def group_reports(self) -> Sequence[groups.GroupReport]:
         """Return what is to be said of every group that is described or was tried."""

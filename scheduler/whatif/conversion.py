@@ -13,7 +13,7 @@ from typing import Any, Final, NamedTuple
 import msgspec
 
 from scheduler.base.errors import InputError
-from scheduler.config.names import OLD_ARGS, OLD_NAMES
+from scheduler.config.names import NOT_HERE, OLD_ARGS, OLD_NAMES
 from scheduler.objects.network import NETPERF_COSTS, USER_DEFINED
 from scheduler.whatif.oldpolicy import TableReference, configuration_of
 
@@ -277,12 +277,24 @@ def _configuration(work: _Work) -> Json:
             for key in ("enabled", "disabled"):
                 for entry in work.mappings(lists, key, f"{where}.{key}"):
                     _rename_plugin(work, entry, f"{where}.{key}")
+                _leave_out(work, lists, key, f"{where}.{key}")
+        _leave_out(work, profile, "pluginConfig", f"{path}.pluginConfig")
         for entry in work.mappings(profile, "pluginConfig", f"{path}.pluginConfig"):
             _rename_plugin(work, entry, f"{path}.pluginConfig")
             args = work.mapping(entry, "args", f"{path}.pluginConfig.args")
             for old, new in OLD_ARGS.get(str(entry.get("name")), {}).items():
                 work.rename(args, old, new, f"{path}.pluginConfig.args")
     return work.obj
+
+
+def _leave_out(work: _Work, holder: Json, key: str, path: str) -> None:
+    """Take plugins that are built in, or that do not exist here, out of a list."""
+    entries = holder.get(key) or []
+    gone = [one.get("name") for one in entries if one.get("name") in NOT_HERE]
+    if gone:
+        holder[key] = [one for one in entries if one.get("name") not in NOT_HERE]
+        for name in gone:
+            work.note(f"{path}: {NOT_HERE[name].replace('take it out of the file', 'taken out')}")
 
 
 def _rename_plugin(work: _Work, entry: Json, path: str) -> None:

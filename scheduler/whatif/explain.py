@@ -22,6 +22,7 @@ from scheduler.engine.queue.pod import Where
 from scheduler.framework.groups import GroupReport, title
 from scheduler.framework.runner import Runner
 from scheduler.framework.status import Code, Status
+from scheduler.groups.plugin import GroupFacts
 from scheduler.objects.pod import Pod
 from scheduler.plugins.network import Tie
 from scheduler.whatif.costs import network_bill
@@ -32,7 +33,7 @@ from scheduler.whatif.simulate import SimulationRun
 from scheduler.whatif.snapshot import Snapshot
 from scheduler.whatif.stage import AnswerOptions, Setup, StagedEngine, staged
 from scheduler.whatif.verdicts import NodeVerdict, verdicts
-from scheduler.whatif.why.grouped import why_with_group
+from scheduler.whatif.why.grouped import facts_of, left_out, why_with_group
 from scheduler.whatif.why.pending import why_pending
 from scheduler.whatif.why.placed import queue_place, why_placed
 from scheduler.whatif.why.records import AskedField, SuggestedChange, Suggestion, Why
@@ -244,10 +245,13 @@ def _with_group(
     found = next((pod for pod in done.pods if (pod.namespace, pod.name) == own), None)
     if found is None:  # it is placed already, where its group's plan put it
         here = explanation.current_node
-        nodes = _of_plan(explanation.nodes, here)
+        facts = facts_of(run, explanation.profile, key)
+        nodes = _of_plan(explanation.nodes, here, facts, snapshot)
         why = Why(sentence=f"{own[0]}/{own[1]} is on {here}, with the group {title(key)}")
         return replace(explanation, result=Result.SCHEDULED, node=here, nodes=nodes, why=why)
-    why = why_with_group(explanation.why, found, explanation.group, key, run)
+    facts = facts_of(run, explanation.profile, key)
+    nodes = _of_plan(explanation.nodes, found.node, facts, snapshot)
+    why = why_with_group(found, explanation.group, key, run)
     return replace(
         explanation,
         why=why,
@@ -256,20 +260,31 @@ def _with_group(
         reason=found.reason,
         message=found.message,
         victims=found.victims,
-        nodes=_of_plan(explanation.nodes, found.node),
+        nodes=nodes,
     )
 
 
-def _of_plan(nodes: tuple[NodeExplanation, ...], chosen: str | None) -> tuple[NodeExplanation, ...]:
-    """Say of each node what it is to a plan for a whole group: scores of one pod decide nothing there."""
-    return tuple(
-        replace(one, why="chosen by the plan for the group")
-        if one.name == chosen
-        else replace(one, why=ELSEWHERE)
-        if one.feasible
-        else one
-        for one in nodes
-    )
+def _of_plan(
+    nodes: tuple[NodeExplanation, ...],
+    chosen: str | None,
+    facts: GroupFacts | None,
+    snapshot: Snapshot,
+) -> tuple[NodeExplanation, ...]:
+    """Return each node with what it is to the plan for a whole group, where scores decide nothing."""
+    labels = {node.key: node.metadata.labels for node in snapshot.nodes}
+
+    def planned(one: NodeExplanation) -> NodeExplanation:
+        if one.name == chosen:
+            return replace(one, why="chosen by the plan for the group")
+        if not one.feasible:
+            return one
+        why = left_out(facts, one.name, labels.get(one.name, {}))
+        if not why:
+            return replace(one, why=ELSEWHERE)
+        plugin = "ClusterTopologyPlacementGroup"
+        return replace(one, feasible=False, rejected_by=plugin, reasons=(why,), why=why)
+
+    return tuple(map(planned, nodes))
 
 
 def _priced(explanation: Explanation, pod: Pod, engine: Engine) -> Explanation:

@@ -183,7 +183,7 @@ def explanation_lines(explanation: Explanation) -> list[str]:
     """Return an explanation in one sentence, and below it what it rests on, a line for each point."""
     why = explanation.why or Why(sentence="")
     points: list[tuple[str, str]] = []
-    if explanation.node is None and explanation.message:
+    if explanation.node is None and explanation.message not in why.sentence:
         points.append(("condition", explanation.message))
     if explanation.nominated_node:
         gone = f" in place of {_names(explanation.victims)}" if explanation.victims else ""

@@ -140,7 +140,41 @@ def reduced(at, fields):
 
 
 def followed(at, changes):
-    """Return the situation in which these changes have been made to the group and to every member."""
+    """Return the situation in which these changes have been made."""
+    at = deepcopy(at)
+    rest = [change for change in changes if not applied(at, change)]
+    return _given_up(at, rest)
+
+
+def applied(at, change):
+    """Make a change of the size, of nodes, or of requests; return False for any other."""
+    kind, _, key = change.object.partition(" ")
+    if change.change == "delete":
+        at.members = [one for one in at.members if f"default/{one['metadata']['name']}" != key]
+    elif kind == "Node" and change.change == "add":
+        model = next(one for one in at.nodes if one["metadata"]["name"] == change.value)
+        copy = deepcopy(model)
+        copy["metadata"] |= {"name": key, "uid": f"uid-{key}"}
+        if "kubernetes.io/hostname" in copy["metadata"].get("labels", {}):
+            copy["metadata"]["labels"]["kubernetes.io/hostname"] = key
+        at.nodes.append(copy)
+    elif change.field == "data.size":
+        at.group["data"]["size"] = change.value
+    elif change.field == "spec.minMember":
+        at.group["spec"]["minMember"] = int(change.value)
+    elif change.field == "spec.schedulingPolicy.gang.minCount":
+        at.group["spec"]["schedulingPolicy"]["gang"]["minCount"] = int(change.value)
+    elif change.change == "set" and change.field.startswith("requests["):
+        (member,) = (one for one in at.members if f"default/{one['metadata']['name']}" == key)
+        resources = member["spec"]["containers"][0]["resources"]["requests"]
+        resources[change.field[len("requests[") : -1]] = change.value
+    else:
+        return False
+    return True
+
+
+def _given_up(at, changes):
+    """Return the situation without what these changes take from the group and from every member."""
     assert {(change.change, change.field) for change in changes if change.change != "remove"} <= {
         ("add", "spec.tolerations")
     }

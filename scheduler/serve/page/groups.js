@@ -4,6 +4,7 @@ import { known } from "./feed.js";
 import { planning } from "./plan.js";
 
 const MOST = 300;
+const KINDS = new Map([["Bound", "good"], ["Completed", ""], ["Waiting", "warn"], ["DoesNotFit", "bad"], ["Failed", "bad"]]);
 
 /** @returns {{element: HTMLElement, update: () => void}} */
 export function groups() {
@@ -29,22 +30,21 @@ export function groups() {
 /** @param {any} group @param {Map<string, number>} members how many pods there are of each */
 function card(group, members) {
   const placed = count(group.placement.root ?? {});
-  const kind = group.conflict.length ? "bad" : group.minimum && placed >= group.minimum ? "good" : "warn";
+  const kind = KINDS.get(group.status) ?? "warn";
   return el("article", { class: "card group" },
     el("h2", {}, name(`${group.namespace}/${group.name}`), el("span", { class: `tag ${kind}` }, group.status)),
     el("p", { class: "sub" }, `${placed} of ${group.minimum}${group.maximum === null ? " or more" : group.maximum === group.minimum ? "" : ` to ${group.maximum}`} members placed · from ${group.source}`),
     placed > 0 && el("div", {}, tree(group.placement.root, true), el("details", {}, el("summary", {}, "Every member"), tree(group.placement.root, false))),
     group.objective.length > 0 && el("p", { class: "sub" }, group.optimal ? "Proven best: " : "Not proven best: ", el("span", { class: "num" }, costs(group))),
-    group.conflict.length > 0 && el("div", {}, el("p", {}, "These rules exclude one another:"), el("ul", {}, ...group.conflict.map((/** @type {string} */ rule) => el("li", {}, name(rule))))),
+    group.conflict.length > 1 && el("div", {}, el("p", {}, "These rules and requests exclude one another:"), el("ul", {}, ...group.conflict.map((/** @type {string} */ rule) => el("li", {}, name(rule))))),
     why(group, placed, members) && el("p", {}, name(why(group, placed, members))),
     group.victims.length > 0 && el("details", {}, el("summary", {}, `${many(group.victims.length, "pod")} to go for it`), el("ul", {}, ...group.victims.map((/** @type {any} */ one) => el("li", {}, podLink(`${one.namespace}/${one.name}`))))));
 }
 
-/** What a group waits for, where no rules exclude one another. @param {any} group @param {number} placed @param {Map<string, number>} members */
+/** What a group waits for: the whole message of its condition. @param {any} group @param {number} placed @param {Map<string, number>} members */
 function why(group, placed, members) {
-  if (group.conflict.length) return "";
   if (group.message || placed >= group.minimum) return group.message;
-  // Nobody is told of a group that is not complete.
+  // An incomplete group has no message of its own.
   const there = members.get(`${group.namespace}/${group.name}`) ?? 0;
   return there < group.minimum ? `Waits for its members: ${there} of ${group.minimum} are there.` : "";
 }

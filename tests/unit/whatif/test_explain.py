@@ -217,10 +217,11 @@ def test_a_group_waits_for_rules_that_cannot_hold(timed: dict[str, str]):
     named = ["data.constraints.node.hard", "data.constraints.rack.hard"]
     assert named == sorted(one.field for one in why.conflict)
     helps = [[(one.object, one.field) for one in each.changes] for each in why.suggestions]
-    assert [[("ConfigMap default/g", one)] for one in named] == sorted(helps)
-    assert why.sentence.startswith(
-        "default/g-0 waits: no placement of the 3 waiting pods of the group"
-    )
+    # A smaller group comes first, then the rules.
+    smaller, *rest = helps
+    assert [("ConfigMap default/g", "data.size"), ("Pod default/g-2", "")] == smaller
+    assert [[("ConfigMap default/g", one)] for one in named] == sorted(rest[:2])
+    assert why.sentence == f"default/g-0 waits: {got.message}"
 
 
 def test_the_place_in_the_queue_and_what_wakes():
