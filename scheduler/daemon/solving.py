@@ -12,7 +12,7 @@ import structlog
 from scheduler.base.clock import perf_s
 from scheduler.base.meters import Meters
 from scheduler.engine.effects import Answer, Solve
-from scheduler.groups.cycle.inline import count_solution
+from scheduler.groups.cycle.inline import count_solution, observe_duration
 from scheduler.groups.solver.questions import Solution
 from scheduler.kube.api import Response
 from scheduler.workers.pool import JobOutcome, WorkerPool
@@ -34,7 +34,7 @@ class Solving:
         await self._pool.start()
         started = perf_s()
         outcome = await self._pool.run("question", effect.instance, effect.limit_s)
-        self._meters.solver_duration.labels(outcome.code).observe(perf_s() - started)
+        observe_duration(self._meters, outcome.code, perf_s() - started)
         if not outcome.ok:
             _log.warning("the solver gave no answer", why=outcome.code, message=outcome.message)
         code = _CODES.get(outcome.code, 0)

@@ -171,7 +171,7 @@ async def test_a_gang_in_kubernetes_own_words(cluster: Cluster):
         EVENTS,
     )
 
-    assert "Unschedulable" == told_of(waits)["reason"]
+    assert "Unschedulable" == told_of(waits)["reason"], told_of(waits)
     assert "does not fit" in told_of(waits)["message"]
     assert {None} == {pod["spec"].get("nodeName") for pod in early}
     assert {"node-1", "node-2"} == {pod["spec"]["nodeName"] for pod in pods}

@@ -25,7 +25,7 @@ async def test_explain_and_snapshot_of_a_live_cluster(world: World, tmp_path: Pa
 
     code, out, err = await world.run("explain", "p", "-n", world.ns)
     assert 0 == code
-    assert "answered with the default configuration: no daemon leads" in err
+    assert "answered with the default configuration: --daemon: no daemon leads" in err
     lead = f"{world.ns}/p would go to {large}: the only node found to fit"
     assert lead == out.splitlines()[0]
     assert any(

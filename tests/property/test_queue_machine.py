@@ -118,8 +118,13 @@ class Known(msgspec.Struct):
 
     @property
     def key(self) -> tuple[int, float, int]:
-        """Return the order of the active queue."""
+        """Return the order of pods whose back-off ends at the same time."""
         return -self.pod.priority, self.queued_at, self.entered
+
+    @property
+    def place(self) -> tuple[int, float, int]:
+        """Return the order of the active queue: of pods woken together the older one is first."""
+        return -self.pod.priority, self.queued_at, int(self.pod.metadata.name[1:])
 
     @property
     def backoff_ends(self) -> float:
@@ -280,7 +285,7 @@ class QueueMachine(RuleBasedStateMachine):
         """Return whom pop must name; from the back-off only when nobody is active."""
         active = [known for known in self.model.values() if known.where is ACTIVE]
         if active:
-            return min(active, key=lambda known: known.key)
+            return min(active, key=lambda known: known.place)
         waiting = [known for known in self.model.values() if known.where is BACKOFF]
         # Each is asked for its gates again; those that have some now are gated.
         for known in sorted(waiting, key=lambda known: (known.backoff_ends, *known.key)):

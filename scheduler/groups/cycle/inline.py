@@ -29,11 +29,16 @@ class InlineSolver:
             return None  # the helper process reports what is wrong
         if found is None:
             return None
-        self._meters.solver_duration.labels("done").observe(found.placed.seconds)
+        observe_duration(self._meters, "done", found.placed.seconds)
         count_solution(self._meters, found)
         # Seconds differ from run to run, and are written to the group's object.
         placed = msgspec.structs.replace(found.placed, seconds=0.0)
         return CallResult(200, body=msgspec.structs.replace(found, placed=placed))
+
+
+def observe_duration(meters: Meters, result: str, seconds: float) -> None:
+    """Observe how long a question took, in the helper process or inline."""
+    meters.solver_duration.labels(result).observe(seconds)
 
 
 def count_solution(meters: Meters, solution: Solution) -> None:

@@ -1,8 +1,8 @@
 """`GroupHistory`: what a group still asks for, by the members that have finished and those that were lost.
 
 Everything follows from API objects, so a restart changes nothing. A member that finished counts towards the
-minimum. A group that was whole and of which members run replaces lost members as capacity allows; when nothing
-of it runs any more, what is left of it starts together.
+minimum. A group that was whole and of which members run replaces lost members as capacity allows, once as many
+exist as its minimum; when nothing of it runs any more, what is left of it starts together.
 
 A failed member counts as finished when no controller replaces it. Finished pods without a controller
 belong to an earlier run when no member is on a node and as many wait as the whole group needs.
@@ -65,7 +65,9 @@ class GroupHistory:
             now, whole = (tree.node(spec.tree, joins=joins) for joins in (True, False))
             return replace(spec, tree=now), replace(spec, tree=whole)
         left = _without(spec, completed) if completed else spec
-        if runs and self.was_whole(key, spec.size, runs, completed):
+        # kube-scheduler: lost members wait until as many exist as the minimum, though others run.
+        there = len(standing) + len(completed) + len(waiting)
+        if runs and there >= spec.size and self.was_whole(key, spec.size, runs, completed):
             return _joined(left, [one.pod for one in standing]), left
         return left, left
 
@@ -105,7 +107,9 @@ class _Tree(msgspec.Struct, frozen=True):
         runs, finished = self.runs.get(node.key, ()), self.finished.get(node.key, ())
         if not node.is_composite:
             left = max(0, node.least - len(finished))
-            if joins and runs and self.was_whole(node.key, node.least, runs, finished):
+            there = len(runs) + len(finished) + len(self.waiting.get(node.key, ()))
+            is_there = there >= node.least
+            if joins and runs and is_there and self.was_whole(node.key, node.least, runs, finished):
                 left = min(left, len(runs))
             return replace(node, least=left)
         inner = [(one, self.node(one, joins=joins)) for one in node.groups]

@@ -215,13 +215,19 @@ class Decider:
         if outside is not None:
             return outside
         is_mixed = len(task.kinds) > 1 or task.spec.classes is not None or bool(task.shapes)
+        # All members that the minimum lacks at once, also on nodes that are taken last, before some of them.
+        whole = self._to_minimum(task)
+        if whole.spec != task.spec:
+            passes = lastresort.passes(whole, self._args)
+            plan = yield from self._first_placed(passes, is_mixed=is_mixed)
+            if not isinstance(plan, Status) or not plan.is_rejected:
+                return plan
         everywhere = lastresort.passes(task, self._args)
         plan = yield from self._first_placed(everywhere, is_mixed=is_mixed)
         if isinstance(plan, Status):
             plan = lastresort.told(plan, everywhere[-1])
         task = everywhere[0]  # nobody is evicted for a place on a node that is taken last
         # Evictions are for the minimum: all members that it lacks, else those that can be had.
-        whole = self._to_minimum(task)
         if not isinstance(plan, Status) or not self._evictor.may_evict(whole, record):
             return plan
         if task.deadline is not None:

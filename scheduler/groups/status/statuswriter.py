@@ -173,7 +173,7 @@ class GroupStatusWriter:
         if size and len(standing) + len(self._finished(key)) >= size:
             return BOUND
         record = self._records.get(key)
-        if record is not None:
+        if record is not None and (record.retries or record.message or record.status != WAITING):
             return record.status
         has_ended = not standing and any(
             BY_KIND[kind].was_placed(obj) for kind, obj in self._members.described_by(key)

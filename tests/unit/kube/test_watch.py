@@ -102,18 +102,6 @@ async def test_a_list_that_expires_between_pages_begins_anew():
     assert ["listed a b c d e"] == run.told()
 
 
-async def test_only_kinds_that_finish_are_filtered():
-    """Pods that have run to their end are left out by the server; other kinds have no filter."""
-    run = Run(POD)
-
-    async with run.running():
-        pass
-
-    assert "fieldSelector=status.phase%21%3DSucceeded%2Cstatus.phase%21%3DFailed" in str(
-        run.api.requests("GET")
-    )
-
-
 async def test_a_watch_goes_on_where_it_ended():
     """After a cut connection nothing is lost and nothing comes twice, without a new list."""
     run = Run()
