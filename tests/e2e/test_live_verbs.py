@@ -35,8 +35,9 @@ async def test_explain_and_snapshot_of_a_live_cluster(world: World, tmp_path: Pa
     assert 3 == code
     (only,) = json.loads(out)["nodes"]
     why = json.loads(out)["why"]
-    helps = f"fits {large} if 91 more cpu were free"
-    assert why["sentence"].endswith(f" has 99 cpu free; it {helps}")
+    helps = f"fits {large} with a request of 8 cpu"
+    assert " has 99 cpu free: the largest" in why["sentence"]
+    assert why["sentence"].endswith(f" has 8 cpu; it {helps}")
     assert [(large, helps)] == [(one["node"], one["text"]) for one in why["suggestions"]]
     assert (small, "NodeResourcesFit") == (only["name"], only["rejectedBy"])
     assert ["Insufficient cpu"] == only["plugins"]["NodeResourcesFit"]["reasons"]

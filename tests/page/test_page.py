@@ -40,7 +40,7 @@ VIEWS = {
     "queue": "document.body.innerText.includes('Insufficient cpu')"
     " && document.body.innerText.includes('Tried again after a new node; ')",
     "pod/default%2Fp-huge": "document.body.innerText.includes('NodeResourcesFit')"
-    " && document.querySelector('.points')?.innerText.includes('more cpu were free')",
+    " && document.querySelector('.points')?.innerText.includes('with a request of')",
     "whatif": "document.querySelector('#manifests')",
     "time": "document.body.innerText.includes('No decisions are kept here')",
 }

@@ -404,7 +404,9 @@ def followed(at, changes):
     terms = [_term(at.pod, change.field) for change in changes]
     for change, term in zip(changes, terms, strict=True):
         kind, _, name = change.object.partition(" ")
-        if kind == "Node":
+        if kind == "Node" and change.change == "add" and not change.field:
+            at.nodes.append(_node_like(at, change.value, name))
+        elif kind == "Node":
             (one,) = (one for one in at.nodes if name_of(one) == name)
             _change_node(one, change)
         elif kind == "Profile":
@@ -418,10 +420,23 @@ def followed(at, changes):
             at.pod["spec"]["priority"] = int(change.value)
         elif change.field == "spec.tolerations":
             _tolerate(at.pod["spec"], change.value)
+        elif change.change == "set" and change.field.startswith("requests["):
+            resources = at.pod["spec"]["containers"][0]["resources"]
+            for one in resources.values():
+                one[change.field[len("requests[") : -1]] = change.value
         else:
             assert (kind, change.change) == ("Pod", "remove"), change
             _give_up(at, change.field, term)
     return at
+
+
+def _node_like(at, model, name):
+    (found,) = (one for one in at.nodes if name_of(one) == model)
+    made = deepcopy(found)
+    made["metadata"] |= {"name": name, "uid": f"uid-{name}"}
+    made["metadata"]["labels"][HOST] = name
+    made["spec"]["unschedulable"] = False
+    return made
 
 
 _UNITS = {"Ki": 2**10, "Mi": 2**20, "Gi": 2**30}
@@ -439,5 +454,6 @@ def _change_node(one, change):
         return
     name = change.field.partition("[")[2].removesuffix("]")
     offered = one["status"]["allocatable"]
-    total = _amount(offered.get(name, "0")) + _amount(change.value)
+    before = _amount(offered.get(name, "0")) if change.change == "add" else 0
+    total = before + _amount(change.value)
     offered[name] = f"{round(total * 1000)}m" if name == "cpu" else str(int(total))

@@ -83,8 +83,19 @@ def _requests(pod: Pod) -> Iterator[PodAsk]:
 
 
 def _without_request(name: str) -> Edit:
+    def edit(pod: Pod) -> Pod:
+        bare = without_request(pod, name)
+        overhead = {key: value for key, value in pod.spec.overhead.items() if key != name}
+        return _with(bare, overhead=overhead)
+
+    return edit
+
+
+def without_request(pod: Pod, name: str) -> Pod:
+    """Return `pod` without its requests and limits of a resource; its overhead remains."""
+
     def cut(resources: ResourceRequirements) -> ResourceRequirements:
-        # A limit without a request would be one: the API server makes it the request.
+        # The API server makes a limit without a request the request.
         requests, limits = (
             {key: value for key, value in one.items() if key != name}
             for one in (resources.requests, resources.limits)
@@ -94,17 +105,13 @@ def _without_request(name: str) -> Edit:
     def lighter(containers: tuple[Container, ...]) -> tuple[Container, ...]:
         return tuple(replace(one, resources=cut(one.resources)) for one in containers)
 
-    def edit(pod: Pod) -> Pod:
-        spec = pod.spec
-        return _with(
-            pod,
-            containers=lighter(spec.containers),
-            init_containers=lighter(spec.init_containers),
-            overhead={key: value for key, value in spec.overhead.items() if key != name},
-            resources=None if spec.resources is None else cut(spec.resources),
-        )
-
-    return edit
+    spec = pod.spec
+    return _with(
+        pod,
+        containers=lighter(spec.containers),
+        init_containers=lighter(spec.init_containers),
+        resources=None if spec.resources is None else cut(spec.resources),
+    )
 
 
 def _node_selection(pod: Pod) -> Iterator[PodAsk]:

@@ -16,6 +16,7 @@ from scheduler.engine.attempt.attempt import decide
 from scheduler.engine.decision import Decision
 from scheduler.engine.engine import Engine
 from scheduler.objects.pod import Pod
+from scheduler.objects.quantity import resource_text
 from scheduler.whatif.why.asks import PodAsk, asks_of, without_all
 from scheduler.whatif.why.hints import woken_by
 from scheduler.whatif.why.records import AskedField, SuggestedChange, Suggestion, Why
@@ -43,7 +44,8 @@ def why_pending(
     trials = PodTrial(engine, pod, now)
     nodes = engine.attempt(pod, now).nodes.count
     asks, found = conflict_of(trials, max(40, min(MOST_TRIALS, MOST_ROWS_TRIED // max(1, nodes))))
-    suggestions = _suggestions(trials, asks, found)
+    suggesting = SuggestionSearch(trials)
+    suggestions = _suggestions(suggesting, asks, found)
     why = Why(
         sentence="",
         conflict=tuple(AskedField(asks[one].field, asks[one].text) for one in found.conflict),
@@ -53,7 +55,23 @@ def why_pending(
         woken_by=woken_by(engine.profiles[pod.spec.scheduler_name], decision.waits_for),
     )
     lead = f"{pod.key} waits" if current is None else f"{pod.key} is on {current}; would now wait"
-    return replace(why, sentence=f"{lead}{_reason(decision, why, nodes)}")
+    largest = _largest(suggesting, [asks[one] for one in found.conflict])
+    return replace(why, sentence=f"{lead}{_reason(decision, why, nodes, largest)}")
+
+
+def _largest(suggesting: SuggestionSearch, asks: Sequence[PodAsk]) -> str:
+    """Return what the largest node has of each resource of which no node has enough."""
+    found = []
+    for ask in asks:
+        known = suggesting.largest(ask)
+        if known is not None:
+            most, is_part = known
+            if not most:
+                found.append(f"no node offers {ask.resource}")
+                continue
+            which = "the largest that otherwise fits" if is_part else "the largest node"
+            found.append(f"{which} has {resource_text(ask.resource, most)} {ask.resource}")
+    return listed(found)
 
 
 def conflict_of(trials: PodTrial, most: int) -> tuple[tuple[PodAsk, ...], FoundChanges]:
@@ -76,9 +94,8 @@ def conflict_of(trials: PodTrial, most: int) -> tuple[tuple[PodAsk, ...], FoundC
 
 
 def _suggestions(
-    trials: PodTrial, asks: Sequence[PodAsk], found: FoundChanges
+    suggesting: SuggestionSearch, asks: Sequence[PodAsk], found: FoundChanges
 ) -> tuple[Suggestion, ...]:
-    suggesting = SuggestionSearch(trials)
     made = [
         suggesting.suggestion([asks[one] for one in some]) for some in found.corrections if some
     ]
@@ -119,8 +136,8 @@ def _evicting(engine: Engine, pod: Pod, priority: int, now: float) -> Decision |
     return found if found.nominated_node and found.victims else None
 
 
-def _reason(decision: Decision, why: Why, nodes: int) -> str:
-    """Return why a pod waits, as the end of a sentence."""
+def _reason(decision: Decision, why: Why, nodes: int, largest: str) -> str:
+    """Return why a pod waits, as the end of a sentence; `largest` is what the largest nodes have."""
     if decision.nominated_node and decision.victims:
         gone = named(victim.pod for victim in decision.victims)
         return f" for {decision.nominated_node}, where {gone} make room for it"
@@ -130,6 +147,7 @@ def _reason(decision: Decision, why: Why, nodes: int) -> str:
         return f": {decision.message}"
     texts = [asked.text for asked in why.conflict]
     text = f": {'no node' if nodes == 1 else f'none of {nodes} nodes'} {listed(texts)}"
+    text += f": {largest}" if largest else ""
     return text + (f"; it {why.suggestions[0].text}" if why.suggestions else "")
 
 

@@ -19,14 +19,12 @@ from scheduler.framework.groups import GroupReport
 from scheduler.framework.nodes import Nodes
 from scheduler.groups.plugin import GroupFacts
 from scheduler.groups.sources import configmap
-from scheduler.objects.kueue import HOSTNAME
-from scheduler.objects.meta import ObjectMeta
-from scheduler.objects.node import Node
-from scheduler.objects.pod import Container, Pod
+from scheduler.objects.pod import Pod
 from scheduler.objects.podgroup import WorkloadGroup
 from scheduler.objects.quantity import resource_text
 from scheduler.state.resources import PODS, counted, pod_requests
 from scheduler.whatif.why.asks import PodAsk, without_all
+from scheduler.whatif.why.edits import node_like, requesting
 from scheduler.whatif.why.grouptrials import GroupEdit, GroupTrial
 from scheduler.whatif.why.pending import listed
 from scheduler.whatif.why.records import SuggestedChange, Suggestion
@@ -95,7 +93,7 @@ def _requesting_less(members: Sequence[Pod], nodes: Nodes, part: int) -> Remedy:
         most = int(_free(nodes, resource)[nodes.exists].max(initial=0)) // part
         if 0 < most < amount:
             text = resource_text(resource, most)
-            edited = tuple(_requesting(pod, resource, most) for pod in edited)
+            edited = tuple(requesting(pod, resource, most) or pod for pod in edited)
             changes += _request_changes(edited, resource, text)
             words.append(f"{text} {resource} each instead of {resource_text(resource, amount)}")
     text = f"with {listed(words)}" if words else ""
@@ -226,22 +224,11 @@ def _more_nodes(members: Sequence[Pod], facts: GroupFacts, nodes: Nodes) -> Iter
     if offered[best] <= 0 or missing <= 0 or model is None:
         return
     count = -(-missing // offered[best])
-    added = tuple(_copy(model, number) for number in range(count))
+    added = tuple(node_like(model, number) for number in range(count))
     changes = tuple(SuggestedChange(f"Node {one.key}", "", "add", model.key) for one in added)
     where = f" in {unit[-1]}" if unit else ""
     text = f"with {count} more node{'s' * (count > 1)} like {model.key}{where}"
     yield Remedy(GroupEdit(tuple(members), (), added), changes, text)
-
-
-def _copy(model: Node, number: int) -> Node:
-    name = f"{model.key}-copy-{number}"
-    labels = {**model.metadata.labels}
-    if HOSTNAME in labels:
-        labels[HOSTNAME] = name
-    meta: ObjectMeta = replace(
-        model.metadata, name=name, uid=f"{model.metadata.uid}-{number}", labels=labels
-    )
-    return replace(model, metadata=meta)
 
 
 def _slots(nodes: Nodes, request: dict[str, int]) -> IntColumn:
@@ -270,7 +257,7 @@ def _smaller_requests(members: Sequence[Pod], facts: GroupFacts, nodes: Nodes) -
             low, high = (middle, high) if fits else (low, middle - 1)
         if low:
             smaller = low * step
-            edited = tuple(_requesting(pod, resource, smaller) for pod in members)
+            edited = tuple(requesting(pod, resource, smaller) or pod for pod in members)
             text = resource_text(resource, smaller)
             changes = _request_changes(members, resource, text)
             words = f"with {text} {resource} each instead of {resource_text(resource, amount)}"
@@ -282,21 +269,3 @@ def _request_changes(
 ) -> tuple[SuggestedChange, ...]:
     field = f"requests[{resource}]"
     return tuple(SuggestedChange(f"Pod {pod.key}", field, "set", text) for pod in members)
-
-
-def _requesting(pod: Pod, resource: str, amount: int) -> Pod:
-    """Return a pod of which the first container that requests a resource requests this much of it."""
-    text = resource_text(resource, amount)
-
-    def smaller(one: Container) -> Container:
-        own = one.resources
-        requests = {**own.requests, resource: text} if resource in own.requests else own.requests
-        limits = {**own.limits, resource: text} if resource in own.limits else own.limits
-        return replace(one, resources=replace(own, requests=requests, limits=limits))
-
-    containers = list(pod.spec.containers)
-    for at, one in enumerate(containers):
-        if resource in one.resources.requests or resource in one.resources.limits:
-            containers[at] = smaller(one)
-            break
-    return replace(pod, spec=replace(pod.spec, containers=tuple(containers)))

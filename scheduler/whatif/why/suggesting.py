@@ -1,8 +1,8 @@
-"""From asks to give up to something that somebody can do, tried once more as it is said.
+"""From asks to give up to changes that a user can make, each tried by the engine before it is suggested.
 
-A request that is too large for every node becomes an amount that one node lacks; pods that repel this one
-become the pods to leave. What cannot be said of a node is said of the pod. Nothing is suggested that
-the engine did not place.
+A request becomes the amount that is missing on a node. Where no node has that much when it is empty, it
+becomes a smaller request, or a larger node. Pods that repel this one become the pods to delete. All
+other asks become changes of the pod.
 """
 
 from collections.abc import Iterator, Sequence
@@ -18,6 +18,7 @@ from scheduler.objects.quantity import resource_amount, resource_text
 from scheduler.plugins.nodeunschedulable import CORDON
 from scheduler.state.resources import PODS, counted, pod_requests
 from scheduler.whatif.why.asks import PodAsk, taint_text, without_all
+from scheduler.whatif.why.edits import node_like, requesting
 from scheduler.whatif.why.records import SuggestedChange, Suggestion
 from scheduler.whatif.why.trials import PodTrial
 
@@ -40,10 +41,13 @@ class SuggestionSearch:
         rest = [ask for ask in given_up if not _is_of_node(ask)]
         if of_nodes:
             fitting = self._trials.rows(without_all(self._pod, given_up), given_up)
-            for distance, row in self._nearest(fitting, of_nodes):
+            able = fitting & self._can_ever(of_nodes)
+            for distance, row in self._nearest(able, of_nodes):
                 found = self._on_node(row, of_nodes, rest)
                 if found is not None:
                     return distance + len(rest), found
+            if not able.any() and (beyond := self._beyond(fitting, of_nodes, rest)) is not None:
+                return beyond
         of_pod = [ask for ask in given_up if ask.without is not None or not ask.reasons]
         if len(of_pod) < len(given_up):
             return None
@@ -67,6 +71,86 @@ class SuggestionSearch:
         order = sorted(range(len(rows)), key=lambda at: (lack[at], names[at]))
         for at in order[:MOST_NODES]:
             yield float(lack[at]), int(rows[at])
+
+    def largest(self, ask: PodAsk) -> tuple[int, bool] | None:
+        """Return the most of a resource that a node has, if that is less than the pod requests.
+
+        Counts the nodes that fit without this ask; without any such node, all. The second value is
+        whether nodes were excluded by other asks.
+        """
+        if not ask.resource:
+            return None
+        fitting = self._trials.rows(without_all(self._pod, [ask]), [ask])
+        rows = fitting if fitting.any() else self._nodes.exists
+        most = int(self._nodes.allocatable(ask.resource)[rows].max(initial=0))
+        wanted = counted(pod_requests(self._pod))[ask.resource]
+        return (most, int(rows.sum()) < self._nodes.count) if most < wanted else None
+
+    def _can_ever(self, asks: Sequence[PodAsk]) -> BoolColumn:
+        """Return the rows that have what `asks` request when no pod runs there."""
+        found = self._nodes.exists.copy()
+        for resource, amount in self._wanted(asks):
+            found &= self._nodes.allocatable(resource) >= amount
+        return found
+
+    def _beyond(
+        self, fitting: BoolColumn, asks: Sequence[PodAsk], rest: Sequence[PodAsk]
+    ) -> tuple[float, Suggestion] | None:
+        """Return a suggestion for requests that exceed every node: smaller ones, else a larger node."""
+        for distance, row in self._nearest(fitting, asks):
+            found = self._requesting_less(row, asks, rest) or self._larger_node(row, asks, rest)
+            if found is not None:
+                return distance + len(rest), found
+        return None
+
+    def _requesting_less(
+        self, row: int, asks: Sequence[PodAsk], rest: Sequence[PodAsk]
+    ) -> Suggestion | None:
+        """Return the requests with which the pod fits a node as it is."""
+        edited: Pod | None = without_all(self._pod, rest)
+        changes, words = list[SuggestedChange](), list[str]()
+        for resource, amount in self._wanted(asks):
+            free = int(
+                self._nodes.allocatable(resource)[row] - self._nodes.requested(resource)[row]
+            )
+            if free >= amount:
+                continue
+            edited = None if edited is None or free <= 0 else requesting(edited, resource, free)
+            text, field = resource_text(resource, free), f"requests[{resource}]"
+            changes.append(SuggestedChange(f"Pod {self._pod.key}", field, "set", text))
+            words.append(f"{text} {resource}")
+        decision = None if edited is None else self._trials.decision(edited, rest)
+        if decision is None or not decision.fits or not words:
+            return None
+        changes += [change for ask in rest for change in self._changes(ask)]
+        also = f" {_joined([ask.less for ask in rest])}" if rest else ""
+        text = f"fits {decision.node} with a request of {' and '.join(words)}{also}"
+        return Suggestion(decision.node, tuple(changes), text)
+
+    def _larger_node(
+        self, row: int, asks: Sequence[PodAsk], rest: Sequence[PodAsk]
+    ) -> Suggestion | None:
+        """Return a new node like one of the cluster, with as much as the pod requests."""
+        model = self._nodes.node(row)
+        if model is None:
+            return None
+        node = _uncordoned(node_like(model, 0))
+        changes = [SuggestedChange(f"Node {node.key}", "", "add", model.key)]
+        words = list[str]()
+        for resource, amount in self._wanted(asks):
+            if self._nodes.allocatable(resource)[row] < amount:
+                node = _offering(node, resource, amount)
+                text, field = resource_text(resource, amount), f"status.allocatable[{resource}]"
+                changes.append(SuggestedChange(f"Node {node.key}", field, "set", text))
+                words.append(f"{text} {resource}")
+        with self._trials.changed(node):
+            decision = self._trials.decision(without_all(self._pod, rest), rest)
+        if decision is None or decision.node != node.key or not words:
+            return None
+        changes += [change for ask in rest for change in self._changes(ask)]
+        also = f" {_joined([ask.less for ask in rest])}" if rest else ""
+        text = f"fits a new node like {model.key} with {' and '.join(words)}{also}"
+        return Suggestion(node.key, tuple(changes), text)
 
     def _wanted(self, asks: Sequence[PodAsk]) -> Iterator[tuple[str, int]]:
         requests = counted(pod_requests(self._pod))
@@ -164,9 +248,12 @@ def _is_of_node(ask: PodAsk) -> bool:
 
 
 def _larger(node: Node, resource: str, more: int) -> Node:
-    offered = node.status.allocatable
-    amount = resource_amount(resource, offered.get(resource, 0)) + more
-    allocatable = {**offered, resource: resource_text(resource, amount)}
+    offered = node.status.allocatable.get(resource, 0)
+    return _offering(node, resource, resource_amount(resource, offered) + more)
+
+
+def _offering(node: Node, resource: str, amount: int) -> Node:
+    allocatable = {**node.status.allocatable, resource: resource_text(resource, amount)}
     return replace(node, status=replace(node.status, allocatable=allocatable))
 
 

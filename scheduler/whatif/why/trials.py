@@ -113,18 +113,20 @@ class PodTrial:
 
     @contextmanager
     def changed(self, node: Node | None = None, gone: Sequence[Pod] = ()) -> Iterator[None]:
-        """Let `node` be as it is given here, and the bound pods `gone` be gone."""
+        """Change or add `node` and delete the bound pods `gone` during a trial."""
         row = None if node is None else self.engine.cluster.table.rows.get(node.key)
         before = None if row is None else self.engine.cluster.table.nodes[row]
         for pod in gone:
             self._tell("Pod", "DELETED", pod)
-        if before is not None:
-            self._tell("Node", "MODIFIED", node)
+        if node is not None:
+            self._tell("Node", "ADDED" if before is None else "MODIFIED", node)
         try:
             yield
         finally:
             if before is not None:
                 self._tell("Node", "MODIFIED", before)
+            elif node is not None:
+                self._tell("Node", "DELETED", node)
             for pod in gone:
                 self._tell("Pod", "ADDED", pod)
 

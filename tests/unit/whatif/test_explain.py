@@ -81,6 +81,44 @@ def test_a_pod_that_fits_nowhere():
     assert "  nominated:   to busy in place of default/old" in said
 
 
+def suggested(name, *objects):
+    found = ask(name, *objects).explanation.why
+    return found.sentence.partition(": ")[2].partition(": ")[2], [
+        one.text for one in found.suggestions
+    ]
+
+
+def test_no_node_is_expected_to_free_more_than_it_has():
+    """A request above the largest node names what that has, and a request or a node that fits."""
+    free, full = node("free", cpu="8"), node("full", cpu="8")
+    other = node("other", cpu="32", labels={"pool": "b"})
+    use = pod("use", node_name="free", requests={"cpu": "3"})
+    fill = pod("fill", node_name="full", requests={"cpu": "8"})
+    huge, six = pod("p", requests={"cpu": "20"}), pod("p", requests={"cpu": "6"})
+    two = pod("p", requests={"cpu": "12"})
+    two["spec"]["containers"].append({**two["spec"]["containers"][0], "name": "second"})
+    bound = pod("p", requests={"cpu": "20"}, spec={"nodeSelector": {"pool": "a"}})
+    labelled = node("in-a", cpu="4", labels={"pool": "a"})
+
+    text = "the largest node has 8 cpu; it fits free with a request of 5 cpu"
+    assert (text, ["fits free with a request of 5 cpu"]) == suggested(
+        "p", free, full, use, fill, huge
+    )
+    assert suggested("p", free, full, use, fill, two) == suggested("p", free, full, use, fill, huge)
+    assert ["fits free if 1 more cpu were free"] == suggested("p", free, use, six)[1][:1]
+    text = "the largest node has 8 cpu; it fits a new node like full with 20 cpu"
+    assert text == suggested("p", full, fill, huge)[0]
+    text, helps = suggested("p", labelled, other, bound)
+    assert text.startswith("the largest that otherwise fits has 4 cpu; it fits ")
+    assert [
+        "fits in-a with a request of 4 cpu",
+        "fits other without its node selector pool=a",
+    ] == sorted(helps)
+    gpu = pod("p", requests={"example.com/gpu": "1"})
+    text = "no node offers example.com/gpu; it fits a new node like free with 1 example.com/gpu"
+    assert text == suggested("p", free, gpu)[0]
+
+
 def test_gates_and_faults():
     """A gated pod says who holds it, and so does one without any node."""
     gated = ask("p", node("a"), pod("p", spec={"schedulingGates": [{"name": "x"}]})).explanation
