@@ -9,7 +9,17 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
-from docs.generate import args, chart, commands, configuration, crds, dashboards, events, metrics
+from docs.generate import (
+    args,
+    chart,
+    commands,
+    configuration,
+    crds,
+    dashboards,
+    events,
+    metrics,
+    states,
+)
 
 ROOT = Path(__file__).parents[2]
 
@@ -20,6 +30,7 @@ PAGES: dict[str, Callable[[], str]] = {
     "docs/reference/kinds.md": crds.page,
     "docs/reference/events.md": events.page,
     "docs/reference/metrics.md": metrics.page,
+    "docs/reference/group-states.md": states.page,
     "charts/trellis/README.md": chart.page,
     **{
         f"charts/trellis/files/dashboards/{name}.json": partial(dashboards.page, name)

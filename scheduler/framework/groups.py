@@ -304,6 +304,9 @@ class GroupPlanner(Protocol):
     def has_group(self, key: str) -> bool:
         """Return whether there is an object or a pod of the group."""
 
+    def group_presence(self, key: str) -> tuple[int, int]:
+        """Return how many members are on nodes or have finished, and the minimum (0: not described)."""
+
     def group_statuses(self) -> Mapping[str, int]:
         """Return how many groups have each status; asked at every scrape of the metrics."""
 

@@ -377,6 +377,10 @@ class ClusterTopologyPlacementGroup(GroupSort[ClusterTopologyPlacementGroupArgs]
         """Return whether there is an object or a pod of the group."""
         return self._members.knows(key) or self.handle.waiting_member(key) is not None
 
+    def group_presence(self, key: str) -> tuple[int, int]:
+        """Return how many members are on nodes or have finished, and the minimum (0: not described)."""
+        return self._writer.present(key), self._described.size_of(key)
+
     def group_statuses(self) -> Mapping[str, int]:
         """Return how many groups that are described or have placed members have each status."""
         keys = self._members.keys()

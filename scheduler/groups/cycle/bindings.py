@@ -5,7 +5,7 @@ some in each turn of the engine: a thousand at once would hold everybody else up
 all stand at permit; when one fails, all that have not been let go yet are recalled with it.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, KeysView, Mapping, Sequence
 from enum import StrEnum
 
 import msgspec
@@ -14,6 +14,7 @@ from scheduler.engine.binding.inflight import InFlight, objection
 from scheduler.framework.groups import GroupPlanner, GroupStage, title
 from scheduler.framework.status import unschedulable
 from scheduler.groups.cycle.counts import GroupAttempt
+from scheduler.groups.cycle.states import GroupState, MemberCause, MemberState, member_after
 from scheduler.groups.cycle.steps import GroupSteps
 from scheduler.groups.cycle.writing import Writing
 
@@ -34,25 +35,45 @@ class GroupStep(StrEnum):
 class GroupBinding(msgspec.Struct, eq=False):
     """The members of a group between decision and bind; `left` still have to take the step.
 
-    `failed` are those that came back without a node, `held_back` those of them whose bind was not sent, as the group
-    could not have begun with it; it `has_begun` when one is bound. It is held from the time they are carried out until
-    all of them may go.
+    `held_back` are the failed members whose bind was not sent, because the group would have begun in part.
+    `members` is the state of those in flight by uid, `ended` that of the others, in the order in which they ended.
     """
 
     key: str
     planner: GroupPlanner
     attempt: GroupAttempt
     nodes: int
-    uids: set[str]
     left: list[str]
     since: float
     step: GroupStep = GroupStep.RESERVE
-    is_held: bool = True
     is_broken: bool = False
     hold_s: float = PERMIT_TIMEOUT_S
-    failed: list[str] = msgspec.field(default_factory=list)
     held_back: list[str] = msgspec.field(default_factory=list)
-    has_begun: bool = False
+    members: dict[str, MemberState] = msgspec.field(default_factory=dict)
+    ended: dict[str, MemberState] = msgspec.field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        for uid in self.left:
+            self.members[uid] = member_after(MemberState.WAITING, MemberCause.PLANNED)
+
+    @property
+    def uids(self) -> KeysView[str]:
+        """Return the members between decision and bind."""
+        return self.members.keys()
+
+    @property
+    def failed(self) -> list[str]:
+        """Return the members that ended without a node."""
+        return [uid for uid, state in self.ended.items() if state is not MemberState.BOUND]
+
+    @property
+    def has_begun(self) -> bool:
+        """Return whether a member is bound."""
+        return MemberState.BOUND in self.ended.values()
+
+    def end(self, uid: str, cause: MemberCause) -> None:
+        """Move a member that is bound, or comes back without a node."""
+        self.ended[uid] = member_after(self.members.pop(uid), cause)
 
     def turn_to(self, step: GroupStep, uids: Sequence[str], now: float) -> None:
         """Begin another step with these members."""
@@ -69,6 +90,7 @@ class GroupBindings:
         self._planners = planners
         self._bindings = steps.bindings
         self._writing = writing
+        self._states = writing.states
         self._cluster = steps.attempts.cluster
         self.by_key: dict[str, GroupBinding] = {}
         self._key_of: dict[str, str] = {}
@@ -87,8 +109,9 @@ class GroupBindings:
     def settle(self, now: float) -> None:
         """Let groups go of which all members stand at permit."""
         for binding in list(self.by_key.values()):
-            if binding.is_held and not binding.left and self._is_complete(binding):
-                binding.is_held = False
+            is_reserved = self._states.of(binding.key) is GroupState.RESERVED
+            can_go = is_reserved and not binding.is_broken and not binding.left
+            if can_go and self._is_complete(binding):
                 binding.turn_to(GroupStep.LET_GO, sorted(binding.uids), now)
                 self._writing.tell(binding.planner, binding.key, GroupStage.PERMITTED, now)
 
@@ -108,16 +131,13 @@ class GroupBindings:
         binding = self.by_key.get(self._key_of.pop(pod.uid, ""))
         if binding is None:
             return None
-        binding.uids.discard(pod.uid)
-        binding.has_begun = binding.has_begun or is_bound
-        if not is_bound:
-            binding.failed.append(pod.uid)
+        binding.end(pod.uid, _ending(pod, is_bound=is_bound))
         if pod.is_held_back and not is_bound:
             binding.held_back.append(pod.uid)
         if not is_bound and not binding.is_broken:
             binding.is_broken = True
-            stay = sorted(binding.uids) if binding.is_held else binding.left
-            binding.is_held = False
+            is_reserved = self._states.of(binding.key) is GroupState.RESERVED
+            stay = sorted(binding.uids) if is_reserved else binding.left
             binding.turn_to(GroupStep.RECALL, stay, now)
             self._go_on(binding, AT_A_TIME, now)
         if binding.uids or self.by_key.get(binding.key) is not binding:
@@ -195,9 +215,22 @@ class GroupBindings:
         return self._bindings.get(uid) is not None
 
     def _is_complete(self, binding: GroupBinding) -> bool:
-        """Whether all members stand at permit and wait for each other alone."""
+        """Return whether all members have reached permit and only the group's plugin keeps them there."""
         waiting = self._bindings.waiting
-        return all(waiting.waits_only_for(uid, binding.planner.name) for uid in binding.uids)
+        for uid, state in binding.members.items():
+            if state is not MemberState.ASSIGNED:
+                continue
+            if not waiting.waits_only_for(uid, binding.planner.name):
+                return False
+            binding.members[uid] = member_after(state, MemberCause.PERMITTED)
+        return True
+
+
+def _ending(pod: InFlight, *, is_bound: bool) -> MemberCause:
+    """Return the cause by which a member left the bindings."""
+    if is_bound:
+        return MemberCause.BOUND
+    return MemberCause.REMOVED if pod.is_lost else MemberCause.REJECTED
 
 
 def _books_more(member: InFlight, own: str) -> bool:

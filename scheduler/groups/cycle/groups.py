@@ -75,6 +75,7 @@ class Groups:
         self._counts = GroupCounts(parts.observation.meters, parts.observation.now_s)
         self._counts.watch(self.planners)
         self._writing = Writing(steps, self._counts)
+        self._states = self._writing.states
         self._bindings = GroupBindings(steps, self._writing, planners)
         self.left = LeftMembers(self.planners, queues, self._bindings.by_key, steps)
         parts.bindings.group_objection = self._bindings.objection
@@ -222,7 +223,8 @@ class Groups:
     @property
     def _may_start(self) -> bool:
         """Whether a group waits in the line and none is being planned."""
-        return bool(self._line) and not self._runs
+        may_start = any(self._states.is_at_rest(run.key) for run in self._line)
+        return may_start and not self._runs
 
     # An attempt
 
@@ -288,7 +290,9 @@ class Groups:
     def _start_next(self, now: float) -> None:
         """Begin to plan the first group that competes with none before it that is not decided."""
         for place, run in enumerate(self._line):
-            if not self._planned.competes(run, run.context.nodes):
+            if self._states.is_at_rest(run.key) and not self._planned.competes(
+                run, run.context.nodes
+            ):
                 del self._line[place]
                 self._start(run, now)
                 return
@@ -305,7 +309,7 @@ class Groups:
         """Put the members back of a group whose planning was given up; return False if unknown."""
         run = self._runs.pop(key, None)
         if run is not None:
-            self._put_back(run, now)
+            self._abandon(run, now)
 
     # What becomes of members
 
@@ -358,8 +362,9 @@ class Groups:
             self._engine.fault(run.planner.name, "PlanGroup", outcome)
             self._refused.put(run.key, run.members, Status(Code.ERROR, (str(outcome),)), now)
             self._counts.ended(run.attempt, "error", now)
+            self._writing.abandon(run.planner, run.key)
         elif outcome is None:
-            self._put_back(run, now)
+            self._abandon(run, now)
         else:
             self._carry(run, outcome, now)
 
@@ -407,7 +412,7 @@ class Groups:
             for one, its in placed
         ]
         uids = [member.uid for member in members]
-        binding = GroupBinding(run.key, run.planner, run.attempt, count, set(uids), uids, now)
+        binding = GroupBinding(run.key, run.planner, run.attempt, count, uids, now)
         binding.hold_s = plan.hold_s or binding.hold_s
         self._bindings.begin(binding, members, now)
         self._leave_out(run, others, plan.message, now)
@@ -431,6 +436,11 @@ class Groups:
         """Let the pods and groups go on that had to wait for this group."""
         self._hold_others(self.first - {run.key})
         self._planned.end(run, now)
+
+    def _abandon(self, run: GroupRun, now: float) -> None:
+        """End the planning of a group without an outcome."""
+        self._put_back(run, now)
+        self._writing.abandon(run.planner, run.key)
 
     def _put_back(self, run: GroupRun, now: float) -> None:
         self._decided(run, now)

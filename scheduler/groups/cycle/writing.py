@@ -16,6 +16,7 @@ from scheduler.engine.deadlines import Deadlines
 from scheduler.engine.effects import Answer, Call
 from scheduler.framework.groups import GroupEvent, GroupLook, GroupPlanner, GroupStage
 from scheduler.groups.cycle.counts import GroupCounts
+from scheduler.groups.cycle.states import GroupStates, Observed, observed
 from scheduler.groups.cycle.steps import GroupSteps
 
 WRITE_AGAIN_S = 5.0
@@ -34,6 +35,7 @@ class Writing:
         self._known: dict[str, GroupPlanner] = {}
         self._sweep = Sweep()
         self.due = Deadlines()
+        self.states = GroupStates()
         self._calls: dict[int, tuple[str, str]] = {}  # the group's key and the path, by effect
         # Until when what was said of a group before this process led, and is lost, may look as if it were on its way.
         self._unsure: dict[str, float] = {}
@@ -41,11 +43,15 @@ class Writing:
         self._written: dict[str, tuple[float, Any]] = {}
 
     def tell(self, planner: GroupPlanner, key: str, stage: GroupStage, now: float) -> None:
-        """Tell the plugin of a stage, and put out what it wants written."""
+        """Move the group by a stage, notify the plugin, and emit the requests that it returns."""
         self._counts.came_to(stage)
         self._known[key] = planner
         try:
+            if stage is not GroupStage.CHANGED:
+                self.states.move(key, stage)
             calls = planner.group_told(key, stage, now)
+            if stage is not GroupStage.BOUND:
+                self._observe(planner, key)
         except Exception as error:  # noqa: BLE001 - what is written about a group changes nothing
             self._engine.fault(planner.name, "GroupTold", error)
             return
@@ -67,6 +73,19 @@ class Writing:
             self._engine.outbox.put(
                 Call(effect, call.method, call.path, call.content_type, call.body)
             )
+
+    def abandon(self, planner: GroupPlanner, key: str) -> None:
+        """Move a group whose planning has ended without an outcome."""
+        try:
+            self.states.move(key, Observed.ABANDONED)
+            self._observe(planner, key)
+        except Exception as error:  # noqa: BLE001 - its members are put back in any case
+            self._engine.fault(planner.name, "GroupTold", error)
+
+    def _observe(self, planner: GroupPlanner, key: str) -> None:
+        """Move a group without an attempt under way by what the API server reports of its members."""
+        if self.states.is_at_rest(key):
+            self.states.move(key, observed(*planner.group_presence(key)))
 
     def answer(self, answer: Answer, now: float) -> bool:
         """Take in the answer to a request; what failed is compared and written again."""
@@ -102,6 +121,7 @@ class Writing:
             self._known[key] = planner
             self.due.set(key, now)
         self._sweep.clear(self._known, self._is_there)
+        self.states.sweep(self._known.__contains__)
         while self._written and (path := next(iter(self._written))):
             if now < self._written[path][0] + WRITE_AGAIN_S:
                 break

@@ -18,6 +18,7 @@ from scheduler.framework.handle import Handle
 from scheduler.framework.status import Code, Status, unresolvable, unschedulable
 from scheduler.groups.args import ClusterTopologyPlacementGroupArgs
 from scheduler.groups.capacity import Lack, lack_of
+from scheduler.groups.cycle.states import FAILED
 from scheduler.groups.description import deadlines, nesting, ownrules, past
 from scheduler.groups.description.describing import Descriptions
 from scheduler.groups.description.history import GroupHistory
@@ -54,7 +55,7 @@ from scheduler.groups.problem.answer import SolvedStage
 from scheduler.groups.solver.questions import Place
 from scheduler.groups.sources import configmap
 from scheduler.groups.sources import registry as sources
-from scheduler.groups.status.lifecycle import FAILED, GroupRecord
+from scheduler.groups.status.lifecycle import GroupRecord
 from scheduler.groups.status.records import RecordStore
 from scheduler.groups.topology import hypernodes, kueuelevels
 from scheduler.groups.topology.leafrows import LeafRows

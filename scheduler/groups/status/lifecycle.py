@@ -11,8 +11,8 @@ import msgspec
 
 from scheduler.base.clock import parse_rfc3339, rfc3339_micro
 from scheduler.framework.calls import ApiCall
-from scheduler.framework.groups import GroupStage
 from scheduler.groups.capacity import Lack
+from scheduler.groups.cycle.states import WAITING
 from scheduler.groups.planning.placement import Seat, rank_text, ranks, tree_text
 from scheduler.groups.problem.answer import NOTHING, Outcome, SolvedStage
 from scheduler.groups.sources.configmap import BOUND
@@ -25,21 +25,8 @@ LONGEST_MESSAGE = 1024
 MEMBER_STATUS, MEMBER_RETRIES = "sakkara.member.status", "sakkara.member.retries"
 MEMBER_RANK = "sakkara.member.rank"
 
-WAITING, READY, ASSIGNED, PERMITTED = "Waiting", "Ready", "Assigned", "Permitted"
-PREEMPTING, PREEMPTED, FAILED = "Preempting", "Preempted", "Failed"
 # Statuses of reports alone: the ConfigMap of a group that waits says Failed, as Sakkara's does.
 DOES_NOT_FIT, COMPLETED = "DoesNotFit", "Completed"
-
-# Stage of an attempt → status of the group.
-STATUS_AFTER: Mapping[GroupStage, str] = {
-    GroupStage.STARTED: READY,
-    GroupStage.ASSIGNED: ASSIGNED,
-    GroupStage.PERMITTED: PERMITTED,
-    GroupStage.BOUND: BOUND,
-    GroupStage.RELEASED: WAITING,
-    GroupStage.DISSOLVED: WAITING,
-    GroupStage.PREEMPTING: PREEMPTING,
-}
 
 
 class PlacementProof(msgspec.Struct, frozen=True):

@@ -4,6 +4,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 
 from scheduler.base import reasons
 from scheduler.framework.groups import GroupEvent, GroupReport, GroupStage, Told, title
+from scheduler.groups.cycle.states import FAILED, PREEMPTED, PREEMPTING, STATUS_AFTER, WAITING
 from scheduler.groups.description import past
 from scheduler.groups.description.history import GroupHistory
 from scheduler.groups.description.members import GroupMembers
@@ -18,12 +19,7 @@ from scheduler.groups.status.innergroups import InnerGroupWriter
 from scheduler.groups.status.lifecycle import (
     COMPLETED,
     DOES_NOT_FIT,
-    FAILED,
     LONGEST_MESSAGE,
-    PREEMPTED,
-    PREEMPTING,
-    STATUS_AFTER,
-    WAITING,
     GroupRecord,
     began_at,
     labels,
@@ -164,13 +160,17 @@ class GroupStatusWriter:
         spec = self._specs(key)
         return 0 if spec is None else spec.size
 
+    def present(self, key: str) -> int:
+        """Return how many members are on nodes to stay or have finished."""
+        return len(self._members.standing(key)) + len(self._finished(key))
+
     def status(self, key: str, size: int) -> str:
         """Return a group's status: bound when all are there, else what became of its last attempt.
 
         One that was not tried here and has no member any more keeps what its object says: it has ended.
         """
         standing = self._members.standing(key)
-        if size and len(standing) + len(self._finished(key)) >= size:
+        if 0 < size <= self.present(key):
             return BOUND
         record = self._records.get(key)
         if record is not None and (record.retries or record.message or record.status != WAITING):

@@ -29,6 +29,9 @@ class Planner:
             self.seen.append(key)
         return [ApiCall("PATCH", f"/{key}", {})]
 
+    def group_presence(self, key):
+        return 0, 1
+
 
 class Engine:
     """As much of the engine as `Writing` uses: numbers for effects, a place to put them, figures."""
