@@ -38,6 +38,7 @@ MEANINGS: Final[Mapping[str, Mapping[str, str]]] = {
         "enableProfiling": "serve a sampling profile at `/debug/pprof/profile`",
         "enableContentionProfiling": _NO_EFFECT,
         "percentageOfNodesToScore": "for profiles that say nothing themselves; 0 means every node, too",
+        "percentageOfPlacementsToScore": f"{_NO_EFFECT}: every placement of a group is searched",
         "podInitialBackoffSeconds": "how long a pod waits after its first failed attempt; doubled each time",
         "podMaxBackoffSeconds": "the longest such wait",
         "profiles": "one per schedulerName; without any there is one named `trellis`",
@@ -63,6 +64,7 @@ MEANINGS: Final[Mapping[str, Mapping[str, str]]] = {
     "ProfileConfig": {
         "schedulerName": "the pods whose `spec.schedulerName` is this are ours",
         "percentageOfNodesToScore": "below 100: look no further when so many nodes fit",
+        "percentageOfPlacementsToScore": f"{_NO_EFFECT}: every placement of a group is searched",
         "plugins": "what is enabled and disabled",
         "pluginConfig": "arguments of plugins",
     },
@@ -87,6 +89,7 @@ MEANINGS: Final[Mapping[str, Mapping[str, str]]] = {
         "multiPoint": "the same for every point that a plugin has; what a single point says goes before it",
         "placementGenerate": _NO_EFFECT,
         "placementScore": _NO_EFFECT,
+        "podGroupPostFilter": f"{_NO_EFFECT}: the profile's group plugin evicts for groups",
     },
     "PluginSet": {
         "enabled": "added behind the default ones",

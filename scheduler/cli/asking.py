@@ -14,6 +14,7 @@ import msgspec
 from msgspec.structs import replace
 
 from scheduler.base.errors import InputError
+from scheduler.base.release import read_release
 from scheduler.cli.files import MANIFEST_SUFFIXES, manifest_files, read_bytes, read_text, shown
 from scheduler.cli.flags import NodeFlags, Output
 from scheduler.cli.installed import registry
@@ -54,7 +55,10 @@ def read_cluster(
     def take(page: SourceFile) -> None:
         reader.read(items_of(page))
 
-    return look(access, kinds, take)
+    seen = look(access, kinds, take)
+    if seen.version:
+        reader.served_by(seen.version)
+    return seen
 
 
 def items_in(names: Iterable[str]) -> Iterator[Item]:
@@ -110,11 +114,14 @@ def read_setup(config: str, known: Registry) -> Setup:
     return Setup(loaded, known)
 
 
-def options(now: str, ties: Ties, seed: int | None, *, details: bool) -> AnswerOptions:
+def options(
+    now: str, ties: Ties, seed: int | None, *, details: bool, kubernetes: str = ""
+) -> AnswerOptions:
     """Return what flags say of how to answer; a seed decides ties at random, always alike."""
     chosen = ties if seed is None else Ties.SEED
     at = moment(now) if now else None
-    return AnswerOptions(now=at, ties=chosen, seed=seed or 0, details=details)
+    release = read_release(kubernetes, where="--kubernetes") if kubernetes else None
+    return AnswerOptions(now=at, ties=chosen, seed=seed or 0, details=details, release=release)
 
 
 def show_offers(offers: OfferReport, output: Output) -> int:

@@ -29,7 +29,7 @@ def capacity(flags: CapacityFlags) -> int:
             "--limit and --want exclude one another: as many as are wanted are counted"
         )
     models = asking.node_models(nodes)
-    wanted = asking.options(flags.now, Ties.NAME, None, details=False)
+    wanted = asking.options(flags.now, Ties.NAME, None, details=False, kubernetes=flags.kubernetes)
     if flags.snapshot:
         world = asking.read_files(flags.snapshot, flags.filename)
     else:

@@ -124,6 +124,7 @@ class SimulateFlags(NamedTuple):
     ] = None
     nodes: flags.NodeFlags = flags.NodeFlags()
     now: flags.NowFlag = ""
+    kubernetes: flags.KubernetesFlag = ""
     output: FormFlag = ResultForm.TABLE
 
 
@@ -140,6 +141,7 @@ class ExplainFlags(NamedTuple):
     filename: flags.PodsFlag = None
     config: flags.ConfigFlag = ""
     now: flags.NowFlag = ""
+    kubernetes: flags.KubernetesFlag = ""
     cluster: flags.ClusterFlags = flags.ClusterFlags()
     past: flags.PastFlag = False
     where: flags.DaemonFlags = flags.DaemonFlags()
@@ -189,6 +191,7 @@ class CapacityFlags(NamedTuple):
     config: flags.ConfigFlag = ""
     nodes: flags.NodeFlags = flags.NodeFlags()
     now: flags.NowFlag = ""
+    kubernetes: flags.KubernetesFlag = ""
     cluster: flags.ClusterFlags = flags.ClusterFlags()
     output: flags.OutputFlag = flags.Output.TABLE
 

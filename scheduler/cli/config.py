@@ -8,6 +8,7 @@ from scheduler.cli.flags import Output
 from scheduler.cli.installed import registry
 from scheduler.cli.printing import show_document
 from scheduler.config import Loaded, default_config, load, to_configz, to_yaml
+from scheduler.config.effects import effects
 from scheduler.config.every import every_problem
 from scheduler.config.problems import InvalidConfigError
 from scheduler.whatif.questions import check_shapes
@@ -24,6 +25,8 @@ def check(flags: CheckFlags) -> None:
     check_shapes((one.manifest for one in loaded.trellis.capacity.shapes), shown(file))
     names = ", ".join(spec.scheduler_name for spec in loaded.profiles)
     print(f"{shown(file)}: valid; schedules pods whose schedulerName is {names}")
+    for line in effects(loaded):
+        print(line)
 
 
 def print_(flags: PrintFlags) -> None:

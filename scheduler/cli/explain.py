@@ -42,7 +42,8 @@ def explain(flags: ExplainFlags) -> int:
         found, notices = past_decision(answer, node=flags.node)
         return _show(found, notices, [past_line(found)], flags, counts_table(found))
     # Of equal nodes a live cluster's daemon takes the one that the pod's uid picks.
-    wanted = asking.options(flags.now, Ties.UID if is_live else Ties.NAME, None, details=True)
+    ties = Ties.UID if is_live else Ties.NAME
+    wanted = asking.options(flags.now, ties, None, details=True, kubernetes=flags.kubernetes)
     access = reach(flags.cluster, namespace)
     setup = asking.setups(flags.config, access if is_live else None).default
     if not is_live:

@@ -73,6 +73,14 @@ DecisionLogFlag = Annotated[
 NowFlag = Annotated[
     str, typer.Option("--now", metavar="TIME", help="The time, RFC 3339; else the snapshot's.")
 ]
+KubernetesFlag = Annotated[
+    str,
+    typer.Option(
+        "--kubernetes",
+        metavar="1.N",
+        help="The release whose behaviour counts; else the snapshot's, else 1.36.",
+    ),
+]
 TimeoutFlag = Annotated[
     str, typer.Option("--request-timeout", metavar="TIME", help="For one request: 30, 30s, 2m.")
 ]

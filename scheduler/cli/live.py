@@ -18,6 +18,7 @@ from scheduler.cli.flags import ClusterFlags
 from scheduler.kube.api import Response
 from scheduler.kube.client import ApiClient
 from scheduler.kube.collection import selectors
+from scheduler.kube.version import server_version
 from scheduler.objects.kinds import NODE, POD, Kind
 from scheduler.whatif.documents import SourceFile
 
@@ -41,11 +42,12 @@ def reach(flags: ClusterFlags, namespace: str = "") -> ClusterOptions:
 
 
 class SeenCluster(NamedTuple):
-    """What was seen: the namespace in use, the time, and what could not be read."""
+    """The namespace in use, the time, what could not be read, and the API server's version or ''."""
 
     namespace: str
     now: float
     notices: tuple[str, ...]
+    version: str = ""
 
 
 class _Meta(msgspec.Struct, frozen=True):
@@ -110,7 +112,8 @@ async def survey(
         notice = await _list(client, kind, namespace, access.timeout_s, take, needed)
         if notice:
             notices.append(notice)
-    return SeenCluster(namespace, RealClock().now(), tuple(notices))
+    version = await server_version(client, access.timeout_s)
+    return SeenCluster(namespace, RealClock().now(), tuple(notices), version)
 
 
 async def _list(

@@ -10,6 +10,7 @@ from pathlib import Path
 from msgspec.structs import replace
 
 from scheduler.base.errors import InputError
+from scheduler.base.release import Release, read_release
 from scheduler.cli.installed import registry
 from scheduler.config import Loaded, default_config, load
 from scheduler.daemon.decisions import DecisionTrail
@@ -29,8 +30,14 @@ def configuration(header: Header) -> Loaded:
     """Return the configuration that a log was made with."""
     known = registry()
     if not header.config:
-        return default_config(known)
-    return load(header.config, file="(logged)", registry=known)
+        loaded = default_config(known)
+    else:
+        loaded = load(header.config, file="(logged)", registry=known)
+    return replace(loaded, release=_release(header))
+
+
+def _release(header: Header) -> Release | None:
+    return read_release(header.kubernetes, where="(logged)") if header.kubernetes else None
 
 
 def engine_of(header: Header) -> Engine:
@@ -79,7 +86,7 @@ class LogView:
     def _ours(self, world: Snapshot) -> Snapshot:
         """Return `world` without the pods that wait for another scheduler, as the daemon shows it."""
         ours = tuple(pod for pod in world.unbound if pod.spec.scheduler_name in self._served)
-        return replace(world, unbound=ours)
+        return replace(world, unbound=ours, release=_release(self.header))
 
     def _engine(self, header: Header) -> Engine:
         self.header = header

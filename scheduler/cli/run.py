@@ -44,6 +44,7 @@ from scheduler.config.trellis import MetricProviderConfig
 from scheduler.daemon import Daemon, DaemonOptions, gctuning
 from scheduler.daemon.configfile import ConfigFile
 from scheduler.daemon.decisionfile import DecisionFile
+from scheduler.daemon.releases import ServerRelease
 from scheduler.daemon.solving import Solving
 from scheduler.daemon.supervisor import Supervisor
 from scheduler.engine.decisionlog import Header
@@ -92,10 +93,12 @@ def run(flags: RunFlags) -> int:
     log = _decision_file(flags.decision_log, source, loaded, options.seed)
     if log is not None:
         options = options._replace(record=log)
-    building = DaemonParts(options, flags.kubeconfig, flags.context, clock, meters)
-    # A log is replayed from its header on: with one, a new configuration needs a new start.
-    supervisor = Supervisor(building.build, file if log is None else None, meters)
-    return asyncio.run(_logged(_run(supervisor, loaded), log))
+    # A log is replayed from its header on: with one, a new configuration or release needs a new start.
+    release = ServerRelease(is_fixed=log is not None)
+    building = DaemonParts(options, flags.kubeconfig, flags.context, clock, meters, release)
+    followed = (file, meters, release) if log is None else (None, meters)
+    supervisor = Supervisor(building.build, *followed)
+    return asyncio.run(_logged(_run(supervisor, loaded), log, building.look(loaded), release))
 
 
 class ConfigSource(NamedTuple):
@@ -139,11 +142,19 @@ def _decision_file(
     return DecisionFile(path, Header(VERSION, to_log(loaded, given) if config else "", seed))
 
 
-async def _logged(work: Coroutine[Any, Any, int], log: DecisionFile | None) -> int:
-    """Run the daemon with its decision log being written beside it."""
+async def _logged(
+    work: Coroutine[Any, Any, int],
+    log: DecisionFile | None,
+    look: Coroutine[Any, Any, None],
+    release: ServerRelease,
+) -> int:
+    """Run the daemon with its decision log being written beside it; the log's header has the release."""
     if log is None:
+        look.close()
         return await work
     try:
+        await look
+        log.state_release(release.known)
         await log.open()
     except BaseException:
         work.close()
@@ -172,19 +183,34 @@ class DaemonParts(NamedTuple):
     context: str
     clock: RealClock
     meters: Meters
+    release: ServerRelease
 
-    async def build(self, loaded: Loaded) -> Daemon:
-        """Build a daemon; ConfigError when its API server cannot be reached that way."""
-        connection, options = loaded.scheduler.client_connection, self.options
-        client = await ApiClient.connect(
+    async def look(self, loaded: Loaded) -> None:
+        """Ask the API server for its release."""
+        client = await self._connect(loaded)
+        try:
+            await self.release.look(client)
+        finally:
+            await client.close()
+
+    async def _connect(self, loaded: Loaded) -> ApiClient:
+        connection = loaded.scheduler.client_connection
+        return await ApiClient.connect(
             self.kubeconfig or connection.kubeconfig,
             self.context,
             clock=self.clock,
             meters=self.meters,
-            user_agent=f"trellis/{options.version}",
+            user_agent=f"trellis/{self.options.version}",
             qps=connection.qps or 0.0,
             burst=connection.burst,
         )
+
+    async def build(self, loaded: Loaded) -> Daemon:
+        """Build a daemon; ConfigError when its API server cannot be reached that way."""
+        options = self.options
+        client = await self._connect(loaded)
+        await self.release.look(client)
+        loaded = msgspec.structs.replace(loaded, release=self.release.known)
         health = OperatorsHealth(self.meters, self.clock)
         wanted_figures = figures_settings(loaded)
         if wanted_figures is not None:

@@ -36,7 +36,13 @@ def simulate(flags: SimulateFlags) -> int:
     """Place the pending pods of a snapshot, without a cluster."""
     asking.be_quick()
     snapshot, filename, nodes, form = flags.snapshot, flags.filename, flags.nodes, flags.output
-    wanted = asking.options(flags.now, Ties(flags.ties), flags.seed, details=flags.details)
+    wanted = asking.options(
+        flags.now,
+        Ties(flags.ties),
+        flags.seed,
+        details=flags.details,
+        kubernetes=flags.kubernetes,
+    )
     if flags.batch:
         if snapshot or filename or flags.against or any(nodes):
             raise InputError(

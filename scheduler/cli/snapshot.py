@@ -5,6 +5,7 @@ Secrets are never read, and what stands in pods beside scheduling (environment, 
 
 from __future__ import annotations
 
+import json
 import sys
 from collections.abc import Iterable, Iterator
 from typing import Any
@@ -19,7 +20,7 @@ from scheduler.cli.flags import Output
 from scheduler.cli.live import look, reach
 from scheduler.whatif.anonymize import Anonymizer
 from scheduler.whatif.decoding import READ, kind_of
-from scheduler.whatif.documents import Item, SourceFile, items_of
+from scheduler.whatif.documents import RELEASE_ANNOTATION, Item, SourceFile, items_of
 from scheduler.whatif.export import exported
 from scheduler.whatif.yamltext import MAX_BYTES
 
@@ -32,6 +33,7 @@ def snapshot(flags: SnapshotFlags) -> None:
         raise InputError("a snapshot is written as json or yaml", where="--output")
     be_quick()
     objects: list[Object] = []
+    version = ""
 
     def take(page: SourceFile) -> None:
         objects.extend(_exported(items_of(page)))
@@ -41,6 +43,7 @@ def snapshot(flags: SnapshotFlags) -> None:
             take(SourceFile(shown(name), read_bytes(name)))
     else:
         seen = look(reach(flags.cluster), READ, take)
+        version = seen.version
         tell(f"notice: {notice}" for notice in seen.notices)
     if flags.anonymize:
         hidden = [obj for obj in objects if obj["kind"] != "ConfigMap"]
@@ -55,7 +58,7 @@ def snapshot(flags: SnapshotFlags) -> None:
         hiding = Anonymizer()
         hiding.learn(objects)
         objects = [hiding.renamed(obj) for obj in objects]
-    _write(objects, flags.output)
+    _write(objects, flags.output, version)
 
 
 def _exported(items: Iterable[Item]) -> Iterator[Object]:
@@ -73,11 +76,13 @@ def _exported(items: Iterable[Item]) -> Iterator[Object]:
         yield obj
 
 
-def _write(objects: Iterable[Object], output: Output) -> None:
+def _write(objects: Iterable[Object], output: Output, version: str) -> None:
     """Write JSON object by object, so that a large cluster's text need not be in memory."""
     out = sys.stdout
     if output is Output.JSON:
-        out.write('{"apiVersion": "v1", "kind": "List", "items": [')
+        meta = {"annotations": {RELEASE_ANNOTATION: version}}
+        stated = f'"metadata": {json.dumps(meta)}, ' if version else ""
+        out.write(f'{{"apiVersion": "v1", "kind": "List", {stated}"items": [')
         for number, obj in enumerate(objects):
             out.write(",\n" if number else "\n")
             out.write(msgspec.json.encode(obj).decode())
@@ -96,5 +101,8 @@ def _write(objects: Iterable[Object], output: Output) -> None:
             "write it as JSON (-o json, the default)",
             where="--output",
         )
-    out.write("apiVersion: v1\nkind: List\nitems:" + ("\n" if texts else " []\n"))
+    out.write("apiVersion: v1\nkind: List\n")
+    if version:
+        out.write(f"metadata:\n  annotations:\n    {RELEASE_ANNOTATION}: {json.dumps(version)}\n")
+    out.write("items:" + ("\n" if texts else " []\n"))
     out.writelines(texts)

@@ -14,6 +14,7 @@ from scheduler.config.model import (
     Extender,
     KubeSchedulerConfiguration,
     LeaderElectionConfig,
+    PluginSet,
     ProfileConfig,
 )
 from scheduler.config.notices import Notices
@@ -32,6 +33,7 @@ def fill(config: KubeSchedulerConfiguration, notices: Notices) -> KubeSchedulerC
     contention = config.enable_contention_profiling
     if config.percentage_of_nodes_to_score == 0:
         notices.add("0 means every node here, not an adaptive share", "percentageOfNodesToScore")
+    _unused(config, notices)
     return msgspec.structs.replace(
         config,
         parallelism=16 if config.parallelism is None else config.parallelism,
@@ -45,6 +47,22 @@ def fill(config: KubeSchedulerConfiguration, notices: Notices) -> KubeSchedulerC
         profiles=_profiles(config.profiles, notices),
         extenders=[_extender(extender) for extender in config.extenders],
     )
+
+
+def _unused(config: KubeSchedulerConfiguration, notices: Notices) -> None:
+    """Note the settings of newer releases that change nothing here."""
+    every = "every placement of a group is searched, with a proof or a bound"
+    if config.percentage_of_placements_to_score is not None:
+        name = "percentageOfPlacementsToScore"
+        notices.without_effect(name, every, name)
+    for index, profile in enumerate(config.profiles):
+        if profile.percentage_of_placements_to_score is not None:
+            path = f"profiles[{index}].percentageOfPlacementsToScore"
+            notices.without_effect("percentageOfPlacementsToScore", every, path)
+        if profile.plugins.pod_group_post_filter != PluginSet():
+            path = f"profiles[{index}].plugins.podGroupPostFilter"
+            reason = "the profile's group plugin evicts for groups"
+            notices.without_effect("podGroupPostFilter", reason, path)
 
 
 def settings(config: KubeSchedulerConfiguration) -> SchedulerSettings:

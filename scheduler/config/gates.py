@@ -1,61 +1,108 @@
-"""kube-scheduler's feature gates: which may be set here, and to what.
+"""kube-scheduler's feature gates: which exist, in which releases, and what each value does here.
 
-A gate of kube-scheduler 1.36 may be set to what we do anyway, so that its files and flags carry over; the
-other value is refused by name, and so is a name that kube-scheduler does not know. Only what is
-`SWITCHED` changes anything. Called for the configuration file and for `--feature-gates`.
+One table for kube-scheduler 1.36 to the betas of 1.38. A gate is a switch, or has one fixed behaviour:
+the other value is then refused by name. A gate that changes no decision takes both values. A name that
+no release knows is refused. Called for the configuration file and for `--feature-gates`.
 """
 
 from collections.abc import Iterator, Mapping
-from typing import Final
+from enum import StrEnum
+from typing import Final, NamedTuple
 
 from scheduler.base.errors import ConfigError
+from scheduler.base.release import V1_37, Release
 from scheduler.base.text import did_you_mean
 
-# On by default, and what we do.
-_ALWAYS_ON: Final = frozenset(
-    {
-        "InPlacePodVerticalScaling",
-        "MatchLabelKeysInPodAffinity",
-        "MatchLabelKeysInPodTopologySpread",
-        "NodeDeclaredFeatures",
-        "NodeInclusionPolicyInPodTopologySpread",
-        "NominatedNodeNameForExpectation",
-        "OpportunisticBatching",  # changes metrics alone
-        "PodLevelResources",
-        "SchedulerAsyncPreemption",
-        "SchedulerPopFromBackoffQ",
-        "SchedulerQueueingHints",
-        # Their pods are held and told so, which is what turning them off would not do.
-        "DRAAdminAccess",
-        "DRAConsumableCapacity",
-        "DRADeviceBindingConditions",
-        "DRADeviceTaints",
-        "DRAExtendedResource",
-        "DRAPartitionableDevices",
-        "DRAPrioritizedList",
-        "DRAResourceClaimDeviceStatus",
-        "DRASchedulerFilterTimeout",
-        "DynamicResourceAllocation",
-    }
+
+class Effect(StrEnum):
+    """What a setting of a configuration file does."""
+
+    DONE = "done"
+    WITHOUT = "accepted without effect"
+    REFUSED = "refused"
+
+
+class _Acts(StrEnum):
+    """How a gate acts: as a switch, always on, never, as groups do, or not at all."""
+
+    SWITCH = "switch"
+    ALWAYS = "always"
+    NEVER = "never"
+    GROUPS = "groups"
+    NEUTRAL = "neutral"
+
+
+class Gate(NamedTuple):
+    """One gate; `on_since` is the release that turned it on by default, `gone_in` the one that lacks it."""
+
+    acts: _Acts
+    note: str = ""
+    on_since: Release | None = None
+    gone_in: Release | None = None
+
+
+_GROUPS: Final = (
+    "every profile places groups; disable ClusterTopologyPlacementGroup to gate their pods"
 )
-# Off by default, and not there.
-_ALWAYS_OFF: Final = frozenset(
-    {
-        "DRADeviceTaintRules",
-        "DRAListTypeAttributes",
-        "DRANodeAllocatableResources",
-        "DRAWorkloadResourceClaims",
-        "GangScheduling",
-        "GenericWorkload",
-        "SchedulerAsyncAPICalls",
-        "StorageCapacityScoring",
-        "TopologyAwareWorkloadScheduling",
-        "VolumeLimitScaling",
-        "WorkloadAwarePreemption",
-    }
-)
-SWITCHED: Final = frozenset({"TaintTolerationComparisonOperators"})
-KNOWN: Final = _ALWAYS_ON | _ALWAYS_OFF | SWITCHED
+_SPEED: Final = "changes the speed or the metrics of kube-scheduler, no decision"
+_ELSEWHERE: Final = "a gate of the API server, the kubelet or a controller"
+
+
+def _gates(acts: _Acts, names: str, **facts: Release | str | None) -> dict[str, Gate]:
+    return dict.fromkeys(names.split(), Gate(acts, **facts))  # type: ignore[arg-type]
+
+
+GATES: Final[Mapping[str, Gate]] = {
+    **_gates(_Acts.SWITCH, "TaintTolerationComparisonOperators"),
+    **_gates(
+        _Acts.SWITCH,
+        "StorageCapacityScoring VolumeLimitScaling DRADeviceTaintRules DRAFractionalCapacityRange",
+        on_since=V1_37,
+    ),
+    **_gates(
+        _Acts.ALWAYS,
+        "InPlacePodVerticalScaling InPlacePodLevelResourcesVerticalScaling"
+        " InPlacePodVerticalScalingInitContainers"
+        " MatchLabelKeysInPodAffinity MatchLabelKeysInPodTopologySpread"
+        " MatchLabelKeysInPodTopologySpreadSelectorMerge"
+        " NodeDeclaredFeatures NodeInclusionPolicyInPodTopologySpread"
+        " NominatedNodeNameForExpectation ClearingNominatedNodeNameAfterBinding PodLevelResources"
+        " SchedulerAsyncPreemption SchedulerPopFromBackoffQ VolumeAttributesClass"
+        " DRAAdminAccess DRAConsumableCapacity DRADeviceBindingConditions DRADeviceTaints"
+        " DRAExtendedResource DRAPartitionableDevices DRAPrioritizedList"
+        " DRAResourceClaimDeviceStatus DRASchedulerFilterTimeout DynamicResourceAllocation",
+    ),
+    **_gates(_Acts.ALWAYS, "SchedulerQueueingHints", gone_in=V1_37),
+    **_gates(_Acts.ALWAYS, "SidecarContainers", gone_in=V1_37),
+    **_gates(
+        _Acts.GROUPS,
+        "GenericWorkload TopologyAwareWorkloadScheduling CompositePodGroup PodGroupPreemptionPolicy"
+        " DRAWorkloadResourceClaims",
+        note=_GROUPS,
+    ),
+    **_gates(_Acts.GROUPS, "GangScheduling WorkloadAwarePreemption", note=_GROUPS, gone_in=V1_37),
+    **_gates(
+        _Acts.NEVER,
+        "DRAListTypeAttributes DRANodeAllocatableResources DRADerivedAttributes"
+        " DRADeviceCompatibilityGroups DRAOptionalNodeOperations DRAPartitionableDevicesType"
+        " InPlacePodVerticalScalingSchedulerPreemption VolumeBindMountOptions",
+    ),
+    **_gates(
+        _Acts.NEUTRAL,
+        "OpportunisticBatching SchedulerAsyncAPICalls InterPodAffinityHostnameFastPath"
+        " SchedulerPreQueueingHints",
+        note=_SPEED,
+    ),
+    **_gates(
+        _Acts.NEUTRAL,
+        "DRAResourceClaimGranularStatusAuthorization DRAResourcePoolStatus EmptyDirVolumeMode"
+        " EvictionRequestAPI InPlacePodVerticalScalingMemoryBackedVolumes"
+        " NodeControllerLeaseCircuitBreaker NodeLifecycleConditions PodLevelResourceManagers"
+        " PodLevelResourcesFixDefaulting SELinuxMount WorkloadWithJob",
+        note=_ELSEWHERE,
+    ),
+}
+KNOWN: Final = frozenset(GATES)
 
 # Go's strconv.ParseBool.
 _TRUE, _FALSE = (
@@ -64,15 +111,48 @@ _TRUE, _FALSE = (
 )
 
 
+def gates_in_effect(given: Mapping[str, bool], release: Release) -> dict[str, bool]:
+    """Return the value of every switch for a release: as given, else that release's default."""
+    return {
+        name: given.get(name, gate.on_since is not None and release >= gate.on_since)
+        for name, gate in GATES.items()
+        if gate.acts is _Acts.SWITCH
+    }
+
+
+def gate_effect(name: str, value: bool) -> tuple[Effect, str]:
+    """Return what a gate does with a value, and the reason or the remedy."""
+    gate = GATES.get(name)
+    if gate is None:
+        return Effect.REFUSED, f"unrecognized feature gate: {name}{did_you_mean(name, KNOWN)}"
+    gone = f"; kube-scheduler {gate.gone_in} removed this gate" if gate.gone_in is not None else ""
+    if gate.acts is _Acts.NEVER and value:
+        return (
+            Effect.REFUSED,
+            f"the feature behind the gate {name} does not exist here; leave it off",
+        )
+    if gate.acts is _Acts.ALWAYS and not value:
+        return Effect.REFUSED, f"the feature gate {name} cannot be turned off here; leave it on"
+    if gate.acts is _Acts.NEUTRAL or (gate.acts is _Acts.GROUPS and not value):
+        return Effect.WITHOUT, gate.note + gone
+    return Effect.DONE, _done(gate, value) + gone
+
+
+def _done(gate: Gate, value: bool) -> str:
+    if gate.acts is _Acts.SWITCH:
+        since = f", the default since Kubernetes {gate.on_since}" if gate.on_since and value else ""
+        return f"turned {'on' if value else 'off'}{since}"
+    if gate.acts is _Acts.GROUPS:
+        return gate.note
+    return "always on here" if value else "always off here"
+
+
 def gate_faults(gates: Mapping[str, bool]) -> Iterator[tuple[str, str]]:
     """Yield (gate, what is wrong) for each that cannot be set so."""
-    for gate, value in gates.items():
-        if gate not in KNOWN:
-            yield gate, f"unrecognized feature gate: {gate}{did_you_mean(gate, KNOWN)}"
-        elif value and gate in _ALWAYS_OFF:
-            yield gate, f"the feature behind the gate {gate} does not exist here; leave it off"
-        elif not value and gate in _ALWAYS_ON:
-            yield gate, f"the feature gate {gate} cannot be turned off here; leave it on"
+    for name, value in gates.items():
+        effect, text = gate_effect(name, value)
+        if effect is Effect.REFUSED:
+            yield name, text
 
 
 def read_gates(text: str) -> dict[str, bool]:

@@ -9,10 +9,12 @@ from typing import Final, TypeVar
 
 import msgspec
 
+from scheduler.base.release import Release
 from scheduler.base.text import did_you_mean
 from scheduler.config import defaults, model, names, trellis, validate
 from scheduler.config.decode import decode
 from scheduler.config.document import DocumentNode, parse
+from scheduler.config.gates import Effect, gate_effect
 from scheduler.config.merge import default_plugins, merge
 from scheduler.config.model import KubeSchedulerConfiguration
 from scheduler.config.notices import Notice, Notices
@@ -33,13 +35,17 @@ _KINDS: Final = {
 
 
 class Loaded(msgspec.Struct, frozen=True):
-    """A configuration that can be run; `given` is the file's first document with all defaults."""
+    """A configuration that can be run; `given` is the file's first document with all defaults.
+
+    `release` is that of the API server, None while it is not known.
+    """
 
     profiles: tuple[ProfileSpec, ...]
     scheduler: SchedulerSettings
     trellis: TrellisConfiguration
     notices: tuple[Notice, ...]
     given: KubeSchedulerConfiguration
+    release: Release | None = None
 
 
 def default_config(registry: Registry) -> Loaded:
@@ -154,6 +160,8 @@ class _Loading:
         merged = [merge(base, profile.plugins) for profile in filled.profiles]
         faults = validate.scheduler_faults(filled, merged, args)
         self._report(ReadingStep.VALIDATION, faults, root, problems)
+        gated = validate.gated_faults(filled, args, ours.feature_gates)
+        self._report(ReadingStep.VALIDATION, gated, root, problems)
         self._report(ReadingStep.VALIDATION, validate.trellis_faults(ours), ours_root, problems)
         problems.raise_if_any()
         building = ProfileBuilder(filled, self.registry)
@@ -166,6 +174,10 @@ class _Loading:
         for index, (profile, spec) in enumerate(zip(filled.profiles, specs, strict=True)):
             list_notices(profile, f"profiles[{index}]", spec.plugins, self.registry, notices)
         own = Notices(self.file, ours_root)
+        for gate, value in ours.feature_gates.items():
+            effect, reason = gate_effect(gate, value)
+            if effect is Effect.WITHOUT:
+                own.without_effect(f"the feature gate {gate}", reason, f"featureGates.{gate}")
         specs = _limited(specs, ours.solver, own)
         found = (*notices.found, *own.found)
         return Loaded(specs, defaults.settings(filled), ours, found, filled)

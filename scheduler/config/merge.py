@@ -32,6 +32,7 @@ POINT_ORDER: Final = (
     "preFilter",
     "filter",
     "postFilter",
+    "podGroupPostFilter",
     "reserve",
     "preScore",
     "score",
@@ -44,8 +45,12 @@ POINT_ORDER: Final = (
     "placementGenerate",
     "placementScore",
 )
-# Points that only act behind feature gates which are off: accepted for those who serve them there.
-_WITHOUT_EFFECT: Final = {"placementGenerate": (), "placementScore": ("NodeResourcesFit",)}
+# Points that act only behind gates which are off: accepted for the plugins that serve them there.
+_WITHOUT_EFFECT: Final = {
+    "placementGenerate": (),
+    "placementScore": ("NodeResourcesFit",),
+    "podGroupPostFilter": ("DynamicResources", "DefaultPreemption"),
+}
 _METHODS: Final = {point: method for method, point in POINTS.items()}
 _FIELDS: Final = {field.encode_name: field.name for field in msgspec.structs.fields(Plugins)}
 MAX_NODE_SCORE: Final = 100

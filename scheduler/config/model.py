@@ -61,6 +61,7 @@ class Plugins(FileStruct, frozen=True):
     multi_point: PluginSet = PluginSet()
     placement_generate: PluginSet = PluginSet()
     placement_score: PluginSet = PluginSet()
+    pod_group_post_filter: PluginSet = PluginSet()
 
 
 class PluginConfig(FileStruct, frozen=True):
@@ -75,6 +76,7 @@ class ProfileConfig(FileStruct, frozen=True):
 
     scheduler_name: str | None = None
     percentage_of_nodes_to_score: Int32 | None = None
+    percentage_of_placements_to_score: Int32 | None = None
     plugins: Plugins = Plugins()
     plugin_config: list[PluginConfig] = msgspec.field(default_factory=list)
 
@@ -149,6 +151,7 @@ class KubeSchedulerConfiguration(FileStruct, frozen=True):
     enable_profiling: bool | None = None
     enable_contention_profiling: bool | None = None
     percentage_of_nodes_to_score: Int32 | None = None
+    percentage_of_placements_to_score: Int32 | None = None
     pod_initial_backoff_seconds: Int64 | None = None
     pod_max_backoff_seconds: Int64 | None = None
     profiles: list[ProfileConfig] = msgspec.field(default_factory=list)

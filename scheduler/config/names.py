@@ -1,7 +1,8 @@
 """Names of plugins that a file may hold although no plugin of that name exists here.
 
-Three tables: kube-scheduler's own plugins, those it removed, and names of older texts that mean one
-of today's. `rename` applies the last; nothing else in this package knows old names.
+Four tables: kube-scheduler's own plugins, those behind gates that are off, those it removed, and names of
+older texts that mean one of today's. `rename` applies the second and the last; nothing else in this
+package knows them.
 """
 
 from typing import Final
@@ -19,7 +20,8 @@ from scheduler.config.model import (
 )
 from scheduler.config.notices import Notices
 
-# kube-scheduler 1.36: default multiPoint order with weights (0 = no weight given).
+# kube-scheduler 1.36: default multiPoint order with weights (0 = no weight given). 1.37 has NodeName
+# before NodeUnschedulable, which decides nothing: a pending pod has no node name.
 DEFAULT_MULTI_POINT: Final = (
     ("SchedulingGates", 0),
     ("PrioritySort", 0),
@@ -53,10 +55,14 @@ OUR_DEFAULTS: Final = (
 )
 # Their arguments as long as no list of the file enables the plugin by name.
 OUR_DEFAULT_ARGS: Final = {"NetworkOverhead": {"dependents": "Count", "indirect": "Count"}}
-KUBE_SCHEDULER: Final = frozenset(name for name, _ in DEFAULT_MULTI_POINT) | {
-    "GangScheduling",
-    "TopologyPlacementGenerator",
-    "PodGroupPodsCount",
+KUBE_SCHEDULER: Final = frozenset(name for name, _ in DEFAULT_MULTI_POINT)
+# Plugins behind gates that are off by default: a file may enable them, the entry has no effect.
+_GROUPS_PLACED: Final = f"groups are placed by {GROUPS}, in every profile"
+WITHOUT_EFFECT: Final = {
+    "GangScheduling": _GROUPS_PLACED,
+    "TopologyPlacementGenerator": _GROUPS_PLACED,
+    "PodGroupPodsCount": _GROUPS_PLACED,
+    "DeferredPodScheduling": "a deferred resize of a bound pod evicts no other pod here",
 }
 REMOVED: Final = frozenset({"AzureDiskLimits", "CinderLimits", "EBSLimits", "GCEPDLimits"})
 
@@ -78,7 +84,7 @@ OLD_ARGS: Final = {"CheckRiskNodeBandwidth": {"RiskThreshold": "riskThreshold"}}
 def rename(
     config: KubeSchedulerConfiguration, root: DocumentNode, notices: Notices
 ) -> KubeSchedulerConfiguration:
-    """Replace names of older texts by today's; each change is a notice."""
+    """Replace names of older texts by today's and drop entries without effect; each change is a notice."""
     profiles = [
         _rename_profile(profile, f"profiles[{index}]", root, notices)
         for index, profile in enumerate(config.profiles)
@@ -107,10 +113,14 @@ def _rename_profile(
 
 
 def _rename_list(entries: list[PluginEntry], path: str, notices: Notices) -> list[PluginEntry]:
-    return [
-        msgspec.structs.replace(entry, name=_today(entry.name, f"{path}[{index}].name", notices))
-        for index, entry in enumerate(entries)
-    ]
+    kept = []
+    for index, entry in enumerate(entries):
+        place = f"{path}[{index}].name"
+        if entry.name in WITHOUT_EFFECT and path.endswith(".enabled"):
+            notices.without_effect(f'the plugin "{entry.name}"', WITHOUT_EFFECT[entry.name], place)
+        else:
+            kept.append(msgspec.structs.replace(entry, name=_today(entry.name, place, notices)))
+    return kept
 
 
 def _today(name: str, path: str, notices: Notices) -> str:

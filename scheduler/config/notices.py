@@ -30,3 +30,7 @@ class Notices:
             line, column = self._root.position(path)
             where = f"{self._file}:{line}:{column}"
         self.found.append(Notice(text, where))
+
+    def without_effect(self, what: str, reason: str, path: str = "") -> None:
+        """Note that a setting is accepted and changes nothing."""
+        self.add(f"{what} is accepted without effect: {reason}", path)

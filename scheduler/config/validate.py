@@ -11,6 +11,8 @@ import ipaddress
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final, TypeAlias
 
+import msgspec
+
 from scheduler.base.text import did_you_mean
 from scheduler.config import fielderrors as field
 from scheduler.config import model
@@ -43,6 +45,9 @@ def scheduler_faults(
         yield "parallelism", field.invalid("parallelism", config.parallelism, detail)
     yield from _profiles(config, plugins, args)
     yield from _percentage("percentageOfNodesToScore", config.percentage_of_nodes_to_score)
+    yield from _percentage(
+        "percentageOfPlacementsToScore", config.percentage_of_placements_to_score
+    )
     initial, most = config.pod_initial_backoff_seconds, config.pod_max_backoff_seconds
     if initial is not None and initial <= 0:
         path = "podInitialBackoffSeconds"
@@ -97,6 +102,9 @@ def _profiles(
             yield f"{path}.schedulerName", field.required(f"{path}.schedulerName")
         yield from _percentage(
             f"{path}.percentageOfNodesToScore", profile.percentage_of_nodes_to_score
+        )
+        yield from _percentage(
+            f"{path}.percentageOfPlacementsToScore", profile.percentage_of_placements_to_score
         )
         for point in POINTS.values():
             yield from _removed(f"{path}.plugins.{point}", point_set(plugins[index], point))
@@ -228,6 +236,24 @@ def trellis_faults(config: TrellisConfiguration) -> Faults:
     for gate, text in gate_faults(config.feature_gates):
         path = f"featureGates.{gate}"
         yield path, f"{path}: {text}"
+
+
+def gated_faults(
+    config: model.KubeSchedulerConfiguration,
+    args: Sequence[Mapping[str, Args]],
+    gates: Mapping[str, bool],
+) -> Faults:
+    """Yield the given arguments that need a feature gate which the file turns off."""
+    for number, profile in enumerate(config.profiles):
+        for index, entry in enumerate(profile.plugin_config):
+            given = args[number].get(entry.name)
+            for name, gate in given.gated().items() if given is not None else ():
+                if gates.get(gate) is False:
+                    path = f"profiles[{number}].pluginConfig[{index}].args.{name}"
+                    text = (
+                        f"unexpected field `{name}`, remove it or turn on the feature gate {gate}"
+                    )
+                    yield path, field.invalid(path, msgspec.to_builtins(given)[name], text)
 
 
 def start_faults(config: model.KubeSchedulerConfiguration) -> Faults:

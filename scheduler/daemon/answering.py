@@ -71,7 +71,7 @@ class AnswerPool:
             self._pool = WorkerPool(self._settings.jobs)
             await self._pool.start()
         self._asked_at = self._clock.now()
-        wanted = AnswerOptions(now=world.taken_at, ties=Ties.UID)
+        wanted = AnswerOptions(now=world.taken_at, ties=Ties.UID, release=world.release)
         lines = packed(question, world, wanted, self._settings.config)
 
         def joined() -> tuple[bytes, float]:
@@ -127,6 +127,7 @@ def cluster_of(engine: Engine, now: float) -> Snapshot:
         unbound=tuple(sorted(waiting, key=_age)),
         ended=tuple(engine.cluster.store.of(FINISHED).values()),
         taken_at=now,
+        release=engine.settings.release,
     )
 
 

@@ -8,7 +8,10 @@ import asyncio
 from pathlib import Path
 from typing import BinaryIO
 
+import msgspec
+
 from scheduler.base.errors import InputError
+from scheduler.base.release import Release
 from scheduler.daemon.inbox import Arrived
 from scheduler.engine.decisionlog import Header, LogBuffer, encode_header
 from scheduler.engine.effects import Effects, Event
@@ -21,7 +24,7 @@ class DecisionFile:
 
     def __init__(self, path: str, header: Header) -> None:
         self._path = path
-        self._header = encode_header(header)
+        self._header = header
         self._buffer = LogBuffer()
         self._file: BinaryIO | None = None
         self._under_way: asyncio.Future[None] | None = None
@@ -36,10 +39,16 @@ class DecisionFile:
         """Take one turn, which took in the oldest of the events that have arrived."""
         self._buffer.end_turn(now, sum(size for _, size in arrived), cycles, effects)
 
+    def state_release(self, release: Release | None) -> None:
+        """Note the release that the engine follows, before the file is opened."""
+        text = "" if release is None else str(release)
+        self._header = msgspec.structs.replace(self._header, kubernetes=text)
+
     async def open(self) -> None:
         """Begin a new file; InputError when it cannot be written."""
+        header = encode_header(self._header)
         try:
-            self._file = await asyncio.to_thread(_create, self._path, self._header)
+            self._file = await asyncio.to_thread(_create, self._path, header)
         except OSError as error:
             raise InputError(f"cannot be written: {error.strerror}", where=self._path) from error
 

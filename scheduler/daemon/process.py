@@ -31,6 +31,7 @@ from scheduler.daemon.gauges import show_ages, show_network
 from scheduler.daemon.inbox import Inbox
 from scheduler.daemon.loop import Loop, TurnRecord
 from scheduler.daemon.profile import taken
+from scheduler.daemon.releases import ServerRelease
 from scheduler.daemon.solving import Solving
 from scheduler.daemon.synced import Synced
 from scheduler.daemon.traces import Traces
@@ -184,6 +185,10 @@ class Daemon:
         """Write an event about this process, regarding its Lease; nothing without one."""
         if self._election is not None:
             self._election.tell(reason, f"says: {what}", is_warning=is_warning)
+
+    async def until_newer(self, release: ServerRelease) -> None:
+        """Wait until the API server is of a newer release than the one that this daemon follows."""
+        await release.changed(self._client)
 
     async def discard(self) -> None:
         """Free what was built, of a daemon that is not going to run."""

@@ -1,9 +1,9 @@
 """`Supervisor`: one daemon after another in one process.
 
-When the configuration file says something new, the next daemon is built first; if that works, the
-one that runs finishes what is under way, as for SIGTERM, and the next one takes over: it lists the
-cluster anew, so nothing of the old one's memory has to fit the new configuration. The endpoints are
-away for as long as that takes; another replica may lead meanwhile.
+When the configuration file changes, or the API server is of a newer release, the next daemon is
+built first; if that works, the running one finishes its work, as for SIGTERM, and the next one
+takes over: it lists the cluster anew, so nothing of the old memory has to fit the new
+configuration. The endpoints are away for as long as that takes; another replica may lead meanwhile.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from scheduler.config import Loaded
 from scheduler.daemon import gctuning
 from scheduler.daemon.configfile import ConfigFile
 from scheduler.daemon.process import Daemon
+from scheduler.daemon.releases import ServerRelease
 
 Build = Callable[[Loaded], Awaitable[Daemon]]
 
@@ -28,11 +29,22 @@ _log = structlog.get_logger()
 
 
 class Supervisor:
-    """Runs daemons that `build` makes; without a `file` there is only one."""
+    """Runs daemons that `build` makes; without a `file` the configuration stays.
 
-    def __init__(self, build: Build, file: ConfigFile | None, meters: Meters) -> None:
+    `release` is what `build` follows, None for one that never changes.
+    """
+
+    def __init__(
+        self,
+        build: Build,
+        file: ConfigFile | None,
+        meters: Meters,
+        release: ServerRelease | None = None,
+    ) -> None:
         self._build = build
         self._file = file
+        self._release = release
+        self._loaded: Loaded | None = None
         self._meters = meters
         self._daemon: Daemon | None = None
         self._next: Daemon | None = None
@@ -46,6 +58,7 @@ class Supervisor:
 
     async def run(self, loaded: Loaded) -> int:
         """Run until told to stop, or until a daemon ends by itself; return its exit code."""
+        self._loaded = loaded
         self._daemon = await self._build(loaded)
         with gctuning.short_pauses():
             while True:
@@ -61,13 +74,15 @@ class Supervisor:
     async def _run_one(self, daemon: Daemon) -> int:
         gctuning.forget()  # the one before is garbage by now
         following = asyncio.create_task(self._follow(daemon), name="configuration")
+        upgraded = asyncio.create_task(self._follow_release(daemon), name="release")
         try:
             if self._is_stopping:
                 daemon.stop()
             return await daemon.run()
         finally:
             following.cancel()
-            await asyncio.gather(following, return_exceptions=True)
+            upgraded.cancel()
+            await asyncio.gather(following, upgraded, return_exceptions=True)
 
     async def _follow(self, daemon: Daemon) -> None:
         """Wait for a configuration that works, then end the daemon in favour of the next one."""
@@ -90,6 +105,7 @@ class Supervisor:
                 file.refuse(error)
                 refused(error)
                 continue
+            self._loaded = loaded
             for notice in loaded.notices:
                 _log.warning("configuration", notice=str(notice))
             file.use(loaded)
@@ -103,3 +119,20 @@ class Supervisor:
             )
             daemon.stop()
             return
+
+    async def _follow_release(self, daemon: Daemon) -> None:
+        """Wait for a newer release of the API server, then start a daemon that follows it."""
+        release = self._release
+        if release is None or self._loaded is None:
+            return
+        await daemon.until_newer(release)
+        try:
+            self._next = await self._build(self._loaded)
+        except TrellisError as error:
+            _log.error("the newer release of Kubernetes is not followed", error=str(error))
+            return
+        daemon.announce(
+            reasons.CONFIGURATION_RELOADED,
+            f"the API server is of Kubernetes {release.known}, which is followed from now on",
+        )
+        daemon.stop()

@@ -27,12 +27,16 @@ FORMAT = 1
 
 
 class Header(msgspec.Struct, frozen=True, rename="camel"):
-    """How the engine was made: the configuration as text (empty for the defaults) and the seed."""
+    """How the engine was made: the configuration as text (empty for the defaults) and the seed.
+
+    `kubernetes` is the release of the API server; without one the log is of a version that followed 1.36.
+    """
 
     version: str
     config: str = ""
     seed: int = 0
     format: int = FORMAT
+    kubernetes: str = ""
 
 
 class LoggedTurn(msgspec.Struct, frozen=True, rename="camel"):

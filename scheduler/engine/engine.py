@@ -95,7 +95,9 @@ class Engine:
         members = GroupMembership(queued)
         shared = Shared(outbox, changes, waiting, evictions, leaving, members, observation)
         names = frozenset(spec.scheduler_name for spec in specs)
-        self._handle = handle = EngineHandle(cluster, settings.feature_gates, names, shared)
+        self._handle = handle = EngineHandle(
+            cluster, settings.feature_gates, names, shared, settings.release
+        )
         self.profiles = profiles = handle.build(specs, registry)
         self.nominations = nominations = Nominations(handle)
         self._runners = {

@@ -11,6 +11,7 @@ from typing import Any
 import msgspec
 
 from scheduler.base.errors import ConfigError
+from scheduler.base.release import DEFAULT, Release
 from scheduler.engine.attempt import failure
 from scheduler.engine.binding.permit import PermitWord, WaitingPods
 from scheduler.engine.observation import Observation
@@ -54,10 +55,12 @@ class EngineHandle:
         feature_gates: Mapping[str, bool],
         profiles: frozenset[str] = frozenset(),
         shared: Shared | None = None,
+        release: Release | None = None,
     ) -> None:
         self._cluster = cluster
         self.feature_gates = feature_gates
         self.profiles = profiles
+        self.release = release or DEFAULT
         self._shared = shared or Shared()
         self.trackers: dict[TrackerKey, Tracker] = {}
         self._by_name: dict[str, TrackerKey] = {}

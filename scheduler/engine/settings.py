@@ -8,6 +8,8 @@ from collections.abc import Mapping
 
 import msgspec
 
+from scheduler.base.release import DEFAULT, Release
+from scheduler.config.gates import gates_in_effect
 from scheduler.config.load import Loaded
 from scheduler.engine.attempt.cycle import Ties
 from scheduler.engine.extender.extenders import ConfiguredExtender, extenders_of
@@ -16,6 +18,8 @@ from scheduler.engine.queue.backoff import PodBackoff
 
 class EngineSettings(msgspec.Struct, frozen=True):
     """What the configuration says of the engine itself; `seed` makes random choices repeatable.
+
+    `feature_gates` has the value of every switch, `release` decides where versions of Kubernetes differ.
 
     With `solves_inline` questions that the solver answers in milliseconds are answered within the turn; without it
     all of them become effects.
@@ -26,18 +30,20 @@ class EngineSettings(msgspec.Struct, frozen=True):
     percentage_of_nodes_to_score: int = 0
     seed: int = 0
     feature_gates: Mapping[str, bool] = {}
+    release: Release | None = None
     extenders: tuple[ConfiguredExtender, ...] = ()
     solves_inline: bool = False
 
 
 def engine_settings(loaded: Loaded, *, seed: int = 0) -> EngineSettings:
     """Return what a configuration says of the engine; how ties are settled it does not say."""
-    scheduler = loaded.scheduler
+    scheduler, release = loaded.scheduler, loaded.release or DEFAULT
     return EngineSettings(
         backoff=PodBackoff(scheduler.pod_initial_backoff_s, scheduler.pod_max_backoff_s),
         percentage_of_nodes_to_score=scheduler.percentage_of_nodes_to_score or 0,
         seed=seed,
-        feature_gates=loaded.trellis.feature_gates,
+        feature_gates=gates_in_effect(loaded.trellis.feature_gates, release),
+        release=release,
         extenders=extenders_of(scheduler.extenders),
         solves_inline=True,
     )

@@ -4,7 +4,7 @@ The base is not frozen (mypy refuses unfrozen subclasses of a frozen one); argum
 nevertheless never assigned after decoding.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Self
 
 import msgspec
@@ -16,6 +16,10 @@ class Args(msgspec.Struct, rename="camel", forbid_unknown_fields=True, kw_only=T
     def validate(self) -> Iterator[tuple[str, str]]:
         """Yield `(field path, message)` for each rule across fields that does not hold."""
         yield from ()
+
+    def gated(self) -> Mapping[str, str]:
+        """Return field → feature gate for the given fields that have an effect only with that gate."""
+        return {}
 
     def within(self, solve_s: float, workers: int) -> Self:
         """Return what holds in a process whose solves may last `solve_s` on so many processors.

@@ -6,6 +6,7 @@ Each member needs a reason; most plugins use none of them.
 from collections.abc import Collection, Hashable, Mapping, Sequence
 from typing import Protocol, TypeVar
 
+from scheduler.base.release import Release
 from scheduler.framework.disruption import DisruptionUnits
 from scheduler.objects.node import Node
 from scheduler.objects.pod import Pod
@@ -25,7 +26,11 @@ class Handle(Protocol):
 
     @property
     def feature_gates(self) -> Mapping[str, bool]:
-        """Feature gates that differ from their defaults."""
+        """The feature gates that are switches, each with its value."""
+
+    @property
+    def release(self) -> Release:
+        """The minor release of the API server, for behaviour that differs between releases."""
 
     @property
     def profiles(self) -> frozenset[str]:

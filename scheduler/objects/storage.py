@@ -158,9 +158,10 @@ class CSINode(Object, frozen=True):
 
 
 class CSIDriverSpec(Object, frozen=True):
-    """Whether the driver publishes how much room there is (CSIStorageCapacity)."""
+    """Whether the driver reports free capacity, and whether a pod needs it installed on its node."""
 
     storage_capacity: bool = False
+    prevent_pod_scheduling_if_missing: bool | None = None
 
 
 class CSIDriver(Object, frozen=True):

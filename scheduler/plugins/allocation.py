@@ -82,11 +82,12 @@ class ScoringStrategy(_Strict, frozen=True):
         elif self.type != RATIO and ratio is not None:
             yield field, "Forbidden: must be nil when type is not RequestedToCapacityRatio"
         elif ratio is not None:
-            for name, message in _shape_faults(ratio.shape):
+            for name, message in shape_faults(ratio.shape):
                 yield f"{field}.shape{name}", message
 
 
-def _shape_faults(shape: Sequence[UtilizationShapePoint]) -> Iterator[Fault]:
+def shape_faults(shape: Sequence[UtilizationShapePoint]) -> Iterator[Fault]:
+    """Yield (field below the shape, message) for each rule that does not hold."""
     if not shape:
         yield "", "Required value: at least one point must be specified"
     for index in range(1, len(shape)):
@@ -124,7 +125,7 @@ class LeastAllocated:
     def column(self, offered: IntMatrix, used: IntMatrix) -> IntColumn:
         """Return the scores of many nodes."""
         free = np.maximum(offered - used, 0)
-        return _mean(_percent(free, offered), offered > 0, self._weights)
+        return _mean(percent_of(free, offered), offered > 0, self._weights)
 
     def cell(self, pairs: Iterable[tuple[int, int]]) -> int:
         """Return the score of one node."""
@@ -145,7 +146,7 @@ class MostAllocated:
 
     def column(self, offered: IntMatrix, used: IntMatrix) -> IntColumn:
         """Return the scores of many nodes."""
-        taken = _percent(np.minimum(used, offered), offered)
+        taken = percent_of(np.minimum(used, offered), offered)
         return _mean(taken, offered > 0, self._weights)
 
     def cell(self, pairs: Iterable[tuple[int, int]]) -> int:
@@ -166,12 +167,12 @@ class RequestedToCapacityRatio:
 
     def __init__(self, weights: Sequence[int], shape: Sequence[UtilizationShapePoint]) -> None:
         self._weights = weights
-        self._line = [_on_line(shape, utilization) for utilization in range(101)]
+        self._line = [score_at(shape, utilization) for utilization in range(101)]
 
     def column(self, offered: IntMatrix, used: IntMatrix) -> IntColumn:
         """Return the scores of many nodes."""
         line: IntColumn = np.array(self._line, dtype=np.int64)
-        scores = line[_percent(np.minimum(used, offered), offered)]
+        scores = line[percent_of(np.minimum(used, offered), offered)]
         counts = ((offered > 0) & (scores > 0)) * _standing(self._weights)
         shares = np.maximum(counts.sum(axis=0), 1)
         mean: IntColumn = (2 * (scores * counts).sum(axis=0) + shares) // (2 * shares)
@@ -201,8 +202,8 @@ def _standing(weights: Sequence[int]) -> IntMatrix:
     return np.array(weights, dtype=np.int64)[:, np.newaxis]
 
 
-def _percent(part: IntMatrix, whole: IntMatrix) -> IntMatrix:
-    """Return 100 * part / whole rounded down, for 0 <= part <= whole; 0 where `whole` is 0."""
+def percent_of(part: IntMatrix, whole: IntMatrix) -> IntMatrix:
+    """Return 100 * part / whole rounded down, for 0 <= part <= whole; 0 if `whole` is 0."""
     if whole.size and int(whole.max()) > _LARGEST_EXACT:
         return 100 * part // np.maximum(whole, 1)
     return np.floor(part * 100.0 / np.maximum(whole, 1)).astype(np.int64)
@@ -219,7 +220,7 @@ def _mean(scores: IntMatrix, counts: NDArray[np.bool_], weights: Sequence[int]) 
     return mean
 
 
-def _on_line(shape: Sequence[UtilizationShapePoint], utilization: int) -> int:
+def score_at(shape: Sequence[UtilizationShapePoint], utilization: int) -> int:
     """Return the score 0..100 at a utilization; flat outside, truncated towards 0 between points."""
     previous: UtilizationShapePoint | None = None
     for point in shape:

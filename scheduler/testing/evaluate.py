@@ -53,14 +53,15 @@ def evaluate(
     now: float | str | None = None,
     feature_gates: Mapping[str, bool] | None = None,
     feasible_nodes: Iterable[str] | None = None,
+    kubernetes: str = "",
 ) -> Evaluation:
     """Run pre-filter, filter, pre-score and score of one plugin.
 
     `plugin` is a registered name or a class; objects are plain manifests; `now` is in seconds since
-    the epoch, or RFC 3339. Scores cover all nodes, or the `feasible_nodes`. Raises ObjectError for a
+    the epoch, or RFC 3339; `kubernetes` is a release such as 1.37, by default 1.36. Scores cover all nodes, or the `feasible_nodes`. Raises ObjectError for a
     bad object, ConfigError for bad arguments, PluginError when the plugin raises.
     """
-    scene = Scene(plugin, args, feature_gates)
+    scene = Scene(plugin, args, feature_gates, kubernetes)
     scene.fill(nodes, existing_pods, namespaces, objects)
     return look(scene, scene.cycle(read_pod(pod), _seconds(now)), feasible_nodes)
 

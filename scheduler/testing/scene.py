@@ -12,7 +12,9 @@ from typing import Any
 import msgspec
 
 from scheduler.base.errors import ConfigError, ObjectError
+from scheduler.base.release import DEFAULT, read_release
 from scheduler.base.text import did_you_mean
+from scheduler.config.gates import gates_in_effect
 from scheduler.engine.handle import EngineHandle
 from scheduler.framework.args import Args
 from scheduler.framework.cycle import Cycle
@@ -44,6 +46,7 @@ class Scene:
         plugin: str | PluginClass,
         args: Mapping[str, Any] | Args | None = None,
         feature_gates: Mapping[str, bool] | None = None,
+        kubernetes: str = "",
     ) -> None:
         self.cluster = Cluster()
         cls = plugin_class(plugin)
@@ -53,8 +56,10 @@ class Scene:
             plugins={point: (ListedPlugin(cls.name),) for point in points},
             args={cls.name: read_args(cls, args)},
         )
+        release = read_release(kubernetes, where="kubernetes") if kubernetes else DEFAULT
+        gates = gates_in_effect(feature_gates or {}, release)
         self.handle = handle = EngineHandle(
-            self.cluster, feature_gates or {}, frozenset((PROFILE,))
+            self.cluster, gates, frozenset((PROFILE,)), release=release
         )
         self.profile = build_profile(spec, Registry((cls,)), handle)
         # A plugin may serve no point at all yet (a class that only declares arguments).

@@ -53,11 +53,24 @@ class _Capacity(msgspec.Struct, frozen=True):
     capacity: ResourceList | None = None
 
 
+class _NodeInfo(msgspec.Struct, frozen=True, rename="camel"):
+    kubelet_version: str = ""
+
+
+class _Info(msgspec.Struct, frozen=True, rename="camel"):
+    node_info: _NodeInfo | None = None
+
+
+class _KubeletOf(msgspec.Struct, frozen=True):
+    status: _Info | None = None
+
+
 class _CapacityOf(msgspec.Struct, frozen=True):
     status: _Capacity = _Capacity()
 
 
 _class_of = msgspec.json.Decoder(_ClassOf)
+_kubelet_of = msgspec.json.Decoder(_KubeletOf)
 _capacity_of = msgspec.json.Decoder(_CapacityOf)
 
 
@@ -198,6 +211,12 @@ def capacity_of(raw: Any) -> ResourceList:
     """Return a node's capacity, which stands for what it does not call allocatable."""
     status = _part(raw, _capacity_of, _CapacityOf).status
     return status.capacity or {}
+
+
+def kubelet_of(raw: Any) -> str:
+    """Return the version of a node's kubelet, an empty text if the node states none."""
+    status = _part(raw, _kubelet_of, _KubeletOf).status
+    return status.node_info.kubelet_version if status and status.node_info else ""
 
 
 def class_of(raw: Any) -> tuple[str, bool]:

@@ -1,6 +1,6 @@
 """Many simulations, one JSON object per line in and out: for programs that ask all the time.
 
-`{"id", "config"?, "objects": [...], "pending"?: [...], "details"?, "now"?}` becomes
+`{"id", "config"?, "objects": [...], "pending"?: [...], "details"?, "now"?, "kubernetes"?}` becomes
 `{"id", "simulation": {...}}` or `{"id", "error": {"code", "message"}}`. Cases know nothing of each
 other. Pure: the command line reads and writes the lines.
 """
@@ -14,6 +14,7 @@ from msgspec.structs import replace
 from scheduler.base.clock import parse_rfc3339
 from scheduler.base.errors import ConfigError, InputError, TrellisError
 from scheduler.base.nesting import is_too_deep
+from scheduler.base.release import read_release
 from scheduler.whatif.documents import items_of_objects
 from scheduler.whatif.records import Simulation
 from scheduler.whatif.setups import Setups
@@ -43,6 +44,7 @@ class _Case(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     pending: list[msgspec.Raw] | None = None
     details: bool | None = None
     now: str | int | float | None = None
+    kubernetes: str | None = None
 
 
 class _Answer(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -90,6 +92,8 @@ class Batch:
 
     def _simulated(self, case: _Case) -> Simulation:
         options = self._options
+        if case.kubernetes is not None:
+            options = replace(options, release=read_release(case.kubernetes, where="kubernetes"))
         if case.details is not None or case.now is not None:
             now = options.now if case.now is None else moment(case.now)
             details = options.details if case.details is None else case.details

@@ -9,4 +9,9 @@ def network_bill(engine: Engine) -> Bill:
     """Return what puts a price on the engine's cluster as it is now."""
     plugins = [p for profile in engine.profiles.values() for p in profile.plugins.values()]
     # A handle of its own: the engine's trackers are its own business, and may not be there.
-    return Bill(EngineHandle(engine.cluster, engine.settings.feature_gates), plugins)
+    return Bill(
+        EngineHandle(
+            engine.cluster, engine.settings.feature_gates, release=engine.settings.release
+        ),
+        plugins,
+    )

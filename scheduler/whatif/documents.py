@@ -15,6 +15,8 @@ from scheduler.whatif import yamltext
 
 MAX_OBJECTS: Final = 2_000_000
 MAX_JSON_BYTES: Final = 2 << 30
+# On a List: the version of the API server that the objects were read from.
+RELEASE_ANNOTATION: Final = "trellis.dev/kubernetes-version"
 
 
 class SourceFile(NamedTuple):
@@ -31,16 +33,22 @@ class Head(msgspec.Struct, frozen=True, rename="camel"):
     api_version: str | None = None
 
 
+class _ListMeta(msgspec.Struct, frozen=True):
+    annotations: dict[str, str] | None = None
+
+
 class _List(msgspec.Struct, frozen=True):
+    metadata: _ListMeta | None = None
     items: list[msgspec.Raw] | None = None
 
 
 class Item(NamedTuple):
-    """One object: `raw` is undecoded JSON or plain data."""
+    """One object: `raw` is undecoded JSON or plain data; `release` is that of its list, if it states one."""
 
     where: str
     head: Head
     raw: Any
+    release: str = ""
 
 
 _head = msgspec.json.Decoder(Head)
@@ -107,11 +115,15 @@ def _opened_json(where: str, data: bytes) -> Iterator[Item]:
     if not _is_list(head):
         yield Item(where, head, data)
         return
-    items = _list.decode(data).items or ()
+    found = _list.decode(data)
+    items = found.items or ()
+    annotations = (found.metadata.annotations if found.metadata else None) or {}
+    release = annotations.get(RELEASE_ANNOTATION, "")
     _check_count(len(items), where)
     for index, raw in enumerate(items):
         inner = bytes(raw)
-        yield Item(f"{where}: items[{index}]", _inner_head(head, _head.decode(inner)), inner)
+        place = f"{where}: items[{index}]"
+        yield Item(place, _inner_head(head, _head.decode(inner)), inner, release)
 
 
 def _yaml_items(name: str, data: bytes) -> Iterator[Item]:
@@ -135,10 +147,18 @@ def _opened(where: str, raw: Any, item_places: tuple[str, ...]) -> Iterator[Item
     if not isinstance(items, list | tuple):
         raise InputError(f"items: expected a list, got {_type(items)}", where=where)
     _check_count(len(items), where)
+    release = _release_of(raw)
     places = item_places if len(item_places) == len(items) else ()
     for index, inner in enumerate(items):
         place = places[index] if places else f"{where}: items[{index}]"
-        yield Item(place, _inner_head(head, _head_of(place, inner)), inner)
+        yield Item(place, _inner_head(head, _head_of(place, inner)), inner, release)
+
+
+def _release_of(raw: Any) -> str:
+    """Return the Kubernetes version that a list states, an empty text if it states none."""
+    annotations = (raw.get("metadata") or {}).get("annotations") or {}
+    release = annotations.get(RELEASE_ANNOTATION, "") if isinstance(annotations, dict) else ""
+    return release if isinstance(release, str) else ""
 
 
 def _head_of(where: str, raw: Any) -> Head:

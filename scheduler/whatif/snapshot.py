@@ -16,6 +16,7 @@ from msgspec.structs import replace
 
 from scheduler.base.clock import parse_rfc3339
 from scheduler.base.errors import InputError, ObjectError
+from scheduler.base.release import Release, read_release
 from scheduler.controlplane.claims import ephemeral_volume_claims
 from scheduler.objects import kinds
 from scheduler.objects.node import Node
@@ -26,6 +27,7 @@ from scheduler.whatif.admission import (
     ClusterAdmission,
     capacity_of,
     class_of,
+    kubelet_of,
 )
 from scheduler.whatif.admission import READ as ADMISSION_KINDS
 from scheduler.whatif.checks import check_node, check_pod
@@ -51,7 +53,8 @@ class Snapshot(msgspec.Struct, frozen=True):
     or not; `unbound` ones do not and are not on their way out, oldest first; nothing is decided about
     the `ended` ones. `given` are the uids of unbound pods that were named apart from the cluster, to be
     placed whatever their schedulerName. `daemons` make the pods of nodes that are added.
-    `taken_at` is the newest time that an object mentions, in seconds since the epoch.
+    `taken_at` is the newest time that an object mentions, in seconds since the epoch. `release` is that of
+    the API server: as its list states it, else that of the newest kubelet, None if neither is known.
     """
 
     nodes: tuple[Node, ...] = ()
@@ -64,6 +67,7 @@ class Snapshot(msgspec.Struct, frozen=True):
     places: Mapping[tuple[str, str], str] = {}
     notices: tuple[str, ...] = ()
     daemons: tuple[DaemonTemplate, ...] = ()
+    release: Release | None = None
 
     def find(self, key: str) -> Pod | None:
         """Return the pod of that `namespace/name` that is bound or waits to be, or None."""
@@ -105,6 +109,8 @@ class SnapshotReader:
         self._uids: dict[str, str] = {}
         self._given: set[str] = set()
         self._newest = ""
+        self._release: Release | None = None
+        self._kubelets: set[str] = set()
         self._passed_over: dict[str, int] = {}
         self._workloads: dict[tuple[str, str, str], FoundWorkload] = {}
         self._notices: list[str] = []
@@ -114,7 +120,14 @@ class SnapshotReader:
         for item in items:
             self._read(item, is_given=are_given)
 
+    def served_by(self, version: str, where: str = "") -> None:
+        """Note the version of an API server that the objects come from; the newest counts."""
+        release = read_release(version, where=where)
+        self._release = max(release, self._release or release)
+
     def _read(self, item: Item, *, is_given: bool) -> None:
+        if item.release:
+            self.served_by(item.release, item.where)
         kind = kind_of(item)
         workload = is_workload(item)
         if kind is None and not workload:
@@ -217,6 +230,7 @@ class SnapshotReader:
                 obj = self._pod(obj, item, key, is_given=is_given)
             elif kind.kind == "Node":
                 obj = _node(obj, item.raw)
+                self._kubelets.add(kubelet_of(item.raw))
             elif kind in kinds.WORKLOAD_GROUPS and is_new and obj.spec.priority is None:
                 # Since 1.37 the class also determines whether the group may evict others.
                 name, has_policy = class_of(item.raw)
@@ -351,6 +365,7 @@ class SnapshotReader:
             places=self._places,
             notices=(*said, *self._notices, *quotas),
             daemons=tuple(self._daemons()),
+            release=self._release or _newest_release(self._kubelets),
         )
 
     def _daemons(self) -> Iterator[DaemonTemplate]:
@@ -365,6 +380,17 @@ def _node(node: Node, raw: Any) -> Node:
         node = replace(node, status=replace(node.status, allocatable=capacity))
     check_node(node)
     return node
+
+
+def _newest_release(kubelets: Iterable[str]) -> Release | None:
+    """Return the newest release of kubelets: the API server is never older."""
+    found: list[Release] = []
+    for version in kubelets:
+        try:
+            found.append(read_release(version))
+        except InputError:
+            continue  # a kubelet may report any text
+    return max(found, default=None)
 
 
 def _time(text: str) -> float:

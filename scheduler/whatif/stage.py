@@ -15,6 +15,7 @@ from msgspec.structs import replace
 from scheduler.base.clock import parse_rfc3339
 from scheduler.base.errors import InputError, ObjectError
 from scheduler.base.meters import Meters
+from scheduler.base.release import Release
 from scheduler.base.text import did_you_mean
 from scheduler.config import Loaded
 from scheduler.engine.attempt.cycle import Ties
@@ -48,7 +49,7 @@ class Setup(msgspec.Struct, frozen=True):
 
 
 class AnswerOptions(msgspec.Struct, frozen=True):
-    """How a question is answered; `now` None is the time of the snapshot.
+    """How a question is answered; `now` None is the time of the snapshot, `release` None its version.
 
     `details` are all nodes of each pod's first attempt, `scores` those of the node that it got, `waking` what
     would have a rejected pod tried again.
@@ -60,6 +61,7 @@ class AnswerOptions(msgspec.Struct, frozen=True):
     details: bool = False
     scores: bool = False
     waking: bool = False
+    release: Release | None = None
 
 
 class StagedEngine(msgspec.Struct, frozen=True):
@@ -78,7 +80,7 @@ class StagedEngine(msgspec.Struct, frozen=True):
 
 def staged(snapshot: Snapshot, setup: Setup, options: AnswerOptions) -> StagedEngine:
     """Build an engine and tell it of `snapshot`; InputError names what it cannot take."""
-    engine = build_engine(setup, options)
+    engine = build_engine(setup, options, snapshot.release)
     now = snapshot.taken_at if options.now is None else options.now
     faults: list[Exception] = []
     engine.observation.on_fault = lambda _plugin, _point, error: faults.append(error)
@@ -158,9 +160,13 @@ def take_apart(stage: StagedEngine) -> None:
         getattr(part, "__dict__", {}).clear()
 
 
-def build_engine(setup: Setup, options: AnswerOptions) -> Engine:
-    """Return the engine that a setup describes, without its extenders."""
-    loaded = setup.loaded
+def build_engine(setup: Setup, options: AnswerOptions, release: Release | None = None) -> Engine:
+    """Return the engine that a setup describes, without its extenders.
+
+    `release` is that of the snapshot; the options', or else the setup's, counts before it.
+    """
+    known = options.release or setup.loaded.release or release
+    loaded = replace(setup.loaded, release=known)
     settings = msgspec.structs.replace(
         engine_settings(loaded, seed=options.seed), ties=options.ties, extenders=()
     )

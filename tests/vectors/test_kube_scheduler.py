@@ -14,7 +14,7 @@ from tests.vectors.preemptioncases import run_preemption
 FOLDER = "kube-scheduler"
 
 
-def run_plugin(vector):
+def run_plugin(vector, kubernetes=""):
     """Run one plugin on one pod and compare every part that the case states."""
     case, expect = vector.case, vector.case["expect"]
     if case["op"] not in ("filter", "score"):
@@ -29,6 +29,7 @@ def run_plugin(vector):
         pod=case["pod"],
         feature_gates=case.get("featureGates"),
         feasible_nodes=case.get("feasibleNodes"),
+        kubernetes=kubernetes,
     )
     known = {"preFilter", "filter", "preScore", "raw", "normalized"}
 

@@ -36,6 +36,7 @@ from scheduler.framework import (
 )
 from scheduler.objects import storage
 from scheduler.objects.pod import NodeSelector
+from scheduler.plugins.allocation import UtilizationShapePoint, shape_faults
 from scheduler.plugins.volumes import writing
 from scheduler.plugins.volumes.attached import CSI_NODE
 from scheduler.plugins.volumes.bindinghints import BindingHints
@@ -56,6 +57,7 @@ from scheduler.plugins.volumes.claims import (
 from scheduler.plugins.volumes.matching import CAPACITY, DRIVER, Matcher
 from scheduler.plugins.volumes.migration import migrated_affinity, migration_of
 from scheduler.plugins.volumes.places import SelectedRows, mask_of
+from scheduler.plugins.volumes.scoring import CAPACITY_SCORING, DEFAULT_SHAPE, CapacityScorer
 
 REASON_AFFINITY = "node(s) didn't match PersistentVolume's node affinity"
 REASON_UNMATCHED = "node(s) didn't find available persistent volumes to bind"
@@ -64,18 +66,14 @@ REASON_GONE = "node(s) unavailable due to one or more pvc(s) bound to non-existe
 REASON_IMMEDIATE = "pod has unbound immediate PersistentVolumeClaims"
 
 
-class ShapePoint(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A point of a score function that needs a gate which is off."""
-
-    utilization: int = 0
-    score: int = 0
-
-
 class VolumeBindingArgs(Args):
-    """How long to wait for volumes, in seconds; `shape` belongs to a gate that is off."""
+    """How long to wait for volumes, in seconds, and the score over the utilization of storage.
+
+    An empty `shape` prefers most free capacity; without one it is the same.
+    """
 
     bind_timeout_seconds: int = 600
-    shape: tuple[ShapePoint, ...] | None = None
+    shape: tuple[UtilizationShapePoint, ...] | None = None
 
     def validate(self) -> Iterator[tuple[str, str]]:
         """Yield what kube-scheduler refuses."""
@@ -83,14 +81,12 @@ class VolumeBindingArgs(Args):
         if seconds < 0:
             text = "invalid BindTimeoutSeconds, should not be a negative value"
             yield "bindTimeoutSeconds", f"Invalid value: {seconds}: {text}"
-        if self.shape is not None:
-            points = [{"Utilization": p.utilization, "Score": p.score} for p in self.shape]
-            shown = msgspec.json.encode(points).decode()
-            text = (
-                "unexpected field `shape`, remove it or turn on the feature gate "
-                "StorageCapacityScoring"
-            )
-            yield "shape", f"Invalid value: {shown}: {text}"
+        for inner, text in shape_faults(self.shape or DEFAULT_SHAPE):
+            yield f"shape{inner}", text
+
+    def gated(self) -> Mapping[str, str]:
+        """Return that a shape needs StorageCapacityScoring."""
+        return {} if self.shape is None else {"shape": CAPACITY_SCORING}
 
 
 class PodClaims(msgspec.Struct, eq=False):
@@ -114,6 +110,8 @@ class VolumeBinding(Plugin[VolumeBindingArgs]):
         self._catalog = handle.tracker(VolumeCatalog)
         self._places = SelectedRows()
         self._matcher = Matcher(handle.objects, self._catalog, self._places)
+        is_scored = handle.feature_gates.get(CAPACITY_SCORING)
+        self._scorer = CapacityScorer(args.shape or (), self._matcher) if is_scored else None
         self._hints = BindingHints(handle.objects)
         self._has_claims = PerSpec(has_claims)
 
@@ -174,12 +172,14 @@ class VolumeBinding(Plugin[VolumeBindingArgs]):
         return Rejected(rows, rows, reasons)
 
     def pre_score(self, *_: object) -> Status:
-        """Skip: volumes score only with StorageCapacityScoring, which is off."""
-        return SKIP
+        """Skip unless StorageCapacityScoring is on."""
+        return SUCCESS if self._scorer is not None else SKIP
 
-    def score(self, _cycle: Cycle, nodes: Nodes, _claims: PodClaims | None) -> IntColumn:
-        """Return 0 for every node."""
-        return nodes.constant(0)
+    def score(self, _cycle: Cycle, nodes: Nodes, claims: PodClaims | None) -> IntColumn:
+        """Return the score by utilization of storage; 0 for every node without unbound claims."""
+        if self._scorer is None or claims is None or not claims.unbound:
+            return nodes.constant(0)
+        return self._scorer.scores(nodes, tuple(claims.unbound.values()))
 
     def reserve(self, _cycle: Cycle, node: str, claims: PodClaims | None) -> Status | None:
         """Assume which volumes the claims get, or that they are made for this node."""

@@ -1,6 +1,7 @@
 """NodeVolumeLimits: a node takes only so many volumes of each CSI driver."""
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Callable, Hashable, Sequence
+from typing import Final
 
 import msgspec
 import numpy as np
@@ -21,7 +22,7 @@ from scheduler.framework import (
     Status,
     reject,
 )
-from scheduler.objects.storage import CSINode
+from scheduler.objects.storage import CSIDriver, CSINode
 from scheduler.plugins.volumes.attached import ATTACHMENT, CSI_NODE, AttachedVolumes
 from scheduler.plugins.volumes.claims import (
     CLAIM,
@@ -33,8 +34,11 @@ from scheduler.plugins.volumes.claims import (
     not_found,
 )
 from scheduler.plugins.volumes.handles import CountedVolume
+from scheduler.plugins.volumes.matching import DRIVER
 from scheduler.plugins.volumes.migration import is_inline_migratable
+from scheduler.state.store import Objects
 
+LIMIT_SCALING: Final = "VolumeLimitScaling"
 REASON = "node(s) exceed max volume count"
 
 
@@ -48,19 +52,54 @@ class WantedVolumes(msgspec.Struct, frozen=True):
     foreign: str = ""
 
 
+class RequiredDrivers:
+    """Rejects nodes without a CSI driver whose object prevents scheduling where it is missing."""
+
+    def __init__(self, objects: Callable[[str], Objects]) -> None:
+        self._drivers = objects(DRIVER)
+        self._csi_nodes = objects(CSI_NODE)
+        self._version = -1
+        self._nodes_with: dict[str, list[str]] = {}
+
+    def rejected(self, nodes: Nodes, volumes: Sequence[CountedVolume]) -> Rejected | None:
+        """Return the nodes that lack a required driver; the first missing driver is the reason."""
+        found: Rejected | None = None
+        for driver in dict.fromkeys(volume.driver for volume in volumes):
+            known: CSIDriver | None = self._drivers.get(driver)
+            if known is None or not known.spec.prevent_pod_scheduling_if_missing:
+                continue
+            missing = nodes.exists & ~nodes.rows_named(self._installed_on(driver))
+            if missing.any():
+                text = f"{driver} CSI driver is not installed on the node"
+                rejected = reject(missing, text)
+                found = rejected if found is None else found.otherwise(rejected)
+        return found
+
+    def _installed_on(self, driver: str) -> Sequence[str]:
+        if self._version != self._csi_nodes.version:
+            self._version = self._csi_nodes.version
+            self._nodes_with = {}
+            for name, csi_node in self._csi_nodes.items():
+                for one in csi_node.spec.drivers:
+                    self._nodes_with.setdefault(one.name, []).append(name)
+        return self._nodes_with.get(driver, ())
+
+
 class NodeVolumeLimits(Plugin[NoArgs]):
     """Reject nodes on which a CSI driver would have more volumes than the CSINode allows.
 
     Volumes that pods on the node use already cost nothing.
     """
 
-    reads = ("node", CSI_NODE, "pod.deleted", CLAIM, VOLUME, ATTACHMENT)
+    reads = ("node", CSI_NODE, DRIVER, "pod.deleted", CLAIM, VOLUME, ATTACHMENT)
     local = True
 
     def __init__(self, args: NoArgs, handle: Handle) -> None:
         super().__init__(args, handle)
         self._attached = handle.tracker(AttachedVolumes)
         self._has_countable = PerSpec(_has_countable)
+        is_checked = handle.feature_gates.get(LIMIT_SCALING)
+        self._uninstalled = RequiredDrivers(handle.objects) if is_checked else None
 
     def key(self, pod: Pod) -> Hashable | None:
         """Return None for a pod without such volumes."""
@@ -86,6 +125,12 @@ class NodeVolumeLimits(Plugin[NoArgs]):
             return reject(np.ones(nodes.size, dtype=np.bool_), wanted.missing, final=True)
         if wanted.foreign:
             raise ValueError(wanted.foreign)
+        full = self._without_capacity(nodes, wanted)
+        missing = self._uninstalled.rejected(nodes, wanted.volumes) if self._uninstalled else None
+        return full if missing is None else missing.otherwise(full)
+
+    def _without_capacity(self, nodes: Nodes, wanted: WantedVolumes) -> Rejected | None:
+        """Reject the nodes on which a limit would be exceeded."""
         drivers = dict.fromkeys(volume.driver for volume in wanted.volumes)
         limited = [driver for driver in drivers if self._attached.is_limited(driver)]
         if not limited:
@@ -107,8 +152,12 @@ class NodeVolumeLimits(Plugin[NoArgs]):
         """
         if change.kind == "Node":
             return True
+        if change.kind == DRIVER:
+            return self._uninstalled is not None and self._frees(change.old, change.new, pod)
         if change.kind == CSI_NODE:
-            return self._limit_grew(change.old, change.new, pod)
+            return self._installs(change.old, change.new, pod) or self._limit_grew(
+                change.old, change.new, pod
+            )
         if change.kind == "Pod":
             gone: Pod = change.before.pod if change.before is not None else change.old
             return _has_countable(gone)
@@ -159,6 +208,20 @@ class NodeVolumeLimits(Plugin[NoArgs]):
                 changes[volume] = changes.get(volume, 0) + sign
         return moved
 
+    def _frees(self, old: CSIDriver | None, new: CSIDriver | None, pod: Pod) -> bool:
+        """Return whether a driver of the pod is required no longer."""
+        is_required = new is not None and new.spec.prevent_pod_scheduling_if_missing
+        was_required = old is not None and old.spec.prevent_pod_scheduling_if_missing
+        return bool(was_required and not is_required) and _name_of(old) in self._drivers(pod)
+
+    def _installs(self, old: CSINode | None, new: CSINode | None, pod: Pod) -> bool:
+        """Return whether a node gets a driver of the pod, with or without a limit."""
+        if self._uninstalled is None or new is None:
+            return False
+        before = {one.name for one in old.spec.drivers} if old is not None else set()
+        added = {one.name for one in new.spec.drivers} - before
+        return not added.isdisjoint(self._drivers(pod))
+
     def _limit_grew(self, old: CSINode | None, new: CSINode | None, pod: Pod) -> bool:
         if old is None:
             return True
@@ -170,6 +233,10 @@ class NodeVolumeLimits(Plugin[NoArgs]):
 
     def _drivers(self, pod: Pod) -> set[str]:
         return {volume.driver for volume in self._attached.volumes_of(pod)}
+
+
+def _name_of(driver: CSIDriver | None) -> str:
+    return "" if driver is None else driver.metadata.name
 
 
 def _has_countable(pod: Pod) -> bool:

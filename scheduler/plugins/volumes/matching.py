@@ -12,13 +12,14 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from scheduler.framework import BoolColumn, Nodes, Rows
+from scheduler.framework import BoolColumn, IntColumn, Nodes, Rows
 from scheduler.objects.quantity import quantity
 from scheduler.objects.selectors import selector_matches
 from scheduler.objects.storage import (
     NO_PROVISIONER,
     SELECTED_NODE,
     STORAGE,
+    CSIStorageCapacity,
     PersistentVolume,
     PersistentVolumeClaim,
     StorageClass,
@@ -29,6 +30,8 @@ from scheduler.plugins.volumes.handles import Objects
 from scheduler.plugins.volumes.places import SelectedRows, among, mask_of
 
 DRIVER, CAPACITY = "CSIDriver", "CSIStorageCapacity"
+# 64 PiB; a hundred times as much fits in an int64.
+MOST_BYTES = 2**56
 
 
 class VolumeChoice(msgspec.Struct, frozen=True):
@@ -165,11 +168,38 @@ class Matcher:
         self, nodes: Nodes, claim: PersistentVolumeClaim, found: StorageClass
     ) -> BoolColumn:
         """Return the rows where the class's driver reports enough capacity for the claim."""
-        driver = self._objects(DRIVER).get(found.provisioner)
-        if driver is None or not driver.spec.storage_capacity or not _names_size(claim):
+        if not self._reports_capacity(claim, found):
             return nodes.exists
-        size = requested_bytes(claim)
         rows = np.zeros(nodes.size, dtype=np.bool_)
+        for capacity in self._sufficient(claim, found):
+            rows[self._rows_of(nodes, capacity)] = True
+        return rows
+
+    def capacity(self, nodes: Nodes, claim: PersistentVolumeClaim) -> IntColumn | None:
+        """Return the reported capacity per row, -1 for none; None if the class reports none.
+
+        Of several objects for one row the first by name counts: kube-scheduler takes any. An
+        object with `maximumVolumeSize` alone counts with that size.
+        """
+        found = self._objects(CLASS).get(class_of(claim))
+        if found is None or not self._reports_capacity(claim, found):
+            return None
+        amounts = np.full(nodes.size, -1, dtype=np.int64)
+        for capacity in sorted(self._sufficient(claim, found), key=_name, reverse=True):
+            limit = capacity.limit if capacity.capacity is None else capacity.capacity
+            amounts[self._rows_of(nodes, capacity)] = bounded(quantity(limit or 0))
+        return amounts
+
+    def _reports_capacity(self, claim: PersistentVolumeClaim, found: StorageClass) -> bool:
+        """Return whether reported capacity restricts the claim."""
+        driver = self._objects(DRIVER).get(found.provisioner)
+        return driver is not None and driver.spec.storage_capacity and _names_size(claim)
+
+    def _sufficient(
+        self, claim: PersistentVolumeClaim, found: StorageClass
+    ) -> Iterator[CSIStorageCapacity]:
+        """Yield the capacity objects of a class in which the claim fits."""
+        size = requested_bytes(claim)
         for capacity in self._objects(CAPACITY).values():
             if (
                 capacity.storage_class_name == found.metadata.name
@@ -177,9 +207,21 @@ class Matcher:
                 and capacity.limit is not None
                 and quantity(capacity.limit) >= size
             ):
-                here = self._places.of_labels(nodes, capacity.node_topology)
-                rows[mask_of(here, nodes.size) if here is None else here] = True
-        return rows
+                yield capacity
+
+    def _rows_of(self, nodes: Nodes, capacity: CSIStorageCapacity) -> Rows | BoolColumn:
+        topology = capacity.node_topology
+        here = None if topology is None else self._places.of_labels(nodes, topology)
+        return mask_of(here, nodes.size) if here is None else here
+
+
+def _name(capacity: CSIStorageCapacity) -> tuple[str, str]:
+    return capacity.metadata.namespace, capacity.metadata.name
+
+
+def bounded(size: int) -> int:
+    """Return a size that a percentage can be computed of in int64."""
+    return max(0, min(size, MOST_BYTES))
 
 
 def requested_bytes(claim: PersistentVolumeClaim) -> int:

@@ -3,25 +3,47 @@
 import pytest
 
 from scheduler.base.errors import ConfigError
+from scheduler.base.release import V1_36, V1_37
 from scheduler.config import InvalidConfigError, load, read_gates
-from scheduler.config.gates import KNOWN, gate_faults
+from scheduler.config.gates import KNOWN, Effect, gate_effect, gate_faults, gates_in_effect
 from scheduler.framework.registry import Registry
 from scheduler.intree import IN_TREE
 
 REGISTRY = Registry(IN_TREE)
 
 
-def test_each_gate_may_be_what_it_is_by_default():
-    """A file that spells the defaults out loads; one value of each is refused unless it is a switch."""
+SWITCHES = {
+    "TaintTolerationComparisonOperators": (False, False),
+    "StorageCapacityScoring": (False, True),
+    "VolumeLimitScaling": (False, True),
+    "DRADeviceTaintRules": (False, True),
+    "DRAFractionalCapacityRange": (False, True),
+}
+
+
+def test_a_gate_is_a_switch_or_has_one_value_or_changes_nothing():
+    """No gate is refused both ways, and gates of groups are done when on."""
     refused = {
         value: {gate for gate, _ in gate_faults(dict.fromkeys(sorted(KNOWN), value))}
         for value in (True, False)
     }
+    neutral = {gate for gate in KNOWN if gate_effect(gate, True)[0] is Effect.WITHOUT}
 
     assert set() == refused[True] & refused[False]
-    assert {"TaintTolerationComparisonOperators"} == KNOWN - refused[True] - refused[False]
-    assert {"GangScheduling", "StorageCapacityScoring", "VolumeLimitScaling"} <= refused[True]
+    assert {"DRADerivedAttributes", "DRANodeAllocatableResources"} <= refused[True]
     assert {"SchedulerAsyncPreemption", "PodLevelResources"} <= refused[False]
+    assert {"OpportunisticBatching", "SchedulerAsyncAPICalls", "SELinuxMount"} <= neutral
+    assert Effect.DONE is gate_effect("GenericWorkload", True)[0]
+    assert Effect.WITHOUT is gate_effect("GenericWorkload", False)[0]
+    assert "1.37 removed" in gate_effect("GangScheduling", True)[1]
+
+
+def test_the_defaults_of_switches_follow_the_release():
+    """As given, else the default of the release: four are on since 1.37."""
+    assert {name: on for name, (on, _) in SWITCHES.items()} == gates_in_effect({}, V1_36)
+    assert {name: on for name, (_, on) in SWITCHES.items()} == gates_in_effect({}, V1_37)
+    given = dict.fromkeys(SWITCHES, False)
+    assert given == gates_in_effect(given, V1_37)
 
 
 @pytest.mark.parametrize(
@@ -29,8 +51,8 @@ def test_each_gate_may_be_what_it_is_by_default():
     [
         ("{Nope: true}", "featureGates.Nope: unrecognized feature gate: Nope"),
         (
-            "{GangScheduling: true}",
-            "the feature behind the gate GangScheduling does not exist here; leave it off",
+            "{DRADerivedAttributes: true}",
+            "the feature behind the gate DRADerivedAttributes does not exist here; leave it off",
         ),
         (
             "{SchedulerQueueingHints: false}",
@@ -72,7 +94,7 @@ def test_the_flag():
         ("PodLevelResources", "missing bool value for PodLevelResources"),
         ("PodLevelResources=yes", 'invalid value of PodLevelResources=yes: parsing "yes"'),
         ("Nope=true", "unrecognized feature gate: Nope"),
-        ("GangScheduling=true", "does not exist here"),
+        ("DRADerivedAttributes=true", "does not exist here"),
     ],
 )
 def test_a_wrong_flag(text, fault):

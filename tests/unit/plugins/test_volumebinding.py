@@ -8,6 +8,7 @@ from scheduler.base.errors import PluginError
 from scheduler.framework.answers import States
 from scheduler.framework.status import SKIP, Code
 from scheduler.objects.plain import read_object, read_pod
+from scheduler.plugins.allocation import UtilizationShapePoint
 from scheduler.plugins.volumes import VolumeBinding
 from scheduler.plugins.volumes.binding import (
     REASON_AFFINITY,
@@ -38,7 +39,6 @@ NODES = [node(name, labels={HOST: name, ZONE: zone}) for name, zone in (("a", "x
 BOTH = {"a", "b"}
 STATIC = storage_class(provisioner="kubernetes.io/no-provisioner")
 OPEN = claim(storage_class="s")
-SHAPE = "unexpected field `shape`, remove it or turn on the feature gate StorageCapacityScoring"
 
 
 def fitting(*objects, pod=None, reason=""):
@@ -388,10 +388,15 @@ def test_a_node_that_no_longer_fits_is_refused_at_reserve():
                 )
             ],
         ),
+        (VolumeBindingArgs(shape=()), []),
         (
-            VolumeBindingArgs(shape=()),
+            VolumeBindingArgs(shape=(UtilizationShapePoint(10, 11), UtilizationShapePoint(10, 0))),
             [
-                ("shape", f"Invalid value: []: {SHAPE}"),
+                (
+                    "shape[1].utilization",
+                    "Invalid value: 10: values must be sorted in increasing order",
+                ),
+                ("shape[0].score", "Invalid value: 11: not in valid range [0, 10]"),
             ],
         ),
     ],

@@ -1,0 +1,24 @@
+"""What Kubernetes 1.37 changed in filters and scores: own cases, computed from the facts of 1.37.2.
+
+A case that names another release shows that the change is not made there.
+"""
+
+from tests.vectors.test_kube_scheduler import run_plugin
+
+FOLDER = "kubernetes-1.37"
+
+
+def run(vector):
+    """Run a case on 1.37 unless it names a release."""
+    run_plugin(vector, kubernetes=vector.case.get("kubernetes", "1.37"))
+
+
+RUNNERS = {
+    "storage-capacity-scoring.json": run,
+    "volume-limit-scaling.json": run,
+}
+
+
+def test_case(vector):
+    """The case's expectation holds."""
+    RUNNERS[vector.file](vector)
