@@ -136,7 +136,7 @@ release-check: $(DEV) ## archives whole and reproducible, wheels for arm64, upgr
 	@$(BIN)/towncrier build --draft --version next >/dev/null
 
 version: ## print the version
-	@sed -n 's/^VERSION.*"\(.*\)"/\1/p' scheduler/cli/about.py
+	@sed -n 's/^VERSION.*"\(.*\)"/\1/p' scheduler/about.py
 
 release: $(DEV) ## all files of a release into dist/: archives, chart, SBOM, notes, checksums (after `make tools`)
 	@rm -rf dist && $(MAKE) -s dist chart

@@ -1,8 +1,9 @@
-"""The plugins that come with Trellis, in the order of kube-scheduler's default list."""
+"""The plugins of this installation: those of Trellis, in the order of kube-scheduler's list, and others'."""
 
 from typing import Any
 
 from scheduler.framework import Plugin
+from scheduler.framework.registry import Registry
 from scheduler.groups.plugin import ClusterTopologyPlacementGroup
 from scheduler.plugins.affinity import InterPodAffinity
 from scheduler.plugins.defaultbinder import DefaultBinder
@@ -72,3 +73,10 @@ IN_TREE: tuple[type[Plugin[Any]], ...] = (
     LoadVariationRiskBalancing,
     FragmentationAware,
 )
+
+
+def registry() -> Registry:
+    """Return a registry of all plugins, also those of entry points; ConfigError if two share a name."""
+    found = Registry(IN_TREE)
+    found.load_entry_points()
+    return found

@@ -8,9 +8,9 @@ from typing import Any, Final
 import msgspec
 
 from docs.generate import markdown, schemas
-from scheduler.cli.installed import registry
 from scheduler.cli.plugins import describe
 from scheduler.framework.args import Args, NoArgs
+from scheduler.intree import registry
 from scheduler.plugins.loadaware.args import effective
 
 INTRODUCTION = f"""\

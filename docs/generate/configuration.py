@@ -7,10 +7,10 @@ import msgspec
 import yaml
 
 from docs.generate import markdown, schemas
-from scheduler.cli.installed import registry
 from scheduler.config import default_config, to_yaml
 from scheduler.config.model import KubeSchedulerConfiguration
 from scheduler.config.trellis import TrellisConfiguration
+from scheduler.intree import registry
 
 INTRODUCTION = f"""\
 # The configuration file

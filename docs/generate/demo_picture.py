@@ -16,9 +16,9 @@ from rich.panel import Panel
 from rich.text import Text
 
 from scheduler.base import logs
-from scheduler.cli.scenario import play, read_scenario
-from scheduler.cli.scenario.show import Show, cluster_table
-from scheduler.cli.scenario.stage import stage
+from scheduler.demo import play, read_scenario
+from scheduler.demo.show import Show, cluster_table
+from scheduler.demo.stage import stage
 
 SCENARIO = Path("docs/examples/groups/scenario.yaml")
 PICTURE = Path("docs/images/demo.svg")

@@ -9,12 +9,12 @@ import msgspec
 
 from docs.generate import markdown
 from scheduler.base import reasons
-from scheduler.cli.installed import registry
 from scheduler.engine.attempt import failure
 from scheduler.engine.effects import Record
 from scheduler.engine.queue.pod import QueuedPod
 from scheduler.framework.calls import PodEvent, WaitUntil
 from scheduler.groups.topology.tree import RESOURCES_CHOOSE_NOTHING
+from scheduler.intree import registry
 from scheduler.objects.node import Node, NodeMeta
 from scheduler.objects.pod import Pod, PodMeta, PodSpec
 from scheduler.plugins.loadaware.figures import silence

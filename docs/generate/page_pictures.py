@@ -20,20 +20,20 @@ from rich.console import Console
 from scheduler.base import logs
 from scheduler.cli.asking import options, setups
 from scheduler.cli.comparison import html, side
-from scheduler.cli.installed import registry
 from scheduler.cli.live import ClusterOptions
-from scheduler.cli.scenario import play, read_scenario
-from scheduler.cli.scenario.show import Show
-from scheduler.cli.scenario.stage import stage
 from scheduler.cli.ui import TrailView, live_page
 from scheduler.config import load
+from scheduler.demo import play, read_scenario
+from scheduler.demo.show import Show
+from scheduler.demo.stage import stage
 from scheduler.engine.attempt.cycle import Ties
+from scheduler.intree import registry
 from scheduler.objects.pod import Pod
+from scheduler.simulate.simulate import simulate
+from scheduler.simulate.stage import AnswerOptions, Setup
+from scheduler.snapshot.documents import SourceFile, items_of
+from scheduler.snapshot.snapshot import read_snapshot
 from scheduler.testing import node, pod
-from scheduler.whatif.documents import SourceFile, items_of
-from scheduler.whatif.simulate import simulate
-from scheduler.whatif.snapshot import read_snapshot
-from scheduler.whatif.stage import AnswerOptions, Setup
 from tests.page.browser import Tab, browser
 
 PICTURES = Path("docs/images")

@@ -17,23 +17,23 @@ from scheduler.base.errors import InputError
 from scheduler.base.release import read_release
 from scheduler.cli.files import MANIFEST_SUFFIXES, manifest_files, read_bytes, read_text, shown
 from scheduler.cli.flags import NodeFlags, Output
-from scheduler.cli.installed import registry
 from scheduler.cli.live import ClusterOptions, SeenCluster, look
 from scheduler.cli.printing import show_document, table
 from scheduler.config.every import load_or_report_all
 from scheduler.engine.attempt.cycle import Ties
+from scheduler.explain.report import TextTable, offers_line, offers_tables
 from scheduler.framework.registry import Registry
+from scheduler.intree import registry
 from scheduler.objects.kinds import Kind
 from scheduler.objects.node import Node
-from scheduler.whatif.batch import moment
-from scheduler.whatif.changes import NodeChanges
-from scheduler.whatif.decoding import READ
-from scheduler.whatif.documents import Item, SourceFile, items_of
-from scheduler.whatif.offers import OfferReport
-from scheduler.whatif.report import TextTable, offers_line, offers_tables
-from scheduler.whatif.setups import Setups
-from scheduler.whatif.snapshot import Snapshot, SnapshotReader, read_snapshot
-from scheduler.whatif.stage import AnswerOptions, Setup
+from scheduler.simulate.batch import moment
+from scheduler.simulate.offers import OfferReport
+from scheduler.simulate.setups import Setups
+from scheduler.simulate.stage import AnswerOptions, Setup
+from scheduler.snapshot.changes import NodeChanges
+from scheduler.snapshot.decoding import READ
+from scheduler.snapshot.documents import Item, SourceFile, items_of
+from scheduler.snapshot.snapshot import Snapshot, SnapshotReader, read_snapshot
 
 EXIT_DOES_NOT_FIT = 3
 EXIT_UNPROVEN = 4

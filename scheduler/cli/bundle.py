@@ -15,9 +15,9 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from scheduler.about import VERSION
 from scheduler.base.clock import RealClock
 from scheduler.base.errors import ApiError, InputError
-from scheduler.cli.about import VERSION
 from scheduler.cli.asking import tell
 from scheduler.cli.commands import BundleFlags
 from scheduler.cli.hashing import NameTable

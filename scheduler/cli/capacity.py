@@ -9,13 +9,13 @@ from scheduler.cli import asking
 from scheduler.cli.commands import CapacityFlags
 from scheduler.cli.live import ClusterOptions, reach
 from scheduler.engine.attempt.cycle import Ties
-from scheduler.whatif.capacity import DEFAULT_LIMIT, Capacity, room_for
-from scheduler.whatif.capacity import capacity as count
-from scheduler.whatif.copies import shape_of
-from scheduler.whatif.offers import cheapest, read_offers
-from scheduler.whatif.report import TextTable
-from scheduler.whatif.snapshot import Snapshot, SnapshotReader
-from scheduler.whatif.stage import AnswerOptions
+from scheduler.explain.report import TextTable
+from scheduler.simulate.capacity import DEFAULT_LIMIT, Capacity, room_for
+from scheduler.simulate.capacity import capacity as count
+from scheduler.simulate.copies import shape_of
+from scheduler.simulate.offers import cheapest, read_offers
+from scheduler.simulate.stage import AnswerOptions
+from scheduler.snapshot.snapshot import Snapshot, SnapshotReader
 
 
 def capacity(flags: CapacityFlags) -> int:

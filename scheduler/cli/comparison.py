@@ -12,11 +12,11 @@ from typing import Any
 import msgspec
 
 from scheduler.serve.pageroutes import page_files
-from scheduler.whatif.diff import SimulationDiff, diff
-from scheduler.whatif.outcome import after, figures
-from scheduler.whatif.records import Simulation
-from scheduler.whatif.snapshot import Snapshot
-from scheduler.whatif.views import sections
+from scheduler.simulate.diff import SimulationDiff, diff
+from scheduler.simulate.outcome import after, figures
+from scheduler.simulate.records import Simulation
+from scheduler.snapshot.snapshot import Snapshot
+from scheduler.snapshot.views import sections
 
 _IMPORT = re.compile(r'from "\./([a-z]+)\.js"')
 

@@ -5,13 +5,13 @@ import sys
 from scheduler.cli.commands import CheckFlags, DefaultsFlags, PrintFlags
 from scheduler.cli.files import read_text, shown
 from scheduler.cli.flags import Output
-from scheduler.cli.installed import registry
 from scheduler.cli.printing import show_document
 from scheduler.config import Loaded, default_config, load, to_configz, to_yaml
 from scheduler.config.effects import effects
 from scheduler.config.every import every_problem
 from scheduler.config.problems import InvalidConfigError
-from scheduler.whatif.questions import check_shapes
+from scheduler.explain.questions import check_shapes
+from scheduler.intree import registry
 
 
 def check(flags: CheckFlags) -> None:

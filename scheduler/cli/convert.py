@@ -14,8 +14,8 @@ from scheduler.cli.asking import tell
 from scheduler.cli.commands import ConvertFlags
 from scheduler.cli.files import manifest_files, read_bytes, shown
 from scheduler.cli.flags import Output
-from scheduler.whatif.conversion import convert_all
-from scheduler.whatif.documents import SourceFile, items_of
+from scheduler.convert.conversion import convert_all
+from scheduler.snapshot.documents import SourceFile, items_of
 
 
 def convert(flags: ConvertFlags) -> int:

@@ -12,10 +12,10 @@ from scheduler.base.errors import InputError
 from scheduler.cli.asking import options, setups
 from scheduler.cli.commands import DemoFlags
 from scheduler.cli.live import ClusterOptions
-from scheduler.cli.scenario import ScenarioOutcome, play, read_scenario
-from scheduler.cli.scenario.show import Show
-from scheduler.cli.scenario.stage import stage
 from scheduler.cli.ui import TrailView, live_page
+from scheduler.demo import ScenarioOutcome, play, read_scenario
+from scheduler.demo.show import Show
+from scheduler.demo.stage import stage
 from scheduler.engine.attempt.cycle import Ties
 
 READING_S = 1.5

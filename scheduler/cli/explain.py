@@ -17,13 +17,13 @@ from scheduler.cli.flags import Output
 from scheduler.cli.live import ClusterOptions, reach
 from scheduler.cli.past import ask
 from scheduler.engine.attempt.cycle import Ties
+from scheduler.explain.explain import Explanation
+from scheduler.explain.explain import explain as explained
+from scheduler.explain.past import counts_table, past_decision, past_line
+from scheduler.explain.report import TextTable, explanation_lines, explanation_tables
 from scheduler.objects.kinds import POD
-from scheduler.whatif.explain import Explanation
-from scheduler.whatif.explain import explain as explained
-from scheduler.whatif.past import counts_table, past_decision, past_line
-from scheduler.whatif.report import TextTable, explanation_lines, explanation_tables
-from scheduler.whatif.snapshot import Snapshot, SnapshotReader
-from scheduler.whatif.stage import AnswerOptions
+from scheduler.simulate.stage import AnswerOptions
+from scheduler.snapshot.snapshot import Snapshot, SnapshotReader
 
 # What the API server takes for a pod's name: anything else would be more than a name in a selector.
 _NAME: Final = re.compile(r"[a-z0-9]([-a-z0-9.]*[a-z0-9])?\Z")

@@ -17,8 +17,8 @@ from scheduler.cli.commands import GroupsFlags
 from scheduler.cli.live import reach
 from scheduler.cli.printing import TableColumn, show
 from scheduler.engine.attempt.cycle import Ties
-from scheduler.whatif.simulate import simulate
-from scheduler.whatif.snapshot import SnapshotReader
+from scheduler.simulate.simulate import simulate
+from scheduler.snapshot.snapshot import SnapshotReader
 
 AGAIN_S = 2.0
 

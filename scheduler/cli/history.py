@@ -15,9 +15,9 @@ from scheduler.cli.flags import DaemonFlags, Output
 from scheduler.cli.live import reach
 from scheduler.cli.logged import LogView
 from scheduler.cli.past import NAMESPACE, told
-from scheduler.whatif.attempts import History, PastAttempt
-from scheduler.whatif.attempts import history as found_in
-from scheduler.whatif.report import TextTable
+from scheduler.explain.attempts import History, PastAttempt
+from scheduler.explain.attempts import history as found_in
+from scheduler.explain.report import TextTable
 
 _history = msgspec.json.Decoder(History)
 

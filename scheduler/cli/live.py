@@ -10,17 +10,17 @@ from urllib.parse import quote
 
 import msgspec
 
+from scheduler.about import VERSION
 from scheduler.base.clock import RealClock
 from scheduler.base.errors import ApiError, InputError
 from scheduler.base.meters import Meters
-from scheduler.cli.about import VERSION
 from scheduler.cli.flags import ClusterFlags
 from scheduler.kube.api import Response
 from scheduler.kube.client import ApiClient
 from scheduler.kube.collection import selectors
 from scheduler.kube.version import server_version
 from scheduler.objects.kinds import NODE, POD, Kind
-from scheduler.whatif.documents import SourceFile
+from scheduler.snapshot.documents import SourceFile
 
 PAGE = 500
 

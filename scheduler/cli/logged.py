@@ -11,16 +11,16 @@ from msgspec.structs import replace
 
 from scheduler.base.errors import InputError
 from scheduler.base.release import Release, read_release
-from scheduler.cli.installed import registry
 from scheduler.config import Loaded, default_config, load
 from scheduler.daemon.decisions import DecisionTrail
 from scheduler.engine.decisionlog import Header, LoggedTurn
 from scheduler.engine.engine import Engine
 from scheduler.engine.settings import engine_settings
-from scheduler.whatif.attempts import AttemptRecord, assumed
-from scheduler.whatif.logged import LoggedWorld
-from scheduler.whatif.replay import replay
-from scheduler.whatif.snapshot import Snapshot
+from scheduler.explain.attempts import AttemptRecord, assumed
+from scheduler.intree import registry
+from scheduler.simulate.replay import replay
+from scheduler.snapshot.logged import LoggedWorld
+from scheduler.snapshot.snapshot import Snapshot
 
 MOST_BYTES = 512 << 20
 MOST_ATTEMPTS = 1_000_000

@@ -14,7 +14,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from scheduler.cli.about import version_text
+from scheduler.about import version_text
 
 if TYPE_CHECKING:
     import typer

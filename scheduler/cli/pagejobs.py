@@ -8,16 +8,16 @@ from functools import lru_cache
 import msgspec
 
 from scheduler.base.errors import InputError, TrellisError
-from scheduler.cli.installed import registry
 from scheduler.config import default_config, load
-from scheduler.whatif.responder import QuestionResponder
-from scheduler.whatif.setups import Setups
-from scheduler.whatif.stage import Setup
-from scheduler.whatif.wire import unpacked
+from scheduler.explain.responder import QuestionResponder
+from scheduler.explain.wire import unpacked
+from scheduler.intree import registry
+from scheduler.simulate.setups import Setups
+from scheduler.simulate.stage import Setup
 
 
 def run_page(payload: bytes) -> tuple[bytes, bytes]:
-    """Answer a question as `whatif.wire` packs it; InputError with what is wrong with it."""
+    """Answer a question as `explain.wire` packs it; InputError with what is wrong with it."""
     question, world, options, config = unpacked(payload)
     try:
         answer = _answering(config).answer(question, world, options)

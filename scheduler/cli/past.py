@@ -11,10 +11,10 @@ from contextlib import asynccontextmanager
 from socket import gethostname
 from urllib.parse import quote, urlsplit
 
+from scheduler.about import VERSION
 from scheduler.base.clock import RealClock
 from scheduler.base.errors import ApiError, InputError
 from scheduler.base.meters import Meters
-from scheduler.cli.about import VERSION
 from scheduler.cli.flags import DaemonFlags
 from scheduler.cli.leader import Leader, leader
 from scheduler.cli.live import ClusterOptions

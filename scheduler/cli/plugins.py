@@ -9,11 +9,11 @@ import msgspec
 from scheduler.base.errors import InputError
 from scheduler.base.text import did_you_mean
 from scheduler.cli.commands import PluginsFlags
-from scheduler.cli.installed import registry
 from scheduler.cli.printing import TableColumn, show
 from scheduler.config import default_config
 from scheduler.framework.plugin import Plugin
 from scheduler.framework.registry import Registry
+from scheduler.intree import registry
 
 COLUMNS: Final = (
     TableColumn("name", lambda item: item["name"]),

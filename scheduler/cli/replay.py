@@ -8,8 +8,8 @@ import msgspec
 from scheduler.base.errors import InputError
 from scheduler.cli.commands import ReplayFlags
 from scheduler.cli.logged import engine_of
-from scheduler.whatif.replay import ReplayResult
-from scheduler.whatif.replay import replay as run_again
+from scheduler.simulate.replay import ReplayResult
+from scheduler.simulate.replay import replay as run_again
 
 
 def replay(flags: ReplayFlags) -> int:

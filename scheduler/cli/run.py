@@ -30,14 +30,13 @@ from operators.settings import (
     NodeMetricSettings,
     OperatorsSettings,
 )
+from scheduler.about import VERSION
 from scheduler.base import logs
 from scheduler.base.clock import RealClock
 from scheduler.base.errors import InputError
 from scheduler.base.meters import Meters
-from scheduler.cli.about import VERSION
 from scheduler.cli.commands import RunFlags
 from scheduler.cli.files import read_text, shown
-from scheduler.cli.installed import registry
 from scheduler.config import Loaded, default_config, read_gates, to_log
 from scheduler.config.every import load_or_report_all
 from scheduler.config.trellis import MetricProviderConfig
@@ -49,6 +48,8 @@ from scheduler.daemon.solving import Solving
 from scheduler.daemon.supervisor import Supervisor
 from scheduler.engine.decisionlog import Header
 from scheduler.engine.effects import Event, Watched
+from scheduler.explain.questions import check_shapes
+from scheduler.intree import registry
 from scheduler.kube.client import ApiClient
 from scheduler.kube.fence import FencedApi
 from scheduler.objects.watchermetrics import WatcherMetrics
@@ -63,7 +64,6 @@ from scheduler.plugins.network.risks import (
 from scheduler.serve.app import Address
 from scheduler.serve.certificates import Files
 from scheduler.state.view import ClusterView
-from scheduler.whatif.questions import check_shapes
 
 REQUEST_LIMIT_S = 10.0
 

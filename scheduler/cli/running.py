@@ -12,14 +12,14 @@ import yaml
 
 from scheduler.base.errors import ApiError, InputError, TrellisError
 from scheduler.cli.flags import DaemonFlags
-from scheduler.cli.installed import registry
 from scheduler.cli.leader import Leader, leader
 from scheduler.cli.live import ClusterOptions, connect
 from scheduler.cli.past import fetch
 from scheduler.config import Loaded, default_config, load
 from scheduler.config.fingerprint import fingerprint
 from scheduler.framework.registry import Registry
-from scheduler.whatif.stage import Setup
+from scheduler.intree import registry
+from scheduler.simulate.stage import Setup
 
 REMEDY = "--config names its file"
 

@@ -16,18 +16,18 @@ from scheduler.cli import asking
 from scheduler.cli.commands import ResultForm, SimulateFlags
 from scheduler.cli.files import read_text, shown
 from scheduler.cli.flags import Output
-from scheduler.cli.installed import registry
 from scheduler.cli.parallel import answer_lines, processors
 from scheduler.engine.attempt.cycle import Ties
-from scheduler.whatif.batch import Batch
-from scheduler.whatif.changes import changed
-from scheduler.whatif.diff import diff
-from scheduler.whatif.offers import cheapest, pods_wait, read_offers
-from scheduler.whatif.report import diff_line, diff_table, simulation_tables, summary_line
-from scheduler.whatif.simulate import simulate as place
-from scheduler.whatif.simulate import simulate_stage
-from scheduler.whatif.snapshot import Snapshot
-from scheduler.whatif.stage import AnswerOptions, staged
+from scheduler.explain.report import diff_line, diff_table, simulation_tables, summary_line
+from scheduler.intree import registry
+from scheduler.simulate.batch import Batch
+from scheduler.simulate.diff import diff
+from scheduler.simulate.offers import cheapest, pods_wait, read_offers
+from scheduler.simulate.simulate import simulate as place
+from scheduler.simulate.simulate import simulate_stage
+from scheduler.simulate.stage import AnswerOptions, staged
+from scheduler.snapshot.changes import changed
+from scheduler.snapshot.snapshot import Snapshot
 
 EXIT_DIFFERS: Final = 1
 

@@ -18,11 +18,11 @@ from scheduler.cli.commands import SnapshotFlags
 from scheduler.cli.files import manifest_files, read_bytes, shown
 from scheduler.cli.flags import Output
 from scheduler.cli.live import look, reach
-from scheduler.whatif.anonymize import Anonymizer
-from scheduler.whatif.decoding import READ, kind_of
-from scheduler.whatif.documents import RELEASE_ANNOTATION, Item, SourceFile, items_of
-from scheduler.whatif.export import exported
-from scheduler.whatif.yamltext import MAX_BYTES
+from scheduler.snapshot.anonymize import Anonymizer
+from scheduler.snapshot.decoding import READ, kind_of
+from scheduler.snapshot.documents import RELEASE_ANNOTATION, Item, SourceFile, items_of
+from scheduler.snapshot.export import exported
+from scheduler.snapshot.yamltext import MAX_BYTES
 
 Object = dict[str, Any]
 

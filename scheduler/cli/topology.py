@@ -16,6 +16,7 @@ from scheduler.cli.flags import Output
 from scheduler.cli.live import reach
 from scheduler.cli.printing import TableColumn, show, show_document
 from scheduler.engine.attempt.cycle import Ties
+from scheduler.explain.report import TextTable
 from scheduler.groups.topology import hypernodes
 from scheduler.objects.kinds import (
     BY_KIND,
@@ -28,10 +29,8 @@ from scheduler.objects.kinds import (
 from scheduler.plugins.numa.reserving import Following
 from scheduler.plugins.numa.states import amount_text, node_states
 from scheduler.plugins.numa.tracker import KIND, Topologies
-from scheduler.state.cluster import Cluster
-from scheduler.whatif.report import TextTable
-from scheduler.whatif.snapshot import Snapshot, SnapshotReader
-from scheduler.whatif.tree import (
+from scheduler.snapshot.snapshot import Snapshot, SnapshotReader
+from scheduler.snapshot.tree import (
     NamedTree,
     TreeUnit,
     Way,
@@ -41,6 +40,7 @@ from scheduler.whatif.tree import (
     tree,
     ways,
 )
+from scheduler.state.cluster import Cluster
 
 _OF_TREES = (BY_KIND["NetworkTopology"], TOPOLOGY_CONFIG_MAP, *KUEUE_TOPOLOGIES, HYPER_NODE)
 

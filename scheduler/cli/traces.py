@@ -14,12 +14,12 @@ from scheduler.cli import asking
 from scheduler.cli.commands import ResultForm, SimulateFlags
 from scheduler.cli.files import shown
 from scheduler.cli.flags import Output
-from scheduler.cli.installed import registry
-from scheduler.whatif.report import TextTable
-from scheduler.whatif.snapshot import Snapshot
-from scheduler.whatif.stage import AnswerOptions, Setup, staged, take_apart
-from scheduler.whatif.tracefile import TraceRow, read_trace
-from scheduler.whatif.traceplay import TracePlayer, TraceSummary
+from scheduler.explain.report import TextTable
+from scheduler.intree import registry
+from scheduler.simulate.stage import AnswerOptions, Setup, staged, take_apart
+from scheduler.simulate.tracefile import TraceRow, read_trace
+from scheduler.simulate.traceplay import TracePlayer, TraceSummary
+from scheduler.snapshot.snapshot import Snapshot
 
 EXIT_STOPPED: Final = 1
 _PROGRESS_PODS: Final = 1000

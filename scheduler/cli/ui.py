@@ -21,24 +21,24 @@ from scheduler.base.clock import perf_s
 from scheduler.base.errors import ApiError, InputError, TrellisError
 from scheduler.cli.asking import options, read_files, setups, tell
 from scheduler.cli.commands import UiFlags
-from scheduler.cli.installed import registry
 from scheduler.cli.live import ClusterOptions, connect, reach, survey
 from scheduler.cli.logged import LogView, configuration
 from scheduler.daemon.decisions import DecisionTrail
 from scheduler.engine.attempt.cycle import Ties
+from scheduler.explain.attempts import AttemptRecord, moments, undone
+from scheduler.explain.questions import Question
+from scheduler.explain.responder import QuestionResponder
+from scheduler.intree import registry
 from scheduler.kube.client import ApiClient
 from scheduler.serve.feed import PageFeed
 from scheduler.serve.pageroutes import Answers, TrialChange
 from scheduler.serve.ui import PageSite
-from scheduler.whatif.attempts import AttemptRecord, moments, undone
-from scheduler.whatif.decoding import READ
-from scheduler.whatif.documents import SourceFile, items_of
-from scheduler.whatif.questions import Question
-from scheduler.whatif.responder import QuestionResponder
-from scheduler.whatif.setups import Setups
-from scheduler.whatif.snapshot import Snapshot, SnapshotReader
-from scheduler.whatif.stage import AnswerOptions, Setup
-from scheduler.whatif.views import Sections, sections
+from scheduler.simulate.setups import Setups
+from scheduler.simulate.stage import AnswerOptions, Setup
+from scheduler.snapshot.decoding import READ
+from scheduler.snapshot.documents import SourceFile, items_of
+from scheduler.snapshot.snapshot import Snapshot, SnapshotReader
+from scheduler.snapshot.views import Sections, sections
 
 AGAIN_S = 2.0
 # Of its time a page spends no more on listing, so that a large cluster is listed less often.

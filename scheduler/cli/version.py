@@ -2,7 +2,7 @@
 
 import platform
 
-from scheduler.cli.about import KUBERNETES_VERSIONS, OLDEST_KUBERNETES, VERSION, version_text
+from scheduler.about import KUBERNETES_VERSIONS, OLDEST_KUBERNETES, VERSION, version_text
 from scheduler.cli.flags import Output, OutputFlag
 from scheduler.cli.printing import show_document
 

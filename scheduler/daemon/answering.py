@@ -18,12 +18,12 @@ from scheduler.base.errors import InputError, MissingError
 from scheduler.engine.attempt.cycle import Ties
 from scheduler.engine.engine import Engine
 from scheduler.engine.queue.pod import Where
+from scheduler.explain.questions import Question
+from scheduler.explain.wire import packed
 from scheduler.objects.finished import FINISHED
 from scheduler.objects.pod import Pod
-from scheduler.whatif.questions import Question
-from scheduler.whatif.snapshot import Snapshot
-from scheduler.whatif.stage import AnswerOptions
-from scheduler.whatif.wire import packed
+from scheduler.simulate.stage import AnswerOptions
+from scheduler.snapshot.snapshot import Snapshot
 from scheduler.workers import WorkerPool
 
 IDLE_S = 120.0

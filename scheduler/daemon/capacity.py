@@ -16,7 +16,7 @@ from scheduler.base.errors import TrellisError
 from scheduler.base.meters import Meters
 from scheduler.daemon.answering import AnswerPool, cluster_of
 from scheduler.engine.engine import Engine
-from scheduler.whatif.questions import Question, ShapeRoom
+from scheduler.explain.questions import Question, ShapeRoom
 
 # Counting takes no more of the helper's time than this, however large the cluster is.
 SHARE = 0.1

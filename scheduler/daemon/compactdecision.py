@@ -18,7 +18,7 @@ from scheduler.engine.decision import Decision, outside_text
 from scheduler.framework.answers import Rejection
 from scheduler.framework.nodes import Nodes
 from scheduler.framework.status import SUCCESS, Code, Status
-from scheduler.whatif.verdicts import NodeVerdict, PluginScore
+from scheduler.simulate.verdicts import NodeVerdict, PluginScore
 
 _MOST_REASONS = 60  # as many as fit into a number beside the bit for `final`
 

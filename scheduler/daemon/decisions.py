@@ -17,10 +17,10 @@ from scheduler.daemon.traces import Traces
 from scheduler.engine.decision import Decision
 from scheduler.engine.engine import Engine
 from scheduler.engine.queue.pod import QueuedPod
+from scheduler.explain.attempts import AttemptRecord
 from scheduler.framework.nodes import Nodes
-from scheduler.whatif.attempts import AttemptRecord
-from scheduler.whatif.records import LastVerdict, PodName
-from scheduler.whatif.verdicts import NodeVerdict
+from scheduler.simulate.records import LastVerdict, PodName
+from scheduler.simulate.verdicts import NodeVerdict
 
 KEPT = 5000
 WHOLE_PER_S = 20

@@ -22,15 +22,15 @@ from scheduler.daemon.answering import AnswerPool, cluster_of
 from scheduler.daemon.decisions import DecisionTrail
 from scheduler.daemon.rights import Rights, may_see_pod, rights, within
 from scheduler.engine.engine import Engine
+from scheduler.explain.attempts import AttemptRecord, moments, undone
+from scheduler.explain.questions import Question
 from scheduler.objects.finished import FINISHED
 from scheduler.objects.kinds import BY_KIND, POD
 from scheduler.serve.access import RequestAuthorizer, ReviewedUser
 from scheduler.serve.feed import PageFeed
 from scheduler.serve.pageroutes import Answers, PageView, TrialChange
-from scheduler.whatif.attempts import AttemptRecord, moments, undone
-from scheduler.whatif.questions import Question
-from scheduler.whatif.snapshot import Snapshot
-from scheduler.whatif.views import DrawnView
+from scheduler.snapshot.snapshot import Snapshot
+from scheduler.snapshot.views import DrawnView
 
 AGAIN_S = 2.0
 IDLE_SHARE = 0.05

@@ -38,6 +38,7 @@ from scheduler.daemon.traces import Traces
 from scheduler.engine.effects import AskExtender, Effect, Event, Leading, Solve
 from scheduler.engine.engine import Engine
 from scheduler.engine.settings import engine_settings
+from scheduler.explain.attempts import history
 from scheduler.framework.registry import Registry
 from scheduler.kube.client import ApiClient
 from scheduler.kube.effects import Carry, EffectLimits, Executor
@@ -56,7 +57,6 @@ from scheduler.serve.certificates import Files, ServingCertificate
 from scheduler.serve.health import HealthChecks
 from scheduler.serve.sources import About, EndpointSources
 from scheduler.state.view import ClusterView
-from scheduler.whatif.attempts import history
 
 DRAIN_S = 10.0
 LAG_EVERY_S = 1.0

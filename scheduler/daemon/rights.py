@@ -16,7 +16,7 @@ import msgspec
 from msgspec.structs import replace
 
 from scheduler.objects.kinds import BY_KIND, NODE, POD, WATCHED, Kind
-from scheduler.whatif.snapshot import Snapshot
+from scheduler.snapshot.snapshot import Snapshot
 
 MOST_REVIEWS = 500
 AT_A_TIME = 8

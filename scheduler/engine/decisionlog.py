@@ -2,7 +2,7 @@
 
 The first line says how the engine was made, each further line is one turn: the time, the events, the
 number of pods that were tried, the effects. The same turns on an engine made alike give the same
-effects, byte for byte; `whatif.replay` proves it. This module encodes and decodes, and does no I/O.
+effects, byte for byte; `simulate.replay` proves it. This module encodes and decodes, and does no I/O.
 """
 
 from typing import Any

@@ -24,10 +24,10 @@ from scheduler.framework.registry import Registry
 from scheduler.intree import IN_TREE
 from scheduler.objects.plain import plain_data, read_object
 from scheduler.objects.pod import Pod
+from scheduler.simulate.cluster.cluster import World
+from scheduler.simulate.cluster.extenders import unasked
+from scheduler.simulate.stage import AnswerOptions, Setup, build_engine
 from scheduler.testing.scene import NOW, PluginClass
-from scheduler.whatif.extenders import unasked
-from scheduler.whatif.stage import AnswerOptions, Setup, build_engine
-from scheduler.whatif.world import World
 
 # A test in which pods chase each other for ever shall end.
 MOST_ROUNDS = 100_000

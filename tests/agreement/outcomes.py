@@ -27,10 +27,10 @@ from scheduler.sandbox.kinds.kinds import PODS
 from scheduler.sandbox.manifests import Manifest, apply
 from scheduler.sandbox.nodes.shape import plain_shape
 from scheduler.sandbox.sandbox import Sandbox, SandboxOptions
-from scheduler.whatif.documents import SourceFile, items_of
-from scheduler.whatif.simulate import simulate
-from scheduler.whatif.snapshot import read_snapshot
-from scheduler.whatif.stage import AnswerOptions, Setup
+from scheduler.simulate.simulate import simulate
+from scheduler.simulate.stage import AnswerOptions, Setup
+from scheduler.snapshot.documents import SourceFile, items_of
+from scheduler.snapshot.snapshot import read_snapshot
 from tests.apiserver.patience import asked
 from tests.e2e.liveworld import World, daemon, entered
 

@@ -19,8 +19,8 @@ from scheduler.sandbox.controllers.resourceclaims import ResourceClaims
 from scheduler.sandbox.controllers.statefulset import StatefulSets
 from scheduler.sandbox.kinds.kinds import PERSISTENTVOLUMECLAIMS, PODS
 from scheduler.sandbox.manifests import Manifest, apply
-from scheduler.whatif.documents import items_of_objects
-from scheduler.whatif.snapshot import read_snapshot
+from scheduler.snapshot.documents import items_of_objects
+from scheduler.snapshot.snapshot import read_snapshot
 from tests.agreement.comparable import claims_text, pods_text
 from tests.agreement.workloads import CLUSTER, Case, created, expected_pods
 from tests.apiserver.patience import until

@@ -13,7 +13,7 @@ import pytest
 import typer.main
 import yaml
 
-from scheduler.cli.about import VERSION
+from scheduler.about import VERSION
 from scheduler.cli.agent import agent as agents
 from scheduler.config import load
 from scheduler.framework.registry import Registry

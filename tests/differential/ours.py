@@ -27,9 +27,9 @@ from scheduler.objects.plain import read_object, read_pod
 from scheduler.objects.pod import Pod
 from scheduler.plugins.dynamicresources.plugin import DynamicResources
 from scheduler.plugins.preemption import DefaultPreemption
-from scheduler.whatif.batch import Batch
-from scheduler.whatif.setups import Setups
-from scheduler.whatif.stage import AnswerOptions
+from scheduler.simulate.batch import Batch
+from scheduler.simulate.setups import Setups
+from scheduler.simulate.stage import AnswerOptions
 from tests.differential.case import Outcome
 from tests.differential.claimplay import granted
 from tests.differential.compare import plain

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 import pytest
 import yaml
 
-from scheduler.cli.about import KUBERNETES_VERSIONS, OLDEST_KUBERNETES
+from scheduler.about import KUBERNETES_VERSIONS, OLDEST_KUBERNETES
 from scheduler.sandbox.kinds.kinds import BUILT_IN
 from scheduler.sandbox.kinds.typetable import type_table
 from tests.docs.pages import ROOT

@@ -7,8 +7,8 @@ import pytest
 import yaml
 
 from scheduler.base.meters import Meters
-from scheduler.cli.installed import registry
 from scheduler.config import load
+from scheduler.intree import registry
 from scheduler.serve.metrics import POD_LIMIT, POD_REQUEST
 from tests.docs.pages import ROOT, blocks
 

@@ -6,7 +6,7 @@ import yaml
 from scheduler.testing import node
 from tests.docs import unlike
 from tests.docs.pages import blocks
-from tests.unit.whatif.asking import place, results
+from tests.unit.simulate.asking import place, results
 
 PAGE = "howto/unlike-members.md"
 NODES = [

@@ -5,7 +5,7 @@ import yaml
 
 from scheduler.testing import node
 from tests.docs.pages import ROOT
-from tests.unit.whatif.asking import place, results
+from tests.unit.simulate.asking import place, results
 
 FOLDER = ROOT / "docs" / "examples" / "volcano"
 RACK = "topology.trellis.dev/rack"

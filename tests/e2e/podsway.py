@@ -15,9 +15,9 @@ import msgspec
 
 from scheduler.base.clock import RealClock
 from scheduler.base.meters import Meters
-from scheduler.cli.installed import registry
 from scheduler.config import default_config
 from scheduler.daemon import Daemon, DaemonOptions
+from scheduler.intree import registry
 from scheduler.kube.client import ApiClient
 from scheduler.sandbox.kinds.kinds import PODS as STORED
 from scheduler.sandbox.nodes.shape import plain_shape

@@ -14,7 +14,6 @@ import pytest
 
 from scheduler.base.clock import RealClock
 from scheduler.base.meters import Meters
-from scheduler.cli.installed import registry
 from scheduler.config import Loaded, load
 from scheduler.daemon import Daemon, DaemonOptions
 from scheduler.daemon.inbox import Arrived
@@ -22,11 +21,12 @@ from scheduler.engine.decisionlog import Header, encode_header, encode_step
 from scheduler.engine.effects import Effects, Event
 from scheduler.engine.engine import Engine
 from scheduler.engine.settings import engine_settings
+from scheduler.intree import registry
 from scheduler.kube.client import ApiClient
 from scheduler.sandbox.nodes.shape import plain_shape
 from scheduler.sandbox.sandbox import Sandbox, SandboxOptions
 from scheduler.serve.app import Address
-from scheduler.whatif.replay import replay
+from scheduler.simulate.replay import replay
 from tests.apiserver.certificates import write_certificates
 from tests.apiserver.patience import asked
 from tests.e2e.extenderserver import ExtenderServer, Json, extender_server, never

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from scheduler.cli.scenario.stage import stage
+from scheduler.demo.stage import stage
 from scheduler.sandbox.kinds.kinds import CONFIGMAPS, EVENTS, PODS
 from scheduler.sandbox.store.store import ObjectStore
 from tests.apiserver.patience import PATIENCE_S

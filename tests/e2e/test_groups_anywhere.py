@@ -14,9 +14,9 @@ import yaml
 
 from scheduler.base.clock import RealClock
 from scheduler.base.meters import Meters
-from scheduler.cli.installed import registry
 from scheduler.config import default_config
 from scheduler.daemon import Daemon, DaemonOptions
+from scheduler.intree import registry
 from scheduler.kube.client import ApiClient
 from scheduler.serve.app import Address
 from tests.apiserver.patience import asked

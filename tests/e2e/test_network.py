@@ -20,13 +20,13 @@ from operators.run import run_operators
 from operators.settings import OperatorsSettings
 from scheduler.base.clock import RealClock
 from scheduler.base.meters import Meters
-from scheduler.cli.installed import registry
-from scheduler.cli.scenario.cost import costs
 from scheduler.config import Loaded, load
 from scheduler.daemon import Daemon, DaemonOptions
 from scheduler.daemon.solving import Solving
+from scheduler.demo.cost import costs
 from scheduler.engine.decision import Decision
 from scheduler.engine.queue.pod import QueuedPod
+from scheduler.intree import registry
 from scheduler.kube.client import ApiClient
 from scheduler.kube.credentials import Credentials
 from scheduler.kube.fence import FencedApi

@@ -9,7 +9,7 @@ import pytest
 
 from scheduler.base.clock import RealClock
 from scheduler.base.meters import Meters
-from scheduler.cli.scenario.stage import ScenarioStage, stage
+from scheduler.demo.stage import ScenarioStage, stage
 from scheduler.kube.api import MERGE
 from scheduler.kube.client import ApiClient
 from scheduler.objects.pod import Pod

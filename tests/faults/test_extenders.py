@@ -12,7 +12,7 @@ import pytest
 from scheduler.engine.decisionlog import Header
 from scheduler.engine.effects import AskExtender
 from scheduler.engine.engine import Engine
-from scheduler.whatif.replay import replay
+from scheduler.simulate.replay import replay
 from tests.property.model_extender import EXTENDERS, ask, create_extended_pod
 from tests.property.moves import Move, create_pod, doorman, seeded_run
 from tests.property.rig import Rig
@@ -21,7 +21,7 @@ from tests.property.tinyplugins import settings_with, tiny_engine
 ROOT = Path(__file__).parents[2]
 REPLAY = """
 import sys
-from scheduler.whatif.replay import replay
+from scheduler.simulate.replay import replay
 from tests.faults.test_extenders import build_logged
 for path in sys.argv[1:]:
     with open(path, "rb") as lines:

@@ -15,7 +15,7 @@ from scheduler.framework.registry import Registry
 from scheduler.intree import IN_TREE
 from scheduler.objects.configmap import GROUP_KEY, ConfigMap, ConfigMapMeta
 from scheduler.objects.pod import Pod
-from scheduler.whatif.replay import replay
+from scheduler.simulate.replay import replay
 from tests.property import moves
 from tests.property.making import make_pod
 from tests.property.moves import Move, Pick

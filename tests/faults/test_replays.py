@@ -10,14 +10,14 @@ import pytest
 
 from scheduler.engine.decisionlog import Header
 from scheduler.engine.engine import Engine
-from scheduler.whatif.replay import replay
+from scheduler.simulate.replay import replay
 from tests.property.moves import doorman, seeded_run
 from tests.property.tinyplugins import tiny_engine
 
 ROOT = Path(__file__).parents[2]
 REPLAY = """
 import sys
-from scheduler.whatif.replay import replay
+from scheduler.simulate.replay import replay
 from tests.faults.test_replays import build
 for path in sys.argv[1:]:
     with open(path, "rb") as lines:

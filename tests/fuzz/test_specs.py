@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from scheduler.whatif.batch import Batch
+from scheduler.simulate.batch import Batch
 from tests.fuzz import specs, trial
 
 CHUNK = 10_000

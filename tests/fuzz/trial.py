@@ -15,9 +15,9 @@ import msgspec
 from scheduler.base.errors import InputError
 from scheduler.framework.registry import Registry
 from scheduler.intree import IN_TREE
-from scheduler.whatif.batch import INTERNAL, Batch
-from scheduler.whatif.setups import Setups
-from scheduler.whatif.stage import AnswerOptions
+from scheduler.simulate.batch import INTERNAL, Batch
+from scheduler.simulate.setups import Setups
+from scheduler.simulate.stage import AnswerOptions
 from tests.fuzz import specs
 from tests.fuzz.listener import Listener
 

@@ -7,10 +7,10 @@ from pathlib import Path
 ROOT = Path(__file__).parents[2]
 PRODUCT = ("scheduler", "operators")
 
-# Rooms without I/O: what happens in them follows from their arguments alone.
+# Packages without I/O: their results follow from their arguments alone.
 CORE = tuple(
-    f"scheduler/{room}"
-    for room in (
+    f"scheduler/{package}"
+    for package in (
         "base",
         "cel",
         "controlplane",
@@ -21,7 +21,10 @@ CORE = tuple(
         "plugins",
         "config",
         "engine",
-        "whatif",
+        "snapshot",
+        "simulate",
+        "explain",
+        "convert",
     )
 )
 

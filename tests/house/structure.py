@@ -149,7 +149,9 @@ def rows() -> Iterator[tuple[str, str]]:
     yield "import circles, functions included (wanted 0)", f"{len(sizes)}: {sizes}"
     yield "files under 90 lines with one importer beside them (wanted 15)", str(small_files(graph))
     yield "folders with more than 20 files (wanted 0)", ", ".join(flat_folders()) or "0"
-    reaches = ", ".join(f"{name} {deep_reaches(name)}" for name in ("whatif", "daemon"))
+    reaches = ", ".join(
+        f"{name} {deep_reaches(name)}" for name in ("simulate", "explain", "daemon")
+    )
     yield "deep reaches into the engine's parts (wanted 0)", reaches
     yield "private words", ", ".join(f"{word} {count}" for word, count in private_words())
     yield "lines over 100 columns (wanted 0)", str(wide_lines())

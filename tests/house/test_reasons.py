@@ -20,6 +20,7 @@ OTHERWISE = {
     "scheduler/engine/attempt/failure.py": {"Preempting"},
     "scheduler/groups/status/statuswriter.py": {"Preempting"},
     "scheduler/framework/groups.py": {"Preempting"},  # a stage
+    "scheduler/groups/cycle/states.py": {"Preempting", "Preempted"},  # stages
     "scheduler/engine/queue/hints.py": {"Preempted"},  # what a pod waits for
     "scheduler/groups/status/lifecycle.py": {
         "Preempted",
@@ -28,7 +29,7 @@ OTHERWISE = {
     "scheduler/groups/sources/coscheduling.py": {"Scheduled"},  # a phase
     "scheduler/groups/sources/appgroup.py": {"Scheduled"},  # a phase
     "scheduler/groups/sources/volcano.py": {"Scheduled"},  # a condition
-    "scheduler/whatif/records.py": {"Scheduled"},  # a result of simulate
+    "scheduler/simulate/records.py": {"Scheduled"},  # a result of simulate
 }
 
 

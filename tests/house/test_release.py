@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import yaml
 
-from scheduler.cli.about import VERSION
+from scheduler.about import VERSION
 from tests.house.source import ROOT
 
 
@@ -33,7 +33,7 @@ def test_there_is_one_version():
     """The package takes it from the code; the chart, which cannot, says the same."""
     chart = yaml.safe_load((ROOT / "charts/trellis/Chart.yaml").read_text())
 
-    assert {"attr": "scheduler.cli.about.VERSION"} == PROJECT["tool"]["setuptools"]["dynamic"][
+    assert {"attr": "scheduler.about.VERSION"} == PROJECT["tool"]["setuptools"]["dynamic"][
         "version"
     ]
     assert "version" not in PROJECT["project"]

@@ -540,7 +540,7 @@ MUTATIONS: Final = (
     ),
     Mutation(
         "the chart takes another Kubernetes than the page says",
-        CLAIM, "scheduler/cli/about.py", 'OLDEST_KUBERNETES: Final = "1.30"', 'OLDEST_KUBERNETES: Final = "1.31"',
+        CLAIM, "scheduler/about.py", 'OLDEST_KUBERNETES: Final = "1.30"', 'OLDEST_KUBERNETES: Final = "1.31"',
         (CLAIMS,),
     ),
     Mutation(

@@ -12,16 +12,16 @@ from scheduler.cli.asking import options, setups
 from scheduler.cli.ui import Work
 from scheduler.engine.attempt.cycle import Ties
 from scheduler.serve.ui import PageSite
+from scheduler.snapshot.documents import SourceFile, items_of
+from scheduler.snapshot.snapshot import read_snapshot
+from scheduler.snapshot.views import sections
 from scheduler.testing import node
-from scheduler.whatif.documents import SourceFile, items_of
-from scheduler.whatif.snapshot import read_snapshot
-from scheduler.whatif.views import sections
 from tests.page.browser import PROGRAM, browser
 from tests.unit.plugins.groupsworld import group
 from tests.unit.plugins.loadaware.situation import report as load_report
 from tests.unit.plugins.test_numa import report as numa_report
 from tests.unit.plugins.test_numa import zone
-from tests.unit.whatif.asking import pod
+from tests.unit.simulate.asking import pod
 
 pytestmark = [
     pytest.mark.skipif(not PROGRAM, reason="needs chromium (Debian's package of that name)"),

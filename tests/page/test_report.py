@@ -9,7 +9,7 @@ from scheduler.cli.main import run
 from scheduler.testing import node
 from tests.page.browser import PROGRAM, browser
 from tests.page.test_page import AXE, HOSTILE
-from tests.unit.whatif.asking import HEAD, pod
+from tests.unit.simulate.asking import HEAD, pod
 
 pytestmark = [
     pytest.mark.skipif(not PROGRAM, reason="needs chromium (Debian's package of that name)"),

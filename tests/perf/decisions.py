@@ -28,10 +28,10 @@ from rich.table import Table
 
 from scheduler.base.clock import RealClock, perf_s
 from scheduler.base.meters import Meters
-from scheduler.cli.installed import registry
 from scheduler.config import default_config
 from scheduler.engine.effects import Answer, Bind, Effects, Event, Listed, Record, Watched
 from scheduler.engine.engine import Engine
+from scheduler.intree import registry
 from scheduler.objects.node import Node
 from scheduler.objects.pod import Pod
 from tests.perf.machine import machine, versions

@@ -19,9 +19,9 @@ import msgspec
 from scheduler.base import logs
 from scheduler.base.clock import RealClock
 from scheduler.base.meters import Meters
-from scheduler.cli.installed import registry
 from scheduler.config import default_config
 from scheduler.daemon import Daemon, DaemonOptions
+from scheduler.intree import registry
 from scheduler.kube.client import ApiClient
 from scheduler.sandbox.kinds.kinds import PODS
 from scheduler.sandbox.nodes.shape import plain_shape

@@ -16,7 +16,6 @@ import msgspec
 
 from scheduler.base.clock import perf_s
 from scheduler.base.meters import Meters
-from scheduler.cli.installed import registry
 from scheduler.config import default_config
 from scheduler.engine.effects import (
     Answer,
@@ -30,6 +29,7 @@ from scheduler.engine.effects import (
 )
 from scheduler.engine.engine import Engine
 from scheduler.framework.profile import ProfileSpec
+from scheduler.intree import registry
 from scheduler.objects.kinds import BY_KIND
 from scheduler.objects.pod import Pod
 from tests.perf.workload import (

@@ -14,7 +14,7 @@ import aiohttp
 import msgspec
 import numpy as np
 
-from scheduler.cli.about import VERSION
+from scheduler.about import VERSION
 from tests.real.schedulers import ROOT
 
 # An integer division and the union of two masks over 5,000 rows: as the design reckons with them.

@@ -12,9 +12,9 @@ from typing import Any
 
 import msgspec
 
-from scheduler.cli.installed import registry
 from scheduler.config import load
 from scheduler.framework.profile import ProfileSpec
+from scheduler.intree import registry
 from tests.perf.inprocess import SCHEDULER, Play
 from tests.perf.machine import machine
 from tests.perf.workload import POD, CreateNodes, CreatePods, Manifest

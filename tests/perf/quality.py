@@ -21,9 +21,9 @@ from scheduler.base.clock import RealClock
 from scheduler.framework.registry import Registry
 from scheduler.intree import IN_TREE
 from scheduler.objects.quantity import milli_quantity
-from scheduler.whatif.batch import Batch
-from scheduler.whatif.setups import Setups
-from scheduler.whatif.stage import AnswerOptions
+from scheduler.simulate.batch import Batch
+from scheduler.simulate.setups import Setups
+from scheduler.simulate.stage import AnswerOptions
 from tests.perf.machine import machine, versions
 
 SCHEMA = "trellis-network-quality/1"

@@ -5,9 +5,9 @@ from time import process_time
 import pytest
 
 from scheduler.cli.asking import be_quick
+from scheduler.simulate.capacity import capacity
 from scheduler.testing import node
-from scheduler.whatif.capacity import capacity
-from tests.unit.whatif.asking import default_setup, pod, snapshot
+from tests.unit.simulate.asking import default_setup, pod, snapshot
 
 pytestmark = pytest.mark.perf
 NODES, ALREADY = 5_000, 20_000

@@ -19,9 +19,9 @@ import msgspec
 
 from scheduler.framework.registry import Registry
 from scheduler.intree import IN_TREE
-from scheduler.whatif.batch import Batch
-from scheduler.whatif.setups import Setups
-from scheduler.whatif.stage import AnswerOptions
+from scheduler.simulate.batch import Batch
+from scheduler.simulate.setups import Setups
+from scheduler.simulate.stage import AnswerOptions
 from tests.perf import quality
 from tests.perf.quality import SHAPES, WORKLOAD, Manifest
 

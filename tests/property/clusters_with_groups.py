@@ -18,7 +18,7 @@ import msgspec
 
 from scheduler.testing import node
 from tests.unit.plugins.groupsworld import config_map, group
-from tests.unit.whatif.asking import pod
+from tests.unit.simulate.asking import pod
 
 ZONE, HOST = "topology.kubernetes.io/zone", "kubernetes.io/hostname"
 PORT = 29500

@@ -6,12 +6,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from scheduler.simulate.capacity import capacity
+from scheduler.simulate.copies import shape_of, with_copies
+from scheduler.simulate.simulate import simulate
 from scheduler.testing import node
-from scheduler.whatif.capacity import capacity
-from scheduler.whatif.copies import shape_of, with_copies
-from scheduler.whatif.simulate import simulate
 from tests.unit.plugins.groupsworld import group, members
-from tests.unit.whatif.asking import default_setup, pod, results, snapshot
+from tests.unit.simulate.asking import default_setup, pod, results, snapshot
 
 LABELS = {"app": "shape"}
 SELECTOR = {"labelSelector": {"matchLabels": LABELS}}

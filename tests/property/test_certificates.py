@@ -11,7 +11,7 @@ from random import Random
 import pytest
 
 from tests.property.clusters_with_groups import town
-from tests.unit.whatif.asking import place
+from tests.unit.simulate.asking import place
 
 BATCH = 25
 FIT_AT = re.compile(r"[Aa] group of (\d+)(?: or (\d+))? would fit")

@@ -22,7 +22,7 @@ import pytest
 from tests.property.clusters_with_groups import HOST, ZONE, Old, Town, Where, town
 from tests.property.test_certificates import FIT_AT, ROOM, given_up
 from tests.unit.plugins.groupsworld import config_map, group
-from tests.unit.whatif.asking import place, setup
+from tests.unit.simulate.asking import place, setup
 
 BATCH = 20
 AVOID, SPARE = "example.com/suspect", "example.com/spare"

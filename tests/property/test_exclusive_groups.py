@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from scheduler.testing import node
-from tests.unit.whatif.asking import place, pod
+from tests.unit.simulate.asking import place, pod
 
 BATCH = 20
 RACK, JOB = "example.com/rack", "jobset.sigs.k8s.io/job-key"

@@ -14,10 +14,10 @@ import pytest
 
 from scheduler.framework.registry import Registry
 from scheduler.intree import IN_TREE
+from scheduler.simulate.batch import Batch
+from scheduler.simulate.setups import Setups
+from scheduler.simulate.stage import AnswerOptions
 from scheduler.testing import node, pod
-from scheduler.whatif.batch import Batch
-from scheduler.whatif.setups import Setups
-from scheduler.whatif.stage import AnswerOptions
 from tests.property.devicereference import Reference, amount
 from tests.unit.plugins.devices import DRIVER, allocated, claim, gpu_class, local_slice
 

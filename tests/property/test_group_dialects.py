@@ -16,7 +16,7 @@ import pytest
 from scheduler.testing import node
 from tests.unit.plugins import groupsworld, kueueworld
 from tests.unit.plugins.volcanoworld import GROUP_NAME, TASK, hyper_node, member, pod_group
-from tests.unit.whatif.asking import place
+from tests.unit.simulate.asking import place
 
 Manifest = dict[str, Any]
 CASES = 25

@@ -10,13 +10,13 @@ from typing import Any
 
 import pytest
 
+from scheduler.explain.explain import explain
+from scheduler.explain.why import grouped, grouptrials
+from scheduler.simulate.simulate import simulate
 from scheduler.testing import node
-from scheduler.whatif.explain import explain
-from scheduler.whatif.simulate import simulate
-from scheduler.whatif.why import grouped, grouptrials
 from tests.property import groupsituations
 from tests.unit.plugins.groupsworld import group, members
-from tests.unit.whatif.asking import default_setup, pod, snapshot
+from tests.unit.simulate.asking import default_setup, pod, snapshot
 
 RACK = "topology.trellis.dev/rack"
 REQUIRED = "kueue.x-k8s.io/podset-required-topology"

@@ -4,7 +4,6 @@ from random import Random
 
 import pytest
 
-from scheduler.cli.installed import registry
 from scheduler.config import default_config
 from scheduler.engine.engine import Engine
 from scheduler.engine.queue import hints
@@ -12,6 +11,7 @@ from scheduler.engine.queue.hints import UnschedulablePods
 from scheduler.engine.queue.pod import QueuedPod
 from scheduler.groups.sources import appgroup
 from scheduler.groups.sources import registry as sources
+from scheduler.intree import registry
 from scheduler.objects.node import Node
 from scheduler.objects.pod import Pod
 from scheduler.state.change import Change

@@ -6,12 +6,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from scheduler.simulate.capacity import capacity, room_for
+from scheduler.simulate.offers import NodeOffer, cheapest, pods_wait
+from scheduler.simulate.simulate import simulate
+from scheduler.snapshot.changes import with_nodes
 from scheduler.testing import node
-from scheduler.whatif.capacity import capacity, room_for
-from scheduler.whatif.changes import with_nodes
-from scheduler.whatif.offers import NodeOffer, cheapest, pods_wait
-from scheduler.whatif.simulate import simulate
-from tests.unit.whatif.asking import default_setup, pod, snapshot
+from tests.unit.simulate.asking import default_setup, pod, snapshot
 
 
 def small_clusters():

@@ -15,12 +15,12 @@ from scheduler.engine.settings import EngineSettings
 from scheduler.framework.registry import Registry
 from scheduler.intree import IN_TREE
 from scheduler.objects.plain import read_node, read_object, read_pod
+from scheduler.simulate.batch import Batch
+from scheduler.simulate.setups import Setups
+from scheduler.simulate.simulate import simulate
+from scheduler.simulate.stage import AnswerOptions
 from scheduler.testing import node, pod
-from scheduler.whatif.batch import Batch
-from scheduler.whatif.setups import Setups
-from scheduler.whatif.simulate import simulate
-from scheduler.whatif.stage import AnswerOptions
-from tests.unit.whatif.asking import default_setup, snapshot
+from tests.unit.simulate.asking import default_setup, snapshot
 
 NOW = 1_767_225_600.0
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"

@@ -22,7 +22,7 @@ from tests.property import unitworld
 from tests.property.making import make_pod
 from tests.property.rig import START, Rig
 from tests.property.unitworld import ALL, CONFIG_MAP_LABEL, SINGLE, World, describe, objects_of
-from tests.unit.whatif.asking import place
+from tests.unit.simulate.asking import place
 
 REGISTRY = Registry(IN_TREE)
 PROFILES = default_config(REGISTRY).profiles

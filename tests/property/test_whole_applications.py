@@ -18,9 +18,9 @@ import pytest
 
 from scheduler.framework.registry import Registry
 from scheduler.intree import IN_TREE
-from scheduler.whatif.batch import Batch
-from scheduler.whatif.setups import Setups
-from scheduler.whatif.stage import AnswerOptions
+from scheduler.simulate.batch import Batch
+from scheduler.simulate.setups import Setups
+from scheduler.simulate.stage import AnswerOptions
 from tests.property.test_certificates import batches
 
 BATCH = 25

@@ -9,16 +9,16 @@ from random import Random
 
 import pytest
 
-from scheduler.whatif.explain import explain
-from scheduler.whatif.records import Result
-from scheduler.whatif.simulate import simulate
-from scheduler.whatif.stage import AnswerOptions, staged
-from scheduler.whatif.why import grouped, grouptrials
-from scheduler.whatif.why.pending import conflict_of
-from scheduler.whatif.why.trials import PodTrial
+from scheduler.explain.explain import explain
+from scheduler.explain.why import grouped, grouptrials
+from scheduler.explain.why.pending import conflict_of
+from scheduler.explain.why.trials import PodTrial
+from scheduler.simulate.records import Result
+from scheduler.simulate.simulate import simulate
+from scheduler.simulate.stage import AnswerOptions, staged
 from tests.property import groupsituations
 from tests.property.situations import COMPARING, OBSTACLES, blocked, followed, reduced, situation
-from tests.unit.whatif.asking import HEAD, default_setup, setup, snapshot
+from tests.unit.simulate.asking import HEAD, default_setup, setup, snapshot
 
 FEW, MANY = 15, 300
 FEW_GROUPS, MANY_GROUPS = 8, 100

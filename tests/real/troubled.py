@@ -12,9 +12,9 @@ from typing import Any
 
 from scheduler.base.clock import RealClock
 from scheduler.base.meters import Meters
-from scheduler.cli.installed import registry
 from scheduler.config import default_config, load
 from scheduler.daemon import Daemon, DaemonOptions
+from scheduler.intree import registry
 from scheduler.kube.api import Response, ResponseStream
 from scheduler.kube.client import ApiClient
 from scheduler.kube.credentials import Credentials

@@ -8,7 +8,7 @@ from sysconfig import get_path
 
 import pytest
 
-from scheduler.cli.about import VERSION
+from scheduler.about import VERSION
 from tests.apiserver.processes import running
 from tests.page.browser import PROGRAM, browser
 from tests.release.trees import ROOT, copied, run

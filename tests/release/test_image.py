@@ -18,7 +18,7 @@ from pathlib import Path
 
 import pytest
 
-from scheduler.cli.about import VERSION
+from scheduler.about import VERSION
 from tests.apiserver.processes import free_ports
 from tests.release.dockerfile import Image, Rehearsal
 

@@ -13,7 +13,6 @@ from operators.appgroup import status as appgroup
 from scheduler.base.errors import ConfigError, ObjectError, TrellisError
 from scheduler.base.meters.values import MAX_CHILDREN
 from scheduler.cli import logged
-from scheduler.cli.installed import registry
 from scheduler.config import document, load
 from scheduler.daemon import answering, decisions, rights
 from scheduler.engine.effects import Record
@@ -22,6 +21,7 @@ from scheduler.groups.description import spec as group
 from scheduler.groups.sources import appgroup as application
 from scheduler.groups.sources import configmap, inputs
 from scheduler.groups.topology import tree as topology
+from scheduler.intree import registry
 from scheduler.kube import eventbody, http1, recorder, watch
 from scheduler.objects.grouporder import MOST_WORKLOADS
 from scheduler.objects.groups import AppGroup, AppGroupSpec
@@ -29,7 +29,7 @@ from scheduler.objects.quantity import quantity
 from scheduler.plugins.numa import zones
 from scheduler.serve import debug, pageroutes
 from scheduler.serve.app import LARGEST_BODY_BYTES
-from scheduler.whatif import yamltext
+from scheduler.snapshot import yamltext
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs/explanation/security.md").read_text()

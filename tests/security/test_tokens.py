@@ -4,10 +4,10 @@ import pytest
 
 from operators.metricproviders.http import HttpSettings
 from scheduler.base.errors import ConfigError
-from scheduler.cli.installed import registry
 from scheduler.config import load, to_configz, to_yaml
+from scheduler.intree import registry
 from scheduler.objects.kinds import BY_KIND
-from scheduler.whatif.export import exported
+from scheduler.snapshot.export import exported
 
 CONFIG = """
 apiVersion: kubescheduler.config.k8s.io/v1

@@ -27,10 +27,10 @@ from scheduler.objects.network import NetworkTopology
 from scheduler.objects.plain import read_pod
 from scheduler.plugins.groupsort import qos_class
 from scheduler.plugins.network.risk import NodeUse, rounded, unrounded_score
+from scheduler.simulate.batch import Batch
+from scheduler.simulate.setups import Setups
+from scheduler.simulate.stage import AnswerOptions
 from scheduler.testing import evaluate, less
-from scheduler.whatif.batch import Batch
-from scheduler.whatif.setups import Setups
-from scheduler.whatif.stage import AnswerOptions
 from tests.vectors.frame import deviation
 from tests.vectors.networkmodel import GROUP, WORKLOAD, Model, PeerError, labels_of, normalized
 

@@ -14,9 +14,9 @@ from scheduler.groups.problem.instance import Instance, Leaf, Level
 from scheduler.groups.solver.solve import solve
 from scheduler.groups.sources import configmap
 from scheduler.intree import IN_TREE
-from scheduler.whatif.batch import Batch
-from scheduler.whatif.setups import Setups
-from scheduler.whatif.stage import AnswerOptions
+from scheduler.simulate.batch import Batch
+from scheduler.simulate.setups import Setups
+from scheduler.simulate.stage import AnswerOptions
 from tests.vectors import sakkaramodel as model
 from tests.vectors.frame import deviation
 

@@ -9,11 +9,11 @@ import msgspec
 from scheduler.framework.registry import Registry
 from scheduler.intree import IN_TREE
 from scheduler.objects.kinds import WORKLOAD_GROUPS
-from scheduler.whatif.documents import items_of_objects
-from scheduler.whatif.setups import Setups
-from scheduler.whatif.simulate import SimulationRun
-from scheduler.whatif.snapshot import read_snapshot
-from scheduler.whatif.stage import AnswerOptions, staged, take_apart
+from scheduler.simulate.setups import Setups
+from scheduler.simulate.simulate import SimulationRun
+from scheduler.simulate.stage import AnswerOptions, staged, take_apart
+from scheduler.snapshot.documents import items_of_objects
+from scheduler.snapshot.snapshot import read_snapshot
 from tests.vectors.workloadworld import key_of
 
 

@@ -16,8 +16,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from scheduler.cli.installed import registry
 from scheduler.config import Loaded, default_config
+from scheduler.intree import registry
 from scheduler.sandbox.kinds.kinds import PODS, RELEASES
 from scheduler.sandbox.start import new_store
 from tests.unit.kube.memoryapi import LoopClock

@@ -34,9 +34,9 @@ class AgentConnection(NamedTuple):
 async def cluster(kubeconfig: str, context: str) -> AsyncIterator[AgentConnection]:
     """Connect to the API server; ConfigError when there is nothing to connect to."""
     from operators.api import Api
+    from scheduler.about import VERSION
     from scheduler.base.clock import RealClock
     from scheduler.base.meters import Meters
-    from scheduler.cli.about import VERSION
     from scheduler.kube.client import ApiClient
 
     clock = RealClock()

@@ -11,14 +11,14 @@ from typing import Any
 import msgspec
 
 from scheduler.base.meters import Meters
-from scheduler.cli.installed import registry
 from scheduler.config import load
 from scheduler.engine.attempt.cycle import Ties
 from scheduler.engine.effects import Watched
 from scheduler.engine.engine import Engine
 from scheduler.engine.settings import engine_settings
+from scheduler.intree import registry
 from scheduler.objects.plain import read_node, read_object, read_pod
-from scheduler.whatif.world import World
+from scheduler.simulate.cluster.cluster import World
 from tests.perf.openb.data import WHOLE, Order, TraceNode, TracePod
 from tests.perf.openb.replay import Run, empty_run
 

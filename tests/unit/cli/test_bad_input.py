@@ -7,7 +7,7 @@ import yaml
 
 from scheduler.cli.main import run
 from scheduler.testing import node
-from tests.unit.whatif.asking import pod
+from tests.unit.simulate.asking import pod
 
 N = node("n")
 DEEP = "[" * 5000 + "]" * 5000

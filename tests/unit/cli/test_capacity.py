@@ -9,7 +9,7 @@ from scheduler.cli.main import run
 from scheduler.testing import node
 from tests.unit.plugins import kueueworld, volcanoworld
 from tests.unit.plugins.groupsworld import group, members
-from tests.unit.whatif.asking import pod
+from tests.unit.simulate.asking import pod
 
 
 @pytest.fixture

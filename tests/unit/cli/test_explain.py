@@ -10,7 +10,7 @@ from scheduler.base.errors import InputError
 from scheduler.cli.live import seconds
 from scheduler.cli.main import run
 from scheduler.testing import node
-from tests.unit.whatif.asking import pod
+from tests.unit.simulate.asking import pod
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ import yaml
 from scheduler.cli.main import run
 from scheduler.objects.podfingerprint import fingerprint, mark_of
 from scheduler.testing import node
-from tests.unit.whatif.asking import pod
+from tests.unit.simulate.asking import pod
 
 
 def report(name, seen, *, written="2026-01-01T00:00:00Z"):

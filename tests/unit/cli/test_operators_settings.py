@@ -2,9 +2,9 @@
 
 import pytest
 
-from scheduler.cli.installed import registry
 from scheduler.cli.run import operators_settings
 from scheduler.config.load import load
+from scheduler.intree import registry
 
 PROFILE = """
 apiVersion: kubescheduler.config.k8s.io/v1

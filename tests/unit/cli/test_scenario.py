@@ -7,8 +7,8 @@ import pytest
 from rich.console import Console
 
 from scheduler.base.errors import InputError
-from scheduler.cli.scenario import read_scenario
-from scheduler.cli.scenario.show import Show
+from scheduler.demo import read_scenario
+from scheduler.demo.show import Show
 
 SCENARIOS = sorted(Path("docs/examples").glob("*/scenario.yaml"))
 

@@ -13,7 +13,7 @@ import yaml
 from scheduler.cli.main import run
 from scheduler.testing import node
 from tests.unit.plugins.groupsworld import group, members, tree
-from tests.unit.whatif.asking import HEAD, pod
+from tests.unit.simulate.asking import HEAD, pod
 
 PROJECT = Path(__file__).parents[3]
 PACK = (

@@ -9,7 +9,7 @@ from scheduler.cli.main import run
 from scheduler.testing import node
 from tests.unit.plugins.groupsworld import config_map
 from tests.unit.plugins.volcanoworld import hyper_node, of_nodes
-from tests.unit.whatif.asking import pod
+from tests.unit.simulate.asking import pod
 
 ZONE, RACK = "topology.kubernetes.io/zone", "topology.trellis.dev/rack"
 GPU = "example.com/gpu"

@@ -9,11 +9,11 @@ import msgspec
 import pytest
 import yaml
 
-from scheduler.cli.about import VERSION
-from scheduler.cli.installed import registry
+from scheduler.about import VERSION
 from scheduler.cli.main import run
 from scheduler.cli.plugins import describe
 from scheduler.cli.printing import table
+from scheduler.intree import registry
 
 HEAD = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"
 NAMED = f"{HEAD}profiles: [{{schedulerName: mine}}]\nleaderElection: {{leaderElect: false}}\n"

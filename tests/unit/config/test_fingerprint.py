@@ -2,10 +2,10 @@
 
 import yaml
 
-from scheduler.cli.installed import registry
 from scheduler.config import default_config, load, to_configz
 from scheduler.config.fingerprint import fingerprint
 from scheduler.framework.registry import Registry
+from scheduler.intree import registry
 
 FILE = """
 apiVersion: kubescheduler.config.k8s.io/v1

@@ -3,8 +3,8 @@
 import base64
 import json
 
-from scheduler.cli.installed import registry
 from scheduler.config import load, to_configz, to_log, to_yaml
+from scheduler.intree import registry
 
 KEY = base64.b64encode(b"-----BEGIN PRIVATE KEY-----\nnobody may read this").decode()
 TEXT = f"""apiVersion: kubescheduler.config.k8s.io/v1

@@ -2,9 +2,9 @@
 
 import pytest
 
-from scheduler.cli.installed import registry
 from scheduler.config import Loaded, load
 from scheduler.groups.args import ClusterTopologyPlacementGroupArgs
+from scheduler.intree import registry
 
 NAME = "ClusterTopologyPlacementGroup"
 TEXT = """apiVersion: kubescheduler.config.k8s.io/v1

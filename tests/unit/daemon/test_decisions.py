@@ -14,8 +14,8 @@ from scheduler.framework.nodes import Nodes
 from scheduler.framework.registry import Registry
 from scheduler.intree import IN_TREE
 from scheduler.objects.plain import read_node, read_pod
+from scheduler.simulate.verdicts import verdicts
 from scheduler.testing import node, pod
-from scheduler.whatif.verdicts import verdicts
 
 REGISTRY = Registry(IN_TREE)
 ZONE = "topology.kubernetes.io/zone"

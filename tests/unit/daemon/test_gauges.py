@@ -12,7 +12,7 @@ from scheduler.objects.plain import read_node, read_object
 from scheduler.testing.builders import node
 from scheduler.testing.scene import NOW
 from tests.unit.plugins.loadaware.situation import report
-from tests.unit.whatif.asking import HEAD
+from tests.unit.simulate.asking import HEAD
 
 CONFIG = (
     f"{HEAD}profiles: [{{plugins: {{multiPoint: {{enabled: [{{name: LoadAwareScheduling}}]}}}}}}]"

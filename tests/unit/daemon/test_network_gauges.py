@@ -17,7 +17,7 @@ from scheduler.objects.plain import read_node, read_object, read_pod
 from scheduler.plugins.network import TotalCost
 from scheduler.testing.scene import NOW
 from tests.unit.plugins.networkworld import app_group, member, placed_node, topology
-from tests.unit.whatif.asking import HEAD
+from tests.unit.simulate.asking import HEAD
 
 PLACES = [("r1", "z1"), ("r1", "z2"), ("r2", "z3"), ("", "")]
 GROUP = app_group({"a": {"b": (10, None), "c": (5, None)}, "b": {"c": (5, None)}, "c": {}})

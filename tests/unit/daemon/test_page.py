@@ -15,13 +15,13 @@ from scheduler.daemon.decisions import DecisionTrail
 from scheduler.daemon.page import DaemonPage
 from scheduler.engine.effects import Watched
 from scheduler.engine.engine import Engine
+from scheduler.explain.questions import Question
 from scheduler.framework.registry import Registry
 from scheduler.intree import IN_TREE
 from scheduler.objects.plain import read_node, read_pod
 from scheduler.serve.access import RequestAuthorizer, ReviewedUser
+from scheduler.snapshot.snapshot import Snapshot
 from scheduler.testing import node, pod
-from scheduler.whatif.questions import Question
-from scheduler.whatif.snapshot import Snapshot
 
 REGISTRY = Registry(IN_TREE)
 NOW = 1_767_225_600.0

@@ -7,10 +7,10 @@ import pytest
 from scheduler.daemon import rights as module
 from scheduler.daemon.rights import Rights, may_see_pod, rights, within
 from scheduler.objects.plain import read_node, read_pod
+from scheduler.snapshot.documents import SourceFile, items_of
+from scheduler.snapshot.snapshot import Snapshot, read_snapshot
+from scheduler.snapshot.views import sections
 from scheduler.testing import node, pod
-from scheduler.whatif.documents import SourceFile, items_of
-from scheduler.whatif.snapshot import Snapshot, read_snapshot
-from scheduler.whatif.views import sections
 
 HELD = {"Service": {"a", "b"}, "Pod": {"a", "b", "c"}, "StorageClass": ()}
 

@@ -7,7 +7,7 @@ from scheduler.engine.attempt.cycle import Ties
 from scheduler.engine.settings import EngineSettings, engine_settings
 from scheduler.framework.registry import Registry
 from scheduler.intree import IN_TREE
-from scheduler.whatif.stage import AnswerOptions, Setup, build_engine
+from scheduler.simulate.stage import AnswerOptions, Setup, build_engine
 
 UNUSUAL = """
 apiVersion: kubescheduler.config.k8s.io/v1

@@ -4,12 +4,12 @@ from random import Random
 
 from msgspec.structs import replace
 
-from scheduler.cli.installed import registry
 from scheduler.config import load
 from scheduler.engine.engine import Engine
 from scheduler.engine.queue.pod import QueuedPod, Where
 from scheduler.engine.queue.turnsactive import TurnsActiveQueue
 from scheduler.framework.args import NoArgs
+from scheduler.intree import registry
 from scheduler.plugins.namespacesort import NamespaceSort
 from tests.property.making import make_pod
 

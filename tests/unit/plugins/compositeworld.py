@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from scheduler.testing import node
-from tests.unit.whatif.asking import pod
+from tests.unit.simulate.asking import pod
 
 Manifest = dict[str, Any]
 RACK, ZONE = "example.com/rack", "example.com/zone"

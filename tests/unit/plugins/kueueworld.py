@@ -3,7 +3,7 @@
 from typing import Any
 
 from scheduler.testing import node
-from tests.unit.whatif.asking import pod
+from tests.unit.simulate.asking import pod
 
 Manifest = dict[str, Any]
 K = "kueue.x-k8s.io/"

@@ -11,11 +11,11 @@ from scheduler.framework.registry import Registry
 from scheduler.framework.runner import Runner
 from scheduler.intree import IN_TREE
 from scheduler.objects.plain import read_pod
+from scheduler.simulate.batch import Batch
+from scheduler.simulate.setups import Setups
+from scheduler.simulate.stage import AnswerOptions
 from scheduler.testing import node, pod
 from scheduler.testing.scene import Scene
-from scheduler.whatif.batch import Batch
-from scheduler.whatif.setups import Setups
-from scheduler.whatif.stage import AnswerOptions
 
 
 def run(plugin, point, raw):

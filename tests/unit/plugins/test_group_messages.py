@@ -3,7 +3,7 @@
 import pytest
 
 from scheduler.testing import node
-from tests.unit.whatif.asking import place, pod
+from tests.unit.simulate.asking import place, pod
 
 RACK = "topology.trellis.dev/rack"
 

@@ -9,7 +9,7 @@ import pytest
 
 from tests.unit.plugins.groupsworld import config_map, members, tree
 from tests.unit.plugins.test_groups import DESIGN, counts, report
-from tests.unit.whatif.asking import place, pod, results, setup
+from tests.unit.simulate.asking import place, pod, results, setup
 
 BLOCK, RACK = "cloud.provider.com/topology-block", "cloud.provider.com/topology-rack"
 HOST = "kubernetes.io/hostname"

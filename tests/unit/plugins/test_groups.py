@@ -6,9 +6,9 @@ import msgspec
 import pytest
 
 from scheduler.groups.sources import registry as sources
-from scheduler.whatif.stage import AnswerOptions, staged
+from scheduler.simulate.stage import AnswerOptions, staged
 from tests.unit.plugins.groupsworld import config_map, group, member, members, tree
-from tests.unit.whatif.asking import default_setup, place, results, setup, snapshot
+from tests.unit.simulate.asking import default_setup, place, results, setup, snapshot
 
 STORY_A = {
     "rack-0": {"node-0": 5, "node-1": 1, "node-2": 2},

@@ -6,7 +6,7 @@ import pytest
 
 from tests.unit.plugins.compositeworld import RACK, ZONE, composite, leaf, pods
 from tests.unit.plugins.compositeworld import rack as plain_rack
-from tests.unit.whatif.asking import place, results
+from tests.unit.simulate.asking import place, results
 
 HARD = {"type": "pack", "hard": True}
 APART = {"type": "spread", "hard": True}

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tests.unit.plugins.groupsworld import config_map, tree
-from tests.unit.whatif.asking import place, pod, results
+from tests.unit.simulate.asking import place, pod, results
 
 RAY = "ray.io/node-type"
 # Two racks of two nodes with four CPUs each.

@@ -12,7 +12,7 @@ from tests.unit.plugins.compositeworld import (
     rack,
     replica,
 )
-from tests.unit.whatif.asking import place, results
+from tests.unit.simulate.asking import place, results
 
 
 def report(simulation):

@@ -13,7 +13,7 @@ from scheduler.groups.topology.hypernodes import HyperNodes, resolved, with_stra
 from scheduler.objects.volcano import HyperNode, VolcanoPodGroup
 from scheduler.testing import node
 from tests.unit.plugins.volcanoworld import hyper_node, members, of_nodes, pod_group
-from tests.unit.whatif.asking import place, results
+from tests.unit.simulate.asking import place, results
 
 HARD = LevelConstraint("pack", hard=True)
 

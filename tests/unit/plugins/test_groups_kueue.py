@@ -7,7 +7,7 @@ import pytest
 from scheduler.groups.sources.registry import group_of, moved
 from tests.unit.plugins.groupsworld import group
 from tests.unit.plugins.kueueworld import HOST, RACK, ZONE, K, member, members, nodes, topology
-from tests.unit.whatif.asking import place, results, snapshot
+from tests.unit.simulate.asking import place, results, snapshot
 
 TREE = topology("fabric", ZONE, RACK)
 

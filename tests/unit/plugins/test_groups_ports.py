@@ -3,7 +3,7 @@
 import pytest
 
 from tests.unit.plugins.groupsworld import members, tree
-from tests.unit.whatif.asking import place
+from tests.unit.simulate.asking import place
 
 PORT = [{"containerPort": 29500, "hostPort": 29500}]
 

@@ -5,7 +5,7 @@ import pytest
 from scheduler.groups.problem.answer import NOTHING, SolvedStage
 from scheduler.groups.status.lifecycle import GroupRecord, PlacementProof, proof_of, proven
 from tests.unit.plugins.groupsworld import member, tree
-from tests.unit.whatif.asking import place, setup
+from tests.unit.simulate.asking import place, setup
 
 STAGES = (SolvedStage("", "leftOut", 1, 1), SolvedStage("rack", "units", 2, 1))
 WHOLE = PlacementProof(False, (1, 2), (1, 1), ("leftOut", "rack units"))

@@ -6,7 +6,7 @@ import pytest
 
 from scheduler.testing import node
 from tests.unit.plugins.groupsworld import config_map, group, member, members, tree
-from tests.unit.whatif.asking import place, pod, results
+from tests.unit.simulate.asking import place, pod, results
 
 ZONE = "topology.kubernetes.io/zone"
 LIKE_G = {"matchLabels": {"app": "g"}}

@@ -18,7 +18,7 @@ from scheduler.state.podindex import place as record_of
 from scheduler.state.shapes import Shapes
 from tests.unit.plugins.groupsworld import group, tree
 from tests.unit.plugins.volcanoworld import TASK, member, members, pod_group
-from tests.unit.whatif.asking import place, results, snapshot
+from tests.unit.simulate.asking import place, results, snapshot
 
 ONE_RACK = {"r": {"a": 2, "b": 2}}
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tests.unit.whatif.asking import pod
+from tests.unit.simulate.asking import pod
 
 Manifest = dict[str, Any]
 GROUP_NAME, TASK = "scheduling.k8s.io/group-name", "volcano.sh/task-spec"

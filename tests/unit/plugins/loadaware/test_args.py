@@ -5,7 +5,7 @@ import pytest
 from scheduler.base.errors import ConfigError
 from scheduler.plugins.loadaware.args import LoadAwareSchedulingArgs, effective
 from scheduler.plugins.loadaware.settings import Percentile, settings_of
-from tests.unit.whatif.asking import HEAD, setup
+from tests.unit.simulate.asking import HEAD, setup
 
 KOORDINATOR = f"""{HEAD}profiles:
 - schedulerName: koord-scheduler

@@ -4,11 +4,11 @@ import json
 
 import pytest
 
+from scheduler.snapshot.anonymize import Anonymizer
+from scheduler.snapshot.export import exported
 from scheduler.testing.builders import node
-from scheduler.whatif.anonymize import Anonymizer
-from scheduler.whatif.export import exported
 from tests.unit.plugins.loadaware.situation import annotated, big, pod_usage, report, window
-from tests.unit.whatif.asking import HEAD, place, pod, setup
+from tests.unit.simulate.asking import HEAD, place, pod, setup
 
 ARGS = "{allowCustomizeEstimation: true, aggregated: {scoreAggregationType: p95}}"
 CONFIG = f"""{HEAD}profiles:

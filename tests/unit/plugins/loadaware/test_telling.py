@@ -2,13 +2,13 @@
 
 import pytest
 
+from scheduler.explain.explain import explain
+from scheduler.explain.report import explanation_tables
+from scheduler.simulate.stage import AnswerOptions
 from scheduler.testing.builders import node
 from scheduler.testing.scene import NOW
-from scheduler.whatif.explain import explain
-from scheduler.whatif.report import explanation_tables
-from scheduler.whatif.stage import AnswerOptions
 from tests.unit.plugins.loadaware.situation import pod_usage, report, wants, window
-from tests.unit.whatif.asking import HEAD, pod, setup, snapshot
+from tests.unit.simulate.asking import HEAD, pod, setup, snapshot
 
 ARGS = "{aggregated: {scoreAggregationType: p95, scoreAggregatedDuration: 10m}}"
 CONFIG = f"""{HEAD}profiles:

@@ -1,0 +1,1 @@
+"""Converts manifests and configurations of older versions to the current ones."""

@@ -1,0 +1,69 @@
+"""Whether a group stands as well as it can: its members placed once more, on the same cluster, by `simulate`.
+
+The daemon proved its answer when it placed the group and the objects keep no proof; asking again, with
+everybody else where they are, gives it anew.
+"""
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+from scheduler.base.errors import InputError
+from scheduler.config import Loaded
+from scheduler.framework.groups import GroupReport
+from scheduler.intree import registry
+from scheduler.simulate.simulate import simulate
+from scheduler.simulate.stage import AnswerOptions, Setup
+from scheduler.snapshot.documents import items_of_objects
+from scheduler.snapshot.snapshot import read_snapshot
+
+Object = dict[str, Any]
+
+MEMBER_LABELS: Final = ("sakkara.group.name", "scheduling.x-k8s.io/pod-group")
+_ASKED: Final = ("name", "size", "priority", "constraints")
+
+
+def proof(objects: Sequence[Object], config: Loaded, key: str) -> GroupReport:
+    """Return what the solver says of the group `namespace/name`; InputError when nobody is in it."""
+    namespace, _, name = key.partition("/")
+    world = [_asked_again(one, namespace, name) for one in objects]
+    found = simulate(
+        read_snapshot(items_of_objects(world, "cluster")),
+        Setup(config, registry()),
+        AnswerOptions(),
+    )
+    for group in found.groups:
+        if (group.namespace, group.name) == (namespace, name):
+            return group
+    raise InputError(f"there is no group {key}", where="prove")
+
+
+def where(placement: dict[str, Any]) -> str:
+    """Return how many pods are below each unit of the highest level: `4 in rack-0, 4 in rack-2`."""
+    (root,) = placement.values()
+    return ", ".join(f"{_pods(below)} in {unit}" for unit, below in sorted(root.items()))
+
+
+def cost(found: GroupReport) -> str:
+    """Return what the members' traffic costs, as a part of a sentence; nothing if it is not counted."""
+    terms = dict(zip(found.terms, found.objective, strict=True))
+    return f"its traffic costs {terms['cost']}; " if "cost" in terms else ""
+
+
+def _pods(tree: dict[str, Any]) -> int:
+    return sum(_pods(below) for below in tree.values()) if tree else 1
+
+
+def _asked_again(one: Object, namespace: str, name: str) -> Object:
+    """Return a member without its node, and a group without what was written about it."""
+    meta = one["metadata"]
+    if meta.get("namespace") != namespace:
+        return one
+    labels = meta.get("labels") or {}
+    if one["kind"] == "Pod" and name in map(labels.get, MEMBER_LABELS):
+        spec = {field: value for field, value in one["spec"].items() if field != "nodeName"}
+        return {**one, "spec": spec, "status": {}}
+    if one["kind"] == "PodGroup" and meta["name"] == name:
+        return {**one, "status": {}}
+    if one["kind"] == "ConfigMap" and (one.get("data") or {}).get("name") == name:
+        return {**one, "data": {k: v for k, v in one["data"].items() if k in _ASKED}}
+    return one

@@ -1,0 +1,1 @@
+"""Explanations of decisions, and the answers to a page's questions about a snapshot."""

@@ -1,0 +1,376 @@
+"""`explain`: one attempt at one pod on the snapshot as it stands, with everything that was said.
+
+A pod that is placed already is looked at as if it were not: why it is where it is, judged by the
+cluster of today. Each filter is also asked alone, so that a node shows all that speaks against it and
+not just the first word.
+"""
+
+from collections.abc import Iterable, Mapping
+
+import msgspec
+from msgspec.structs import asdict, replace
+
+from scheduler.base.errors import MissingError, PluginError, TrellisError
+from scheduler.base.reasons import SCHEDULER_ERROR, UNSCHEDULABLE
+from scheduler.base.text import closest, did_you_mean
+from scheduler.engine.attempt.attempt import decide
+from scheduler.engine.attempt.cycle import Attempt, Ties
+from scheduler.engine.decision import Decision
+from scheduler.engine.effects import Watched
+from scheduler.engine.engine import Engine
+from scheduler.engine.queue.pod import Where
+from scheduler.explain.why.grouped import facts_of, left_out, why_with_group
+from scheduler.explain.why.pending import why_pending
+from scheduler.explain.why.placed import queue_place, why_placed
+from scheduler.explain.why.records import AskedField, SuggestedChange, Suggestion, Why
+from scheduler.framework.groups import GroupReport, title
+from scheduler.framework.runner import Runner
+from scheduler.framework.status import Code, Status
+from scheduler.groups.plugin import GroupFacts
+from scheduler.objects.pod import Pod
+from scheduler.plugins.network import Tie
+from scheduler.simulate.cluster.extenders import unasked
+from scheduler.simulate.costs import network_bill
+from scheduler.simulate.gates import gate_text
+from scheduler.simulate.records import API_VERSION, PodName, Result
+from scheduler.simulate.simulate import SimulationRun
+from scheduler.simulate.stage import AnswerOptions, Setup, StagedEngine, staged
+from scheduler.simulate.verdicts import NodeVerdict, verdicts
+from scheduler.snapshot.snapshot import Snapshot
+
+
+class PluginVerdict(msgspec.Struct, frozen=True):
+    """What one filter says of a node, whatever the others say; `figures` are what it knows of it."""
+
+    code: str
+    reasons: tuple[str, ...] = ()
+    figures: tuple[str, ...] = ()
+
+
+class NodeExplanation(NodeVerdict, frozen=True, rename="camel"):
+    """A node: the verdict, every filter's own word, and why it was not taken."""
+
+    plugins: dict[str, PluginVerdict]
+    why: str
+
+
+class Explanation(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
+    """Where a pod would go now (`node`) and where it is (`current_node`), node by node.
+
+    `ties` are what its application talks to, priced from the first of the two that there is; together
+    they are `network_cost`, None for a pod without ties. A member of a group goes where the plan for
+    the whole `group` puts it; the nodes say what one such pod alone would meet. `why` is the answer in a
+    sentence and what it rests on, None where a past decision is told.
+    """
+
+    api_version: str = API_VERSION
+    kind: str = "Explanation"
+    namespace: str
+    name: str
+    profile: str
+    result: Result
+    node: str | None = None
+    current_node: str | None = None
+    reason: str = ""
+    message: str = ""
+    nominated_node: str | None = None
+    victims: tuple[PodName, ...] = ()
+    network_cost: int | None = None
+    ties: tuple[Tie, ...] = ()
+    group: GroupReport | None = None
+    nodes: tuple[NodeExplanation, ...] = ()
+    why: Why | None = None
+
+    @property
+    def fits(self) -> bool:
+        """Whether there is a node for the pod."""
+        return self.node is not None
+
+
+class ExplainAnswer(msgspec.Struct, frozen=True):
+    """An explanation, and what to say beside it."""
+
+    explanation: Explanation
+    notices: tuple[str, ...] = ()
+
+
+def explain(
+    snapshot: Snapshot,
+    setup: Setup,
+    pod: str,
+    options: AnswerOptions | None = None,
+    *,
+    node: str = "",
+) -> ExplainAnswer:
+    """Explain the pod `namespace/name`, all nodes or just `node`; MissingError when one is unknown."""
+    wanted = options or AnswerOptions()
+    found = snapshot.find(pod)
+    if found is None:
+        raise MissingError(_missing(snapshot, pod), where=pod)
+    if node and node not in {one.key for one in snapshot.nodes}:
+        hint = did_you_mean(node, (one.key for one in snapshot.nodes))
+        raise MissingError(f"no such node{hint}", where=node)
+    stage = staged(snapshot, setup, wanted)
+    engine = stage.engine
+    # As the stage has it: with the claims that are made for it.
+    found = next((one for one in stage.pending if one.metadata.uid == found.metadata.uid), found)
+    waiting = _unplaced(found, engine, stage.now)
+    served, notices = _served(waiting, engine, is_given=found.metadata.uid in snapshot.given)
+    notices += unasked(setup.loaded.scheduler.extenders, (found,))
+    explanation = _explained(found, served, stage, wanted.ties)
+    meant = "" if served is waiting else closest(found.spec.scheduler_name, engine.profiles)
+    if meant and not found.spec.node_name:
+        return ExplainAnswer(_misspelt(explanation, found, meant))
+    if key := _group_of(served, engine):
+        explanation = _with_group(explanation, key, snapshot, setup, wanted)
+    explanation = _priced(explanation, served, engine)
+    if explanation.why is not None:
+        place = queue_place(engine, served, stage.now)
+        explanation = replace(explanation, why=replace(explanation.why, queue=place))
+    if node:
+        one = tuple(each for each in explanation.nodes if each.name == node)
+        explanation = replace(explanation, nodes=one)
+    return ExplainAnswer(explanation, notices)
+
+
+def _missing(snapshot: Snapshot, key: str) -> str:
+    """Return why there is nothing to decide about a pod that is neither bound nor waiting."""
+    for pod in snapshot.ended:
+        if pod.key == key:
+            where = f"ran on node {pod.spec.node_name}" if pod.spec.node_name else "was never bound"
+            return f"the pod has ended ({pod.status.phase}); it {where}, and takes no room any more"
+    keys = [one.key for one in (*snapshot.bound, *snapshot.unbound)]
+    return f"no such pod is bound or waiting{did_you_mean(key, keys)}"
+
+
+def _unplaced(pod: Pod, engine: Engine, now: float) -> Pod:
+    """Take a pod that is placed off its node, as if it were still to be placed."""
+    if not pod.spec.node_name:
+        return pod
+    engine.handle(Watched("Pod", "DELETED", pod), now)
+    return replace(pod, spec=replace(pod.spec, node_name=""))
+
+
+def _served(pod: Pod, engine: Engine, *, is_given: bool) -> tuple[Pod, tuple[str, ...]]:
+    """Return the pod as one of a profile of ours."""
+    name = pod.spec.scheduler_name
+    if name in engine.profiles:
+        return pod, ()
+    first = closest(name, engine.profiles) or next(iter(engine.profiles))
+    notice = f'no profile is called "{name}": explained as profile {first} would place the pod'
+    served = replace(pod, spec=replace(pod.spec, scheduler_name=first))
+    return served, () if is_given else (notice,)
+
+
+def _misspelt(would: Explanation, pod: Pod, meant: str) -> Explanation:
+    """Return that no profile schedules a pod; `would` is what the profile `meant` would do with it."""
+    name = pod.spec.scheduler_name
+    text = f"no profile is called {name}; did you mean {meant}?"
+    suggestions: tuple[Suggestion, ...] = ()
+    if would.node is not None:
+        change = SuggestedChange(f"Pod {pod.key}", "spec.schedulerName", "set", meant)
+        words = f"fits {would.node} with the schedulerName {meant}"
+        suggestions = (Suggestion(would.node, (change,), words),)
+    asked = AskedField("spec.schedulerName", f"is of the scheduler {name}")
+    why = Why(sentence=f"{pod.key} waits: {text}", conflict=(asked,), suggestions=suggestions)
+    return replace(
+        would,
+        profile=name,
+        result=Result.UNSCHEDULABLE,
+        node=None,
+        message=text,
+        victims=(),
+        nodes=(),
+        why=why,
+    )
+
+
+def _explained(found: Pod, pod: Pod, stage: StagedEngine, ties: Ties) -> Explanation:
+    engine, now = stage.engine, stage.now
+    meta = pod.metadata
+    frame = Explanation(
+        namespace=meta.namespace,
+        name=meta.name,
+        profile=pod.spec.scheduler_name,
+        result=Result.ERROR,
+        current_node=found.spec.node_name or None,
+        nominated_node=pod.status.nominated_node_name or None,
+    )
+    queued = engine.queues.get(meta.uid)
+    if queued is not None and queued.where is Where.GATED:
+        text = gate_text(engine, queued, (*stage.others, *stage.pending))
+        why = Why(sentence=f"{pod.key} waits: {text}".replace("waits: waiting for", "waits for"))
+        return replace(frame, result=Result.GATED, reason=queued.gated_by, message=text, why=why)
+    try:
+        attempt = engine.attempt(pod, now)
+        decision = decide(attempt)
+    except TrellisError as error:
+        why = Why(sentence=f"{pod.key} cannot be judged: {error}")
+        return replace(frame, reason=SCHEDULER_ERROR, message=str(error), why=why)
+    nodes = _nodes(decision, attempt, ties)
+    if decision.fits:
+        why = why_placed(pod.key, decision.node, frame.current_node, nodes)
+        return replace(frame, result=Result.SCHEDULED, node=decision.node, nodes=nodes, why=why)
+    is_error = decision.status.code is Code.ERROR
+    nominated = decision.nominated_node
+    return replace(
+        frame,
+        result=Result.ERROR if is_error else Result.UNSCHEDULABLE,
+        reason=SCHEDULER_ERROR if is_error else UNSCHEDULABLE,
+        message=decision.message,
+        nominated_node=frame.nominated_node if nominated is None else nominated or None,
+        victims=tuple(
+            PodName(one.pod.metadata.namespace, one.pod.metadata.name) for one in decision.victims
+        ),
+        nodes=nodes,
+        why=why_pending(engine, pod, decision, now, frame.current_node),
+    )
+
+
+def _group_of(pod: Pod, engine: Engine) -> str:
+    """Return the key of the group that the pod is decided with, "" for a pod on its own."""
+    return engine.group_of(pod)
+
+
+def _with_group(
+    explanation: Explanation, key: str, snapshot: Snapshot, setup: Setup, options: AnswerOptions
+) -> Explanation:
+    """Let the whole group be planned, with all that waits before it, and say what comes of it."""
+    run = SimulationRun(staged(snapshot, setup, options))
+    run.to_the_end()
+    done = run.simulation()
+    reports = {f"{one.namespace}/{one.name}": one for one in done.groups}
+    explanation = replace(explanation, group=reports.get(title(key)))
+    own = (explanation.namespace, explanation.name)
+    found = next((pod for pod in done.pods if (pod.namespace, pod.name) == own), None)
+    if found is None:  # it is placed already, where its group's plan put it
+        here = explanation.current_node
+        facts = facts_of(run, explanation.profile, key)
+        nodes = _of_plan(explanation.nodes, here, facts, snapshot)
+        why = Why(sentence=f"{own[0]}/{own[1]} is on {here}, with the group {title(key)}")
+        return replace(explanation, result=Result.SCHEDULED, node=here, nodes=nodes, why=why)
+    facts = facts_of(run, explanation.profile, key)
+    nodes = _of_plan(explanation.nodes, found.node, facts, snapshot)
+    why = why_with_group(found, explanation.group, key, run)
+    return replace(
+        explanation,
+        why=why,
+        result=found.result,
+        node=found.node,
+        reason=found.reason,
+        message=found.message,
+        victims=found.victims,
+        nodes=nodes,
+    )
+
+
+def _of_plan(
+    nodes: tuple[NodeExplanation, ...],
+    chosen: str | None,
+    facts: GroupFacts | None,
+    snapshot: Snapshot,
+) -> tuple[NodeExplanation, ...]:
+    """Return each node with what it is to the plan for a whole group, where scores decide nothing."""
+    labels = {node.key: node.metadata.labels for node in snapshot.nodes}
+
+    def planned(one: NodeExplanation) -> NodeExplanation:
+        if one.name == chosen:
+            return replace(one, why="chosen by the plan for the group")
+        if not one.feasible:
+            return one
+        why = left_out(facts, one.name, labels.get(one.name, {}))
+        if not why:
+            return replace(one, why=ELSEWHERE)
+        plugin = "ClusterTopologyPlacementGroup"
+        return replace(one, feasible=False, rejected_by=plugin, reasons=(why,), why=why)
+
+    return tuple(map(planned, nodes))
+
+
+def _priced(explanation: Explanation, pod: Pod, engine: Engine) -> Explanation:
+    ties = network_bill(engine).ties(pod, explanation.node or explanation.current_node or "")
+    if not ties:
+        return explanation
+    return replace(explanation, ties=ties, network_cost=sum(tie.cost for tie in ties))
+
+
+def _nodes(decision: Decision, attempt: Attempt, ties: Ties) -> tuple[NodeExplanation, ...]:
+    alone = _each_alone(decision, attempt)
+    return explained_nodes(verdicts(decision, attempt.nodes), decision.node, ties, alone)
+
+
+def explained_nodes(
+    listed: tuple[NodeVerdict, ...],
+    chosen: str,
+    ties: Ties,
+    alone: Mapping[str, dict[str, PluginVerdict]] | None = None,
+) -> tuple[NodeExplanation, ...]:
+    """Return verdicts with why the node `chosen` was preferred; `alone` is each filter's own word."""
+    best = next((one for one in listed if one.name == chosen), None)
+    return tuple(
+        NodeExplanation(
+            **asdict(one), plugins=(alone or {}).get(one.name, {}), why=_why(one, best, ties)
+        )
+        for one in listed
+    )
+
+
+def _each_alone(decision: Decision, attempt: Attempt) -> dict[str, dict[str, PluginVerdict]]:
+    """Ask each filter about every node, as if it were the only one."""
+    found: dict[str, dict[str, PluginVerdict]] = {}
+    if not decision.status.is_success and decision.status.plugin:
+        return found  # pre-filter ended it: the others have nothing to go by
+    nodes, states = attempt.nodes, attempt.states
+    rows = list(zip(nodes.names(nodes.exists), nodes.exists.nonzero()[0].tolist(), strict=True))
+    profile = attempt.runner.profile
+    for bound in profile.filter:
+        if bound.name in states.skipped:
+            continue
+        runner = Runner(replace(profile, filter=(bound,)))
+        # The attempt knows by now which filters it needs, all together; this one asks each.
+        states.filters = (bound,)
+        try:
+            _, rejections = runner.filter(attempt.cycle, nodes, states, nodes.exists)
+        except PluginError:
+            continue
+        for name, row in rows:
+            status = next(
+                (r.rejected.status(row, r.plugin) for r in rejections if r.rows[row]), Status()
+            )
+            knows = bound.plugin.figures if bound.plugin.serves("figures") else None
+            figures = knows(attempt.cycle, name) if knows is not None else ()
+            verdict = PluginVerdict(status.code.value, status.reasons, figures)
+            found.setdefault(name, {})[bound.name] = verdict
+    return found
+
+
+def _why(node: NodeVerdict, best: NodeVerdict | None, ties: Ties) -> str:
+    """Return in words why a node was taken or not."""
+    if node.code == Code.SKIP:
+        return "not looked at: the pod was promised another, or enough others fit"
+    if not node.feasible:
+        return f"{node.rejected_by or 'rejected'}: {', '.join(node.reasons)}"
+    if best is None or node.name == best.name or node.total is None or best.total is None:
+        return "chosen" if node.total is not None else "chosen: the only one that fits"
+    if node.total == best.total:
+        return f"as good as {best.name}, {_TIE_WORDS[ties]}"
+    lead = f"{best.total - node.total} behind {best.name}"
+    return f"{lead}: {', '.join(_differences(node, best))}"
+
+
+ELSEWHERE = "takes one such pod; the group is placed as a whole"
+_TIE_WORDS = {
+    Ties.NAME: "whose name comes first",
+    Ties.UID: "which the pod's uid picks",
+    Ties.SEED: "which the seed picks",
+}
+
+
+def _differences(node: NodeVerdict, best: NodeVerdict) -> Iterable[str]:
+    """Yield what each plugin's score adds to or takes from the distance, the largest loss first."""
+    gaps = [
+        (score.weighted - best.scores[plugin].weighted, plugin)
+        for plugin, score in node.scores.items()
+        if plugin in best.scores
+    ]
+    return (f"{plugin} {gap:+d}" for gap, plugin in sorted(gaps) if gap)

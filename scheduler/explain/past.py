@@ -1,0 +1,86 @@
+"""A decision of the past, as the daemon tells of it, in the form of an explanation.
+
+The daemon keeps the numbers of many decisions and the verdict on each node of some; reads what it
+answers on `/debug/decisions`. Called by `explain --past`.
+"""
+
+import msgspec
+
+from scheduler.base.errors import InputError
+from scheduler.engine.attempt.cycle import Ties
+from scheduler.explain.explain import Explanation, explained_nodes
+from scheduler.explain.report import TextTable
+from scheduler.simulate.records import LastVerdict, Result
+
+
+class PastDecision(Explanation, frozen=True, rename="camel", kw_only=True):
+    """What the last attempt at a pod came to; `at` is when, `rejected` counts nodes by plugin and reason.
+
+    `nodes` is empty where the daemon has kept the numbers alone.
+    """
+
+    kind: str = "PastDecision"
+    uid: str
+    at: str
+    attempts: int
+    feasible_nodes: int
+    all_nodes: int
+    rejected: dict[str, dict[str, int]]
+
+
+_told = msgspec.json.Decoder(LastVerdict)
+
+
+def past_decision(answer: bytes, *, node: str = "") -> tuple[PastDecision, tuple[str, ...]]:
+    """Read a daemon's answer; return it, of all nodes or just `node`, and what to say beside it."""
+    try:
+        told = _told.decode(answer)
+    except msgspec.MsgspecError as error:
+        raise InputError(f"not what a daemon of this version answers: {error}") from error
+    nodes = explained_nodes(told.nodes or (), told.node, Ties.UID)
+    notices = () if nodes else ("the verdict on each node was not kept, the counts were",)
+    if node and nodes:
+        nodes = tuple(one for one in nodes if one.name == node)
+        if not nodes:
+            raise InputError("the daemon tells of no such node in that decision", where=node)
+    found = PastDecision(
+        namespace=told.namespace,
+        name=told.name,
+        uid=told.uid,
+        at=told.at,
+        profile=told.profile,
+        result=Result.SCHEDULED if told.node else Result.UNSCHEDULABLE,
+        node=told.node or None,
+        message=told.message,
+        nominated_node=told.nominated_node or None,
+        victims=told.victims,
+        attempts=told.attempts,
+        feasible_nodes=told.feasible_nodes,
+        all_nodes=told.all_nodes,
+        rejected=told.rejected,
+        nodes=nodes,
+    )
+    return found, notices
+
+
+def past_line(past: PastDecision) -> str:
+    """Return a past decision in one line."""
+    lead = f"{past.namespace}/{past.name}: at {past.at}, attempt {past.attempts}"
+    if past.node is not None:
+        fits = f"{past.feasible_nodes} of {past.all_nodes} nodes fitted"
+        return f"{lead}, {past.node} was chosen; {fits}"
+    gone = ", ".join(f"{pod.namespace}/{pod.name}" for pod in past.victims)
+    promised = f" (nominated to {past.nominated_node}" if past.nominated_node else ""
+    if promised:
+        promised += f" in place of {gone})" if gone else ")"
+    return f"{lead}, no node was found: {past.message}{promised}"
+
+
+def counts_table(past: PastDecision) -> list[TextTable]:
+    """Return how many nodes each plugin rejected and why, for a decision without its nodes."""
+    rows = [
+        [plugin, str(count), reason]
+        for plugin, reasons in past.rejected.items()
+        for reason, count in reasons.items()
+    ]
+    return [TextTable(["plugin", "nodes", "reason"], rows)] if rows else []

@@ -1,0 +1,227 @@
+"""Records as tables for people: titles and rows of text. Whoever prints them aligns them."""
+
+from collections.abc import Iterable, Sequence
+from typing import Final, NamedTuple
+
+from scheduler.base.text import go_duration
+from scheduler.explain.explain import Explanation, NodeExplanation
+from scheduler.explain.why.records import Why
+from scheduler.simulate.diff import PodSide, SimulationDiff
+from scheduler.simulate.offers import OfferReport
+from scheduler.simulate.records import PodName, PodResult, Simulation
+from scheduler.simulate.verdicts import NodeVerdict
+
+# So many nodes of which the same is said have a row each.
+FEW: Final = 10
+
+
+class TextTable(NamedTuple):
+    """Titles and rows; `heading` stands above it when it is not empty."""
+
+    titles: Sequence[str]
+    rows: Sequence[Sequence[str]]
+    heading: str = ""
+
+
+def simulation_tables(simulation: Simulation, *, wide: bool) -> list[TextTable]:
+    """Return the pods, and with details each pod's nodes."""
+    titles = ["namespace", "name", "result", "node"]
+    titles += ["profile", "nominated", "victims", "message"] if wide else ["message"]
+    tables = [TextTable(titles, [_pod_row(pod, wide=wide) for pod in simulation.pods])]
+    # An unset list is not empty: nobody asked.
+    return tables + [
+        nodes_table(pod.nodes, heading=f"{pod.key}: the first attempt")
+        for pod in simulation.pods
+        if isinstance(pod.nodes, tuple) and pod.nodes
+    ]
+
+
+def summary_line(simulation: Simulation) -> str:
+    """Return a simulation in one line."""
+    total, cost = len(simulation.pods), simulation.summary.network_cost
+    gone = len({(one.namespace, one.name) for pod in simulation.pods for one in pod.victims})
+    evicted = f", {gone} evicted for them" if gone else ""
+    priced = f"; network cost {cost}" if cost else ""
+    return f"{simulation.summary.scheduled} of {total} pods scheduled{evicted}{priced}"
+
+
+def nodes_table(nodes: Iterable[NodeVerdict], *, heading: str = "") -> TextTable:
+    """Return one row per node with its verdict and, where plugins scored, their weighted scores."""
+    listed = list(nodes)
+    plugins = sorted({plugin for node in listed for plugin in node.scores})
+    rows = [
+        [
+            node.name,
+            _verdict(node.feasible, node.rejected_by, f"rejected by {node.rejected_by}"),
+            "" if node.total is None else str(node.total),
+            *(str(node.scores[p].weighted) if p in node.scores else "" for p in plugins),
+            ", ".join(node.reasons),
+        ]
+        for node in listed
+    ]
+    return TextTable(["node", "verdict", "total", *plugins, "reasons"], rows, heading)
+
+
+def diff_table(diff: SimulationDiff) -> TextTable:
+    """Return one row per pod that fares differently."""
+    rows = [
+        [one.namespace, one.name, _side_text(one.before), _side_text(one.after)]
+        for one in diff.pods
+    ]
+    return TextTable(["namespace", "name", "before", "after"], rows)
+
+
+def diff_line(diff: SimulationDiff) -> str:
+    """Return a comparison in one line."""
+    before, after = diff.summary.before.scheduled, diff.summary.after.scheduled
+    return f"{len(diff.pods)} pods differ, {diff.same} do not; scheduled: {before} before, {after} after"
+
+
+def offers_tables(offers: OfferReport) -> list[TextTable]:
+    """Return one row per kind of node, the cheapest first; nothing when none is needed."""
+    rows = [
+        [
+            one.node,
+            _price(one.cost),
+            "-" if one.nodes is None else str(one.nodes),
+            "-" if one.total is None else _price(one.total),
+            one.message,
+        ]
+        for one in offers.offers
+    ]
+    return [TextTable(["node", "cost", "nodes", "total", "message"], rows)] if rows else []
+
+
+def offers_line(offers: OfferReport) -> str:
+    """Return in one line which nodes to take."""
+    if not offers.is_needed:
+        return "no more nodes are needed"
+    best = offers.offers[0]
+    if best.nodes is None:
+        return f"none of these nodes helps: {best.message}"
+    return f"{best.nodes} of {best.node} for {_price(best.total or 0.0)} do it at least cost; without: {offers.message}"
+
+
+def _price(cost: float) -> str:
+    return f"{cost:.10g}"
+
+
+def _pod_row(pod: PodResult, *, wide: bool) -> list[str]:
+    row = [pod.namespace, pod.name, pod.result.value, pod.node or ""]
+    if wide:
+        row += [pod.profile, pod.nominated_node or "", _names(pod.victims)]
+    return [*row, pod.message]
+
+
+def _side_text(side: PodSide | None) -> str:
+    if side is None:
+        return "not ours"
+    text = side.node or side.message or side.result.value
+    if side.nominated_node:
+        text += f" (nominated to {side.nominated_node})"
+    return text + (f" in place of {_names(side.victims)}" if side.victims else "")
+
+
+def _names(pods: Iterable[PodName]) -> str:
+    return ",".join(f"{pod.namespace}/{pod.name}" for pod in pods)
+
+
+def explanation_tables(explanation: Explanation, *, wide: bool, one_node: bool) -> list[TextTable]:
+    """Return the nodes, best first; for one node what each plugin says of it.
+
+    Unless it is to be wide, many nodes of which the same is said are one row, and so are those that
+    fit beyond the best.
+    """
+    if one_node:
+        return [_plugins_table(node) for node in explanation.nodes]
+    ordered = sorted(explanation.nodes, key=lambda node: _rank(node, explanation.node))
+    plugins = sorted({plugin for node in ordered for plugin in node.scores}) if wide else []
+    rows = [
+        [
+            node.name if not alike else f"{node.name} and {alike} more",
+            _verdict(node.feasible, node.rejected_by, "rejected"),
+            "" if node.total is None else str(node.total),
+            *(str(node.scores[p].weighted) if p in node.scores else "" for p in plugins),
+            node.why,
+        ]
+        for node, alike in (((node, 0) for node in ordered) if wide else _folded(ordered))
+    ]
+    tables = [TextTable(["node", "verdict", "total", *plugins, "why"], rows)] if rows else []
+    return [*tables, _ties_table(explanation)] if explanation.ties else tables
+
+
+def _folded(ordered: Iterable[NodeExplanation]) -> list[tuple[NodeExplanation, int]]:
+    """Return nodes in their order, each with how many more its row is about."""
+    said: dict[tuple[bool, str], list[NodeExplanation]] = {}
+    for node in ordered:
+        # What is said of nodes that fit tells how far behind each is: they are alike in being worse.
+        said.setdefault((node.feasible, "" if node.feasible else node.why), []).append(node)
+    rows: list[tuple[NodeExplanation, int]] = []
+    for (is_feasible, _), nodes in said.items():
+        alone = FEW if is_feasible or len(nodes) <= FEW else 0
+        rows += [(node, 0) for node in nodes[:alone]]
+        rows += [(node, len(nodes) - alone - 1) for node in nodes[alone : alone + 1]]
+    return rows
+
+
+def _ties_table(explanation: Explanation) -> TextTable:
+    rows = [
+        [
+            tie.workload,
+            "depends on it" if tie.is_dependent else "is needed",
+            str(tie.pods),
+            str(tie.cost),
+            f"{tie.kept} of {tie.pods} within {tie.limit}",
+        ]
+        for tie in explanation.ties
+    ]
+    heading = f"network cost {explanation.network_cost}: what the pod talks to"
+    return TextTable(["workload", "tie", "pods", "cost", "limit"], rows, heading)
+
+
+def explanation_lines(explanation: Explanation) -> list[str]:
+    """Return an explanation in one sentence, and below it what it rests on, a line for each point."""
+    why = explanation.why or Why(sentence="")
+    points: list[tuple[str, str]] = []
+    if explanation.node is None and explanation.message not in why.sentence:
+        points.append(("condition", explanation.message))
+    if explanation.nominated_node:
+        gone = f" in place of {_names(explanation.victims)}" if explanation.victims else ""
+        points.append(("nominated", f"to {explanation.nominated_node}{gone}"))
+    points += [("suggestion", one.text) for one in why.suggestions]
+    if why.woken_by:
+        points.append(("tried again", f"after {'; '.join(why.woken_by)}"))
+    if why.queue is not None and (explanation.node is None or why.queue.place > 1):
+        waited = why.queue.waited_seconds
+        since = "" if waited is None else f", for {go_duration(waited)}"
+        points.append(("waits", f"as {why.queue.place} of {why.queue.waiting} in the queue{since}"))
+    width = max((len(title) for title, _ in points), default=0) + 1
+    return [why.sentence, *(f"  {title + ':':<{width}} {text}" for title, text in points)]
+
+
+def _plugins_table(node: NodeExplanation) -> TextTable:
+    names = list(dict.fromkeys([*node.plugins, *node.scores]))
+    rows = []
+    for name in names:
+        verdict, score = node.plugins.get(name), node.scores.get(name)
+        numbers = (score.raw, score.normalized, score.weight, score.weighted) if score else ()
+        rows.append(
+            [
+                name,
+                verdict.code if verdict is not None else "",
+                *(str(number) for number in numbers or ("", "", "", "")),
+                "; ".join((*verdict.reasons, *verdict.figures)) if verdict is not None else "",
+            ]
+        )
+    titles = ["plugin", "filter", "raw", "normalized", "weight", "weighted", "reasons"]
+    return TextTable(titles, rows, heading=f"{node.name}: {node.why}")
+
+
+def _verdict(feasible: bool, rejected_by: str | None, rejected: str) -> str:
+    if feasible:
+        return "fits"
+    return "not looked at" if rejected_by is None else rejected
+
+
+def _rank(node: NodeExplanation, chosen: str | None) -> tuple[bool, bool, int, str]:
+    return node.name != chosen, not node.feasible, -(node.total or 0), node.name

@@ -1,0 +1,69 @@
+"""The answers to a page's questions about a snapshot.
+
+Called by `trellis ui` in a thread and, for the daemon's page, in a process of its own. Works on the
+snapshot that it is given and writes nothing; what may be asked of whom is decided by who makes the snapshot.
+"""
+
+from collections.abc import Mapping
+
+from msgspec.structs import replace
+
+from scheduler.base.errors import TrellisError
+from scheduler.explain.explain import explain
+from scheduler.explain.questions import Question, ShapeRoom, manifest
+from scheduler.simulate.capacity import capacity
+from scheduler.simulate.diff import diff
+from scheduler.simulate.records import Simulation
+from scheduler.simulate.setups import Setups
+from scheduler.simulate.simulate import simulate
+from scheduler.simulate.stage import AnswerOptions, Setup
+from scheduler.snapshot.snapshot import Snapshot
+from scheduler.snapshot.views import merged
+
+
+class QuestionResponder:
+    """Answers questions under the configurations of `setups`; keeps the plan of the last snapshot."""
+
+    def __init__(self, setups: Setups) -> None:
+        self._setups = setups
+        self._planned: tuple[Snapshot, Simulation] | None = None
+
+    def answer(self, question: Question, world: Snapshot, options: AnswerOptions) -> object:
+        """Return a record for JSON; TrellisError says what is wrong with the question."""
+        if question.what == "plan":
+            return self._plan(world, options)
+        if question.what == "explain":
+            return explain(world, self._setups.default, question.pod, options)
+        if question.what == "capacity":
+            return self._room(question.shapes, world, options)
+        other = world
+        if question.manifests.strip():
+            other = merged(world, manifest(question.manifests, "the manifest"))
+        after = simulate(other, self._setup_of(question.config), options)
+        return {"diff": diff(self._plan(world, options), after), "after": after}
+
+    def _room(
+        self, shapes: Mapping[str, str], world: Snapshot, options: AnswerOptions
+    ) -> ShapeRoom:
+        """Count shape by shape; one that cannot be counted is no reason not to count the others."""
+        found = ShapeRoom({}, {})
+        for name, text in shapes.items():
+            try:
+                # Whoever waits is left out, and might be named like the shape.
+                alone = merged(replace(world, unbound=()), manifest(text, name))
+                counted = capacity(alone, self._setups.default, options=options)
+                found.counts[name] = counted.fits
+            except TrellisError as error:
+                found.problems[name] = str(error)
+        return found
+
+    def _setup_of(self, config: str) -> Setup:
+        if not config.strip():
+            return self._setups.default
+        return self._setups.of(config, file="the configuration")
+
+    def _plan(self, world: Snapshot, options: AnswerOptions) -> Simulation:
+        if self._planned is None or self._planned[0] is not world:
+            told = replace(options, waking=True)
+            self._planned = (world, simulate(world, self._setups.default, told))
+        return self._planned[1]

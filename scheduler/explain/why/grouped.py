@@ -1,0 +1,111 @@
+"""Why a group waits: the message of its condition, the rules and requests in conflict, what would help.
+
+Called by `explain` for a member of a group. The sentence is the condition's own, so that explanation,
+condition and event agree; what would help is tried (`remedies`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from msgspec.structs import replace
+
+from scheduler.base.reasons import UNSCHEDULABLE
+from scheduler.explain.why.asks import PodAsk, asks_of, without_all
+from scheduler.explain.why.grouptrials import GroupEdit, GroupTrial
+from scheduler.explain.why.records import AskedField, Why
+from scheduler.explain.why.remedies import remedies
+from scheduler.explain.why.rules import LevelRuleAsk, rules_of
+from scheduler.explain.why.search import ChangeSearch, FoundChanges
+from scheduler.explain.why.trials import PodTrial
+from scheduler.framework.groups import GroupReport, title
+from scheduler.groups.plugin import ClusterTopologyPlacementGroup, GroupFacts
+from scheduler.simulate.records import PodResult
+from scheduler.simulate.simulate import SimulationRun
+
+REQUEST = "request: "
+MOST_TRIALS = 200
+CONFLICT_S = 1.0
+
+
+def why_with_group(
+    member: PodResult, group: GroupReport | None, key: str, run: SimulationRun
+) -> Why:
+    """Return why `member` of the group `key` fares as it does after `run`, which is used up by it."""
+    name = title(key)
+    if member.node is not None:
+        size = "" if group is None else f"{group.size} pods of the "
+        is_best = group is not None and group.optimal
+        proof = ", and no placement of them is better" if is_best else ""
+        text = f"{member.key} would go to {member.node} with the {size}group {name}{proof}"
+        return Why(sentence=text)
+    if member.victims:
+        gone = ", ".join(f"{pod.namespace}/{pod.name}" for pod in member.victims)
+        return Why(sentence=f"{member.key} waits with the group {name}, for which {gone} make room")
+    why = Why(sentence=f"{member.key} waits: {member.message}")
+    if member.reason != UNSCHEDULABLE or group is None:
+        return why  # it was not tried
+    facts = facts_of(run, member.profile, key)
+    trial = GroupTrial(run, key)
+    if facts is None or not trial.members:
+        return why
+    asks, found = _conflict(trial, facts, group)
+    corrections = [[asks[one] for one in some] for some in found.corrections]
+    return replace(
+        why,
+        conflict=tuple(AskedField(asks[one].field, asks[one].text) for one in found.conflict),
+        smallest=found.is_smallest,
+        suggestions=remedies(trial, facts, group, corrections),
+    )
+
+
+def _conflict(
+    trial: GroupTrial, facts: GroupFacts, group: GroupReport
+) -> tuple[tuple[PodAsk | LevelRuleAsk, ...], FoundChanges]:
+    """Return what the members ask and the rules, and which of it (by number) cannot hold together.
+
+    The members ask what the first asks: the others are like it, or ask less of that.
+    """
+    engine, first = trial.run.engine, trial.members[0]
+    own = asks_of(first, PodTrial(engine, first, trial.now).untolerated())
+    own = tuple(replace(one, text=_phrase(one)) for one in own)
+    rules = rules_of(facts)
+    asks: tuple[PodAsk | LevelRuleAsk, ...] = (*own, *rules)
+
+    def fits(removed: frozenset[int]) -> bool | None:
+        unasked = [own[one] for one in sorted(removed) if one < len(own)]
+        edit = GroupEdit(tuple(without_all(pod, unasked) for pod in trial.members))
+        for one in sorted(removed):
+            if one >= len(own):
+                edit = rules[one - len(own)].drop(edit)
+        nodes = trial.placed(edit)
+        return None if nodes is None else bool(nodes)
+
+    named = {f"requests[{text.rpartition(' ')[2]}]" for text in group.conflict if REQUEST in text}
+    order = sorted(range(len(asks)), key=lambda one: asks[one].field not in named)
+    with trial.within(CONFLICT_S):
+        return asks, ChangeSearch(order, fits, MOST_TRIALS).run()
+
+
+def _phrase(ask: PodAsk) -> str:
+    """Return what an ask says of a placement of many pods."""
+    text = ask.text.replace("satisfies its", "satisfies their", 1)
+    return text.replace("has ", "gives each ", 1) if ask.resource else text
+
+
+def facts_of(run: SimulationRun, profile: str, key: str) -> GroupFacts | None:
+    """Return how a group is described and planned; None for a planner that does not report it."""
+    plugins = run.engine.profiles[profile].plugins.values()
+    known = next((one for one in plugins if isinstance(one, ClusterTopologyPlacementGroup)), None)
+    return None if known is None else known.group_facts(key)
+
+
+def left_out(facts: GroupFacts | None, node: str, labels: Mapping[str, str]) -> str:
+    """Return why a node is not in the tree of a group, '' if it is."""
+    tree = None if facts is None else facts.tree
+    if tree is None or node in tree.paths:
+        return ""
+    missing = next((label for label in tree.aliases if label not in labels), "")
+    if missing:
+        return f"left out: it has no label {missing}"
+    return f"left out: the topology ({tree.source}) does not name it"

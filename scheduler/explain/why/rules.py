@@ -1,0 +1,155 @@
+"""The rules for levels that a group's objects state, one by one, each with the group that lacks it.
+
+Read from the objects of every source: JSON by level (ConfigMap, annotation), the topology key of a
+PodGroup, the required topology of Kueue's annotations. Pure; used by `grouped` and `remedies`.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import msgspec
+from msgspec.structs import replace
+
+from scheduler.explain.why.grouptrials import GroupEdit
+from scheduler.explain.why.records import SuggestedChange
+from scheduler.groups.plugin import GroupFacts
+from scheduler.groups.sources import configmap
+from scheduler.groups.sources import registry as sources
+from scheduler.groups.sources.annotated import CONSTRAINTS_ANNOTATION
+from scheduler.objects.pod import Pod
+from scheduler.objects.podgroup import SchedulingConstraints
+
+# Numbers of a rule, and above which they bind.
+NUMBERS = {"min": 0, "max": 0, "partitions": 0, "factor": 1}
+KUEUE = "metadata.annotations[kueue.x-k8s.io/podset-%s-topology]"
+
+
+class LevelRuleAsk(msgspec.Struct, frozen=True):
+    """One rule: the field that states it, the rule in words, and the group without it.
+
+    `less` goes on from "fits", `wish` instead of it where the rule becomes a preference. `drop` returns
+    an edit without the rule, `changes` the same as changes of objects.
+    """
+
+    field: str
+    text: str
+    less: str
+    drop: Callable[[GroupEdit], GroupEdit]
+    changes: Callable[[Sequence[Pod]], tuple[SuggestedChange, ...]]
+    wish: str = ""
+
+
+def rules_of(facts: GroupFacts) -> tuple[LevelRuleAsk, ...]:
+    """Return the rules of a group from the top level down."""
+    required = facts.spec.labels.required if facts.spec.labels is not None else ""
+    if required:
+        return (_kueue(required),)
+    return tuple(one for kind, obj in facts.objects[:1] for one in _of_object(kind, obj))
+
+
+def name_of(kind: str, obj: Any) -> str:
+    """Return an object as `Kind namespace/name`."""
+    served = sources.BY_KIND[kind].served_as
+    return f"{served} {obj.metadata.namespace}/{obj.metadata.name}"
+
+
+def _kueue(required: str) -> LevelRuleAsk:
+    def drop(edit: GroupEdit) -> GroupEdit:
+        return replace(edit, members=tuple(map(_preferring, edit.members)))
+
+    def changes(members: Sequence[Pod]) -> tuple[SuggestedChange, ...]:
+        return tuple(
+            change
+            for pod in members
+            for change in (
+                SuggestedChange(f"Pod {pod.key}", KUEUE % "required", "remove"),
+                SuggestedChange(f"Pod {pod.key}", KUEUE % "preferred", "set", required),
+            )
+        )
+
+    text, less = f"is in one {required}", f"without the required topology {required}"
+    wish = f"if one {required} were preferred, not required"
+    return LevelRuleAsk(KUEUE % "required", text, less, drop, changes, wish)
+
+
+def _preferring(pod: Pod) -> Pod:
+    notes = pod.metadata.annotations
+    notes = replace(notes, kueue_required="", kueue_preferred=notes.kueue_required)
+    return replace(pod, metadata=replace(pod.metadata, annotations=notes))
+
+
+def _of_object(kind: str, obj: Any) -> Iterator[LevelRuleAsk]:
+    topology = getattr(getattr(obj, "spec", None), "scheduling_constraints", None)
+    if topology is not None and topology.topology:
+        yield _topology_key(kind, obj, topology.topology[0].key)
+    for level, rule in _rules_in(kind, obj).items():
+        for key in _binding(rule):
+            yield _json_rule(kind, obj, level, key, rule)
+
+
+def _topology_key(kind: str, obj: Any, key: str) -> LevelRuleAsk:
+    def drop(edit: GroupEdit) -> GroupEdit:
+        now = _object_in(edit, kind, obj)
+        spec = replace(now.spec, scheduling_constraints=SchedulingConstraints())
+        return _with_object(edit, kind, replace(now, spec=spec))
+
+    field = "spec.schedulingConstraints.topology"
+    change = SuggestedChange(name_of(kind, obj), field, "remove")
+    less = f"without the topology constraint {key}"
+    return LevelRuleAsk(field, f"is in one {key}", less, drop, lambda _: (change,))
+
+
+def _json_rule(kind: str, obj: Any, level: str, key: str, rule: dict[str, Any]) -> LevelRuleAsk:
+    def drop(edit: GroupEdit) -> GroupEdit:
+        now = _object_in(edit, kind, obj)
+        rules = _rules_in(kind, now)
+        # A time stands beside a hard type only.
+        gone = {key, "for"} if key == "hard" else {key}
+        rules[level] = {name: value for name, value in rules[level].items() if name not in gone}
+        return _with_object(edit, kind, _with_rules(kind, now, rules))
+
+    where = "data.constraints"
+    if kind != configmap.KIND:
+        where = f"metadata.annotations[{CONSTRAINTS_ANNOTATION}]"
+    field = f"{where}.{level}.{key}"
+    change = SuggestedChange(name_of(kind, obj), field, "remove")
+    value = rule.get("type", "pack") if key == "hard" else rule[key]
+    text = f"{level} {key} {value}"
+    return LevelRuleAsk(field, f"keeps {text}", f"without {text}", drop, lambda _: (change,))
+
+
+def _object_in(edit: GroupEdit, kind: str, obj: Any) -> Any:
+    return next((one for name, one in edit.objects if name == kind), obj)
+
+
+def _with_object(edit: GroupEdit, kind: str, obj: Any) -> GroupEdit:
+    others = tuple(one for one in edit.objects if one[0] != kind)
+    return replace(edit, objects=(*others, (kind, obj)))
+
+
+def _rules_in(kind: str, obj: Any) -> dict[str, Any]:
+    """Return the rules by level that an object states as JSON."""
+    if kind == configmap.KIND:
+        text = (obj.data or {}).get("constraints")
+    else:
+        notes = getattr(obj.metadata, "annotations", None)
+        text = notes.get(CONSTRAINTS_ANNOTATION) if isinstance(notes, dict) else ""
+    rules = json.loads(text or "{}")
+    return rules if isinstance(rules, dict) else {}
+
+
+def _with_rules(kind: str, obj: Any, rules: dict[str, Any]) -> Any:
+    text = json.dumps(rules)
+    if kind == configmap.KIND:
+        return replace(obj, data={**(obj.data or {}), "constraints": text})
+    notes = {**obj.metadata.annotations, CONSTRAINTS_ANNOTATION: text}
+    return replace(obj, metadata=replace(obj.metadata, annotations=notes))
+
+
+def _binding(rule: dict[str, Any]) -> list[str]:
+    """Return the keys of a rule that bind."""
+    found = [key for key, least in NUMBERS.items() if rule.get(key, 0) > least]
+    return [*found, *(["hard"] if rule.get("hard") else [])]

@@ -1,0 +1,127 @@
+"""Which asks exclude one another, and which to give up: a search that only knows whether a trial fits.
+
+Asks are numbers; `fits(removed)` says whether the pod fits without these, None when that stays open. It need not be monotone
+(a pod without its node selector meets more domains to spread over), so nothing is inferred: what is
+returned was tried. Pure; called by `scheduler.explain.why.pending`.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import combinations
+
+import msgspec
+
+Asks = frozenset[int]
+MOST_GIVEN_UP = 3  # to give up more at once is no help to anybody
+MOST_CORRECTIONS = 8
+
+
+class FoundChanges(msgspec.Struct, frozen=True):
+    """`conflict`: asks that cannot be met together, though any part of them can, and no smaller one exists.
+
+    `corrections` are the sets of asks without which the pod fits, all of the fewest asks (up to
+    `MOST_CORRECTIONS`), in order. `is_smallest` is False where the trials were used up before all smaller
+    sets had been tried, or a trial stayed open. Without a conflict the pod does not fit whatever it asks, or
+    none was found.
+    """
+
+    conflict: tuple[int, ...]
+    corrections: tuple[tuple[int, ...], ...]
+    is_smallest: bool
+
+
+class _UsedUpError(Exception):
+    """No trials are left, or one stayed open."""
+
+
+class ChangeSearch:
+    """One search in at most about `most` trials; of equal answers that with the first of `asks` is found."""
+
+    def __init__(self, asks: Sequence[int], fits: Callable[[Asks], bool | None], most: int) -> None:
+        self._ordered = list(asks)
+        self._all = frozenset(asks)
+        self._fits, self._left = fits, most
+        self._tried: dict[Asks, bool] = {}
+
+    def run(self) -> FoundChanges:
+        """Return what was found for a pod that does not fit with all it asks."""
+        try:
+            if not self._without(self._all):
+                return FoundChanges((), (), is_smallest=True)
+            conflict, is_smallest = self._conflict()
+        except _UsedUpError:
+            return FoundChanges((), (), is_smallest=False)
+        return FoundChanges(conflict, self._corrections(frozenset(conflict)), is_smallest)
+
+    def _without(self, removed: Asks) -> bool:
+        known = self._tried.get(removed)
+        if known is None:
+            self._left -= 1
+            known = self._fits(removed)
+            if known is None:
+                raise _UsedUpError
+            self._tried[removed] = known
+        return known
+
+    def _cannot_meet(self, kept: Iterable[int]) -> bool:
+        return not self._without(self._all - frozenset(kept))
+
+    def _among(self, sets: Iterable[tuple[int, ...]]) -> Iterator[tuple[int, ...]]:
+        """Yield `sets` while there are trials left."""
+        for one in sets:
+            if self._left <= 0:
+                raise _UsedUpError
+            yield one
+
+    def _conflict(self) -> tuple[tuple[int, ...], bool]:
+        everything = self._ordered
+        for one in everything:
+            if self._cannot_meet((one,)):
+                return (one,), True
+        kept = self._irreducible(everything)
+        try:
+            for size in range(2, len(kept)):
+                for some in self._among(combinations(everything, size)):
+                    if self._cannot_meet(some):
+                        return some, True
+        except _UsedUpError:
+            return tuple(kept), False
+        return tuple(kept), True
+
+    def _irreducible(self, kept: list[int]) -> list[int]:
+        """Drop asks as long as the rest cannot be met either."""
+        dropped = True
+        while dropped:
+            dropped = False
+            for one in reversed(kept):
+                rest = [other for other in kept if other != one]
+                if rest and self._cannot_meet(rest):
+                    kept, dropped = rest, True
+        return kept
+
+    def _corrections(self, conflict: Asks) -> tuple[tuple[int, ...], ...]:
+        # Those that give up a part of the conflict come first; others can only help by the way.
+        order = sorted(self._ordered, key=lambda one: one not in conflict)
+        found: list[tuple[int, ...]] = []
+        try:
+            for size in range(1, MOST_GIVEN_UP + 1):
+                for some in self._among(combinations(order, size)):
+                    if self._without(frozenset(some)):
+                        found.append(some)
+                        if len(found) == MOST_CORRECTIONS:
+                            break
+                if found:
+                    return tuple(found)
+        except _UsedUpError:
+            pass  # those that were found until then
+        try:
+            return tuple(found) or (self._few(order),)
+        except _UsedUpError:
+            return ()
+
+    def _few(self, order: list[int]) -> tuple[int, ...]:
+        """Give all up, and take back what can be taken back."""
+        given_up = self._all
+        for one in reversed(order):
+            if self._without(given_up - {one}):
+                given_up -= {one}
+        return tuple(sorted(given_up))

@@ -1,0 +1,273 @@
+"""From asks to give up to changes that a user can make, each tried by the engine before it is suggested.
+
+A request becomes the amount that is missing on a node. Where no node has that much when it is empty, it
+becomes a smaller request, or a larger node. Pods that repel this one become the pods to delete. All
+other asks become changes of the pod.
+"""
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+from msgspec.structs import replace
+
+from scheduler.base.arrays import BoolColumn
+from scheduler.explain.why.asks import PodAsk, taint_text, without_all
+from scheduler.explain.why.edits import node_like, requesting
+from scheduler.explain.why.records import SuggestedChange, Suggestion
+from scheduler.explain.why.trials import PodTrial
+from scheduler.groups.planning.between import term_selects
+from scheduler.objects.node import Node
+from scheduler.objects.pod import Pod
+from scheduler.objects.quantity import resource_amount, resource_text
+from scheduler.plugins.nodeunschedulable import CORDON
+from scheduler.state.resources import PODS, counted, pod_requests
+
+MOST_NODES = 4  # nodes that are tried for one suggestion
+
+
+class SuggestionSearch:
+    """Makes suggestions for the pod of `trials`."""
+
+    def __init__(self, trials: PodTrial) -> None:
+        self._trials, self._pod = trials, trials.pod
+        self._nodes = trials.engine.attempt(trials.pod, trials.now).nodes
+
+    def suggestion(self, given_up: Sequence[PodAsk]) -> tuple[float, Suggestion] | None:
+        """Return how near it is (0 is nearest) and what to do instead of asking `given_up`.
+
+        None where nothing that can be done was found to help.
+        """
+        of_nodes = [ask for ask in given_up if _is_of_node(ask)]
+        rest = [ask for ask in given_up if not _is_of_node(ask)]
+        if of_nodes:
+            fitting = self._trials.rows(without_all(self._pod, given_up), given_up)
+            able = fitting & self._can_ever(of_nodes)
+            for distance, row in self._nearest(able, of_nodes):
+                found = self._on_node(row, of_nodes, rest)
+                if found is not None:
+                    return distance + len(rest), found
+            if not able.any() and (beyond := self._beyond(fitting, of_nodes, rest)) is not None:
+                return beyond
+        of_pod = [ask for ask in given_up if ask.without is not None or not ask.reasons]
+        if len(of_pod) < len(given_up):
+            return None
+        decision = self._trials.decision(without_all(self._pod, given_up), given_up)
+        if decision is None or not decision.fits:
+            return None
+        changes = tuple(change for ask in given_up for change in self._changes(ask))
+        text = f"fits {decision.node} {_joined([ask.less for ask in given_up])}"
+        return 1.0 + len(given_up), Suggestion(decision.node, changes, text)
+
+    def _nearest(self, fitting: BoolColumn, asks: Sequence[PodAsk]) -> Iterator[tuple[float, int]]:
+        """Yield the nodes that lack least, with what they lack as a share of what is asked."""
+        rows = np.flatnonzero(fitting)
+        if not len(rows):
+            return
+        lack = np.zeros(len(rows))
+        for resource, amount in self._wanted(asks):
+            free = (self._nodes.allocatable(resource) - self._nodes.requested(resource))[rows]
+            lack += np.maximum(0, amount - free) / amount
+        names = [self._nodes.name(int(row)) for row in rows]
+        order = sorted(range(len(rows)), key=lambda at: (lack[at], names[at]))
+        for at in order[:MOST_NODES]:
+            yield float(lack[at]), int(rows[at])
+
+    def largest(self, ask: PodAsk) -> tuple[int, bool] | None:
+        """Return the most of a resource that a node has, if that is less than the pod requests.
+
+        Counts the nodes that fit without this ask; without any such node, all. The second value is
+        whether nodes were excluded by other asks.
+        """
+        if not ask.resource:
+            return None
+        fitting = self._trials.rows(without_all(self._pod, [ask]), [ask])
+        rows = fitting if fitting.any() else self._nodes.exists
+        most = int(self._nodes.allocatable(ask.resource)[rows].max(initial=0))
+        wanted = counted(pod_requests(self._pod))[ask.resource]
+        return (most, int(rows.sum()) < self._nodes.count) if most < wanted else None
+
+    def _can_ever(self, asks: Sequence[PodAsk]) -> BoolColumn:
+        """Return the rows that have what `asks` request when no pod runs there."""
+        found = self._nodes.exists.copy()
+        for resource, amount in self._wanted(asks):
+            found &= self._nodes.allocatable(resource) >= amount
+        return found
+
+    def _beyond(
+        self, fitting: BoolColumn, asks: Sequence[PodAsk], rest: Sequence[PodAsk]
+    ) -> tuple[float, Suggestion] | None:
+        """Return a suggestion for requests that exceed every node: smaller ones, else a larger node."""
+        for distance, row in self._nearest(fitting, asks):
+            found = self._requesting_less(row, asks, rest) or self._larger_node(row, asks, rest)
+            if found is not None:
+                return distance + len(rest), found
+        return None
+
+    def _requesting_less(
+        self, row: int, asks: Sequence[PodAsk], rest: Sequence[PodAsk]
+    ) -> Suggestion | None:
+        """Return the requests with which the pod fits a node as it is."""
+        edited: Pod | None = without_all(self._pod, rest)
+        changes, words = list[SuggestedChange](), list[str]()
+        for resource, amount in self._wanted(asks):
+            free = int(
+                self._nodes.allocatable(resource)[row] - self._nodes.requested(resource)[row]
+            )
+            if free >= amount:
+                continue
+            edited = None if edited is None or free <= 0 else requesting(edited, resource, free)
+            text, field = resource_text(resource, free), f"requests[{resource}]"
+            changes.append(SuggestedChange(f"Pod {self._pod.key}", field, "set", text))
+            words.append(f"{text} {resource}")
+        decision = None if edited is None else self._trials.decision(edited, rest)
+        if decision is None or not decision.fits or not words:
+            return None
+        changes += [change for ask in rest for change in self._changes(ask)]
+        also = f" {_joined([ask.less for ask in rest])}" if rest else ""
+        text = f"fits {decision.node} with a request of {' and '.join(words)}{also}"
+        return Suggestion(decision.node, tuple(changes), text)
+
+    def _larger_node(
+        self, row: int, asks: Sequence[PodAsk], rest: Sequence[PodAsk]
+    ) -> Suggestion | None:
+        """Return a new node like one of the cluster, with as much as the pod requests."""
+        model = self._nodes.node(row)
+        if model is None:
+            return None
+        node = _uncordoned(node_like(model, 0))
+        changes = [SuggestedChange(f"Node {node.key}", "", "add", model.key)]
+        words = list[str]()
+        for resource, amount in self._wanted(asks):
+            if self._nodes.allocatable(resource)[row] < amount:
+                node = _offering(node, resource, amount)
+                text, field = resource_text(resource, amount), f"status.allocatable[{resource}]"
+                changes.append(SuggestedChange(f"Node {node.key}", field, "set", text))
+                words.append(f"{text} {resource}")
+        with self._trials.changed(node):
+            decision = self._trials.decision(without_all(self._pod, rest), rest)
+        if decision is None or decision.node != node.key or not words:
+            return None
+        changes += [change for ask in rest for change in self._changes(ask)]
+        also = f" {_joined([ask.less for ask in rest])}" if rest else ""
+        text = f"fits a new node like {model.key} with {' and '.join(words)}{also}"
+        return Suggestion(node.key, tuple(changes), text)
+
+    def _wanted(self, asks: Sequence[PodAsk]) -> Iterator[tuple[str, int]]:
+        requests = counted(pod_requests(self._pod))
+        for ask in asks:
+            if ask.resource:
+                yield ask.resource, requests[ask.resource]
+            elif ask.plugin == "NodeResourcesFit":
+                yield PODS, 1
+
+    def _on_node(
+        self, row: int, asks: Sequence[PodAsk], rest: Sequence[PodAsk]
+    ) -> Suggestion | None:
+        """Return what to change on a node (and, for `rest`, elsewhere), if the pod goes there then."""
+        before = self._nodes.node(row)
+        if before is None:
+            return None
+        node, words, changes = before, [], []
+        gone: tuple[Pod, ...] = ()
+        for resource, amount in self._wanted(asks):
+            free = self._nodes.allocatable(resource)[row] - self._nodes.requested(resource)[row]
+            short = amount - int(free)
+            if short <= 0:
+                continue
+            node = _larger(node, resource, short)
+            text = resource_text(resource, short)
+            changes.append(
+                SuggestedChange(f"Node {node.key}", f"status.allocatable[{resource}]", "add", text)
+            )
+            words.append(
+                f"{node.key} took one more pod"
+                if resource == PODS
+                else f"{text} more {resource} were free"
+            )
+        if any(CORDON in ask.tolerates for ask in asks):
+            node = _uncordoned(node)
+            changes.append(SuggestedChange(f"Node {node.key}", "spec.unschedulable", "remove"))
+            words.append(f"{node.key} were not cordoned")
+        if any(ask.plugin == "InterPodAffinity" for ask in asks):
+            gone = self._repelling(row)
+            if not gone:
+                return None
+            changes += [SuggestedChange(f"Pod {one.key}", "", "delete") for one in gone]
+            words.append(f"{', '.join(one.key for one in gone)} were not there")
+        if not changes:
+            return None  # it is not what the node has that keeps the pod off it
+        with self._trials.changed(node, gone):
+            decision = self._trials.decision(without_all(self._pod, rest), rest)
+        if decision is None or not decision.fits:
+            return None
+        changes += [change for ask in rest for change in self._changes(ask)]
+        also = f" {_joined([ask.less for ask in rest])}" if rest else ""
+        where = decision.node if decision.node == node.key else f"{decision.node} (by {node.key})"
+        return Suggestion(
+            decision.node, tuple(changes), f"fits {where}{also} if {' and '.join(words)}"
+        )
+
+    def _changes(self, ask: PodAsk) -> Iterator[SuggestedChange]:
+        if ask.plugin:
+            name = self._pod.spec.scheduler_name
+            points = ("preFilter", "filter") if ask.is_pre_filter else ("filter",)
+            for point in points:
+                yield SuggestedChange(f"Profile {name}", f"plugins.{point}", "disable", ask.plugin)
+            return
+        yield from changes_of(ask, f"Pod {self._pod.key}")
+
+    def _repelling(self, row: int) -> tuple[Pod, ...]:
+        """Return the pods whose anti-affinity keeps the pod off a node."""
+        found = []
+        for placed in self._trials.engine.cluster.pods:
+            affinity = placed.pod.spec.affinity
+            if affinity is None or affinity.pod_anti_affinity is None:
+                continue
+            there = self._nodes.row(placed.node)
+            if there is None:
+                continue
+            for term in affinity.pod_anti_affinity.required:
+                ids = self._nodes.label_ids(term.topology_key)
+                is_near = ids[row] >= 0 and ids[row] == ids[there]
+                if is_near and term_selects(term, placed.pod, self._pod):
+                    found.append(placed.pod)
+                    break
+        return tuple(sorted(found, key=lambda pod: pod.key))
+
+
+def changes_of(ask: PodAsk, name: str) -> Iterator[SuggestedChange]:
+    """Yield what to change on the pod called `name` so that it does not ask something."""
+    if not ask.tolerates:
+        yield SuggestedChange(name, ask.field, "remove")
+    for taint in ask.tolerates:
+        yield SuggestedChange(name, "spec.tolerations", "add", taint_text(taint))
+
+
+def _is_of_node(ask: PodAsk) -> bool:
+    return bool(ask.resource or ask.reasons or CORDON in ask.tolerates)
+
+
+def _larger(node: Node, resource: str, more: int) -> Node:
+    offered = node.status.allocatable.get(resource, 0)
+    return _offering(node, resource, resource_amount(resource, offered) + more)
+
+
+def _offering(node: Node, resource: str, amount: int) -> Node:
+    allocatable = {**node.status.allocatable, resource: resource_text(resource, amount)}
+    return replace(node, status=replace(node.status, allocatable=allocatable))
+
+
+def _uncordoned(node: Node) -> Node:
+    taints = tuple(taint for taint in node.spec.taints if taint != CORDON)
+    return replace(node, spec=replace(node.spec, unschedulable=False, taints=taints))
+
+
+def _joined(parts: Sequence[str]) -> str:
+    """Join `without its a`, `without its b` and `with c` to `without its a and b and with c`."""
+    words: list[str] = []
+    last = ""
+    for part in sorted(parts, key=lambda part: part.split(" ", 1)[0], reverse=True):
+        lead, _, rest = part.partition(" ")
+        words.append(rest.removeprefix("its ") if lead == last else part)
+        last = lead
+    return " and ".join(words)

@@ -1,0 +1,232 @@
+"""Trials: would the pod find a node if it, or the cluster, were a little different?
+
+The steps are those of an attempt (`scheduler.engine.attempt.cycle`), on the engine that `explain` has told of
+the snapshot. Nodes and pods are changed for the length of a trial and put back. What a plugin asks
+of every pod is left out by leaving the plugin out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Set as AbstractSet
+from contextlib import contextmanager
+
+import numpy as np
+from msgspec.structs import replace
+
+from scheduler.base.arrays import BoolColumn
+from scheduler.base.errors import TrellisError
+from scheduler.engine.attempt.attempt import decide
+from scheduler.engine.attempt.cycle import Attempt, filter_all, filter_rows
+from scheduler.engine.decision import Decision
+from scheduler.engine.effects import Watched
+from scheduler.engine.engine import Engine
+from scheduler.explain.why.asks import PodAsk
+from scheduler.framework.answers import PreFiltered, Rejection
+from scheduler.framework.profile import Bound
+from scheduler.framework.runner import Runner
+from scheduler.objects.node import Node, Taint
+from scheduler.objects.pod import Pod
+from scheduler.plugins.nodeunschedulable import CORDON
+from scheduler.plugins.tainttoleration import HARD
+from scheduler.state.taints import is_tolerated
+
+# Of these two, what they say of a pod that asks nothing goes together with what the pod asks of them.
+IN_PART = ("NodeResourcesFit", "InterPodAffinity")
+# All that these say of a pod follows from a field of its spec, or is found on a pod that asks nothing.
+SPEAK_OF_THE_SPEC = frozenset(
+    (
+        *IN_PART, "DynamicResources", "NodeAffinity", "NodeName", "NodePorts", "NodeUnschedulable",
+        "NodeVolumeLimits", "PodTopologySpread", "TaintToleration", "VolumeBinding", "VolumeRestrictions",
+        "VolumeZone",
+    )
+)  # fmt: skip
+MOST_REASONS = 3
+_WORDS = {
+    "NodeResourcesFit": "takes one more pod",
+    "InterPodAffinity": "is far from pods with anti-affinity to it",
+}
+
+
+class PodTrial:
+    """PodTrial with one pod; `engine` is as the snapshot says between any two of them."""
+
+    def __init__(self, engine: Engine, pod: Pod, now: float) -> None:
+        self.engine, self.pod, self.now = engine, pod, now
+        self._runners: dict[tuple[frozenset[str], frozenset[str]], Runner] = {}
+
+    def rows(self, pod: Pod, unasked: Iterable[PodAsk] = ()) -> BoolColumn:
+        """Return the rows that `pod` fits on; of `unasked` those that plugins ask are left out."""
+        attempt, partly = self._attempt(pod, unasked)
+        nothing = np.zeros(attempt.nodes.size, dtype=np.bool_)
+        if not attempt.nodes.count:
+            return nothing
+        try:
+            pre, feasible, _ = _filtered(attempt)
+            for ask in partly:
+                feasible = self._heard_in_part(attempt, pre, feasible, ask)
+        except TrellisError:
+            return nothing
+        return feasible
+
+    def decision(self, pod: Pod, unasked: Iterable[PodAsk] = ()) -> Decision | None:
+        """Return what becomes of `pod`; None where a plugin fails."""
+        attempt, _ = self._attempt(pod, unasked)
+        try:
+            return decide(attempt)
+        except TrellisError:
+            return None
+
+    def plugin_asks(self, bare: Pod) -> tuple[PodAsk, ...]:
+        """Return what plugins ask of `bare`, which asks nothing itself, and others than of the spec of the pod."""
+        found = self._objections(self.pod, SPEAK_OF_THE_SPEC)
+        names = {ask.plugin for ask in found}
+        return (*found, *(ask for ask in self._objections(bare) if ask.plugin not in names))
+
+    def _objections(self, pod: Pod, but: Iterable[str] = ()) -> tuple[PodAsk, ...]:
+        """Return one ask for each plugin (`but` these) that keeps `pod` off some node."""
+        found: dict[str, PodAsk] = {}
+        while True:
+            attempt, _ = self._attempt(pod, found.values(), but)
+            try:
+                pre, _, rejections = _filtered(attempt)
+            except TrellisError:
+                return tuple(found.values())
+            fresh = {one.name: one for one in _asked_by(pre, rejections) if one.name not in found}
+            if not fresh:
+                return tuple(found.values())
+            found |= {name: _ask_of(one) for name, one in fresh.items()}
+
+    def untolerated(self) -> tuple[Taint, ...]:
+        """Return the hard taints of nodes that the pod does not tolerate, the most frequent first."""
+        counts: dict[Taint, int] = {}
+        for node in self.engine.cluster.table.nodes:
+            if node is None:
+                continue
+            taints = [taint for taint in node.spec.taints if taint.effect in HARD]
+            if node.spec.unschedulable:
+                taints.append(CORDON)
+            for taint in dict.fromkeys(taints):
+                counts[taint] = counts.get(taint, 0) + 1
+        ordered = sorted(counts, key=lambda taint: (-counts[taint], taint.key, taint.value))
+        return tuple(one for one in ordered if not is_tolerated(self.pod.spec.tolerations, one))
+
+    @contextmanager
+    def changed(self, node: Node | None = None, gone: Sequence[Pod] = ()) -> Iterator[None]:
+        """Change or add `node` and delete the bound pods `gone` during a trial."""
+        row = None if node is None else self.engine.cluster.table.rows.get(node.key)
+        before = None if row is None else self.engine.cluster.table.nodes[row]
+        for pod in gone:
+            self._tell("Pod", "DELETED", pod)
+        if node is not None:
+            self._tell("Node", "ADDED" if before is None else "MODIFIED", node)
+        try:
+            yield
+        finally:
+            if before is not None:
+                self._tell("Node", "MODIFIED", before)
+            elif node is not None:
+                self._tell("Node", "DELETED", node)
+            for pod in gone:
+                self._tell("Pod", "ADDED", pod)
+
+    def _tell(self, kind: str, verb: str, obj: object) -> None:
+        self.engine.handle(Watched(kind, verb, obj), self.now)
+
+    def _attempt(
+        self, pod: Pod, unasked: Iterable[PodAsk], but: Iterable[str] = ()
+    ) -> tuple[Attempt, list[PodAsk]]:
+        """Return an attempt without the plugins of `unasked` and `but`, and whom of the first to hear in part."""
+        asks = [ask for ask in unasked if ask.plugin]
+        attempt = self.engine.attempt(pod, self.now)
+        attempt.percentage = 100  # which nodes are sampled is chance
+        filters = frozenset((*but, *(ask.plugin for ask in asks)))
+        before = frozenset((*but, *(ask.plugin for ask in asks if ask.is_pre_filter)))
+        if (filters, before) not in self._runners:
+            self._runners[filters, before] = _without(attempt.runner, filters, before)
+        attempt.runner = self._runners[filters, before]
+        return attempt, [ask for ask in asks if ask.reasons]
+
+    def _heard_in_part(
+        self, attempt: Attempt, pre: PreFiltered, feasible: BoolColumn, ask: PodAsk
+    ) -> BoolColumn:
+        """Return the rows of `feasible` that the plugin of `ask` rejects for nothing else than its reasons."""
+        alone = self.engine.attempt(attempt.cycle.pod, self.now)
+        bounds = (*alone.runner.profile.pre_filter, *alone.runner.profile.filter)
+        names = {bound.name for bound in bounds} - {ask.plugin}
+        alone.runner = _without(alone.runner, names, names)
+        pre, among, rejections = _filtered(alone, feasible)
+        if not pre.status.is_success:
+            return np.zeros_like(feasible)
+        for one in rejections:
+            other = np.zeros_like(feasible)
+            for reason in one.rejected.reasons:
+                if reason.text not in ask.reasons:
+                    other |= reason.rows
+            among = among | (one.rows & ~other)
+        return among & feasible
+
+
+def _filtered(
+    attempt: Attempt, rows: BoolColumn | None = None
+) -> tuple[PreFiltered, BoolColumn, tuple[Rejection, ...]]:
+    """Take the first two steps of an attempt, on all rows or some."""
+    pre = attempt.runner.pre_filter(attempt.cycle, attempt.nodes, attempt.states)
+    if not pre.status.is_success:
+        return pre, np.zeros(attempt.nodes.size, dtype=np.bool_), ()
+    if rows is None:
+        feasible, rejections = filter_all(attempt, pre)
+        return pre, feasible, rejections
+    feasible, listed = filter_rows(attempt, rows)
+    return pre, feasible, tuple(listed)
+
+
+def _without(runner: Runner, filters: AbstractSet[str], before: AbstractSet[str]) -> Runner:
+    """Return a runner that does not ask these plugins at filter, and those before it; it evicts nobody."""
+
+    def left(bounds: tuple[Bound, ...], names: AbstractSet[str]) -> tuple[Bound, ...]:
+        return tuple(bound for bound in bounds if bound.name not in names)
+
+    profile = runner.profile
+    return Runner(
+        replace(
+            profile,
+            pre_filter=left(profile.pre_filter, before),
+            filter=left(profile.filter, filters),
+            post_filter=(),
+        )
+    )
+
+
+class _Asking:
+    """A plugin that keeps a pod off nodes, and what it says."""
+
+    def __init__(self, name: str, reasons: Iterable[str], *, is_pre_filter: bool = False) -> None:
+        self.name, self.reasons, self.is_pre_filter = name, frozenset(reasons), is_pre_filter
+
+
+def _asked_by(pre: PreFiltered, rejections: tuple[Rejection, ...]) -> Iterator[_Asking]:
+    if not pre.status.is_success:
+        yield _Asking(pre.status.plugin, pre.status.reasons, is_pre_filter=True)
+        return
+    for name in pre.narrowed_by:
+        yield _Asking(name, (), is_pre_filter=True)
+    texts: dict[str, set[str]] = {}
+    for one in rejections:
+        said = texts.setdefault(one.plugin, set())
+        said.update(text for text, _ in one.rejected.histogram(one.rows))
+    for name, reasons in texts.items():
+        yield _Asking(name, reasons)
+
+
+def _ask_of(asking: _Asking) -> PodAsk:
+    name = asking.name
+    if name in IN_PART:
+        text = _WORDS[name]
+        return PodAsk(f"plugins.{name}", text, "", plugin=name, reasons=asking.reasons)
+    said = sorted(asking.reasons)
+    listed = "; ".join(said[:MOST_REASONS]) + ("; …" if len(said) > MOST_REASONS else "")
+    text = f"passes {name}" + (f" ({listed})" if listed else "")
+    less = f"without the filter {name}"
+    field = f"plugins.{name}"
+    return PodAsk(field, text, less, plugin=name, is_pre_filter=asking.is_pre_filter)

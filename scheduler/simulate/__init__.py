@@ -1,0 +1,1 @@
+"""Simulations: the scheduler's own engine on a snapshot, without a cluster."""

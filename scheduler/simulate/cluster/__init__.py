@@ -1,0 +1,1 @@
+"""The API server, controllers and drivers of a simulation, in memory."""

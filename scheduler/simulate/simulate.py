@@ -1,0 +1,275 @@
+"""`simulate`: the pending pods of a snapshot, placed by the daemon's own engine without a cluster.
+
+The engine is run pod by pod, its effects are carried out in memory at once, and when only time can
+help the clock jumps to the engine's next deadline. It ends when nothing can change any more; what
+keeps coming back without anything having changed is given up after a bounded number of attempts.
+"""
+
+import msgspec
+
+from scheduler.base import reasons
+from scheduler.base.clock import ManualClock
+from scheduler.engine.attempt.failure import POD_SCHEDULED
+from scheduler.engine.decision import Decision
+from scheduler.engine.queue.pod import QueuedPod, Where
+from scheduler.framework.groups import GroupReport
+from scheduler.framework.nodes import Nodes
+from scheduler.objects.pod import Pod
+from scheduler.plugins.dynamicresources.extended import IN_MEMORY_NAME
+from scheduler.plugins.dynamicresources.podclaims import CLAIM, ClaimLookup
+from scheduler.simulate.cluster.cluster import World
+from scheduler.simulate.costs import network_bill
+from scheduler.simulate.gates import gate_text
+from scheduler.simulate.hints import woken_by
+from scheduler.simulate.records import ClaimResult, PodName, PodResult, Result, Simulation, Summary
+from scheduler.simulate.stage import AnswerOptions, Setup, StagedEngine, staged, take_apart
+from scheduler.simulate.verdicts import NodeVerdict, verdicts
+from scheduler.snapshot.snapshot import Snapshot
+
+GATED_REASON = "SchedulingGated"
+GATED_MESSAGE = "Scheduling is blocked due to non-empty scheduling gates"
+
+
+def simulate(
+    snapshot: Snapshot,
+    setup: Setup,
+    options: AnswerOptions | None = None,
+    *,
+    stops_at_refusal: bool = False,
+) -> Simulation:
+    """Place the pending pods of `snapshot`; InputError when it cannot be used.
+
+    Whoever `stops_at_refusal` is not interested in those that come after the first that does not fit.
+    """
+    wanted = options or AnswerOptions()
+    stage = staged(snapshot, setup, wanted)
+    return simulate_stage(stage, wanted, stops_at_refusal=stops_at_refusal)
+
+
+def simulate_stage(
+    stage: StagedEngine, options: AnswerOptions | None = None, *, stops_at_refusal: bool = False
+) -> Simulation:
+    """Place the pending pods of a stage, which is used up by it; `options` say what is told of them."""
+    run = SimulationRun(stage, options, stops_at_refusal=stops_at_refusal)
+    run.to_the_end()
+    simulation = run.simulation()
+    take_apart(stage)
+    return simulation
+
+
+class _Course(msgspec.Struct):
+    """What happened to a pod so far; `seen` are the world's changes at its last attempt."""
+
+    result: str = ""
+    seen: int = 0
+    victims: dict[str, PodName] = {}
+    nodes: tuple[NodeVerdict, ...] = ()
+    scores: dict[str, int] = {}
+
+
+class SimulationRun:
+    """One simulation on its way; `engine`, `world` and `pending` (by uid) may be changed between two runs."""
+
+    def __init__(
+        self,
+        stage: StagedEngine,
+        options: AnswerOptions | None = None,
+        *,
+        stops_at_refusal: bool = False,
+    ) -> None:
+        self.engine = stage.engine
+        self.stops_at_refusal, self.is_over = stops_at_refusal, False
+        self.pending = {pod.metadata.uid: pod for pod in stage.pending}
+        self.others = (*stage.others, *stage.pending)
+        self.told = options or AnswerOptions()
+        self.clock = ManualClock(stage.now)
+        self.world = World(self.engine, (*stage.bound, *stage.pending))
+        # In the order of first attempts.
+        self.courses: dict[str, _Course] = {}
+        self.leaving: list[str] = []
+        self.fruitless = 0
+        # Everybody may be woken by everybody else a few times over without anything coming of it.
+        self.patience = 4 * len(stage.pending) + 100
+        observation = self.engine.observation
+        observation.on_decision = self._decided
+        observation.on_end = self._ended
+        observation.on_fault = lambda _plugin, _point, _error: None
+
+    def to_the_end(self) -> None:
+        """Run until nothing can change any more."""
+        while self.fruitless < self.patience:
+            now, changes = self.clock.now(), self.world.changes
+            # The solver answers at once here: nobody overtakes a group that is being planned. And the members
+            # of a group that does not fit are told one by one.
+            is_planning = self.engine.groups.describe().is_planning
+            effects = self.engine.run(now, 0 if is_planning or self.is_over else 1)
+            self.world.carry_out(effects, now)
+            while self.leaving:
+                # Nobody evicts a victim that is leaving already, yet its room is counted on.
+                self.world.drop(self.leaving.pop(), now)
+            if self.is_over and not effects and not self.engine.groups.describe().has_work:
+                return
+            if self.world.changes != changes:
+                self.fruitless = 0
+                continue
+            if is_planning:
+                continue
+            self.fruitless += 1
+            if not effects and not self.engine.has_work():
+                if len(self.engine.bindings):
+                    self.world.catch_up(now)
+                    if self.world.changes != changes:
+                        continue
+                wake = self._next_moment()
+                if wake is None:
+                    return
+                self.clock.set(max(now, wake))
+
+    def simulation(self) -> Simulation:
+        """Return the result as it stands."""
+        order = [uid for uid in self.courses if uid in self.pending]
+        never = [uid for uid in self.pending if uid not in self.courses]
+        pods = tuple(self._result(self.pending[uid]) for uid in (*order, *never))
+        results = [pod.result for pod in pods]
+        return Simulation(
+            queue_order=tuple(self.pending[uid].key for uid in order),
+            pods=pods,
+            summary=Summary(
+                scheduled=results.count(Result.SCHEDULED),
+                unschedulable=results.count(Result.UNSCHEDULABLE),
+                network_cost=network_bill(self.engine).total(),
+            ),
+            groups=self._groups(),
+        )
+
+    def _groups(self) -> tuple[GroupReport, ...]:
+        """Return what became of the groups, each told by the first profile that knows it."""
+        found: dict[tuple[str, str, str], GroupReport] = {}
+        for planner in self.engine.group_planners():
+            for report in planner.group_reports():
+                found.setdefault((report.namespace, report.name, report.source), report)
+        return tuple(found[key] for key in sorted(found))
+
+    def _next_moment(self) -> float | None:
+        """Return the next deadline that may change something, or None.
+
+        Pods on their way have deadlines of their own, and one in back-off was woken for a reason. A
+        pod that met an error is worth another attempt only when the world is another one. Nobody
+        waits for the flush of unschedulable pods: without a change it helps no one.
+        """
+        queues = self.engine.queues
+        is_open = len(self.engine.bindings) or queues.count(Where.BACKOFF)
+        if not is_open and queues.count(Where.ERROR_BACKOFF):
+            is_open = any(
+                self._course(queued.uid).seen < self.world.changes
+                for queued in queues
+                if queued.where is Where.ERROR_BACKOFF
+            )
+        return self.engine.next_wakeup() if is_open else None
+
+    # What the engine tells.
+
+    def _decided(self, queued: QueuedPod, decision: Decision) -> None:
+        is_first = queued.uid not in self.courses
+        course = self._course(queued.uid)
+        course.seen = self.world.changes
+        for victim in decision.victims:
+            meta = victim.pod.metadata
+            course.victims[meta.uid] = PodName(meta.namespace, meta.name)
+            if victim.pod.is_terminating:
+                self.leaving.append(meta.uid)
+        if self.told.scores and decision.node:
+            row = self.engine.cluster.table.rows[decision.node]
+            course.scores = {
+                one.plugin: int(one.normalized[row]) * one.weight for one in decision.scores
+            }
+        if self.told.details and is_first:
+            cluster = self.engine.cluster
+            course.nodes = verdicts(decision, Nodes(cluster.table, cluster.pods))
+
+    def _ended(self, queued: QueuedPod, result: str, _text: str) -> None:
+        course = self._course(queued.uid)
+        course.result, course.seen = result, self.world.changes
+        self.is_over |= self.stops_at_refusal and result == "unschedulable"
+
+    def _course(self, uid: str) -> _Course:
+        return self.courses.setdefault(uid, _Course())
+
+    # Results.
+
+    def _result(self, pod: Pod) -> PodResult:
+        uid, meta = pod.metadata.uid, pod.metadata
+        course = self.courses.get(uid, _Course())
+        now = self.world.pod(uid)
+        result, reason, message = self._outcome(uid, now, course)
+        is_scheduled = result is Result.SCHEDULED
+        nominated = None if now is None or is_scheduled else now.status.nominated_node_name
+        return PodResult(
+            namespace=meta.namespace,
+            name=meta.name,
+            profile=pod.spec.scheduler_name,
+            result=result,
+            node=now.spec.node_name if now is not None and is_scheduled else None,
+            reason=reason,
+            message=message,
+            nominated_node=nominated or None,
+            victims=tuple(course.victims.values()),
+            nodes=course.nodes if self.told.details else msgspec.UNSET,
+            claims=self._claims(now) if now is not None and is_scheduled else msgspec.UNSET,
+            extended_resource_claim_status=self.world.extended.get(uid, msgspec.UNSET),
+            scores=course.scores if self.told.scores else msgspec.UNSET,
+            woken_by=self._woken_by(pod) if self.told.waking else msgspec.UNSET,
+        )
+
+    def _woken_by(self, pod: Pod) -> tuple[str, ...]:
+        queued = self.engine.queues.get(pod.metadata.uid)
+        if queued is None or queued.where not in (Where.UNSCHEDULABLE, Where.GATED):
+            return ()
+        rejected_by = (queued.gated_by,) if queued.where is Where.GATED else queued.rejected_by
+        return woken_by(self.engine.profiles[queued.profile], rejected_by)
+
+    def _claims(self, pod: Pod) -> tuple[ClaimResult, ...] | msgspec.UnsetType:
+        """Return what the claims of a placed pod got, the one for extended resources last."""
+        extended = self.world.extended.get(pod.metadata.uid, {}).get("resourceClaimName")
+        if not pod.spec.resource_claims and extended is None:
+            return msgspec.UNSET
+        claims = self.engine.cluster.store.of(CLAIM)
+        found = [
+            ClaimResult(claim.metadata.name, claim.status.allocation)
+            for claim in ClaimLookup(self.engine.cluster.store.of).of(pod)
+        ]
+        if extended is not None:
+            made = claims[f"{pod.metadata.namespace}/{extended}"]
+            found.append(ClaimResult(IN_MEMORY_NAME, made.status.allocation))
+        return tuple(found)
+
+    def _outcome(self, uid: str, now: Pod | None, course: _Course) -> tuple[Result, str, str]:
+        """Return a pod's result, and the reason and message of its condition."""
+        if now is None:
+            return Result.UNSCHEDULABLE, reasons.PREEMPTED, self._preempted_text(uid)
+        if now.spec.node_name:
+            return Result.SCHEDULED, "", ""
+        queued = self.engine.queues.get(uid)
+        condition = now.condition(POD_SCHEDULED)
+        if queued is not None and queued.where is Where.GATED:
+            if now.spec.scheduling_gates:
+                return Result.GATED, GATED_REASON, GATED_MESSAGE
+            return Result.GATED, queued.gated_by, gate_text(self.engine, queued, self.others)
+        if queued is not None and (queued.where is Where.IN_FLIGHT or not course.result):
+            return Result.WAITING, "", self._waiting_text(uid)
+        result = Result.ERROR if course.result == "error" else Result.UNSCHEDULABLE
+        if condition is None:
+            return result, "", ""
+        return result, condition.reason, condition.message
+
+    def _preempted_text(self, uid: str) -> str:
+        for preemptor, course in self.courses.items():
+            if uid in course.victims and preemptor in self.pending:
+                return f"preempted by pod {self.pending[preemptor].key}"
+        return "preempted"
+
+    def _waiting_text(self, uid: str) -> str:
+        for waiting in self.engine.bindings.waiting.values():
+            if waiting.queued.uid == uid:
+                return f"waiting at permit for {', '.join(waiting.until)}"
+        return "waiting"

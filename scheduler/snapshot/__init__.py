@@ -1,0 +1,1 @@
+"""Cluster snapshots: read from files or a live cluster, completed, changed, anonymized."""

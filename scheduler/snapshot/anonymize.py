@@ -1,0 +1,220 @@
+"""Objects of a snapshot with their names hidden: the same structure, other words.
+
+One table for everything: whatever was equal before is equal afterwards, so selectors still select and
+references still refer. What is not known to be harmless is hidden. Nodes keep the order of their
+names, since equal nodes are told apart by it.
+"""
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, Final
+
+from scheduler.snapshot.export import Object
+from scheduler.snapshot.hiddendevices import KINDS, DeviceWords
+
+# Fields whose values are words of the API; times tell nothing either.
+_KEPT_FIELDS: Final = re.compile(
+    "accessModes|apiVersion|disruptionMode|duration|durations|effect|kind|minAvailable|maxUnavailable"
+    "|nodeAffinityPolicy|nodeMemoryCollectPolicy|nodeTaintsPolicy|operator|phase"
+    "|podManagementPolicy|policyType|preemptionPolicy|protocol|priority|qos|qosClass|reason"
+    "|reclaimPolicy|persistentVolumeReclaimPolicy|restartPolicy|schedulerName|scope|status|strategy"
+    "|topologySortingAlgorithm|type|unhealthyPodEvictionPolicy|volumeBindingMode|volumeMode"
+    "|whenDeleted|whenScaled|whenUnsatisfiable|.*Time|.*Timestamp"
+)
+_AMOUNTS: Final = frozenset(
+    ("requests", "limits", "allocatable", "capacity", "overhead", "allocatedResources")
+)
+_LABELS: Final = frozenset(("labels", "matchLabels", "nodeSelector", "selector"))
+_LABEL_KEY_FIELDS: Final = frozenset(
+    (
+        "topologyKey", "matchLabelKeys", "mismatchLabelKeys", "nodeLabel",
+        *(f"kueue.x-k8s.io/podset-{what}-topology" for what in ("required", "preferred", "slice-required")),
+    )
+)  # fmt: skip
+_IMAGE_FIELDS: Final = frozenset(("image", "reference", "names"))
+_KEPT_WORDS: Final = frozenset(
+    ("", "default", "true", "false", "yes", "no", "None", "UserDefined", "NetperfCosts")
+)
+_KEPT_BEGINNINGS: Final = ("kube-", "system-", "kubernetes.io/")
+_KEPT_VALUES_OF: Final = ("kubernetes.io/os", "kubernetes.io/arch")
+LOAD_DOMAIN: Final = "koordinator.sh"
+# Whose label keys say something to the scheduler.
+_KEPT_DOMAINS: Final = ("kubernetes.io", "k8s.io", "trellis.dev", LOAD_DOMAIN)
+_WORDS_OF_GROUPS: Final = "sakkara.group/"
+_KUBELET_SETTINGS: Final = "topologyManager"
+_NUMBER: Final = re.compile(r"[-+]?\d{1,18}")
+# Amounts and durations.
+_AMOUNT: Final = re.compile(
+    r"[-+]?\d{1,18}(\.\d{1,9})?([numkMGTPE]|[KMGTPE]i)?|(\d{1,9}(\.\d{1,9})?(ms|[hms]))+"
+)
+_WORD_OF: Final = {
+    "Node": "node",
+    "Pod": "pod",
+    "Namespace": "ns",
+    "nodeName": "node",
+    "namespace": "ns",
+    "namespaces": "ns",
+    "uid": "uid",
+    "message": "text",
+}
+
+
+class Anonymizer:
+    """Renames objects; `learn` all of them first, then take them one by one."""
+
+    def __init__(self) -> None:
+        self._aliases: dict[str, str] = {}
+        self._counts: dict[str, int] = {}
+        self._devices = DeviceWords()
+
+    def learn(self, objects: Iterable[Object]) -> None:
+        """Give the names that must keep their order, or belong together, their aliases."""
+        objects = list(objects)
+        slices = self._devices.learn(objects)
+        nodes: list[str] = []
+        claims: list[tuple[str, str]] = []
+        for obj in objects:
+            name = str(obj["metadata"].get("name", ""))
+            if obj["kind"] == "Node":
+                nodes.append(name)
+            elif obj["kind"] == "Pod":
+                volumes = (obj.get("spec") or {}).get("volumes") or ()
+                claims += [(name, v.get("name", "")) for v in volumes if v.get("ephemeral")]
+        self._number(sorted(nodes), "node")
+        self._number(slices, "slice")
+        for pod, volume in claims:
+            # The claim of an ephemeral volume is found by its name.
+            self._aliases[f"{pod}-{volume}"] = f"{self._name(pod, 'pod')}-{self._name(volume)}"
+
+    def _number(self, names: list[str], word: str) -> None:
+        """Give names, in their order, aliases that sort alike."""
+        width = len(str(len(names)))
+        for number, name in enumerate(names, 1):
+            self._aliases.setdefault(name, f"{word}-{number:0{width}}")
+        self._counts[word] = len(names)
+
+    def renamed(self, obj: Object) -> Object:
+        """Return an object with its names hidden."""
+        if obj["kind"] == "NodeResourceTopology":
+            return self._report(obj)
+        if obj["kind"] in KINDS:
+            return self._devices.hidden(obj, self)
+        hidden: Object = self._value(obj, "", obj["kind"])
+        return hidden
+
+    def alias(self, text: str, word: str) -> str:
+        """Return the other word for a name."""
+        return self._name(text, word)
+
+    def generic(self, value: Any, field: str, kind: str = "") -> Any:
+        """Return any part of an object with its names hidden."""
+        return self._value(value, field, kind)
+
+    def _report(self, obj: Object) -> Object:
+        """Keep a report's zones: their names are numbers. What names pods, by a hash, is left out."""
+        hidden = {
+            name: self._value(value, name, "Node") if name == "metadata" else value
+            for name, value in obj.items()
+        }
+        hidden["zones"] = [_without_pods(zone) for zone in obj.get("zones") or ()]
+        return _without_pods(hidden)
+
+    def _value(self, value: Any, field: str, kind: str = "") -> Any:
+        if isinstance(value, dict):
+            return dict(self._fields(value, field, kind))
+        if isinstance(value, list):
+            return [self._value(item, field) for item in value]
+        if not isinstance(value, str) or _KEPT_FIELDS.fullmatch(field) or _is_load(field):
+            return value
+        if field in _LABEL_KEY_FIELDS:
+            return self._key(value)
+        if field in _IMAGE_FIELDS:
+            return self._image(value)
+        # Names may look like amounts, other fields do not hold names that do.
+        if field != "name" and _AMOUNT.fullmatch(value):
+            return value
+        return self._name(value, _WORD_OF.get(field, "name"))
+
+    def _fields(
+        self, fields: Mapping[str, Any], field: str, kind: str
+    ) -> Iterator[tuple[str, Any]]:
+        if field in _AMOUNTS or (field == "resources" and _are_amounts(fields)):
+            yield from fields.items()
+            return
+        if field in _LABELS and all(isinstance(value, str) for value in fields.values()):
+            for label, value in fields.items():
+                yield self._key(label), self._label(label, value)
+            return
+        about = fields.get("key")
+        key = about if isinstance(about, str) else None
+        for name, value in fields.items():
+            if key is not None and name == "key":
+                yield name, self._key(key)
+            elif key is not None and name in ("value", "values"):
+                yield name, self._labels(key, value)
+            elif field == "annotations" and name.startswith(_WORDS_OF_GROUPS):
+                continue  # JSON, whose words stand for names elsewhere
+            elif name == "name" and field == "metadata":
+                yield name, self._value(value, kind)
+            else:
+                # A container's image is text, an image volume and a node's images are objects.
+                yield name, self._value(value, name, kind if name == "metadata" else "")
+
+    def _labels(self, key: str, value: Any) -> Any:
+        if isinstance(value, list):
+            return [self._label(key, one) for one in value]
+        return self._label(key, value) if isinstance(value, str) else value
+
+    def _label(self, key: str, value: str) -> str:
+        if key in _KEPT_VALUES_OF or _is_load(key) or _NUMBER.fullmatch(value):
+            return value
+        # A volume's zone may be a set of zones.
+        return "__".join(self._name(part, "value") for part in value.split("__"))
+
+    def _key(self, key: str) -> str:
+        # An AppGroup's labels have no part after the domain.
+        domain = key.rpartition("/")[0] or key.removesuffix(".workload")
+        if key == "metadata.name" or domain.endswith(_KEPT_DOMAINS):
+            return key
+        return self._name(key, "label")
+
+    def _image(self, image: str) -> str:
+        name, at, digest = image.partition("@")
+        has_tag = ":" in name.rpartition("/")[2]
+        if at:
+            return f"{self._name(name, 'image')}@sha256:{self._name(digest, 'digest')}"
+        return (
+            image
+            if not image
+            else f"{self._name(name if has_tag else name + ':latest', 'image')}:1"
+        )
+
+    def _name(self, text: str, word: str = "name") -> str:
+        if text in _KEPT_WORDS or text.startswith(_KEPT_BEGINNINGS):
+            return text
+        alias = self._aliases.get(text)
+        if alias is None:
+            number = self._counts.get(word, 0) + 1
+            self._counts[word] = number
+            alias = self._aliases[text] = f"{word}-{number}"
+        return alias
+
+
+def _are_amounts(fields: Mapping[str, Any]) -> bool:
+    """Whether a map is one of amounts, as in measured use, and not one of requests and limits."""
+    return bool(fields) and not any(isinstance(value, dict) for value in fields.values())
+
+
+def _is_load(key: str) -> bool:
+    """Whether a label or annotation is one that load-aware placement reads: classes and numbers."""
+    return key.rpartition("/")[0].endswith(LOAD_DOMAIN)
+
+
+def _without_pods(part: Object) -> Object:
+    """Keep of attributes what the kubelet is set to."""
+    kept = [
+        one
+        for one in part.get("attributes") or ()
+        if one.get("name", "").startswith(_KUBELET_SETTINGS)
+    ]
+    return {**part, "attributes": kept} if "attributes" in part else part

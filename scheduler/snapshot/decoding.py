@@ -1,0 +1,127 @@
+"""Items of a snapshot → their kind and their struct; which items are workloads.
+
+Strict where silence would mislead: ObjectError for what cannot be read.
+"""
+
+from collections.abc import Mapping
+from functools import cache
+from typing import Any, Final
+
+import msgspec
+from msgspec.structs import replace
+
+from scheduler.base.errors import ObjectError
+from scheduler.objects import kinds
+from scheduler.objects.plain import plain_data, read_as
+from scheduler.snapshot import admission
+from scheduler.snapshot.documents import Item
+from scheduler.snapshot.workloads.found import FoundWorkload
+from scheduler.snapshot.workloads.table import KINDS
+
+# What a snapshot of a cluster holds.
+READ: Final = (*kinds.WATCHED, *kinds.FED, *admission.KINDS)
+
+
+@cache
+def _decoder(kind: kinds.Kind) -> msgspec.json.Decoder[Any]:
+    """Return the decoder of a kind; all of them together would delay the daemon's start by 4 ms."""
+    return msgspec.json.Decoder(kind.struct)
+
+
+class _Labels(msgspec.Struct, frozen=True):
+    # A label without a value is written as null now and then; the API server takes it for "".
+    labels: dict[str, Any] = {}
+
+
+class _Labelled(msgspec.Struct, frozen=True):
+    metadata: _Labels = _Labels()
+
+
+_labelled: Final = msgspec.json.Decoder(_Labelled)
+
+
+def kind_of(item: Item) -> kinds.Kind | None:
+    """Return how to read an object; None for what Trellis does not read."""
+    name = item.head.kind
+    if not name:
+        raise ObjectError("kind is missing", where=item.where)
+    if name == "ConfigMap":
+        return _config_map_kind(item)
+    group, _, version = (item.head.api_version or "").rpartition("/")
+    kind = kinds.BY_KIND.get(name) or admission.BY_KIND.get(name)
+    if (group, name) in kinds.BY_VERSION:
+        return kinds.BY_VERSION[group, name].get(version)
+    # An object that names no version is taken at its word; one of another group is another kind.
+    if kind is not None and item.head.api_version is not None and group != kind.group:
+        return None
+    return kind
+
+
+def plain_of(item: Item) -> dict[str, Any]:
+    """Return a copy of an item as plain data, without nulls."""
+    raw = msgspec.json.decode(item.raw) if isinstance(item.raw, bytes) else item.raw
+    found: dict[str, Any] = plain_data(raw)
+    return found
+
+
+def is_workload(item: Item) -> bool:
+    """Return whether an item is a workload that stands for pods."""
+    group = (item.head.api_version or "").rpartition("/")[0]
+    name = item.head.kind or ""
+    return name in KINDS and (item.head.api_version is None or KINDS[name] == group)
+
+
+def read_workload(item: Item, *, is_given: bool) -> FoundWorkload:
+    """Read a workload as plain data; ObjectError when it has no name."""
+    workload = FoundWorkload(item.where, item.head.kind or "", plain_of(item), is_given)
+    workload.key  # noqa: B018 - a name is what everything else is told by
+    return workload
+
+
+def _config_map_kind(item: Item) -> kinds.Kind | None:
+    """Return what a ConfigMap says to the scheduler, by its label; None for any other."""
+    try:
+        if isinstance(item.raw, bytes):
+            labels = _labelled.decode(item.raw).metadata.labels
+        else:
+            labels = msgspec.convert(item.raw, _Labelled).metadata.labels
+    except msgspec.ValidationError:
+        return None
+    chosen = (
+        kind
+        for kind in (kinds.GROUP_CONFIG_MAP, kinds.TOPOLOGY_CONFIG_MAP)
+        if kind.label_selector in labels
+    )
+    return next(chosen, None)
+
+
+def decoded(kind: kinds.Kind, raw: Any) -> Any:
+    """Read an object; what the struct does not take as it is may do so without its nulls."""
+    if isinstance(raw, bytes):
+        try:
+            obj = _decoder(kind).decode(raw)
+        except msgspec.ValidationError:
+            obj = _slowly(kind, msgspec.json.decode(raw))
+    else:
+        try:
+            obj = msgspec.convert(raw, kind.struct)
+        except msgspec.ValidationError:
+            obj = _slowly(kind, raw)
+    meta = obj.metadata
+    if not meta.name:
+        raise ObjectError("metadata.name is missing", where=kind.kind)
+    namespace = (meta.namespace or "default") if kind.namespaced else ""
+    # A pod keeps its lack of a uid for now: it tells that nothing was filled in.
+    uid = meta.uid or ("" if kind is kinds.POD else f"{kind.kind}/{namespace}/{meta.name}")
+    if namespace == meta.namespace and uid == meta.uid:
+        return obj
+    return replace(obj, metadata=replace(meta, namespace=namespace, uid=uid))
+
+
+def _slowly(kind: kinds.Kind, raw: Any) -> Any:
+    """Read what needs its nulls taken out; a pod without a uid stays without."""
+    obj = read_as(kind, raw)
+    meta = raw.get("metadata")
+    if kind is not kinds.POD or (isinstance(meta, Mapping) and meta.get("uid")):
+        return obj
+    return replace(obj, metadata=replace(obj.metadata, uid=""))

@@ -1,0 +1,398 @@
+"""Objects as found → `Snapshot`: the structs of a cluster, sorted by what becomes of them.
+
+Strict where silence would mislead: an object of a kind that Trellis reads must be readable, whole and
+there once; InputError names it, its place and the field. New objects pass admission, workloads become their
+pods. A kind is refused unless it is known not to matter. Called by the command line and by `batch`;
+knows nothing of profiles.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from itertools import count
+from typing import Any, Final
+
+import msgspec
+from msgspec.structs import replace
+
+from scheduler.base.clock import parse_rfc3339
+from scheduler.base.errors import InputError, ObjectError
+from scheduler.base.release import Release, read_release
+from scheduler.controlplane.claims import ephemeral_volume_claims
+from scheduler.objects import kinds
+from scheduler.objects.node import Node
+from scheduler.objects.pod import Pod
+from scheduler.snapshot.admission import (
+    DEFAULTED,
+    RESOURCE_QUOTA,
+    ClusterAdmission,
+    capacity_of,
+    class_of,
+    kubelet_of,
+)
+from scheduler.snapshot.admission import READ as ADMISSION_KINDS
+from scheduler.snapshot.checks import check_node, check_pod
+from scheduler.snapshot.daemons import DaemonTemplate
+from scheduler.snapshot.decoding import decoded, is_workload, kind_of, plain_of, read_workload
+from scheduler.snapshot.documents import Head, Item
+from scheduler.snapshot.notices import astray, has_no_bearing, notices
+from scheduler.snapshot.quotas import exceeded_quotas
+from scheduler.snapshot.spelling import check_spelling
+from scheduler.snapshot.workloads.found import MAX_PODS, FoundWorkload, SnapshotSurroundings
+from scheduler.snapshot.workloads.owned import OwnedPods
+from scheduler.snapshot.workloads.table import KINDS, missing_objects
+
+# The moment of a snapshot that tells no time (2026-01-01T00:00:00Z).
+NO_TIME: Final = 1767225600.0
+_CLAIM: Final = "PersistentVolumeClaim"
+
+
+class Snapshot(msgspec.Struct, frozen=True):
+    """A cluster at rest.
+
+    `objects` are (kind, struct) of everything but nodes and pods; `bound` pods sit on a node, known
+    or not; `unbound` ones do not and are not on their way out, oldest first; nothing is decided about
+    the `ended` ones. `given` are the uids of unbound pods that were named apart from the cluster, to be
+    placed whatever their schedulerName. `daemons` make the pods of nodes that are added.
+    `taken_at` is the newest time that an object mentions, in seconds since the epoch. `release` is that of
+    the API server: as its list states it, else that of the newest kubelet, None if neither is known.
+    """
+
+    nodes: tuple[Node, ...] = ()
+    objects: tuple[tuple[str, Any], ...] = ()
+    bound: tuple[Pod, ...] = ()
+    unbound: tuple[Pod, ...] = ()
+    ended: tuple[Pod, ...] = ()
+    given: frozenset[str] = frozenset()
+    taken_at: float = NO_TIME
+    places: Mapping[tuple[str, str], str] = {}
+    notices: tuple[str, ...] = ()
+    daemons: tuple[DaemonTemplate, ...] = ()
+    release: Release | None = None
+
+    def find(self, key: str) -> Pod | None:
+        """Return the pod of that `namespace/name` that is bound or waits to be, or None."""
+        return next((pod for pod in (*self.bound, *self.unbound) if pod.key == key), None)
+
+    def place(self, kind: str, key: str) -> str:
+        """Return what to call an object in an error: where it was found, its kind and its name."""
+        where = self.places.get((kind, key), "")
+        return f"{where}: {kind} {key}" if where else f"{kind} {key}"
+
+
+def read_snapshot(
+    items: Iterable[Item], given: Iterable[Item] = (), *, is_alone: bool = False
+) -> Snapshot:
+    """Read a cluster, and the objects `given` apart from it; InputError says what is wrong where.
+
+    `is_alone` says that the objects belong to a cluster which is not at hand.
+    """
+    reader = SnapshotReader(is_alone=is_alone)
+    reader.read(items)
+    reader.read(given, are_given=True)
+    return reader.snapshot()
+
+
+class SnapshotReader:
+    """Takes objects as they come, in as many parts as there are; workloads make `max_made` at most."""
+
+    def __init__(self, max_made: int = MAX_PODS, *, is_alone: bool = False) -> None:
+        self._allowed = count(max_made, -1)
+        self._max_made = max_made
+        self._admission = ClusterAdmission(is_alone=is_alone)
+        self._found: dict[tuple[str, str], Any] = {}
+        self._places: dict[tuple[str, str], str] = {}
+        # Objects that no API server has seen, as plain data: admission needs all others first.
+        self._new: dict[tuple[str, str], tuple[kinds.Kind, dict[str, Any]]] = {}
+        # Pods and PodGroups of an API server whose priority is not written out, with their class.
+        self._classless: dict[tuple[str, str], tuple[str, bool]] = {}
+        self._ephemeral: dict[tuple[str, str], Item] = {}
+        self._uids: dict[str, str] = {}
+        self._given: set[str] = set()
+        self._newest = ""
+        self._release: Release | None = None
+        self._kubelets: set[str] = set()
+        self._passed_over: dict[str, int] = {}
+        self._workloads: dict[tuple[str, str, str], FoundWorkload] = {}
+        self._notices: list[str] = []
+
+    def read(self, items: Iterable[Item], *, are_given: bool = False) -> None:
+        """Read objects; InputError says what is wrong where."""
+        for item in items:
+            self._read(item, is_given=are_given)
+
+    def served_by(self, version: str, where: str = "") -> None:
+        """Note the version of an API server that the objects come from; the newest counts."""
+        release = read_release(version, where=where)
+        self._release = max(release, self._release or release)
+
+    def _read(self, item: Item, *, is_given: bool) -> None:
+        if item.release:
+            self.served_by(item.release, item.where)
+        kind = kind_of(item)
+        workload = is_workload(item)
+        if kind is None and not workload:
+            self._pass_over(item)
+            return
+        try:
+            if workload:
+                self._keep(read_workload(item, is_given=is_given))
+            if kind is not None:
+                self._take(kind, item, is_given=is_given)
+        except InputError as error:
+            where = f"{item.where}: {error.where}" if error.where else item.where
+            raise ObjectError(error.message, where=where) from error
+        except msgspec.DecodeError as error:
+            raise ObjectError(str(error), where=item.where) from error
+        except UnicodeError as error:
+            raise ObjectError("not UTF-8 text", where=item.where) from error
+        except RecursionError:
+            raise ObjectError("nested too deeply", where=item.where) from None
+
+    def _pass_over(self, item: Item) -> None:
+        """Count an object that cannot matter; ObjectError for one of which that is not known."""
+        name = item.head.kind or ""
+        group = (item.head.api_version or "").rpartition("/")[0]
+        if not has_no_bearing(group, name):
+            text = (
+                f"kind {name} of {item.head.api_version or 'no apiVersion'} is not one that Trellis "
+                "reads, and what it means for pods is not known: leave it out, or give the pods it makes"
+            )
+            raise ObjectError(text, where=item.where)
+        self._passed_over[name] = self._passed_over.get(name, 0) + 1
+
+    def _keep(self, workload: FoundWorkload) -> None:
+        """Keep a workload; a given one takes the place of the cluster's, as `kubectl apply` has it."""
+        known = self._workloads.get(workload.key)
+        if known is not None and workload.is_given and not known.is_given:
+            raw = {"status": known.raw.get("status") or {}, **workload.raw}
+            if uid := known.meta.get("uid"):
+                raw["metadata"] = {"uid": uid, **workload.meta}
+            workload = replace(workload, raw=raw)
+        elif known is not None and known.raw != workload.raw:
+            text = f"there are two of that name, and they differ: the other is {known.where}"
+            raise ObjectError(text, where=workload.title)
+        self._workloads[workload.key] = workload
+
+    def _make_pods(self) -> None:
+        """Give every workload the pods that it lacks, and take away those that it deletes."""
+        pods: list[Pod] = []
+        nodes: list[Node] = []
+        for (kind, _), obj in self._found.items():
+            if kind == "Pod" and not obj.is_finished and not obj.is_terminating:
+                pods.append(obj)
+            elif kind == "Node":
+                nodes.append(obj)
+        around = SnapshotSurroundings(
+            OwnedPods(pods), tuple(nodes), self._workloads, self._admission.pod
+        )
+        for workload in self._workloads.values():
+            try:
+                for raw in missing_objects(workload, around):
+                    self._drop(around.removed)
+                    self._make(raw, workload)
+            except ObjectError as error:
+                where = f"{workload.where}: {error.where or workload.title}"
+                raise ObjectError(error.message, where=where) from error
+        self._drop(around.removed)
+        self._notices += around.notices
+
+    def _drop(self, pods: list[Pod]) -> None:
+        """Take pods away that their controller deletes; another one may have their name."""
+        for pod in pods:
+            self._found.pop(("Pod", pod.key), None)
+            self._new.pop(("Pod", pod.key), None)
+        pods.clear()
+
+    def _make(self, raw: dict[str, Any], workload: FoundWorkload) -> None:
+        """Take in what a workload lacks; it may be there already, made by hand."""
+        if next(self._allowed) <= 0:
+            raise ObjectError(f"workloads ask for more than {self._max_made} new objects")
+        self._add(raw, workload.where, is_given=workload.is_given)
+
+    def _add(self, raw: dict[str, Any], where: str, *, is_given: bool = False) -> None:
+        item = Item(where, Head(raw["kind"], raw["apiVersion"]), raw)
+        kind = kind_of(item)
+        meta = raw["metadata"]
+        # Nothing is made of a kind that is not read.
+        if (
+            kind is not None
+            and (kind.kind, f"{meta['namespace']}/{meta['name']}") not in self._found
+        ):
+            self._take(kind, item, is_given=is_given)
+
+    def _take(self, kind: kinds.Kind, item: Item, *, is_given: bool) -> None:
+        obj = decoded(kind, item.raw)
+        meta = obj.metadata
+        key = (kind.kind, f"{meta.namespace}/{meta.name}" if kind.namespaced else meta.name)
+        is_new = meta.uid in ("", "/".join(key))
+        try:
+            if kind.kind == "Pod":
+                obj = self._pod(obj, item, key, is_given=is_given)
+            elif kind.kind == "Node":
+                obj = _node(obj, item.raw)
+                self._kubelets.add(kubelet_of(item.raw))
+            elif kind in kinds.WORKLOAD_GROUPS and is_new and obj.spec.priority is None:
+                # Since 1.37 the class also determines whether the group may evict others.
+                name, has_policy = class_of(item.raw)
+                self._classless[key] = name, has_policy or kind.version == "v1alpha2"
+            elif kind.kind in DEFAULTED and is_new:
+                plain = plain_of(item)
+                plain["metadata"] |= {"namespace": meta.namespace, "uid": meta.uid}
+                self._new[key] = kind, plain
+            elif kind.kind in ADMISSION_KINDS:
+                self._admission.add(kind.kind, plain_of(item))
+        except ObjectError as error:
+            raise ObjectError(error.message, where=" ".join(key)) from error
+        self._once(key, obj, item.where, is_given=is_given)
+        created = meta.creation_timestamp
+        if created is not None and created > self._newest:
+            self._newest = created
+
+    def _pod(self, pod: Pod, item: Item, key: tuple[str, str], *, is_given: bool) -> Pod:
+        meta = pod.metadata
+        if not meta.uid:
+            plain = plain_of(item)
+            check_spelling(plain)
+            pod = replace(pod, metadata=replace(meta, uid=f"Pod/{key[1]}"))
+            plain["metadata"] |= {"namespace": meta.namespace, "uid": pod.metadata.uid}
+            self._new[key] = kinds.POD, plain
+        elif pod.spec.priority is None:
+            self._classless[key] = class_of(item.raw)
+        uid = pod.metadata.uid
+        if self._uids.setdefault(uid, key[1]) != key[1]:
+            raise ObjectError(f'metadata.uid: "{uid}" is that of Pod {self._uids[uid]} already')
+        check_pod(pod)
+        if is_given and not pod.spec.node_name:
+            self._given.add(uid)
+        if any(volume.ephemeral is not None for volume in pod.spec.volumes):
+            self._ephemeral[key] = item
+        # A pod that counts may be the last thing a snapshot tells of.
+        started = pod.status.start_time
+        if started is not None and started > self._newest:
+            self._newest = started
+        return pod
+
+    def _once(self, key: tuple[str, str], obj: Any, where: str, *, is_given: bool) -> None:
+        known = self._found.setdefault(key, obj)
+        if known is obj:
+            self._places[key] = where
+        elif known != obj:
+            if is_given and key[0] in KINDS:
+                self._found[key] = obj
+                return
+            text = f"there are two of that name, and they differ: the other is {self._places[key]}"
+            raise ObjectError(text, where=" ".join(key))
+
+    def _admit(self) -> None:
+        """Put new objects, and those without a priority, into the form that an API server gives them."""
+        for key, (kind, plain) in self._new.items():
+            with self._naming(key):
+                if kind is kinds.POD:
+                    self._found[key] = self._admission.pod(plain)
+                else:
+                    self._found[key] = self._admission.other(kind, plain)
+        self._new.clear()
+        for key, (name, has_policy) in self._classless.items():
+            with self._naming(key):
+                self._found[key] = self._admission.prioritized(
+                    self._found[key], name, has_policy=has_policy
+                )
+        self._classless.clear()
+
+    @contextmanager
+    def _naming(self, key: tuple[str, str]) -> Iterator[None]:
+        """Name an object, and its place, in an ObjectError."""
+        try:
+            yield
+        except ObjectError as error:
+            where = f"{self._places[key]}: {' '.join(key)}"
+            raise ObjectError(error.message, where=where) from error
+
+    def _make_claims(self) -> None:
+        """Make the claims of ephemeral volumes; name the default StorageClass in claims without one."""
+        for key, item in self._ephemeral.items():
+            pod = self._found.get(key)
+            if pod is None or pod.spec.node_name or pod.is_terminating or pod.is_finished:
+                continue
+            plain = plain_of(item)
+            plain["metadata"] |= {"namespace": pod.metadata.namespace, "uid": pod.metadata.uid}
+            for claim in ephemeral_volume_claims(plain):
+                self._add({"apiVersion": "v1", "kind": _CLAIM, **claim}, item.where)
+        self._admit()
+        for key, obj in self._found.items():
+            if key[0] == _CLAIM:
+                self._found[key] = self._admission.with_storage_class(obj)
+
+    def snapshot(self) -> Snapshot:
+        """Return what was read after admission, with the pods of workloads."""
+        self._admit()
+        if self._workloads:
+            self._make_pods()
+            self._admit()
+        self._make_claims()
+        nodes: list[Node] = []
+        objects: list[tuple[str, Any]] = []
+        bound: list[Pod] = []
+        unbound: list[Pod] = []
+        ended: list[Pod] = []
+        leaving: list[str] = []
+        for (kind, name), obj in self._found.items():
+            if kind == "Node":
+                nodes.append(obj)
+            elif kind != "Pod":
+                if kind in kinds.BY_KIND:
+                    objects.append((kind, obj))
+            elif obj.is_finished:
+                ended.append(obj)
+            elif obj.spec.node_name:
+                bound.append(obj)
+            elif obj.is_terminating:
+                leaving.append(name)
+            else:
+                unbound.append(obj)
+        unbound.sort(key=lambda pod: pod.metadata.creation_timestamp or "~")
+        new = [pod for pod in unbound if pod.metadata.uid in self._given]
+        said = notices(self._passed_over, leaving, astray(bound, nodes), self._admission.unknown)
+        quotas = exceeded_quotas(self._admission.all(RESOURCE_QUOTA), new)
+        return Snapshot(
+            nodes=tuple(nodes),
+            objects=tuple(objects),
+            bound=tuple(bound),
+            unbound=tuple(unbound),
+            ended=tuple(ended),
+            given=frozenset(self._given),
+            taken_at=_time(self._newest),
+            places=self._places,
+            notices=(*said, *self._notices, *quotas),
+            daemons=tuple(self._daemons()),
+            release=self._release or _newest_release(self._kubelets),
+        )
+
+    def _daemons(self) -> Iterator[DaemonTemplate]:
+        for workload in self._workloads.values():
+            if workload.kind == "DaemonSet" and "template" in workload.spec:
+                yield DaemonTemplate(workload, self._admission)
+
+
+def _node(node: Node, raw: Any) -> Node:
+    if not node.status.allocatable:
+        capacity = capacity_of(raw)
+        node = replace(node, status=replace(node.status, allocatable=capacity))
+    check_node(node)
+    return node
+
+
+def _newest_release(kubelets: Iterable[str]) -> Release | None:
+    """Return the newest release of kubelets: the API server is never older."""
+    found: list[Release] = []
+    for version in kubelets:
+        try:
+            found.append(read_release(version))
+        except InputError:
+            continue  # a kubelet may report any text
+    return max(found, default=None)
+
+
+def _time(text: str) -> float:
+    time = parse_rfc3339(text)
+    return NO_TIME if time is None else time

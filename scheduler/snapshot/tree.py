@@ -1,0 +1,284 @@
+"""The tree of a cluster as its labels make it: regions, zones, racks, nodes, with room and who is there.
+
+Called by `trellis topology`. Works on a `Snapshot` alone; the levels are labels, from the top, of which
+those that no node carries are left out, or those of a tree that has a name. Amounts are CPU in milli and whole
+units of everything else.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
+from typing import Any, Final
+
+import msgspec
+
+from scheduler.base.errors import ObjectError
+from scheduler.framework.groups import title
+from scheduler.groups.sources.registry import group_of
+from scheduler.groups.topology import hypernodes
+from scheduler.groups.topology.tree import PRESETS, Topology, from_config_map
+from scheduler.groups.topology.trees import CONFIG_MAP, KINDS, KUEUE_KINDS
+from scheduler.objects.groups import GROUP_LABEL as APP_GROUP_LABEL
+from scheduler.objects.kinds import HYPER_NODE
+from scheduler.objects.network import NetworkTopology
+from scheduler.objects.node import Node
+from scheduler.objects.pod import Pod
+from scheduler.snapshot.snapshot import Snapshot
+from scheduler.state.resources import amounts, is_extended, pod_requests
+
+# A unit of nodes that do not carry the label of their level.
+NOWHERE: Final = ""
+_ALWAYS_SHOWN: Final = ("cpu", "memory")
+
+
+class UnitRoom(msgspec.Struct, frozen=True):
+    """Of one resource, what pods request and what nodes offer."""
+
+    requested: int
+    allocatable: int
+
+
+class TreeUnit(msgspec.Struct, frozen=True, rename="camel"):
+    """A part of the cluster: the whole, a unit of a level, or a node.
+
+    `level` is the label that makes it (`node` for a node), `groups` counts the placed members by
+    `namespace/name`. `closed` counts nodes that take no new pods.
+    """
+
+    level: str
+    name: str
+    nodes: int
+    closed: int
+    pods: int
+    room: dict[str, UnitRoom]
+    groups: dict[str, int]
+    children: "tuple[TreeUnit, ...]" = ()
+
+
+class Way(msgspec.Struct, frozen=True, rename="camel"):
+    """What the network asks between two units, as listed in a NetworkTopology.
+
+    `capacity` and `allocated` are quantities in bit/s, None where nobody said.
+    """
+
+    topology: str
+    level: str
+    origin: str
+    destination: str
+    cost: int | None
+    capacity: int | float | str | None
+    allocated: int | float | str | None
+
+
+class NamedTree(msgspec.Struct, frozen=True, rename="camel"):
+    """A tree that groups can name; `path` are the units above each node, by its name."""
+
+    name: str
+    source: str
+    levels: tuple[str, ...]
+    path: dict[str, tuple[str, ...]]
+
+
+def named_trees(snapshot: Snapshot) -> list[NamedTree]:
+    """Return the trees of topology ConfigMaps and HyperNodes that can be read, and of Kueue's Topologies, by name."""
+    found: dict[str, NamedTree] = {}
+    with suppress(ObjectError):
+        made = hyper_tree(snapshot)
+        if made is not None:
+            found[made.name] = _named_tree(made)
+    for kind, obj in sorted(snapshot.objects, key=_in_order):
+        meta = obj.metadata
+        if kind == CONFIG_MAP:
+            try:
+                made = from_config_map(obj.data or {}, f"ConfigMap {meta.namespace}/{meta.name}")
+            except ObjectError:
+                continue
+            named = _named_tree(made)
+        elif kind in KUEUE_KINDS:
+            path = {
+                node.metadata.name: tuple(node.metadata.labels[one] for one in obj.labels)
+                for node in snapshot.nodes
+                if all(one in node.metadata.labels for one in obj.labels)
+            }
+            named = NamedTree(meta.name, "Topology of Kueue", obj.labels, path)
+        else:
+            continue
+        found.setdefault(named.name, named)
+    return [found[name] for name in sorted(found)]
+
+
+def hyper_tree(snapshot: Snapshot) -> Topology | None:
+    """Return the tree of Volcano's HyperNodes, None without any; ObjectError says why they make none."""
+    found = {obj.metadata.name: obj for kind, obj in snapshot.objects if kind == HYPER_NODE.kind}
+    labels = {node.metadata.name: node.metadata.labels for node in snapshot.nodes}
+    return hypernodes.HyperNodes().tree(found, labels) if found else None
+
+
+def _named_tree(made: Topology) -> NamedTree:
+    return NamedTree(made.name, made.source, made.levels[:-1], dict(made.paths))
+
+
+def _in_order(one: tuple[str, Any]) -> tuple[int, str]:
+    """ConfigMaps count before Kueue's, newer versions of those before older ones."""
+    kind, obj = one
+    rank = KINDS.index(kind) if kind in KINDS else len(KINDS)
+    return rank, f"{obj.metadata.namespace}/{obj.metadata.name}"
+
+
+def levels_of(nodes: Iterable[Node], wanted: Sequence[str] = ()) -> tuple[str, ...]:
+    """Return the labels that divide these nodes, from the top: those `wanted`, else the usual ones.
+
+    The usual ones are the presets by which groups are placed, of each level the first that is carried.
+    """
+    carried = {label for node in nodes for label in node.metadata.labels}
+    if wanted:
+        return tuple(label for label in wanted if label in carried)
+    usual = ([one for one in labels if one in carried] for labels in PRESETS.values())
+    return tuple(labels[0] for labels in usual if labels)
+
+
+Leaves = dict[str, tuple[Node, list[Pod], tuple[str, ...], TreeUnit]]
+
+
+def tree(
+    snapshot: Snapshot,
+    levels: Sequence[str],
+    kept: Leaves | None = None,
+    named: NamedTree | None = None,
+) -> TreeUnit:
+    """Return the cluster as a tree, by labels or as `named`; children come by name, nodes without a unit last.
+
+    `kept` are the nodes of the last tree, brought up to date: those with the same pods are not counted again.
+    """
+    pods: dict[str, list[Pod]] = {}
+    for pod in snapshot.bound:
+        pods.setdefault(pod.spec.node_name, []).append(pod)
+    asked = _resources(snapshot)
+    before, leaves = kept or {}, {}
+    now: Leaves = {}
+    for node in snapshot.nodes:
+        name = node.metadata.name
+        own = pods.get(name, [])
+        known = before.get(name)
+        # Objects are not changed but replaced.
+        if known is None or known[0] is not node or known[1] != own or known[2] != asked:
+            known = (node, own, asked, _leaf(node, own, asked))
+        now[name] = known
+        leaves[name] = known[3]
+    if kept is not None:
+        kept.clear()
+        kept.update(now)
+    if named is None:
+        paths = {
+            node.metadata.name: tuple(node.metadata.labels.get(one, NOWHERE) for one in levels)
+            for node in snapshot.nodes
+        }
+    else:
+        levels, paths = named.levels, named.path
+    return _unit("cluster", "", list(snapshot.nodes), levels, 0, paths, leaves)
+
+
+def ways(snapshot: Snapshot) -> list[Way]:
+    """Return what NetworkTopologies list between units: the user's tables, else the calculated ones."""
+    found = []
+    for kind, topology in snapshot.objects:
+        if kind != "NetworkTopology" or not isinstance(topology, NetworkTopology):
+            continue
+        meta = topology.metadata
+        for weights in topology.spec.weights or topology.status.weights:
+            for level in weights.levels:
+                found += [
+                    Way(
+                        f"{meta.namespace}/{meta.name} {weights.name}",
+                        level.topology_key,
+                        origin.origin,
+                        way.destination,
+                        way.network_cost,
+                        way.bandwidth_capacity,
+                        way.bandwidth_allocated,
+                    )
+                    for origin in level.origins
+                    for way in origin.ways
+                ]
+    return found
+
+
+def _unit(
+    level: str,
+    name: str,
+    nodes: list[Node],
+    levels: Sequence[str],
+    depth: int,
+    paths: Mapping[str, tuple[str, ...]],
+    leaves: Mapping[str, TreeUnit],
+) -> TreeUnit:
+    if depth < len(levels):
+        parts: dict[str, list[Node]] = {}
+        for node in nodes:
+            path = paths.get(node.metadata.name)
+            parts.setdefault(NOWHERE if path is None else path[depth], []).append(node)
+        in_order = sorted(parts, key=lambda one: (one == NOWHERE, one))
+        children = tuple(
+            _unit(levels[depth], one, parts[one], levels, depth + 1, paths, leaves)
+            for one in in_order
+        )
+    else:
+        children = tuple(leaves[node.metadata.name] for node in sorted(nodes, key=_name))
+    return _sum(level, name, children)
+
+
+def _sum(level: str, name: str, children: tuple[TreeUnit, ...]) -> TreeUnit:
+    room: dict[str, UnitRoom] = {}
+    groups: Counter[str] = Counter()
+    for child in children:
+        groups.update(child.groups)
+        for resource, own in child.room.items():
+            seen = room.get(resource, UnitRoom(0, 0))
+            room[resource] = UnitRoom(
+                seen.requested + own.requested, seen.allocatable + own.allocatable
+            )
+    return TreeUnit(
+        level,
+        name,
+        sum(child.nodes for child in children),
+        sum(child.closed for child in children),
+        sum(child.pods for child in children),
+        room,
+        dict(sorted(groups.items())),
+        children,
+    )
+
+
+def _leaf(node: Node, pods: list[Pod], asked: Sequence[str]) -> TreeUnit:
+    offered = amounts(node.status.allocatable)
+    requested: Counter[str] = Counter()
+    groups: Counter[str] = Counter()
+    for pod in pods:
+        requested.update(pod_requests(pod, use_status=True))
+        if group := group_name(pod):
+            groups[group] += 1
+    room = {name: UnitRoom(requested[name], offered[name]) for name in asked if name in offered}
+    closed = node.spec.unschedulable or any(
+        taint.effect in ("NoSchedule", "NoExecute") for taint in node.spec.taints
+    )
+    return TreeUnit(
+        "node", node.metadata.name, 1, int(closed), len(pods), room, dict(sorted(groups.items()))
+    )
+
+
+def _resources(snapshot: Snapshot) -> tuple[str, ...]:
+    """Return the resources to show: CPU, memory, and devices that some node offers."""
+    offered = {name for node in snapshot.nodes for name in node.status.allocatable}
+    return (*_ALWAYS_SHOWN, *sorted(name for name in offered if is_extended(name)))
+
+
+def group_name(pod: Pod) -> str:
+    """Return what to call the group that a pod is placed with, else its application, if any."""
+    if group := group_of(pod):
+        return title(group)
+    application = pod.metadata.labels.get(APP_GROUP_LABEL, "")
+    return f"{pod.metadata.namespace}/{application}" if application else ""
+
+
+def _name(node: Node) -> str:
+    return node.metadata.name

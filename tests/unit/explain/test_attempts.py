@@ -1,0 +1,99 @@
+"""Attempts in order, the moments between them, and a cluster with the later ones undone."""
+
+from scheduler.explain.attempts import AttemptRecord, assumed, history, moments, undone
+from scheduler.objects.plain import read_node, read_pod
+from scheduler.snapshot.snapshot import Snapshot
+from scheduler.testing import node, pod
+
+
+def attempt(name: str, at: float, node: str = "", message: str = "") -> AttemptRecord:
+    """Return an attempt at a pod of `default`."""
+    return AttemptRecord(
+        "default", name, f"uid-{name}", "trellis", at, at, 1, 1, node, message, None, (), 1, 2, {}
+    )
+
+
+def placed(name: str, node: str = "", created: str = "2026-01-01T00:00:00Z"):
+    """Return a pod with the uid that `attempt` speaks of."""
+    raw = pod(name, node_name=node)
+    raw["metadata"] |= {"uid": f"uid-{name}", "creationTimestamp": created}
+    return read_pod(raw)
+
+
+def test_a_history_is_of_one_pod_in_order():
+    """With when anything has been kept since, so that an empty one says something."""
+    kept = [attempt("a", 10.0, message="no"), attempt("b", 11.0, "n"), attempt("a", 12.5, "n")]
+    found = history(kept, "default", "a")
+
+    assert [(None, "no"), ("n", "")] == [(one.node, one.message) for one in found.attempts]
+    assert "1970-01-01T00:00:10Z" == found.kept_since
+    assert () == history(kept, "other", "a").attempts
+    assert history([], "default", "a").kept_since is None
+
+
+def test_moments_come_by_time():
+    """Whatever order they are kept in."""
+    told = moments([attempt("b", 11.0), attempt("a", 10.0, "n")])["moments"]
+
+    assert [("default/a", "n", 10.0), ("default/b", None, 11.0)] == [
+        (one["pod"], one["node"], one["at"]) for one in told
+    ]
+
+
+def test_later_placements_are_undone():
+    """At each moment just those are there that were made by then; who came later is not there yet."""
+    start = 1_767_225_600.0  # 2026-01-01T00:00:00Z
+    late = placed("c", "n", "2026-01-01T00:01:00Z")
+    world = Snapshot(
+        nodes=(read_node(node("n")),),
+        bound=(placed("old", "n"), placed("a", "n"), placed("b", "n"), late),
+        unbound=(placed("w", created="2026-01-01T00:02:00Z"),),
+    )
+    kept = [
+        attempt("a", start + 10, "n"),
+        attempt("b", start + 20, "n"),
+        attempt("c", start + 70, "n"),
+    ]
+
+    def there(at: float) -> tuple[list[str], list[str]]:
+        then = undone(world, kept, start + at)
+        assert start + at == then.taken_at
+        assert all(not one.spec.node_name for one in then.unbound)
+        return (
+            [one.metadata.name for one in then.bound],
+            [one.metadata.name for one in then.unbound],
+        )
+
+    assert (["old"], ["a", "b"]) == there(5)
+    assert (["old", "a"], ["b"]) == there(10)
+    assert (["old", "a", "b"], []) == there(30)
+    assert (["old", "a", "b"], ["c"]) == there(65)
+    assert (["old", "a", "b", "c"], ["w"]) == there(300)
+
+
+def test_what_was_decided_is_on_its_node():
+    """Also before the API server says so; a pod that was tried again since is not."""
+    start = 1_767_225_600.0
+    world = Snapshot(bound=(placed("old", "n"),), unbound=(placed("a"), placed("b"), placed("c")))
+    kept = [
+        attempt("a", start + 1, "n"),
+        attempt("b", start + 1, "n"),
+        attempt("b", start + 2, message="conflict"),
+        attempt("c", start + 9, "n"),
+    ]
+    then = assumed(world, kept, start + 3)
+
+    assert [("old", "n"), ("a", "n")] == [
+        (one.metadata.name, one.spec.node_name) for one in then.bound
+    ]
+    assert ["b", "c"] == [one.metadata.name for one in then.unbound]
+
+
+def test_who_came_in_the_same_second_is_told_by_the_first_attempt():
+    """Creation times are cut to seconds."""
+    start = 1_767_225_600.0
+    world = Snapshot(unbound=(placed("w"),))
+    first = attempt("w", start + 0.9, message="no")
+
+    assert () == undone(world, [first], start + 0.5).unbound
+    assert 1 == len(undone(world, [first], start + 0.95).unbound)

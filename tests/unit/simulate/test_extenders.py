@@ -1,0 +1,43 @@
+"""Extenders in a simulation: refused where they have a say, named where they are left out."""
+
+import pytest
+
+from scheduler.base.errors import ConfigError
+from scheduler.config.model import Extender, ExtenderManagedResource
+from scheduler.simulate.cluster.extenders import unasked
+from tests.property.making import make_pod
+
+GPU = [ExtenderManagedResource("example.com/gpu")]
+
+
+def extender(**fields: object) -> Extender:
+    """Return an extender with a time limit, as the configuration fills it in."""
+    return Extender(url_prefix="http://x", http_timeout="5s", **fields)  # type: ignore[arg-type]
+
+
+def test_what_is_left_out_is_named():
+    """An ignorable extender that would be asked about a pod."""
+    found = unasked([extender(filter_verb="f", ignorable=True)], [make_pod("p")])
+
+    assert ("the extender http://x is not asked: it may be ignored",) == found
+
+
+@pytest.mark.parametrize("verb", ["filter_verb", "prioritize_verb", "preempt_verb"])
+def test_who_has_a_say_must_be_asked(verb: str):
+    """Filtering, scoring and reviewing victims decide; the pod is named, where one is known."""
+    wanted = [extender(**{verb: "v"})]
+    with pytest.raises(ConfigError, match="cannot be asked here about pod default/p;"):
+        unasked(wanted, [make_pod("p")])
+    with pytest.raises(ConfigError, match="cannot be asked here;"):
+        unasked(wanted)
+
+    assert () == unasked(wanted, [])
+
+
+def test_nobody_is_missed_who_is_not_concerned():
+    """A binder, and one whose resources no pod wants."""
+    assert () == unasked([extender(bind_verb="b")])
+    other = [extender(filter_verb="f", managed_resources=GPU)]
+    assert () == unasked(other, [make_pod("p")])
+    with pytest.raises(ConfigError):
+        unasked(other, [make_pod("p"), make_pod("q", requests={"example.com/gpu": 1})])

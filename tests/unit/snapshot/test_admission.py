@@ -1,0 +1,190 @@
+"""What an API server adds to manifests is added to those that a simulation reads."""
+
+import pytest
+
+from scheduler.base.errors import ObjectError
+from scheduler.explain.questions import manifest
+from scheduler.snapshot.changes import NodeChanges, changed
+from scheduler.testing import node
+from scheduler.testing import pod as plain_pod
+from tests.unit.simulate.asking import place, pod, results, snapshot
+
+
+def manifest_of(kind, version, name, **more):
+    """A manifest in the namespace `default`."""
+    meta = {"name": name, "namespace": "default"}
+    return {"apiVersion": version, "kind": kind, "metadata": meta, **more}
+
+
+def one_pod(*objects, **spec):
+    """The only pod to be placed, after admission."""
+    (found,) = snapshot(*objects, given=[pod("p", spec=spec)]).unbound
+    return found
+
+
+KATA = manifest_of(
+    "RuntimeClass",
+    "node.k8s.io/v1",
+    "kata",
+    overhead={"podFixed": {"cpu": "1"}},
+    scheduling={"nodeSelector": {"sandboxed": "yes"}},
+)
+LIMITS = manifest_of(
+    "LimitRange",
+    "v1",
+    "lr",
+    spec={"limits": [{"type": "Container", "max": {"cpu": "3"}}]},
+)
+NOT_READY = "node.kubernetes.io/not-ready"
+
+
+def test_admission_applies_to_new_pods_in_any_order_of_objects():
+    """The objects that it reads may come after the pods, in the cluster or apart from it."""
+    new = pod("p", spec={"runtimeClassName": "kata"})
+    for objects, given in (
+        ([KATA, LIMITS, new], []),
+        ([new, LIMITS, KATA], []),
+        ([LIMITS], [new, KATA]),
+    ):
+        (found,) = snapshot(*objects, given=given).unbound
+        assert {"cpu": "1"} == found.spec.overhead
+        assert {"sandboxed": "yes"} == found.spec.node_selector
+        assert {"cpu": "3"} == found.spec.containers[0].resources.requests
+        assert NOT_READY in {one.key for one in found.spec.tolerations}
+
+
+def test_a_pod_of_an_api_server_stays_as_it_is():
+    """Admission saw it when it was made, by the objects of that time."""
+    old = pod("p", spec={"runtimeClassName": "gone"})
+    old["metadata"]["uid"] = "1234"
+    (found,) = snapshot(LIMITS, old).unbound
+    assert ({}, ()) == (found.spec.overhead, found.spec.tolerations)
+
+
+def test_an_unknown_runtime_class_is_an_error_where_the_cluster_is_known():
+    """A page's manifests are read without the cluster's classes: a notice says what does not count."""
+    with pytest.raises(
+        ObjectError, match='Pod default/p: pod rejected: RuntimeClass "kata" not found'
+    ):
+        one_pod(runtimeClassName="kata")
+    text = "{apiVersion: v1, kind: Pod, metadata: {name: p}, spec: {runtimeClassName: kata, containers: [{name: c}]}}"
+    assert any("RuntimeClass that is not known" in one for one in manifest(text, "m").notices)
+
+
+def claim(**spec):
+    """A claim for a volume."""
+    return manifest_of("PersistentVolumeClaim", "v1", "c", spec=spec)
+
+
+def test_a_claim_without_a_class_has_the_default_one():
+    """Also an older one: the volume controller names the class later."""
+    notes = {"storageclass.kubernetes.io/is-default-class": "true"}
+    std = manifest_of("StorageClass", "storage.k8s.io/v1", "std", provisioner="d")
+    std["metadata"]["annotations"] = notes
+    for spec, uid, wanted in (
+        ({}, "", "std"),
+        ({}, "1", "std"),
+        ({"storageClassName": ""}, "", ""),
+    ):
+        made = claim(**spec)
+        made["metadata"]["uid"] = uid
+        objects = dict(snapshot(made, std).objects)
+        assert wanted == objects["PersistentVolumeClaim"].spec.storage_class_name
+
+
+@pytest.mark.parametrize("uid", ["", "1234"])
+def test_a_generic_ephemeral_volume_has_its_claim(uid):
+    """The controller makes it for a pod of a cluster, too."""
+    template = {"spec": {"storageClassName": "none"}}
+    volumes = [{"name": "v", "ephemeral": {"volumeClaimTemplate": template}}]
+    new = pod("p", spec={"volumes": volumes})
+    new["metadata"]["uid"] = uid
+    found = snapshot(new)
+    (made,) = (obj for kind, obj in found.objects if kind == "PersistentVolumeClaim")
+    assert ("p-v", "none") == (made.metadata.name, made.spec.storage_class_name)
+    assert found.unbound[0].metadata.uid == made.metadata.owner_references[0].uid
+
+
+def test_device_claims_have_the_defaults_of_the_api_server():
+    """The allocation repeats the toleration, which is of the operator Equal."""
+    request = {"name": "r", "exactly": {"deviceClassName": "g", "tolerations": [{"key": "k"}]}}
+    spec = {"devices": {"requests": [request]}}
+    made = manifest_of("ResourceClaim", "resource.k8s.io/v1", "c", spec=spec)
+    template = manifest_of("ResourceClaimTemplate", "resource.k8s.io/v1", "t", spec={"spec": spec})
+    objects = dict(snapshot(made, template).objects)
+    for found in (objects["ResourceClaim"].spec, objects["ResourceClaimTemplate"].spec.spec):
+        assert "Equal" == found.devices.requests[0].exactly.tolerations[0].operator
+
+
+def test_a_quota_that_pods_would_exceed_is_noticed():
+    """The API server would refuse them; the simulation places them all the same."""
+    quota = manifest_of(
+        "ResourceQuota", "v1", "q", spec={"hard": {"requests.cpu": "2", "pods": "9"}}
+    )
+    quota["status"] = {"used": {"requests.cpu": "1500m"}}
+    new = pod("p", requests={"cpu": "1"})
+    assert (
+        "the ResourceQuota default/q would refuse pods: requests.cpu would be 2500m, the limit is 2",
+    ) == snapshot(quota, given=[new]).notices
+    assert () == snapshot(quota, given=[pod("p", requests={"cpu": "500m"})]).notices
+
+
+def test_default_tolerations_let_new_pods_onto_nodes_in_trouble():
+    """As on a cluster, where only the NoSchedule taint beside it keeps them away."""
+    taints = [{"key": NOT_READY, "effect": "NoExecute"}]
+    assert {"p": "n"} == results(place(node("n", taints=taints), given=[pod("p")]))
+
+
+@pytest.mark.parametrize(("allowed", "blocked"), [(0, True), (1, True), (2, False)])
+def test_a_drain_that_a_budget_blocks_is_noticed(allowed, blocked):
+    """The simulation moves the pods all the same."""
+    budget = manifest_of(
+        "PodDisruptionBudget",
+        "policy/v1",
+        "web",
+        spec={"selector": {"matchLabels": {"app": "web"}}},
+        status={"disruptionsAllowed": allowed},
+    )
+    pods = [plain_pod(f"web-{at}", node_name="a", labels={"app": "web"}) for at in range(2)]
+    world = snapshot(node("a", labels={"drain": "yes"}), node("b"), budget, *pods)
+    found = changed(world, NodeChanges(drained=("drain=yes",)))
+    assert 2 == len(found.unbound)
+    assert blocked == any(
+        "a real drain would block: the PodDisruptionBudget default/web allows" in one
+        for one in found.notices
+    )
+
+
+@pytest.mark.parametrize(
+    ("resources", "container", "message"),
+    [
+        (None, {"limits": {"cpu": "1"}, "requests": {"cpu": "2"}}, "limit of 1"),
+        (None, {"requests": {"cpu": "4"}}, "limit of 3"),
+        (
+            {"requests": {"cpu": "1"}},
+            {"requests": {"cpu": "2"}},
+            "aggregate container requests of 2",
+        ),
+        ({"limits": {"cpu": "2"}}, {"requests": {"cpu": "1"}}, "pod limits of 2"),
+    ],
+)
+def test_amounts_that_the_api_server_refuses_are_an_error(resources, container, message):
+    """A LimitRange may have added one of them."""
+    new = plain_pod("p")
+    new["spec"]["containers"][0]["resources"] = container
+    if resources is not None:
+        new["spec"]["resources"] = resources
+    with pytest.raises(ObjectError, match=message):
+        snapshot(LIMITS, given=[new])
+
+
+def test_pod_level_requests_follow_a_limit_range():
+    """kube-apiserver defaults a pod once more when it reads it."""
+    limits = manifest_of(
+        "LimitRange",
+        "v1",
+        "lr",
+        spec={"limits": [{"type": "Container", "defaultRequest": {"memory": "1Gi"}}]},
+    )
+    found = one_pod(limits, resources={"limits": {"cpu": "9"}})
+    assert {"cpu": "9", "memory": "1Gi"} == found.spec.resources.requests

@@ -1,0 +1,122 @@
+"""What the page shows of a snapshot, and what is tried on it."""
+
+import json
+
+import pytest
+
+from scheduler.base.errors import InputError
+from scheduler.snapshot.documents import SourceFile, items_of
+from scheduler.snapshot.snapshot import read_snapshot
+from scheduler.snapshot.views import DrawnView, merged, sections
+from scheduler.testing import node
+from tests.unit.plugins.loadaware.situation import report as load_report
+from tests.unit.plugins.test_numa import report as numa_report
+from tests.unit.plugins.test_numa import zone
+from tests.unit.simulate.asking import pod
+
+ZONE = "topology.kubernetes.io/zone"
+
+
+def world(*objects):
+    """A snapshot of plain objects."""
+    return read_snapshot(items_of(SourceFile("test", json.dumps(list(objects)).encode())))
+
+
+def two_zones():
+    """Two nodes in a zone, one without; a pod on a node and one that waits."""
+    return world(
+        node("n1", cpu="4", memory="8Gi", labels={ZONE: "a"}),
+        node("n2", cpu="4", memory="8Gi", labels={ZONE: "a"}),
+        node("n3", cpu="4", memory="8Gi"),
+        pod("one", node_name="n1", requests={"cpu": "1"}),
+        pod("two", requests={"cpu": "9"}),
+    )
+
+
+def test_units_are_a_tree_whose_sums_are_right():
+    """Every unit but the whole has a parent; a level adds up to what is above it."""
+    units = sections(two_zones(), 7.0)["units"]
+
+    assert {"/", "a", "a/n1", "a/n2", "~", "~/n3"} == set(units)
+    assert [key for key, unit in units.items() if unit["parent"] is None] == ["/"]
+    for key, unit in units.items():
+        below = [one for one in units.values() if one["parent"] == key]
+        if below:
+            assert unit["pods"] == sum(one["pods"] for one in below)
+            assert unit["room"]["cpu"] == [
+                sum(one["room"]["cpu"][side] for one in below) for side in (0, 1)
+            ]
+    assert [1000, 4000] == units["a/n1"]["room"]["cpu"]
+
+
+def test_pods_are_on_a_node_or_wait_for_something():
+    """One that waits says what it asks for."""
+    pods = sections(two_zones(), 7.0)["pods"]
+
+    assert {"node": "n1"} == pods["default/one"]
+    assert 9000 == pods["default/two"]["asks"]["cpu"]
+    assert "node" not in pods["default/two"]
+
+
+def test_what_is_tried_takes_the_place_of_its_name():
+    """A pod and a node are replaced, others added; a pod on a node that nobody knows is refused."""
+    tried = merged(
+        two_zones(),
+        world(
+            node("n1", cpu="64", memory="8Gi"),
+            node("n4", cpu="1", memory="1Gi"),
+            pod("one", requests={"cpu": "2"}),
+            pod("three", node_name="n4"),
+        ),
+    )
+
+    assert ["n1", "n2", "n3", "n4"] == [one.metadata.name for one in tried.nodes]
+    assert "64" == tried.nodes[0].status.allocatable["cpu"]
+    assert ["default/three"] == [one.key for one in tried.bound]
+    assert ["default/two", "default/one"] == [one.key for one in tried.unbound]
+    with pytest.raises(InputError, match="default/lost: sits on a node that is not there"):
+        merged(two_zones(), world(pod("lost", node_name="nowhere")))
+
+
+def test_an_application_counts_its_own_namespace():
+    """Another namespace may have one of the same name."""
+    group = {"apiVersion": "appgroup.diktyo.x-k8s.io/v1alpha1", "kind": "AppGroup"}
+    spec = {"workloads": [{"workload": {"kind": "Deployment", "name": "web", "selector": "web"}}]}
+    labels = {"appgroup.diktyo.x-k8s.io": "shop", "appgroup.diktyo.x-k8s.io.workload": "web"}
+    seen = world(
+        node("n1", cpu="4", memory="8Gi", labels={ZONE: "a"}),
+        *(group | {"metadata": {"name": "shop", "namespace": one}, "spec": spec} for one in "xy"),
+        pod("one", namespace="x", node_name="n1", labels=labels),
+        pod("two", namespace="x", labels=labels),
+    )
+
+    applications = sections(seen, 7.0)["applications"]
+
+    assert {"web": {"a": 1, "": 1}} == applications["x/shop"]["workloads"]
+    assert {"web": {}} == applications["y/shop"]["workloads"]
+
+
+def test_load_and_zones_of_nodes():
+    """By node, where there is any; drawn again only when the object is another one."""
+    taken = zone(0, cpu="4", memory="1Gi")
+    taken["resources"][0]["available"] = "1500m"
+    broken = load_report("n3", cpu="1", memory="1Gi")
+    broken["status"]["nodeMetric"]["nodeUsage"]["resources"]["cpu"] = "much"
+    seen = world(
+        *(node(name) for name in ("n1", "n2", "n3")),
+        load_report("n1", cpu="1500m", memory="2Gi"),
+        broken,
+        numa_report("n1", taken, zone(1, cpu="4")),
+    )
+    view = DrawnView()
+    found = view.sections(seen, 0.0)["measures"]
+
+    assert {"n1", "n3"} == set(found)
+    assert {"cpu": 1500, "memory": 2 << 30} == found["n1"]["load"]
+    assert {"memory": 1 << 30} == found["n3"]["load"]
+    assert [
+        ["node-0", {"cpu": [2500, 4000], "memory": [0, 1 << 30]}],
+        ["node-1", {"cpu": [0, 4000]}],
+    ] == found["n1"]["zones"]
+    again = view.sections(seen, 1.0)["measures"]
+    assert again["n3"]["load"] is found["n3"]["load"]
