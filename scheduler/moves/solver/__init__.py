@@ -1,0 +1,3 @@
+"""The planner of moves: minimum relocations with proof, on plain records without Kubernetes
+objects.
+"""

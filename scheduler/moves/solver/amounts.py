@@ -1,0 +1,23 @@
+"""Arithmetic on amounts: how many pods of a request fit, and what is free on emptied nodes."""
+
+from __future__ import annotations
+
+from scheduler.moves.solver.problem import Amounts, Problem
+
+
+def emptied(problem: Problem) -> list[Amounts]:
+    """Return what is free on each node if all movable pods leave."""
+    found = [list(node.free) for node in problem.nodes]
+    for pod in problem.pods:
+        at = found[pod.node]
+        for resource, amount in enumerate(pod.request):
+            at[resource] += amount
+    return [tuple(one) for one in found]
+
+
+def fitting(free: Amounts, request: Amounts, most: int) -> int:
+    """Return how many pods of a request fit, at most `most`; negative amounts fit none."""
+    for have, need in zip(free, request, strict=True):
+        if need:
+            most = min(most, have // need)
+    return max(0, most)

@@ -1,0 +1,99 @@
+"""What the planner answers: a plan with the value and the bound of each stage, or why there is
+none.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import NamedTuple
+
+
+class Verdict(StrEnum):
+    """How a search ended."""
+
+    REACHED = "reached"  # the goal holds without a move
+    PLANNED = "planned"
+    IMPOSSIBLE = "impossible"  # proven: no set of moves reaches the goal
+    CHAINED = "chained"  # proven: only moves that wait for one another reach it
+    UNKNOWN = "unknown"  # neither a plan nor a proof within the time limit
+
+
+class Move(NamedTuple):
+    """Pod `pod` leaves node `source`; its replacement starts on node `target`."""
+
+    pod: int
+    source: int
+    target: int
+
+
+class Placed(NamedTuple):
+    """A pod of `copy` of a claim, in a role, on a node."""
+
+    claim: int
+    copy: int
+    role: int
+    node: int
+
+
+class Stage(NamedTuple):
+    """A stage of the objective: no plan with the same values before has less than `bound`."""
+
+    name: str
+    value: int
+    bound: int
+
+    @property
+    def proven(self) -> bool:
+        """Whether no plan is better in this stage."""
+        return self.value <= self.bound
+
+
+class Answer(NamedTuple):
+    """The answer. `moves` are in the order of execution, `placed` is where the claims fit then.
+
+    `freed` are the domains that are free, for a goal of free domains. `shortage` explains an answer
+    that the conservation test gave.
+    """
+
+    verdict: Verdict
+    moves: tuple[Move, ...] = ()
+    placed: tuple[Placed, ...] = ()
+    freed: tuple[int, ...] = ()
+    stages: tuple[Stage, ...] = ()
+    shortage: Shortage | None = None
+    seconds: float = 0.0
+
+    @property
+    def proven(self) -> bool:
+        """Whether no plan moves fewer units and pods. Run time lost is not part of this
+        statement.
+        """
+        if self.verdict is Verdict.UNKNOWN:
+            return False
+        return all(stage.proven for stage in self.stages if stage.name != LOST)
+
+    @property
+    def gap(self) -> float:
+        """Return how much of the first unproven number of units or pods the bound leaves open, 0
+        to 1.
+        """
+        for stage in self.stages:
+            if not stage.proven and stage.name != LOST:
+                return (stage.value - stage.bound) / stage.value
+        return 0.0
+
+
+class Shortage(NamedTuple):
+    """A resource of which no set of moves frees enough: at most `most` of the `needed` amount.
+
+    `resource` is an index into the resources of the problem, or -1 for the number of pods or
+    domains.
+    """
+
+    resource: int
+    needed: int
+    free: int
+    most: int
+
+
+UNITS, PODS, LOST = "units", "pods", "lost"

@@ -1,0 +1,180 @@
+"""`plan`: the fewest moves that reach a goal, with proof, or why there are none.
+
+1. Without moves: the goal may hold already.
+2. Conservation test: what can be free at most is compared with what is needed.
+3. Bound: the least weight of units that have to leave, wherever they go.
+4. The model over promising nodes. Where its plan equals the bound, it is optimal for the whole
+   cluster.
+5. More nodes, up to all of them; then the model's own bound is valid for the cluster.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, NamedTuple
+
+from scheduler.base.clock import perf_s
+from scheduler.moves.solver import bounds
+from scheduler.moves.solver.answer import Answer, Stage, Verdict
+from scheduler.moves.solver.checker import faults
+from scheduler.moves.solver.focus import focuses
+from scheduler.moves.solver.kinds import Kinds, aggregated
+from scheduler.moves.solver.order import ordered
+from scheduler.moves.solver.problem import Fit, Problem
+
+if TYPE_CHECKING:
+    from scheduler.moves.solver.search import Found
+
+FULL_S = 0.6  # the part of the time after which no larger model is begun
+
+
+class SearchLimits(NamedTuple):
+    """Seconds for one answer, without those for loading CP-SAT, and the seed of its search."""
+
+    seconds: float = 10.0
+    seed: int = 0
+
+
+def plan(problem: Problem, limits: SearchLimits | None = None) -> Answer:
+    """Return the plan of least cost for the goal of a problem, checked independently.
+
+    Raises RuntimeError if the check finds a fault: then the planner has one.
+    """
+    return Planner(expanded(problem), limits or SearchLimits()).answer()
+
+
+def expanded(problem: Problem) -> Problem:
+    """Return the problem with single copies of claims whose roles keep apart from one another."""
+    goal = problem.goal
+    if not isinstance(goal, Fit):
+        return problem
+    claims = []
+    for claim in goal.claims:
+        if claim.apart and len(claim.roles) > 1:
+            claims += [claim._replace(copies=1)] * claim.copies
+        else:
+            claims.append(claim)
+    return problem._replace(goal=Fit(tuple(claims)))
+
+
+class Planner:
+    """One question on its way to an answer."""
+
+    def __init__(self, problem: Problem, limits: SearchLimits) -> None:
+        from scheduler.moves.solver import search  # loads CP-SAT, which takes a second
+
+        self._search = search.search
+        self._problem, self._limits = problem, limits
+        self._kinds: Kinds = aggregated(problem)
+        self._started = perf_s()
+        self._best: Found | None = None
+        self._bounds: tuple[int, ...] = ()
+
+    def answer(self) -> Answer:
+        """Return the answer."""
+        self._started = perf_s()
+        short = bounds.shortage(self._problem)
+        if short is not None:
+            return Answer(Verdict.IMPOSSIBLE, shortage=short, seconds=self._spent())
+        self._bounds = self._fewest()
+        exhausted = False
+        for active, is_all in self._focuses():
+            found = self._search(
+                self._problem,
+                self._kinds,
+                active,
+                self._left,
+                bounds=self._bounds,
+                seed=self._limits.seed,
+            )
+            self._take(found, is_all=is_all)
+            exhausted = is_all and found.is_infeasible
+            if self._is_optimal(is_all=is_all and found.is_known):
+                break
+        if self._best is not None:
+            return self._planned(self._best)
+        if exhausted:
+            return Answer(self._why_none(), seconds=self._spent())
+        return Answer(Verdict.UNKNOWN, seconds=self._spent())
+
+    def _fewest(self) -> tuple[int, ...]:
+        """Return lower bounds on the units by priority, from the highest."""
+        scale = bounds.weights(self._problem)
+        if scale is None or not self._problem.units:
+            return ()
+        self._departures = bounds.Departures(self._problem, scale)
+        return scale.counts(bounds.fewest(self._problem, self._departures))
+
+    def _focuses(self) -> Iterator[tuple[frozenset[int], bool]]:
+        for active in focuses(self._problem):
+            is_all = len(active) == len(self._problem.nodes)
+            if self._best is not None and self._spent() > FULL_S * self._limits.seconds:
+                return
+            yield active, is_all
+
+    def _take(self, found: Found, *, is_all: bool) -> None:
+        """Keep a better plan; bounds of a part of the nodes do not hold for all of them."""
+        if not found.is_known:
+            return
+        if not is_all:
+            found = found._replace(stages=self._with_bounds(found.stages))
+        best = self._best
+        if best is None or _values(found) < _values(best):
+            self._best = found
+        elif is_all:
+            self._best = best._replace(
+                stages=tuple(
+                    one._replace(bound=min(one.value, other.bound))
+                    for one, other in zip(best.stages, found.stages, strict=True)
+                )
+            )
+
+    def _with_bounds(self, stages: tuple[Stage, ...]) -> tuple[Stage, ...]:
+        """Return stages with the bounds that hold for all nodes."""
+        found: list[Stage] = []
+        for number, stage in enumerate(stages):
+            proven = all(one.proven for one in found)
+            known = self._bounds[number] if proven and number < len(self._bounds) else 0
+            if proven and number == len(self._bounds) and self._bounds:
+                # All units are counted: a pod each at least, which is exact without groups.
+                known = sum(one.value for one in found)
+            found.append(stage._replace(bound=min(stage.value, known)))
+        return tuple(found)
+
+    def _is_optimal(self, *, is_all: bool) -> bool:
+        if self._best is None:
+            return False
+        return is_all or all(stage.proven for stage in self._best.stages[:-1])
+
+    def _planned(self, found: Found) -> Answer:
+        verdict = Verdict.PLANNED if found.moves else Verdict.REACHED
+        answer = Answer(
+            verdict,
+            ordered(self._problem, found.moves),
+            found.placed,
+            found.freed,
+            found.stages,
+            seconds=self._spent(),
+        )
+        wrong = faults(self._problem, answer)
+        if wrong:
+            raise RuntimeError(f"the plan of moves is invalid: {'; '.join(wrong[:5])}")
+        return answer
+
+    def _why_none(self) -> Verdict:
+        """Return whether moves that wait for one another would reach the goal."""
+        everywhere = range(len(self._problem.nodes))
+        found = self._search(self._problem, self._kinds, everywhere, self._left, parallel=False)
+        if found.is_known:
+            return Verdict.CHAINED
+        return Verdict.IMPOSSIBLE if found.is_infeasible else Verdict.UNKNOWN
+
+    def _spent(self) -> float:
+        return perf_s() - self._started
+
+    def _left(self) -> float:
+        return self._limits.seconds - self._spent()
+
+
+def _values(found: Found) -> tuple[int, ...]:
+    return tuple(stage.value for stage in found.stages)
