@@ -29,9 +29,9 @@ from scheduler.groups.description.history import GroupHistory
 from scheduler.groups.description.members import GroupMembers
 from scheduler.groups.description.spec import LARGEST_GROUP, GroupSpec
 from scheduler.groups.hints import CLAIM, NETWORK, Hints
-from scheduler.groups.planning.deciding import Decider
+from scheduler.groups.plan import Planner
 from scheduler.groups.planning.placement import oldest
-from scheduler.groups.planning.task import Steps, beside, incomplete, staying
+from scheduler.groups.planning.task import Steps, beside, incomplete, leaving, staying
 from scheduler.groups.sources import registry as sources
 from scheduler.groups.sources.workload import COMPOSITE_PREFIX
 from scheduler.groups.status.records import RecordStore
@@ -99,7 +99,7 @@ class ClusterTopologyPlacementGroup(GroupSort[ClusterTopologyPlacementGroupArgs]
         self._answers: dict[str, _Answer] = {}
         self._sweep = Sweep()
         self._hints = Hints(handle, self._members, self._records)
-        self._decider = Decider(
+        self._planner = Planner(
             args,
             handle,
             self._members,
@@ -138,7 +138,7 @@ class ClusterTopologyPlacementGroup(GroupSort[ClusterTopologyPlacementGroupArgs]
         tried = {pod.metadata.uid for pod in pods}  # put on nodes to see whether all of them fit
         standing = list(beside(self.handle, self._members.placed(key), tried))
         _, needed = self._history.asked(key, spec, standing, pods)
-        return self._decider.may_ever_evict(needed, pods, standing)
+        return self._planner.evictor.may_ever_evict(needed, pods, standing)
 
     def resorted_by(self, change: Change) -> Callable[[Pod], bool] | None:
         """Return the members of a group whose description changed."""
@@ -221,12 +221,12 @@ class ClusterTopologyPlacementGroup(GroupSort[ClusterTopologyPlacementGroupArgs]
         if not self.args.schedule_groups:
             profile = pods[0].spec.scheduler_name
             text = f"the group {name} waits: the profile {profile} disables {self.name}"
-            self._decider.hold(key, text)
+            self._records.hold(key, text)
             return unresolvable(text)
         try:
             spec = self._described.group(key)
         except ObjectError as error:
-            self._decider.hold(key, error.message)
+            self._records.hold(key, error.message)
             return unresolvable(f"the group {name} is held: {error.message}")
         if spec is None:
             return unresolvable(sources.missing(key))
@@ -243,13 +243,14 @@ class ClusterTopologyPlacementGroup(GroupSort[ClusterTopologyPlacementGroupArgs]
         try:
             self._described.check(key, pods)
         except ObjectError as error:
-            self._decider.hold(key, error.message)
+            self._records.hold(key, error.message)
             return unresolvable(f"the group {name} is held: {error.message}")
         known = self.handle.pods.get
         waiting = [pod for pod in pods if known(pod.metadata.uid) is None]
         if any(self.handle.is_preempting(pod.metadata.uid) for pod in waiting):
             return unschedulable(f"the group {name} waits for evictions")
-        if self._decider.leaving(key):
+        record = self._records.get(key)
+        if record is not None and leaving(self.handle, record.awaited):
             return unschedulable(f"the group {name} waits for evicted pods to leave")
         if any(placed.assumed for placed in standing):
             return unschedulable(f"the group {name} waits until others of it are bound")
@@ -312,7 +313,7 @@ class ClusterTopologyPlacementGroup(GroupSort[ClusterTopologyPlacementGroupArgs]
     def plan_group(self, key: str, context: groups.PlanningContext) -> Steps:
         """Decide where all members go, whom to evict for them, or why they have to wait."""
         self._hints.planned(key)
-        return self._decider.plan(key, context)
+        return self._planner.plan(key, context)
 
     # Afterwards
 

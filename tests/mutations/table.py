@@ -127,8 +127,8 @@ MUTATIONS: Final = (
     ),
     Mutation(
         "members are let go without proof that the group was never whole",
-        OBJECTS, "Decider._may_release",
-        "return past.never_whole(self._members.placed(key), waiting, spec.size, since)",
+        OBJECTS, "may_dissolve",
+        "return past.never_whole(members.placed(key), waiting, needed.size, since)",
         "return True",
         (LIFE, "-k", "nobody_looked"),
     ),
@@ -498,7 +498,7 @@ MUTATIONS: Final = (
     ),
     Mutation(
         "whom to evict is not looked at again when the solver has answered",
-        WHOLE, "GroupEvictor._may_go",
+        WHOLE, "GroupEvictor.may_go",
         "if unit.spare < here < len(unit.pods):", "if False:",
         (LIVES, "-k", "stays_mended"),
     ),
@@ -510,13 +510,13 @@ MUTATIONS: Final = (
     ),
     Mutation(
         "members beyond the minimum take promised room when they are unlike",
-        VAIN, "Decider._first_placed",
-        "spares = task.context", "spares = not is_mixed and task.context",
+        VAIN, "Planner._first_placed",
+        "spares = task.context", "spares = not task.is_heterogeneous and task.context",
         ("tests/property/test_promised_room.py",),
     ),
     Mutation(
         "a group gives its room up while others are leaving there",
-        VAIN, "Decider.plan",
+        VAIN, "Planner.plan",
         "awaited = awaits_room(context, self._handle)", "awaited = False",
         (WORKLOADS, "-k", "stays_right"),
     ),

@@ -238,6 +238,6 @@ def test_a_memory_that_is_new_is_noticed():
     old, fresh = lived(play(0))
     for engine, groups in ((old, {"default/ga"}), (fresh, set[str]())):
         plugin: Any = engine.profiles["trellis"].plugins["ClusterTopologyPlacementGroup"]
-        plugin._decider._were_whole = groups
+        plugin._planner._were_whole = groups
     found = unexplained(Differences(old, fresh).found)
-    assert ["Decider._were_whole"] == list(found)
+    assert ["Planner._were_whole"] == list(found)

@@ -164,9 +164,9 @@ BUGS: Final = (
         "DisruptionMode.ALL if is_whole else DisruptionMode.SINGLE", "Mode.SINGLE"),
     Bug("a group is not asked before each bind whether enough of it have a place", _FLIGHTS,
         "return binding.planner.group_short(binding.key, uid, binding.uids, displaced)", 'return ""'),
-    Bug("whether a group was whole is not asked before the rest of it is let go", "scheduler/groups/planning/deciding.py",
-        "        if not half or not is_ours or past.was_whole([one.pod for one in half], described_by):\n            return False\n",
-        "        if half:\n            return True\n"),
+    Bug("whether a group was whole is not asked before the rest of it is let go", "scheduler/groups/planning/conditions.py",
+        "    if not bound or not is_ours or past.was_whole([one.pod for one in bound], described_by):\n        return False\n",
+        "    if bound:\n        return True\n"),
     # Others that were found by hand, before there was a world: their mending is taken out again
     Bug("what an API server asks to wait for is waited for without bound", "scheduler/kube/backoff.py",
         "return min(retry_after_s, MOST_RETRY_AFTER_S) + min(delay, 1.0)", "return retry_after_s + min(delay, 1.0)"),

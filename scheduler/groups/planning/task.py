@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Collection, Generator, Iterable, Iterator, Mapping, Sequence
-from typing import TypeAlias
+from typing import TypeAlias, TypeGuard
 
 import msgspec
 import numpy as np
@@ -37,11 +37,14 @@ from scheduler.state.resources import Amounts
 
 # Where members go and who leaves for them, why that is not known, or None when nothing helps.
 Offer: TypeAlias = tuple[dict[str, str], tuple[Placed, ...]] | Status | None
-# How often the solver is asked anew with what the filters taught.
-ROUNDS = 8
 # JobSet's other way of exclusive placement: nodes are labelled beforehand, and all pods made at once.
 PREPARED = "alpha.jobset.sigs.k8s.io/namespaced-job"
 Steps: TypeAlias = Generator[SolverCall, CallResult, Outcome]
+
+
+def is_refusal(plan: Outcome) -> TypeGuard[Status]:
+    """Return whether an outcome places no member."""
+    return isinstance(plan, Status) and plan.is_rejected
 
 
 def undecided(text: str, retry_at: float = 0.0) -> UndecidedStatus:
@@ -93,6 +96,17 @@ class GroupTask(msgspec.Struct, frozen=True):
         return title(self.key)
 
     @property
+    def is_heterogeneous(self) -> bool:
+        """Return whether the members are of several roles or subgroups."""
+        return len(self.kinds) > 1 or self.spec.classes is not None or bool(self.shapes)
+
+    @property
+    def is_short(self) -> bool:
+        """Return whether members were lost while the group waited for its turn."""
+        there = len(self.standing) + len(self.context.members)
+        return self.spec.tree is None and there < self.spec.size
+
+    @property
     def missing(self) -> int:
         """Return how many members the minimum still lacks."""
         return max(0, self.spec.size - len(self.standing))
@@ -112,6 +126,11 @@ class GroupTask(msgspec.Struct, frozen=True):
         """Return the members for whom others may be evicted: those up to the minimum."""
         members = self.context.members
         return in_order(members)[: self.least] if self.least else members
+
+    def copy(self) -> "GroupTask":
+        """Return the task with roles of its own: what is learnt of nodes for it holds for no other."""
+        kinds = [msgspec.structs.replace(one) for one in self.kinds]
+        return msgspec.structs.replace(self, kinds=kinds)
 
     def to_minimum(self) -> "GroupTask":
         """Return the task of bringing the group to its minimum at once."""
@@ -159,6 +178,15 @@ class GroupTask(msgspec.Struct, frozen=True):
             hold_s=self.spec.hold_s,
             is_proven=is_proven and not lacks,
         )
+
+    def eviction_plan(
+        self, nodes: Mapping[str, str], victims: tuple[Placed, ...]
+    ) -> GroupPlan | None:
+        """Return the plan to evict these; None without victims: then capacity is not what the group lacks."""
+        if not victims:
+            return None
+        text = f"the group {self.name} waits for {len(victims)} pods of lower priority to leave"
+        return GroupPlan(nodes, victims, text)
 
     def _lacks_groups(self, nodes: Mapping[str, str]) -> bool:
         """Whether a tree has not what it asks for, with those who are placed by now."""

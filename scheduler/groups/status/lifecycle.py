@@ -100,6 +100,17 @@ class GroupRecord(msgspec.Struct):
     tree: Topology | None = None
     counted_at: float = 0.0
 
+    def begin(self, tree: Topology) -> None:
+        """Note that a plan begins in this tree."""
+        self.tree = tree
+        self.retries += 1
+        self.conflict, self.would_fit, self.is_final, self.lack = (), 0, False, None
+
+    def expect(self, victims: tuple[Placed, ...], message: str) -> None:
+        """Note the pods whose eviction a plan waits for."""
+        self.victims, self.message = victims, message
+        self.awaited = frozenset(victim.pod.metadata.uid for victim in victims)
+
 
 def status_patch(config_map: Any, values: Mapping[str, str | None]) -> list[ApiCall]:
     """Return the request that sets keys of a ConfigMap (None takes one away), if any differs."""

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Iterator
 import msgspec
 
 from scheduler.base.sweep import Sweep
+from scheduler.groups.cycle.states import FAILED
 from scheduler.groups.status.lifecycle import GroupRecord
 
 
@@ -52,6 +53,11 @@ class RecordStore:
         elif pods:
             kept.pods = pods
         return kept.record
+
+    def hold(self, key: str, message: str) -> None:
+        """Keep why a group cannot be planned at all."""
+        record = self.of(key)
+        record.status, record.message = FAILED, message
 
     def sweep(self, is_there: Callable[[str], bool]) -> None:
         """Drop records of groups that have neither an object nor a pod, once there are many."""

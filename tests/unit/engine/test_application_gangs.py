@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 
 from scheduler.engine.effects import Bind, Call, Evict, Record
-from scheduler.groups.planning import mixer
+from scheduler.groups.planning import heterogeneous
 from scheduler.objects.groups import GROUP_LABEL, WORKLOAD_LABEL, AppGroup
 from scheduler.objects.network import REGION_LABEL, ZONE_LABEL, NetworkTopology
 from tests.property.making import make_node, make_pod, with_meta
@@ -332,7 +332,7 @@ def test_a_limit_and_a_bandwidth_that_no_placement_keeps_are_named():
 
 def test_zones_beyond_the_most_hold_a_gang(monkeypatch):
     """Between very many of them ways are not counted: the gang waits, and says of how many."""
-    monkeypatch.setattr(mixer, "MOST_AREAS", 1)
+    monkeypatch.setattr(heterogeneous, "MOST_AREAS", 1)
     rig = floor("a", "b")
     describe(rig, 1)
     add(rig, "web-0", "db-0")

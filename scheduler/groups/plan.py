@@ -1,0 +1,250 @@
+"""The plan of a group in seven steps: where its members go, which pods are evicted for them, or why they wait.
+
+    1 describe   objects and history → what the group asks for now, its minimum and its deadline
+    2 tree       node labels, ConfigMap, HyperNodes or Topology → the tree with the levels of the group
+    3 capacity   filters → how many members each node takes, by role
+    4 solve      a question to the solver, in the helper process unless it is small
+    5 verify     all filters again, with all members in place; a rejection is learnt, back to 3
+    6 reserve    the capacity of the accepted plan stays assumed → `GroupPlan`
+    7 evict      if nothing fits: the fewest victims by 3 to 5 → `GroupPlan` with victims
+
+Steps 3 to 5 differ between homogeneous and heterogeneous groups (`planning.placements`). A plan changes nothing but
+the group's record; the group's cycle carries out what it returns. docs/explanation/a-groups-way.md follows this file.
+"""
+
+from collections.abc import Generator, Sequence
+
+import msgspec
+
+from scheduler.base.errors import ObjectError
+from scheduler.framework import groups
+from scheduler.framework.calls import CallResult, SolverCall
+from scheduler.framework.handle import Handle
+from scheduler.framework.status import Status, unresolvable, unschedulable
+from scheduler.groups.args import ClusterTopologyPlacementGroupArgs
+from scheduler.groups.description import deadlines, ownrules
+from scheduler.groups.description.describing import Descriptions
+from scheduler.groups.description.history import GroupHistory
+from scheduler.groups.description.members import GroupMembers
+from scheduler.groups.description.spec import check_levels
+from scheduler.groups.planning import (
+    conditions,
+    heterogeneous,
+    homogeneous,
+    lastresort,
+    mixing,
+    planning,
+    shapes,
+)
+from scheduler.groups.planning.evicting import GroupEvictor
+from scheduler.groups.planning.outcome import PlanOutcome
+from scheduler.groups.planning.placements import ROUNDS, Eviction, Placement, PlanningTools
+from scheduler.groups.planning.recording import PlanRecorder
+from scheduler.groups.planning.task import (
+    GroupTask,
+    Steps,
+    awaits_room,
+    incomplete,
+    is_refusal,
+    solution_of,
+    staying,
+    unanswered,
+    undecided,
+)
+from scheduler.groups.sources import registry as sources
+from scheduler.groups.status.lifecycle import GroupRecord
+from scheduler.groups.status.records import RecordStore
+from scheduler.groups.topology import hypernodes, kueuelevels
+from scheduler.groups.topology.leafrows import LeafRows
+from scheduler.groups.topology.trees import Trees
+from scheduler.plugins.deviceclasses import DEVICE_CLASS
+
+
+class Planner:
+    """Plans the groups of one profile; `records` keep the findings by group."""
+
+    def __init__(
+        self,
+        args: ClusterTopologyPlacementGroupArgs,
+        handle: Handle,
+        members: GroupMembers,
+        described: Descriptions,
+        history: GroupHistory,
+        trees: Trees,
+        records: RecordStore,
+    ) -> None:
+        self._args = args
+        self._handle = handle
+        self._members = members
+        self._described = described
+        self._history = history
+        self._trees = trees
+        self._records = records
+        recorder = PlanRecorder(records, handle.pods)
+        self._tools = PlanningTools(args, handle, recorder, LeafRows())
+        self.evictor = GroupEvictor(args, handle, described)
+        self._outcome = PlanOutcome(handle, members, self.evictor)
+
+    def plan(self, key: str, context: groups.PlanningContext) -> Steps:
+        """Return where all members go, which pods are evicted for them, or why they have to wait."""
+        record = self._records.of(key)
+        record.reporter = context.members[0].spec.scheduler_name
+        record.refused = record.refused.union(one.metadata.uid for one in context.members)
+        try:
+            task = self._task(key, context)  # 1 describe, 2 tree
+            text = "" if task is None else conditions.mismatch(task)
+        except ObjectError as error:
+            task, text = None, error.message
+        if text:
+            self._records.hold(key, text)
+            return unresolvable(f"the group {groups.title(key)} is held: {text}")
+        if task is None:
+            return unresolvable(sources.missing(key))
+        record.begin(task.tree)
+        if task.is_short:
+            return undecided(incomplete(task.spec))
+        record.is_partial = bool(task.standing)
+        awaited = awaits_room(context, self._handle)
+        plan = yield from self._decided(task, record)  # 3 to 7
+        return self._outcome.concluded(task, record, plan, awaited=awaited)
+
+    # 1 describe, 2 tree
+
+    def _task(self, key: str, context: groups.PlanningContext) -> GroupTask | None:
+        """Return what this attempt decides, None for a group without a description; raise ObjectError."""
+        described = self._described.group(key)
+        if described is None:
+            return None
+        self._described.check(key, context.members)
+        standing = staying(self._handle, self._members.standing(key))
+        asked, needed = self._history.asked(key, described, standing, context.members)
+        spec, deadline = deadlines.at_time(asked, context.members, context.now)
+        tree = self._trees.of(spec, context.nodes)
+        spec = kueuelevels.resolved(hypernodes.resolved(spec, tree), tree)
+        check_levels(spec, tree.levels, tree.source)
+        task = GroupTask(
+            key,
+            spec,
+            tree,
+            context,
+            planning.requests(context.members),
+            standing,
+            [],
+            described=described,
+            needs=needed,
+            deadline=deadline,
+        )
+        return self._with_roles(task)
+
+    def _with_roles(self, task: GroupTask) -> GroupTask:
+        """Return the task with its members by role: none if all are equal, by subgroup in a group of groups."""
+        spec, context = task.spec, task.context
+        if spec.tree is None:
+            classes = self._handle.objects(DEVICE_CLASS)
+            roles = mixing.members(context, spec, task.requests, classes)
+            return msgspec.structs.replace(task, kinds=roles, shapes=())
+        own = ownrules.by_group(spec.tree, task.tree.levels, spec.constraints)
+        roles, parts = shapes.members(spec.tree, own, context, task.requests, task.standing)
+        return msgspec.structs.replace(task, kinds=roles, shapes=parts)
+
+    # 3 capacity to 7 evict: which task is tried, and in which order
+
+    def _decided(self, task: GroupTask, record: GroupRecord) -> Steps:
+        """Place the members, or evict others for them, or return why neither is possible."""
+        obstacle = conditions.obstacle(task)
+        if obstacle is not None:
+            return obstacle
+        # All members that the minimum lacks at once, also on nodes that are taken last, before some of them.
+        whole = task.to_minimum()
+        if whole.spec != task.spec:
+            if whole.spec.tree is not None and whole.spec.tree != task.spec.tree:
+                whole = self._with_roles(whole)
+            plan = yield from self._first_placed(lastresort.passes(whole, self._args))
+            if not is_refusal(plan):
+                return plan
+        everywhere = lastresort.passes(task, self._args)
+        plan = yield from self._first_placed(everywhere)
+        if isinstance(plan, Status):
+            plan = lastresort.told(plan, everywhere[-1])
+        if not isinstance(plan, Status) or not self.evictor.may_evict(whole, record):
+            return plan
+        if task.deadline is not None:
+            return plan  # it turns a rule into a wish soon: evictions would be for a wish
+        # Evictions are for the minimum, and never for a place on a node that is taken last.
+        task = everywhere[0]
+        for part in (whole,) if whole.spec == task.spec else (whole, task):
+            kind = heterogeneous if part.is_heterogeneous else homogeneous
+            evicting = yield from self._evicting(part, kind.eviction(part, self._tools))
+            if evicting is not None:
+                return evicting
+        return plan
+
+    def _first_placed(self, everywhere: Sequence[GroupTask]) -> Steps:
+        """Return the first plan that places members, or the last refusal.
+
+        Capacity that is reserved for pods of lower priority is used only if nothing else fits: others were evicted
+        for it already.
+        """
+        task = everywhere[0]
+        plan: groups.Outcome = unschedulable()
+        spares = task.context.spare(promised=True)
+        for promised in (True, False) if spares else (False,):
+            task.context.spare(promised=promised)
+            for part in (one.copy() for one in everywhere) if promised else everywhere:
+                kind = heterogeneous if part.is_heterogeneous else homogeneous
+                plan = yield from kind.placed(part, self._tools, self._placed)
+                if not is_refusal(plan):
+                    return plan
+        return plan
+
+    def _placed(self, placement: Placement) -> Steps:
+        """Steps 3 to 6: ask the solver, try its answer with all filters, ask again with what that teaches."""
+        task = placement.task
+        while True:
+            asked = placement.question()  # 3 capacity
+            if isinstance(asked, Status):
+                return asked
+            answer = yield asked  # 4 solve
+            if not self._is_unchanged(task):
+                return undecided(f"the group {task.name} changed while it was planned")
+            solution = solution_of(answer)
+            if solution is None:
+                return unanswered(task.name)
+            found = placement.assigned(solution)
+            if isinstance(found, Status):
+                return found
+            if found is None:
+                continue
+            misfit = task.context.hold(found.nodes)  # 5 verify
+            if misfit is None:
+                return task.plan(found.nodes, found.stages)  # 6 reserve: the members stay assumed
+            placement.learn(found.nodes, misfit)
+
+    def _evicting(
+        self, task: GroupTask, eviction: Eviction
+    ) -> Generator[SolverCall, CallResult, groups.GroupPlan | Status | None]:
+        """Step 7: return the plan with the fewest victims, None if evictions do not help."""
+        for _ in range(ROUNDS):
+            lower = self.evictor.lower(task)
+            asked = eviction.question(lower) if lower else None
+            if asked is None:
+                return None
+            solution = solution_of((yield asked))
+            offer = unanswered(task.name) if solution is None else eviction.offer(solution)
+            if offer is None or isinstance(offer, Status):
+                return offer
+            nodes, victims = offer
+            if not self.evictor.may_go(task, victims):
+                continue  # what changed while the solver worked, the next question has right
+            misfit = task.context.would_hold(nodes, victims)
+            if misfit is None:
+                return task.eviction_plan(nodes, victims)
+            eviction.learn(nodes, misfit)
+        return None
+
+    def _is_unchanged(self, task: GroupTask) -> bool:
+        """Return whether the objects still describe the group as they did when this plan began."""
+        try:
+            return self._described.group(task.key) == (task.described or task.spec)
+        except ObjectError:
+            return False

@@ -1,0 +1,84 @@
+"""Conditions of a group's plan that no placement changes: why it waits, is invalid, or may be dissolved."""
+
+from collections.abc import Sequence
+
+from scheduler.framework import groups
+from scheduler.framework.status import Code, Status, unschedulable
+from scheduler.groups.capacity import Lack, lack_of
+from scheduler.groups.description import nesting, past
+from scheduler.groups.description.members import GroupMembers
+from scheduler.groups.description.spec import GroupSpec
+from scheduler.groups.planning import messages, planning, shapes
+from scheduler.groups.planning.task import GroupTask, undecided
+from scheduler.groups.sources import configmap
+from scheduler.objects.pod import Pod
+from scheduler.state.podindex import Placed
+
+
+def mismatch(task: GroupTask) -> str:
+    """Return how members differ from the group's description or, in a homogeneous group, from one another."""
+    spec, members = task.spec, task.context.members
+    found = planning.misclassed(spec, members)
+    if found or spec.has_classes:
+        return found
+    return planning.unlike(members, task.requests)
+
+
+def obstacle(task: GroupTask) -> Status | None:
+    """Return why no free capacity helps: bound members in the wrong place, or needs of the whole group."""
+    spec, tree = task.spec, task.tree
+    if spec.key_label and task.standing:
+        where = {name: path[0] for path, name in tree.leaves}
+        found = {where.get(one.node, nesting.NOWHERE) for one in task.standing}
+        if len(found) > 1 or nesting.NOWHERE in found:
+            # kube-scheduler reports an error and retries; here the deletion of a member or a label ends it.
+            return _held(task, messages.apart(spec.key_label, task.standing, where))
+    misplaced = "" if spec.tree is None else shapes.torn(spec.tree, tree, task.standing)
+    if misplaced:
+        return _held(task, misplaced)
+    asked = [task.requests[pod.metadata.uid] for pod in task.context.members]
+    lacking = planning.lacking(spec, task.context, task.standing, asked)
+    if lacking:
+        return unschedulable(f"the group {task.name} does not fit: {lacking}")
+    if spec.classes is not None:
+        lacking = spec.classes.lacking((*task.context.members, *(one.pod for one in task.standing)))
+        if lacking:
+            return undecided(f"the group {task.name} waits: {lacking}")
+    return None
+
+
+def _held(task: GroupTask, text: str) -> groups.HeldStatus:
+    return groups.HeldStatus(Code.ERROR, (f"the group {task.name} is held: {text}",))
+
+
+def lack(task: GroupTask, plan: groups.Outcome, *, may_evict: bool) -> Lack | None:
+    """Return the least that a refused group lacks; None if amounts alone cannot tell."""
+    missing = task.spec.size - len(task.standing)
+    is_refused = isinstance(plan, Status) and plan.is_rejected
+    if not is_refused or missing < 1 or task.spec.tree is not None or may_evict:
+        return None
+    return lack_of(missing, task.requests.values())
+
+
+def may_dissolve(
+    key: str,
+    needed: GroupSpec,
+    bound: Sequence[Placed],
+    members: GroupMembers,
+    waiting: Sequence[Pod],
+) -> bool:
+    """Return whether bound members may be evicted: the objects prove that the group was never complete.
+
+    Only for groups of a ConfigMap: a PodGroup's members belong to its controller.
+    """
+    described_by = members.described_by(key)
+    is_ours = any(kind == configmap.KIND for kind, _ in described_by)
+    if not bound or not is_ours or past.was_whole([one.pod for one in bound], described_by):
+        return False
+    since = [
+        configmap.SOURCE.said_since(obj)
+        if kind == configmap.KIND
+        else obj.metadata.creation_timestamp
+        for kind, obj in described_by
+    ]
+    return past.never_whole(members.placed(key), waiting, needed.size, since)

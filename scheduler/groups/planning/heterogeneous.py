@@ -1,0 +1,214 @@
+"""Placing, and evicting for, a group of several roles: members that request or prefer different things.
+
+What filters reject of an answer lowers what a node takes of that role, or becomes a combination of roles that the
+next question excludes.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+
+import msgspec
+
+from scheduler.framework.calls import SolverCall
+from scheduler.framework.groups import Misfit
+from scheduler.framework.status import Status, unschedulable
+from scheduler.groups.planning import (
+    messages,
+    mixing,
+    preferences,
+    rolemessages,
+    shapes,
+)
+from scheduler.groups.planning.eviction import Candidates, Freed, candidates_of, chosen
+from scheduler.groups.planning.placements import ROUNDS, Assigned, Placement, PlanningTools
+from scheduler.groups.planning.task import (
+    GroupTask,
+    Offer,
+    Steps,
+    limits_of,
+    unanswered,
+    undecided,
+)
+from scheduler.groups.problem.instance import Budget, Candidate
+from scheduler.groups.problem.roles import Mixed, MixedAnswer, MixedPreemption
+from scheduler.groups.solver.mixedflows import parts_of
+from scheduler.groups.solver.questions import EvictMixed, PlaceMixed, Solution
+
+# Conflicts between roles are learnt one combination at a time, each for all nodes of equal state.
+MOST_CONFLICTS = 64
+# Of an application whose links are counted per pair of zones.
+MOST_AREAS = 500
+
+
+def placed(task: GroupTask, tools: PlanningTools, place: Callable[[Placement], Steps]) -> Steps:
+    """Place the members, where their claims get what they prefer if that is possible."""
+
+    def place_task(task: GroupTask) -> Steps:
+        return (yield from place(HeterogeneousPlacement(task, tools)))
+
+    return (yield from preferences.placed_mixed(task, place_task))
+
+
+def eviction(task: GroupTask, tools: PlanningTools) -> "HeterogeneousEviction":
+    """Return the search for the victims of a task."""
+    return HeterogeneousEviction(task, tools)
+
+
+class HeterogeneousPlacement:
+    """A `Placement` of as many members as fit, at least those that are needed."""
+
+    def __init__(self, task: GroupTask, tools: PlanningTools) -> None:
+        self.task = task
+        self._tools = tools
+        self._learnt: list[mixing.KindConflict] = []
+        self._why = ""
+        self._rounds = 0
+
+    def question(self) -> SolverCall | Status:
+        """Return the question for the nodes as they are now."""
+        task, learnt = self.task, len(self._learnt)
+        if self._rounds - learnt >= ROUNDS or learnt >= MOST_CONFLICTS:
+            rules = f"the rules between its members do not hold: {self._why}"
+            return unschedulable(f"the group {task.name} does not fit: {rules}")
+        self._site = found = self._site_now()
+        if not found.names:
+            return unschedulable(
+                f"the group {task.name} does not fit: {rolemessages.nowhere(task)}"
+            )
+        if uncounted := _uncounted(found.group):
+            return undecided(f"the group {task.name} waits: {uncounted}")
+        limits = limits_of(self._tools.args, self._tools.args.solver_time_limit_seconds)
+        holds, self._rounds = self._rounds > 0, self._rounds + 1
+        return SolverCall(PlaceMixed(found.group, limits), 2 * limits.total_s, holds)
+
+    def assigned(self, solution: Solution) -> Assigned | Status | None:
+        """Return the assignment of a solution."""
+        task, found = self.task, solution.mixed
+        if found is None:
+            return unanswered(task.name)
+        self._tools.recorder.solved(task.key, solution)
+        if found.outcome != "placed":
+            return self._refusal(solution, found)
+        return Assigned(_assignment(self._site, task, found), found.stages)
+
+    def learn(self, nodes: Mapping[str, str], misfit: Misfit) -> None:
+        """Exclude a combination of roles, or lower what a node takes of one."""
+        task = self.task
+        if misfit.conflict:
+            self._learnt.append(mixing.kind_conflict(task.kinds, misfit))
+        elif self._site_now().group == self._site.group:
+            # Where amounts changed while the solver worked, the next question has them right.
+            mixing.learn(task.kinds, nodes, task.context.nodes, misfit)
+        self._why = f"{misfit.reason} on {misfit.node}"
+
+    def _site_now(self) -> mixing.MixedSite:
+        task = self.task
+        least = task.least or len(task.context.members)
+        found = mixing.site(
+            task.spec,
+            task.tree,
+            task.context,
+            task.kinds,
+            task.standing,
+            least,
+            learnt=self._learnt,
+        )
+        return shapes.with_parts(found, task.shapes, task.standing)
+
+    def _refusal(self, solution: Solution, found: MixedAnswer) -> Status:
+        task = self.task
+        if found.outcome == "unknown":
+            return task.left_open("waits: the solver found nothing within its time")
+        refusal = rolemessages.refusal(task, solution.advice)
+        self._tools.recorder.refusal(task.key, refusal)
+        text = f"does not fit: {refusal.text}"
+        if not self._why:
+            return unschedulable(f"the group {task.name} {text}")
+        # What was learnt from a misfit may exclude too much: no proof.
+        return task.left_open(messages.sentences(text, f"what was tried last: {self._why}"))
+
+
+class HeterogeneousEviction:
+    """An `Eviction`."""
+
+    def __init__(self, task: GroupTask, tools: PlanningTools) -> None:
+        self._tools = tools
+        self._learnt: list[mixing.KindConflict] = []
+        self._rounds = 0
+        kinds, parts = task.kinds, task.shapes
+        if parts:
+            kinds, parts = shapes.needed(kinds, parts, task.standing)
+        # What this eviction learns of nodes does not hold for placements of the same task.
+        kinds = [msgspec.structs.replace(one) for one in kinds]
+        self._task = msgspec.structs.replace(task, kinds=kinds, shapes=parts)
+
+    def question(self, lower: Candidates) -> SolverCall | None:
+        """Return the question for the nodes as they are now."""
+        task, args = self._task, self._tools.args
+        if not task.kinds:
+            return None
+        found = mixing.site(
+            task.spec,
+            task.tree,
+            task.context,
+            task.kinds,
+            task.standing,
+            task.least or len(task.context.members),
+            evicting=True,
+            learnt=self._learnt,
+        )
+        self._site = found = shapes.with_parts(found, task.shapes, task.standing)
+        if not found.names:
+            return None
+        where = {name: leaf for leaf, name in enumerate(found.names)}
+        freed = Freed(where, found.resources, {}, 0, {})
+        budgets = tuple(self._tools.handle.objects("PodDisruptionBudget").values())
+        candidates, self._pods, elastic = candidates_of(lower, freed, budgets)
+        allowed = tuple(
+            Budget(
+                f"{one.metadata.namespace}/{one.metadata.name}",
+                max(0, one.status.disruptions_allowed),
+            )
+            for one in budgets
+        )
+        self._candidates: Sequence[Candidate] = candidates
+        problem = MixedPreemption(
+            found.group, tuple(candidates), allowed, args.pdb == "Forbid", elastic
+        )
+        limits = limits_of(args, args.preemption_time_limit_seconds)
+        holds, self._rounds = self._rounds > 0, self._rounds + 1
+        return SolverCall(EvictMixed(problem, limits), 2 * limits.total_s, holds)
+
+    def offer(self, solution: Solution) -> Offer:
+        """Return the nodes of the members that are needed, and the victims."""
+        found = solution.mixed
+        if found is None:
+            return unanswered(self._task.name)
+        if found.outcome != "placed" or not found.evicted:
+            return None
+        victims = chosen(self._candidates, self._pods, found.evicted)
+        return _assignment(self._site, self._task, found), victims
+
+    def learn(self, nodes: Mapping[str, str], misfit: Misfit) -> None:
+        """Exclude a combination of roles, or lower what a node takes of one."""
+        task = self._task
+        if misfit.conflict:
+            self._learnt.append(mixing.kind_conflict(task.kinds, misfit))
+        else:
+            mixing.learn(task.kinds, nodes, task.context.nodes, misfit)
+
+
+def _assignment(site: mixing.MixedSite, task: GroupTask, found: MixedAnswer) -> dict[str, str]:
+    if task.shapes:
+        return shapes.assign(task.shapes, task.kinds, site.names, found.pieces)
+    return mixing.assign(site, task.kinds, found.counts)
+
+
+def _uncounted(group: Mixed) -> str:
+    """Return what of an application cannot be counted exactly, an empty text if all can."""
+    areas = len(group.costs.matrix)
+    if areas > MOST_AREAS:
+        return f"its nodes are in {areas} zones (each without a label is one), {MOST_AREAS} are the most"
+    if group.links and not parts_of(group):
+        # Shares of so many different numbers of pods have no common unit.
+        return "minBandwidth is kept exactly only for about as many pods as minMembers ask for"
+    return ""

@@ -1,0 +1,68 @@
+"""What plan.py asks of homogeneous and heterogeneous groups: `Placement` and `Eviction`.
+
+Each keeps what the filters taught since its first question, so the next question excludes what they rejected.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Protocol
+
+import msgspec
+
+from scheduler.framework.calls import SolverCall
+from scheduler.framework.groups import Misfit
+from scheduler.framework.handle import Handle
+from scheduler.framework.status import Status
+from scheduler.groups.args import ClusterTopologyPlacementGroupArgs
+from scheduler.groups.planning.eviction import Candidates
+from scheduler.groups.planning.recording import PlanRecorder
+from scheduler.groups.planning.task import GroupTask, Offer
+from scheduler.groups.problem.answer import SolvedStage
+from scheduler.groups.solver.questions import Solution
+from scheduler.groups.topology.leafrows import LeafRows
+
+# How often the solver is asked again with what the filters taught.
+ROUNDS = 8
+
+
+class PlanningTools(msgspec.Struct, frozen=True):
+    """What placements and evictions of one profile share."""
+
+    args: ClusterTopologyPlacementGroupArgs
+    handle: Handle
+    recorder: PlanRecorder
+    leaf_rows: LeafRows
+
+
+class Assigned(msgspec.Struct, frozen=True):
+    """A node for each placed member by uid, and the solver's stages that led to it."""
+
+    nodes: dict[str, str]
+    stages: Sequence[SolvedStage]
+
+
+class Placement(Protocol):
+    """Where the members of one task go."""
+
+    task: GroupTask
+
+    def question(self) -> SolverCall | Status:
+        """Return the next question to the solver; a status if no node takes a member or rounds are used up."""
+
+    def assigned(self, solution: Solution) -> Assigned | Status | None:
+        """Return the assignment of a solution, why there is none, or None to ask again."""
+
+    def learn(self, nodes: Mapping[str, str], misfit: Misfit) -> None:
+        """Exclude from the next question what the filters rejected of an assignment."""
+
+
+class Eviction(Protocol):
+    """Which pods are evicted for the members of one task."""
+
+    def question(self, lower: Candidates) -> SolverCall | None:
+        """Return the next question to the solver; None if evicting these units cannot help."""
+
+    def offer(self, solution: Solution) -> Offer:
+        """Return the nodes and the victims of a solution, a status if it has no answer, None without victims."""
+
+    def learn(self, nodes: Mapping[str, str], misfit: Misfit) -> None:
+        """Exclude from the next question what the filters rejected of an offer."""
