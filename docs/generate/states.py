@@ -22,7 +22,7 @@ INTRODUCTION: Final = f"""\
 Every group of pods and every member is in one of these states; the scheduler rejects a transition that no row lists
 and reports it as a fault of the group plugin.
 A cause is a stage of an attempt to place the group, or a fact that the API server reports.
-
+[A group's way](../explanation/a-groups-way.md) follows a group through the code.
 """
 HEADER: Final = ("from", "cause", "to", "caused by", "what is written")
 
