@@ -18,6 +18,7 @@ from typing import TypeAlias
 
 from scheduler.base.errors import ObjectError
 from scheduler.base.meters import Meters
+from scheduler.base.release import DEFAULT
 from scheduler.engine import gauges
 from scheduler.engine.attempt.attempt import Attempts
 from scheduler.engine.attempt.cycle import Attempt
@@ -81,8 +82,9 @@ class Engine:
         stopwatch: Stopwatch | None = None,
     ) -> None:
         self.settings = settings = settings or EngineSettings()
-        self.cluster = cluster = Cluster()
-        self.observation = observation = Observation(meters or Meters(), stopwatch)
+        release = settings.release or DEFAULT
+        self.cluster = cluster = Cluster(release)
+        self.observation = observation = Observation(meters or Meters(), stopwatch, release)
         self.is_leading = True
         self._outbox = outbox = Outbox()
         self._changes: deque[EngineChange] = deque()
@@ -96,7 +98,7 @@ class Engine:
         shared = Shared(outbox, changes, waiting, evictions, leaving, members, observation)
         names = frozenset(spec.scheduler_name for spec in specs)
         self._handle = handle = EngineHandle(
-            cluster, settings.feature_gates, names, shared, settings.release
+            cluster, settings.feature_gates, names, shared, release
         )
         self.profiles = profiles = handle.build(specs, registry)
         self.nominations = nominations = Nominations(handle)
@@ -181,7 +183,9 @@ class Engine:
         self.extender_attempts = ExtenderAttempts(
             settings.extenders, self.suspended, queues, attempts, observation, outbox
         )
-        gauges.watch(observation.meters, queues, unschedulable_pods, profiles, bindings, cluster)
+        gauges.watch(
+            observation.meters, queues, unschedulable_pods, profiles, bindings, cluster, release
+        )
 
     @property
     def now(self) -> float:

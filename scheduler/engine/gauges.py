@@ -4,12 +4,14 @@ from collections.abc import Mapping
 from functools import partial
 
 from scheduler.base.meters import Meters
+from scheduler.base.release import Release
 from scheduler.engine.binding.bindings import Bindings
 from scheduler.engine.queue.hints import EXTENDER, UnschedulablePods
 from scheduler.engine.queue.pod import Where
 from scheduler.engine.queue.queues import Queues
 from scheduler.framework.profile import Profile
 from scheduler.state.cluster import Cluster
+from scheduler.state.facts import event_name
 
 
 def watch(
@@ -19,6 +21,7 @@ def watch(
     profiles: Mapping[str, Profile],
     bindings: Bindings,
     cluster: Cluster,
+    release: Release,
 ) -> None:
     """Let the gauges read the queues when they are scraped."""
     pending = meters.pending_pods
@@ -29,7 +32,10 @@ def watch(
         lambda: queues.count(Where.BACKOFF) + queues.count(Where.ERROR_BACKOFF)
     )
     meters.inflight_events.read_from(
-        lambda: {(label,): number for label, number in queues.in_flight_changes().items()}
+        lambda: {
+            (event_name(label, release),): number
+            for label, number in queues.in_flight_changes().items()
+        }
     )
     meters.goroutines.labels("binding").read_from(lambda: len(bindings))
     meters.pre_bind_pods.read_from(lambda: float(len(bindings.pre_bind)))

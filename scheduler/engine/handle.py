@@ -55,12 +55,12 @@ class EngineHandle:
         feature_gates: Mapping[str, bool],
         profiles: frozenset[str] = frozenset(),
         shared: Shared | None = None,
-        release: Release | None = None,
+        release: Release = DEFAULT,
     ) -> None:
         self._cluster = cluster
         self.feature_gates = feature_gates
         self.profiles = profiles
-        self.release = release or DEFAULT
+        self.release = release
         self._shared = shared or Shared()
         self.trackers: dict[TrackerKey, Tracker] = {}
         self._by_name: dict[str, TrackerKey] = {}

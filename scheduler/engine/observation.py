@@ -6,12 +6,14 @@ Nothing here decides anything. Durations come from an injected stopwatch and nev
 from collections.abc import Callable
 
 from scheduler.base.meters import Meters, Trace
+from scheduler.base.release import DEFAULT, Release
 from scheduler.engine.binding.inflight import InFlight
 from scheduler.engine.decision import Decision
 from scheduler.engine.queue.pod import QueuedPod
 from scheduler.framework.measure import Instruments, Stopwatch
 from scheduler.framework.plugin import POINT_NAMES
 from scheduler.framework.status import Code
+from scheduler.state.facts import event_name
 
 Observe = Callable[[float], None]
 OnDecision = Callable[[QueuedPod, Decision], None]
@@ -62,9 +64,12 @@ class ProfileInstruments:
 class Observation:
     """Metrics of the engine, and the hooks of its owner."""
 
-    def __init__(self, meters: Meters, stopwatch: Stopwatch | None) -> None:
+    def __init__(
+        self, meters: Meters, stopwatch: Stopwatch | None, release: Release = DEFAULT
+    ) -> None:
         self.meters = meters
         self.stopwatch = stopwatch
+        self._release = release
         self.now_s = stopwatch or _standing_still
         self.on_decision: OnDecision = lambda _queued, _decision: None
         self.on_end: OnEnd = lambda _queued, _result, _text: None
@@ -78,7 +83,7 @@ class Observation:
 
     def incoming(self, queue: str, event: str) -> None:
         """Count a pod that enters a queue."""
-        self.meters.queue_incoming_pods.labels(queue, event).inc()
+        self.meters.queue_incoming_pods.labels(queue, event_name(event, self._release)).inc()
 
     def let_in(self, profile: str, started_s: float) -> None:
         """Measure the pre-enqueue plugins."""
@@ -107,11 +112,12 @@ class Observation:
     def hinted(self, plugin: str, event: str, seconds: float, said: str) -> None:
         """Measure a plugin's word on whether a change may help a pod."""
         family = self.meters.queueing_hint_execution_duration
-        family.labels(plugin, event, said).observe(seconds)
+        family.labels(plugin, event_name(event, self._release), said).observe(seconds)
 
     def handled(self, event: str, seconds: float) -> None:
         """Measure how long taking in a change took."""
-        self.meters.event_handling_duration.labels(event).observe(seconds)
+        name = event_name(event, self._release)
+        self.meters.event_handling_duration.labels(name).observe(seconds)
 
     def preempted(self, victims: int) -> None:
         """Count a preemption and its victims."""

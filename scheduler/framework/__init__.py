@@ -13,6 +13,7 @@ from scheduler.base.arrays import (
     is_any,
     no_rows,
 )
+from scheduler.base.release import V1_37, Release
 from scheduler.framework.args import Args, NoArgs
 from scheduler.framework.calls import ApiCall, BindPod, BindStep, CallResult, WaitUntil, WillWait
 from scheduler.framework.cycle import Cycle
@@ -72,6 +73,7 @@ __all__ = [
     "EACH_POD",
     "SKIP",
     "SUCCESS",
+    "V1_37",
     "ApiCall",
     "Args",
     "Bind",
@@ -117,6 +119,7 @@ __all__ = [
     "Queued",
     "Reason",
     "Rejected",
+    "Release",
     "Reserve",
     "RowCache",
     "Rows",

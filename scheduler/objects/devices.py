@@ -137,6 +137,36 @@ class DeviceTaint(Object, frozen=True):
     effect: str = ""
 
 
+class DeviceTaintSelector(Object, frozen=True):
+    """The devices that a rule taints: every given field must match."""
+
+    driver: str | None = None
+    pool: str | None = None
+    device: str | None = None
+
+    def selects(self, driver: str, pool: str, device: str) -> bool:
+        """Return whether a device matches."""
+        return (
+            self.driver in (None, driver)
+            and self.pool in (None, pool)
+            and self.device in (None, device)
+        )
+
+
+class DeviceTaintRuleSpec(Object, frozen=True):
+    """The taint and its devices; without a selector it applies to none."""
+
+    device_selector: DeviceTaintSelector | None = None
+    taint: DeviceTaint = DeviceTaint()
+
+
+class DeviceTaintRule(Object, frozen=True):
+    """A taint that an administrator puts on devices."""
+
+    metadata: ObjectMeta = ObjectMeta()
+    spec: DeviceTaintRuleSpec = DeviceTaintRuleSpec()
+
+
 class Device(Object, frozen=True):
     """One device; where it can be used is said here only if its slice says so."""
 

@@ -11,7 +11,7 @@ import msgspec
 
 from scheduler.objects.claims import ResourceClaim, ResourceClaimTemplate
 from scheduler.objects.configmap import GROUP_KEY, TOPOLOGY_KEY, ConfigMap
-from scheduler.objects.devices import DeviceClass, ResourceSlice
+from scheduler.objects.devices import DeviceClass, DeviceTaintRule, ResourceSlice
 from scheduler.objects.groups import AppGroup
 from scheduler.objects.kueue import KueueTopology
 from scheduler.objects.network import NetworkTopology, NetworkTopologySlice
@@ -157,6 +157,7 @@ WATCHED: tuple[Kind, ...] = (
     _optional("resource.k8s.io", "v1", "deviceclasses", DeviceClass, namespaced=False),
     _optional("resource.k8s.io", "v1", "resourceclaims", ResourceClaim),
     _optional("resource.k8s.io", "v1", "resourceslices", ResourceSlice, namespaced=False),
+    _optional("resource.k8s.io", "v1", "devicetaintrules", DeviceTaintRule, namespaced=False),
     _optional(
         "topology.node.k8s.io",
         "v1alpha2",

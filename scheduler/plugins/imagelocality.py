@@ -7,6 +7,7 @@ draw all its pods to one node.
 import numpy as np
 
 from scheduler.framework import (
+    V1_37,
     BoolColumn,
     Cycle,
     Handle,
@@ -35,20 +36,20 @@ class ImageLocality(Plugin[NoArgs]):
 
     def __init__(self, args: NoArgs, handle: Handle) -> None:
         super().__init__(args, handle)
-        self._needs = PerSpec(_needs)
+        self._counts_volumes = handle.release >= V1_37
+        self._needs = PerSpec(self.key)
 
     def key(self, pod: Pod) -> _Key:
         """Return the images: pods that need the same ones are alike."""
-        return _needs(pod)
+        names = tuple(full_name(name) for name in images(pod))
+        number = len(pod.spec.containers) + len(pod.spec.init_containers)
+        if self._counts_volumes:
+            number += sum(volume.image is not None for volume in pod.spec.volumes)
+        return names, MOST_BYTES_PER_CONTAINER * number
 
     def score(self, cycle: Cycle, nodes: Nodes) -> IntColumn:
         """Return 0..100 by the bytes present."""
         return _scores(*self._needs.of(cycle), nodes)
-
-
-def _needs(pod: Pod) -> _Key:
-    names = tuple(full_name(name) for name in images(pod))
-    return names, MOST_BYTES_PER_CONTAINER * _containers(pod)
 
 
 def _scores(names: tuple[str, ...], most: int, nodes: Nodes) -> IntColumn:
@@ -80,10 +81,6 @@ def _by_combination(held: list[BoolColumn], weights: list[int], most: int) -> In
 def full_name(image: str) -> str:
     """Return the image's name with `:latest` where it has no tag."""
     return image if image.rfind(":") > image.rfind("/") else f"{image}:latest"
-
-
-def _containers(pod: Pod) -> int:
-    return len(pod.spec.containers) + len(pod.spec.init_containers)
 
 
 def _score(present: int, most: int) -> int:

@@ -1,5 +1,6 @@
 """What placements cost on the network, measured alike whatever the profiles run."""
 
+from scheduler.base.release import DEFAULT
 from scheduler.engine.engine import Engine
 from scheduler.engine.handle import EngineHandle
 from scheduler.plugins.network import Bill
@@ -11,7 +12,9 @@ def network_bill(engine: Engine) -> Bill:
     # A handle of its own: the engine's trackers are its own business, and may not be there.
     return Bill(
         EngineHandle(
-            engine.cluster, engine.settings.feature_gates, release=engine.settings.release
+            engine.cluster,
+            engine.settings.feature_gates,
+            release=engine.settings.release or DEFAULT,
         ),
         plugins,
     )

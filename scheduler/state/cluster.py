@@ -12,6 +12,7 @@ about queues.
 from typing import Any
 
 from scheduler.base.errors import StateError
+from scheduler.base.release import DEFAULT, V1_37, Release
 from scheduler.objects.node import Node
 from scheduler.objects.pod import Pod
 from scheduler.state import facts
@@ -25,7 +26,8 @@ from scheduler.state.table import NodeTable
 class Cluster:
     """Nodes, placed pods and other objects, kept consistent with each other."""
 
-    def __init__(self) -> None:
+    def __init__(self, release: Release = DEFAULT) -> None:
+        self._sums_first = release >= V1_37
         self.table = NodeTable()
         self.pods = PodIndex()
         self.store = Store()
@@ -55,7 +57,7 @@ class Cluster:
 
     def put_pod(self, pod: Pod) -> Change:
         """Take in a pod that is bound; ObjectError (a bad quantity) changes nothing."""
-        placed = place(pod, self.shapes.of(pod), pod.spec.node_name)
+        placed = self._record(pod, pod.spec.node_name)
         before = self._replace(placed)
         if before is None or before.assumed:
             # An assumed pod is confirmed by the API server, or a foreign one has appeared: the
@@ -85,7 +87,7 @@ class Cluster:
         """Count a pod on the node we chose, before the API server knows; it must not be placed."""
         if self.pods.get(pod.metadata.uid) is not None:
             raise StateError(f"pod {pod.key} is placed already and cannot be assumed")
-        placed = place(pod, self.shapes.of(pod), node, assumed=True)
+        placed = self._record(pod, node, assumed=True)
         self._replace(placed)
         return Change("Pod", "add", new=pod, after=placed)
 
@@ -96,7 +98,7 @@ class Cluster:
         before = self.pods.get(pod.metadata.uid)
         if before is None or not before.assumed:
             return NOTHING
-        placed = place(pod, self.shapes.of(pod), before.node, assumed=True)
+        placed = self._record(pod, before.node, assumed=True)
         self._replace(placed)
         changed = facts.placed_facts(before, placed)
         return Change("Pod", "update", changed, _label(changed), before.pod, pod, before, placed)
@@ -123,6 +125,10 @@ class Cluster:
         if old is None:
             return NOTHING
         return Change(kind, "delete", frozenset((kind,)), f"{kind}Delete", old)
+
+    def _record(self, pod: Pod, node: str, *, assumed: bool = False) -> Placed:
+        shape = self.shapes.of(pod)
+        return place(pod, shape, node, assumed=assumed, sums_first=self._sums_first)
 
     def _replace(self, placed: Placed) -> Placed | None:
         before = self.pods.get(placed.pod.metadata.uid)

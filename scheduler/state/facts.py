@@ -18,6 +18,7 @@ plugin's `hint` narrows it down further.
 A new node counts as a change of every `node.*` fact except `node.deleted`.
 """
 
+from scheduler.base.release import V1_37, Release
 from scheduler.objects.node import Node
 from scheduler.objects.pod import Pod
 from scheduler.state.podindex import Placed
@@ -77,6 +78,21 @@ SELF_LABEL_OF = {
     SELF_REQUESTS: "UnschedulablePodUpdatePodScaleDown",
     SELF_CLAIMS: "UnschedulablePodUpdatePodGeneratedResourceClaim",
 }
+
+
+_RENAMED_1_37 = (
+    ("UnschedulablePodUpdatePod", "TargetPodUpdatePod"),
+    ("UnschedulablePod", "UnscheduledPod"),
+)
+
+
+def event_name(label: str, release: Release) -> str:
+    """Return kube-scheduler's name of an event in a release; the labels here are those of 1.36."""
+    if release >= V1_37:
+        for before, after in _RENAMED_1_37:
+            if label.startswith(before):
+                return after + label.removeprefix(before)
+    return label
 
 
 def node_facts(old: Node, new: Node) -> frozenset[str]:

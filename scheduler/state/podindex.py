@@ -35,11 +35,16 @@ class Placed(msgspec.Struct, frozen=True):
         )
 
 
-def place(pod: Pod, shape: Shape, node: str, *, assumed: bool = False) -> Placed:
-    """Make the record of `pod` on `node`; ObjectError on a bad quantity in its status."""
+def place(
+    pod: Pod, shape: Shape, node: str, *, assumed: bool = False, sums_first: bool = False
+) -> Placed:
+    """Make the record of `pod` on `node`; ObjectError on a bad quantity in its status.
+
+    `sums_first` is the rule of Kubernetes 1.37 for pods that are being resized.
+    """
     if has_resize_status(pod):
-        requests = counted(pod_requests(pod, use_status=True))
-        held = scored(pod, use_status=True, skip_pod_level=False)
+        requests = counted(pod_requests(pod, use_status=True, sums_first=sums_first))
+        held = scored(pod, use_status=True, skip_pod_level=False, sums_first=sums_first)
     else:
         requests, held = shape.requests, shape.held_scored
     return Placed(pod, shape, node, requests, held, assumed)

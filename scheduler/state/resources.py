@@ -1,11 +1,11 @@
 """Effective resource requests of a pod, and the columns that resources live in.
 
-Rules: notes of kube-scheduler 1.36 (component-helpers `PodRequests`): containers are summed,
-sidecars stay on top of later init containers, pod-level requests replace, overhead is added; pods
-that already sit on a node count what the kubelet allocated during an in-place resize.
+Rules of kube-scheduler (component-helpers `PodRequests`): containers are summed, sidecars stay on
+top of later init containers, pod-level requests replace, overhead is added; pods on a node count
+what the kubelet allocated during an in-place resize, by the rules of 1.36 or of 1.37.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 from scheduler.objects.pod import Container, ContainerStatus, Pod, ResourceList
 from scheduler.objects.quantity import resource_amount
@@ -62,18 +62,25 @@ def pod_requests(
     skip_pod_level: bool = False,
     pod_level_in_place: bool = True,
     non_missing: Mapping[str, int] | None = None,
+    sums_first: bool = False,
 ) -> Amounts:
     """Return what the pod requests, per resource.
 
     `use_status` counts what the kubelet says of a pod on a node; `skip_pod_level` leaves out
     `spec.resources`; `pod_level_in_place` lets the pod-level status count; `non_missing` gives the
-    amount assumed for a container that does not name a resource. No amount is beyond `LARGEST`.
+    amount assumed for a container that does not name a resource; `sums_first` compares spec and
+    status by sums over the containers, as Kubernetes does since 1.37. Amounts end at `LARGEST`.
     ObjectError on a bad quantity.
     """
-    total = _containers(pod, use_status=use_status, non_missing=non_missing or {})
+    is_summed = use_status and sums_first
+    if is_summed:
+        total = _largest_sum(pod, non_missing or {}, pod_level_in_place=pod_level_in_place)
+    else:
+        total = _containers(pod, use_status=use_status, non_missing=non_missing or {})
     spec = pod.spec
     if not skip_pod_level and spec.resources is not None:
-        total.update(_pod_level(pod, use_status=use_status and pod_level_in_place))
+        in_place = use_status and pod_level_in_place
+        total.update(_pod_level(pod, use_status=in_place, drops_infeasible=not is_summed))
     if spec.overhead:
         _add(total, amounts(spec.overhead))
     if any(not -LARGEST <= amount <= LARGEST for amount in total.values()):
@@ -81,55 +88,96 @@ def pod_requests(
     return total
 
 
-def _containers(pod: Pod, *, use_status: bool, non_missing: Mapping[str, int]) -> Amounts:
-    spec, status = pod.spec, pod.status
-    infeasible = use_status and _resize_is_infeasible(pod)
-    seen = _by_name(status.container_statuses) if use_status else {}
+def _largest_sum(pod: Pod, non_missing: Mapping[str, int], *, pod_level_in_place: bool) -> Amounts:
+    """Return per resource the largest of three sums: requested, allocated and in use.
+
+    An infeasible resize leaves out what is requested.
+    """
+    infeasible = _resize_is_infeasible(pod)
+    seen = _by_name((*pod.status.container_statuses, *pod.status.init_container_statuses))
+
+    def requested(container: Container) -> Amounts:
+        return amounts(container.resources.requests)
+
+    def allocated(container: Container) -> Amounts:
+        status = seen.get(container.name)
+        if status is not None and status.allocated_resources is not None:
+            return amounts(status.allocated_resources)
+        return {} if infeasible else requested(container)
+
+    def used(container: Container) -> Amounts:
+        status = seen.get(container.name)
+        if status is not None and status.resources is not None:
+            return amounts(status.resources.requests)
+        return allocated(container)
+
+    found = [_summed(pod, own, non_missing) for own in (allocated, used)]
+    status = pod.status
+    if (
+        pod_level_in_place
+        and status.resources is not None
+        and status.allocated_resources is not None
+    ):
+        found = [amounts(status.allocated_resources), amounts(status.resources.requests)]
+    total = {} if infeasible else _summed(pod, requested, non_missing)
+    for one in found:
+        _raise(total, one)
+    return total
+
+
+def _summed(
+    pod: Pod, own: Callable[[Container], Amounts], non_missing: Mapping[str, int]
+) -> Amounts:
+    """Return the sum over containers and sidecars, or the peak of the init containers."""
+
+    def of(container: Container) -> Amounts:
+        return {**non_missing, **own(container)}
+
     total: Amounts = {}
-    for container in spec.containers:
-        _add(total, _container(container, seen.get(container.name), infeasible, non_missing))
-    if not spec.init_containers:
-        return total
-    seen = _by_name(status.init_container_statuses) if use_status else {}
+    for container in pod.spec.containers:
+        _add(total, of(container))
     sidecars: Amounts = {}
     peak: Amounts = {}
-    for container in spec.init_containers:
-        own = _container(container, None, False, non_missing)
+    for container in pod.spec.init_containers:
+        needs = of(container)
         if container.restart_policy == "Always":
-            own = _container(container, seen.get(container.name), infeasible, non_missing)
-            _add(total, own)
-            _add(sidecars, own)
-            own = dict(sidecars)
+            _add(total, needs)
+            _add(sidecars, needs)
+            needs = dict(sidecars)
         else:
-            _add(own, sidecars)
-        _raise(peak, own)
+            _add(needs, sidecars)
+        _raise(peak, needs)
     _raise(total, peak)
     return total
 
 
-def _container(
-    container: Container,
-    status: ContainerStatus | None,
-    infeasible: bool,
-    non_missing: Mapping[str, int],
-) -> Amounts:
-    own = amounts(container.resources.requests)
-    # kube-scheduler: allocatedResources counts only where status.resources is there as well.
-    if status is not None and status.resources is not None:
-        if infeasible:
-            own = {}
-        _raise(own, amounts(status.resources.requests))
-        _raise(own, amounts(status.allocated_resources or {}))
-    for name, amount in non_missing.items():
-        own.setdefault(name, amount)
-    return own
+def _containers(pod: Pod, *, use_status: bool, non_missing: Mapping[str, int]) -> Amounts:
+    """Return the sum of what each container needs: requested, allocated or in use."""
+    infeasible = use_status and _resize_is_infeasible(pod)
+    seen = _by_name(pod.status.container_statuses) if use_status else {}
+    if use_status and pod.spec.init_containers:
+        sidecars = {c.name for c in pod.spec.init_containers if c.restart_policy == "Always"}
+        told = _by_name(pod.status.init_container_statuses)
+        seen |= {name: status for name, status in told.items() if name in sidecars}
+
+    def own(container: Container) -> Amounts:
+        needs = amounts(container.resources.requests)
+        status = seen.get(container.name)
+        # kube-scheduler 1.36: allocatedResources counts only if status.resources is there as well.
+        if status is not None and status.resources is not None:
+            needs = {} if infeasible else needs
+            _raise(needs, amounts(status.resources.requests))
+            _raise(needs, amounts(status.allocated_resources or {}))
+        return needs
+
+    return _summed(pod, own, non_missing)
 
 
-def _pod_level(pod: Pod, *, use_status: bool) -> Amounts:
+def _pod_level(pod: Pod, *, use_status: bool, drops_infeasible: bool) -> Amounts:
     spec, status = pod.spec.resources, pod.status
     own = amounts(spec.requests) if spec is not None else {}
     if use_status and status.resources is not None:
-        if _resize_is_infeasible(pod):
+        if drops_infeasible and _resize_is_infeasible(pod):
             own = {}
         _raise(own, amounts(status.resources.requests))
         _raise(own, amounts(status.allocated_resources or {}))
@@ -143,7 +191,9 @@ def has_resize_status(pod: Pod) -> bool:
         return True
     # Pods that have not begun have none of these; no generator is made for them.
     told = status.container_statuses + status.init_container_statuses
-    return bool(told) and any(one.resources is not None for one in told)
+    return bool(told) and any(
+        one.resources is not None or one.allocated_resources is not None for one in told
+    )
 
 
 def _resize_is_infeasible(pod: Pod) -> bool:

@@ -86,7 +86,9 @@ class Shape:
         self.kept: dict[object, Any] = {}
 
 
-def scored(pod: Pod, *, use_status: bool, skip_pod_level: bool) -> tuple[int, int]:
+def scored(
+    pod: Pod, *, use_status: bool, skip_pod_level: bool, sums_first: bool = False
+) -> tuple[int, int]:
     """Return (cpu milli, memory bytes) with 100m and 200Mi for containers that name none.
 
     Where pod-level requests count, that is only assumed of a resource that nothing in the pod
@@ -94,10 +96,14 @@ def scored(pod: Pod, *, use_status: bool, skip_pod_level: bool) -> tuple[int, in
     """
     assumed: Mapping[str, int] = ASSUMED_REQUESTS
     if not skip_pod_level and has_pod_level(pod):
-        named = pod_requests(pod, use_status=use_status)
+        named = pod_requests(pod, use_status=use_status, sums_first=sums_first)
         assumed = {name: much for name, much in ASSUMED_REQUESTS.items() if name not in named}
     requests = pod_requests(
-        pod, use_status=use_status, skip_pod_level=skip_pod_level, non_missing=assumed
+        pod,
+        use_status=use_status,
+        skip_pod_level=skip_pod_level,
+        non_missing=assumed,
+        sums_first=sums_first,
     )
     return min(requests.get(CPU, 0), LARGEST), min(requests.get(MEMORY, 0), LARGEST)
 

@@ -48,7 +48,6 @@ class Scene:
         feature_gates: Mapping[str, bool] | None = None,
         kubernetes: str = "",
     ) -> None:
-        self.cluster = Cluster()
         cls = plugin_class(plugin)
         points = tuple(point for method, point in POINTS.items() if cls.serves(method))
         spec = ProfileSpec(
@@ -58,6 +57,7 @@ class Scene:
         )
         release = read_release(kubernetes, where="kubernetes") if kubernetes else DEFAULT
         gates = gates_in_effect(feature_gates or {}, release)
+        self.cluster = Cluster(release)
         self.handle = handle = EngineHandle(
             self.cluster, gates, frozenset((PROFILE,)), release=release
         )

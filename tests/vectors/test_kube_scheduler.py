@@ -69,7 +69,7 @@ def _status(status: Status, expected, node_names=None):
     return shown
 
 
-def run_requests(vector):
+def run_requests(vector, *, sums_first=False):
     """Compare the effective requests of a pod; quantities count by value, zero is as absent."""
     case = vector.case
     if case["op"] != "podRequests":
@@ -82,6 +82,7 @@ def run_requests(vector):
         skip_pod_level=options.pop("skipPodLevel", False),
         pod_level_in_place=options.pop("podLevelInPlace", False),
         non_missing=_amounts(non_missing),
+        sums_first=sums_first,
     )
 
     assert not options, "unknown option"

@@ -3,7 +3,7 @@
 A case that names another release shows that the change is not made there.
 """
 
-from tests.vectors.test_kube_scheduler import run_plugin
+from tests.vectors.test_kube_scheduler import run_plugin, run_requests
 
 FOLDER = "kubernetes-1.37"
 
@@ -13,7 +13,14 @@ def run(vector):
     run_plugin(vector, kubernetes=vector.case.get("kubernetes", "1.37"))
 
 
+def run_sums(vector):
+    """Run a case on what a pod requests by the rules of 1.37."""
+    run_requests(vector, sums_first=True)
+
+
 RUNNERS = {
+    "imagelocality.json": run,
+    "podrequests.json": run_sums,
     "storage-capacity-scoring.json": run,
     "volume-limit-scaling.json": run,
 }

@@ -212,9 +212,12 @@ def concluded(decision: Decision, found: list[PostFiltered]) -> Decision:
     decision = replace(decision, calls=calls) if calls else decision
     chosen = next((one for one in found if one.status.is_success), None)
     if chosen is not None:
-        nominated, victims = chosen.nominated_node, chosen.victims
         return replace(
-            decision, nominated_node=nominated, victims=victims, preempted_by=chosen.plugin
+            decision,
+            message=f"{decision.message} {chosen.text}" if chosen.text else decision.message,
+            nominated_node=chosen.nominated_node,
+            victims=chosen.victims,
+            preempted_by=chosen.plugin,
         )
     # kube-scheduler: where a plugin fails, what the others said is lost.
     failed = [one for one in found if one.status.code is Code.ERROR]

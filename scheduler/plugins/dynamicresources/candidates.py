@@ -9,10 +9,11 @@ from collections.abc import Sequence
 
 from scheduler.objects.claims import EXACT_COUNT
 from scheduler.plugins.dynamicresources.amounts import amount
-from scheduler.plugins.dynamicresources.capacity import Taken, taken_of
+from scheduler.plugins.dynamicresources.capacity import CapacityError, Taken, taken_of
 from scheduler.plugins.dynamicresources.inuse import InUse
 from scheduler.plugins.dynamicresources.pools import PoolView, Slot
 from scheduler.plugins.dynamicresources.requests import RequestedDevices
+from scheduler.plugins.dynamicresources.rules import DeviceRules
 from scheduler.plugins.dynamicresources.selectors import SelectorError
 
 
@@ -26,8 +27,15 @@ class Candidates:
     `slots` are those of all pools that can be taken from; `pool_of` gives the place of a slot's pool.
     """
 
-    def __init__(self, names: Sequence[str], views: Sequence[PoolView], in_use: InUse) -> None:
+    def __init__(
+        self,
+        names: Sequence[str],
+        views: Sequence[PoolView],
+        in_use: InUse,
+        rules: DeviceRules = DeviceRules(),  # noqa: B008 - a constant
+    ) -> None:
         self._names = names
+        self._rules = rules
         self._views = views
         self._in_use = in_use
         self.slots: list[Slot] = []
@@ -57,8 +65,9 @@ class Candidates:
                 if not selector.matches(slot.content, slot.device, slot.id[0]):
                     return False
             except SelectorError as error:
-                told = words.format(claim=self._names[ask.claim])
-                raise SearchError(f"{told}{error}") from error
+                named = words.format(claim=self._names[ask.claim])
+                text = self._rules.selector_error(named, "/".join(slot.id), str(error))
+                raise SearchError(text) from error
         return slot.is_here
 
     def is_known(self, ask: RequestedDevices, place: int) -> bool:
@@ -75,7 +84,11 @@ class Candidates:
         if key not in self._amounts:
             capacity = self.slots[place].device.capacity
             asked = ask.spec.capacity.requests if ask.spec.capacity is not None else {}
-            self._amounts[key] = taken_of(asked, capacity) if asked or capacity else {}
+            try:
+                taken = taken_of(asked, capacity, self._rules) if asked or capacity else {}
+            except CapacityError as error:
+                raise SearchError(str(error)) from error
+            self._amounts[key] = taken
         return self._amounts[key]
 
     def fits(self, ask: RequestedDevices, place: int) -> bool:

@@ -14,13 +14,17 @@ import numpy as np
 
 from scheduler.base.arrays import IdColumn
 from scheduler.base.meters import Meters
+from scheduler.framework.handle import Handle
 from scheduler.objects.claims import DeviceResult, ResourceClaim
+from scheduler.objects.devices import DeviceTaintRule, ResourceSlice
 from scheduler.objects.node import Node
 from scheduler.plugins.dynamicresources.contents import Contents
 from scheduler.plugins.dynamicresources.inuse import InUse
 from scheduler.plugins.dynamicresources.podclaims import CLAIM, extended_for, identity
 from scheduler.plugins.dynamicresources.pools import PoolView
+from scheduler.plugins.dynamicresources.rules import TAINT_RULES
 from scheduler.plugins.dynamicresources.slices import SLICE, DeviceSlices, NodePools
+from scheduler.plugins.dynamicresources.tainting import RULE, tainted
 from scheduler.state.change import Change
 
 if TYPE_CHECKING:
@@ -44,11 +48,12 @@ class Pending(msgspec.Struct, frozen=True):
 class DeviceCatalog:
     """Pools of nodes, devices in use, and the situation of each row of the node table."""
 
-    kinds: tuple[str, ...] = (SLICE, CLAIM)
-    follows = frozenset((SLICE, CLAIM, "Node"))
+    kinds: tuple[str, ...] = (SLICE, CLAIM, RULE)
+    follows = frozenset((SLICE, CLAIM, RULE, "Node"))
 
-    def __init__(self) -> None:
+    def __init__(self, follows_rules: bool = False) -> None:
         self._cluster: Cluster | None = None
+        self._follows_rules = follows_rules
         # Set by `measure`; nobody counts in tests of the plugin alone.
         self.meters: Meters | None = None
         self.contents = Contents()
@@ -60,6 +65,7 @@ class DeviceCatalog:
     def _clear(self) -> None:
         self.in_use = InUse()
         self.slices = DeviceSlices(self.contents)
+        self._tainted: dict[str, ResourceSlice] = {}  # slices with taints of rules, by name
         self._pending: dict[str, Pending] = {}  # claim uid → allocation
         self._shown: set[str] = set()  # those of them whose claim has devices, by the API server
         self._extended: dict[str, str] = {}  # pod uid → key of its claim for extended resources
@@ -78,7 +84,7 @@ class DeviceCatalog:
         self.epoch = epoch + 1
         self._cluster = cluster
         for one in cluster.store.of(SLICE).values():
-            self.slices.replace(None, one)
+            self._slice(None, one)
         for claim in cluster.store.of(CLAIM).values():
             self._count(None, claim)
         self._rows = dict(cluster.table.rows)
@@ -87,7 +93,9 @@ class DeviceCatalog:
     def apply(self, change: Change) -> None:
         """Follow one change."""
         if change.kind == SLICE:
-            self._touch(self.slices.replace(change.old, change.new))
+            self._touch(self._slice(change.old, change.new))
+        elif change.kind == RULE:
+            self._taint()
         elif change.kind == CLAIM:
             self._count(change.old, change.new)
         elif change.kind == "Node":
@@ -230,6 +238,32 @@ class DeviceCatalog:
 
     # Following.
 
+    def _slice(self, old: ResourceSlice | None, new: ResourceSlice | None) -> frozenset[str] | None:
+        """Take in a change of a slice, with the taints of rules; return the nodes it matters to."""
+        if old is not None:
+            old = self._tainted.pop(old.metadata.name, old)
+        if new is not None and (rules := self._rules()):
+            patched = tainted(new, rules)
+            if patched is not new:
+                self._tainted[new.metadata.name] = patched
+            new = patched
+        return self.slices.replace(old, new)
+
+    def _rules(self) -> Sequence[DeviceTaintRule]:
+        if not self._follows_rules or self._cluster is None:
+            return ()
+        return tuple(self._cluster.store.of(RULE).values())
+
+    def _taint(self) -> None:
+        """Look at all slices again after a change of a rule."""
+        if not self._follows_rules or self._cluster is None:
+            return
+        rules = self._rules()
+        for name, one in self._cluster.store.of(SLICE).items():
+            before = self._tainted.get(name, one)
+            if tainted(one, rules) != before:
+                self._touch(self._slice(one, one))
+
     def _count(self, old: ResourceClaim | None, new: ResourceClaim | None) -> None:
         before = _results(old)
         after = _results(new)
@@ -320,6 +354,13 @@ class DeviceCatalog:
             grown = np.full(max(size, 2 * len(self._column)), -1, dtype=np.int32)
             grown[: len(self._column)] = self._column
             self._column = grown
+
+
+def device_catalog(handle: Handle) -> DeviceCatalog:
+    """Return the catalog that all plugins of a profile share."""
+    if handle.feature_gates.get(TAINT_RULES):
+        return handle.tracker(DeviceCatalog, True)
+    return handle.tracker(DeviceCatalog)
 
 
 def _by_labels(counts: Mapping[tuple[str, ...], int]) -> dict[tuple[str, ...], float]:

@@ -11,6 +11,7 @@ from scheduler.objects.pod import Pod
 from scheduler.objects.podgroup import WorkloadGroup
 from scheduler.plugins.deviceclasses import DEVICE_CLASS
 from scheduler.plugins.dynamicresources import podclaims
+from scheduler.plugins.dynamicresources.tainting import RULE
 from scheduler.state import facts
 from scheduler.state.change import Change
 
@@ -29,6 +30,8 @@ def helps(change: Change, pod: Pod, claims: podclaims.ClaimLookup) -> bool:
         return _claim_helps(change.old, change.new, pod, claims)
     if change.kind in podclaims.GROUP_KINDS:
         return _is_of(change.new, pod) and _is_ready(pod, claims)
+    if change.kind == RULE:
+        return change.old is not None  # a rule that comes taints devices, and frees none
     return change.kind != DEVICE_CLASS or change.new is not None
 
 

@@ -17,6 +17,7 @@ from scheduler.objects.claims import ResourceClaimSpec
 from scheduler.plugins.dynamicresources.catalog import DeviceCatalog
 from scheduler.plugins.dynamicresources.preferring import preferred
 from scheduler.plugins.dynamicresources.requests import AllocationPlan, plan_of
+from scheduler.plugins.dynamicresources.rules import DeviceRules
 from scheduler.plugins.dynamicresources.search import (
     ChosenDevice,
     DeviceSearch,
@@ -71,8 +72,15 @@ class FoundOutcomes(msgspec.Struct, frozen=True):
 class Outcomes:
     """Kinds of claims, and the searches for them."""
 
-    def __init__(self, catalog: DeviceCatalog, classes: Objects, most_steps: int | None) -> None:
+    def __init__(
+        self,
+        catalog: DeviceCatalog,
+        classes: Objects,
+        most_steps: int | None,
+        rules: DeviceRules = DeviceRules(),  # noqa: B008 - a constant
+    ) -> None:
         self._catalog = catalog
+        self.rules = rules
         self._classes = classes
         self._most_steps = most_steps
         self._selectors = Selectors()
@@ -187,7 +195,7 @@ class Outcomes:
         in_use = self._catalog.in_use
         if self._catalog.order is not None:
             views = preferred(views, kind.plan, in_use, self._catalog.order)
-        return DeviceSearch(kind.plan, names, views, in_use, Steps(most_steps))
+        return DeviceSearch(kind.plan, names, views, in_use, Steps(most_steps), self.rules)
 
     def _renew(self) -> None:
         """Drop what was made from classes, or with numbers of contents, that are no more."""

@@ -41,7 +41,7 @@ from scheduler.objects.pod import Pod
 from scheduler.plugins.deviceclasses import DEVICE_CLASS
 from scheduler.plugins.dynamicresources import hints, podclaims, writing
 from scheduler.plugins.dynamicresources.args import DynamicResourcesArgs
-from scheduler.plugins.dynamicresources.catalog import DeviceCatalog
+from scheduler.plugins.dynamicresources.catalog import device_catalog
 from scheduler.plugins.dynamicresources.extended import IN_MEMORY_NAME, class_of
 from scheduler.plugins.dynamicresources.filtering import (
     NO_DEVICES,
@@ -54,9 +54,11 @@ from scheduler.plugins.dynamicresources.outcomes import ClaimKind, Outcomes
 from scheduler.plugins.dynamicresources.prebind import PreBinding
 from scheduler.plugins.dynamicresources.requests import UnsupportedError
 from scheduler.plugins.dynamicresources.results import allocation_of
+from scheduler.plugins.dynamicresources.rules import rules_of
 from scheduler.plugins.dynamicresources.search import STEPS_PER_S, ChosenDevice, SearchError
 from scheduler.plugins.dynamicresources.slices import SLICE
 from scheduler.plugins.dynamicresources.state import Agreed, Allocated, PodDevices
+from scheduler.plugins.dynamicresources.tainting import RULE
 from scheduler.state.change import Change
 from scheduler.state.resources import counted, pod_requests
 
@@ -79,6 +81,7 @@ class DynamicResources(Plugin[DynamicResourcesArgs]):
         "self.requests",
         podclaims.CLAIM,
         SLICE,
+        RULE,
         DEVICE_CLASS,
         *podclaims.GROUP_KINDS,
     )
@@ -90,10 +93,13 @@ class DynamicResources(Plugin[DynamicResourcesArgs]):
         super().__init__(args, handle)
         self._classes = handle.objects(DEVICE_CLASS)
         self._claims = podclaims.ClaimLookup(handle.objects)
-        self._catalog = handle.tracker(DeviceCatalog)
+        self._catalog = device_catalog(handle)
         limit_s = seconds(args.filter_timeout)
         self._outcomes = Outcomes(
-            self._catalog, self._classes, int(limit_s * STEPS_PER_S) if limit_s else None
+            self._catalog,
+            self._classes,
+            int(limit_s * STEPS_PER_S) if limit_s else None,
+            rules_of(handle),
         )
         timeout_s = seconds(args.binding_timeout)
         self._filtering = Filtering(self._catalog, self._outcomes, timeout_s)
@@ -169,21 +175,28 @@ class DynamicResources(Plugin[DynamicResourcesArgs]):
             return PostFiltered(Status(Code.ERROR, (NOT_REACHED,)), text=NOT_REACHED)
         devices = failure.attempted.states.by_plugin.get(self.name)
         if not isinstance(devices, PodDevices):
-            return PostFiltered(unschedulable(NO_CLAIMS), text=NO_CLAIMS)
+            return self._helpless(NO_CLAIMS)
         blocking = [devices.claims[place] for place in sorted(devices.unavailable)]
         free = [
             claim
             for claim in blocking
             if len(claim.status.reserved_for) <= 1 and self._is_unused(claim, (cycle.pod,))
         ]
-        text, calls = HOPELESS, tuple[ApiCall, ...]()
         if free:
             # kube-scheduler: there is no better way to pick one.
             one = free[cycle.random.randrange(len(free))]
-            text, calls = DEALLOCATED, (writing.deallocate_call(one),)
+            text, calls = DEALLOCATED, tuple[ApiCall, ...]((writing.deallocate_call(one),))
         elif devices.leftover is not None:
             text, calls = DELETED, writing.delete_calls(devices.leftover)
+        else:
+            return self._helpless(HOPELESS)
         return PostFiltered(unschedulable(text), text=text, calls=calls)
+
+    def _helpless(self, text: str) -> PostFiltered:
+        """Return that no claim can be freed; 1.37 states no reason."""
+        if self._outcomes.rules.is_1_37:
+            return PostFiltered(unschedulable())
+        return PostFiltered(unschedulable(text), text=text)
 
     def score(self, cycle: Cycle, nodes: Nodes, devices: PodDevices | None) -> IntColumn:
         """Return what the alternatives are worth that a node could give; 0 without any."""
@@ -345,7 +358,7 @@ class DynamicResources(Plugin[DynamicResourcesArgs]):
         """Return what a claim, the one at `place` of its kind, gets by what was chosen for it."""
         return allocation_of(
             claim.spec, kind.plan.claims[place], chosen, node, self._classes,
-            _share_ids(cycle, claim),
+            _share_ids(cycle, claim), is_1_37=self._outcomes.rules.is_1_37,
         )  # fmt: skip
 
     def _group_of(self, pod: Pod, node: str, devices: PodDevices) -> ClaimGroup | None:

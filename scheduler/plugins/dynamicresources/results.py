@@ -31,10 +31,15 @@ def allocation_of(
     node: str,
     classes: Mapping[str, DeviceClass],
     new_share_id: Callable[[], str],
+    *,
+    is_1_37: bool = False,
 ) -> AllocationResult:
-    """Return what a claim gets on a node."""
+    """Return what a claim gets on a node; `is_1_37` shortens the list of parameters as 1.37 does."""
     results = tuple(_result(one, new_share_id) for one in chosen)
     config = _configuration(spec, plan, chosen, classes)
+    if is_1_37:
+        asks = _chosen_asks(plan, chosen)
+        config = tuple(_applying(one, asks) for one in _without_repeats(config))
     return AllocationResult(DeviceAllocation(results, config), _nodes_of(chosen, node))
 
 
@@ -62,10 +67,7 @@ def _configuration(
     classes: Mapping[str, DeviceClass],
 ) -> tuple[DeviceConfiguration, ...]:
     """Return the parameters: of classes once each, of the claim once for each request they name."""
-    used = {one.ask.request: one.ask for one in chosen}
-    asks: list[RequestedDevices] = [
-        used.get(place, asks[0]) for place, asks in enumerate(plan.requests)
-    ]
+    asks = _chosen_asks(plan, chosen)
     of_class: dict[str, list[str]] = {}
     for ask in asks:
         of_class.setdefault(ask.class_name, []).append(ask.path)
@@ -81,6 +83,27 @@ def _configuration(
             continue
         found += [entry for ask in asks if ask.parent in one.requests or ask.path in one.requests]
     return tuple(found)
+
+
+def _chosen_asks(plan: ClaimPlan, chosen: Sequence[ChosenDevice]) -> list[RequestedDevices]:
+    """Return per request the alternative that was taken, the first one for a request without devices."""
+    used = {one.ask.request: one.ask for one in chosen}
+    return [used.get(place, asks[0]) for place, asks in enumerate(plan.requests)]
+
+
+def _without_repeats(config: Sequence[DeviceConfiguration]) -> list[DeviceConfiguration]:
+    found: list[DeviceConfiguration] = []
+    for one in config:
+        if one not in found:
+            found.append(one)
+    return found
+
+
+def _applying(config: DeviceConfiguration, asks: Sequence[RequestedDevices]) -> DeviceConfiguration:
+    """Return parameters for all requests without naming them: an empty list stands for all."""
+    named = set(config.requests)
+    covers = all(ask.parent in named or ask.path in named for ask in asks)
+    return replace(config, requests=()) if covers else config
 
 
 def _nodes_of(chosen: Sequence[ChosenDevice], node: str) -> NodeSelector | None:

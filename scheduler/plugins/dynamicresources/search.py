@@ -20,6 +20,7 @@ from scheduler.plugins.dynamicresources.inuse import InUse
 from scheduler.plugins.dynamicresources.limits import PoolCounters, Values
 from scheduler.plugins.dynamicresources.pools import INCOMPLETE, INVALID, PoolView, Slot
 from scheduler.plugins.dynamicresources.requests import AllocationPlan, ClaimPlan, RequestedDevices
+from scheduler.plugins.dynamicresources.rules import DeviceRules
 
 __all__ = ["ChosenDevice", "DeviceSearch", "OutOfStepsError", "SearchError"]
 
@@ -68,13 +69,15 @@ class DeviceSearch:
         views: Sequence[PoolView],
         in_use: InUse,
         steps: Steps | None = None,
+        rules: DeviceRules = DeviceRules(),  # noqa: B008 - a constant
     ) -> None:
+        self._rules = rules
         self._plan = plan
         self._names = names
         self._views = views
         self._in_use = in_use
         self._steps = steps or Steps()
-        self._devices = Candidates(names, views, in_use)
+        self._devices = Candidates(names, views, in_use, rules)
         self._wanted: list[list[int] | None] = [None] * plan.size
         self._least_after: list[list[int]] = []
         self._counters: dict[int, PoolCounters] = {}
@@ -128,11 +131,22 @@ class DeviceSearch:
             least.append(min(self._number(ask) for ask in asks))
         total = sum(least)
         if total > MOST_RESULTS:
-            raise SearchError(
-                f"claim {self._names[index]}: number of requested devices {total} "
-                f"exceeds the claim limit of {MOST_RESULTS}"
-            )
+            raise SearchError(self._too_many(index, claim, least))
         self._least_after.append([sum(least[place + 1 :]) for place in range(len(least))])
+
+    def _too_many(self, index: int, claim: ClaimPlan, least: Sequence[int]) -> str:
+        """Return why a claim is over the limit: `least` devices of each request at least."""
+        name, before = self._names[index], 0
+        if not self._rules.is_1_37:
+            text = f"claim {name}: number of requested devices {sum(least)} exceeds the claim limit"
+            return f"{text} of {MOST_RESULTS}"
+        place = 0
+        while before + least[place] <= MOST_RESULTS:
+            before, place = before + least[place], place + 1
+        return (
+            f"claim {name}, request {claim.requests[place][0].parent}: adding {least[place]} "
+            f"devices exceeds the claim limit of {MOST_RESULTS}, with {before} already accounted for"
+        )
 
     def _number(self, ask: RequestedDevices) -> int:
         wanted = self._wanted[ask.number]

@@ -22,7 +22,7 @@ from scheduler.framework import (
     Rows,
     Status,
 )
-from scheduler.plugins.dynamicresources.catalog import DeviceCatalog
+from scheduler.plugins.dynamicresources.catalog import device_catalog
 from scheduler.plugins.dynamicresources.podclaims import CLAIM
 from scheduler.plugins.dynamicresources.slices import SLICE
 from scheduler.plugins.fragmentation.args import FragmentationAwareArgs
@@ -52,7 +52,7 @@ class FragmentationAware(Plugin[FragmentationAwareArgs]):
 
     def __init__(self, args: FragmentationAwareArgs, handle: Handle) -> None:
         super().__init__(args, handle)
-        self._catalog = handle.tracker(DeviceCatalog)
+        self._catalog = device_catalog(handle)
         encoded = msgspec.json.encode(args)
         self.inventory = handle.tracker(DeviceInventory, encoded, self._catalog)
         self._weights = Weights(args.device_fit, args.node_fit, args.beside_fit)

@@ -3,7 +3,7 @@
 A violated budget forbids nothing: preemption spares such pods first, and prefers nodes without any.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -63,10 +63,11 @@ class BudgetIndex:
         """Return the budgets by `namespace/name`."""
         return {"/".join(key): budget for key, budget in sorted(self._budgets.items())}
 
-    def violations(self, victims: Victims) -> IntColumn:
+    def violations(self, victims: Victims, *, first_ends: bool = False) -> IntColumn:
         """Return how many pods of each unit would violate a budget by going, each row by itself.
 
-        On a row the more important units use up the budgets first.
+        On a row the more important units use up the budgets first. With `first_ends` a pod that
+        violates a budget uses up no budget behind it, as in Kubernetes since 1.37.
         """
         flags = np.zeros(len(victims), dtype=np.int64)
         if not self._budgets:
@@ -74,11 +75,16 @@ class BudgetIndex:
         if self._lookup is None or self._lookup.is_full:
             self._lookup = _Lookup(self._budgets)
         pods, budgets = self._lookup.pairs(victims)
-        if victims.gangs:
-            for place in np.unique(victims.index[list(victims.gangs)]).tolist():
-                for number, violating in self._lookup.row(victims, place):
+        apart = set(victims.index[list(victims.gangs)].tolist()) if victims.gangs else set()
+        if first_ends:
+            # Pods are looked at one by one where one is under several budgets.
+            several = pods[1:][pods[1:] == pods[:-1]]
+            apart |= set(victims.index[several].tolist())
+        if apart:
+            for place in sorted(apart):
+                for number, violating in self._lookup.row(victims, place, first_ends):
                     flags[number] = violating
-            alone = ~np.isin(victims.index[pods], victims.index[list(victims.gangs)])
+            alone = ~np.isin(victims.index[pods], list(apart))
             pods, budgets = pods[alone], budgets[alone]
         if not len(pods):
             return flags
@@ -147,7 +153,7 @@ class _Lookup:
                 counted[pair] = victims.pod(int(pods[pair])).pod.metadata.name not in names
         return pods[counted], budgets[counted]
 
-    def row(self, victims: Victims, place: int) -> Iterator[tuple[int, int]]:
+    def row(self, victims: Victims, place: int, first_ends: bool) -> Iterator[tuple[int, int]]:
         """Yield the units of one row with how many of their pods violate a budget.
 
         Pods of a unit that the same budgets cover are counted together: it may have thousands.
@@ -157,9 +163,13 @@ class _Lookup:
             violating = 0
             for budgets, count in self._covers(victims, number).items():
                 room = min(left[budget] for budget in budgets)
-                violating += count - min(max(room, 0), count)
-                for budget in budgets:
-                    left[budget] -= count
+                allowed = min(max(room, 0), count)
+                violating += count - allowed
+                if first_ends:
+                    _use_up(left, budgets, allowed, count - allowed)
+                else:
+                    for budget in budgets:
+                        left[budget] -= count
             yield number, violating
 
     def _covers(self, victims: Victims, number: int) -> Mapping[tuple[int, ...], int]:
@@ -202,11 +212,24 @@ class _Lookup:
     def _covering(self, placed: Placed) -> list[int]:
         meta = placed.pod.metadata
         candidates = self._selections.candidates(meta.namespace, meta.labels)
-        return [
+        return sorted(
             number
             for number, selection in candidates
             if meta.labels and selection.matches(meta.namespace, meta.labels)
-        ]
+        )
+
+
+def _use_up(left: dict[int, int], budgets: Sequence[int], allowed: int, violating: int) -> None:
+    """Take pods off the budgets over them; a violating one stops at the first that is used up."""
+    for budget in budgets:
+        left[budget] -= allowed
+    while violating > 0:
+        first = next(place for place, budget in enumerate(budgets) if left[budget] <= 0)
+        before = [left[budget] for budget in budgets[:first]]
+        steps = min([violating, *before])
+        for budget in budgets[: first + 1]:
+            left[budget] -= steps
+        violating -= steps
 
 
 def _key(budget: PodDisruptionBudget) -> tuple[str, str]:

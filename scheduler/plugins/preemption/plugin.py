@@ -14,12 +14,14 @@ import numpy as np
 from scheduler.base.errors import PluginError
 from scheduler.base.reasons import PREEMPTION_BY_SCHEDULER
 from scheduler.framework import (
+    V1_37,
     Args,
     Code,
     Cycle,
     FitFailure,
     Handle,
     Nodes,
+    Placed,
     Plugin,
     Pod,
     PostFiltered,
@@ -96,6 +98,7 @@ class DefaultPreemption(Plugin[DefaultPreemptionArgs]):
         self._budgets = handle.tracker(BudgetIndex)
         self._units = UnitIndex(handle)
         self._remembered = Remembered()
+        self._is_1_37 = handle.release >= V1_37
 
     def key(self, _pod: Pod) -> tuple[()]:
         """Return one key for all pods: what can be done for one follows from its spec and its filters."""
@@ -128,7 +131,7 @@ class DefaultPreemption(Plugin[DefaultPreemptionArgs]):
             row, uids = chosen
             placed = map(self.handle.pods.get, uids)
             victims = tuple(victim for victim in placed if victim is not None)
-            return PostFiltered(nominated_node=nodes.name(row), victims=victims)
+            return self._nominated(nodes.name(row), victims)
         found = self.candidates(cycle, nodes, failure)
         if any(len(block.places) for block in found.blocks):
             if failure.wants_offers:
@@ -137,13 +140,17 @@ class DefaultPreemption(Plugin[DefaultPreemptionArgs]):
                     choose=lambda offers: best_offer(offers, nodes, self._units, failure.break_tie),
                 )
             row, victims = choose(found.blocks, failure.break_tie)
-            return PostFiltered(nominated_node=nodes.name(row), victims=victims)
+            return self._nominated(nodes.name(row), victims)
         if found.faults:
             raise found.faults[0]
         helpless = nodes.count - int(np.count_nonzero(failure.candidates))
         found.reasons.add(NOT_HELPFUL, helpless)
         text = found.reasons.sentence(nodes.count)
         return _failed(text, nominated_node="", prevented_by=found.reasons.plugins)
+
+    def _nominated(self, node: str, victims: tuple[Placed, ...]) -> PostFiltered:
+        text = found_text(node, len(victims)) if self._is_1_37 else ""
+        return PostFiltered(nominated_node=node, victims=victims, text=text)
 
     def refusal(self, pod: Pod, nodes: Nodes, failure: FitFailure) -> str:
         """Return why the pod may not evict anybody now, or an empty text."""
@@ -224,8 +231,16 @@ class DefaultPreemption(Plugin[DefaultPreemptionArgs]):
         reasons.add(NO_VICTIMS, len(rows) - len(pods.rows))
         if not len(pods.rows):
             return None
-        violating = self._budgets.violations(pods)
+        violating = self._budgets.violations(pods, first_ends=self._is_1_37)
         return examine(failure.attempted, failure.nominated, pods, violating, reasons)
+
+
+def found_text(node: str, victims: int) -> str:
+    """Return what 1.37 adds to the message of a pod for which others are evicted."""
+    return (
+        f"preemption: found a potential placement for pod on node {node}, "
+        f"preempting {victims} victims"
+    )
 
 
 def _failed(

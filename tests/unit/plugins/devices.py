@@ -5,6 +5,7 @@ import msgspec
 from scheduler.config import default_config
 from scheduler.engine.effects import Answer, Bind, Call, Listed, Solve, Watched
 from scheduler.engine.engine import Engine
+from scheduler.engine.settings import engine_settings
 from scheduler.framework.registry import Registry
 from scheduler.groups.solver.questions import answer
 from scheduler.intree import IN_TREE
@@ -76,9 +77,11 @@ def claiming(name, *claims, **spec):
 class Daemon:
     """An engine with the default profile whose calls a test answers."""
 
-    def __init__(self, nodes, *objects):
+    def __init__(self, nodes, *objects, release=None):
         registry = Registry(IN_TREE)
-        self.engine = Engine(default_config(registry).profiles, registry)
+        loaded = msgspec.structs.replace(default_config(registry), release=release)
+        settings = engine_settings(loaded) if release else None
+        self.engine = Engine(loaded.profiles, registry, settings=settings)
         self.now = NOW
         self.engine.handle(Listed("Node", tuple(map(read_node, nodes))), self.now)
         for one in objects:
