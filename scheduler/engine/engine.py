@@ -94,7 +94,7 @@ class Engine:
         queued, waiting = QueuedPods(), WaitingPods()
         evictions: dict[str, PendingEvictions] = {}
         leaving: set[str] = set()
-        members = GroupMembership(queued)
+        self._members = members = GroupMembership(queued)
         shared = Shared(outbox, changes, waiting, evictions, leaving, members, observation)
         names = frozenset(spec.scheduler_name for spec in specs)
         self._handle = handle = EngineHandle(
@@ -316,10 +316,12 @@ class Engine:
 
     def _end_binding(self, ended: Ended, now: float) -> None:
         """Record how a pod left the bindings, with its group if it is a member of one."""
+        if ended.pod.is_member:
+            self._members.decided(ended.pod.uid)  # before its gate is asked again
         self._attempts.finished(ended.pod, ended.status, now)
         if ended.pod.is_member:
             is_bound = ended.status.is_success and not ended.pod.is_lost
-            self.groups.observe(MemberEnded(ended.pod, is_bound), now)
+            self.groups.observe(MemberEnded(ended.pod, is_bound, ended.status.message), now)
 
     def _take_in(self, event: Watched, now: float) -> None:
         """Take in one added, modified or deleted object; a bad one changes nothing."""

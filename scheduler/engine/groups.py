@@ -27,10 +27,11 @@ from scheduler.objects.pod import Pod
 
 
 class MemberEnded(msgspec.Struct, frozen=True):
-    """A member of a group has left the bindings: bound, or rejected on the way."""
+    """A member of a group has left the bindings: bound, or rejected with a message."""
 
     pod: InFlight
     is_bound: bool
+    message: str = ""
 
 
 class PlanAborted(msgspec.Struct, frozen=True):

@@ -44,11 +44,15 @@ class WillWait(msgspec.Struct, frozen=True):
 
 
 class WaitUntil(msgspec.Struct, frozen=True):
-    """Go on when `predicate()` holds; it is asked again whenever one of the facts `reads` changes."""
+    """Go on when `predicate()` holds; it is asked again whenever one of the facts `reads` changes.
+
+    `what` is the object that is waited for, as the user wrote it; without it the kinds of `reads` are named.
+    """
 
     predicate: Callable[[], bool]
     reads: tuple[str, ...]
     timeout_s: float
+    what: str = ""
 
 
 class PodEvent(msgspec.Struct, frozen=True):
@@ -59,7 +63,14 @@ class PodEvent(msgspec.Struct, frozen=True):
     note: str
 
 
-BindStep: TypeAlias = ApiCall | BindPod | WillWait | WaitUntil | PodEvent
+class PreBindDone(msgspec.Struct, frozen=True):
+    """All pre-bind plugins have succeeded: nothing is left but to bind the member of a group.
+
+    Yielded by the framework, not by plugins. Answered once the group may begin with the pod.
+    """
+
+
+BindStep: TypeAlias = ApiCall | BindPod | WillWait | WaitUntil | PodEvent | PreBindDone
 
 
 class Offer(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):

@@ -24,7 +24,7 @@ from scheduler.framework.answers import (
     status_of,
     steps_of,
 )
-from scheduler.framework.calls import ApiCall, BindStep, CallResult
+from scheduler.framework.calls import ApiCall, BindStep, CallResult, PreBindDone
 from scheduler.framework.concern import Concerns
 from scheduler.framework.cycle import Cycle
 from scheduler.framework.measure import Instruments, PointMeasure, PointRun, measured
@@ -201,12 +201,17 @@ class Runner:
         return (Status(Code.WAIT), waits) if waits else (SUCCESS, waits)
 
     def bind(
-        self, cycle: Cycle, node: str, states: States
+        self, cycle: Cycle, node: str, states: States, *, pauses: bool = False
     ) -> Generator[BindStep, CallResult, Status]:
-        """Run pre-bind, then the first binder that does not skip; yields what plugins ask for."""
+        """Run pre-bind, then the first binder that does not skip; yields what plugins ask for.
+
+        With `pauses` it yields `PreBindDone` between the two.
+        """
         status = yield from measured(self._measure, "pre_bind", self._pre_bind(cycle, node, states))
         if status.code not in (Code.SUCCESS, Code.SKIP):
             return status
+        if pauses:
+            yield PreBindDone()
         return (yield from measured(self._measure, "bind", self._bind(cycle, node)))
 
     def _pre_bind(

@@ -269,7 +269,8 @@ class Attempts:
                 # The watch is behind: until it has caught up, the pod counts where it was found.
                 self._intake.announce(self.cluster.assume(queued.pod, pod.seen_on), now)
             return
-        text = failure.rejected_after_choice(status) if status.is_rejected else status.message
+        is_own = status.is_rejected and not pod.is_recalled
+        text = failure.rejected_after_choice(status) if is_own else status.message
         # A member whose bind failed, or was held back, keeps its room: others of its group are bound by now, or
         # are about to be, and if anybody else took the room the group would stay in part.
         is_kept = pod.is_member and pod.binds and not pod.is_outdated and not status.is_rejected

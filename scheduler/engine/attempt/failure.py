@@ -76,14 +76,30 @@ def waiting(
 ) -> tuple[SetStatus | None, Record]:
     """Return the patch (None as above) and the warning that tell what a pod waits for whose node is chosen."""
     kinds = sorted({fact.partition(".")[0] for fact in until.reads} - {"node", "pod"})
+    what = until.what or f"{', '.join(kinds)} are ready"
     text = (
-        f"node {node} is chosen and its room held; waiting for up to "
-        f"{go_duration(until.timeout_s)} until {', '.join(kinds)} are ready"
+        f"node {node} is chosen and its capacity reserved; waiting for up to "
+        f"{go_duration(until.timeout_s)} until {what}"
     )
     return (
         status_patch(queued, reasons.WAITING_ON_PRE_BIND, text, None, now),
         _record(queued.pod, "Warning", reasons.WAITING_ON_PRE_BIND, "Binding", text, now),
     )
+
+
+def waiting_for_members(
+    queued: QueuedPod, node: str, others: str, now: float
+) -> tuple[SetStatus | Record, ...]:
+    """Return the patch and the warning of a member that waits for the pre-bind of others; () if known."""
+    text = (
+        f"node {node} is chosen and its capacity reserved; its group is bound together, "
+        f"and waits for the volumes or claims of {others}"
+    )
+    patch = status_patch(queued, reasons.WAITING_ON_PRE_BIND, text, None, now)
+    if patch is None:
+        return ()
+    record = _record(queued.pod, "Warning", reasons.WAITING_ON_PRE_BIND, "Binding", text, now)
+    return patch, record
 
 
 def nomination_patch(queued: QueuedPod, node: str) -> SetStatus | None:

@@ -25,7 +25,15 @@ from scheduler.engine.observation import Observation
 from scheduler.engine.outbox import Outbox
 from scheduler.engine.queue.hints import PREEMPTED
 from scheduler.engine.queue.queues import Queues
-from scheduler.framework.calls import ApiCall, BindPod, CallResult, PodEvent, WaitUntil, WillWait
+from scheduler.framework.calls import (
+    ApiCall,
+    BindPod,
+    CallResult,
+    PodEvent,
+    PreBindDone,
+    WaitUntil,
+    WillWait,
+)
 from scheduler.framework.status import Code, Status, unschedulable
 from scheduler.state.cluster import Cluster
 
@@ -63,6 +71,11 @@ class Bindings:
         self._deadlines = Deadlines()  # of who waits at permit, or for an answer
         # Set by the group scheduler: why a member must not be bound now, or an empty text.
         self.group_objection: Callable[[str], str] = lambda _uid: ""
+        # Set by the group scheduler: whether a member whose pre-bind is done waits until `resume`,
+        # and for which other members.
+        self.member_ready: Callable[[str], bool] = lambda _uid: False
+        self.awaited: Callable[[str], str] = lambda _uid: ""
+        self._paused: set[str] = set()
         self.waiting = waiting
         self.pre_bind = PreBindPlaces(queues)
 
@@ -71,8 +84,8 @@ class Bindings:
 
     @property
     def busy(self) -> int:
-        """How many pods are on their way: not those that wait at permit, or for their volumes."""
-        return len(self._pods) - len(self.waiting) - len(self._until)
+        """How many pods are being bound: not those that wait at permit, for volumes or for their group."""
+        return len(self._pods) - len(self.waiting) - len(self._until) - len(self._paused)
 
     def get(self, uid: str) -> InFlight | None:
         """Return a pod in flight, or None."""
@@ -130,10 +143,18 @@ class Bindings:
             self.reject(word.uid, word.plugin, word.reason, now)
 
     def recall(self, uid: str, status: Status, now: float) -> None:
-        """End a pod that has not left permit; one whose binding has begun goes on."""
+        """End a pod that is at permit or in pre-bind; one whose bind has begun goes on."""
         pod = self._pods.get(uid)
-        if pod is not None and pod.steps is None:
+        if pod is not None and not pod.is_binding:
+            pod.is_recalled = True
             self._end(pod, status, now)
+
+    def resume(self, uid: str, now: float) -> None:
+        """Bind a member that waited for its group."""
+        pod = self._pods.get(uid)
+        if pod is not None and isinstance(pod.asked, PreBindDone):
+            pod.is_binding = True
+            self._advance(pod, CallResult(200), now)
 
     def _leave_permit(self, uid: str, code: Code, now: float) -> bool:
         waiting = self.waiting.drop(uid)
@@ -219,6 +240,11 @@ class Bindings:
                 self._deadlines.set(uid, pod.ends_at)
                 for effect in failure.waiting(pod.queued, pod.node, pod.asked, now):
                     self._outbox.put(effect)
+            elif isinstance(pod.asked, PreBindDone):
+                self._deadlines.set(uid, now + TELL_AFTER_S)
+                others = self.awaited(uid)
+                for effect in failure.waiting_for_members(pod.queued, pod.node, others, now):
+                    self._outbox.put(effect)
             elif not isinstance(pod.asked, BindPod):
                 self._forget_effect(pod)
                 self._advance(pod, CallResult(0, "Timeout", "context deadline exceeded"), now)
@@ -238,7 +264,7 @@ class Bindings:
         return self._deadlines.next()
 
     def _proceed(self, pod: InFlight, now: float) -> None:
-        pod.steps = pod.runner.bind(pod.cycle, pod.node, pod.states)
+        pod.steps = pod.runner.bind(pod.cycle, pod.node, pod.states, pauses=pod.is_member)
         if self._binders:
             for binder in interested(self._binders, pod.queued.pod)[:1]:
                 pod.steps = bound_through(binder, pod.steps)
@@ -250,6 +276,7 @@ class Bindings:
         An exception is raised where the plugin asked.
         """
         self._until.pop(pod.uid, None)
+        self._paused.discard(pod.uid)
         self._deadlines.drop(pod.uid)
         pod.asked = None
         steps = pod.steps
@@ -271,8 +298,13 @@ class Bindings:
         """Turn a plugin's question into an effect or a wait; anything may come out of a plugin."""
         pod.asked = asked
         if isinstance(asked, BindPod):
+            pod.is_binding = True
             self._leave_pre_bind(pod, now)
             self._send_bind(pod, asked, now)
+            return
+        if isinstance(asked, PreBindDone):
+            self._leave_pre_bind(pod, now)
+            self._pause(pod, now)
             return
         namespace = pod.queued.pod.metadata.namespace
         if isinstance(asked, WillWait | WaitUntil) and (
@@ -297,6 +329,14 @@ class Bindings:
             self._advance(pod, CallResult(200), now)
         else:
             self._advance(pod, TypeError(f"yielded a {type(asked).__name__}"), now)
+
+    def _pause(self, pod: InFlight, now: float) -> None:
+        """Let a member wait until its group may begin with it."""
+        if self.member_ready(pod.uid):
+            self._paused.add(pod.uid)
+            self._deadlines.set(pod.uid, now + TELL_AFTER_S)
+        else:
+            self.resume(pod.uid, now)
 
     def _leave_pre_bind(self, pod: InFlight, now: float) -> None:
         if pod.has_place:
@@ -385,6 +425,7 @@ class Bindings:
     def _end(self, pod: InFlight, status: Status, now: float) -> None:
         self._forget_effect(pod)
         self._until.pop(pod.uid, None)
+        self._paused.discard(pod.uid)
         self._deadlines.drop(pod.uid)
         self._leave_permit(pod.uid, status.code, now)
         del self._pods[pod.uid]

@@ -40,6 +40,8 @@ class InFlight(msgspec.Struct, eq=False):
     is_looking: bool = False
     is_lost: bool = False
     is_member: bool = False
+    is_binding: bool = False  # pre-bind is over, and its group may begin with it
+    is_recalled: bool = False  # it ends because another member of its group failed
     # What its node had promised too much of when it was chosen, and whether more came since.
     short: frozenset[str] = frozenset()
     is_outdated: bool = False

@@ -50,6 +50,11 @@ class GroupMembership:
         if key in self._groups:
             self._groups[key].drop(uid)
 
+    def decided(self, uid: str) -> None:
+        """Forget a member whose binding has ended; its gate takes it in again if it is still to be placed."""
+        if (key := self._key_of.get(uid)) is not None:
+            self.drop(key, uid)
+
     def waiting(self, key: str) -> list[Pod]:
         """Return the members that are to be placed, as far as a gate has been asked about them."""
         found = self._groups.get(key)

@@ -1,34 +1,39 @@
-"""`GroupBindings`: the members of decided groups, from their booked room to the last bind.
+"""`GroupBindings`: the members of decided groups, from assumed capacity to the last bind.
 
-All of them have their room from the start. Then they pass reserve and permit, are let go, or are recalled,
-some in each turn of the engine: a thousand at once would hold everybody else up. None is let go before
-all stand at permit; when one fails, all that have not been let go yet are recalled with it.
+The steps of a binding: all members are assumed; they pass reserve and permit; when all wait at permit they
+are released to pre-bind; when enough of them have done their pre-bind (volumes, claims) for the group to
+begin, they are bound. At most `AT_A_TIME` members take a step in one turn of the engine: a thousand at once
+would delay other pods. When a member fails before the first bind of the binding, all are recalled.
 """
 
-from collections.abc import Iterator, KeysView, Mapping, Sequence
+from collections.abc import Collection, Iterator, KeysView, Mapping, Sequence
 from enum import StrEnum
 
 import msgspec
 
 from scheduler.engine.binding.inflight import InFlight, objection
+from scheduler.engine.groups import MemberEnded
 from scheduler.framework.groups import GroupPlanner, GroupStage, title
 from scheduler.framework.status import unschedulable
 from scheduler.groups.cycle.counts import GroupAttempt
 from scheduler.groups.cycle.states import GroupState, MemberCause, MemberState, member_after
 from scheduler.groups.cycle.steps import GroupSteps
 from scheduler.groups.cycle.writing import Writing
+from scheduler.groups.sources.registry import group_of
 
 PERMIT_TIMEOUT_S = 60.0
+MOST_NAMED = 3
 AT_A_TIME = (
     64  # how many members one turn of the engine takes a step further: others want theirs as well
 )
 
 
 class GroupStep(StrEnum):
-    """What is being done with the members that are left to do it with."""
+    """The step that the members in `GroupBinding.left` have to take."""
 
     RESERVE = "reserve"
-    LET_GO = "let go"
+    PRE_BIND = "pre-bind"
+    BIND = "bind"
     RECALL = "recall"
 
 
@@ -37,6 +42,8 @@ class GroupBinding(msgspec.Struct, eq=False):
 
     `held_back` are the failed members whose bind was not sent, because the group would have begun in part.
     `members` is the state of those in flight by uid, `ended` that of the others, in the order in which they ended.
+    `has_news`: a member has become ready since the group was last asked whether it may begin. `why` is the
+    first failure.
     """
 
     key: str
@@ -51,6 +58,8 @@ class GroupBinding(msgspec.Struct, eq=False):
     held_back: list[str] = msgspec.field(default_factory=list)
     members: dict[str, MemberState] = msgspec.field(default_factory=dict)
     ended: dict[str, MemberState] = msgspec.field(default_factory=dict)
+    has_news: bool = False
+    why: str = ""
 
     def __post_init__(self) -> None:
         for uid in self.left:
@@ -60,6 +69,10 @@ class GroupBinding(msgspec.Struct, eq=False):
     def uids(self) -> KeysView[str]:
         """Return the members between decision and bind."""
         return self.members.keys()
+
+    def those(self, *states: MemberState) -> list[str]:
+        """Return the members in one of these states."""
+        return [uid for uid, state in self.members.items() if state in states]
 
     @property
     def failed(self) -> list[str]:
@@ -74,6 +87,11 @@ class GroupBinding(msgspec.Struct, eq=False):
     def end(self, uid: str, cause: MemberCause) -> None:
         """Move a member that is bound, or comes back without a node."""
         self.ended[uid] = member_after(self.members.pop(uid), cause)
+        self.has_news = MemberState.READY in self.members.values()
+
+    def move(self, uid: str, cause: MemberCause) -> None:
+        """Move a member that stays between decision and bind."""
+        self.members[uid] = member_after(self.members[uid], cause)
 
     def turn_to(self, step: GroupStep, uids: Sequence[str], now: float) -> None:
         """Begin another step with these members."""
@@ -107,27 +125,49 @@ class GroupBindings:
         self.settle(now)
 
     def settle(self, now: float) -> None:
-        """Let groups go of which all members stand at permit."""
+        """Release groups to pre-bind whose members all wait at permit."""
         for binding in list(self.by_key.values()):
             is_reserved = self._states.of(binding.key) is GroupState.RESERVED
             can_go = is_reserved and not binding.is_broken and not binding.left
             if can_go and self._is_complete(binding):
-                binding.turn_to(GroupStep.LET_GO, sorted(binding.uids), now)
+                binding.turn_to(GroupStep.PRE_BIND, sorted(binding.uids), now)
                 self._writing.tell(binding.planner, binding.key, GroupStage.PERMITTED, now)
 
     def go_on(self, now: float) -> None:
         """Take some members of each group further; the engine is asked for another turn for the rest."""
         for binding in list(self.by_key.values()):
-            if binding.left:
-                self._go_on(binding, AT_A_TIME, now)
+            most = AT_A_TIME - (self._go_on(binding, AT_A_TIME, now) if binding.left else 0)
+            self._begin_binds(binding, now)
+            if binding.step is GroupStep.BIND and len(binding.left) <= most:
+                self._go_on(binding, most, now)
         self.settle(now)
+
+    def member_ready(self, uid: str) -> bool:
+        """Note that the pre-bind of a member is done; return whether it waits for its group."""
+        binding = self.by_key.get(self.key_of(uid))
+        if binding is None:
+            return False
+        binding.move(uid, MemberCause.READY)
+        binding.has_news = True
+        return True
+
+    def awaited(self, uid: str) -> str:
+        """Return the members whose pre-bind a member waits for, of many the first few."""
+        binding = self.by_key.get(self.key_of(uid))
+        if binding is None:
+            return ""
+        pods = (self._bindings.get(one) for one in binding.those(MemberState.PERMITTED))
+        names = sorted(one.queued.pod.key for one in pods if one is not None)
+        rest = len(names) - MOST_NAMED
+        return ", ".join(names[:MOST_NAMED]) + (f" and {rest} more" if rest > 0 else "")
 
     def key_of(self, uid: str) -> str:
         """Return the group of a member, or an empty text."""
         return self._key_of.get(uid, "")
 
-    def landed(self, pod: InFlight, now: float, *, is_bound: bool) -> GroupBinding | None:
+    def landed(self, ended: MemberEnded, now: float) -> GroupBinding | None:
         """Note how a member ended; return its group's binding if it was the last one, else None."""
+        pod, is_bound = ended.pod, ended.is_bound
         binding = self.by_key.get(self._key_of.pop(pod.uid, ""))
         if binding is None:
             return None
@@ -136,8 +176,10 @@ class GroupBindings:
             binding.held_back.append(pod.uid)
         if not is_bound and not binding.is_broken:
             binding.is_broken = True
-            is_reserved = self._states.of(binding.key) is GroupState.RESERVED
-            stay = sorted(binding.uids) if is_reserved else binding.left
+            binding.why = f"{pod.queued.pod.key} failed: {ended.message}"
+            # Once a bind has begun, the members in pre-bind go on.
+            has_begun = binding.has_begun or binding.step is GroupStep.BIND
+            stay = binding.left if has_begun else sorted(binding.uids)
             binding.turn_to(GroupStep.RECALL, stay, now)
             self._go_on(binding, AT_A_TIME, now)
         if binding.uids or self.by_key.get(binding.key) is not binding:
@@ -183,24 +225,51 @@ class GroupBindings:
 
     def next_deadline(self) -> float | None:
         """Return since when members wait for their next step, or None."""
-        return min((one.since for one in self.by_key.values() if one.left), default=None)
+        waiting = (one for one in self.by_key.values() if one.left or one.has_news)
+        return min((one.since for one in waiting), default=None)
 
     def has_work(self) -> bool:
         """Whether members wait for nothing but the next turn."""
-        return any(binding.left for binding in self.by_key.values())
+        return any(binding.left or binding.has_news for binding in self.by_key.values())
 
-    def _go_on(self, binding: GroupBinding, most: int, now: float) -> None:
+    def _begin_binds(self, binding: GroupBinding, now: float) -> None:
+        """Turn to the binds of the members that are ready, if the group may begin with them."""
+        if binding.left or not binding.has_news:
+            return
+        binding.has_news = False
+        starting = list(self._starting(binding, frozenset(binding.those(MemberState.PERMITTED))))
+        if starting:
+            for uid in starting:
+                binding.move(uid, MemberCause.STARTED)
+            binding.turn_to(GroupStep.BIND, sorted(starting), now)
+
+    def _starting(self, binding: GroupBinding, pending: Collection[str]) -> Iterator[str]:
+        """Yield the ready members that may be bound before the `pending` ones have done their pre-bind."""
+        short: dict[str, str] = {}  # the same for all pods of one group in a group of groups
+        for uid in binding.those(MemberState.READY):
+            member = self._bindings.get(uid)
+            own = "" if member is None else group_of(member.queued.pod)
+            if pending and own not in short:
+                short[own] = binding.planner.group_short(binding.key, uid, binding.uids, pending)
+            if not short.get(own):
+                yield uid
+
+    def _go_on(self, binding: GroupBinding, most: int, now: float) -> int:
+        """Let up to `most` members take the step; return how many were taken."""
         step, some = binding.step, binding.left[:most]
         del binding.left[:most]
         for uid in some:
-            if step is GroupStep.LET_GO:
+            if step is GroupStep.PRE_BIND:
                 self._bindings.allow(uid, binding.planner.name, now)
+            elif step is GroupStep.BIND:
+                self._bindings.resume(uid, now)
             elif step is GroupStep.RECALL:
-                text = f"another member of the group {title(binding.key)} failed"
+                text = f"the group {title(binding.key)} is bound together, and {binding.why}"
                 status = msgspec.structs.replace(unschedulable(text), plugin=binding.planner.name)
                 self._bindings.recall(uid, status, now)
             elif not self._reserve(binding, uid, now):
-                return  # it has failed: they are recalled, all of them
+                break  # it has failed: all are recalled
+        return len(some)
 
     def _reserve(self, binding: GroupBinding, uid: str, now: float) -> bool:
         """Take a member on to permit; return False when it has failed on the way."""

@@ -22,6 +22,7 @@ from scheduler.engine.effects import Leading
 from scheduler.engine.groups import EngineParts, GroupEvent, GroupsState, MemberEnded, PlanAborted
 from scheduler.engine.queue.pod import QueuedPod, Where
 from scheduler.framework.calls import CallResult
+from scheduler.framework.cycle import Cycle
 from scheduler.framework.groups import (
     GroupPlan,
     GroupPlanner,
@@ -42,6 +43,7 @@ from scheduler.groups.cycle.refusals import MemberRefusals
 from scheduler.groups.cycle.run import GroupRun
 from scheduler.groups.cycle.steps import GroupSteps
 from scheduler.groups.cycle.writing import Writing
+from scheduler.objects.pod import Pod
 
 
 class Groups:
@@ -79,6 +81,8 @@ class Groups:
         self._bindings = GroupBindings(steps, self._writing, planners)
         self.left = LeftMembers(self.planners, queues, self._bindings.by_key, steps)
         parts.bindings.group_objection = self._bindings.objection
+        parts.bindings.member_ready = self._bindings.member_ready
+        parts.bindings.awaited = self._bindings.awaited
         self.answer = self._writing.answer
 
     @property
@@ -99,7 +103,7 @@ class Groups:
         """Take in how a member, or the planning of a group, ended, or that the leadership changed."""
         match event:
             case MemberEnded():
-                self._member_ended(event.pod, now, is_bound=event.is_bound)
+                self._member_ended(event, now)
             case CycleEnded():
                 self._plan_ended(event.subject, event.outcome, now)
             case PlanAborted():
@@ -313,11 +317,11 @@ class Groups:
 
     # What becomes of members
 
-    def _member_ended(self, pod: InFlight, now: float, *, is_bound: bool) -> None:
+    def _member_ended(self, ended: MemberEnded, now: float) -> None:
         """Note how a member ended after it was decided."""
+        pod = ended.pod
         key = self._bindings.key_of(pod.uid)
-        self._members.drop(key, pod.uid)
-        if (binding := self._bindings.landed(pod, now, is_bound=is_bound)) is not None:
+        if (binding := self._bindings.landed(ended, now)) is not None:
             if not binding.has_begun:
                 self._engine.give_up([self._queues.get(uid) for uid in binding.held_back], now)
             self._opened.add(key)  # those who came too late for it may be let in one by one
@@ -408,7 +412,7 @@ class Groups:
         placed = [(one, attempts[one.uid]) for one in run.members if one.uid in plan.nodes]
         others = [one for one in run.members if one.uid not in plan.nodes]
         members = [
-            InFlight(one, its.cycle, its.runner, its.states, plan.nodes[one.uid])
+            InFlight(one, _of(its.cycle, one.pod), its.runner, its.states, plan.nodes[one.uid])
             for one, its in placed
         ]
         uids = [member.uid for member in members]
@@ -454,6 +458,11 @@ class Groups:
         if not self._refused.is_waiting(member) or member.pod.is_terminating:
             return False
         return self._group_of(member.pod) == run.key
+
+
+def _of(cycle: Cycle, pod: Pod) -> Cycle:
+    """Return the cycle of one member: members with one shape are filtered by one attempt."""
+    return cycle if cycle.pod is pod else msgspec.structs.replace(cycle, pod=pod)
 
 
 def _by(planner: GroupPlanner, status: Status) -> Status:

@@ -34,6 +34,8 @@ class MemberState(StrEnum):
     WAITING = "waiting"
     ASSIGNED = "assigned"
     PERMITTED = "permitted"
+    READY = "ready"
+    BINDING = "binding"
     BOUND = "bound"
     COMPLETED = "completed"
     LOST = "lost"
@@ -53,6 +55,8 @@ class MemberCause(StrEnum):
 
     PLANNED = "Planned"
     PERMITTED = "Permitted"
+    READY = "Ready"
+    STARTED = "Started"
     BOUND = "Bound"
     REJECTED = "Rejected"
     FINISHED = "Finished"
@@ -233,14 +237,28 @@ MEMBER_MOVES: Final = (
         "reserve and permit: no plugin but the group's keeps it waiting",
     ),
     MemberMove(
-        (_M.WAITING, _M.ASSIGNED, _M.PERMITTED),
+        (_M.PERMITTED,),
+        MemberCause.READY,
+        _M.READY,
+        "pre-bind: its volumes and claims are there",
+        "volumes and claims; after 30 s of waiting the pod's condition",
+    ),
+    MemberMove(
+        (_M.READY,),
+        MemberCause.STARTED,
+        _M.BINDING,
+        "enough members are ready for the group to begin",
+        "the bind",
+    ),
+    MemberMove(
+        (_M.WAITING, _M.ASSIGNED, _M.PERMITTED, _M.READY, _M.BINDING),
         MemberCause.BOUND,
         _M.BOUND,
         "the API server: answer to the bind, or the watch",
         "spec.nodeName, event `Scheduled`",
     ),
     MemberMove(
-        (_M.ASSIGNED, _M.PERMITTED),
+        (_M.ASSIGNED, _M.PERMITTED, _M.READY, _M.BINDING),
         MemberCause.REJECTED,
         _M.WAITING,
         "a plugin, a time-out, a refused bind, or the recall with its group",
@@ -254,7 +272,15 @@ MEMBER_MOVES: Final = (
         "counts on a PodGroup",
     ),
     MemberMove(
-        (_M.WAITING, _M.ASSIGNED, _M.PERMITTED, _M.BOUND, _M.COMPLETED),
+        (
+            _M.WAITING,
+            _M.ASSIGNED,
+            _M.PERMITTED,
+            _M.READY,
+            _M.BINDING,
+            _M.BOUND,
+            _M.COMPLETED,
+        ),
         MemberCause.REMOVED,
         _M.LOST,
         "a deletion, an eviction, or a bind to another node by another client",

@@ -224,7 +224,7 @@ class VolumeBinding(Plugin[VolumeBindingArgs]):
         try:
             yield WillWait()
             yield from writing.write(claims.steps)
-            yield from writing.wait(progress.is_done, float(self.args.bind_timeout_seconds))
+            yield from writing.wait(progress, float(self.args.bind_timeout_seconds))
         except writing.VolumeBindingError as error:
             return Status(Code.ERROR, (str(error),))
         return SUCCESS

@@ -25,6 +25,7 @@ from scheduler.plugins.volumes.catalog import VolumeCatalog
 from scheduler.plugins.volumes.claims import CLAIM, VOLUME, is_bound, is_reserved_for
 from scheduler.plugins.volumes.handles import Objects
 
+MOST_NAMED = 3
 READS = (CLAIM, VOLUME, "node.labels", "node.deleted", "pod.deleted", "CSINode")
 
 Affinity = Callable[[PersistentVolume, str], NodeSelector | None]
@@ -104,10 +105,10 @@ def write(steps: list[ClaimStep]) -> Generator[BindStep, CallResult, None]:
         step.is_due = False
 
 
-def wait(check: Callable[[], bool], timeout_s: float) -> Generator[BindStep, CallResult, None]:
-    """Wait until `check` holds; BindingError says why it will not."""
+def wait(progress: "Progress", timeout_s: float) -> Generator[BindStep, CallResult, None]:
+    """Wait until all claims of a pod are bound; VolumeBindingError says why one will not be."""
     try:
-        answer = yield WaitUntil(check, READS, timeout_s)
+        answer = yield WaitUntil(progress.is_done, READS, timeout_s, progress.what)
     except VolumeBindingError as error:
         raise VolumeBindingError(f"binding volumes: {error}") from error
     if not answer.ok:
@@ -137,6 +138,14 @@ class Progress:
         self._catalog = catalog
         self._affinity = affinity
         self._seen: list[Any] = []
+
+    @property
+    def what(self) -> str:
+        """Return what is waited for, of many claims the first few."""
+        names = [step.claim.key for step in self._steps]
+        rest = len(names) - MOST_NAMED
+        named = ", ".join(names[:MOST_NAMED]) + (f" and {rest} more" if rest > 0 else "")
+        return f"PersistentVolumeClaim {named} {'is' if len(names) == 1 else 'are'} bound"
 
     def is_done(self) -> bool:
         """Whether all claims are bound; BindingError when they will not be."""
