@@ -1,7 +1,7 @@
-"""The plugins' answers in one attempt: what the runner makes of them, and what is said of wrong ones.
+"""The plugins' answers in one attempt, and the checks of their types.
 
-Whether a plugin returned what its point expects is looked at where the answer is looked at anyway, and
-costs nothing for right ones; the sentences name what came back and what should have.
+The type checks run where the value is inspected anyway and cost nothing for valid answers; the
+error messages name the value returned and the value expected.
 """
 
 from collections.abc import Generator, Mapping
@@ -25,10 +25,11 @@ _INT64 = np.dtype(np.int64)
 
 
 class States(msgspec.Struct, eq=False):
-    """What plugins returned from pre-filter and pre-score in one attempt, and who was skipped.
+    """The states that plugins returned from pre-filter and pre-score in one attempt.
 
-    `asked` are the plugins that have to do with the pod (None before pre-filter: all), `kinds` what was
-    kept of its likes by plugin, and `filters` those that filter.
+    `asked` are the plugins that apply to the pod (None before pre-filter: all). `kinds` has, by
+    plugin, the cached answers for pods with the same key. `filters` are the plugins whose `filter`
+    runs.
     """
 
     by_plugin: dict[str, Any] = {}
@@ -45,9 +46,9 @@ class States(msgspec.Struct, eq=False):
 
 
 class PreFiltered(msgspec.Struct, frozen=True):
-    """The outcome of pre-filter: a status, and the rows left if plugins narrowed them.
+    """The outcome of pre-filter: a status, and the remaining rows if plugins narrowed them.
 
-    `stopped_by` is the plugin whose answer kept the others from being asked.
+    `stopped_by` is the plugin whose answer ended pre-filter before the plugins after it ran.
     """
 
     status: Status = SUCCESS
@@ -57,7 +58,7 @@ class PreFiltered(msgspec.Struct, frozen=True):
 
 
 class Rejection(msgspec.Struct, frozen=True):
-    """What one plugin rejected among the rows that had passed all plugins before it."""
+    """The rows that one plugin rejected among those that all plugins before it accepted."""
 
     plugin: str
     rows: BoolColumn
@@ -65,7 +66,7 @@ class Rejection(msgspec.Struct, frozen=True):
 
 
 class Scored(msgspec.Struct, frozen=True):
-    """The scores of one plugin as full columns; only feasible rows mean anything."""
+    """The scores of one plugin as full columns; values of infeasible rows are undefined."""
 
     plugin: str
     raw: IntColumn
@@ -74,14 +75,14 @@ class Scored(msgspec.Struct, frozen=True):
 
 
 def status_of(answer: Any, method: str) -> Status | None:
-    """Return the answer of a point that gives None or a `Status`; TypeError for any other."""
+    """Return an answer that is None or a `Status`; raise TypeError for any other."""
     if answer is not None and not isinstance(answer, Status):
         _refuse(method, answer, "None or a Status, such as unschedulable(reason)")
     return answer
 
 
 def post_filtered_of(answer: Any) -> "PostFiltered":
-    """Return what `post_filter` found; TypeError for anything but `PostFiltered`."""
+    """Return the result of `post_filter`; raise TypeError for anything but `PostFiltered`."""
     from scheduler.framework.postfilter import PostFiltered
 
     if not isinstance(answer, PostFiltered):
@@ -90,7 +91,7 @@ def post_filtered_of(answer: Any) -> "PostFiltered":
 
 
 def rejection_of(answer: Any, size: int) -> Rejected | None:
-    """Return what `filter` said of `size` rows; TypeError for anything but None and `Rejected`."""
+    """Return the result of `filter` for `size` rows; raise TypeError unless None or `Rejected`."""
     if answer is None:
         return None
     if not isinstance(answer, Rejected):
@@ -101,7 +102,7 @@ def rejection_of(answer: Any, size: int) -> Rejected | None:
 
 
 def steps_of(answer: Any, method: str) -> "Steps":
-    """Return the generator of `pre_bind` or `bind`; TypeError for anything else."""
+    """Return the generator of `pre_bind` or `bind`; raise TypeError for anything else."""
     if not isinstance(answer, Generator):
         _refuse(method, answer, "a generator: it yields what it asks for")
     steps: Steps = answer
@@ -109,7 +110,10 @@ def steps_of(answer: Any, method: str) -> "Steps":
 
 
 def scores_of(answer: Any, size: int, method: str = "score") -> IntColumn:
-    """Return what `score` (or `normalize`) said of `size` rows; TypeError for no such column."""
+    """Return the result of `score` (or `normalize`) for `size` rows.
+
+    Raise TypeError for any other type.
+    """
     if not _is_column(answer, _INT64, size):
         _refuse(method, answer, f"an int64 column of {size} rows")
     column: IntColumn = answer
@@ -117,7 +121,7 @@ def scores_of(answer: Any, size: int, method: str = "score") -> IntColumn:
 
 
 def described(value: Any) -> str:
-    """Return in a few words what a value is."""
+    """Return a short description of a value's type."""
     if isinstance(value, np.ndarray):
         if value.ndim == 1:
             return f"a column of {len(value)} {value.dtype.name} values"

@@ -1,9 +1,9 @@
 """What a generator of the framework may yield, and what it receives.
 
-A plugin's `pre_bind` and `bind` do `answer = yield ApiCall(...)`. A cycle that cannot decide at once
-does `(answer,) = yield (SolverCall(...),)`: all calls of a tuple are asked at the same time, and their
-answers come back in the same order. The engine turns a call into an effect and resumes the generator
-with the answer, so the same code runs in the daemon, in `simulate` and in a replay.
+A plugin's `pre_bind` and `bind` do `answer = yield ApiCall(...)`. A cycle that cannot decide at
+once does `(answer,) = yield (SolverCall(...),)`: all calls of a tuple start at the same time, and
+their answers come back in the same order. The engine turns a call into an effect and resumes the
+generator with the answer, so the same code runs in the daemon, in `simulate` and in a replay.
 """
 
 from collections.abc import Callable
@@ -36,17 +36,18 @@ class BindPod(msgspec.Struct, frozen=True):
 
 
 class WillWait(msgspec.Struct, frozen=True):
-    """Say, before anything is written, that a `WaitUntil` for somebody else follows; there is no answer.
+    """Announce, before any write, that a `WaitUntil` for another component follows; has no answer.
 
-    A namespace can have only so many pods that wait so. Where there are as many already the pod is tried
-    again later, and has written nothing.
+    The number of pods of a namespace in this wait is limited. Above the limit the pod is retried
+    later and has written nothing.
     """
 
 
 class WaitUntil(msgspec.Struct, frozen=True):
-    """Go on when `predicate()` holds; it is asked again whenever one of the facts `reads` changes.
+    """Resume when `predicate()` returns True; it runs again on each change of a fact in `reads`.
 
-    `what` is the object that is waited for, as the user wrote it; without it the kinds of `reads` are named.
+    `what` is the awaited object, as the user wrote it; without it messages name the kinds of
+    `reads`.
     """
 
     predicate: Callable[[], bool]
@@ -56,7 +57,7 @@ class WaitUntil(msgspec.Struct, frozen=True):
 
 
 class PodEvent(msgspec.Struct, frozen=True):
-    """Tell the pod's owner something as a normal event; there is no answer to wait for."""
+    """Emit a Normal event on the pod; has no answer."""
 
     reason: str
     action: str
@@ -74,7 +75,9 @@ BindStep: TypeAlias = ApiCall | BindPod | WillWait | WaitUntil | PodEvent | PreB
 
 
 class Offer(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
-    """A node on which evicting pods would make room: their uids, and how many budgets that violates."""
+    """A node on which evicting these pods (uids) frees enough capacity, and the budgets it
+    violates.
+    """
 
     node: str
     victims: tuple[str, ...]
@@ -82,9 +85,10 @@ class Offer(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
 
 
 class ExtenderCall(msgspec.Struct, frozen=True):
-    """A question about a pod to the extender with this number: `verb` is filter, prioritize, preempt.
+    """A request about a pod to the extender with this number.
 
-    Its profile tries no other pod meanwhile. The answer's body is an `engine.effects.ExtenderAnswer`.
+    `verb` is filter, prioritize or preempt. The profile schedules no other pod until the answer
+    arrives. The answer's body is an `engine.effects.ExtenderAnswer`.
     """
 
     pod: Pod
@@ -96,10 +100,12 @@ class ExtenderCall(msgspec.Struct, frozen=True):
 
 
 class SolverCall(msgspec.Struct, frozen=True):
-    """An instance to be solved in the helper process, as plain data, within `limit_s` seconds.
+    """An instance for the solver in the helper process, as plain data, with a limit of `limit_s`
+    seconds.
 
-    Other pods go on meanwhile, unless `holds` keeps the nodes as they are until the answer is there. The answer's body is the solution as plain data; code 0 says that none
-    came.
+    Other pods are scheduled meanwhile, unless `holds` reserves the nodes as they are until the
+    answer arrives. The answer's body is the solution as plain data; code 0 means that no solution
+    came back.
     """
 
     instance: Any
@@ -111,7 +117,7 @@ CycleCall: TypeAlias = ExtenderCall | SolverCall
 
 
 class CallResult(msgspec.Struct, frozen=True):
-    """The answer: an HTTP status, or 0 when a wait timed out or nothing came back."""
+    """The answer to a call: an HTTP status, or 0 after a timeout or without a response."""
 
     code: int
     reason: str = ""
@@ -120,5 +126,5 @@ class CallResult(msgspec.Struct, frozen=True):
 
     @property
     def ok(self) -> bool:
-        """Whether the call went well."""
+        """Whether the call succeeded."""
         return 200 <= self.code < 300

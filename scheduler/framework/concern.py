@@ -1,8 +1,9 @@
-"""`Concerns`: which plugins have to do with a pod, and by which keys they treat pods alike.
+"""`Concerns`: which plugins apply to a pod, and the keys by which they treat pods as equivalent.
 
-Most plugins of a profile have nothing to do with most pods. `Plugin.key` says so, and is asked once per
-shape of pods, and again when something moved that the plugin looked at beside the pod
-(`key_follows`). The runner asks only those that remain. Law: asked or not, attempts end alike.
+Most plugins of a profile do not apply to most pods. `Plugin.key` returns None for such pods. It is
+called once per shape of pods, and again when an object changed that the plugin reads besides the
+pod (`key_follows`). The runner calls only the remaining plugins. Invariant: the result of an
+attempt is the same with and without this.
 """
 
 from collections.abc import Hashable, Mapping
@@ -17,12 +18,12 @@ from scheduler.framework.plugin import EACH_POD, Plugin
 from scheduler.framework.profile import Bound, Profile
 
 _POINTS = ("pre_filter", "filter", "pre_score", "score", "reserve", "pre_bind")
-# Where it is found out that a pod fits nowhere, and that nobody may go for it.
+# The points that find out that a pod fits nowhere and that no preemption is possible for it.
 _REFUSING = ("pre_filter", "filter", "post_filter")
 
 
 class AskedPlugins(msgspec.Struct, frozen=True):
-    """Who is asked at the points of an attempt; shared by all pods that concern the same plugins."""
+    """The plugins to call at the points of an attempt; shared by all pods with the same plugins."""
 
     pre_filter: tuple[Bound, ...]
     filter: tuple[Bound, ...]
@@ -35,11 +36,11 @@ class AskedPlugins(msgspec.Struct, frozen=True):
 
 
 class Concern(msgspec.Struct, frozen=True):
-    """Who is asked about a pod, and for plugins that keep answers the kind of the pod.
+    """The plugins to call for a pod, and the pod's key for each plugin that caches answers.
 
-    `versions` is where what the keys were drawn from stood. Of pods that fit nowhere, those of an equal
-    `likeness` are refused alike, as long as nothing changes; None for a pod that some plugin may tell from all
-    others.
+    `versions` are the versions of the data from which the keys were computed. Infeasible pods with
+    an equal `likeness` are rejected alike until something changes; None for a pod that some plugin
+    distinguishes from all others.
     """
 
     asked: AskedPlugins
@@ -49,7 +50,7 @@ class Concern(msgspec.Struct, frozen=True):
 
 
 class Concerns:
-    """The concerns of a profile by shape; without `keeps` every pod concerns every plugin."""
+    """The concerns of a profile by shape; without `keeps` every plugin applies to every pod."""
 
     def __init__(self, profile: Profile, *, keeps: bool = True) -> None:
         self._profile = profile
@@ -67,19 +68,19 @@ class Concerns:
             plugin.has_key and _is_whole(profile, plugin) for plugin in self._refusing
         )
         self._asked: dict[frozenset[str], AskedPlugins] = {}
-        # The concerns live in the shapes, under keys that keep nobody alive.
+        # The concerns are stored in the shapes, under keys that hold no reference to a pod.
         self._live, self._hypothetical = object(), object()
 
     def of(self, cycle: Cycle, nodes: Nodes) -> Concern:
-        """Return whom a pod concerns.
+        """Return the plugins that apply to a pod.
 
-        On nodes that are not as they are, a plugin that looks at more than the pod is always asked: what
-        it looks at does not know of hypothetical pods.
+        On hypothetical nodes a plugin with `key_follows` is always called: the data it reads does
+        not include hypothetical pods.
         """
         where, shape = self._live if nodes.is_live else self._hypothetical, cycle.shape
         versions = tuple([one.version for one in self._follows])
         if cycle.pod.spec.node_name:
-            return self._made(cycle, versions, is_live=nodes.is_live)  # shapes know of no node
+            return self._made(cycle, versions, is_live=nodes.is_live)  # shapes refer to no node
         concern: Concern | None = shape.kept.get(where)
         if concern is None or concern.versions != versions:
             concern = self._made(cycle, versions, is_live=nodes.is_live)
@@ -103,9 +104,9 @@ class Concerns:
         return Concern(self._who(frozenset(absent)), kinds, versions, likeness)
 
     def _likeness(self, cycle: Cycle, known: Mapping[str, Hashable]) -> Hashable | None:
-        """Return what is equal for pods that are refused alike.
+        """Return the scheduling signature of a pod: pods with equal signatures are rejected alike.
 
-        What post-filter plugins look at beside the keys follows from the spec.
+        The data that post-filter plugins read besides the keys follows from the spec.
         """
         pod = cycle.pod
         keys = tuple([known[p.name] if p.name in known else p.key(pod) for p in self._refusing])
@@ -131,9 +132,9 @@ def _names(bounds: tuple[Bound, ...]) -> frozenset[str]:
 
 
 def _is_whole(profile: Profile, plugin: Plugin[Any]) -> bool:
-    """Whether a profile leaves a plugin the points that make its state.
+    """Return whether a profile enables the points of a plugin that make its state.
 
-    One that has lost them speaks of that to every pod, as kube-scheduler's do.
+    A plugin without these points rejects every pod with a message, as kube-scheduler's do.
     """
     for before in ("pre_filter", "pre_score"):
         after = before.removeprefix("pre_")

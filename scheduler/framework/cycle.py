@@ -1,4 +1,4 @@
-"""`Cycle`: what one scheduling attempt is about; lives for that attempt."""
+"""`Cycle`: the pod, time and random source of one scheduling attempt; lives for that attempt."""
 
 from random import Random
 
@@ -9,7 +9,7 @@ from scheduler.state.shapes import Shape
 
 
 class Cycle(msgspec.Struct, frozen=True):
-    """The pod under decision, its interned shape, the time and the random source of the attempt.
+    """The pod to schedule, its interned shape, the time and the random source of the attempt.
 
     `now` is seconds since the epoch; `random` is the engine's own seeded source.
     """

@@ -1,7 +1,8 @@
 """Groups as units of disruption: whose pods must be evicted together, or not at all.
 
-The plugin that decides groups says it (`GroupPlanner.disruption_units`); whoever evicts asks the handle
-for it, before a node is chosen, so that all who go are counted when nodes are compared. Evicts nobody.
+The plugin that plans groups reports the units (`GroupPlanner.disruption_units`). A preemptor reads
+them from the handle before it chooses a node, so that nodes are compared with all victims counted.
+This module evicts nothing.
 """
 
 from collections.abc import Mapping
@@ -13,18 +14,18 @@ from scheduler.state.podindex import Placed
 
 
 class DisruptionMode(StrEnum):
-    """How the placed pods of a group may be disrupted: each alone, or only all of them together."""
+    """How the bound pods of a group may be disrupted: each alone, or only all together."""
 
     SINGLE = "single"
     ALL = "all"
 
 
 class DisruptionUnit(msgspec.Struct, frozen=True):
-    """A group as a unit of disruption: `members` are its pods on nodes that are not leaving already.
+    """A group as a unit of disruption: `members` are its pods on nodes, without terminating ones.
 
-    With mode ALL they are evicted together or not at all, and count with the unit's `priority`; with
-    mode SINGLE each may go alone and counts with its own. `spare` of a unit that goes together are more
-    than the group needs: so many may go while the others stay.
+    With mode ALL they are evicted together or not at all, and count with the unit's `priority`;
+    with mode SINGLE each pod may be evicted alone and counts with its own. `spare` is the surplus
+    of a unit with mode ALL: so many members may be evicted while the others keep running.
     """
 
     key: str
@@ -35,10 +36,10 @@ class DisruptionUnit(msgspec.Struct, frozen=True):
 
 
 class DisruptionUnits(msgspec.Struct, frozen=True):
-    """The groups that changed since a mark, by key; one without members is gone.
+    """The groups that changed since a mark, by key; a group without members no longer exists.
 
-    `mark` is what to ask with the next time. `is_all` says that there are no others: so it is at the
-    first time, and when the mark is too old for anybody to know what changed.
+    Pass `mark` to the next call. `is_all` is set when the result is complete: on the first call,
+    and when the mark is older than the log of changes.
     """
 
     mark: int = 0

@@ -1,10 +1,11 @@
-"""Asking the filters of an attempt what they would say of rows that pods have left or come to.
+"""Run the filters of an attempt again for rows from which pods are removed or to which pods are
+added.
 
-`Attempted.filter` moves given pods, `with_nominated` adds the pods that others' nominations put there,
-and `dry_run` lets victims of preemption come back step by step. Local plugins answer for all rows at
-once, any other row by row; one that has `concerns(state, placed)` only where such a pod moved. A plugin
-with `add_pod` and `remove_pod` brings a copy of its state up to date, any other works it out anew. The
-attempt's own states stay as they are.
+`Attempted.filter` moves given pods, `with_nominated` adds pods nominated by other attempts, and
+`dry_run` restores victims of preemption step by step. Local plugins answer for all rows at once,
+other plugins row by row; a plugin with `concerns(state, placed)` is called only where a relevant
+pod moved. A plugin with `add_pod` and `remove_pod` updates a copy of its state; for any other the
+state is recomputed. The attempt's own states stay unchanged.
 """
 
 from __future__ import annotations
@@ -31,13 +32,13 @@ from scheduler.framework.runner import Runner
 from scheduler.framework.status import SUCCESS, Code, Narrow, Reason, Rejected, Status, reject
 from scheduler.state.podindex import Placed
 
-# Which rows pass, and who rejects the others.
+# The rows that pass, and the rejections of the others.
 Verdict = tuple[BoolColumn, list[Rejection]]
 Moves = Sequence[tuple[Placed, int]]
 
 
 class Attempted(msgspec.Struct, frozen=True):
-    """An attempt whose filters are asked again; `nodes` is its view of all nodes."""
+    """An attempt whose filters can run again; `nodes` is its view of all nodes."""
 
     runner: Runner
     cycle: Cycle
@@ -46,29 +47,29 @@ class Attempted(msgspec.Struct, frozen=True):
 
     @property
     def filters(self) -> list[Bound]:
-        """Return the filters that have a say."""
+        """Return the filters that apply to the pod."""
         skipped = self.states.skipped
         return [bound for bound in self.runner.profile.filter if bound.name not in skipped]
 
     @property
     def is_by_row(self) -> bool:
-        """Whether all filters of the attempt say the same of a row until something changes there."""
+        """Return whether the verdict of every filter on a row changes only with that row."""
         kinds = [self.states.kinds.get(bound.name) for bound in self.filters]
         return all(kind is not None and kind.keeper.is_by_row for kind in kinds)
 
     def filter(self, rows: Rows, *, removed: Moves = (), added: Moves = ()) -> Verdict:
-        """Return which of `rows` would pass, and who rejects the others, as full columns.
+        """Return the rows of `rows` that pass and the rejections of the others, as full columns.
 
-        `removed` and `added` are pods with their rows; pods on rows outside `rows` are left alone.
+        `removed` and `added` are pods with their rows; pods outside `rows` are ignored.
         """
         return self._verdict(Overlay(row_pods(rows, removed), row_pods(rows, added)))
 
     def with_nominated(self, pods: RowPods) -> Verdict:
-        """Return which rows would pass with nominated pods on them, as `filter` does."""
+        """Return the verdict of `filter` with nominated pods added."""
         return self._verdict(Overlay(row_pods(pods.rows), pods))
 
     def dry_run(self, victims: RowPods, nominated: Nominated) -> DryRun:
-        """Return the rows of `victims` without them, who can come back step by step.
+        """Return a dry run of the rows of `victims` without them; it can restore them step by step.
 
         A row passes if the pod fits both with and without the pods that are nominated to it.
         """
@@ -84,16 +85,17 @@ class Attempted(msgspec.Struct, frozen=True):
 
 
 class _Section(msgspec.Struct, frozen=True):
-    """Local filters that run together (`plugin` None), or one other; `states` skips all else."""
+    """Consecutive local filters (`plugin` None), or one other filter; `states` skips all others."""
 
     states: States
     plugin: Plugin[Any] | None
 
 
 class DryRun:
-    """Asks filters about the rows of an overlay; all columns have one entry per such row.
+    """Run filters on the rows of an overlay; all columns have one entry per such row.
 
-    `both` are rows that must pass also without the pods that come; None says that these always count.
+    `both` marks rows that must also pass without the added pods; None means that the added pods
+    always count.
     """
 
     def __init__(
@@ -104,7 +106,7 @@ class DryRun:
         self._both = both
         self._view = attempted.nodes.over(overlay)
         self._offered: Rows = np.zeros(0, dtype=np.intp)
-        # Copies of the states of plugins that follow pods, by row and whether the coming ones count.
+        # Copies of the states of plugins with `add_pod`, by row and by whether added pods count.
         self._copies: dict[tuple[int, bool], dict[str, tuple[Any, Any]]] = {}
         self._concerning: dict[str, tuple[BoolColumn, BoolColumn]] = {}
         self._all = list(self._sections(attempted.filters))
@@ -112,27 +114,27 @@ class DryRun:
 
     @property
     def gone(self) -> BoolColumn:
-        """Return which of the pods that left are gone now."""
+        """Return which of the removed pods are currently removed."""
         return self._overlay.gone
 
     def offer(self, step: int) -> None:
-        """Let the victim number `step` of each row come back on trial."""
+        """Restore the victim number `step` of each row on trial."""
         victims = self._overlay.leaving
         self._offered = victims.starts[np.flatnonzero(victims.counts > step)] + step
         self._overlay.bring_back(self._offered)
         self._follow(self._offered, back=True)
 
     def keep(self, rows: BoolColumn) -> None:
-        """End the trial: victims on these rows stay, the others leave again."""
+        """End the trial: victims on these rows stay, the others are removed again."""
         leaving = self._offered[~rows[self._overlay.leaving.index[self._offered]]]
         self._overlay.take_away(leaving)
         self._follow(leaving, back=False)
 
     def verdict(self, among: BoolColumn, *, again: bool = False) -> Verdict:
-        """Return which rows of `among` pass all filters, and who rejects the others.
+        """Return which rows of `among` pass all filters, and the rejections of the others.
 
-        `again` says that these rows passed before and that only pods have moved since: filters that
-        do not look at pods are not asked.
+        Set `again` for rows that passed before if only pods have moved since: filters that do not
+        read pods are skipped.
         """
         sections = self._minding if again else self._all
         rejections: list[Rejection] = []
@@ -160,7 +162,7 @@ class DryRun:
         return self._attempted.runner.filter(self._attempted.cycle, view, states, among)
 
     def _one_by_one(self, plugin: Plugin[Any], states: States, among: BoolColumn) -> Verdict:
-        """Ask a plugin whose verdict on a row depends on pods of other rows as well."""
+        """Call a plugin whose verdict on a row also depends on pods of other rows."""
         rejections: list[Rejection] = []
         passed = np.zeros_like(among)
         concerned = self._concerned(plugin)
@@ -174,7 +176,7 @@ class DryRun:
     def _alone(
         self, plugin: Plugin[Any], states: States, place: int
     ) -> tuple[bool, list[Rejection]]:
-        """Ask a plugin about one row."""
+        """Call a plugin for one row."""
         own = States()
         own.skipped = set(states.skipped)
         if self._follows(plugin):
@@ -201,7 +203,7 @@ class DryRun:
         return bool(fits[row]), _moved(rejected, row, place, len(self._overlay.rows))
 
     def _concerned(self, plugin: Any) -> BoolColumn:
-        """Return the rows on which a pod moved that may concern the plugin."""
+        """Return the rows on which a pod moved that is relevant to the plugin."""
         overlay = self._overlay
         if not plugin.serves("concerns") or not self._follows(plugin):
             return np.ones(len(overlay.rows), dtype=np.bool_)
@@ -244,7 +246,9 @@ class DryRun:
         )
 
     def _copy(self, plugin: Any, place: int) -> Any:
-        """Return the state of a plugin that follows pods, as it is now on the row at `place`."""
+        """Return the state of a plugin that follows pods, with the pods currently on the row at
+        `place`.
+        """
         overlay = self._overlay
         copies = self._copies.setdefault((place, overlay.is_coming), {})
         if plugin.name not in copies:
@@ -259,7 +263,7 @@ class DryRun:
         return copies[plugin.name][1]
 
     def _follow(self, numbers: Rows, *, back: bool) -> None:
-        """Bring the copies up to date with victims that came back, or left again."""
+        """Update the copies for victims that were restored, or removed again."""
         victims = self._overlay.leaving
         for number in numbers.tolist() if self._copies else ():
             for is_coming in (False, True):
@@ -272,7 +276,7 @@ class DryRun:
 
 
 def recompute(plugin: Any, cycle: Cycle, view: Nodes, states: States) -> Status:
-    """Run a plugin's pre-filter on a changed view and keep its state in `states`."""
+    """Run a plugin's pre-filter on a changed view and store its state in `states`."""
     with _named(plugin, "PreFilter"):
         answer = plugin.pre_filter(cycle, view)
     if not isinstance(answer, Status):
@@ -288,7 +292,7 @@ def recompute(plugin: Any, cycle: Cycle, view: Nodes, states: States) -> Status:
 
 @contextmanager
 def _named(plugin: Any, point: str) -> Iterator[None]:
-    """Name plugin and point in whatever a plugin raises."""
+    """Add the plugin's name and the point to any exception of a plugin."""
     try:
         yield
     except Exception as error:
@@ -296,7 +300,7 @@ def _named(plugin: Any, point: str) -> Iterator[None]:
 
 
 def _copied(state: Any) -> Any:
-    # A plain container's own copy would share what it holds.
+    # A plain container's own copy would share its elements.
     own_copy = hasattr(state, "copy") and not isinstance(state, dict | list | set)
     return state.copy() if own_copy else deepcopy(state)
 
@@ -304,7 +308,7 @@ def _copied(state: Any) -> Any:
 def _moved(
     rejections: Sequence[Rejection], places: int | slice, to: int | Rows, size: int
 ) -> list[Rejection]:
-    """Return rejections with columns of `size` rows, in which what was at `places` stands at `to`."""
+    """Return rejections with columns of `size` rows, with the values at `places` moved to `to`."""
 
     def column(flags: BoolColumn) -> BoolColumn:
         full = np.zeros(size, dtype=np.bool_)
@@ -319,5 +323,5 @@ def _moved(
 
 
 def _minds_pods(plugin: Plugin[Any]) -> bool:
-    """Whether a plugin looks at pods on nodes; one that declares nothing may look at anything."""
+    """Return whether a plugin reads pods on nodes; True for a plugin without `reads`."""
     return not plugin.reads or any(fact.startswith("pod.") for fact in plugin.reads)

@@ -1,6 +1,6 @@
-"""The sentence that tells why no node fits, in kube-scheduler's words.
+"""The message that states why no node fits, in kube-scheduler's format.
 
-Used for the pod's message and, by preemption, for its own part of it.
+Used for the pod's message and for the part of it that preemption adds.
 """
 
 from __future__ import annotations
@@ -11,12 +11,15 @@ from scheduler.framework.answers import Rejection
 
 
 def head(node_count: int) -> str:
-    """Return how the sentence begins."""
+    """Return the beginning of the message."""
     return f"0/{node_count} nodes are available:"
 
 
 class ReasonCounts:
-    """How many nodes have which reason, and by whom; a node with several reasons counts in each."""
+    """How many nodes have which reason, and from which plugin.
+
+    A node with several reasons counts in each.
+    """
 
     def __init__(self) -> None:
         self._counts: dict[str, int] = {}
@@ -28,12 +31,12 @@ class ReasonCounts:
         return tuple(self._plugins)
 
     def add(self, text: str, nodes: int) -> None:
-        """Count nodes for a reason; none are passed over."""
+        """Count nodes for a reason; 0 adds nothing."""
         if nodes:
             self._counts[text] = self._counts.get(text, 0) + nodes
 
     def include(self, other: ReasonCounts) -> None:
-        """Count what another has counted."""
+        """Add the counts of another instance."""
         for text, nodes in other._counts.items():
             self.add(text, nodes)
         self._plugins.update(other._plugins)
@@ -46,9 +49,10 @@ class ReasonCounts:
                 self.add(text, nodes)
 
     def sentence(self, node_count: int) -> str:
-        """Return the whole sentence; reasons are sorted as texts, their numbers included.
+        """Return the whole message; reasons are sorted as texts, their numbers included.
 
-        Without any reason (an extender may leave nodes out without a word) only its head is left.
+        Without any reason (an extender may filter nodes without a message) only the beginning
+        remains.
         """
         parts = sorted(f"{nodes} {text}" for text, nodes in self._counts.items())
         if not parts:

@@ -1,15 +1,15 @@
-"""Groups of pods that are decided together: what a plugin that plans them has to do with.
+"""Groups of pods that are planned together: the interface between the engine and the group plugin.
 
-A plugin that serves `plan_group` also has `group_of(pod)`, which names the group of a pod, and
-`group_wanted(key, pods)`, which says whom of the members present it takes. The engine takes them all
-out of the queue at once and drives
+A plugin that serves `plan_group` also has `group_of(pod)`, which returns the key of a pod's group,
+and `group_wanted(key, pods)`, which returns the members to plan. The engine takes them all out of
+the queue at once and drives
 
     plan_group(context) -> Generator[SolverCall, CallResult, Outcome]
 
-which may ask the solver, in another process: other pods go on meanwhile, so what was learnt from
-`context` before a call is stale after it. What it returns is carried out for all members or for none.
-`group_told(key, stage, now)` hears what became of it and may return requests that write it down, and
-events about the group's own object.
+The generator may call the solver in another process. Other pods are scheduled meanwhile, so facts
+read from `context` before a call are stale after it. The outcome is carried out for all members or
+for none. `group_told(key, stage, now)` receives the group's progress; it may return requests that
+write the status, and events for the group's object.
 """
 
 from collections.abc import Callable, Collection, Generator, Hashable, Iterable, Mapping, Sequence
@@ -31,20 +31,20 @@ from scheduler.state.podindex import Placed
 
 
 def title(key: str) -> str:
-    """Return what to call a group in a text: its key without the word before a colon, if any.
+    """Return the display name of a group: its key without the prefix before a colon, if any.
 
-    That word sets groups of equal names in two kinds of objects apart.
+    The prefix distinguishes equal names in two kinds of objects.
     """
     return key.rpartition(":")[2]
 
 
 class GroupPlan(msgspec.Struct, frozen=True):
-    """Where members go, by uid; with `victims`, where they will go once those have left.
+    """The nodes of members, by uid; with `victims`, the nominated nodes until those are deleted.
 
-    A plan without victims is one that `PlanningContext.hold` has accepted. Members that it does not name
-    wait on, for the reason in `message`; unless `is_proven` says that more members cannot be placed now,
-    they are tried again when the others are bound. `hold_s` is how long those that are bound last may take to get
-    past permit, 0 for the usual time.
+    A plan without victims has been accepted by `PlanningContext.hold`. Members that the plan does
+    not name stay pending with the reason in `message`. They are retried when the others are bound,
+    unless `is_proven` states that no more members fit now. `hold_s` limits how long the members
+    that are bound last may take to pass permit; 0 is the default limit.
     """
 
     nodes: Mapping[str, str]
@@ -55,7 +55,9 @@ class GroupPlan(msgspec.Struct, frozen=True):
 
 
 class GroupRelease(msgspec.Struct, frozen=True):
-    """The group has never been whole and cannot become so: its bound members have to go as well."""
+    """The group was never complete and cannot become complete: its bound members are evicted
+    too.
+    """
 
     bound: tuple[Placed, ...]
     message: str
@@ -78,11 +80,12 @@ class GroupEvent(msgspec.Struct, frozen=True):
 
 
 class UndecidedStatus(Status, frozen=True):
-    """A refusal that leaves open whether the group fits: no answer came, or none was proven.
+    """A rejection without a proof: the solver did not answer, or did not decide whether the group
+    fits.
 
-    Nothing that runs is given up for it, nor room that was promised to the group, but where it `gives_up` that:
-    nobody of it stands or is waited for, and others would wait in vain. At `retry_at` (seconds since the epoch) the
-    group is tried again, whatever happens meanwhile; 0 says nothing.
+    Evict nothing. Keep the group's nominations unless `gives_up` is set, which requires that no
+    member is bound or pending. The group is retried at `retry_at` (seconds since the epoch) at the
+    latest; 0 sets no time.
     """
 
     retry_at: float = 0.0
@@ -90,11 +93,11 @@ class UndecidedStatus(Status, frozen=True):
 
 
 class HeldStatus(Status, frozen=True):
-    """An error that no time heals: the group is tried again when something changes, and not before."""
+    """An error that only a change can resolve: the group is retried on a change, never by time."""
 
 
 class GroupLook(msgspec.Struct, frozen=True):
-    """Compare what is written about the group with its pods again at this time."""
+    """Compare the group's status with its pods again at this time."""
 
     at: float
 
@@ -104,7 +107,7 @@ Outcome: TypeAlias = GroupPlan | GroupRelease | Status
 
 
 class GroupStage(StrEnum):
-    """What a plugin is told about its group."""
+    """The progress of a group as reported to its plugin."""
 
     CHANGED = "Changed"
     HELD = "Held"
@@ -119,13 +122,14 @@ class GroupStage(StrEnum):
 
 
 class Fits(msgspec.Struct, frozen=True):
-    """Where one member could go on its own, and how many members each row has room for.
+    """The nodes that fit one member alone, and the number of members that each row has capacity
+    for.
 
-    `slots` counts all resources that members request and their number of pods, not host ports; it is 0
-    where `rows` is not set. `evictable` are rows that are refused, but not for good. `kind` is equal for members
-    that the plugins which choose for several at once (`points.SeatsTogether`) take for alike; `reach` is a
-    number by row that must be the same for all members, None says nothing. `stocks` tell what rows have, `costs`
-    what preferences lack (see `RowRoom`).
+    `slots` counts all resources that members request and their number of pods, not host ports; it
+    is 0 where `rows` is not set. `evictable` are rejected rows that evictions may make feasible.
+    Members with an equal `kind` are equivalent for the plugins that choose for several pods at once
+    (`points.SeatsTogether`). `reach` is a number by row that must be equal for all members; None is
+    no restriction. `stocks` state what rows have, `costs` what preferences lack (see `RowRoom`).
     """
 
     rows: BoolColumn
@@ -140,10 +144,10 @@ class Fits(msgspec.Struct, frozen=True):
 
 
 class Misfit(msgspec.Struct, frozen=True):
-    """Why an assignment does not hold: `most` is how many members each row can take at most.
+    """The reason why an assignment is infeasible; `most` is each row's maximum number of members.
 
-    `conflict` are members that do not fit on one node together, on any of `rows`; nothing is said then of
-    others, or of some of them.
+    `conflict` are members that do not fit on one node together, on any of `rows`; it makes no
+    statement about other members or about subsets.
     """
 
     most: IntColumn
@@ -155,60 +159,66 @@ class Misfit(msgspec.Struct, frozen=True):
 
 
 class PlanningContext(Protocol):
-    """What a group is planned in: its members, and the nodes as they are at this moment."""
+    """The input of planning: the members of a group, and the current nodes."""
 
     @property
     def members(self) -> Sequence[Pod]:
-        """Return the members that are to be placed, in the order that `group_wanted` gave."""
+        """Return the members to place, in the order of `group_wanted`."""
 
     @property
     def now(self) -> float:
-        """Return the time in seconds."""
+        """Return the time in seconds since the epoch."""
 
     @property
     def priority(self) -> int:
-        """Return the priority with which the members ask for room."""
+        """Return the priority with which the members are scheduled."""
 
     @property
     def nodes(self) -> Nodes:
         """Return the live nodes."""
 
     def spare(self, *, promised: bool) -> bool:
-        """Leave the less important the room that they are promised, or not; return whether there is any."""
+        """Count or ignore the nominations of less important pods; return whether there are any."""
 
     def free(self, resources: Iterable[str]) -> dict[str, IntColumn]:
-        """Return what each row has left of these resources, less what it promises to others."""
+        """Return each row's free amounts of these resources, without what is nominated to other
+        pods.
+        """
 
     def ways(self, rows: Rows) -> Ways | None:
-        """Return what it costs that members on some rows talk to one another, None where that is not known."""
+        """Return the network paths between members on these rows; None where they are not known."""
 
     def fits(self, asked: Sequence[Pod] | None = None) -> Fits:
-        """Ask the filters of the profile where any of the members could go; raises PluginError.
+        """Run the filters of the profile for any of the members; raises PluginError.
 
-        `asked` stand for the members: the same pods without rules that the caller sees to itself.
+        `asked` replaces the members: the same pods without the rules that the caller checks itself.
         """
 
     def fits_each(self, asked: Sequence[Pod] | None = None) -> Sequence[tuple[Sequence[Pod], Fits]]:
-        """Ask the same for each of the specs that differ, with the pods of that spec."""
+        """Run the filters for each distinct spec; return each with the pods of that spec."""
 
     def hold(self, nodes: Mapping[str, str]) -> Misfit | None:
-        """Put members (by uid) on their nodes, or say why not and leave everything as it was.
+        """Reserve the members' nodes (by uid), or return the reason and leave everything unchanged.
 
-        All filters are asked with the other members that `nodes` names in place.
+        Each member's filters run with the other members that `nodes` names in place.
         """
 
     def would_hold(self, nodes: Mapping[str, str], victims: Sequence[Placed]) -> Misfit | None:
-        """Say why the members would not fit on their nodes if `victims` were gone; None: they would."""
+        """Return why the members would not fit on their nodes without `victims`.
+
+        None if they would.
+        """
 
 
 class GroupReport(msgspec.Struct, frozen=True, rename="camel"):
-    """A group in the results of `simulate`; `placement` is a tree of names, pods are its leaves.
+    """A group in the results of `simulate`; `placement` is a tree of names with pods as leaves.
 
-    `objective` are the values that were minimised, in order, `bound` the proven lower limit of each (None:
-    nothing is proven; empty for members placed in several steps), and `terms` what each is: a level and its measure ("rack units"), those of a class ("node of workers squares"), "cost".
-    `conflict` names the rules that exclude one another. `source` is the kind of object that describes it;
-    between `minimum` and `maximum` members may be placed, None stands for no limit. `message` says why
-    it waits, `would_fit` the largest smaller group that fits now (0: none is known).
+    `objective` has the minimised values in order. `bound` has the proven lower bound of each (None:
+    no proof; empty for members placed in several steps). `terms` names each: a level and its
+    measure ("rack units"), those of a role ("node of workers squares"), or "cost". `conflict` names
+    rules that exclude one another. `source` is the kind of object that describes the group. Between
+    `minimum` and `maximum` members may be placed; None is no limit. `message` states why the group
+    is pending, `would_fit` the largest smaller group that fits now (0: unknown).
     """
 
     namespace: str
@@ -231,84 +241,89 @@ class GroupReport(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class GroupPlanner(Protocol):
-    """The methods of a plugin that decides groups."""
+    """The methods of a plugin that plans groups."""
 
     name: str
 
     def group_of(self, pod: Pod) -> str:
-        """Return the key of the pod's group, or an empty text for a pod on its own."""
+        """Return the key of the pod's group, or '' for a pod without a group."""
 
     def regrouped_by(self, change: Change) -> Callable[[Pod], bool] | None:
-        """Return which pods a change may have made members of a group, or members no more; None for none.
+        """Return a predicate for pods whose group may have changed with `change`; None for no pod.
 
-        Any planner's answer is the same.
+        All planners return the same.
         """
 
     def group_priority(self, key: str, pods: Sequence[Pod]) -> int:
-        """Return the priority with which these waiting members ask for room, and keep it."""
+        """Return the priority with which these waiting members are scheduled, and store it."""
 
     def group_may_evict(self, key: str, pods: Sequence[Pod]) -> bool:
-        """Whether others may be evicted for these waiting members, by all that objects say."""
+        """Return whether the group's objects allow evictions for these waiting members."""
 
     def group_wanted(self, key: str, pods: Sequence[Pod]) -> tuple[str, ...] | Status:
-        """Return the uids of the members to decide now, or why the group has to wait."""
+        """Return the uids of the members to plan now, or the status with which the group waits."""
 
     def group_lacks(self, key: str) -> bool:
-        """Return whether a refused group cannot be placed now, by the amounts of all nodes alone."""
+        """Return whether a rejected group exceeds the total amounts of all nodes."""
 
     def groups_begun(self) -> Sequence[str]:
-        """Return the groups that are bound in part and, by all that objects say, were never whole."""
+        """Return the groups that are partially bound and, by their objects, were never complete."""
 
     def group_short(
         self, key: str, uid: str, unbound: Collection[str], displaced: Iterable[str]
     ) -> str:
-        """Return that a group must not begin, as it needs more members by now than have a place.
+        """Return why binding must not start because fewer members have a node than needed, or ''.
 
-        Asked before each of its binds, `uid` being who is bound. The members `unbound` (by uid) are not known to be
-        bound, the `displaced` lose their places, or have; a group of which others are on nodes has begun, and
-        the text is empty. Of a group in which others are, each of those that `uid` is in begins on its own.
+        Called before each bind, with `uid` as the member to bind. The members `unbound` (by uid)
+        are not known to be bound; the `displaced` lose or have lost their nodes. Returns '' if
+        other members are already on nodes. In a group with subgroups, each subgroup of `uid` starts
+        on its own.
         """
 
     def plan_group(
         self, key: str, context: PlanningContext
     ) -> Generator[SolverCall, CallResult, Outcome]:
-        """Decide where all members go."""
+        """Plan the nodes of all members."""
 
     def disruption_units(self, since: int) -> DisruptionUnits:
-        """Return the groups whose members, mode or priority may have changed after the mark `since`.
+        """Return the groups whose members, mode or priority may have changed after the mark
+        `since`.
 
-        A mark is a number above 0; 0 asks for all groups with members on nodes.
+        A mark is a number above 0; 0 returns all groups with members on nodes.
         """
 
     def group_changed(self) -> set[str]:
-        """Return the groups whose members or description changed since this was last asked."""
+        """Return the groups whose members or description changed since the previous call."""
 
     def group_told(self, key: str, stage: GroupStage, now: float) -> Sequence[Told]:
-        """Hear what became of the group; return what writes it down, and what is told about it."""
+        """Receive the group's progress.
+
+        Return the requests that write its status, and its events.
+        """
 
     def group_evicted(
         self, victims: Sequence[Placed], whom: str, group: str, reporter: str
     ) -> Sequence[GroupEvent]:
-        """Hear, before they go, whom evictions take; return what the groups of those are told.
+        """Receive victims before their eviction; return the events for the victims' groups.
 
-        They make room for `whom`, "pod NAMESPACE/NAME" or "group NAME"; `group` is the name alone, empty
-        for a pod on its own. `reporter` is the preemptor's profile.
+        The preemptor `whom` is "pod NAMESPACE/NAME" or "group NAME". `group` is the name alone, ''
+        for a pod without a group. `reporter` is the preemptor's profile.
         """
 
     def group_spared(self, victims: Sequence[Placed]) -> None:
-        """Hear that evictions have failed: those of the victims who are there still may stay."""
+        """Receive victims whose evictions failed: those that still run may stay."""
 
     def group_left(self, key: str) -> Sequence[Placed]:
-        """Return the members that stand though their group was evicted: that did not come to its end."""
+        """Return the running members of a group whose eviction did not complete."""
 
     def has_group(self, key: str) -> bool:
-        """Return whether there is an object or a pod of the group."""
+        """Return whether an object or a pod of the group exists."""
 
     def group_presence(self, key: str) -> tuple[int, int]:
-        """Return how many members are on nodes or have finished, and the minimum (0: not described)."""
+        """Return how many members are on nodes or finished, and the minimum (0: not described)."""
 
     def group_statuses(self) -> Mapping[str, int]:
-        """Return how many groups have each status; asked at every scrape of the metrics."""
+        """Return the number of groups by status; called at every scrape of the metrics."""
 
     def group_reports(self) -> Sequence[GroupReport]:
-        """Return what is to be said of all groups that were decided or are held."""
+        """Return the reports of all groups that were planned or are blocked."""

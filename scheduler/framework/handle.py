@@ -1,4 +1,4 @@
-"""`Handle`: the few things a plugin may ask of the scheduler beyond nodes and pod.
+"""`Handle`: what a plugin may read or request beyond nodes and pod.
 
 Each member needs a reason; most plugins use none of them.
 """
@@ -22,7 +22,7 @@ class Handle(Protocol):
 
     @property
     def pods(self) -> PodIndex:
-        """All pods that hold room, bound and assumed."""
+        """All pods that occupy resources: bound and assumed."""
 
     @property
     def feature_gates(self) -> Mapping[str, bool]:
@@ -37,72 +37,84 @@ class Handle(Protocol):
         """Names of all profiles of this process: pods of other schedulers are foreign."""
 
     def node(self, name: str) -> Node | None:
-        """Return a node as the API server shows it, None if it is not known; for hints."""
+        """Return a node as the API server has it, None if it is unknown; for queueing hints."""
 
     def objects(self, kind: str) -> Objects:
         """Return the known objects of a kind (`Service`) by `namespace/name` or `name`.
 
-        Always the same mapping, not to be written to; its `version` moves when one of them changes.
+        Always the same mapping, read-only; its `version` changes with each change of an object.
         """
 
     def now(self) -> float:
-        """Return the time of this turn, in seconds since the epoch; for what is dated when written."""
+        """Return the time of this cycle in seconds since the epoch.
+
+        For timestamps in written objects.
+        """
 
     def is_preempting(self, uid: str) -> bool:
-        """Return whether evictions for this pod are under way; preemption's pre-enqueue asks."""
+        """Return whether evictions for this pod are in progress.
+
+        Read by preemption's pre-enqueue.
+        """
 
     def is_leaving(self, uid: str) -> bool:
-        """Return whether the eviction of a pod is confirmed that may still be seen on its node."""
+        """Return whether a pod's eviction is confirmed although the pod may still be on its
+        node.
+        """
 
     def evicted(self) -> frozenset[str]:
-        """Return the uids of pods whose eviction was asked for and not refused; some may be gone."""
+        """Return the uids of pods whose eviction was requested and not rejected.
+
+        Some may be deleted.
+        """
 
     def tracker(self, kind: type[TrackerT], *arguments: Hashable, name: str = "") -> TrackerT:
-        """Return the one tracker of a class with these arguments, making it on first use.
+        """Return the only tracker of a class with these arguments; create it on first use.
 
-        Whoever gives a `name` shares the tracker with everybody who gives the same, in other packages
-        too; ConfigError if that one is not of the class asked for.
+        Plugins that pass the same `name` share the tracker, across packages; ConfigError if it is
+        not of the class given.
         """
 
     def group_members(self, key: str, pod: Pod) -> Sequence[Pod]:
-        """Return the members of a group that are to be placed, oldest first.
+        """Return the pending members of a group, oldest first.
 
-        For a group's pre-enqueue: `pod` is a member that has just come and is among them.
+        For a group's pre-enqueue: `pod` is a member that has just arrived and is included.
         """
 
     def group_waiting(self, key: str) -> Collection[str]:
-        """Return the uids of a group's members that are to be placed, as far as its gate was asked about them."""
+        """Return the uids of a group's pending members for which pre-enqueue has run."""
 
     def group_tried(self, key: str) -> Collection[str]:
-        """Return those of them that no gate holds."""
+        """Return those pending members that no pre-enqueue plugin gates."""
 
     def waiting_member(self, key: str) -> Pod | None:
-        """Return the first member of a group that is to be placed, as far as a gate has been asked, or None."""
+        """Return the first pending member of a group for which pre-enqueue has run, or None."""
 
     def disruption_units(self, since: int) -> DisruptionUnits:
         """Return the groups with pods on nodes that changed after the mark `since`, 0 for all.
 
-        For whoever evicts: pods of a unit with mode ALL go together. Empty where no profile of this
-        process decides groups.
+        For preemptors: pods of a unit with mode ALL are evicted together. Empty if no profile of
+        this process plans groups.
         """
 
     def missing(self, pod: Pod, plugin: str, kind: str, text: str) -> None:
-        """Say on a pod that an object it asks for is not there; `text` names it and where it was sought.
+        """Report on a pod that an object it references is missing.
 
-        Changes no decision: an event tells the pod's owner, a metric counts it.
+        `text` names it and where it is expected. Changes no decision: emits an event on the pod and
+        increments a metric.
         """
 
     def node_warning(self, node: str, profile: str, reason: str, text: str) -> None:
-        """Say something about a node, as an event on it; for what every pod would otherwise be told.
+        """Emit an event on a node; for a message that every pod would otherwise receive.
 
-        Changes no decision. `reason` is one word in camel case, `profile` the one that speaks.
+        Changes no decision. `reason` is one word in camel case, `profile` is the event's reporter.
         """
 
     def waiting_pods(self) -> Sequence[Pod]:
         """Return the pods that wait at permit."""
 
     def allow(self, uid: str, plugin: str) -> None:
-        """Let a waiting pod pass, as far as `plugin` is concerned."""
+        """Allow a waiting pod on behalf of `plugin`."""
 
     def reject(self, uid: str, plugin: str, reason: str) -> None:
-        """Reject a waiting pod in the name of `plugin`."""
+        """Reject a waiting pod on behalf of `plugin`."""

@@ -1,7 +1,7 @@
-"""One point's plugins, one after the other: how often each is called, how long it takes, who failed.
+"""Run one point's plugins in order; measure their calls and durations, and name a failing plugin.
 
-`PointRun` is what the runner goes through at every point; it tells `PointMeasure`, and where the numbers go is the
-business of `Instruments`. No number reaches a decision.
+The runner uses a `PointRun` at every point. It reports to `PointMeasure`, and `Instruments` decide
+where the numbers go. No number changes a decision.
 """
 
 from collections.abc import Callable, Collection, Generator, Iterable, Iterator
@@ -19,24 +19,24 @@ SAMPLED = 10
 
 
 class Instruments(Protocol):
-    """What measures the plugins of a profile; nothing it does reaches a decision."""
+    """The instruments that measure the plugins of a profile; they change no decision."""
 
     @property
     def stopwatch(self) -> Stopwatch:
-        """Return what reads the time, in seconds."""
+        """Return a function that reads the time, in seconds."""
 
     def point(self, point: str, seconds: float, status: str) -> None:
-        """Note how long all plugins of an extension point took."""
+        """Record the duration of all plugins of an extension point."""
 
     def plugin(self, point: str, plugin: str, seconds: float, status: str) -> None:
-        """Note how long one plugin took; one attempt in `SAMPLED` is measured."""
+        """Record the duration of one plugin; one attempt in `SAMPLED` is measured."""
 
     def evaluations(self, point: str, plugin: str) -> Callable[[], None]:
-        """Return what counts the calls of a plugin at a point."""
+        """Return a function that counts the calls of a plugin at a point."""
 
 
 class PointMeasure:
-    """Measures the points of a profile with its instruments."""
+    """Measure the points of a profile with its instruments."""
 
     def __init__(self, profile: Profile, instruments: Instruments) -> None:
         self._instruments = instruments
@@ -64,18 +64,18 @@ class PointMeasure:
         self.is_sampled = self._attempts % SAMPLED == 0
 
     def plugin(self, point: str, bound: Bound, started_s: float, status: str) -> None:
-        """Note how long one plugin took."""
+        """Record the duration of one plugin."""
         self._instruments.plugin(point, bound.name, self.now_s() - started_s, status)
 
     def point(self, point: str, started_s: float, status: str) -> None:
-        """Note how long all plugins of a point took."""
+        """Record the duration of all plugins of a point."""
         if point in self._served:
             self._instruments.point(point, self.now_s() - started_s, status)
 
     def asked(self, point: str, bounds: Iterable[Bound], skipped: Collection[str]) -> None:
-        """Count the plugins that were asked.
+        """Count the plugins that were called.
 
-        kube-scheduler: one that says Skip, and so stands in `skipped`, does not count.
+        kube-scheduler: a plugin that returned Skip (and is in `skipped`) does not count.
         """
         counts = self._counts.get(point)
         if counts is not None:
@@ -85,9 +85,10 @@ class PointMeasure:
 
 
 class PointRun:
-    """The plugins of a point, one after the other: timed, counted, and named where one fails.
+    """Iterate over the plugins of a point: time them, count them, and name a failing one.
 
-    Whoever has heard enough leaves the loop. `outcome` is what the metrics say if nothing fails.
+    The caller leaves the loop when it needs no further answer. `outcome` is the status in the
+    metrics unless a plugin fails.
     """
 
     __slots__ = (
@@ -113,10 +114,10 @@ class PointRun:
         self._bounds = bounds
         self._skipped = skipped
         self._measure = measure
-        self._bound: Bound | None = None  # the one that is being asked, or was asked last
+        self._bound: Bound | None = None  # the plugin that is running, or ran last
         self._fault: PluginError | None = None
         self._started_s = 0.0
-        self._plugin_s: float | None = None  # when it began
+        self._plugin_s: float | None = None  # when it started
         self.outcome: str = "Success"
 
     def __enter__(self) -> Self:
@@ -144,7 +145,7 @@ class PointRun:
         if self._measure is not None:
             self._measured(self._measure, error)
         if isinstance(error, Exception) and not isinstance(error, PluginError):
-            raise self._named(error) from error  # the one place where a plugin's fault is caught
+            raise self._named(error) from error  # the only place that catches a plugin's exception
         if error is None and self._fault is not None:
             raise self._fault
 
@@ -161,7 +162,7 @@ class PointRun:
 
     @contextmanager
     def going_on(self) -> Iterator[None]:
-        """Raise what fails inside when all the others have been asked."""
+        """Raise the exception of the body after all other plugins have run."""
         try:
             yield
         except Exception as error:  # noqa: BLE001 - raised at the end
@@ -175,7 +176,7 @@ class PointRun:
 def measured(
     measure: PointMeasure | None, point: str, steps: Generator[BindStep, CallResult, Status]
 ) -> Generator[BindStep, CallResult, Status]:
-    """Measure a point together with its waits; one that is given up is not measured."""
+    """Measure a point including its waits; a cancelled run is not measured."""
     if measure is None:
         return (yield from steps)
     started_s = measure.now_s()

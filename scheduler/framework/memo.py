@@ -1,11 +1,11 @@
-"""`Memo`: what `filter` and `score` said of all rows, kept for the next pod of the same key.
+"""`Memo`: results of `filter` and `score` for all rows, cached for the next pod with the same key.
 
-Between two pods of a kind a few rows change: one on which a pod landed, some with new labels. The same
-method is asked about just these, on `nodes.only(rows)`, and what it says is put into a copy of what is
-kept; a score that offers cells is asked row by row in plain numbers, which for a few rows is several
-times quicker than numpy. Everything handed out is read-only. What makes an answer stale follows from
-`reads`; where the verdict on a row depends on more than that row (`local` is false), everything is
-worked out anew. Law: attempts end as if nothing had been kept.
+Between two pods with one key few rows change: the row on which a pod was placed, or rows with new
+labels. The same method runs for these alone, on `nodes.only(rows)`, and the result is patched into
+a copy of the cached one. A score that serves cells is computed row by row in plain numbers, which
+for a few rows is several times faster than numpy. All results are read-only. `reads` determines
+what makes a result stale. If a verdict depends on more than its row (`local` is false), all rows
+are recomputed. Invariant: attempts end as without the cache.
 """
 
 from __future__ import annotations
@@ -29,10 +29,11 @@ from scheduler.objects.kinds import BY_KIND
 from scheduler.state import facts
 from scheduler.state.touched import Touched
 
-# Up to here cells are quicker than columns; past this share of all rows everything is worked out anew.
+# Up to this number of rows cells are faster than columns. Above this share of all rows everything
+# is recomputed.
 FEW = 16
 MOST_CHANGED = 0.25
-# Kinds with answers, per plugin and point.
+# Keys with cached results, per plugin and point.
 MOST_KINDS = 64
 
 _AMOUNTS = frozenset(
@@ -45,7 +46,7 @@ Cells = Callable[[int], int]
 
 
 class Kept(msgspec.Struct):
-    """An answer, and where the logs stood when it was brought up to date."""
+    """A result, and the positions of the logs at which it was last updated."""
 
     facts: Touched
     facts_mark: int
@@ -60,7 +61,7 @@ class Kept(msgspec.Struct):
 
 
 class PodKind:
-    """The pods of one key of a plugin: what it said to them."""
+    """The cached results of a plugin for the pods of one key."""
 
     __slots__ = ("__weakref__", "_filtered", "_scored", "keeper")
 
@@ -70,7 +71,7 @@ class PodKind:
         self._scored: Kept | None = None
 
     def filtered(self, cycle: Cycle, nodes: Nodes, state: State) -> Rejected | None:
-        """Return what `filter` says of all nodes as they are."""
+        """Return what `filter` returns for all current nodes."""
         keeper, kept = self.keeper, self._filtered
         changed = None if kept is None else keeper.changed(kept, nodes)
         if (
@@ -84,7 +85,9 @@ class PodKind:
         return answer
 
     def scored(self, cycle: Cycle, nodes: Nodes, state: State) -> tuple[IntColumn, bool]:
-        """Return what `score` says of all nodes as they are, and whether all of it is in 0..100."""
+        """Return what `score` returns for all current nodes, and whether all scores are in
+        0..100.
+        """
         keeper, kept = self.keeper, self._scored
         changed = None if kept is None else keeper.changed(kept, nodes)
         if (
@@ -97,7 +100,7 @@ class PodKind:
         return kept.answer, kept.is_bounded
 
     def forget(self, point: str) -> None:
-        """Give up what is kept of a point."""
+        """Drop the cached result of a point."""
         if point == "filter":
             self._filtered = None
         else:
@@ -105,14 +108,14 @@ class PodKind:
 
 
 class Memo:
-    """The kinds of all plugins of a profile."""
+    """The cached keys of all plugins of a profile."""
 
     def __init__(self) -> None:
         self._kinds: WeakValueDictionary[tuple[str, Hashable], PodKind] = WeakValueDictionary()
         self._keepers: dict[str, Keeper | None] = {}
 
     def kind(self, plugin: Plugin[Any], key: Hashable) -> PodKind | None:
-        """Return the kind of pods with a key; None where `reads` names what nobody logs by row."""
+        """Return the cache of a key; None if `reads` contains a fact that has no log by row."""
         if plugin.name not in self._keepers:
             self._keepers[plugin.name] = None if _UNSEEN & {*plugin.reads} else Keeper(plugin)
         keeper = self._keepers[plugin.name]
@@ -125,7 +128,7 @@ class Memo:
 
 
 class Keeper:
-    """Works the answers of one plugin out and brings them up to date."""
+    """Compute and update the results of one plugin."""
 
     def __init__(self, plugin: Plugin[Any]) -> None:
         self._plugin: Any = plugin
@@ -137,16 +140,16 @@ class Keeper:
             plugin.handle.objects(fact) for fact in plugin.reads if fact in BY_KIND
         )
         self._score_cells = plugin.serves("score_cells")
-        # The kinds with answers, by point; who was not worked out for longest goes first.
+        # The keys with results, by point; the one computed longest ago is dropped first.
         self._used: dict[str, dict[PodKind, None]] = {"filter": {}, "score": {}}
 
     @property
     def is_by_row(self) -> bool:
-        """Whether the plugin says the same of a row until the row itself changes."""
+        """Return whether the plugin's verdict on a row changes only with that row."""
         return self._plugin.local and not self._objects
 
     def use(self, kind: PodKind, point: str) -> None:
-        """Note that a kind gets an answer of its own, in the place of the oldest one."""
+        """Record that a key gets a result of its own; drop the oldest one above the limit."""
         used = self._used[point]
         used.pop(kind, None)
         if len(used) >= MOST_KINDS:
@@ -156,19 +159,19 @@ class Keeper:
         used[kind] = None
 
     def filter(self, cycle: Cycle, nodes: Nodes, state: State) -> Kept:
-        """Ask `filter` about all rows."""
+        """Run `filter` for all rows."""
         answer = rejection_of(self._plugin.filter(cycle, nodes, *state), nodes.size)
         return self._kept(nodes, None if answer is None else _own(answer))
 
     def score(self, cycle: Cycle, nodes: Nodes, state: State) -> Kept:
-        """Ask `score` about all rows."""
+        """Run `score` for all rows."""
         column = scores_of(self._plugin.score(cycle, nodes, *state), nodes.size)
         kept = self._kept(nodes, column if is_constant(column) else _sealed(column.copy()))
         kept.is_bounded = largest_unsigned(column) <= MAX_SCORE
         return kept
 
     def changed(self, kept: Kept, nodes: Nodes) -> Sequence[int] | None:
-        """Return the rows to be asked about again; None if these are all."""
+        """Return the rows to recompute; None for all rows."""
         if nodes.facts_touched is not kept.facts:
             return None  # another table
         if self._objects and kept.versions != tuple([one.version for one in self._objects]):
@@ -197,7 +200,7 @@ class Keeper:
     def refilter(
         self, kept: Kept, cycle: Cycle, nodes: Nodes, state: State, changed: Sequence[int]
     ) -> bool:
-        """Bring what `filter` said up to date; False if it must be asked about all rows."""
+        """Update the result of `filter`; return False if all rows must be recomputed."""
         if not changed:
             return True
         before: Rejected | None = kept.answer
@@ -215,7 +218,7 @@ class Keeper:
     def rescore(
         self, kept: Kept, cycle: Cycle, nodes: Nodes, state: State, changed: Sequence[int]
     ) -> bool:
-        """Bring what `score` said up to date; False if it must be asked about all rows."""
+        """Update the result of `score`; return False if all rows must be recomputed."""
         if not changed:
             return True
         column: IntColumn = kept.answer
@@ -235,7 +238,7 @@ class Keeper:
             is_bounded = largest_unsigned(fresh) <= MAX_SCORE
         column = column.copy()
         if len(rows) == 1:
-            column[rows[0]] = fresh[0]  # several times quicker than a list of one
+            column[rows[0]] = fresh[0]  # several times faster than a list of one
         else:
             column[rows] = fresh
         kept.answer = _sealed(column)
@@ -257,7 +260,7 @@ class Keeper:
         )
 
     def _cells(self, kept: Kept, cycle: Cycle, nodes: Nodes, state: State) -> Cells:
-        """Return the plugin's cells, which hold as long as the arrays of amounts are the same."""
+        """Return the plugin's cells, which are valid while the arrays of amounts are the same."""
         if kept.cells is None or kept.layout != nodes.layout:
             kept.cells, kept.layout = (
                 self._plugin.score_cells(cycle, nodes, *state),
@@ -272,7 +275,7 @@ def _sealed(column: NDArray[Any]) -> NDArray[Any]:
 
 
 def _own(rejected: Rejected) -> Rejected:
-    """Return a rejection whose columns nobody writes to, not even the table that they may come from."""
+    """Return a rejection with read-only columns that share no memory with the table."""
     final = rejected.rows if rejected.final is rejected.rows else rejected.final
     rows = _sealed(rejected.rows.copy())
     reasons = tuple(
@@ -283,9 +286,9 @@ def _own(rejected: Rejected) -> Rejected:
 
 
 def _patched(before: Rejected, fresh: Rejected | None, rows: Rows) -> Rejected | None:
-    """Return `before` with what is said of `rows` now; None if there are reasons that it has not.
+    """Return `before` with the results for `rows` from `fresh`; None if `fresh` has other reasons.
 
-    Reasons stand in the plugin's order, which a new one would have to be fitted into.
+    Reasons are in the plugin's order, and a new reason has no defined position in it.
     """
     now = {} if fresh is None else {one.text: one.rows for one in fresh.reasons}
     texts = [one.text for one in before.reasons]

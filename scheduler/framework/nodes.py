@@ -1,9 +1,9 @@
-"""`Nodes`: what a plugin sees of the cluster's nodes, as read-only columns.
+"""`Nodes`: the cluster's nodes as read-only columns, for plugins.
 
-One interface over the live table, a copy of it, a few of its rows, or a hypothetical in which some
-pods are gone or added. Every column has `size` entries; `feasible` marks the rows that are still in
-the running, rows without a node are never feasible. Filters compute on full columns, the framework
-masks; nothing here may be written to.
+One interface over the live table, a copy of it, a few of its rows, or a hypothetical state with
+pods removed or added. Every column has `size` entries. `feasible` marks the rows that passed so
+far; rows without a node are never feasible. Filters compute on full columns and the framework masks
+them; columns are read-only.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -49,8 +49,8 @@ class Nodes:
         self._overlay = overlay
         if overlay is not None:
             self._offers: dict[tuple[str, ...], IntMatrix] = {}
-        # Whether these are all nodes as they are; then there are logs of the rows whose amounts, and whose
-        # nodes, changed (None for a part or a hypothetical).
+        # Whether the view shows all nodes unchanged. Then there are logs of the rows whose amounts,
+        # and whose nodes, changed (None for a part or a hypothetical view).
         self.is_live = rows is None and overlay is None
         self.amounts_touched = table.amounts_touched if self.is_live else None
         self.facts_touched = table.facts_touched if self.is_live else None
@@ -60,7 +60,7 @@ class Nodes:
 
     @property
     def count(self) -> int:
-        """Return the number of nodes in the cluster (rows without one not counted)."""
+        """Return the number of nodes in the cluster, without unused rows."""
         return len(self._table.rows)
 
     def name(self, row: int) -> str:
@@ -72,11 +72,11 @@ class Nodes:
         return tuple(self._cut(self._table.names)[mask].tolist())
 
     def node(self, row: int) -> Node | None:
-        """Return the node of a row, or None for a freed row."""
+        """Return the node of a row, or None for an unused row."""
         return self._table.nodes[self._table_row(row)]
 
     def row(self, name: str) -> int | None:
-        """Return the row of a node, or None if it is not among these."""
+        """Return the row of a node, or None if this view does not contain it."""
         row = self._table.rows.get(name)
         if row is None or self._rows is None:
             return row
@@ -84,13 +84,16 @@ class Nodes:
         return int(found[0]) if len(found) else None
 
     def rows_named(self, names: Iterable[str]) -> BoolColumn:
-        """Return the rows of the nodes with these names; unknown names are passed over."""
+        """Return the rows of the nodes with these names; unknown names are ignored."""
         mask = np.zeros(self.size, dtype=np.bool_)
         mask[self.rows_of(names)] = True
         return mask
 
     def rows_of(self, names: Iterable[str]) -> list[int]:
-        """Return the rows of the nodes with these names in their order; unknown ones are left out."""
+        """Return the rows of the nodes with these names in their order.
+
+        Unknown names are ignored.
+        """
         known = self._table.rows
         if self._rows is None:
             return [known[name] for name in names if name in known]
@@ -103,24 +106,26 @@ class Nodes:
         return pods if self._overlay is None else self._overlay.pods_on(table_row, pods)
 
     def constant(self, value: int) -> IntColumn:
-        """Return a read-only column of one value; the framework adds such columns at no cost."""
+        """Return a read-only column of one value; the framework adds such columns without cost."""
         return _constant(self.size, value)
 
     # Amounts: CPU in milli, everything else in whole units.
 
     def allocatable(self, resource: str) -> IntColumn:
-        """Return what each node offers of a resource."""
+        """Return each node's allocatable amount of a resource."""
         return self._cut(self._table.allocatable(resource))
 
     def requested(self, resource: str) -> IntColumn:
-        """Return what pods request on each node; for `pods` their number."""
+        """Return the requests of the pods on each node; for `pods` their number."""
         column = self._table.requested(resource)
         if self._overlay is not None:
             return self._overlay.requested(resource, column, self._rows)
         return self._cut(column)
 
     def scored(self, resource: str) -> IntColumn:
-        """Return requests of cpu or memory with assumed amounts for containers naming none."""
+        """Return requests of cpu or memory, with assumed amounts for containers without a
+        request.
+        """
         column = self._table.scored(resource)
         if self._overlay is not None:
             return self._overlay.requested(resource, column, self._rows, scored=True)
@@ -138,7 +143,7 @@ class Nodes:
         """Return `allocatable` of several resources, [resource, row]."""
         if self._overlay is None:
             return np.array([self.allocatable(resource) for resource in resources], dtype=np.int64)
-        # A hypothetical view lives for a moment only, and is asked again and again.
+        # A hypothetical view is short-lived, and its columns are requested repeatedly.
         names = tuple(resources)
         found = self._offers.get(names)
         if found is None:
@@ -152,7 +157,7 @@ class Nodes:
 
     @property
     def layout(self) -> tuple[int, int]:
-        """Return what tells whether the arrays of amounts are still the same ones."""
+        """Return a value that changes when the arrays of amounts are replaced."""
         return self.size, len(self._table.resources)
 
     # Facts of the nodes themselves.
@@ -169,7 +174,7 @@ class Nodes:
 
     @property
     def name_ranks(self) -> IntColumn:
-        """Return numbers that are in the order of the nodes' names."""
+        """Return ranks in the order of the nodes' names."""
         return self._cut(self._table.name_ranks)
 
     def label_ids(self, key: str) -> IdColumn:
@@ -177,11 +182,11 @@ class Nodes:
         return self._cut(self._table.labels.column(key).ids)
 
     def label_values(self, key: str) -> Sequence[str]:
-        """Return the texts that the ids of `label_ids` stand for."""
+        """Return the texts of the ids in `label_ids`."""
         return self._table.labels.column(key).values
 
     def domains(self, key: str) -> Domains:
-        """Return the rows by the value of a label; its numbers are those of all rows of the table."""
+        """Return the rows by the value of a label; its ids are those of all rows of the table."""
         domains = self._table.labels.domains(key)
         if self._rows is None:
             return domains
@@ -192,7 +197,7 @@ class Nodes:
         return self._table.labels.column(key).id_of(value)
 
     def label_int(self, key: str, default: int = 0) -> IntColumn:
-        """Return a label read as integers, `default` where it is missing or is none."""
+        """Return a label as integers, `default` where it is missing or no integer."""
         return self._cut(self._table.labels.integers(key, default))
 
     def label_mask(self, requirement: NodeSelectorRequirement) -> BoolColumn:
@@ -215,15 +220,18 @@ class Nodes:
 
     @property
     def taint_sets(self) -> Sequence[TaintSet]:
-        """Return the distinct sets of taints that nodes have or had; it only ever grows."""
+        """Return the distinct sets of taints that nodes have or had; grows only."""
         return self._table.taints.sets
 
     def taint_flags(self, per_set: tuple[bool, ...]) -> BoolColumn:
-        """Return for each row the flag of its taint set; `per_set` goes with `taint_sets`."""
+        """Return for each row the flag of its taint set; `per_set` is indexed like `taint_sets`."""
         return self._cut(self._table.taints.flags(per_set))
 
     def taint_numbers(self, per_set: tuple[int, ...]) -> IntColumn:
-        """Return for each row the number of its taint set; `per_set` goes with `taint_sets`."""
+        """Return for each row the number of its taint set.
+
+        `per_set` is indexed like `taint_sets`.
+        """
         return self._cut(self._table.taints.numbers(per_set))
 
     def declares(self, features: frozenset[str]) -> BoolColumn:
@@ -231,7 +239,7 @@ class Nodes:
         return self._cut(self._table.features.declared(features))
 
     def image_held(self, name: str) -> BoolColumn | None:
-        """Return the rows that hold the image; None if no node does."""
+        """Return the rows that have the image; None if no node has it."""
         column = self._table.images.held(name, self._table.size)
         return None if column is None else self._cut(column)
 
@@ -242,11 +250,13 @@ class Nodes:
     # Other views.
 
     def part(self, column: NDArray[ScalarT]) -> NDArray[ScalarT]:
-        """Return this view's entries of a column that a tracker keeps over all rows of the table."""
+        """Return this view's entries of a column that a tracker keeps over all rows of the
+        table.
+        """
         return self._cut(column)
 
     def moves(self) -> Iterator[tuple[Placed, int, int]]:
-        """Yield the pods that a hypothetical view takes away (-1) or adds (1), with their rows.
+        """Yield the pods that a hypothetical view removes (-1) or adds (1), with their rows.
 
         The rows are those of the table, also in a view of a few.
         """
@@ -259,9 +269,10 @@ class Nodes:
             yield from self._overlay.arrivals()
 
     def leaving(self) -> tuple[RowPods, BoolColumn] | None:
-        """Return the pods on these rows of which some are gone, and which; None if `moves` alone tells.
+        """Return the pods on these rows and which of them are removed.
 
-        All views of one dry run give the same `RowPods`, so that what they amount to can be kept with it.
+        None if `moves` has all changes. All views of one dry run return the same `RowPods`, so that
+        derived sums can be cached with it.
         """
         overlay = self._overlay
         if overlay is None or overlay.rows is not self._rows:
@@ -273,7 +284,7 @@ class Nodes:
         return Nodes(self._table, self._pods, feasible, rows=self._rows, overlay=self._overlay)
 
     def only(self, rows: Rows) -> "Nodes":
-        """Return just these rows, in this order."""
+        """Return a view of these rows, in this order."""
         kept = rows if self._rows is None else self._rows[rows]
         return Nodes(self._table, self._pods, self.feasible[rows], rows=kept, overlay=self._overlay)
 
@@ -282,10 +293,10 @@ class Nodes:
         removed: Iterable[Placed] = (),
         added: Iterable[tuple[Placed, int]] = (),
     ) -> "Nodes":
-        """Return the nodes as if `removed` pods were gone and `added` ones sat on their rows.
+        """Return the nodes without `removed` pods and with `added` ones on their rows.
 
-        The changes of different rows are independent: one pass over the columns answers "each node
-        without ITS victims". Must be asked of a view that is not hypothetical itself.
+        The changes of different rows are independent: one pass over the columns evaluates each node
+        without its own victims. Requires a view that is not hypothetical.
         """
         self._must_be_real()
         rows = self._table.rows
@@ -296,7 +307,7 @@ class Nodes:
         return Nodes(self._table, self._pods, self.feasible, rows=self._rows, overlay=overlay)
 
     def over(self, overlay: Overlay) -> "Nodes":
-        """Return the rows of an overlay of a view of all nodes, as they are with it."""
+        """Return the rows of an overlay on a view of all nodes, with its changes applied."""
         self._must_be_real()
         rows = overlay.rows
         return Nodes(self._table, self._pods, self.exists[rows], rows=rows, overlay=overlay)
@@ -318,7 +329,10 @@ class Nodes:
         return mask
 
     def _field_mask(self, requirement: NodeSelectorRequirement) -> BoolColumn:
-        """Fields of a node: metadata.name is the only one the API allows."""
+        """Return the rows that match a field selector.
+
+        Metadata.name is the only field the API allows.
+        """
         if requirement.key != "metadata.name":
             return np.zeros(self.size, dtype=np.bool_)
         if requirement.operator == "In":

@@ -1,8 +1,8 @@
-"""`Overlay`: some rows of the nodes as they would be without pods that leave them, or with more.
+"""`Overlay`: some rows of the nodes with pods removed or added.
 
-The hypothetical half of `Nodes`, which asks it for columns: preemption takes victims away and lets them
-come back, nominated pods are added, groups move their members. Rows are independent of each other: one
-pass over the columns answers "each node without ITS pods".
+The hypothetical part of `Nodes`, which reads its columns: preemption removes victims and restores
+them, nominated pods are added, groups move their members. Rows are independent: one pass over the
+columns evaluates each node without its own pods.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from scheduler.objects.pod import ContainerPort
 from scheduler.state.podindex import Placed
 from scheduler.state.ports import HostPorts, ports_conflict
 
-# A resource, and whether its requests are meant as scoring counts them.
+# A resource, and whether its requests are those that scoring assumes.
 _Key = tuple[str, bool]
 
 
 class Overlay:
-    """What changes on `rows`: `gone` says who of `leaving` has left (at first all).
+    """The changes on `rows`: `gone` marks the pods of `leaving` that are removed (at first all).
 
     The pods of `coming`, which are on the same rows, count while `is_coming` is set.
     """
@@ -36,38 +36,40 @@ class Overlay:
         self.is_coming = is_coming
         self.gone: BoolColumn = np.ones(len(leaving), dtype=np.bool_)
         self._places: dict[int, int] | None = None
-        # Requests without those who are gone; a column is handed out and never written to again.
+        # Requests without the removed pods; a column is never written after it was returned.
         self._left: dict[_Key, IntColumn] = {}
-        # What those who come request on each row.
+        # The requests of the added pods on each row.
         self._more: dict[_Key, IntColumn] = {}
 
     def bring_back(self, numbers: Rows) -> None:
-        """Let some of those who left come back, at most one on each row."""
+        """Restore some of the removed pods, at most one on each row."""
         self.gone[numbers] = False
         self._move(numbers, 1)
 
     def take_away(self, numbers: Rows) -> None:
-        """Let some leave again, at most one from each row."""
+        """Remove some pods again, at most one from each row."""
         self.gone[numbers] = True
         self._move(numbers, -1)
 
     def away(self, place: int) -> list[tuple[Placed, int]]:
-        """Return the pods that are gone when those of `rows[place]` are, with their own rows."""
+        """Return the pods that are removed together with those of `rows[place]`, with their own
+        rows.
+        """
         gone = (pod for pod in self.leaving.pods_of(place) if self.gone[pod])
         return [move for pod in gone for move in self.leaving.moves(pod)]
 
     def come(self, place: int) -> list[Placed]:
-        """Return the pods that have come to `rows[place]`."""
+        """Return the pods added to `rows[place]`."""
         return (
             [self.coming.pod(pod) for pod in self.coming.pods_of(place)] if self.is_coming else []
         )
 
-    # What `Nodes` asks: for all rows of the table (None), or for some.
+    # Columns for `Nodes`: for all rows of the table (None), or for some.
 
     def requested(
         self, resource: str, column: IntColumn, rows: Rows | None, *, scored: bool = False
     ) -> IntColumn:
-        """Return the entries of `rows` of a column of requests, as they are after the change."""
+        """Return the entries of `rows` of a column of requests, after the change."""
         changed = self._changed((resource, scored), column)
         if rows is self.rows:
             return changed
@@ -78,7 +80,7 @@ class Overlay:
     def ports_taken(
         self, taken: BoolColumn, used: HostPorts, ports: Sequence[ContainerPort], rows: Rows | None
     ) -> BoolColumn:
-        """Return the entries of `rows` of `taken`, as they are after the change."""
+        """Return the entries of `rows` of `taken`, after the change."""
         changed = taken.copy()
         places = set(np.flatnonzero(taken[self.rows]).tolist())
         for place in places.union(self.coming.index.tolist() if self.is_coming else ()):
@@ -96,14 +98,14 @@ class Overlay:
         return kept | {placed.pod.metadata.uid: placed for placed in self.come(place)}
 
     def moves(self) -> Iterator[tuple[Placed, int, int]]:
-        """Yield the pods that left (-1) and came (1), with their rows of the table."""
+        """Yield the removed (-1) and added (1) pods, with their rows of the table."""
         for pod in np.flatnonzero(self.gone).tolist():
             row = int(self.rows[self.leaving.index[pod]])
             yield from ((placed, row, -1) for placed in self.leaving.here(pod))
         yield from ((placed, row, 1) for placed, row in self.arrivals())
 
     def arrivals(self) -> Iterator[tuple[Placed, int]]:
-        """Yield the pods that came, with their rows of the table."""
+        """Yield the added pods, with their rows of the table."""
         for place in np.flatnonzero(self.coming.counts).tolist() if self.is_coming else ():
             yield from ((placed, int(self.rows[place])) for placed in self.come(place))
 

@@ -1,8 +1,8 @@
-"""`PerShape` and `PerPod`: what a plugin works out from a pod's spec alone, kept for the next question.
+"""`PerShape` and `PerPod`: caches of what a plugin computes from a pod's spec alone.
 
-Replicas share a shape, so a plugin that parses selectors or sums requests does it once per workload.
-Hints are asked about waiting pods without a cycle and go by pod. Nothing that depends on nodes or on
-other pods belongs in here.
+Replicas share a shape, so a plugin that parses selectors or sums requests does it once per
+workload. Queueing hints run for waiting pods without a cycle and are cached by pod. Values that
+depend on nodes or on other pods must not be cached here.
 """
 
 from collections.abc import Callable
@@ -27,15 +27,15 @@ class Shaped(Protocol):
 
 
 class PerShape(Generic[ValueT]):
-    """One value per shape, made by `make(pod)` when it is first asked for."""
+    """One value per shape, computed by `make(pod)` on first use."""
 
     def __init__(self, make: Callable[[Pod], ValueT]) -> None:
         self._make = make
-        # The values live in the shapes, under a key that keeps nobody alive.
+        # The values are stored in the shapes, under a key that holds no reference to a pod.
         self._key = object()
 
     def of(self, shaped: Shaped) -> ValueT:
-        """Return the value for the pod of a cycle, or for a placed one."""
+        """Return the value for the pod of a cycle, or for a placed pod."""
         kept = shaped.shape.kept
         value: ValueT = kept.get(self._key, _NOTHING)
         if value is _NOTHING:
@@ -44,10 +44,10 @@ class PerShape(Generic[ValueT]):
 
 
 class PerSpec(PerShape[ValueT]):
-    """One value per spec: `make(pod)` looks at nothing else, not even at labels."""
+    """One value per spec: `make(pod)` reads only the spec, not labels."""
 
     def of(self, shaped: Shaped) -> ValueT:
-        """Return the value for the pod of a cycle, or for a placed one."""
+        """Return the value for the pod of a cycle, or for a placed pod."""
         kept = shaped.shape.spec.kept
         value: ValueT = kept.get(self._key, _NOTHING)
         if value is _NOTHING:
@@ -56,7 +56,7 @@ class PerSpec(PerShape[ValueT]):
 
 
 class PerPod(Generic[ValueT]):
-    """One value per pod object; a new version of a pod is worked out anew."""
+    """One value per pod object; recomputed for a new version of a pod."""
 
     def __init__(self, make: Callable[[Pod], ValueT]) -> None:
         self._make = make

@@ -1,18 +1,18 @@
-"""`Plugin`: what a plugin author subclasses.
+"""`Plugin`: the base class for plugin authors.
 
 A plugin overrides only the extension points it serves; the base defines none of them, it only
-declares their shapes for type checkers. The type parameter is the plugin's `Args`, and binds
-`pluginConfig[].args` to it. Nothing in a plugin is async and nothing does I/O: what must talk to the
-API server (`pre_bind`, `bind`) is a generator that yields calls and receives their answers.
+declares their types for type checkers. The type parameter is the plugin's `Args`, and binds
+`pluginConfig[].args` to it. Nothing in a plugin is async and nothing does I/O: points that need the
+API server (`pre_bind`, `bind`) are generators that yield calls and receive their answers.
 
 A filter that is not local can follow hypothetical pods by `add_pod(state, placed, row)` and
-`remove_pod(state, placed, row)`, which change a clone of its state; otherwise its pre-filter runs anew
-on the changed view. If it also has `concerns(state, placed)`, pods that make no difference cost
-nothing; its state then holds no row-indexed column.
+`remove_pod(state, placed, row)`, which change a clone of its state; otherwise its pre-filter runs
+again on the changed view. If it also has `concerns(state, placed)`, irrelevant pods cost nothing;
+its state then holds no row-indexed column.
 
-Where a plugin has `pre_filter`, the state it returns arrives as the last argument of `filter`,
-`pre_score`, `score`, `reserve`, `unreserve` and `pre_bind`; a state returned by `pre_score` replaces
-it for `score`.
+If a plugin has `pre_filter`, the state it returns is the last argument of `filter`, `pre_score`,
+`score`, `reserve`, `unreserve` and `pre_bind`; a state returned by `pre_score` replaces it for
+`score`.
 """
 
 from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
@@ -52,7 +52,8 @@ if TYPE_CHECKING:
 
 ArgsT = TypeVar("ArgsT", bound=Args)
 
-# Extension points in the order of a pod's way; the names of methods and of kube-scheduler's lists.
+# Extension points in the order in which a pod passes them: names of methods and of kube-scheduler's
+# lists.
 POINTS: dict[str, str] = {
     "pre_enqueue": "preEnqueue",
     "less": "queueSort",
@@ -68,51 +69,53 @@ POINTS: dict[str, str] = {
     "post_bind": "postBind",
 }
 
-# The same as kube-scheduler writes them in errors and metrics.
+# The names that kube-scheduler uses in errors and metrics.
 POINT_NAMES = {method: point[0].upper() + point[1:] for method, point in POINTS.items()} | {
     "unreserve": "Unreserve"
 }
 
 
 class Versioned(Protocol):
-    """Something that keys are drawn from; `version` moves with each change of it.
+    """Data from which keys are computed; `version` changes with each change of it.
 
-    What `handle.objects(kind)` returns is one; trackers may have such parts. Equal versions stand for
-    equal keys.
+    `handle.objects(kind)` returns one; trackers may have such parts. Equal versions imply equal
+    keys.
     """
 
     @property
     def version(self) -> int:
-        """Return a number that is another one after each change that matters to a key."""
+        """Return a number that changes with each change that is relevant to a key."""
 
 
 class _EachPod:
-    """The key of pods that are like no other."""
+    """The key of pods that are equivalent to no other pod."""
 
     def __repr__(self) -> str:
         return "EACH_POD"
 
 
-# What `Plugin.key` returns for a pod that the plugin is asked about anew in every attempt.
+# Returned by `Plugin.key` for a pod for which the plugin runs in every attempt.
 EACH_POD: Final = _EachPod()
 
 
 class Plugin(Generic[ArgsT]):
     """Base of all plugins.
 
-    `reads` names the facts it looks at (scheduler.state.facts): they wake the pods it rejected, and end
-    what is kept of its answers. `local` says that its verdict on a row depends on that row and the
-    pod alone: such a filter can be asked about hypotheticals and about single rows, and its state then
-    holds no column that goes by rows. `normalize` is "none" (raw scores are within 0..100), "max"
-    (highest raw score becomes 100), "reverse" (lowest raw score becomes 100) or a method
-    `(cycle, nodes, raw) -> column`. When a profile disables
-    `pre_filter` or `pre_score`, the state is made when it is needed; `unread` has, by the method that
-    is missing, why a plugin cannot work then, as many of kube-scheduler's do not.
-    `key_follows`, set by an instance, is what `key` looks at beside the pod. `hinted(change)`
-    returns the uids of the only waiting pods to which `hint` may say yes, or None for any: for a plugin without a
-    key, of which many pods may wait. `chances(change, names)` returns what there may be of these at most after a change,
-    by the least priority for which that holds, or None for anything: where `needs(key)`, amounts by name, is within none
-    of them, `hint` says no to pods of this key.
+    `reads` names the facts that the plugin depends on (scheduler.state.facts): their changes wake
+    the pods it rejected and invalidate its cached results. `local` states that its verdict on a row
+    depends on that row and the pod alone: such a filter can run on hypothetical and on single rows,
+    and its state then holds no row-indexed column. `normalize` is "none" (raw scores are within
+    0..100), "max" (highest raw score becomes 100), "reverse" (lowest raw score becomes 100) or a
+    method `(cycle, nodes, raw) -> column`.
+
+    When a profile disables `pre_filter` or `pre_score`, the state is computed on demand; `unread`
+    has, by the method that is missing, the reason why a plugin cannot work then, as many of
+    kube-scheduler's do not. `key_follows`, set by an instance, is the data that `key` reads besides
+    the pod. `hinted(change)` returns the uids of the only waiting pods for which `hint` may return
+    True, or None for any: for a plugin without a key with many waiting pods. `chances(change,
+    names)` returns upper bounds on the free amounts of `names` after a change, per minimum
+    priority, or None for no bound. If `needs(key)` (amounts by name) exceeds every bound, `hint`
+    returns False for pods of this key.
     """
 
     name: ClassVar[str] = ""
@@ -123,14 +126,16 @@ class Plugin(Generic[ArgsT]):
     normalize: Any = "none"
     key_follows: tuple[Versioned, ...] = ()
 
-    # Whether it has a key, and whether the state of pre-filter (of pre-filter or pre-score) is passed on.
+    # Whether it has a key, and whether the state of pre-filter (of pre-filter or pre-score) is
+    # passed on.
     has_key: ClassVar[bool] = False
     takes_state: ClassVar[bool] = False
     takes_score_state: ClassVar[bool] = False
 
     if TYPE_CHECKING:
-        # Shapes only: subclasses define the points they serve, and mypy holds them to these. Where a
-        # state may come last, there are two: `framework.points` ties it to what makes it.
+        # Types only: subclasses define the points they serve, and mypy checks them against these.
+        # Where a state may come last, there are two types; `framework.points` ties the state to its
+        # producer.
         pre_enqueue: "Callable[[Pod], Status | None]"
         less: Callable[[Any, Any], bool]
         hint: "Callable[[Change, Pod], bool]"
@@ -138,7 +143,10 @@ class Plugin(Generic[ArgsT]):
         needs: "Callable[[Any], Sequence[tuple[str, int]]]"
         chances: "Callable[[Change, Iterable[str]], Sequence[tuple[int, Mapping[str, int]]] | None]"
         pre_filter: "Callable[[Cycle, Nodes], Any]"
-        filter: "Callable[[Cycle, Nodes], Rejected | None]| Callable[[Cycle, Nodes, Any], Rejected | None]"
+        filter: (
+            "Callable[[Cycle, Nodes], Rejected | None]"
+            "| Callable[[Cycle, Nodes, Any], Rejected | None]"
+        )
         post_filter: "Callable[[Cycle, Nodes, FitFailure], PostFiltered]"
         pre_score: "Callable[[Cycle, Nodes], Any] | Callable[[Cycle, Nodes, Any], Any]"
         score: "Callable[[Cycle, Nodes], IntColumn] | Callable[[Cycle, Nodes, Any], IntColumn]"
@@ -180,25 +188,26 @@ class Plugin(Generic[ArgsT]):
                         cls.args_type = argument
 
     def key(self, pod: "Pod") -> Hashable | None:
-        """Return equal keys for pods that `filter` and `score` treat alike; None for one not concerned.
+        """Return equal keys for pods that `filter` and `score` treat alike.
 
-        What these say of a row then depends on the key, the row (all rows, if not `local`) and the
-        facts in `reads` alone: not on the time, on `nodes.feasible`, or on trackers that follow other
-        facts; `hint` is asked once for waiting pods of one key and priority. It is kept and brought up to date from pod to pod. None skips the plugin at all
-        points but `permit` and `post_bind`; its `pre_filter` and `pre_score` must say Skip of such pods
-        themselves, too, as they may be asked about hypothetical nodes. The key follows from the pod's
-        shape (spec without the node's name, labels, namespace, controller) and from `key_follows`.
-        `EACH_POD`, the default, keeps nothing.
+        None if the plugin does not apply. The results for a row must depend on the key, the row
+        (all rows, if not `local`) and the facts in `reads` alone: not on the time, on
+        `nodes.feasible`, or on trackers that follow other facts. `hint` runs once for waiting pods
+        of one key and priority. Results are cached and updated from pod to pod. None skips the
+        plugin at all points but `permit` and `post_bind`; its `pre_filter` and `pre_score` must
+        return Skip for such pods too, since they may run on hypothetical nodes. The key follows
+        from the pod's shape (spec without the node's name, labels, namespace, controller) and from
+        `key_follows`. `EACH_POD`, the default, caches nothing.
         """
         del pod
         return EACH_POD
 
     @classmethod
     def serves(cls, method: str) -> bool:
-        """Whether the plugin overrides the extension point `method` (snake_case)."""
+        """Return whether the plugin overrides the extension point `method` (snake_case)."""
         for base in cls.__mro__:
             if method in base.__dict__:
-                # A protocol among the bases promises the method, and does not define it.
+                # A protocol among the bases declares the method without defining it.
                 return not getattr(base, "_is_protocol", False)
         return False
 

@@ -1,4 +1,4 @@
-"""What post-filter plugins (preemption) get and give back."""
+"""Input and result of post-filter plugins (preemption)."""
 
 from collections.abc import Callable
 
@@ -14,14 +14,13 @@ from scheduler.state.podindex import Placed
 
 
 class FitFailure(msgspec.Struct, frozen=True):
-    """Why no node fits, for a plugin that wants to make room.
+    """Why no node fits, for a plugin that frees capacity.
 
-    `candidates` are the rows whose rejection evicting pods may lift. `pre_filter` is not a success
-    when the pod was rejected before any node was looked at. `attempted` asks the filters again
-    about changed rows. `nominated` are the pods that this one must leave room for.
-    `break_tie` picks one of equally good rows. `wants_offers` says that extenders have a word on who
-    is evicted: then every candidate is wanted, not only the best. `prefiltered_by` are the plugins
-    that pre-filter got to.
+    `candidates` are the rows whose rejection evictions may lift. `pre_filter` is no success if the
+    pod was rejected before any node was evaluated. `attempted` runs the filters again on changed
+    rows. `nominated` are the pods whose capacity this pod must not use. `break_tie` picks one of
+    equally good rows. With `wants_offers` extenders take part in the choice of victims: all
+    candidates are needed, not only the best. `prefiltered_by` are the plugins whose pre-filter ran.
     """
 
     candidates: BoolColumn
@@ -35,15 +34,15 @@ class FitFailure(msgspec.Struct, frozen=True):
 
 
 class PostFiltered(msgspec.Struct, frozen=True):
-    """What a post-filter plugin found.
+    """The result of a post-filter plugin.
 
-    `nominated_node` None leaves the pod's nomination alone, an empty text clears it. `victims` are
-    the pods to evict, those of the nominated node and whoever goes with them. The framework fills in
-    `plugin`. `text` joins the pod's message when nothing was found.
-    `offers` are all candidates, where they were wanted, and `choose` returns the node of the best of
-    those that are left of them (at least one; their victims may have changed) and everybody who has to
-    go for it. `calls` are sent in order, and nobody waits for their answers. `prevented_by` are the
-    filter plugins because of which nothing was found: what helps with them is worth another attempt.
+    `nominated_node` None leaves the pod's nomination unchanged, '' clears it. `victims` are the
+    pods to evict: those of the nominated node and the pods evicted with them. The framework sets
+    `plugin`. `text` is appended to the pod's message if no candidate was found. `offers` are all
+    candidates if extenders need them; `choose` receives the remaining ones (at least one; victims
+    may have changed) and returns the best node with all its victims. `calls` are sent in order,
+    without waiting for their answers. `prevented_by` are the filter plugins that prevented a
+    candidate: their events requeue the pod.
     """
 
     status: Status = SUCCESS

@@ -1,8 +1,7 @@
 """`Profile`: for each extension point an ordered tuple of bound plugin methods, built once.
 
-`ProfileSpec` is what the configuration resolves to (names, order, weights); `build_profile` turns it
-into instances. Each plugin class is instantiated once per profile, whichever points it serves, and
-bound where it has something to do.
+`ProfileSpec` is the resolved configuration (names, order, weights); `build_profile` instantiates
+it. Each plugin class is instantiated once per profile and bound at the points that it serves.
 """
 
 from collections.abc import Callable, Mapping
@@ -18,7 +17,7 @@ from scheduler.framework.registry import Registry
 
 
 class ListedPlugin(msgspec.Struct, frozen=True):
-    """A plugin in the list of one extension point; `weight` matters for score alone."""
+    """A plugin in the list of one extension point; `weight` applies to score alone."""
 
     name: str
     weight: int = 0
@@ -63,7 +62,7 @@ class Profile(msgspec.Struct, frozen=True):
 
 
 def build_profile(spec: ProfileSpec, registry: Registry, handle: Handle) -> Profile:
-    """Instantiate the plugins of `spec`; ConfigError names a plugin that does not exist."""
+    """Instantiate the plugins of `spec`; ConfigError names an unknown plugin."""
     instances: dict[str, Plugin[Any]] = {}
     points: dict[str, tuple[Bound, ...]] = {}
     for method, point in POINTS.items():

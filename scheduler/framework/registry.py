@@ -1,6 +1,6 @@
-"""Which plugin classes exist: in-tree ones and those that other packages offer.
+"""The known plugin classes: in-tree ones and those of installed packages.
 
-Built once at start; a name is looked up case-sensitively, as kube-scheduler does.
+Built once at start; names are case-sensitive, as in kube-scheduler.
 """
 
 from collections.abc import Iterable, Iterator
@@ -13,7 +13,7 @@ from scheduler.framework.plugin import Plugin
 from scheduler.framework.signatures import problems
 
 ENTRY_POINT_GROUP = "trellis.plugins"
-# Classes that were found to be in order; a batch of simulations makes a registry for each case.
+# Classes that passed the checks; a batch of simulations makes a registry for each case.
 _SOUND: WeakSet[type[Plugin[Any]]] = WeakSet()
 
 
@@ -26,7 +26,7 @@ class Registry:
             self.add(cls)
 
     def add(self, cls: type[Plugin[Any]]) -> None:
-        """Add a class; ConfigError if its name is taken, or if it cannot be called as it will be."""
+        """Add a class; ConfigError if its name is taken, or if a method has a wrong signature."""
         if cls.name in self._classes:
             raise ConfigError(f"a plugin named {cls.name} already exists")
         if cls not in _SOUND:
@@ -51,7 +51,7 @@ class Registry:
         return tuple(self._classes)
 
     def load_entry_points(self) -> None:
-        """Add the plugins that installed packages offer; ConfigError names one that is broken."""
+        """Add the plugins of installed packages (entry points); ConfigError names a broken one."""
         for entry in sorted(entry_points(group=ENTRY_POINT_GROUP), key=lambda e: e.name):
             try:
                 cls = entry.load()

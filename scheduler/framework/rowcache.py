@@ -1,10 +1,10 @@
-"""`RowCache`: columns worked out from the rows of a view, redone only for rows that changed.
+"""`RowCache`: columns computed from the rows of a view, updated only for changed rows.
 
-For what a plugin works out on its way to an answer, where arithmetic over all nodes is dear (an operation
-over 5,000 rows costs some 3 us, a division 10) while one placed pod changes one row. What is worked out
-for a row may depend on that row and on the key alone. The view is `Nodes`, whose log has the rows with
-other allocatable or requested amounts, or columns of a tracker's own with a log of their own. Answers of
-`filter` and `score` themselves are kept by the framework (`Plugin.key`).
+For intermediate results of plugins: an operation over 5,000 rows costs some 3 us, a division 10,
+while one placed pod changes one row. The value of a row may depend on that row and on the key
+alone. The view is `Nodes`, whose log has the rows with changed allocatable or requested amounts, or
+a tracker's own columns with their own log. The framework caches the results of `filter` and `score`
+(`Plugin.key`).
 """
 
 from collections.abc import Callable, Hashable
@@ -21,12 +21,12 @@ KeyT = TypeVar("KeyT", bound=Hashable)
 ViewT = TypeVar("ViewT", bound="RowView")
 Columns = tuple[NDArray[Any], ...]
 
-# Past this share of all rows everything is redone.
+# Above this share of all rows everything is recomputed.
 _MOST_CHANGED = 0.25
 
 
 class RowView(Protocol):
-    """Rows with a log of what changes on them; `Nodes` is one."""
+    """Rows with a log of their changes; `Nodes` is one."""
 
     @property
     def size(self) -> int:
@@ -37,7 +37,7 @@ class RowView(Protocol):
         """Return the log of changed rows; None for a hypothetical view or a part of the rows."""
 
     def only(self, rows: Rows, /) -> Self:
-        """Return just these rows, in this order."""
+        """Return a view of these rows, in this order."""
 
 
 class _Entry(msgspec.Struct):
@@ -47,10 +47,10 @@ class _Entry(msgspec.Struct):
 
 
 class RowCache(Generic[KeyT, ViewT]):
-    """The columns of the keys asked for of late, read-only.
+    """The columns of the keys used most recently, read-only.
 
-    `work(key, view)` returns new columns. A hypothetical or partial view is worked out afresh, and so
-    is a table that is not the one of last time.
+    `work(key, view)` returns new columns. For a hypothetical or partial view, and for another table
+    than before, all columns are recomputed.
     """
 
     def __init__(self, work: Callable[[KeyT, ViewT], Columns], most: int = 64) -> None:
@@ -59,11 +59,11 @@ class RowCache(Generic[KeyT, ViewT]):
         self._entries: dict[KeyT, _Entry] = {}
 
     def columns(self, key: KeyT, view: ViewT) -> Columns:
-        """Return the columns for `key`; whoever keeps them keeps them as they are now."""
+        """Return the columns for `key`; later updates do not change them."""
         log = view.amounts_touched
         if log is None:
             return self._work(key, view)
-        # Moved to the end: who was not used for longest goes first.
+        # Moved to the end: the least recently used key is dropped first.
         entry = self._entries.pop(key, None)
         changed = None
         if entry is not None and entry.log is log and len(entry.columns[0]) == view.size:

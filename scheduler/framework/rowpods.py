@@ -1,8 +1,8 @@
-"""`RowPods`: the pods on some rows, flat, with what they request as columns over the pods.
+"""`RowPods`: the pods on some rows, flat, with their requests as columns over the pods.
 
-Whoever asks what would be if some of them were gone, or came, hands them over in this form: preemption
-its victims, the engine the pods that are nominated to nodes. All pods of the first row come first, then
-those of the second, and so on; `index` says for each which entry of `rows` it stands on.
+The input of hypothetical evaluation: preemption passes its victims, the engine the pods nominated
+to nodes. The pods of the first row come first, then those of the second, and so on; `index` has,
+for each pod, its position in `rows`.
 """
 
 from __future__ import annotations
@@ -21,21 +21,22 @@ _SCORED = {CPU: 0, MEMORY: 1}
 
 
 class Companions(msgspec.Struct, frozen=True):
-    """Pods that leave together: those on one row, and the others with their rows of the table."""
+    """Pods that are removed together: those on one row, and the others with their rows of the
+    table.
+    """
 
     here: tuple[Placed, ...]
     elsewhere: tuple[tuple[Placed, int], ...] = ()
 
 
 class RowPods:
-    """Pods on `rows` of the table; those of `rows[i]` are the numbers `starts[i]` to `starts[i + 1]`.
+    """Pods on `rows` of the table.
 
-    `counts` is how many there are per row, `pod` returns one by its number, `known` holds amounts that
-    somebody has worked out already. If these are all pods there of a priority below some number, that
-    is `below`.
-
-    A number may stand for several pods that leave together: `companions` has them by that number. What
-    such a number requests is what its pods on this row do.
+    Those of `rows[i]` are the numbers `starts[i]` to `starts[i + 1]`. `counts` is how many there
+    are per row, `pod` returns one by its number, `known` holds amounts that are already computed.
+    If these are all pods there below some priority, `below` is that priority. A number may stand
+    for several pods that are removed together: `companions` has them by that number. The requests
+    of such a number are those of its pods on this row.
     """
 
     below: int | None = None
@@ -64,7 +65,7 @@ class RowPods:
         return range(int(self.starts[place]), int(self.starts[place + 1]))
 
     def here(self, number: int) -> Sequence[Placed]:
-        """Return the pods of this row that a number stands for."""
+        """Return the pods of this row that a number represents."""
         together = self.companions.get(number)
         return (self.pod(number),) if together is None else together.here
 
@@ -78,7 +79,7 @@ class RowPods:
                 yield number, placed
 
     def moves(self, number: int) -> list[tuple[Placed, int]]:
-        """Return all pods that a number stands for, with their rows of the table."""
+        """Return all pods that a number represents, with their rows of the table."""
         row = int(self.rows[self.index[number]])
         together = self.companions.get(number)
         if together is None:
@@ -97,9 +98,9 @@ class RowPods:
         return twin
 
     def amounts(self, resource: str, *, scored: bool = False) -> IntColumn:
-        """Return what each requests of a resource; 1 each for `pods`.
+        """Return each pod's request of a resource; 1 each for `pods`.
 
-        With `scored` what it requests of cpu or memory with assumed amounts where it names none.
+        With `scored`, requests of cpu or memory with assumed amounts where there is none.
         """
         key = resource, scored
         column = self._known.get(key)
@@ -126,7 +127,7 @@ class RowPods:
 
 
 def row_pods(rows: Rows, moves: Sequence[tuple[Placed, int]] = ()) -> RowPods:
-    """Return these pods with their rows; pods on other rows than `rows` are left out."""
+    """Return these pods with their rows; pods on rows outside `rows` are left out."""
     if not moves:
         return RowPods(rows, np.zeros(len(rows), dtype=np.int64), _nobody)
     on: dict[int, list[Placed]] = {row: [] for row in rows.tolist()}
@@ -138,7 +139,7 @@ def row_pods(rows: Rows, moves: Sequence[tuple[Placed, int]] = ()) -> RowPods:
 
 
 class Nominated(msgspec.Struct, frozen=True):
-    """The nominated pods that an attempt must leave room for: none of lower priority.
+    """The nominated pods whose capacity an attempt must not use: none of lower priority.
 
     `rows` are the rows with such pods, in order, `on` returns those on given rows. `touched` is the
     log of rows where that changed; None if there is none for this pod.

@@ -1,9 +1,9 @@
 """`Runner`: calls the plugins of a profile, point by point.
 
-`PointRun` serves all points: order, timing, and an exception of a plugin named with plugin and point. Only
-pre-bind and bind are generators, which the engine drives from question to question: `_steps` names theirs.
-What a point makes of the answers stands in the method of that point; the runner decides nothing about
-pods beyond that. What it keeps between attempts, in `Concerns` and their `Memo`, changes none.
+`PointRun` serves all points: order, timing, and an exception of a plugin named with plugin and
+point. Only pre-bind and bind are generators, which the engine resumes with each answer: `_steps`
+adds their names. The method of each point evaluates the answers; the runner makes no other decision
+about pods. Its caches between attempts, in `Concerns` and their `Memo`, change no result.
 """
 
 from collections.abc import Generator, Hashable
@@ -39,9 +39,9 @@ if TYPE_CHECKING:
 
 
 class Runner:
-    """Runs the plugins of one profile.
+    """Run the plugins of one profile.
 
-    Without `keeps` it asks every plugin about every pod, for tests of a plugin's own verdict.
+    Without `keeps` every plugin runs for every pod, for tests of a plugin's own verdict.
     """
 
     def __init__(
@@ -54,11 +54,11 @@ class Runner:
         self._concerns = Concerns(profile, keeps=keeps)
 
     def likeness(self, cycle: Cycle, nodes: Nodes) -> Hashable | None:
-        """Return what is equal for pods that are refused alike; None for a pod like no other."""
+        """Return the scheduling signature of a pod; None for a pod equivalent to no other."""
         return self._concerns.of(cycle, nodes).likeness
 
     def pre_filter(self, cycle: Cycle, nodes: Nodes, states: States) -> PreFiltered:
-        """Run pre-filter; see kube-scheduler's rules for U, UAU, Pending and Skip."""
+        """Run pre-filter, with kube-scheduler's rules for U, UAU, Pending and Skip."""
         if self._measure is not None:
             self._measure.begin()
         concern = self._concerns.of(cycle, nodes)
@@ -77,8 +77,8 @@ class Runner:
                         states.skipped.add(bound.name)
                     elif not answer.is_success:
                         failed = _attributed(answer, bound, "pre_filter")
-                        # Only a plain "unschedulable" lets the others run: they leave the state that
-                        # preemption needs.
+                        # Only a plain "unschedulable" lets the other plugins run: they make the
+                        # state that preemption needs.
                         if answer.code is not Code.UNSCHEDULABLE:
                             stopped_by = bound.name
                             break
@@ -86,7 +86,8 @@ class Runner:
                 if isinstance(answer, Narrow):
                     narrowed.append(bound.name)
                     rows = answer.rows if rows is None else rows & answer.rows
-                    # kube-scheduler: one plugin's names may be unknown, two that exclude each other not.
+                    # kube-scheduler: one plugin may name unknown nodes, two plugins may not exclude
+                    # each other.
                     if answer.is_empty or (len(narrowed) > 1 and not (rows & nodes.exists).any()):
                         failed, stopped_by = none_left(narrowed), bound.name
                         break
@@ -101,17 +102,17 @@ class Runner:
     def filter(
         self, cycle: Cycle, nodes: Nodes, states: States, feasible: BoolColumn
     ) -> tuple[BoolColumn, list[Rejection]]:
-        """Return the rows of `feasible` that pass all filters, and who rejected the others."""
+        """Return the rows of `feasible` that pass all filters, and the rejections of the others."""
         is_all = feasible is nodes.exists
         if not (nodes.count if is_all else is_any(feasible)):
-            return feasible, []  # no plugin is asked about no node: one could fail
+            return feasible, []  # a plugin may fail on a view without nodes
         bounds = states.filters
         if bounds is None:
             bounds = tuple(b for b in self.profile.filter if b.name not in states.skipped)
         rejections: list[Rejection] = []
         with PointRun(self._measure, "filter", bounds) as run:
             for bound in run:
-                is_kept = bound.name in states.kinds  # by its law it looks at no `feasible`
+                is_kept = bound.name in states.kinds  # a filter with a key ignores `feasible`
                 view = nodes if is_kept or feasible is nodes.feasible else nodes.among(feasible)
                 rejected = self._call_filter(bound, cycle, view, states)
                 if rejected is None:
@@ -125,7 +126,7 @@ class Runner:
         return feasible, rejections
 
     def prefiltered_by(self, pre: PreFiltered) -> frozenset[str]:
-        """Return the plugins that pre-filter got to."""
+        """Return the plugins whose pre-filter ran."""
         names = [bound.name for bound in self.profile.pre_filter]
         if pre.stopped_by:
             del names[names.index(pre.stopped_by) + 1 :]
@@ -134,14 +135,14 @@ class Runner:
     def post_filter(
         self, cycle: Cycle, nodes: Nodes, failure: "FitFailure"
     ) -> "list[PostFiltered]":
-        """Ask the post-filter plugins in order until one says more than "unschedulable"."""
+        """Run the post-filter plugins in order until one returns more than "unschedulable"."""
         answers: list[PostFiltered] = []
         with PointRun(self._measure, "post_filter", self.profile.post_filter) as run:
             for bound in run:
                 answer = post_filtered_of(bound.call(cycle, nodes, failure))
                 answers.append(msgspec.structs.replace(answer, plugin=bound.name))
                 run.outcome = answer.status.code
-                # kube-scheduler: after an error or a final "no" the others are not asked either.
+                # kube-scheduler: an error or a final rejection ends the point.
                 if answer.status.code is not Code.UNSCHEDULABLE:
                     break
         return answers
@@ -162,7 +163,7 @@ class Runner:
         return total.column(), scores
 
     def reserve(self, cycle: Cycle, node: str, states: States) -> Status:
-        """Run reserve; the first plugin that does not succeed ends it."""
+        """Run reserve; the first plugin without success ends it."""
         bounds = self.profile.reserve if states.asked is None else states.asked.reserve
         with PointRun(self._measure, "reserve", bounds) as run:
             for bound in run:
@@ -173,7 +174,7 @@ class Runner:
         return SUCCESS
 
     def unreserve(self, cycle: Cycle, node: str, states: States) -> tuple[ApiCall, ...]:
-        """Take all reservations back in reverse order; return the calls that undo what is written.
+        """Undo all reservations in reverse order; return the calls that undo writes.
 
         A plugin's exception is raised at the end.
         """
@@ -203,7 +204,7 @@ class Runner:
     def bind(
         self, cycle: Cycle, node: str, states: States, *, pauses: bool = False
     ) -> Generator[BindStep, CallResult, Status]:
-        """Run pre-bind, then the first binder that does not skip; yields what plugins ask for.
+        """Run pre-bind, then the first binder that does not skip; yields the plugins' calls.
 
         With `pauses` it yields `PreBindDone` between the two.
         """
@@ -217,7 +218,7 @@ class Runner:
     def _pre_bind(
         self, cycle: Cycle, node: str, states: States
     ) -> Generator[BindStep, CallResult, Status]:
-        """Run the pre-bind plugins, each with its state, until one does not succeed."""
+        """Run the pre-bind plugins, each with its state, until one has no success."""
         bounds = self.profile.pre_bind if states.asked is None else states.asked.pre_bind
         for bound in bounds:
             status = yield from _steps(bound, "PreBind", cycle, node, _state(bound, states))
@@ -234,14 +235,14 @@ class Runner:
         return Status(Code.ERROR, (f"no bind plugin took the pod to node {node}",))
 
     def post_bind(self, cycle: Cycle, node: str) -> None:
-        """Tell all plugins that the pod is bound; a plugin's exception is raised at the end."""
+        """Report the binding to all plugins; a plugin's exception is raised at the end."""
         with PointRun(self._measure, "post_bind", self.profile.post_bind) as run:
             for bound in run:
                 with run.going_on():
                     bound.call(cycle, node)
 
     def _pre_score(self, cycle: Cycle, nodes: Nodes, states: States) -> tuple[Bound, ...]:
-        """Ask the plugins for the states that scoring needs; return who scores."""
+        """Compute the states for scoring; return the plugins that score."""
         asked = states.asked
         before = self.profile.pre_score if asked is None else asked.pre_score
         after = self.profile.score if asked is None else asked.score
@@ -289,7 +290,7 @@ class Runner:
     def _catch_up(
         self, bound: Bound, method: str, cycle: Cycle, nodes: Nodes, states: States
     ) -> None:
-        """Serve a plugin whose pre-filter (pre-score) the profile disables."""
+        """Compute the state of a plugin whose pre-filter (pre-score) the profile disables."""
         if method in bound.plugin.unread:
             raise LookupError(bound.plugin.unread[method])
         state = _state(bound, states) if method == "pre_score" else ()

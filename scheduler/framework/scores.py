@@ -1,9 +1,9 @@
-"""From raw scores to scores between 0 and 100, and to their weighted total.
+"""Normalise raw scores to 0..100 and add them up by weight.
 
 "max" and "reverse" are kube-scheduler's default normalisation and its reverse; only feasible rows
-count for the highest score. These operations run for every plugin and pod: columns of one value
-(`Nodes.constant`) are handled as numbers, and masked reductions, ten times as dear as plain ones,
-are left for when the plain one does not settle it.
+count for the highest score. These operations run for every plugin and pod, so columns of one value
+(`Nodes.constant`) are handled as numbers. A masked reduction costs ten times a plain one and runs
+only if the plain one is inconclusive.
 """
 
 import numpy as np
@@ -34,7 +34,7 @@ def normalize(bound: Bound, cycle: Cycle, nodes: Nodes, raw: IntColumn) -> IntCo
         return raw if rule == "max" else nodes.constant(MAX_SCORE)
     share = raw * (MAX_SCORE // highest if MAX_SCORE % highest == 0 else MAX_SCORE)
     if MAX_SCORE % highest:
-        share //= highest  # three times as dear as the multiplication
+        share //= highest  # three times as expensive as the multiplication
     return share if rule == "max" else MAX_SCORE - share
 
 
@@ -106,9 +106,9 @@ def _highest(raw: IntColumn, feasible: BoolColumn) -> int:
 
 
 def largest_unsigned(column: IntColumn) -> int:
-    """Return the largest number, negative ones being huge: one look at both ends of a range.
+    """Return the largest number of a column read as unsigned, so that one pass checks both ends.
 
-    Finding where the largest is costs half of finding out how large it is.
+    Finding the position of the maximum costs half of computing it.
     """
     unsigned = column.view(_UINT64)
     return unsigned.item(unsigned.argmax()) if len(unsigned) else 0

@@ -1,7 +1,8 @@
-"""Whether a plugin class is what the framework will call: the sentences for when it is not.
+"""Check a plugin class against the signatures that the framework calls, with an error message each.
 
-Each method that a class defines is held to the protocol of its point (`framework.points`), and each
-fact in `reads` to the vocabulary. Called by the registry once per class; raises nothing itself.
+Each method that a class defines is compared with the protocol of its point (`framework.points`),
+and each fact in `reads` with the vocabulary. Called by the registry once per class; raises nothing
+itself.
 """
 
 import inspect
@@ -20,18 +21,18 @@ if TYPE_CHECKING:
 FACTS = frozenset(
     value for name, value in vars(facts).items() if name.isupper() and isinstance(value, str)
 )
-# Methods that get the state of `pre_filter` last, if there is a `pre_filter`.
+# Methods with the state of `pre_filter` as last argument, if there is a `pre_filter`.
 _WITH_STATE = frozenset(("filter", "pre_score", "reserve", "unreserve", "pre_bind", "row_room"))
 # The same with the state of `pre_filter` or `pre_score`.
 _WITH_SCORE_STATE = frozenset(("score", "score_cells"))
 
 
 def problems(cls: "type[Plugin[Any]]") -> Iterator[str]:
-    """Yield what is wrong with a class, each with what to do; the class's name goes in front."""
+    """Yield each fault of a class with its remedy; the caller prepends the class's name."""
     for method in _shapes():
         if cls.serves(method):
             yield from _method_problems(cls, method)
-    reads: Any = cls.reads  # whatever somebody without a type checker wrote
+    reads: Any = cls.reads  # any value, from an author without a type checker
     if not isinstance(reads, tuple | list):
         yield f"reads must be a tuple of facts, like ('node.labels',), not {reads!r}"
         return
@@ -43,7 +44,7 @@ def problems(cls: "type[Plugin[Any]]") -> Iterator[str]:
 
 
 def arguments(cls: "type[Plugin[Any]]", method: str) -> tuple[str, ...]:
-    """Return the names of what the framework passes to a method of this class, in order."""
+    """Return the names of the arguments that the framework passes to a method of this class."""
     names = _shapes()[method]
     if method in _WITH_STATE and not cls.takes_state:
         return names[:-1]
@@ -60,13 +61,15 @@ def _method_problems(cls: "type[Plugin[Any]]", method: str) -> Iterator[str]:
         yield f"{method} must be a method ({', '.join(given)}), not {function!r}"
         return
     if inspect.iscoroutinefunction(function):
-        yield f"{method} is async; nothing in a plugin is: pre_bind and bind yield what they ask for"
+        yield (
+            f"{method} is async; nothing in a plugin is: pre_bind and bind yield what they ask for"
+        )
     is_bound = isinstance(found, staticmethod | classmethod)
     values: tuple[object, ...] = given if is_bound else ("self", *given)
     try:
         signature = inspect.signature(function)
     except (TypeError, ValueError):
-        return  # built in C: nothing is known of its arguments
+        return  # built in C: its arguments are unknown
     try:
         signature.bind(*values)
     except TypeError as error:

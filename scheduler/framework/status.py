@@ -1,7 +1,7 @@
-"""What plugins answer: a `Status` for the pod, `Rejected` for rows of the node table.
+"""What plugins return: a `Status` for the pod, `Rejected` for rows of the node table.
 
 Outcomes are values. The codes and their meaning are kube-scheduler's (framework.Code), so that
-people, vectors and messages speak one language.
+messages and recorded vectors use the same terms.
 """
 
 from collections.abc import Iterator
@@ -26,7 +26,7 @@ class Code(StrEnum):
     PENDING = "Pending"
 
 
-# Python 3.11 takes a while to find a member of an enumeration.
+# Finding a member of an enumeration is slow in Python 3.11.
 _SUCCESS_CODE = Code.SUCCESS
 
 
@@ -40,7 +40,7 @@ class Status(msgspec.Struct, frozen=True):
 
     @property
     def is_success(self) -> bool:
-        """Whether the call went well."""
+        """Whether the call succeeded."""
         return self.code is _SUCCESS_CODE
 
     @property
@@ -59,22 +59,24 @@ SKIP = Status(Code.SKIP)
 
 
 def unschedulable(*reasons: str) -> Status:
-    """Say that the pod does not fit now; preemption may help."""
+    """Return a rejection that preemption may lift."""
     return Status(Code.UNSCHEDULABLE, reasons)
 
 
 def unresolvable(*reasons: str) -> Status:
-    """Say that the pod does not fit and that evicting pods would not help."""
+    """Return a rejection that evicting pods would not lift."""
     return Status(Code.UNRESOLVABLE, reasons)
 
 
 def wait(timeout_s: float) -> Status:
-    """Hold the pod at permit until somebody allows or rejects it, `timeout_s` at most."""
+    """Return a status that delays the pod at permit until a plugin allows or rejects it, or
+    `timeout_s`.
+    """
     return Status(Code.WAIT, timeout_s=timeout_s)
 
 
 class Reason(msgspec.Struct, frozen=True):
-    """The rows that one text speaks of."""
+    """The rows that one reason applies to."""
 
     rows: BoolColumn
     text: str
@@ -103,7 +105,7 @@ class Rejected(msgspec.Struct, frozen=True):
         return self
 
     def otherwise(self, other: "Rejected | None") -> "Rejected":
-        """Add `other` for the rows that this one leaves alone."""
+        """Add `other` for the rows that this rejection does not contain."""
         if other is None:
             return self
         fresh = ~self.rows
@@ -114,7 +116,7 @@ class Rejected(msgspec.Struct, frozen=True):
         )
 
     def with_final(self, final: BoolColumn) -> "Rejected":
-        """Return the same rejection with `final` deciding where evicting pods cannot help."""
+        """Return the same rejection with `final` marking the rows where evictions cannot help."""
         return Rejected(self.rows, self.rows & final, self.reasons)
 
     def texts(self, row: int) -> tuple[str, ...]:
@@ -137,16 +139,16 @@ class Rejected(msgspec.Struct, frozen=True):
 
 
 def reject(rows: BoolColumn, text: str, *, final: bool = False) -> Rejected:
-    """Reject `rows` for one reason; `final` says that evicting pods would not help."""
+    """Return a rejection of `rows` for one reason; `final` states that evictions would not help."""
     return Rejected(rows, rows if final else no_rows(len(rows)), (Reason(rows, text),))
 
 
 class Narrow(msgspec.Struct, frozen=True):
-    """Return this from `pre_filter` to keep all other rows from being filtered at all.
+    """A result of `pre_filter` that excludes all other rows from filtering.
 
-    Rows of several plugins are intersected (kube-scheduler's PreFilterResult). `state` arrives at the
-    later points as if it had been returned alone. `is_empty` says that the plugin names no node at
-    all, not even one that is not there: the pod is rejected at once.
+    Rows of several plugins are intersected (kube-scheduler's PreFilterResult). `state` is passed to
+    the later points as if it had been returned alone. `is_empty` states that the plugin names no
+    node at all, not even an unknown one: the pod is rejected at once.
     """
 
     rows: BoolColumn
@@ -155,7 +157,7 @@ class Narrow(msgspec.Struct, frozen=True):
 
 
 def none_left(plugins: list[str]) -> Status:
-    """Return the status of a pod for which these plugins together leave no node to look at."""
+    """Return the status of a pod for which these plugins together leave no node."""
     if len(plugins) == 1:
         return unresolvable(f"node(s) didn't satisfy plugin {plugins[0]}")
     return unresolvable(f"node(s) didn't satisfy plugin(s) [{' '.join(plugins)}] simultaneously")

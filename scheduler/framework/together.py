@@ -1,7 +1,7 @@
-"""What the framework asks a plugin about several pods of a group at once.
+"""Records for plugins that choose for several pods of a group at once.
 
-Most plugins count what is placed, and are asked pod by pod with the others in place. A plugin that
-chooses something for each pod at reserve (devices, for example) serves `SeatsTogether` instead: the choice
+Most plugins count placed pods, and run pod by pod with the others in place. A plugin that chooses
+something for each pod at reserve (devices, for example) serves `SeatsTogether` instead: the choice
 for one pod may leave nothing for the next, although another choice would serve both.
 """
 
@@ -16,7 +16,7 @@ from scheduler.objects.pod import Pod
 
 
 class SeatedMember(msgspec.Struct, frozen=True):
-    """A member of a group on the node it is to go to, and the plugin's state of it."""
+    """A member of a group on its assigned node, and the plugin's state for it."""
 
     cycle: Cycle
     node: str
@@ -24,7 +24,7 @@ class SeatedMember(msgspec.Struct, frozen=True):
 
 
 class MemberConflict(msgspec.Struct, frozen=True):
-    """Members that cannot be on one node together, and the rows for which that holds."""
+    """Members that cannot share one node, and the rows for which that holds."""
 
     pods: tuple[Pod, ...]
     node: str
@@ -33,16 +33,17 @@ class MemberConflict(msgspec.Struct, frozen=True):
 
 
 class MemberDemand(msgspec.Struct, frozen=True):
-    """The members of a group that are to be placed; nobody asks for more than `most` on a row."""
+    """The members of a group to place; `most` limits the number needed on a row."""
 
     members: Sequence[Pod]
     most: int
 
 
 class Stock(msgspec.Struct, frozen=True):
-    """What some rows have that a pod could use: `free` of `total`, in the plugin's words for it ("devices").
+    """What some rows have that a pod could use: `free` of `total`, with the plugin's name for it
+    ("devices").
 
-    `users` says how much of the rest who has: pods by uid, others by what they are called.
+    `users` states the users of the rest: pods by uid, others by name.
     """
 
     what: str
@@ -51,14 +52,14 @@ class Stock(msgspec.Struct, frozen=True):
     users: Mapping[str, int]
 
 
-# What the rows set have; asked only for a text, so it may be as dear as a search.
+# The inventory of the rows set; computed only for a text, so it may take as long as a search.
 Stocktaking: TypeAlias = Callable[[BoolColumn], Stock]
 
 
 class WayLink(msgspec.Struct, frozen=True):
-    """A link that pods in some areas reach those in others by, and what it has room for, in bit/s.
+    """A network link from some areas to others, and its capacity in bit/s.
 
-    With `is_shared` what goes back takes of the same. `name` is for texts.
+    With `is_shared` traffic in the reverse direction uses the same capacity. `name` is for texts.
     """
 
     name: str
@@ -69,11 +70,11 @@ class WayLink(msgspec.Struct, frozen=True):
 
 
 class Ways(msgspec.Struct, frozen=True):
-    """What it costs that pods on some rows talk to one another: `areas` has the area of each row.
+    """The cost of traffic between pods on some rows: `areas` has the area of each row.
 
-    `costs` [from, to] is between pods on two nodes; on one they talk for nothing. `prices` is what a limit is
-    compared with: below every limit inside of an area, not a number where the way is not known. `links` are those
-    that limit how much is sent.
+    `costs` [from, to] is between pods on two nodes; traffic within one node is free. `prices` is
+    compared with limits: below every limit inside an area, NaN where the path is unknown. `links`
+    are those that limit the traffic.
     """
 
     areas: Rows
@@ -83,12 +84,12 @@ class Ways(msgspec.Struct, frozen=True):
 
 
 class RowRoom(msgspec.Struct, frozen=True):
-    """How many pods like one each row has room for; pods with equal `kind` are alike to the plugin.
+    """How many equivalent pods each row has capacity for; pods with equal `kind` are equivalent.
 
-    Of `reach`, a number by row, all of these pods must have the same: they share something that only the
-    nodes of one number can use. None says nothing. `stock` tells what there is when the room is not enough.
-    `costs` [pods - 1, row] is what the pods' own preferences lack when so many of them are on a row, 0 for all that
-    they prefer; None without preferences.
+    `reach`, a number by row, must be equal for all of these pods: they share something that only
+    the nodes of one number can use. None is no restriction. `stock` states the inventory if the
+    capacity is not enough. `costs` [pods - 1, row] is what the pods' own preferences lack with so
+    many of them on a row, 0 if all are met; None without preferences.
     """
 
     slots: IntColumn
