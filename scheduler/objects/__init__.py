@@ -1,4 +1,4 @@
-"""Kubernetes objects as frozen msgspec structs, only with the fields that somebody reads.
+"""Kubernetes objects as frozen msgspec structs, only with the fields that Trellis reads.
 
-Decoded straight from watch bytes by scheduler.kube; no behaviour beyond parsing.
+Decoded directly from watch bytes by scheduler.kube; no behaviour beyond parsing.
 """

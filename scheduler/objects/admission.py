@@ -1,7 +1,7 @@
-"""Objects that admission plugins and controllers read, as far as their types are checked.
+"""Objects that admission plugins and controllers read, for type checks.
 
-Never watched: a scheduler sees objects after admission. `simulate` and its relatives read them from files and
-clusters, and work on the plain data.
+Never watched: a scheduler receives objects after admission. `simulate`, `capacity` and `explain`
+read them from files and clusters, and work on the plain data.
 """
 
 from scheduler.objects.meta import Int32, Object, ObjectMeta
@@ -18,7 +18,7 @@ class PriorityClass(Object, frozen=True):
 
 
 class RuntimeOverhead(Object, frozen=True):
-    """What a runtime needs beside the containers."""
+    """The resources that a runtime needs in addition to the containers."""
 
     pod_fixed: ResourceList = {}
 
@@ -68,13 +68,13 @@ class QuotaSpec(Object, frozen=True):
 
 
 class ResourceQuota(Object, frozen=True):
-    """A namespace's quota, and what it uses."""
+    """A namespace's quota, and its current usage."""
 
     metadata: ObjectMeta = ObjectMeta()
     spec: QuotaSpec = QuotaSpec()
 
 
 class DaemonSet(Object, frozen=True):
-    """A DaemonSet; `workloads` reads the rest."""
+    """A DaemonSet; `workloads` reads the other fields."""
 
     metadata: ObjectMeta = ObjectMeta()

@@ -1,8 +1,8 @@
-"""Claims for devices: resource claims, their templates and what is allocated (resource.k8s.io/v1).
+"""Claims for devices: resource claims, their templates and allocations (resource.k8s.io/v1).
 
-Read by the plugin DynamicResources, which writes `status`. A claim is written back by patches of what
-is changed, never as a whole: parameters of drivers are kept byte for byte by the API server, and these
-structs hold only what allocation looks at.
+Read by the plugin DynamicResources, which writes `status`. Only changed fields are patched, never
+the whole claim: the API server keeps parameters of drivers byte for byte, and these structs have
+only the fields that allocation reads.
 """
 
 from typing import Annotated, Any
@@ -37,15 +37,15 @@ class DeviceToleration(Object, frozen=True):
 
 
 class CapacityRequirements(Object, frozen=True):
-    """Amounts asked of a device's capacities, by name as the device writes it."""
+    """Requested amounts of a device's capacities, by the device's name for them."""
 
     requests: Annotated[dict[str, AmountText], _FEW] = {}
 
 
 class DeviceAsk(Object, frozen=True):
-    """What is asked for: how many devices, or all, of which class.
+    """A device request: how many devices, or all, of which class.
 
-    As `exactly` of a request it has no name, as one of `firstAvailable` no admin access.
+    As `exactly` of a request it has no name, as an entry of `firstAvailable` no admin access.
     """
 
     name: str = ""
@@ -59,7 +59,7 @@ class DeviceAsk(Object, frozen=True):
 
 
 class DeviceRequest(Object, frozen=True):
-    """A request for one kind of device, or for the first of several kinds that can be had."""
+    """A request for one kind of device, or for the first available of several kinds."""
 
     name: str = ""
     exactly: DeviceAsk | None = None
@@ -67,7 +67,9 @@ class DeviceRequest(Object, frozen=True):
 
 
 class DeviceConstraint(Object, frozen=True):
-    """An attribute that the devices of some requests (none named: all) share, or all differ in."""
+    """An attribute that is equal, or distinct, for the devices of some requests (none named:
+    all).
+    """
 
     requests: Annotated[tuple[str, ...], _FEW] = ()
     match_attribute: str | None = None
@@ -75,14 +77,14 @@ class DeviceConstraint(Object, frozen=True):
 
 
 class DeviceClaimConfiguration(Object, frozen=True):
-    """Parameters for the driver of some requests (none named: all), handed on as written."""
+    """Parameters for the driver of some requests (none named: all), passed on unchanged."""
 
     requests: Annotated[tuple[str, ...], _FEW] = ()
     opaque: Any = None
 
 
 class DeviceClaim(Object, frozen=True):
-    """What a claim asks for."""
+    """The request of a claim."""
 
     requests: Annotated[tuple[DeviceRequest, ...], _FEW] = ()
     constraints: Annotated[tuple[DeviceConstraint, ...], _FEW] = ()
@@ -90,7 +92,7 @@ class DeviceClaim(Object, frozen=True):
 
 
 class ResourceClaimSpec(Object, frozen=True):
-    """The spec of a claim; it never changes."""
+    """The spec of a claim; it is immutable."""
 
     devices: DeviceClaim = DeviceClaim()
 
@@ -111,7 +113,7 @@ class DeviceResult(Object, frozen=True):
 
 
 class DeviceConfiguration(Object, frozen=True):
-    """Parameters that go with an allocation, and whether they come from the class or the claim."""
+    """Parameters of an allocation, and whether they come from the class or the claim."""
 
     source: str = ""
     requests: Annotated[tuple[str, ...], _FEW] = ()
@@ -119,14 +121,14 @@ class DeviceConfiguration(Object, frozen=True):
 
 
 class DeviceAllocation(Object, frozen=True):
-    """The devices of a claim, in the order they were found."""
+    """The devices of a claim, in the order of allocation."""
 
     results: Annotated[tuple[DeviceResult, ...], _FEW] = ()
     config: tuple[DeviceConfiguration, ...] = ()
 
 
 class AllocationResult(Object, frozen=True):
-    """What a claim got; without a node selector it can be used everywhere."""
+    """The allocation of a claim; without a node selector it is usable on all nodes."""
 
     devices: DeviceAllocation = DeviceAllocation()
     node_selector: NodeSelector | None = None
@@ -134,7 +136,7 @@ class AllocationResult(Object, frozen=True):
 
 
 class ConsumerReference(Object, frozen=True):
-    """Who a claim is reserved for: a pod, or another object of `api_group`."""
+    """The consumer of a claim: a pod, or another object of `api_group`."""
 
     api_group: str = ""
     resource: str = ""
@@ -143,7 +145,7 @@ class ConsumerReference(Object, frozen=True):
 
 
 class AllocatedDeviceStatus(Object, frozen=True):
-    """What the driver reports about an allocated device."""
+    """The driver's report on an allocated device."""
 
     driver: str = ""
     pool: str = ""
@@ -153,7 +155,7 @@ class AllocatedDeviceStatus(Object, frozen=True):
 
 
 class ResourceClaimStatus(Object, frozen=True):
-    """What a claim got, and who uses it."""
+    """The allocation of a claim, and its consumers."""
 
     allocation: AllocationResult | None = None
     reserved_for: tuple[ConsumerReference, ...] = ()
@@ -181,21 +183,21 @@ class ResourceClaim(Object, frozen=True):
 
 
 class TemplateMeta(Object, frozen=True):
-    """`metadata` that a template gives to its claims."""
+    """`metadata` that a template copies to its claims."""
 
     labels: dict[str, str] = {}
     annotations: dict[str, str] = {}
 
 
 class ResourceClaimTemplateSpec(Object, frozen=True):
-    """What the claims of a template are made of."""
+    """The spec of a template's claims."""
 
     metadata: TemplateMeta = TemplateMeta()
     spec: ResourceClaimSpec = ResourceClaimSpec()
 
 
 class ResourceClaimTemplate(Object, frozen=True):
-    """A template that claims of pods are made from; only a simulation makes them itself."""
+    """A template for claims of pods; only a simulation creates these claims itself."""
 
     metadata: ObjectMeta = ObjectMeta()
     spec: ResourceClaimTemplateSpec = ResourceClaimTemplateSpec()

@@ -1,6 +1,6 @@
-"""ConfigMaps that say something to the scheduler: Sakkara's groups and tree.
+"""ConfigMaps that describe groups and trees for the scheduler (Sakkara).
 
-They are told apart by a label key, one watch for each, so that other ConfigMaps are never read.
+A label key selects them, with one watch each, so that other ConfigMaps are never read.
 """
 
 from collections.abc import Iterator
@@ -13,29 +13,31 @@ TOPOLOGY_KEY = "sakkara.topology"
 
 
 class FieldsRecord(Object, frozen=True):
-    """Which fields somebody has set (`f:data` → `f:size` → …), and when they last changed one of them."""
+    """The fields that one manager has set (`f:data` → `f:size` → …), and when it last changed
+    one.
+    """
 
     time: str | None = None
     fields_v1: dict[str, Any] | None = None
 
 
 class ConfigMapMeta(ObjectMeta, frozen=True):
-    """`metadata` with who set which fields."""
+    """`metadata` with managed fields."""
 
     managed_fields: tuple[FieldsRecord, ...] = ()
 
 
 class ConfigMap(Object, frozen=True):
-    """A ConfigMap; `data` is None when it holds none."""
+    """A ConfigMap; `data` is None when it is empty."""
 
     metadata: ConfigMapMeta = ConfigMapMeta()
     data: dict[str, str] | None = None
 
     def set_at(self, *path: str) -> str | None:
-        """Return a time (RFC 3339) after which a field was not set anew, None where the API server noted none.
+        """Return a time (RFC 3339) after which a field was not set again, None if none is recorded.
 
-        Of several times the latest: somebody may have set other fields in the meantime. An example of a path is
-        `f:data`, `f:size`.
+        The latest of several times: the manager may have set other fields in the meantime. An
+        example of a path is `f:data`, `f:size`.
         """
         return max(self._times(path), default=None)
 

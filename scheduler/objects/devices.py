@@ -1,8 +1,8 @@
 """Devices as their drivers publish them: device classes and resource slices (resource.k8s.io/v1).
 
-Read by the plugin DynamicResources; claims for devices stand in `objects.claims`. Only what allocation
-looks at is decoded, quantities stay as written. What the API server would refuse (a slice with more
-devices than it takes) is refused here as well, so that no object can grow the tables without bound.
+Read by the plugin DynamicResources; claims for devices are in `objects.claims`. Only the fields
+that allocation reads are decoded, quantities stay as written. Objects that the API server would
+reject (a slice with too many devices) are rejected here too, which bounds the size of the tables.
 """
 
 from typing import Annotated, Any, TypeAlias
@@ -14,8 +14,8 @@ from scheduler.objects.pod import NodeSelector
 
 IMPLICIT_PREFIX = "deviceclass.resource.kubernetes.io/"
 
-# Limits of the API (resource.k8s.io/v1): devices and counter sets of one slice; entries of any other
-# list, of which the API allows 32 or fewer; characters of an expression.
+# Limits of the API (resource.k8s.io/v1): devices and counter sets of one slice; entries of any
+# other list, of which the API allows 32 or fewer; characters of an expression.
 MOST_DEVICES = 128
 MOST_COUNTER_SETS = 8
 MOST_ENTRIES = 32
@@ -27,25 +27,25 @@ AmountText: TypeAlias = str | int | float
 
 
 class CELSelector(Object, frozen=True):
-    """A CEL expression that is true of the devices meant."""
+    """A CEL expression that is true for the selected devices."""
 
     expression: Annotated[str, msgspec.Meta(max_length=LONGEST_EXPRESSION)] = ""
 
 
 class DeviceSelector(Object, frozen=True):
-    """One selector; without `cel` it is of a kind that is not known here."""
+    """One selector; without `cel` it is of an unknown kind."""
 
     cel: CELSelector | None = None
 
 
 class DeviceClassConfiguration(Object, frozen=True):
-    """Parameters for one driver, handed on as written."""
+    """Parameters for one driver, passed on unchanged."""
 
     opaque: Any = None
 
 
 class DeviceClassSpec(Object, frozen=True):
-    """What devices of the class have in common, and the extended resource it serves, if any."""
+    """The common properties of a class's devices, and the extended resource it serves, if any."""
 
     selectors: Annotated[tuple[DeviceSelector, ...], _FEW] = ()
     config: Annotated[tuple[DeviceClassConfiguration, ...], _FEW] = ()
@@ -60,7 +60,7 @@ class DeviceClass(Object, frozen=True):
 
     @property
     def resources(self) -> tuple[str, ...]:
-        """Return the extended resources that pods may ask this class by."""
+        """Return the extended resources by which pods may request this class."""
         implicit = IMPLICIT_PREFIX + self.metadata.name
         named = self.spec.extended_resource_name
         return (implicit, named) if named else (implicit,)
@@ -76,7 +76,7 @@ class DeviceAttribute(Object, frozen=True):
 
     @property
     def key(self) -> tuple[str, Any] | None:
-        """Return type and value: two attributes are the same if these are; None without a value."""
+        """Return type and value, which are equal for equal attributes; None without a value."""
         if self.string is not None:
             return "string", self.string
         if self.integer is not None:
@@ -95,7 +95,7 @@ class CapacityRange(Object, frozen=True):
 
 
 class CapacityPolicy(Object, frozen=True):
-    """Which amounts of a shared device's capacity can be asked for."""
+    """The amounts of a shared device's capacity that may be requested."""
 
     default: AmountText | None = None
     valid_values: Annotated[tuple[AmountText, ...], _FEW] = ()
@@ -123,14 +123,14 @@ class CounterSet(Object, frozen=True):
 
 
 class CounterConsumption(Object, frozen=True):
-    """What a device takes of a counter set when it is allocated."""
+    """What an allocated device consumes of a counter set."""
 
     counter_set: str = ""
     counters: Annotated[dict[str, Counter], _FEW] = {}
 
 
 class DeviceTaint(Object, frozen=True):
-    """A taint; NoSchedule and NoExecute keep claims away that do not tolerate it."""
+    """A taint; NoSchedule and NoExecute exclude claims that do not tolerate it."""
 
     key: str = ""
     value: str = ""
@@ -168,7 +168,7 @@ class DeviceTaintRule(Object, frozen=True):
 
 
 class Device(Object, frozen=True):
-    """One device; where it can be used is said here only if its slice says so."""
+    """One device; it has its own node selection only if its slice allows it."""
 
     name: str = ""
     attributes: Annotated[dict[str, DeviceAttribute], _FEW] = {}
@@ -208,7 +208,7 @@ class ResourceSliceSpec(Object, frozen=True):
 
 
 class ResourceSlice(Object, frozen=True):
-    """What a driver publishes, in parts."""
+    """A part of the devices that a driver publishes."""
 
     metadata: ObjectMeta = ObjectMeta()
     spec: ResourceSliceSpec = ResourceSliceSpec()

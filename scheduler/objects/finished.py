@@ -1,7 +1,7 @@
-"""Pods that have finished: which of them are kept, and what of each.
+"""Finished pods: which of them are kept, and which fields of each.
 
-A finished pod holds no capacity, but it was a member of its group, so a group counts it. Only pods that name
-a group are kept, without what their containers ask for. The store has them under the name `FINISHED`.
+A finished pod uses no capacity, but it was a member of its group, so the group counts it. Only pods
+that name a group are kept, without their containers. The store has them under the name `FINISHED`.
 """
 
 from typing import Final
@@ -22,7 +22,7 @@ GROUP_LABELS: Final = (
 
 
 def names_group(pod: Pod) -> bool:
-    """Return whether a pod names a group of pods in any of the known ways."""
+    """Return whether a pod names a group of pods by any of the known labels or fields."""
     if pod.spec.scheduling_group is not None or pod.metadata.annotations.volcano_group:
         return True
     return any(label in pod.metadata.labels for label in GROUP_LABELS)

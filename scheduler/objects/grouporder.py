@@ -1,9 +1,9 @@
-"""In which order the workloads of an AppGroup are placed.
+"""The order in which the workloads of an AppGroup are placed.
 
-Pure and deterministic: the same spec gives the same order, whatever the hash seed. A workload is known
-by its selector or its name; listed twice, its dependencies are joined. What a workload depends on but
-the group does not list has no place in the order. The operator writes it into the status; as long as nobody
-has, TopologicalSort goes by the spec.
+Pure and deterministic: the same spec gives the same order, whatever the hash seed. A workload is
+identified by its selector or its name; if it is listed twice, its dependencies are joined.
+Dependencies that the group does not list have no place in the order. The operator writes the order
+into the status; before that, TopologicalSort computes it from the spec.
 """
 
 from __future__ import annotations
@@ -15,15 +15,15 @@ import msgspec
 from scheduler.objects.groups import Workload, WorkloadRef
 
 DEFAULT_ALGORITHM = "KahnSort"
-MOST_WORKLOADS = 1000  # those beyond have no place
+MOST_WORKLOADS = 1000  # workloads beyond this number have no place
 
 Graph = dict[str, tuple[str, ...]]
 
 
 class Order(msgspec.Struct, frozen=True):
-    """The workloads by their labels, first to be placed first; `cycle` names one if there is one.
+    """The labels of the workloads in placement order; `cycle` is one cycle, if there is any.
 
-    With a cycle no order keeps all dependencies, and the workloads stand as listed.
+    With a cycle no order respects all dependencies, and the workloads keep the listed order.
     """
 
     labels: tuple[str, ...]
@@ -31,7 +31,7 @@ class Order(msgspec.Struct, frozen=True):
 
 
 def order_of(workloads: Sequence[Workload], algorithm: str) -> Order:
-    """Return the order by one of `ALGORITHMS`; an unknown name counts as KahnSort."""
+    """Return the order by one of `ALGORITHMS`; an unknown name is read as KahnSort."""
     graph = graph_of(workloads)
     cycle = cycle_in(graph)
     if cycle:
@@ -41,10 +41,10 @@ def order_of(workloads: Sequence[Workload], algorithm: str) -> Order:
 
 
 def graph_of(workloads: Sequence[Workload]) -> Graph:
-    """Return label → labels of what it depends on, both in listed order.
+    """Return label → labels of its dependencies, both in listed order.
 
-    That a workload depends on itself says nothing about the order and is left out, and so is an entry
-    that names no workload.
+    A workload's dependency on itself does not affect the order and is left out, as is an entry that
+    names no workload.
     """
     find = finder(workloads)
     named = [entry for entry in workloads if entry.workload.label]
@@ -58,7 +58,9 @@ def graph_of(workloads: Sequence[Workload]) -> Graph:
 
 
 def finder(workloads: Iterable[Workload]) -> Callable[[WorkloadRef], str | None]:
-    """Return what finds the label of a listed workload by selector or name; None for others."""
+    """Return a function that finds a listed workload's label by selector or name, or returns
+    None.
+    """
     by_label: dict[str, str] = {}
     by_name: dict[str, str] = {}
     for entry in workloads:
@@ -99,7 +101,10 @@ def cycle_in(graph: Graph) -> tuple[str, ...]:
 
 
 def _kahn(graph: Graph) -> list[str]:
-    """Take whom nobody waits for, the newest first: of siblings the last listed comes first."""
+    """Return Kahn's order: next is the newest workload without dependents left.
+
+    Of siblings the last listed comes first.
+    """
     waiting = dict.fromkeys(graph, 0)
     for all_on in graph.values():
         for label in all_on:
@@ -117,7 +122,7 @@ def _kahn(graph: Graph) -> list[str]:
 
 
 def _tarjan(graph: Graph) -> list[str]:
-    """Go into the depth in listed order; who is finished stands before those finished earlier."""
+    """Return Tarjan's order: depth first in listed order, reversed by finishing time."""
     finished: list[str] = []
     seen: set[str] = set()
     for start in graph:
@@ -145,7 +150,7 @@ def _reversed(labels: list[str]) -> list[str]:
 
 
 def _alternating(labels: list[str]) -> list[str]:
-    """First, last, second, last but one, …"""
+    """Return the labels in the order first, last, second, last but one, …"""
     count = len(labels)
     return [labels[i // 2] if i % 2 == 0 else labels[count - 1 - i // 2] for i in range(count)]
 

@@ -1,8 +1,8 @@
-"""AppGroup: the workloads of one application and what each of them depends on.
+"""AppGroup: the workloads of one application and their dependencies.
 
-The operator keeps its status, the network plugins read its dependencies, the queue its order. Pods
-belong to a group by two labels. Older spellings of the same facts are read as well: `spec.Pods`, and
-workloads without a selector, which their name then stands for.
+The operator writes its status, the network plugins read its dependencies, the queue its order. Pods
+belong to a group by two labels. Older spellings are read as well: `spec.Pods`, and workloads
+without a selector, for which the name is used.
 """
 
 from collections.abc import Container, Iterable
@@ -18,7 +18,7 @@ WORKLOAD_LABEL = "appgroup.diktyo.x-k8s.io.workload"
 
 
 class WorkloadRef(Object, frozen=True):
-    """Which workload is meant; pods name it by their label, whose value is the selector."""
+    """A reference to a workload; pods name it by their label, whose value is the selector."""
 
     kind: str = ""
     name: str = ""
@@ -28,12 +28,12 @@ class WorkloadRef(Object, frozen=True):
 
     @property
     def label(self) -> str:
-        """Return the value that the pods of the workload carry in their label."""
+        """Return the value of the label on the workload's pods."""
         return self.selector or self.name
 
 
 class Dependency(Object, frozen=True):
-    """What a workload talks to; an absent cost limit counts as 0, an absent bandwidth as none."""
+    """A dependency of a workload; a missing cost limit is 0, a missing bandwidth is none."""
 
     workload: WorkloadRef = WorkloadRef()
     min_bandwidth: Quantity | None = None
@@ -41,7 +41,10 @@ class Dependency(Object, frozen=True):
 
 
 class Workload(Object, frozen=True):
-    """A workload of the group; `dependencies` in listed order. A gang needs `min_members` pods of it, else one."""
+    """A workload of the group; `dependencies` in listed order.
+
+    A gang needs `min_members` pods of it, by default one.
+    """
 
     workload: WorkloadRef = WorkloadRef()
     dependencies: tuple[Dependency, ...] = ()
@@ -49,16 +52,16 @@ class Workload(Object, frozen=True):
 
 
 class OlderMember(Object, frozen=True):
-    """A member in the words of the early design; what it depends on came in several forms."""
+    """A member in the early design's format, whose dependencies have several forms."""
 
     name: str = ""
     dependencies: Any = None
 
 
 class AppGroupSpec(Object, frozen=True):
-    """What the user lays down; look at the workloads through `members`.
+    """The user's spec; read the workloads through `members`.
 
-    The pods of a `gang` are placed together, or not at all.
+    The pods of a `gang` are placed all together or not at all.
     """
 
     num_members: int = 0
@@ -69,7 +72,7 @@ class AppGroupSpec(Object, frozen=True):
 
     @property
     def members(self) -> tuple[Workload, ...]:
-        """Return the workloads, from `spec.Pods` when there are no others."""
+        """Return the workloads; those of `spec.Pods` if there are no others."""
         if self.workloads or not self.pods:
             return self.workloads
         return tuple(
@@ -90,7 +93,7 @@ class OrderEntry(Object, frozen=True):
 
 
 class ScheduledPod(Object, frozen=True):
-    """A pod of the group that has a node: workload, pod, node."""
+    """A pod of the group that is bound: workload, pod, node."""
 
     name: str = ""
     replica_id: str = msgspec.field(name="replicaID", default="")
@@ -98,7 +101,9 @@ class ScheduledPod(Object, frozen=True):
 
 
 class GangStatus(Object, frozen=True):
-    """How far the scheduler is with a gang: `phase` Pending or Scheduled, why it waits, and since when it was whole."""
+    """The gang's progress: `phase` Pending or Scheduled, the reason, and when it was last
+    complete.
+    """
 
     phase: str = ""
     message: str = ""
@@ -106,9 +111,9 @@ class GangStatus(Object, frozen=True):
 
 
 class AppGroupStatus(Object, frozen=True):
-    """What was observed and calculated; None is what nobody has written yet.
+    """What was observed and calculated; None is a field that was never written.
 
-    `gang` is the scheduler's, all else the operator's.
+    The scheduler writes `gang`, the operator all other fields.
     """
 
     observed_generation: int | None = None
@@ -132,16 +137,18 @@ class AppGroup(Object, frozen=True):
 
 
 def namespace_of(there: Container[str], own: str, others: Iterable[str]) -> str | None:
-    """Return the namespace of the AppGroup that a pod of namespace `own` means by its label.
+    """Return the namespace of the AppGroup that a pod of namespace `own` names by its label.
 
-    `there` are the namespaces with an AppGroup of that name: the pod's own comes first, then `others`,
-    those of the plugin's arguments, in their order. None when there is no such group.
+    `there` are the namespaces with an AppGroup of that name: the pod's own comes first, then
+    `others`, those of the plugin's arguments, in their order. None when there is no such group.
     """
     return next((one for one in (own, *others) if one in there), None)
 
 
 def _named(raw: Any) -> tuple[str, ...]:
-    """Read what a member of the early design depends on: a name, a mapping, or a list of either."""
+    """Return the dependencies in the early design's format: a name, a mapping, or a list of
+    either.
+    """
     if isinstance(raw, str):
         return (raw,) if raw else ()
     if isinstance(raw, dict):

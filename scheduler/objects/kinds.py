@@ -1,7 +1,7 @@
-"""Which kinds Trellis knows: kind ↔ struct ↔ URL ↔ facts that a change of it touches.
+"""The kinds that Trellis reads: kind ↔ struct ↔ URL ↔ facts that a change of it affects.
 
-The watch room lists and watches them, the engine keeps them, `simulate` reads them from files.
-A kind that is not required and that the API server does not offer is skipped, and picked up when it
+`scheduler.kube` lists and watches them, the engine stores them, `simulate` reads them from files. A
+kind that is not required and that the API server does not offer is skipped, and picked up when it
 appears.
 """
 
@@ -44,11 +44,12 @@ from scheduler.objects.workloads import (
 class Kind(msgspec.Struct, frozen=True):
     """A watched kind: `group` is empty for core.
 
-    A `required` kind is part of every API server and of every decision: an answer that says it is not
-    there is a fault, and while it is listed anew nothing is decided. Any other may be missing.
+    A `required` kind is part of every API server and of every decision: a 404 for it is a fault,
+    and scheduling stops while it is listed again. Any other kind may be missing.
 
-    ConfigMaps go by the name of what they say (`GroupConfigMap`); the selector tells them apart. So do
-    the versions of one kind that are read apart; `served_as` is what the API server calls them.
+    ConfigMaps are named by their content (`GroupConfigMap`); the selector distinguishes them. So
+    are the versions of a kind that are read separately; `served_as` is the API server's name for
+    them.
     """
 
     kind: str
@@ -64,7 +65,7 @@ class Kind(msgspec.Struct, frozen=True):
 
     @property
     def name(self) -> str:
-        """Return the kind in the API server's words."""
+        """Return the API server's name of the kind."""
         return self.served_as or self.kind
 
     @property
@@ -82,12 +83,12 @@ class Kind(msgspec.Struct, frozen=True):
 def _optional(
     group: str, version: str, plural: str, struct: type[Any], *, namespaced: bool = True
 ) -> Kind:
-    """Return a kind without which everything that does not use it works."""
+    """Return a kind that is required only by the features that use it."""
     name = struct.__name__
     return Kind(name, group, version, plural, struct, namespaced=namespaced, required=False)
 
 
-# Finished pods as well: they count for their groups. A second watch of them would report the end of a pod
+# Finished pods as well: they count for their groups. A second watch would report the end of a pod
 # before or after the first one does.
 POD = Kind("Pod", "", "v1", "pods", Pod)
 NODE = Kind("Node", "", "v1", "nodes", Node, namespaced=False)
@@ -107,7 +108,9 @@ def _versions(
     group: str, versions: tuple[str, ...], plural: str, struct: type[Any], served_as: str,
     *, name: str = "", namespaced: bool = True,
 ) -> tuple[Kind, ...]:  # fmt: skip
-    """Return the kinds of one object by version, the newest first: of several that are served it counts."""
+    """Return the kinds of one object by version, the newest first: the newest one served is
+    used.
+    """
     return tuple(
         Kind(
             f"{name or served_as}.{version}", group, version, plural, struct,
@@ -178,15 +181,15 @@ WATCHED: tuple[Kind, ...] = (
     _optional("networktopology.diktyo.x-k8s.io", "v1alpha1", "networktopologies", NetworkTopology),
     _optional("trellis.dev", "v1alpha1", "networktopologyslices", NetworkTopologySlice),
 )
-# Never watched: fed by our own metric providers, or read from a snapshot where a simulation does what
-# a controller of the cluster would.
+# Never watched: fed by our own metric providers, or read from a snapshot where a simulation acts as
+# a controller of the cluster.
 FED: tuple[Kind, ...] = (
     _optional("resource.k8s.io", "v1", "resourceclaimtemplates", ResourceClaimTemplate),
     _optional("trellis.dev", "v1alpha1", "watchermetrics", WatcherMetrics, namespaced=False),
 )
 
 BY_KIND: dict[str, Kind] = {kind.kind: kind for kind in (*WATCHED, *FED)}
-# Those that are read apart by version, or by group, by group and the API server's name for them.
+# The kinds that are read separately by version, or by group, by group and the API server's name.
 BY_VERSION: dict[tuple[str, str], dict[str, Kind]] = {
     (kinds[0].group, kinds[0].name): {kind.version: kind for kind in kinds}
     for kinds in (WORKLOAD_GROUPS, KUEUE_TOPOLOGIES, (VOLCANO_GROUP,))

@@ -1,7 +1,7 @@
-"""Kueue's `Topology`: a tree of nodes by their labels, which groups may be placed in by its name.
+"""Kueue's `Topology`: a tree of nodes by their labels, in which groups are placed by its name.
 
-Read from kueue.x-k8s.io; its levels go from the top to the nodes. Nothing else of Kueue is read: quota and
-admission are its own.
+Read from kueue.x-k8s.io; its levels go from the top to the nodes. Nothing else of Kueue is read:
+quota and admission stay with Kueue.
 """
 
 from typing import Annotated
@@ -23,13 +23,13 @@ class KueueLevel(Object, frozen=True):
 
 
 class KueueTopologySpec(Object, frozen=True):
-    """The levels, the widest first; kubernetes.io/hostname may stand last, for the nodes themselves."""
+    """The levels, the widest first; the last may be kubernetes.io/hostname, for single nodes."""
 
     levels: Annotated[tuple[KueueLevel, ...], msgspec.Meta(max_length=MOST_LEVELS)] = ()
 
 
 class KueueTopology(Object, frozen=True):
-    """A Topology of Kueue; it belongs to no namespace."""
+    """A Topology of Kueue; cluster-scoped."""
 
     metadata: ObjectMeta = ObjectMeta()
     spec: KueueTopologySpec = KueueTopologySpec()

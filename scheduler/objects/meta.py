@@ -1,16 +1,16 @@
-"""What all Kubernetes objects share: metadata, owner references, the struct base.
+"""Common parts of all Kubernetes objects: metadata, owner references, the struct base.
 
 Every struct of this package is a frozen subset of the Kubernetes type of the same name: only the
-fields that some part of Trellis reads. Unknown fields are skipped while decoding, so the hot path
-never builds what nobody looks at. No behaviour lives here beyond plain look-ups.
+fields that Trellis reads. Unknown fields are skipped while decoding, which keeps the hot path
+short. No behaviour here beyond plain look-ups.
 """
 
 from typing import Annotated, TypeAlias
 
 import msgspec
 
-# Kubernetes' numbers have a width, JSON's have none: what is wider would overflow a column later, far
-# from the object that is to blame, so decoding refuses it and names the field.
+# Kubernetes' numbers have a width, JSON's have none: a wider number would overflow a column later,
+# far from its object, so decoding rejects it and names the field.
 Int32: TypeAlias = Annotated[int, msgspec.Meta(ge=-(2**31), le=2**31 - 1)]
 Int64: TypeAlias = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
 
@@ -20,7 +20,7 @@ class Object(msgspec.Struct, frozen=True, rename="camel", gc=False, omit_default
 
 
 class OwnerReference(Object, frozen=True):
-    """Who owns an object; `controller` marks the managing owner."""
+    """The owner of an object; `controller` marks the managing owner."""
 
     api_version: str = ""
     kind: str = ""
@@ -44,7 +44,7 @@ class ObjectMeta(Object, frozen=True):
 
 
 class AnnotatedMeta(ObjectMeta, frozen=True):
-    """`metadata` of the kinds whose annotations matter."""
+    """`metadata` of the kinds whose annotations are read."""
 
     annotations: dict[str, str] = {}
 
@@ -65,7 +65,7 @@ class LabelSelector(Object, frozen=True):
 
 
 class Condition(Object, frozen=True):
-    """One statement about an object; `status` is True, False or Unknown."""
+    """A condition of an object; `status` is True, False or Unknown."""
 
     type: str = ""
     status: str = ""

@@ -1,6 +1,6 @@
-"""What Kubernetes accepts as a label value or a qualified name, and what it says otherwise.
+"""Validation of label values and qualified names, with Kubernetes' messages.
 
-The texts are the API machinery's, since people search for them.
+The texts are the API machinery's, since users search for them.
 """
 
 import re
@@ -21,21 +21,21 @@ _BAD_NAME = (
     f"validation is '{_NAME}')"
 )
 _BAD_PREFIX = (
-    "prefix part a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, "
-    "'-' or '.', and must start and end with an alphanumeric character (e.g. 'example.com', regex "
-    rf"used for validation is '{_DNS}')"
+    "prefix part a lowercase RFC 1123 subdomain must consist of lower case alphanumeric "
+    "characters, '-' or '.', and must start and end with an alphanumeric character "
+    rf"(e.g. 'example.com', regex used for validation is '{_DNS}')"
 )
 
 
 def label_value_problem(text: str) -> str:
-    """Return what is wrong with a label value, or an empty text."""
+    """Return the fault of a label value, or ''."""
     if len(text) > 63:
         return "must be no more than 63 bytes"
     return "" if not text or _name.fullmatch(text) else _BAD_VALUE
 
 
 def qualified_name_problem(text: str) -> str:
-    """Return what is wrong with a label key or resource name, or an empty text."""
+    """Return the fault of a label key or resource name, or ''."""
     prefix, slash, name = text.rpartition("/")
     if slash and not prefix:
         return "prefix part must be non-empty"

@@ -1,8 +1,9 @@
-"""NetworkTopology and its slices: what the network costs and carries.
+"""NetworkTopology and its slices: costs and capacities of the network.
 
-The operator keeps status and slices, the network plugins read the tables. A cost that is absent is
-not known; a capacity that is absent does not limit. Keys of older texts (`configMapName`, `costList`,
-`originCosts`, `costs`) are read as today's; read the lists through `levels`, `origins` and `ways`.
+The operator writes status and slices, the network plugins read the tables. A missing cost is
+unknown; a missing capacity is unlimited. Keys of older formats (`configMapName`, `costList`,
+`originCosts`, `costs`) are read as the current ones; read the lists through `levels`, `origins` and
+`ways`.
 """
 
 import msgspec
@@ -13,14 +14,14 @@ REGION_LABEL = "topology.kubernetes.io/region"
 ZONE_LABEL = "topology.kubernetes.io/zone"
 USER_DEFINED = "UserDefined"
 NETPERF_COSTS = "NetperfCosts"
-# What a node's link carries in bit/s, as an extended resource.
+# The bandwidth of a node's link in bit/s, as an extended resource.
 BANDWIDTH = "network.aware.com/bandwidth"
 
 Quantity = int | float | str
 
 
 class Cost(Object, frozen=True):
-    """The way to one destination; capacity and what is booked are quantities in bit/s."""
+    """The path to one destination; capacity and allocated bandwidth are quantities in bit/s."""
 
     destination: str = ""
     network_cost: int | None = None
@@ -30,7 +31,7 @@ class Cost(Object, frozen=True):
 
 
 class Statistics(Object, frozen=True):
-    """Least, mean and greatest cost and bandwidth of several ways."""
+    """Minimum, mean and maximum cost and bandwidth of several paths."""
 
     min_bandwidth: Quantity | None = None
     avg_bandwidth: Quantity | None = None
@@ -41,7 +42,7 @@ class Statistics(Object, frozen=True):
 
 
 class Origin(Object, frozen=True):
-    """The ways from one value of the topology label."""
+    """The paths from one value of the topology label."""
 
     origin: str = ""
     cost_list: tuple[Cost, ...] = ()
@@ -51,12 +52,12 @@ class Origin(Object, frozen=True):
 
     @property
     def ways(self) -> tuple[Cost, ...]:
-        """Return the ways, under whichever key they stand."""
+        """Return the paths, under any of their keys."""
         return self.cost_list or self.costs
 
 
 class TopologyCosts(Object, frozen=True):
-    """The ways between the values of one node label."""
+    """The paths between the values of one node label."""
 
     topology_key: str = ""
     origin_list: tuple[Origin, ...] = ()
@@ -64,7 +65,7 @@ class TopologyCosts(Object, frozen=True):
 
     @property
     def origins(self) -> tuple[Origin, ...]:
-        """Return the origins, under whichever key they stand."""
+        """Return the origins, under any of their keys."""
         return self.origin_list or self.origin_costs
 
 
@@ -77,21 +78,21 @@ class Weights(Object, frozen=True):
 
     @property
     def levels(self) -> tuple[TopologyCosts, ...]:
-        """Return the tables by topology key, under whichever key they stand."""
+        """Return the tables by topology key, under any of their keys."""
         return self.topology_list or self.cost_list
 
 
 class SecretRef(Object, frozen=True):
-    """Where a token is kept."""
+    """The location of a token."""
 
     name: str = ""
     key: str = ""
 
 
 class MetricProvider(Object, frozen=True):
-    """Where measurements come from; `type` is Prometheus or ConfigMap.
+    """A source of measurements; `type` is Prometheus or ConfigMap.
 
-    `ca_secret_ref` holds the authority to trust, `percentile` says which of the latencies count.
+    `ca_secret_ref` holds the authority to trust, `percentile` selects the percentile of latencies.
     """
 
     type: str = ""
@@ -103,7 +104,7 @@ class MetricProvider(Object, frozen=True):
 
 
 class NetworkTopologySpec(Object, frozen=True):
-    """What the user lays down; times in minutes."""
+    """The user's spec; times in minutes."""
 
     weights: tuple[Weights, ...] = ()
     configmap_name: str = ""
@@ -115,7 +116,7 @@ class NetworkTopologySpec(Object, frozen=True):
 
     @property
     def measurements(self) -> str:
-        """Return the name of the ConfigMap with measurements, or nothing."""
+        """Return the name of the ConfigMap with measurements, or ''."""
         return self.configmap_name or self.older_configmap_name
 
 
@@ -132,7 +133,7 @@ class Edge(Object, frozen=True):
 
 
 class NetworkTopologyStatus(Object, frozen=True):
-    """What was observed and calculated; None is what nobody has written yet."""
+    """What was observed and calculated; None is a field that was never written."""
 
     node_count: int | None = None
     observed_generation: int | None = None
@@ -153,8 +154,8 @@ class NetworkTopology(Object, frozen=True):
 class NetworkTopologySlice(Object, frozen=True):
     """Costs between single nodes: a part of the NetworkTopology `topology` in the same namespace.
 
-    `weights_name` is the table it belongs to; `origins` are nodes of `origin_zone`, their ways lead to
-    nodes. One object holds at most 1 MiB, so a zone may need several.
+    `weights_name` is the table it belongs to; `origins` are nodes of `origin_zone`, their paths
+    lead to nodes. One object is limited to 1 MiB, so a zone may need several.
     """
 
     metadata: ObjectMeta = ObjectMeta()

@@ -1,7 +1,7 @@
-"""`WayTable`: what one table of a NetworkTopology says of the ways between regions and between zones.
+"""`WayTable`: the paths between regions and between zones in one table of a NetworkTopology.
 
-A way listed in one direction serves both; listed in both, each is its own. Listed twice, the first entry
-counts. The plugins decide by it, the operators report by it: the rule is written here alone.
+A path listed in one direction serves both; listed in both, each direction has its own. Of
+duplicates the first entry counts. The plugins and the operators use this one implementation.
 """
 
 from __future__ import annotations
@@ -13,14 +13,14 @@ from scheduler.objects import network
 from scheduler.objects.quantity import quantity
 
 REGION, ZONE = "region", "zone"
-DEAREST = 10**12  # beyond any sense; keeps sums over many pods inside 64 bits
+DEAREST = 10**12  # above any real cost; keeps sums over many pods inside 64 bits
 _LEVELS = {network.REGION_LABEL: REGION, network.ZONE_LABEL: ZONE}
 
 Way = tuple[str, str]
 
 
 class Link(NamedTuple):
-    """The way from one zone (region) to another; the first end is the dependent's."""
+    """The path from one zone (region) to another; the first end is the dependent's."""
 
     level: str
     origin: str
@@ -28,12 +28,14 @@ class Link(NamedTuple):
 
     @property
     def back(self) -> Link:
-        """Return the way back."""
+        """Return the reverse path."""
         return Link(self.level, self.destination, self.origin)
 
 
 class WayTable:
-    """The costs and capacities (bit/s) of the table `weights_name`, from spec or else from status."""
+    """The costs and capacities (bit/s) of the table `weights_name`, from spec or else from
+    status.
+    """
 
     def __init__(self, topology: network.NetworkTopology, weights_name: str) -> None:
         self.costs: dict[str, dict[Way, int]] = {REGION: {}, ZONE: {}}
@@ -43,7 +45,7 @@ class WayTable:
             self._read(weights)
 
     def is_same(self, other: WayTable) -> bool:
-        """Whether another table lists the same costs and capacities."""
+        """Return whether another table lists the same costs and capacities."""
         return (
             self.costs == other.costs
             and self.capacities == other.capacities
@@ -51,12 +53,12 @@ class WayTable:
         )
 
     def cost(self, level: str, origin: str, destination: str) -> int | None:
-        """Return the cost of a way, None if it is not known."""
+        """Return the cost of a path, None if it is unknown."""
         found = self.costs[level].get((origin, destination))
         return self.costs[level].get((destination, origin)) if found is None else found
 
     def is_shared(self, link: Link) -> bool:
-        """Whether the capacity of a listed way is for both directions together."""
+        """Return whether both directions of a listed path share its capacity."""
         return link.back not in self._listed
 
     def _read(self, weights: network.Weights) -> None:
@@ -77,7 +79,7 @@ class WayTable:
 
 
 def chosen(topology: network.NetworkTopology, name: str) -> list[network.Weights]:
-    """Return the tables of that name in the user's spec, or else those that were calculated."""
+    """Return the tables of that name in the user's spec, else the calculated ones."""
     in_spec = [weights for weights in topology.spec.weights if weights.name == name]
     return in_spec or [weights for weights in topology.status.weights if weights.name == name]
 

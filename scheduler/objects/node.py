@@ -1,4 +1,4 @@
-"""Node: the fields that scheduling looks at."""
+"""Node: the fields that scheduling reads."""
 
 import msgspec
 
@@ -15,7 +15,7 @@ class Taint(Object, frozen=True):
 
 
 class NodeAnnotations(Object, frozen=True):
-    """The annotations of a node that somebody reads, each as written (JSON)."""
+    """The annotations of a node that Trellis reads, each as written (JSON)."""
 
     raw_allocatable: str = msgspec.field(name="node.koordinator.sh/raw-allocatable", default="")
     usage_thresholds: str = msgspec.field(
@@ -37,7 +37,7 @@ class NodeSpec(Object, frozen=True):
 
 
 class ContainerImage(Object, frozen=True):
-    """An image that a node holds, under all its names."""
+    """An image on a node, under all its names."""
 
     names: tuple[str, ...] = ()
     size_bytes: Int64 = 0

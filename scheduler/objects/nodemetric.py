@@ -1,7 +1,7 @@
-"""NodeMetric: what a node and its pods use, as an agent on the node or our operator reports it.
+"""NodeMetric: resource usage of a node and its pods, reported by a node agent or our operator.
 
-The load-aware plugin reads it, the NodeMetric operator writes its spec and, where no agent runs, its
-status. Quantities and times stay as written: whoever reads them decides what a bad one means.
+The load-aware plugin reads it, the NodeMetric operator writes its spec and, where no agent runs,
+its status. Quantities and times stay as written; the reader handles invalid ones.
 """
 
 from scheduler.objects.meta import AnnotatedMeta, Int64, Object
@@ -22,7 +22,7 @@ class AggregatedUsage(Object, frozen=True):
 
 
 class NodeMetricInfo(Object, frozen=True):
-    """What the node uses: on average, over windows, and what of that is no pod's."""
+    """The usage of the node: on average, over windows, and the part outside all pods."""
 
     node_usage: ResourceMap = ResourceMap()
     aggregated_node_usages: tuple[AggregatedUsage, ...] = ()
@@ -31,7 +31,7 @@ class NodeMetricInfo(Object, frozen=True):
 
 
 class PodMetricInfo(Object, frozen=True):
-    """What a pod uses; `priority` is the priority class that the reporter saw."""
+    """The usage of a pod; `priority` is the priority class that the reporter read."""
 
     namespace: str = ""
     name: str = ""
@@ -47,7 +47,7 @@ class AggregatePolicy(Object, frozen=True):
 
 
 class NodeMetricCollectPolicy(Object, frozen=True):
-    """How the node's agent is to measure."""
+    """How the node's agent measures."""
 
     aggregate_duration_seconds: Int64 | None = None
     report_interval_seconds: Int64 | None = None
@@ -56,13 +56,13 @@ class NodeMetricCollectPolicy(Object, frozen=True):
 
 
 class NodeMetricSpec(Object, frozen=True):
-    """What is asked of the reporter."""
+    """The reporter's settings."""
 
     metric_collect_policy: NodeMetricCollectPolicy | None = None
 
 
 class NodeMetricStatus(Object, frozen=True):
-    """What was reported last; without `node_metric` nothing was."""
+    """The last report; without `node_metric` there was none."""
 
     update_time: str | None = None
     node_metric: NodeMetricInfo | None = None

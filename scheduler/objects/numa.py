@@ -1,9 +1,9 @@
-"""NodeResourceTopology: what the NUMA zones of a node hold, as an agent on the node reports it.
+"""NodeResourceTopology: the resources of a node's NUMA zones, reported by an agent on the node.
 
-Both versions of the kind decode into these structs (v1alpha1 has no top-level attributes). Nothing is
-required and quantities stay as written: what an odd object means is for its reader to say. A cluster
-has one such object per node with dozens of short texts in it, so equal texts and equal cost lists are
-kept once.
+Both versions of the kind decode into these structs (v1alpha1 has no top-level attributes). Nothing
+is required and quantities stay as written; the reader handles invalid objects. A cluster has one
+such object per node with dozens of short texts in it, so equal texts and equal cost lists share
+memory.
 """
 
 from functools import lru_cache
@@ -31,9 +31,9 @@ class ZoneCost(Object, frozen=True):
 
 
 class ZoneResource(Object, frozen=True):
-    """What a zone has of a resource; `available` is what nobody holds.
+    """The amounts of a resource in a zone; `available` is unallocated.
 
-    The kind's first text has no such field: there `allocatable` is what there is for pods.
+    The kind's first version has no such field: there `allocatable` is what pods can use.
     """
 
     name: str = ""
@@ -42,7 +42,7 @@ class ZoneResource(Object, frozen=True):
 
     @property
     def free(self) -> str | int | float:
-        """Return what nobody holds."""
+        """Return the unallocated amount."""
         return self.allocatable if self.available is None else self.available
 
     def __post_init__(self) -> None:
@@ -69,7 +69,7 @@ class Zone(Object, frozen=True):
 
 
 class WriteRecord(Object, frozen=True):
-    """When somebody last wrote to an object."""
+    """The time of a manager's last write to an object."""
 
     time: str | None = None
 
@@ -81,7 +81,7 @@ class WrittenMeta(AnnotatedMeta, frozen=True):
 
 
 class NodeResourceTopology(Object, frozen=True):
-    """The zones of the node of the same name, and how its kubelet aligns containers with them."""
+    """The zones of the node of the same name, and the kubelet's alignment policy for containers."""
 
     metadata: WrittenMeta = WrittenMeta()
     topology_policies: tuple[str, ...] = ()
@@ -90,7 +90,7 @@ class NodeResourceTopology(Object, frozen=True):
 
     @property
     def written(self) -> str | None:
-        """Return when it was last written, as the API server noted it."""
+        """Return the time of the last write, as the API server recorded it."""
         times = [one.time for one in self.metadata.managed_fields if one.time]
         return max(times, default=self.metadata.creation_timestamp)
 

@@ -1,9 +1,9 @@
-"""In which zone each container runs, as agents publish it in short texts (numaplacement, v001).
+"""The NUMA zone of each container, as agents publish it in short texts (numaplacement, v001).
 
-Containers are named by a hash of namespace, pod and container; their places in the sorted list of all
-hashes are written down zone by zone, as differences, in an alphabet of 89 characters: 64 of them end
-a number, the other 25 say that it goes on. The fullest zone is left out: the rest is in it.
-What is not understood or does not add up is nothing.
+Containers are named by a hash of namespace, pod and container. Their positions in the sorted list
+of all hashes are written zone by zone, as differences, in an alphabet of 89 characters: 64 of them
+end a number, the other 25 continue it. The zone with most containers is left out, since the rest is
+in it. Invalid or inconsistent texts yield None.
 """
 
 from collections.abc import Collection, Mapping
@@ -56,7 +56,7 @@ def encode(zone_of: Mapping[Name, int], zones: int) -> tuple[str, dict[int, str]
 
 
 def decode(text: str) -> list[int] | None:
-    """Return the ascending numbers that a vector stands for; None for a broken one."""
+    """Return the ascending numbers that a vector encodes; None for an invalid one."""
     found: list[int] = []
     more, goes_on = 0, False
     for letter in text:
@@ -102,5 +102,5 @@ def _metadata(text: str) -> dict[str, int] | None:
 
 @lru_cache(maxsize=65536)
 def _hash(name: Name) -> int:
-    # The same containers are in report after report of their node.
+    # The same containers occur in successive reports of their node.
     return xxh64_intdigest("\0".join(name).encode())

@@ -1,7 +1,7 @@
-"""Plain data → structs: Kubernetes objects as YAML and JSON loaders give them.
+"""Plain data → structs: Kubernetes objects from YAML and JSON loaders.
 
-For the public doors that take manifests (`scheduler.testing`, `simulate`); the watch decodes bytes
-and never comes here. Fills in what the API server would have set: a namespace and a uid.
+For the public entry points that take manifests (`scheduler.testing`, `simulate`); the watch decodes
+bytes and does not use this. Sets what the API server would have set: a namespace and a uid.
 """
 
 from collections.abc import Mapping
@@ -40,7 +40,7 @@ def read_pod(raw: Any) -> Pod:
 
 
 def read_as(kind: Kind, raw: Any) -> Any:
-    """Read an object as `kind`, whatever its own `kind` field says; ObjectError names it."""
+    """Read an object as `kind`, ignoring its own `kind` field; ObjectError names it."""
     if not isinstance(raw, Mapping):
         raise ObjectError(f"expected a {kind.kind} as a mapping, got {type(raw).__name__}")
     plain = plain_data(raw)
@@ -67,7 +67,7 @@ def plain_data(value: Any) -> Any:
 
 
 def _title(raw: Any, kind: str = "") -> str:
-    """Return what to call an object in an error: `Pod default/web`."""
+    """Return the name of an object for error messages: `Pod default/web`."""
     if not isinstance(raw, Mapping):
         return kind
     meta = raw.get("metadata")

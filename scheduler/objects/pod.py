@@ -1,4 +1,4 @@
-"""Pod: the fields that scheduling looks at.
+"""Pod: the fields that scheduling reads.
 
 Quantities stay as written (text or number); `scheduler.objects.quantity` reads them.
 """
@@ -21,7 +21,7 @@ class ResourceRequirements(Object, frozen=True):
 
 
 class ContainerPort(Object, frozen=True):
-    """A port of a container; only host ports matter to a scheduler."""
+    """A port of a container; scheduling uses host ports only."""
 
     container_port: Int32 = 0
     host_port: Int32 = 0
@@ -30,7 +30,7 @@ class ContainerPort(Object, frozen=True):
 
 
 class RestartRule(Object, frozen=True):
-    """What happens when a container exits in a certain way."""
+    """The action after a container exits with certain codes."""
 
     action: str = ""
 
@@ -182,7 +182,7 @@ class ImageSource(Object, frozen=True):
 
 
 class Volume(Object, frozen=True):
-    """A volume of a pod, as far as scheduling cares."""
+    """A volume of a pod, with the fields that scheduling reads."""
 
     name: str = ""
     persistent_volume_claim: ClaimSource | None = None
@@ -202,7 +202,7 @@ class Volume(Object, frozen=True):
 
 
 class PodSpec(Object, frozen=True):
-    """The spec fields that decide where a pod may run."""
+    """The spec fields that determine where a pod may run."""
 
     node_name: str = ""
     scheduler_name: str = "default-scheduler"
@@ -237,7 +237,7 @@ class PodCondition(Object, frozen=True):
 
 
 class ContainerStatus(Object, frozen=True):
-    """What the kubelet says of a container's resources (in-place resize)."""
+    """The kubelet's report on a container's resources (in-place resize)."""
 
     name: str = ""
     resources: ResourceRequirements | None = None
@@ -245,7 +245,7 @@ class ContainerStatus(Object, frozen=True):
 
 
 class PodStatus(Object, frozen=True):
-    """The status fields that decide what a pod counts for."""
+    """The status fields that determine a pod's resource usage."""
 
     phase: str = ""
     nominated_node_name: str = ""
@@ -260,7 +260,7 @@ class PodStatus(Object, frozen=True):
 
 
 class PodAnnotations(Object, frozen=True):
-    """The annotations of a pod that somebody reads, each as written."""
+    """The annotations of a pod that Trellis reads, each as written."""
 
     reserve_pod: str = msgspec.field(name="scheduling.koordinator.sh/reserve-pod", default="")
     load_scaling_factors: str = msgspec.field(
@@ -324,12 +324,12 @@ class Pod(Object, frozen=True):
 
     @property
     def is_finished(self) -> bool:
-        """Whether the pod has run to its end and holds nothing any more."""
+        """Return whether the pod has terminated and uses no resources."""
         return self.status.phase in ("Succeeded", "Failed")
 
     @property
     def is_terminating(self) -> bool:
-        """Whether somebody has asked for the pod's deletion."""
+        """Return whether deletion of the pod was requested."""
         return self.metadata.deletion_timestamp is not None
 
     def condition(self, kind: str) -> PodCondition | None:

@@ -1,7 +1,7 @@
-"""Which priority class a pod belongs to, in Koordinator's sense.
+"""The priority class of a pod as defined by Koordinator.
 
-The label decides, then the range that spec.priority lies in, then the quality of service. What counts
-a pod as production and which resource names its requests go by follow from it.
+The label decides, then the range of spec.priority, then the quality of service. It determines
+whether a pod counts as production and which resource names its requests use.
 """
 
 from scheduler.objects.pod import Container, Pod, ResourceRequirements
@@ -22,7 +22,7 @@ def priority_class(pod: Pod) -> str:
 
 
 def koordinator_qos(pod: Pod) -> str:
-    """Return LSE, LSR, LS, BE or SYSTEM: by label, else after Kubernetes' quality of service."""
+    """Return LSE, LSR, LS, BE or SYSTEM: by label, else from Kubernetes' quality of service."""
     named = pod.metadata.labels.get(QOS_LABEL, "")
     if named in _BY_QOS:
         return named
@@ -41,7 +41,7 @@ def _named_class(pod: Pod) -> str:
 
 
 def _is_best_effort(pod: Pod) -> bool:
-    """Whether nobody in the pod asks for cpu or memory (Kubernetes: quality of service)."""
+    """Return whether no container requests cpu or memory (Kubernetes: quality of service)."""
     spec = pod.spec
     containers: tuple[Container, ...] = (*spec.containers, *spec.init_containers)
     wants = [container.resources for container in containers]

@@ -1,7 +1,7 @@
-"""Fingerprints: the short text by which an agent says which pods its figures account for.
+"""Fingerprints: the short text by which an agent reports which pods its figures include.
 
-A pod's mark depends on its namespace and name alone; the text of a set depends on the set alone, not
-on any order. Pure functions; the form is that of the podfingerprint library, version v001.
+A pod's mark depends on its namespace and name alone; the text of a set depends on the set alone,
+not on any order. Pure functions; the format is that of the podfingerprint library, version v001.
 """
 
 from collections.abc import Iterable
@@ -24,5 +24,5 @@ def fingerprint(marks: Iterable[int]) -> str:
 
 
 def is_fingerprint(text: str) -> bool:
-    """Whether `text` is one that we can compare: prefix, version and length are right."""
+    """Return whether `text` is comparable: prefix, version and length are valid."""
     return text.startswith(PREFIX + VERSION) and len(text) == 24

@@ -1,10 +1,10 @@
-"""PodGroups: that of scheduling.x-k8s.io (coscheduling) and those of scheduling.k8s.io, all versions.
+"""PodGroups of scheduling.x-k8s.io (coscheduling) and of scheduling.k8s.io, all versions.
 
 CompositePodGroups (1.37) put PodGroups, and one another, into trees.
 
-Kubernetes' own PodGroup has been served as v1alpha2 (1.36), v1alpha3 and v1beta1 (1.37). One struct reads
-all of them: where their spellings differ (`disruptionMode`), the field takes either. Plain fields and
-look-ups; what they ask for is worked out in scheduler.groups.sources.
+Kubernetes' own PodGroup has been served as v1alpha2 (1.36), v1alpha3 and v1beta1 (1.37). One struct
+reads all of them: where their spellings differ (`disruptionMode`), the field takes either. Plain
+fields and look-ups; scheduler.groups.sources interprets them.
 """
 
 from typing import Any
@@ -15,7 +15,7 @@ from scheduler.objects.meta import AnnotatedMeta, Condition, Int32, Object
 
 
 class PodGroupSpec(Object, frozen=True):
-    """What a PodGroup of scheduling.x-k8s.io asks for; `min_member` 0 stands for none given."""
+    """The spec of a PodGroup of scheduling.x-k8s.io; `min_member` 0 is unset."""
 
     min_member: Int32 = 0
     min_resources: dict[str, str | int | float] = {}
@@ -23,7 +23,7 @@ class PodGroupSpec(Object, frozen=True):
 
 
 class PodGroupStatus(Object, frozen=True):
-    """What coscheduling writes of a PodGroup."""
+    """The status that coscheduling writes to a PodGroup."""
 
     phase: str = ""
     scheduled: Int32 = 0
@@ -40,7 +40,7 @@ class PodGroup(Object, frozen=True):
 
 
 class BasicPolicy(Object, frozen=True):
-    """Pods of the group are placed as they fit: no number has to fit together."""
+    """Pods of the group are placed one by one: there is no minimum."""
 
 
 class GangPolicy(Object, frozen=True):
@@ -63,7 +63,7 @@ class TopologyConstraint(Object, frozen=True):
 
 
 class SchedulingConstraints(Object, frozen=True):
-    """Where the pods of a group may be, one to another; at most one entry is served so far."""
+    """Placement constraints of a group's pods; at most one entry is served so far."""
 
     topology: tuple[TopologyConstraint, ...] = ()
 
@@ -77,7 +77,7 @@ class PodResourceClaim(Object, frozen=True):
 
 
 class PodResourceClaimStatus(Object, frozen=True):
-    """The claim that was made for an entry of `spec.resourceClaims`; no name says none is needed."""
+    """The claim created for an entry of `spec.resourceClaims`; without a name none is needed."""
 
     name: str = ""
     resource_claim_name: str | None = None
@@ -91,10 +91,11 @@ class WorkloadReference(Object, frozen=True):
 
 
 class WorkloadGroupSpec(Object, frozen=True):
-    """What a PodGroup of scheduling.k8s.io asks for.
+    """The spec of a PodGroup of scheduling.k8s.io.
 
     `disruption_mode` is a text in v1alpha2 ("Pod", "PodGroup") and a union later (`{"single": {}}`,
-    `{"all": {}}`). A group without a priority has priority 0. `resource_claims` are used by all pods that name them alike.
+    `{"all": {}}`). A group without a priority has priority 0. `resource_claims` are used by all
+    pods with an entry of the same name.
     """
 
     scheduling_policy: SchedulingPolicy = SchedulingPolicy()
@@ -108,7 +109,7 @@ class WorkloadGroupSpec(Object, frozen=True):
 
 
 class WorkloadGroupStatus(Object, frozen=True):
-    """What was said of a PodGroup of scheduling.k8s.io."""
+    """The status of a PodGroup of scheduling.k8s.io."""
 
     conditions: tuple[Condition, ...] = ()
     resource_claim_statuses: tuple[PodResourceClaimStatus, ...] = ()
@@ -127,7 +128,7 @@ class WorkloadGroup(Object, frozen=True):
 
 
 class CompositeGangPolicy(Object, frozen=True):
-    """At least `min_group_count` of the groups in it are placed at the same time, or none."""
+    """At least `min_group_count` of its groups are placed at the same time, or none."""
 
     min_group_count: Int32 = 0
 
@@ -140,7 +141,7 @@ class CompositePolicy(Object, frozen=True):
 
 
 class CompositeGroupSpec(Object, frozen=True):
-    """What a CompositePodGroup asks for; the groups in it name it as their parent."""
+    """The spec of a CompositePodGroup; its groups name it as their parent."""
 
     parent_composite_pod_group_name: str = ""
     workload_ref: WorkloadReference | None = None

@@ -1,4 +1,4 @@
-"""Disruption budgets: what preemption tries not to violate."""
+"""Disruption budgets, which preemption violates only as a last resort."""
 
 from scheduler.objects.meta import Int32, LabelSelector, Object, ObjectMeta
 
@@ -10,7 +10,7 @@ class PodDisruptionBudgetSpec(Object, frozen=True):
 
 
 class PodDisruptionBudgetStatus(Object, frozen=True):
-    """How many of them may go now, and which are on their way already."""
+    """How many pods may be disrupted now, and which disruptions are in progress."""
 
     disruptions_allowed: Int32 = 0
     disrupted_pods: dict[str, str] = {}

@@ -35,7 +35,7 @@ def _scaled(text: str, extra_digits: int) -> int:
         digits <<= _BINARY[suffix]
     else:
         power += _DECIMAL[suffix or ""]
-    # Past 10**40 every non-zero quantity is clamped anyway; a huge power would only burn time.
+    # Past 10**40 every non-zero quantity is clamped anyway; a huge power would waste time.
     grown = digits * int(10 ** min(max(power, 0), 40))
     value = -(-grown // int(10 ** min(max(-power, 0), 200)))
     value = min(value, INT64_MAX)
@@ -43,24 +43,24 @@ def _scaled(text: str, extra_digits: int) -> int:
 
 
 def quantity(value: str | float) -> int:
-    """Read a quantity in whole units (bytes, counts), rounded up; ObjectError if it is none."""
+    """Return a quantity in whole units (bytes, counts), rounded up; ObjectError if invalid."""
     if type(value) is int:
         return max(-INT64_MAX, min(value, INT64_MAX))
     return _scaled(str(value), 0)
 
 
 def milli_quantity(value: str | float) -> int:
-    """Read a quantity in thousandths (CPU), rounded up; ObjectError if it is none."""
+    """Return a quantity in thousandths (CPU), rounded up; ObjectError if invalid."""
     return _scaled(str(value), 3)
 
 
 def resource_amount(name: str, value: str | float) -> int:
-    """Read an amount of resource `name`: CPU in milli, everything else in whole units."""
+    """Return an amount of resource `name`: CPU in milli, everything else in whole units."""
     return milli_quantity(value) if name == "cpu" else quantity(value)
 
 
 def resource_text(name: str, amount: int) -> str:
-    """Write an amount that `resource_amount` has read as briefly as it can be written exactly."""
+    """Return the shortest exact text of an amount that `resource_amount` returned."""
     if name == "cpu":
         return f"{amount // 1000}" if amount % 1000 == 0 else f"{amount}m"
     for suffix, bits in reversed(_BINARY.items()):

@@ -1,8 +1,8 @@
 """Label selectors as plain functions over label maps.
 
-Semantics of apimachinery's labels package: expressions are ANDed, NotIn and DoesNotExist hold when
-the key is missing, Gt and Lt compare integers. Node selectors live in `scheduler.state.labels`,
-which answers for all nodes at once; this module answers for one map of labels.
+Semantics of apimachinery's labels package: expressions are ANDed, NotIn and DoesNotExist are true
+when the key is missing, Gt and Lt compare integers. Node selectors are in `scheduler.state.labels`,
+for all nodes at once; this module handles one map of labels.
 """
 
 import re
@@ -27,7 +27,7 @@ class Requirement(Protocol):
 
 
 def parse_int(text: str) -> int | None:
-    """Read a signed 64-bit integer as Go's ParseInt does; None if it is none."""
+    """Return a signed 64-bit integer as Go's ParseInt reads it; None if invalid."""
     if not _INT.fullmatch(text):
         return None
     value = int(text)
@@ -35,7 +35,7 @@ def parse_int(text: str) -> int | None:
 
 
 def value_matches(operator: str, values: Sequence[str], value: str | None) -> bool:
-    """Whether a label with `value` (None = missing) satisfies operator and values."""
+    """Return whether a label with `value` (None = missing) satisfies operator and values."""
     if operator == "In":
         return value is not None and value in values
     if operator == "NotIn":
@@ -55,12 +55,15 @@ def value_matches(operator: str, values: Sequence[str], value: str | None) -> bo
 
 
 def requirements_match(requirements: Sequence[Requirement], labels: Mapping[str, str]) -> bool:
-    """Whether `labels` satisfy all `requirements`."""
+    """Return whether `labels` satisfy all `requirements`."""
     return all(value_matches(r.operator, r.values, labels.get(r.key)) for r in requirements)
 
 
 def selector_matches(selector: LabelSelector | None, labels: Mapping[str, str]) -> bool:
-    """Whether `labels` match `selector`; None matches nothing, an empty selector everything."""
+    """Return whether `labels` match `selector`.
+
+    None matches nothing, an empty selector everything.
+    """
     if selector is None:
         return False
     return all(labels.get(k) == v for k, v in selector.match_labels.items()) and requirements_match(

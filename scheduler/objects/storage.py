@@ -1,7 +1,7 @@
-"""Storage: volumes, claims, classes, and what CSI drivers say of nodes and of the room behind them.
+"""Storage: volumes, claims, classes, and what CSI drivers report about nodes and free capacity.
 
-Read by the volume plugins. Quantities stay as written. A volume or claim is written back by whoever
-fetched the whole object: these structs hold only what scheduling looks at.
+Read by the volume plugins. Quantities stay as written. A volume or claim is written back by the
+component that fetched the whole object: these structs have only the fields that scheduling reads.
 """
 
 import msgspec
@@ -9,7 +9,7 @@ import msgspec
 from scheduler.objects.meta import AnnotatedMeta, Int32, LabelSelector, Object, ObjectMeta
 from scheduler.objects.pod import DiskSource, NodeSelector, ResourceList, ResourceRequirements
 
-# Annotations of claims and volumes, and the values of fields that the plugins compare with.
+# Annotations of claims and volumes, and field values that the plugins compare with.
 BIND_COMPLETED = "pv.kubernetes.io/bind-completed"
 BOUND_BY_CONTROLLER = "pv.kubernetes.io/bound-by-controller"
 SELECTED_NODE = "volume.kubernetes.io/selected-node"
@@ -22,7 +22,10 @@ STORAGE = "storage"
 
 
 class ObjectReference(Object, frozen=True):
-    """The claim that a volume belongs to; without a uid it is reserved for one of that name."""
+    """The claim that a volume is bound to.
+
+    Without a uid it is reserved for a claim of that name.
+    """
 
     kind: str = ""
     namespace: str = ""
@@ -37,14 +40,14 @@ class VolumeNodeAffinity(Object, frozen=True):
 
 
 class CSISource(Object, frozen=True):
-    """A volume of a CSI driver; driver and handle together name it."""
+    """A volume of a CSI driver; driver and handle together identify it."""
 
     driver: str = ""
     volume_handle: str = ""
 
 
 class PersistentVolumeSpec(Object, frozen=True):
-    """The spec fields of a volume; the in-tree sources matter where they are migrated to CSI."""
+    """The spec fields of a volume; in-tree sources are read where they are migrated to CSI."""
 
     capacity: ResourceList = {}
     access_modes: tuple[str, ...] = ()
@@ -76,7 +79,7 @@ class PersistentVolume(Object, frozen=True):
 
 
 class PersistentVolumeClaimSpec(Object, frozen=True):
-    """The spec fields of a claim; no class name and an empty one mean different things."""
+    """The spec fields of a claim; a missing class name and an empty one differ."""
 
     access_modes: tuple[str, ...] = ()
     selector: LabelSelector | None = None
@@ -142,7 +145,7 @@ class CSINodeSpec(Object, frozen=True):
 
 
 class CSINode(Object, frozen=True):
-    """What CSI drivers say of the node of the same name."""
+    """The CSI drivers of the node of the same name."""
 
     metadata: AnnotatedMeta = AnnotatedMeta()
     spec: CSINodeSpec = CSINodeSpec()
@@ -158,7 +161,9 @@ class CSINode(Object, frozen=True):
 
 
 class CSIDriverSpec(Object, frozen=True):
-    """Whether the driver reports free capacity, and whether a pod needs it installed on its node."""
+    """Whether the driver reports free capacity, and whether a pod needs it installed on its
+    node.
+    """
 
     storage_capacity: bool = False
     prevent_pod_scheduling_if_missing: bool | None = None
@@ -172,7 +177,7 @@ class CSIDriver(Object, frozen=True):
 
 
 class CSIStorageCapacity(Object, frozen=True):
-    """How much room a class has on the nodes that the topology selects; None selects none."""
+    """The free capacity of a class on the nodes that the topology selects; None selects none."""
 
     metadata: ObjectMeta = ObjectMeta()
     storage_class_name: str = ""
@@ -182,7 +187,10 @@ class CSIStorageCapacity(Object, frozen=True):
 
     @property
     def limit(self) -> str | int | float | None:
-        """Return the largest volume that can be made there, as a quantity; None is none."""
+        """Return the largest volume that can be created there, as a quantity.
+
+        None if not limited.
+        """
         return self.capacity if self.maximum_volume_size is None else self.maximum_volume_size
 
 
@@ -201,7 +209,7 @@ class VolumeAttachmentSpec(Object, frozen=True):
 
 
 class VolumeAttachment(Object, frozen=True):
-    """A volume attached, or about to be, to a node."""
+    """A volume attached, or being attached, to a node."""
 
     metadata: ObjectMeta = ObjectMeta()
     spec: VolumeAttachmentSpec = VolumeAttachmentSpec()

@@ -1,8 +1,8 @@
 """Volcano's PodGroup (scheduling.volcano.sh/v1beta1) and HyperNode (topology.volcano.sh/v1alpha1).
 
-The fields that say how pods are to be placed, and which nodes are near one another; plain fields and look-ups.
-What they ask for is worked out in scheduler.groups: `sources.volcano`, `hypernodes`. The fields that are
-only looked at to be refused are kept as they come.
+The fields that determine the placement of pods and the distance between nodes; plain fields and
+look-ups. They are interpreted in scheduler.groups: `sources.volcano`, `hypernodes`. Fields that are
+read only to be rejected are kept undecoded.
 """
 
 from typing import Any
@@ -13,7 +13,7 @@ from scheduler.objects.meta import AnnotatedMeta, Int32, LabelSelector, Object, 
 
 
 class VolcanoTopologySpec(Object, frozen=True):
-    """How near to one another the pods have to be, by tiers of HyperNodes: `mode` is hard or soft."""
+    """The HyperNode tiers within which the pods must be; `mode` is hard or soft."""
 
     mode: str = "hard"
     highest_tier_allowed: Int32 | None = None
@@ -21,7 +21,7 @@ class VolcanoTopologySpec(Object, frozen=True):
 
 
 class VolcanoGroupSpec(Object, frozen=True):
-    """What a PodGroup of Volcano asks for; `min_member` 0 stands for none given."""
+    """The spec of a PodGroup of Volcano; `min_member` 0 is unset."""
 
     min_member: Int32 = 0
     min_task_member: dict[str, Int32] = {}
@@ -35,7 +35,7 @@ class VolcanoGroupSpec(Object, frozen=True):
 
 
 class VolcanoCondition(Object, frozen=True):
-    """One statement about a group; Volcano numbers its sessions in `transition_id`."""
+    """A condition of a group; Volcano numbers its sessions in `transition_id`."""
 
     type: str = ""
     status: str = ""
@@ -46,7 +46,7 @@ class VolcanoCondition(Object, frozen=True):
 
 
 class VolcanoGroupStatus(Object, frozen=True):
-    """What was said of a group; the definition gives it no subresource."""
+    """The status of a group; the CRD has no status subresource."""
 
     phase: str = ""
     conditions: tuple[VolcanoCondition, ...] = ()
@@ -93,7 +93,7 @@ class HyperNodeMember(Object, frozen=True):
 
 
 class HyperNodeSpec(Object, frozen=True):
-    """The lower the tier, the nearer its members are to one another; early versions wrote it as a text."""
+    """Members of a lower tier are nearer to one another; early versions wrote the tier as text."""
 
     tier: Int32 | str = 0
     tier_name: str = ""
@@ -101,7 +101,7 @@ class HyperNodeSpec(Object, frozen=True):
 
 
 class HyperNode(Object, frozen=True):
-    """A HyperNode of Volcano; it belongs to no namespace."""
+    """A HyperNode of Volcano; cluster-scoped."""
 
     metadata: ObjectMeta = ObjectMeta()
     spec: HyperNodeSpec = HyperNodeSpec()

@@ -1,8 +1,8 @@
-"""WatcherMetrics: how busy nodes are, as load-watcher tells it.
+"""WatcherMetrics: the load of nodes as reported by load-watcher.
 
-The answer of `GET /watcher` under a name of ours: a metric provider feeds it to the engine like any
-object of the API server, a snapshot may carry it. All values are percentages, except that bandwidth
-is 100 times bytes per second.
+The answer of `GET /watcher` under a name of ours: a metric provider passes it to the engine like an
+object of the API server, and a snapshot may contain it. All values are percentages, except that
+bandwidth is 100 times bytes per second.
 """
 
 import msgspec
@@ -35,7 +35,7 @@ class WatcherData(Object, frozen=True):
 
 
 class WatcherWindow(Object, frozen=True):
-    """The time that the figures cover; seconds since the epoch."""
+    """The time window of the figures; seconds since the epoch."""
 
     duration: str = ""
     start: int = 0
@@ -43,7 +43,7 @@ class WatcherWindow(Object, frozen=True):
 
 
 class WatcherMetrics(Object, frozen=True):
-    """One answer; `timestamp` is when it was made, in seconds since the epoch."""
+    """One answer; `timestamp` is its creation time, in seconds since the epoch."""
 
     metadata: ObjectMeta = ObjectMeta()
     timestamp: int = 0

@@ -1,10 +1,10 @@
-"""Namespaces, services and the controllers whose selectors the default spread looks at."""
+"""Namespaces, services and the controllers whose selectors the default spread uses."""
 
 from scheduler.objects.meta import LabelSelector, Object, ObjectMeta
 
 
 class Namespace(Object, frozen=True):
-    """A namespace; its labels matter to namespace selectors."""
+    """A namespace; namespace selectors read its labels."""
 
     metadata: ObjectMeta = ObjectMeta()
 

@@ -1,6 +1,6 @@
-"""One helper process for what computes long, killable at its time limit.
+"""One helper process for long computations, killed at a job's time limit.
 
-Takes jobs as JSON and gives answers as JSON; holds no state of the cluster.
+Takes jobs as JSON and returns answers as JSON; holds no cluster state.
 """
 
 from scheduler.workers.pool import JobOutcome, WorkerPool

@@ -1,4 +1,5 @@
-"""The wire between daemon and helper process: a JSON header and a body of bytes, lengths in front.
+"""The protocol between daemon and helper process: a JSON header and a body, both with length
+prefix.
 
 Both ends use it, the daemon on asyncio streams, the process on blocking files.
 """
@@ -12,7 +13,7 @@ LENGTHS = struct.Struct(">IQQ")
 
 
 class JobRequest(msgspec.Struct, frozen=True):
-    """A job: what it is; its payload follows as JSON."""
+    """The header of a job; its payload follows as JSON."""
 
     id: int
     kind: str

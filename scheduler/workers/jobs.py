@@ -1,7 +1,7 @@
-"""The kinds of jobs that the helper process knows: from JSON to JSON, one function each.
+"""The kinds of jobs of the helper process: from JSON to JSON, one function each.
 
-`KINDS` is the table; `warm` does once what makes the first job as fast as the next. A job raises
-InputError for a payload that makes no sense; everything else is a fault of ours.
+`KINDS` is the table; `warm` loads modules so that the first job is as fast as the next. A job
+raises InputError for an invalid payload; any other exception is an internal error.
 """
 
 from collections.abc import Callable
@@ -17,19 +17,22 @@ Job = Callable[[bytes], tuple[bytes, bytes]]
 
 
 def run_question(payload: bytes) -> tuple[bytes, bytes]:
-    """Answer a scheduler.groups.solver.questions.Question; the answer is its `Solution`."""
+    """Answer a scheduler.groups.solver.questions.Question with its `Solution`."""
     return msgspec.json.encode(questions.answer(questions.read(payload))), b""
 
 
 def run_shortest_paths(payload: bytes) -> tuple[bytes, bytes]:
-    """Run a `PathLinks` job: the answer is the number of nodes, the blob their int64 cost matrix, -1 for no path."""
+    """Run a `PathLinks` job.
+
+    Return the number of nodes and their int64 cost matrix (-1: no path).
+    """
     job = msgspec.json.decode(payload, type=PathLinks)
     costs = shortest(job)
     return msgspec.json.encode({"nodes": job.nodes}), costs.tobytes()
 
 
 def warm() -> None:
-    """Load the solver and let it work once."""
+    """Load the solver and run it once."""
     level = Level("node", LevelRule("spread"))
     solve(Instance((level,), (Leaf(("a",), 2), Leaf(("b",), 2)), 3), solver="CPSAT")
 

@@ -1,8 +1,8 @@
 """Shortest paths between all nodes of a network as one numpy kernel, for the helper process.
 
-Sweeps over the nodes: each takes the best of its incoming links for all origins at once, until nothing
-changes. A thousand nodes with ten thousand links take a fraction of a second; long chains fall back to
-Floyd's program, whose time does not depend on the shape.
+Sweeps over the nodes: each takes the best of its incoming links for all origins at once, until
+nothing changes. A thousand nodes with ten thousand links take a fraction of a second; long chains
+fall back to the Floyd-Warshall algorithm, whose time does not depend on the graph's shape.
 """
 
 import itertools
@@ -21,7 +21,9 @@ _FAR = (1 << 61) - 1  # twice that is still an int64
 
 
 class PathLinks(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
-    """A directed network: link i leads from node `origins[i]` to `targets[i]` at `costs[i]` (>= 0)."""
+    """A directed network: link i leads from node `origins[i]` to `targets[i]` at `costs[i]` (>=
+    0).
+    """
 
     nodes: int
     origins: tuple[int, ...]
@@ -62,7 +64,7 @@ def shortest(links: PathLinks) -> NDArray[np.int64]:
 
 
 def _walk(links: PathLinks) -> list[int]:
-    """Return the nodes along paths, from nodes with few links on, so that sweeps carry far."""
+    """Return the nodes ordered along paths, from nodes with few links on, to shorten the sweeps."""
     near: list[list[int]] = [[] for _ in range(links.nodes)]
     for a, b in zip(links.origins, links.targets, strict=True):
         near[a].append(b)
@@ -97,7 +99,7 @@ def _sweep(
     incoming: list[tuple[int, NDArray[np.int64], NDArray[np.int64]]],
     before: NDArray[np.bool_],
 ) -> NDArray[np.bool_]:
-    """Improve every node with a neighbour that changed; return which nodes changed now."""
+    """Relax every node with a neighbour that changed; return which nodes changed now."""
     changed = np.zeros_like(before)
     for v, origins, costs in incoming:
         if not (before[origins].any() or changed[origins].any()):

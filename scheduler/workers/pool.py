@@ -1,8 +1,9 @@
-"""The daemon's side of the helper process: starts it, hands it jobs one by one, kills it at a limit.
+"""The daemon's side of the helper process: starts it, sends it jobs one by one, kills it at a
+limit.
 
-`run` never blocks the loop and never raises for what a job does; a job that was waiting when the
-process died goes to the next one, the job that ran ends as `died`. Owns the process; knows nothing of
-what the jobs mean.
+`run` never blocks the loop and never raises for a job's fault. If the process dies, the running job
+ends as `died` and waiting jobs go to the next process. Owns the process; independent of the jobs'
+content.
 """
 
 import asyncio
@@ -23,9 +24,9 @@ Code = Literal["done", "invalid", "error", "timeout", "died", "cancelled", "clos
 class JobOutcome(msgspec.Struct, frozen=True):
     """The end of a job: a value, never an exception, because time-outs and deaths are ordinary.
 
-    `body` is the JSON of the answer and `blob` what it carries besides as bytes, both only with code
-    `done`. `invalid` means that the input was at fault, `error` a fault of ours, `timeout` that the
-    job was killed at its limit, `died` that the process went away under it.
+    `body` is the JSON of the answer and `blob` its binary part, both only with code `done`.
+    `invalid` means that the input was at fault, `error` an internal error, `timeout` that the job
+    was killed at its limit, `died` that the process ended during it.
     """
 
     code: Code
@@ -47,7 +48,7 @@ GRACE_S = 2.0
 
 @dataclass
 class _Waiting:
-    """A job in the queue, and where its end goes."""
+    """A job in the queue, and the future for its outcome."""
 
     kind: str
     payload: bytes
@@ -56,17 +57,17 @@ class _Waiting:
 
 
 class WorkerPool:
-    """One helper process and the jobs for it, in order of arrival.
+    """One helper process and its jobs, in order of arrival.
 
-    `limit_s` of a job counts from the moment it is handed over. Use as an async context manager, or
-    call `start` and `close`. All methods belong to one event loop.
+    `limit_s` of a job counts from the moment it is sent. Use as an async context manager, or call
+    `start` and `close`. All methods belong to one event loop.
     """
 
     def __init__(self, jobs: str = JOBS, *, grace_s: float = GRACE_S) -> None:
         self._jobs = jobs
         self._grace_s = grace_s
         self._waiting: deque[_Waiting] = deque()
-        self._wake = asyncio.Event()  # a job has come, or the process has gone
+        self._wake = asyncio.Event()  # a job has arrived, or the process has ended
         self._process: asyncio.subprocess.Process | None = None
         self._task: asyncio.Task[None] | None = None
         self._watch: asyncio.Task[int] | None = None
@@ -81,12 +82,12 @@ class WorkerPool:
         await self.close()
 
     async def start(self) -> None:
-        """Begin; the process is started at once, so that the first job finds it warm."""
+        """Start the process at once, so that it is warm for the first job."""
         if self._task is None:
             self._task = asyncio.create_task(self._serve(), name="helper process")
 
     async def close(self) -> None:
-        """End the process and all jobs; those that wait end as `closed`."""
+        """End the process and all jobs; waiting ones end as `closed`."""
         if self._task is not None:
             self._task.cancel()
             with contextlib.suppress(asyncio.CancelledError):
@@ -97,7 +98,7 @@ class WorkerPool:
         await self._kill()
 
     async def run(self, kind: str, payload: msgspec.Struct | bytes, limit_s: float) -> JobOutcome:
-        """Run a job and return what became of it; cancelling the call stops the job."""
+        """Run a job and return its outcome; cancelling the call stops the job."""
         if self._task is None:
             return JobOutcome("closed", message="the pool is not started")
         data = payload if isinstance(payload, bytes) else msgspec.json.encode(payload)
@@ -123,7 +124,7 @@ class WorkerPool:
             _end(job, outcome)
 
     async def _next(self) -> _Waiting | None:
-        """Return the next job that somebody still waits for, None when the process ends first."""
+        """Return the next job that was not cancelled, None when the process ends first."""
         while True:
             if self._process is None or self._process.returncode is not None:
                 return None
@@ -135,7 +136,7 @@ class WorkerPool:
             await self._wake.wait()
 
     async def _work(self, job: _Waiting) -> JobOutcome:
-        """Hand a job over and wait for its end, its limit, or that nobody wants it any more."""
+        """Send a job and wait for its end, its limit, or its cancellation."""
         self._number += 1
         talk = asyncio.create_task(self._talk(self._number, job))
         limit_s = job.limit_s + self._grace_s
@@ -183,7 +184,7 @@ class WorkerPool:
         return head, body, blob
 
     async def _ready(self) -> bool:
-        """Make sure that a warm process is there."""
+        """Ensure that a warm process exists."""
         if self._process is not None and self._process.returncode is None:
             return True
         await self._kill()
@@ -207,7 +208,7 @@ class WorkerPool:
         return True
 
     async def _fail_next(self, message: str) -> None:
-        """Let one job end, so that a process that never starts is tried once per job only."""
+        """Fail one job, so that a process that never starts is tried once per job only."""
         while not self._waiting:
             self._wake.clear()
             await self._wake.wait()

@@ -1,8 +1,8 @@
 """The helper process: reads jobs from its standard input, writes answers to its standard output.
 
 Started by scheduler.workers.pool as `python -m scheduler.workers.process MODULE`; the module holds
-the table of kinds. It is niced, works on one job at a time and ends when its input does, so that it
-never outlives the daemon. What a library prints goes to standard error.
+the table of kinds. It is niced, runs one job at a time and ends when its input does, so that it
+never outlives the daemon. Output of libraries goes to standard error.
 """
 
 import importlib
@@ -24,8 +24,8 @@ NICENESS = 10
 
 
 def main() -> None:
-    """Work until the input ends."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the daemon decides when we end
+    """Run jobs until the input ends."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # only the daemon ends this process
     os.nice(NICENESS)
     out = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)
@@ -40,7 +40,7 @@ def main() -> None:
 
 
 def _listen(source: BinaryIO, inbox: queue.SimpleQueue[tuple[bytes, bytes, bytes]]) -> None:
-    """Read while a job runs, to notice at once that the daemon is gone."""
+    """Read while a job runs, so that the end of the daemon is detected at once."""
     while (frame := frames.read(source)) is not None:
         inbox.put(frame)
     os._exit(0)
