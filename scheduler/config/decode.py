@@ -1,8 +1,8 @@
 """Trees of nodes → structs, strictly: unknown fields, wrong types and missing fields are problems.
 
-Walks node tree and struct type side by side, so that every mistake of a document is found in one go
-and has its line, column and path. Scalars are converted by msgspec, which also checks the limits in
-their annotations. As in Kubernetes, a field that is null counts as not given.
+Walks node tree and struct type side by side, so that all mistakes of a document are found in one
+pass, each with line, column and path. Scalars are converted by msgspec, which also checks the
+limits in their annotations. As in Kubernetes, a null field counts as unset.
 """
 
 from types import NoneType, UnionType
@@ -16,7 +16,7 @@ from scheduler.config.problems import Problems, ReadingStep
 
 T = TypeVar("T")
 
-# What a value is replaced by when it was wrong; the problem is noted, the walk goes on.
+# Replaces an invalid value after its problem was recorded; the walk continues.
 _WRONG: Final = object()
 
 _WORDS: Final = {
@@ -32,7 +32,7 @@ def decode(
 ) -> T | None:
     """Return `node` as a struct `into`, or None when `problems` has grown.
 
-    `path` is where `node` stands in its document; `context` is put before each text.
+    `path` is the path of `node` in its document; `context` is put before each text.
     """
     value = _Walk(problems, context).value(node, into, path)
     return None if value is _WRONG else value
@@ -44,7 +44,7 @@ class _Walk:
         self.context = context
 
     def value(self, node: DocumentNode, tp: Any, path: str) -> Any:
-        """Convert one value of the declared type `tp`."""
+        """Return one value converted to the declared type `tp`."""
         tp, limits = _unwrap(tp)
         origin = get_origin(tp) or tp
         if tp is Any:
@@ -83,7 +83,7 @@ class _Walk:
         try:
             return tp(**given)
         except (TypeError, ValueError) as error:
-            # A struct may check itself in __post_init__.
+            # A struct may validate itself in __post_init__.
             return self._add(f"{path}: {error}" if path else str(error), node.at)
 
     def _sequence(self, node: DocumentNode, tp: Any, origin: type, path: str) -> Any:
@@ -163,7 +163,7 @@ def _join(path: str, key: str) -> str:
 
 
 def _shown(value: Any) -> str:
-    """Describe a value in an error: short, and never a whole tree."""
+    """Return a short description of a value for an error message, never a whole tree."""
     if isinstance(value, dict):
         return "an object"
     if isinstance(value, list):

@@ -1,8 +1,8 @@
 """Defaults: a file's KubeSchedulerConfiguration → the same with every setting filled in.
 
-kube-scheduler's defaults, except that a file written for it never makes us take its place: without
-an explicit value the profile and the Lease carry our name, and no request rate is limited. Each such
-difference is a notice. Plugin lists are not touched here (merge does that).
+kube-scheduler's defaults, except that a file written for it does not make Trellis replace it:
+without an explicit value the profile and the Lease carry our name, and requests are not
+rate-limited. Each such difference is a notice. Plugin lists are left to `merge`.
 """
 
 from typing import Final
@@ -28,7 +28,7 @@ EVERY_NODE: Final = 100
 
 
 def fill(config: KubeSchedulerConfiguration, notices: Notices) -> KubeSchedulerConfiguration:
-    """Return `config` with all defaults; what differs from kube-scheduler's goes to `notices`."""
+    """Return `config` with all defaults; differences from kube-scheduler's go to `notices`."""
     profiling = True if config.enable_profiling is None else config.enable_profiling
     contention = config.enable_contention_profiling
     if config.percentage_of_nodes_to_score == 0:
@@ -50,7 +50,7 @@ def fill(config: KubeSchedulerConfiguration, notices: Notices) -> KubeSchedulerC
 
 
 def _unused(config: KubeSchedulerConfiguration, notices: Notices) -> None:
-    """Note the settings of newer releases that change nothing here."""
+    """Add a notice for the settings of newer releases that have no effect here."""
     every = "every placement of a group is searched, with a proof or a bound"
     if config.percentage_of_placements_to_score is not None:
         name = "percentageOfPlacementsToScore"
@@ -96,7 +96,7 @@ def settings(config: KubeSchedulerConfiguration) -> SchedulerSettings:
 
 
 def sampled(percentage: int | None) -> int | None:
-    """Return the share of nodes to look at in percent, None for all of them."""
+    """Return the share of nodes to score in percent, None for all of them."""
     return percentage if percentage and percentage < EVERY_NODE else None
 
 
@@ -134,7 +134,8 @@ def _leader_election(given: LeaderElectionConfig, notices: Notices) -> LeaderEle
             "leaderElection",
         )
     elif given.leader_elect and not all(lease):
-        # Whoever writes that there is an election, as kube-scheduler's files do, expects its Lease.
+        # A file that enables leader election without a name, as kube-scheduler's files do, expects
+        # its Lease.
         name = f'the Lease is "{filled.resource_name}" in '
         place = (
             f'"{filled.resource_namespace}"' if filled.resource_namespace else "our own namespace"

@@ -1,7 +1,7 @@
-"""YAML or JSON text → trees of `DocumentNode`, each of which knows its line and column.
+"""YAML or JSON text → trees of `DocumentNode`, each with its line and column.
 
-The text is untrusted; what of YAML is read, and how, is the business of `base.yamltext`. Called by
-decode; knows nothing of the structs.
+The text is untrusted; `base.yamltext` determines which part of YAML is read. Called by decode;
+independent of the structs.
 """
 
 import re
@@ -16,7 +16,7 @@ MAX_VALUES: Final = 100_000
 
 
 class DocumentNode:
-    """A value with its place: `value` is a scalar, a list of nodes or a dict of nodes.
+    """A value with its position: `value` is a scalar, a list of nodes or a dict of nodes.
 
     `keys` holds the position of each key of a mapping.
     """
@@ -37,7 +37,9 @@ class DocumentNode:
         return self.value
 
     def position(self, path: str) -> Position:
-        """Return where `path` (`profiles[0].plugins`) stands, or its nearest parent that does."""
+        """Return the position of `path` (`profiles[0].plugins`), or of its nearest existing
+        parent.
+        """
         node, at = self, self.at
         for part in re.findall(r"\[\d+\]|[^.\[\]]+", path):
             value = node.value
@@ -70,7 +72,7 @@ class DocumentNode:
 def parse(text: str, problems: Problems) -> list[DocumentNode]:
     """Return the documents of `text`; problems go to the collector, which raises at the end.
 
-    Duplicate fields are collected; whatever makes the rest unreadable ends the reading.
+    Duplicate fields are collected; a syntax error ends the reading.
     """
     documents: list[DocumentNode] = []
     try:
@@ -93,7 +95,7 @@ def _check_size(text: str) -> None:
 
 
 class _Nodes(YamlReader[DocumentNode]):
-    """Makes nodes."""
+    """Builds nodes for the YAML reader."""
 
     def __init__(self, problems: Problems) -> None:
         super().__init__(MAX_DEPTH, MAX_VALUES)

@@ -1,6 +1,7 @@
-"""What the settings of newer releases do in a loaded configuration, one line each; for `config check`.
+"""The effects of newer releases' settings in a loaded configuration, one line each.
 
-Refused settings are errors of the file and settings without effect are notices: both come from `load`.
+For `config check`. Rejected settings are errors of the file and settings without effect are
+notices: both come from `load`.
 """
 
 from collections.abc import Iterator

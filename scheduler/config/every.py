@@ -1,8 +1,8 @@
-"""Every mistake of a configuration file at once, also those that an earlier one hides.
+"""Report every mistake of a configuration file at once, also those hidden by an earlier one.
 
-`load` stops after the step that found something, as kube-scheduler does: what a later step says of
-fields that could not be read would mislead. A person who mends a file wants the rest of it looked at
-all the same, so `every_problem` reads again without the fields that are wrong. For `config check`.
+`load` stops after the step that found a problem, as kube-scheduler does: a later step's report on
+unreadable fields would mislead. For a complete list `every_problem` reads the file again without
+the invalid fields. For `config check`.
 """
 
 from collections.abc import Iterator
@@ -12,12 +12,12 @@ from scheduler.config.load import Loaded, load, load_roots
 from scheduler.config.problems import InvalidConfigError, Problem, Problems
 from scheduler.framework.registry import Registry
 
-# Reading, arguments, validation, start: no mistake hides behind more steps than there are.
+# Reading, arguments, validation, start: a mistake is hidden by at most this number of steps.
 _STEPS = 4
 
 
 def load_or_report_all(text: str, *, file: str, registry: Registry) -> Loaded:
-    """Read a configuration file as `load` does; InvalidConfigError has all its mistakes."""
+    """Read a configuration file like `load`; InvalidConfigError has all its mistakes."""
     try:
         return load(text, file=file, registry=registry)
     except InvalidConfigError as error:
@@ -26,7 +26,7 @@ def load_or_report_all(text: str, *, file: str, registry: Registry) -> Loaded:
 
 
 def every_problem(text: str, *, file: str, registry: Registry) -> tuple[Problem, ...]:
-    """Return all mistakes of a file, those that `load` names first; none when it is valid."""
+    """Return all mistakes of a file, those of `load` first; none when it is valid."""
     problems = Problems(file)
     try:
         roots = parse(text, problems)
@@ -38,8 +38,8 @@ def every_problem(text: str, *, file: str, registry: Registry) -> tuple[Problem,
         try:
             load_roots(roots, problems, registry)
         except InvalidConfigError as error:
-            # What stands at a place that was wrong already follows from that; so may what has no
-            # place and speaks of the whole.
+            # A problem at a position that was already reported follows from that one; so may a
+            # problem of the whole file, which has no position.
             said = {one.text for one in found}
             fresh = [
                 one
@@ -63,13 +63,14 @@ def _place(problem: Problem) -> tuple[int, int]:
 
 
 def _leave_out(node: DocumentNode, wrong: set[tuple[int, int]]) -> None:
-    """Take the fields and list items that stand at the positions `wrong` out of a tree."""
+    """Remove the fields and list items at the positions `wrong` from a tree."""
     if isinstance(node.value, dict):
         fields = [key for key in node.value if node.keys[key] in wrong]
         for key in fields:
             del node.value[key]
         if fields and node.at not in node.keys.values():
-            # In braces an object does not stand where its first field does; what it lacks now is no mistake.
+            # With braces an object's position differs from its first field's; fields that it lacks
+            # now are no mistake.
             wrong.add(node.at)
         for key in [key for key, child in node.value.items() if _is_wrong(child, wrong)]:
             del node.value[key]
@@ -80,7 +81,10 @@ def _leave_out(node: DocumentNode, wrong: set[tuple[int, int]]) -> None:
 
 
 def _is_wrong(node: DocumentNode, wrong: set[tuple[int, int]]) -> bool:
-    """Whether a problem stands at a value itself; an object stands where its first field does."""
+    """Return whether a value itself has a problem.
+
+    An object's position is that of its first field.
+    """
     return node.at in wrong and not isinstance(node.value, dict)
 
 

@@ -1,4 +1,4 @@
-"""Texts of field errors, in the form that Kubernetes' components print them."""
+"""Texts of field errors, in the format of Kubernetes' components."""
 
 import re
 from collections.abc import Iterator
@@ -22,17 +22,17 @@ _PREFIX_RULE: Final = (
 
 
 def invalid(path: str, value: Any, detail: str) -> str:
-    """Say that the value of a field breaks a rule."""
+    """Return the error for a field whose value breaks a rule."""
     return f"{path}: Invalid value: {_shown(value)}: {detail}"
 
 
 def required(path: str, detail: str = "") -> str:
-    """Say that a field must be given."""
+    """Return the error for a missing field."""
     return f"{path}: Required value" + (f": {detail}" if detail else "")
 
 
 def duplicate(path: str, value: Any) -> str:
-    """Say that a value is there a second time."""
+    """Return the error for a duplicate value."""
     return f"{path}: Duplicate value: {_shown(value)}"
 
 
@@ -41,7 +41,7 @@ def _shown(value: Any) -> str:
 
 
 def qualified_name_faults(name: str) -> Iterator[str]:
-    """Yield what is wrong with `[prefix/]name` as a Kubernetes qualified name."""
+    """Yield the faults of `[prefix/]name` as a Kubernetes qualified name."""
     prefix, slash, rest = name.rpartition("/")
     if "/" in prefix:
         yield (
@@ -65,7 +65,7 @@ def qualified_name_faults(name: str) -> Iterator[str]:
 
 
 def is_extended_resource(name: str) -> bool:
-    """Whether `name` can be an extended resource: of a domain that is not Kubernetes' own."""
+    """Return whether `name` can be an extended resource: its domain is not Kubernetes' own."""
     if "/" not in name or "kubernetes.io/" in name or name.startswith("requests."):
         return False
     return not list(qualified_name_faults(f"requests.{name}"))

@@ -1,7 +1,7 @@
-"""A short hash of what a configuration means for decisions: profiles, extenders, feature gates.
+"""A short hash of the parts of a configuration that affect decisions: profiles, extenders, gates.
 
-The daemon publishes it on its Lease; the command line compares it with that of the configuration at
-hand, so that `explain` answers as the running daemon would.
+The daemon publishes it on its Lease; the command line compares it with that of the local
+configuration, so that `explain` answers as the running daemon would.
 """
 
 import hashlib
@@ -13,7 +13,7 @@ from scheduler.config.load import Loaded
 from scheduler.config.render import documents
 
 HASH_LENGTH: Final = 16
-# These say how the process runs, not where pods go.
+# Settings of the process, without effect on decisions.
 _OF_THE_PROCESS: Final = (
     "leaderElection",
     "clientConnection",
@@ -29,7 +29,7 @@ _OF_THE_PROCESS: Final = (
 
 
 def fingerprint(loaded: Loaded) -> str:
-    """Return the hash; equal for configurations that decide alike."""
+    """Return the hash; equal for configurations with the same decisions."""
     kept = [
         {key: value for key, value in document.items() if key not in _OF_THE_PROCESS}
         for document in documents(loaded)

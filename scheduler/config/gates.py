@@ -1,8 +1,10 @@
-"""kube-scheduler's feature gates: which exist, in which releases, and what each value does here.
+"""kube-scheduler's feature gates: which exist, in which releases, and the effect of each value
+here.
 
-One table for kube-scheduler 1.36 to the betas of 1.38. A gate is a switch, or has one fixed behaviour:
-the other value is then refused by name. A gate that changes no decision takes both values. A name that
-no release knows is refused. Called for the configuration file and for `--feature-gates`.
+One table for kube-scheduler 1.36 to the betas of 1.38. A gate is a switch, or has one fixed
+behaviour: the other value is then rejected with the gate's name. A gate that changes no decision
+takes both values. Unknown names are rejected. Called for the configuration file and for
+`--feature-gates`.
 """
 
 from collections.abc import Iterator, Mapping
@@ -15,7 +17,7 @@ from scheduler.base.text import did_you_mean
 
 
 class Effect(StrEnum):
-    """What a setting of a configuration file does."""
+    """The effect of a setting of a configuration file."""
 
     DONE = "done"
     WITHOUT = "accepted without effect"
@@ -23,7 +25,7 @@ class Effect(StrEnum):
 
 
 class _Acts(StrEnum):
-    """How a gate acts: as a switch, always on, never, as groups do, or not at all."""
+    """The behaviour of a gate: a switch, always on, never, as groups do, or none."""
 
     SWITCH = "switch"
     ALWAYS = "always"
@@ -33,7 +35,10 @@ class _Acts(StrEnum):
 
 
 class Gate(NamedTuple):
-    """One gate; `on_since` is the release that turned it on by default, `gone_in` the one that lacks it."""
+    """One gate.
+
+    `on_since` is the release that enables it by default, `gone_in` the first without it.
+    """
 
     acts: _Acts
     note: str = ""
@@ -112,7 +117,7 @@ _TRUE, _FALSE = (
 
 
 def gates_in_effect(given: Mapping[str, bool], release: Release) -> dict[str, bool]:
-    """Return the value of every switch for a release: as given, else that release's default."""
+    """Return the value of every switch for a release: as set, else that release's default."""
     return {
         name: given.get(name, gate.on_since is not None and release >= gate.on_since)
         for name, gate in GATES.items()
@@ -121,7 +126,7 @@ def gates_in_effect(given: Mapping[str, bool], release: Release) -> dict[str, bo
 
 
 def gate_effect(name: str, value: bool) -> tuple[Effect, str]:
-    """Return what a gate does with a value, and the reason or the remedy."""
+    """Return the effect of a gate with a value, and the reason or the remedy."""
     gate = GATES.get(name)
     if gate is None:
         return Effect.REFUSED, f"unrecognized feature gate: {name}{did_you_mean(name, KNOWN)}"
@@ -148,7 +153,7 @@ def _done(gate: Gate, value: bool) -> str:
 
 
 def gate_faults(gates: Mapping[str, bool]) -> Iterator[tuple[str, str]]:
-    """Yield (gate, what is wrong) for each that cannot be set so."""
+    """Yield (gate, fault) for each gate with a value that is not accepted."""
     for name, value in gates.items():
         effect, text = gate_effect(name, value)
         if effect is Effect.REFUSED:

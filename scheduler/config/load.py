@@ -1,7 +1,7 @@
-"""The door of this package: configuration text → `Loaded`, or InvalidConfigError with all its problems.
+"""The entry point of this package: configuration text → `Loaded`, or InvalidConfigError.
 
-Steps, each of which reports all its mistakes at once: read the documents, decode them, fill in the
-defaults, validate, build the profiles. Opens no file; the command line hands in text.
+Each step reports all its mistakes at once: read the documents, decode them, fill in the defaults,
+validate, build the profiles. Opens no file; the command line passes the text.
 """
 
 from collections.abc import Iterable
@@ -35,9 +35,9 @@ _KINDS: Final = {
 
 
 class Loaded(msgspec.Struct, frozen=True):
-    """A configuration that can be run; `given` is the file's first document with all defaults.
+    """A valid configuration; `given` is the file's first document with all defaults.
 
-    `release` is that of the API server, None while it is not known.
+    `release` is that of the API server, None while it is unknown.
     """
 
     profiles: tuple[ProfileSpec, ...]
@@ -49,7 +49,7 @@ class Loaded(msgspec.Struct, frozen=True):
 
 
 def default_config(registry: Registry) -> Loaded:
-    """Return what runs without a file: one profile `trellis` with the default plugins."""
+    """Return the configuration without a file: one profile `trellis` with the default plugins."""
     config = KubeSchedulerConfiguration()
     return _Loading("", registry).load(config, None, TrellisConfiguration(), None)
 
@@ -61,7 +61,10 @@ def load(text: str, *, file: str, registry: Registry) -> Loaded:
 
 
 def load_roots(roots: Iterable[DocumentNode], problems: Problems, registry: Registry) -> Loaded:
-    """Read the documents of a file; what parsing found is in `problems`. Raises InvalidConfigError."""
+    """Read the parsed documents of a file with its parse errors in `problems`.
+
+    Raises InvalidConfigError.
+    """
     found = _documents(roots, problems)
     kube, kube_root = _decoded(found, KubeSchedulerConfiguration, problems)
     ours, ours_root = _decoded(found, TrellisConfiguration, problems)
@@ -70,7 +73,7 @@ def load_roots(roots: Iterable[DocumentNode], problems: Problems, registry: Regi
 
 
 def _documents(roots: Iterable[DocumentNode], problems: Problems) -> dict[type, DocumentNode]:
-    """Return the documents by what they are; empty ones are skipped."""
+    """Return the documents by kind; empty ones are skipped."""
     found: dict[type, DocumentNode] = {}
     for root in roots:
         if root.value is None:
@@ -147,7 +150,7 @@ class _Loading:
         notices = Notices(self.file, root)
         if root is not None:
             kube = names.rename(kube, root, notices)
-        # Without a file nothing was changed in reading one.
+        # Without a file there is nothing to report about reading.
         filled = defaults.fill(kube, notices if self.file else Notices("", None))
         self._missing(notices)
         problems = Problems(self.file)
@@ -201,7 +204,7 @@ class _Loading:
 def _limited(
     specs: Iterable[ProfileSpec], limits: SolverLimits, notices: Notices
 ) -> tuple[ProfileSpec, ...]:
-    """Return the profiles with no more for a solve than the process allows."""
+    """Return the profiles with each solve limited to what the process allows."""
     return tuple(
         msgspec.structs.replace(
             spec,
@@ -217,7 +220,7 @@ def _within(plugin: str, args: Args, limits: SolverLimits, notices: Notices) -> 
         return args
     asked, given, usual = map(msgspec.to_builtins, (args, found, type(args)()))
     for field, value in given.items():
-        # A default that is cut surprises nobody.
+        # Reducing a default needs no notice.
         if asked[field] not in (value, usual[field]):
             text = f"{plugin} asks for {field}: {asked[field]:g}; solver allows {value:g}"
             notices.add(text, "solver")

@@ -1,13 +1,14 @@
-"""Plugin lists: a profile's lists merged on the default ones, then spread over the points.
+"""Plugin lists: merge a profile's lists into the defaults, then expand them to the extension
+points.
 
-The rules are kube-scheduler's, to the letter: `merge` keeps the order of the default list and lets an
-entry of the same name replace it in place; `expand` puts entries of a point that overrule multiPoint
-first, then what multiPoint brings, then the rest. Problems are texts with the path of their cause;
-the caller adds position and context.
+The rules are exactly kube-scheduler's: `merge` keeps the order of the default list and lets an
+entry of the same name replace it in place; `expand` puts entries of a point that override
+multiPoint first, then the multiPoint entries, then the rest. Problems are texts with the path of
+their cause; the caller adds position and context.
 
-Trellis's own default plugins are part of the default multiPoint list and follow the same rules, with one
-exception: `disabled: "*"` keeps the plugin that schedules groups. A file that lists its plugins after "*"
-was written without knowing groups, and a pod of a group must never be placed alone.
+Trellis's own default plugins are part of the default multiPoint list and follow the same rules,
+with one exception: `disabled: "*"` keeps the plugin that schedules groups. A file that lists its
+plugins after "*" predates groups, and a pod of a group must never be placed alone.
 """
 
 from collections.abc import Iterator
@@ -27,7 +28,7 @@ from scheduler.framework.plugin import POINTS
 from scheduler.framework.profile import ListedPlugin
 from scheduler.framework.registry import Registry
 
-# The order in which kube-scheduler looks at its points: the first mistake is the one it reports.
+# The order in which kube-scheduler checks its points: it reports the first mistake.
 POINT_ORDER: Final = (
     "preFilter",
     "filter",
@@ -45,7 +46,7 @@ POINT_ORDER: Final = (
     "placementGenerate",
     "placementScore",
 )
-# Points that act only behind gates which are off: accepted for the plugins that serve them there.
+# Points that run only behind gates which are off: accepted for the plugins that serve them there.
 _WITHOUT_EFFECT: Final = {
     "placementGenerate": (),
     "placementScore": ("NodeResourcesFit",),
@@ -72,7 +73,7 @@ class DefaultEntry(PluginEntry, frozen=True):
 
 
 def default_plugins(registry: Registry) -> Plugins:
-    """Return the default set of every profile, as far as the registry has its plugins."""
+    """Return the default set of every profile, limited to the plugins in the registry."""
     kubes = [PluginEntry(name=name, weight=weight or None) for name, weight in DEFAULT_MULTI_POINT]
     ours = [
         DefaultEntry(name=name, weight=weight or None, points=points)
@@ -102,7 +103,7 @@ def _merge_set(default: PluginSet, custom: PluginSet) -> PluginSet:
     disabled = [PluginEntry(name=entry.name) for entry in (*custom.disabled, *default.disabled)]
     gone = {entry.name for entry in disabled}
     # Of two entries with one name the last replaces the default; the other one stays and is
-    # refused later as a duplicate.
+    # rejected later as a duplicate.
     last = {entry.name: index for index, entry in enumerate(custom.enabled)}
     enabled: list[PluginEntry] = []
     replaced: set[int] = set()
@@ -121,7 +122,7 @@ def _merge_set(default: PluginSet, custom: PluginSet) -> PluginSet:
 def expand(
     plugins: Plugins, registry: Registry
 ) -> tuple[dict[str, tuple[ListedPlugin, ...]], list[ListProblem]]:
-    """Return the plugins of every point in call order with their weights, or what is wrong."""
+    """Return the plugins of every point in call order with their weights, or the problems."""
     problems = list(_check_lists(plugins, registry))
     if problems:
         return {}, problems
@@ -139,12 +140,12 @@ def expand(
 
 
 def interface(point: str) -> str:
-    """Return kube-scheduler's name for the kind of plugin that serves a point."""
+    """Return kube-scheduler's interface name for the plugins of a point."""
     return f"{point[0].upper()}{point[1:]}Plugin"
 
 
 def serves(cls: Any, point: str) -> bool:
-    """Whether a plugin class has the point, by its name in files."""
+    """Return whether a plugin class has the point, by its name in files."""
     if point in _WITHOUT_EFFECT:
         return cls.name in _WITHOUT_EFFECT[point]
     return bool(cls.serves(_METHODS[point]))
@@ -220,7 +221,7 @@ def _order(plugins: Plugins, point: str, registry: Registry) -> list[str]:
     ]
     if "*" in disabled:
         return list(dict.fromkeys((*specific, *multi)))
-    # "*" at multiPoint keeps GROUPS there: a list written out in full must keep its order all the same.
+    # "*" at multiPoint keeps GROUPS there: a list written out in full must keep its order.
     overruling = [name for name in specific if name in multi and name != GROUPS]
     added = list(dict.fromkeys(name for name in multi if name not in specific))
     rest = [name for name in specific if name not in overruling]
@@ -228,7 +229,7 @@ def _order(plugins: Plugins, point: str, registry: Registry) -> list[str]:
 
 
 def _serves_at(registry: Registry, entry: PluginEntry, point: str) -> bool:
-    """Whether an entry of the multiPoint list brings its plugin to a point."""
+    """Return whether an entry of the multiPoint list enables its plugin at a point."""
     is_left_out = isinstance(entry, DefaultEntry) and point not in entry.points
     return not is_left_out and _has(registry, entry.name, point)
 
@@ -239,7 +240,7 @@ def _has(registry: Registry, name: str, point: str) -> bool:
 
 
 def _weights(plugins: Plugins, registry: Registry) -> dict[str, int]:
-    """Return the weight of every plugin that scores: its own entry's, else multiPoint's, else 1."""
+    """Return the weight of every score plugin: its own entry's, else multiPoint's, else 1."""
     weights: dict[str, int] = {}
     for entry in (*plugins.score.enabled, *plugins.multi_point.enabled):
         if entry.name not in weights and _has(registry, entry.name, "score"):

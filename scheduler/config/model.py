@@ -1,7 +1,7 @@
-"""KubeSchedulerConfiguration v1 as it stands in a file: nothing is resolved, None means "not given".
+"""KubeSchedulerConfiguration v1 as written in a file: unresolved; None means "not set".
 
 The field names and their meaning are kube-scheduler's. Durations are Go's text (`15s`); weights and
-percentages are plain numbers. What the daemon works with afterwards is in settings.py.
+percentages are plain numbers. settings.py has the resolved values for the daemon.
 """
 
 from typing import Annotated, Any, Final
@@ -26,18 +26,18 @@ class FileStruct(
     kw_only=True,
     omit_defaults=True,
 ):
-    """Base of everything that a configuration file may hold."""
+    """Base of all structs of a configuration file."""
 
 
 class PluginEntry(FileStruct, frozen=True):
-    """A plugin in a list; `weight` matters where scores are, and 0 or None means 1."""
+    """A plugin in a list; `weight` applies to score, and 0 or None means 1."""
 
     name: str = ""
     weight: Int32 | None = None
 
 
 class PluginSet(FileStruct, frozen=True):
-    """What a profile enables and disables at one extension point; "*" disables all."""
+    """The plugins that a profile enables and disables at one extension point; "*" disables all."""
 
     enabled: list[PluginEntry] = msgspec.field(default_factory=list)
     disabled: list[PluginEntry] = msgspec.field(default_factory=list)
@@ -82,7 +82,7 @@ class ProfileConfig(FileStruct, frozen=True):
 
 
 class LeaderElectionConfig(FileStruct, frozen=True):
-    """Who leads when several replicas run; an empty text or a zero duration means the default."""
+    """Leader election between replicas; an empty text or a zero duration means the default."""
 
     leader_elect: bool | None = None
     lease_duration: Duration = ""
@@ -94,7 +94,7 @@ class LeaderElectionConfig(FileStruct, frozen=True):
 
 
 class ClientConnectionConfig(FileStruct, frozen=True):
-    """How the API server is reached."""
+    """The connection to the API server."""
 
     kubeconfig: str = ""
     accept_content_types: str = ""

@@ -1,8 +1,8 @@
-"""Names of plugins that a file may hold although no plugin of that name exists here.
+"""Names of plugins that a file may contain although no plugin of that name exists here.
 
-Four tables: kube-scheduler's own plugins, those behind gates that are off, those it removed, and names of
-older texts that mean one of today's. `rename` applies the second and the last; nothing else in this
-package knows them.
+Four tables: kube-scheduler's own plugins, those behind gates that are off, those it removed, and
+former names of current ones. `rename` applies the second and the last; the rest of this package
+does not use them.
 """
 
 from typing import Final
@@ -20,8 +20,8 @@ from scheduler.config.model import (
 )
 from scheduler.config.notices import Notices
 
-# kube-scheduler 1.36: default multiPoint order with weights (0 = no weight given). 1.37 has NodeName
-# before NodeUnschedulable, which decides nothing: a pending pod has no node name.
+# kube-scheduler 1.36: default multiPoint order with weights (0 = no weight set). 1.37 has NodeName
+# before NodeUnschedulable, which changes no decision: a pending pod has no node name.
 DEFAULT_MULTI_POINT: Final = (
     ("SchedulingGates", 0),
     ("PrioritySort", 0),
@@ -44,16 +44,17 @@ DEFAULT_MULTI_POINT: Final = (
     ("DefaultBinder", 0),
     ("NodeDeclaredFeatures", 0),
 )
-# The plugin that schedules groups: every profile has it, and `disabled` in a file makes it gate their pods.
+# The plugin that schedules groups: every profile has it, and `disabled` in a file makes it gate
+# their pods.
 GROUPS: Final = "ClusterTopologyPlacementGroup"
-# Trellis's own default plugins, which do nothing until their objects exist: name, weight, and the
-# points at which the default set has them. A file that enables one itself gets all its points.
+# Trellis's own default plugins, which have no effect until their objects exist: name, weight, and
+# the points at which the default set has them. A file that enables one itself gets all its points.
 OUR_DEFAULTS: Final = (
     (GROUPS, 0, ("preEnqueue",)),
     ("NodeResourceTopologyMatch", 0, ("preFilter", "filter")),
     ("NetworkOverhead", 5, ("preFilter", "filter", "preScore", "score")),
 )
-# Their arguments as long as no list of the file enables the plugin by name.
+# Their arguments unless a list of the file enables the plugin by name.
 OUR_DEFAULT_ARGS: Final = {"NetworkOverhead": {"dependents": "Count", "indirect": "Count"}}
 KUBE_SCHEDULER: Final = frozenset(name for name, _ in DEFAULT_MULTI_POINT)
 # Plugins behind gates that are off by default: a file may enable them, the entry has no effect.
@@ -66,12 +67,12 @@ WITHOUT_EFFECT: Final = {
 }
 REMOVED: Final = frozenset({"AzureDiskLimits", "CinderLimits", "EBSLimits", "GCEPDLimits"})
 
-# Plugins of scheduler-plugins that files name and that are something else here, or nothing.
+# Plugins of scheduler-plugins in files that are built in under another name here, or do not exist.
 NOT_HERE: Final = {
-    "Coscheduling": "Coscheduling is built in as groups: take it out of the file; its PodGroups are "
-    "placed by every profile",
-    "CapacityScheduling": "CapacityScheduling does not exist here: take it out of the file, and use "
-    "Kueue for quota",
+    "Coscheduling": "Coscheduling is built in as groups: take it out of the file; its "
+    "PodGroups are placed by every profile",
+    "CapacityScheduling": "CapacityScheduling does not exist here: take it out of the file, and "
+    "use Kueue for quota",
 }
 OLD_NAMES: Final = {
     "BalancedAllocation": "NodeResourcesBalancedAllocation",
@@ -84,7 +85,10 @@ OLD_ARGS: Final = {"CheckRiskNodeBandwidth": {"RiskThreshold": "riskThreshold"}}
 def rename(
     config: KubeSchedulerConfiguration, root: DocumentNode, notices: Notices
 ) -> KubeSchedulerConfiguration:
-    """Replace names of older texts by today's and drop entries without effect; each change is a notice."""
+    """Replace former names by current ones and drop entries without effect.
+
+    Each change is a notice.
+    """
     profiles = [
         _rename_profile(profile, f"profiles[{index}]", root, notices)
         for index, profile in enumerate(config.profiles)
@@ -131,7 +135,7 @@ def _today(name: str, path: str, notices: Notices) -> str:
 
 
 def _rename_args(plugin: str, args: DocumentNode | None, path: str, notices: Notices) -> None:
-    """Rename keys inside the arguments' tree, which is decoded later by the plugin's struct."""
+    """Rename keys inside the arguments' tree, which the plugin's struct decodes later."""
     if args is None or not isinstance(args.value, dict):
         return
     for old, new in OLD_ARGS.get(plugin, {}).items():

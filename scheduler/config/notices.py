@@ -1,4 +1,4 @@
-"""Notices: what was changed in reading a file, and what its writer may not expect. Never errors."""
+"""Notices: changes made while reading a file, and effects that may be unexpected. Never errors."""
 
 import msgspec
 
@@ -6,7 +6,7 @@ from scheduler.config.document import DocumentNode
 
 
 class Notice(msgspec.Struct, frozen=True):
-    """One line for the person who started us, with its place in the file when it has one."""
+    """One line for the operator of the scheduler, with its position in the file if it has one."""
 
     text: str
     where: str = ""
@@ -24,7 +24,7 @@ class Notices:
         self.found: list[Notice] = []
 
     def add(self, text: str, path: str = "") -> None:
-        """Note `text` about the field at `path`."""
+        """Add `text` about the field at `path`."""
         where = self._file
         if self._root is not None:
             line, column = self._root.position(path)
@@ -32,5 +32,5 @@ class Notices:
         self.found.append(Notice(text, where))
 
     def without_effect(self, what: str, reason: str, path: str = "") -> None:
-        """Note that a setting is accepted and changes nothing."""
+        """Add a notice that a setting is accepted without effect."""
         self.add(f"{what} is accepted without effect: {reason}", path)

@@ -1,8 +1,8 @@
-"""What is wrong with a configuration: one `Problem` per mistake, raised together as `InvalidConfigError`.
+"""Problems of a configuration: one `Problem` per mistake, raised together as `InvalidConfigError`.
 
-Every step of reading a file (document, decode, validate, profiles) adds to a `Problems` collector and
-raises once at its end, so that a person sees all mistakes of one step at the same time. The texts are
-kube-scheduler's where it has one; a hint of ours stands after it and is kept apart from it.
+Every step of reading a file (document, decode, validate, profiles) adds to a `Problems` collector
+and raises once at its end, so that all mistakes of one step are reported together. The texts are
+kube-scheduler's where it has one; our hint follows in a separate field.
 """
 
 from enum import StrEnum
@@ -21,7 +21,7 @@ class ReadingStep(StrEnum):
 
 
 class Problem(msgspec.Struct, frozen=True):
-    """One mistake: its text, what may help, and where it stands (1-based; 0 when nowhere)."""
+    """One mistake: its text, a hint, and its position (1-based; 0 without a position)."""
 
     stage: ReadingStep
     text: str
@@ -32,7 +32,7 @@ class Problem(msgspec.Struct, frozen=True):
 
     @property
     def where(self) -> str:
-        """Return `file:line:column`, as far as it is known."""
+        """Return `file:line:column`, with the known parts."""
         return f"{self.file}:{self.line}:{self.column}" if self.line else self.file
 
     def __str__(self) -> str:
@@ -55,7 +55,7 @@ class InvalidConfigError(ConfigError):
 class Problems:
     """Collects the problems of one step."""
 
-    # A broken file of thousands of lines should not scroll its first mistake away.
+    # Limits the output for a broken file, so that its first mistake stays visible.
     MOST = 20
 
     def __init__(self, file: str) -> None:
@@ -65,7 +65,7 @@ class Problems:
     def add(
         self, stage: ReadingStep, text: str, at: tuple[int, int] = (0, 0), *, hint: str = ""
     ) -> None:
-        """Note a problem at the position `at` (line, column)."""
+        """Add a problem at the position `at` (line, column)."""
         self.found.append(Problem(stage, text, hint, self.file, *at))
 
     def raise_if_any(self) -> None:

@@ -1,7 +1,7 @@
 """A profile of the file → `ProfileSpec`: its plugins by point, with weights and arguments.
 
-What kube-scheduler finds when it builds its profiles is found here, with its texts. The steps before
-(decode, defaults, validation) are done when this is called.
+Reports, with kube-scheduler's texts, the problems that kube-scheduler finds when it builds its
+profiles. Called after decode, defaults and validation.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -39,7 +39,7 @@ def decode_args(
     registry: Registry,
     problems: Problems,
 ) -> dict[str, Args]:
-    """Return the given arguments of known plugins, strictly decoded, and those of our defaults."""
+    """Return the strictly decoded arguments of known plugins in the file, and our own defaults."""
     found: dict[str, Args] = {}
     usual = _default_args(profile)
     for index, entry in enumerate(profile.plugin_config):
@@ -64,7 +64,7 @@ def decode_args(
 
 
 def _default_args(profile: ProfileConfig) -> dict[str, Mapping[str, Any]]:
-    """Return the arguments that our default plugins have here unless the file says otherwise.
+    """Return the arguments of our default plugins unless the file sets them.
 
     A file that enables one of them by name was written for that plugin's own defaults.
     """
@@ -73,7 +73,7 @@ def _default_args(profile: ProfileConfig) -> dict[str, Mapping[str, Any]]:
 
 
 def _with_defaults(node: DocumentNode, values: Mapping[str, Any]) -> DocumentNode:
-    """Return arguments with `values` for the fields that the file does not give."""
+    """Return arguments with `values` for the fields that the file does not set."""
     if not values or not isinstance(node.value, dict):
         return node
     more = {key: value for key, value in values.items() if key not in node.value}
@@ -85,7 +85,7 @@ def _with_defaults(node: DocumentNode, values: Mapping[str, Any]) -> DocumentNod
 
 
 def _check_type(node: DocumentNode, plugin: str, context: str, problems: Problems) -> None:
-    """Refuse `apiVersion` and `kind` inside args when they speak of something else."""
+    """Reject `apiVersion` and `kind` inside args if they are another plugin's."""
     if not isinstance(node.value, dict):
         return
     kind, version = node.value.get("kind"), node.value.get("apiVersion")
@@ -108,7 +108,7 @@ def _without_type(node: DocumentNode) -> DocumentNode:
 
 
 class ProfileBuilder:
-    """Builds all profiles of one configuration; collects what is wrong in kube-scheduler's order."""
+    """Builds all profiles of one configuration; collects problems in kube-scheduler's order."""
 
     def __init__(self, config: KubeSchedulerConfiguration, registry: Registry) -> None:
         self.config = config
@@ -155,7 +155,10 @@ class ProfileBuilder:
         )
 
     def _gate_groups(self, lists: dict[str, tuple[ListedPlugin, ...]]) -> tuple[str, ...]:
-        """Put the plugin that gates pods of groups back where a file disables it; return its name."""
+        """Restore the plugin that gates pods of groups where a file disables it.
+
+        Return its name.
+        """
         listed = lists["preEnqueue"]
         if GROUPS not in self.registry or any(one.name == GROUPS for one in listed):
             return ()
@@ -165,7 +168,7 @@ class ProfileBuilder:
     def _complete_args(
         self, needed: Mapping[str, Any], given: Mapping[str, Args]
     ) -> dict[str, Args]:
-        """Return the arguments of every plugin that runs: as given, else its defaults."""
+        """Return the arguments of every enabled plugin: as set, else its defaults."""
         args: dict[str, Args] = {}
         for name in needed:
             cls = self.registry.get(name)
@@ -200,13 +203,14 @@ class ProfileBuilder:
         args: Mapping[str, Args],
         path: str,
     ) -> None:
-        """There is one queue for all profiles, so all must sort alike."""
+        """Report profiles with different queue sorts: all profiles share one queue."""
         sort = lists["queueSort"][0].name
         own = (sort, msgspec.to_builtins(args[sort]))
         if self._queue_sort is None:
             self._queue_sort = own
         elif self._queue_sort[0] != sort:
-            text = f'different queue sort plugins for profile "{name}": "{sort}", first: "{self._queue_sort[0]}"'
+            first = self._queue_sort[0]
+            text = f'different queue sort plugins for profile "{name}": "{sort}", first: "{first}"'
             self.problems.append(ListProblem(STARTING + text, f"{path}.plugins", sort))
         elif self._queue_sort != own:
             text = f'different queue sort plugin args for profile "{name}"'
@@ -231,10 +235,13 @@ def _all_names(plugins: Plugins) -> Iterator[str]:
 
 
 def _whole(name: str, lists: Mapping[str, tuple[ListedPlugin, ...]]) -> Iterator[ListProblem]:
-    """Yield what a profile as a whole lacks."""
+    """Yield the problems of a profile as a whole."""
     sorts = len(lists["queueSort"])
     if sorts != 1:
-        text = f'only one queue sort plugin required for profile with scheduler name "{name}", but got {sorts}'
+        text = (
+            f'only one queue sort plugin required for profile with scheduler name "{name}", '
+            f"but got {sorts}"
+        )
         yield ListProblem(text, "plugins.queueSort")
     if not lists["bind"]:
         text = f'at least one bind plugin is needed for profile with scheduler name "{name}"'
@@ -242,7 +249,10 @@ def _whole(name: str, lists: Mapping[str, tuple[ListedPlugin, ...]]) -> Iterator
 
 
 def _place(problem: ListProblem, profile: ProfileConfig, path: str) -> str:
-    """Return the path in the file; an entry of the merged multiPoint list is looked up there."""
+    """Return the path in the file.
+
+    The file's own lists are searched for an entry of the merged list.
+    """
     if problem.path.startswith("plugins.multiPoint."):
         for index, entry in enumerate(profile.plugins.multi_point.enabled):
             if entry.name == problem.plugin:
@@ -251,7 +261,7 @@ def _place(problem: ListProblem, profile: ProfileConfig, path: str) -> str:
 
 
 def _ignoring(args: Args, extenders: Sequence[Extender]) -> Args:
-    """Add the resources that extenders answer for to those that NodeResourcesFit leaves alone."""
+    """Add the resources that extenders manage to those that NodeResourcesFit ignores."""
     names = [
         resource.name
         for extender in extenders
@@ -273,7 +283,7 @@ def list_notices(
     registry: Registry,
     notices: Notices,
 ) -> None:
-    """Tell about names in the lists that do nothing, and about a dangerous omission."""
+    """Add notices for names in the lists without effect, and for a dangerous omission."""
     for field in msgspec.structs.fields(Plugins):
         for index, entry in enumerate(getattr(profile.plugins, field.name).disabled):
             if entry.name not in registry and entry.name not in KUBE_SCHEDULER | {"*"}:
@@ -284,7 +294,8 @@ def list_notices(
     filters = {listed.name for listed in lists.get("filter", ())}
     if "NodeResourcesFit" in registry and "NodeResourcesFit" not in filters:
         notices.add(
-            "the filter of NodeResourcesFit is disabled: pods are placed on nodes without room",
+            "the filter of NodeResourcesFit is disabled: "
+            "pods are placed on nodes without free capacity",
             f"{path}.plugins",
         )
 
@@ -305,5 +316,8 @@ def _groups_notice(profile: ProfileConfig, path: str, registry: Registry, notice
                 )
                 notices.add(text, place)
             elif entry.name == "*":
-                text = f'"*" does not disable {GROUPS}: groups are scheduled; name it to gate their pods'
+                text = (
+                    f'"*" does not disable {GROUPS}: groups are scheduled; '
+                    "name it to gate their pods"
+                )
                 notices.add(text, place)

@@ -1,7 +1,7 @@
-"""A loaded configuration written out again: as YAML for people, as JSON for /configz.
+"""Write a loaded configuration: as YAML for people, as JSON for /configz.
 
-What is printed is the whole truth (every list as it is called, every argument) and is itself a
-configuration: loading it gives the same `Loaded` again.
+The output is complete (every list in call order, every argument) and is itself a configuration:
+loading it gives the same `Loaded` again.
 """
 
 from typing import Any, Final
@@ -16,7 +16,7 @@ from scheduler.framework.args import NoArgs
 from scheduler.framework.profile import ListedPlugin, ProfileSpec
 
 HIDDEN: Final = "REDACTED"
-# Lists are written out point by point, so that nothing is left for multiPoint to add.
+# Lists are written point by point, so that multiPoint adds nothing.
 _NO_MULTI_POINT: Final = {"disabled": [{"name": "*"}]}
 
 
@@ -26,22 +26,22 @@ def documents(loaded: Loaded) -> list[dict[str, Any]]:
 
 
 def to_yaml(loaded: Loaded) -> str:
-    """Return the configuration file that says in full what `loaded` is."""
+    """Return the complete configuration file of `loaded`."""
     return yaml.safe_dump_all(documents(loaded), sort_keys=False, default_flow_style=False)
 
 
 def to_configz(loaded: Loaded) -> dict[str, Any]:
-    """Return the answer of /configz: kube-scheduler's key, and ours beside it; no private keys."""
+    """Return the answer of /configz: kube-scheduler's key and ours; no private keys."""
     scheduler, ours = documents(loaded)
     _hide_keys(scheduler)
     return {"componentconfig": scheduler, "trellisconfig": ours}
 
 
 def to_log(loaded: Loaded, text: str) -> str:
-    """Return the file's `text` as a decision log may keep it: what it comes to if it holds private keys.
+    """Return the file's `text` for a decision log.
 
-    A replay needs none of them: what extenders answered is in the log. Without a text, too, it is what
-    the configuration comes to.
+    The rendered configuration if it has private keys. A replay needs no keys: the extenders'
+    answers are in the log. Without a text, the rendered configuration is returned too.
     """
     found = documents(loaded)
     has_keys = _hide_keys(found[0])
@@ -49,7 +49,7 @@ def to_log(loaded: Loaded, text: str) -> str:
 
 
 def _hide_keys(scheduler: dict[str, Any]) -> bool:
-    """Hide the private keys that stand in a document itself; return whether there are any."""
+    """Hide the private keys in a document; return whether there are any."""
     given = [one.get("tlsConfig", {}) for one in scheduler.get("extenders", ())]
     holders = [one for one in given if one.get("keyData")]
     for one in holders:
@@ -83,7 +83,7 @@ def _profile(spec: ProfileSpec) -> dict[str, Any]:
     ]
     return {
         "schedulerName": spec.scheduler_name,
-        # Written in each profile: one that looks at all nodes may stand beside a global share.
+        # Written in each profile: a profile that scores all nodes may exist beside a global share.
         "percentageOfNodesToScore": spec.percentage_of_nodes_to_score or EVERY_NODE,
         "plugins": plugins,
         "pluginConfig": plugin_config,
@@ -95,7 +95,7 @@ def _entry(entry: ListedPlugin, point: str) -> dict[str, Any]:
 
 
 def _builtins(value: Any) -> Any:
-    """Return plain data without nulls: in a file null and "not given" are the same."""
+    """Return plain data without nulls: in a file null and "not set" are the same."""
     return _without_nulls(msgspec.to_builtins(value))
 
 

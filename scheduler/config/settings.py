@@ -1,4 +1,4 @@
-"""What the daemon works with, apart from profiles: resolved values with their units in the names."""
+"""The daemon's settings apart from profiles: resolved values with their units in the names."""
 
 import msgspec
 
@@ -17,7 +17,7 @@ class LeaderElection(msgspec.Struct, frozen=True):
 
 
 class ClientConnection(msgspec.Struct, frozen=True):
-    """How the API server is reached; `qps` None means no limit of ours."""
+    """The connection to the API server; `qps` None means no limit of ours."""
 
     kubeconfig: str = ""
     content_type: str = "application/json"

@@ -1,7 +1,7 @@
-"""TrellisConfiguration (trellis.dev/v1alpha1): what kube-scheduler's file has no place for.
+"""TrellisConfiguration (trellis.dev/v1alpha1): settings that kube-scheduler's file lacks.
 
-It is the second document of the configuration file, or absent. Every field has its default here; the
-structs are used by the daemon as they are.
+It is the second document of the configuration file, or absent. Every field has its default here;
+the daemon uses the structs directly.
 """
 
 from typing import Annotated, Final, Literal
@@ -22,13 +22,13 @@ class TrellisStruct(FileStruct, frozen=True, omit_defaults=False):
 
 
 class OperatorConfig(TrellisStruct, frozen=True):
-    """One operator; `enabled` false leaves its kind to somebody else."""
+    """One operator; with `enabled` false another controller may write its kind."""
 
     enabled: bool = True
 
 
 class AppGroupOperatorConfig(TrellisStruct, frozen=True):
-    """Keeps the status of AppGroups; their cost is summed up by this table of that NetworkTopology.
+    """Writes the status of AppGroups; costs come from this table of that NetworkTopology.
 
     Empty: those of the network plugin's arguments, in the first profile that has one.
     """
@@ -39,10 +39,10 @@ class AppGroupOperatorConfig(TrellisStruct, frozen=True):
 
 
 class NodeMetricOperatorConfig(TrellisStruct, frozen=True):
-    """Keeps one NodeMetric per node; off where an installed Koordinator does.
+    """Writes one NodeMetric per node; turn off where an installed Koordinator does.
 
-    `configMap` is `namespace/name` of the collect policies; `provider` names one of `metricProviders` that
-    measures where no agent does, empty for none.
+    `configMap` is `namespace/name` of the collect policies; `provider` names one of
+    `metricProviders` that measures where no agent does, empty for none.
     """
 
     enabled: bool = False
@@ -61,9 +61,9 @@ class Operators(TrellisStruct, frozen=True):
 
 
 class SolverLimits(TrellisStruct, frozen=True):
-    """What one group solve may use at most, whatever plugins' arguments say; all profiles share it.
+    """Limits of one group solve, above any plugin's arguments; all profiles share it.
 
-    At the time limit the best answer so far counts.
+    At the time limit the best answer so far is used.
     """
 
     time_limit_seconds: Positive = 60.0
@@ -71,9 +71,10 @@ class SolverLimits(TrellisStruct, frozen=True):
 
 
 class PageConfig(TrellisStruct, frozen=True):
-    """The page at `/ui` of the daemon's endpoints and at an address of its own; its users see what they may list.
+    """The page at `/ui` of the daemon's endpoints and at its own address.
 
-    Port 0: at `/ui` only. An address that is not loopback asks for the same access as the endpoints.
+    Users see objects they may list. Port 0: at `/ui` only. An address that is not loopback requires
+    the same access as the endpoints.
     """
 
     enabled: bool = True
@@ -82,14 +83,16 @@ class PageConfig(TrellisStruct, frozen=True):
 
 
 class CapacityShape(TrellisStruct, frozen=True):
-    """A pod, or a group with what describes it, as text; `name` is the label of its metric."""
+    """A pod, or a group with its description, as text; `name` is the label of its metric."""
 
     name: str
     manifest: str
 
 
 class CapacityConfig(TrellisStruct, frozen=True):
-    """How many more of these shapes fit, counted again and again for the metric trellis_capacity_pods."""
+    """Shapes whose remaining number is counted periodically for the metric
+    trellis_capacity_pods.
+    """
 
     interval_seconds: Positive = 60.0
     shapes: Annotated[list[CapacityShape], msgspec.Meta(max_length=32)] = msgspec.field(
@@ -98,15 +101,16 @@ class CapacityConfig(TrellisStruct, frozen=True):
 
 
 class DecisionLog(TrellisStruct, frozen=True):
-    """Where events and effects are written for `trellis replay`; an empty path writes none."""
+    """The file for events and effects for `trellis replay`; an empty path writes none."""
 
     path: str = ""
 
 
 class Tracing(TrellisStruct, frozen=True):
-    """Where spans of decisions go, by OTLP over HTTP, and how many in a million; empty: nowhere.
+    """The OTLP endpoint (HTTP) for spans of decisions, and the sampling rate per million.
 
-    The endpoint is a whole URL, mostly ending in `/v1/traces`. It needs the extra `otel`.
+    '' disables. The endpoint is a whole URL, mostly ending in `/v1/traces`. It needs the extra
+    `otel`.
     """
 
     endpoint: str = ""

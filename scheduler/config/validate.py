@@ -1,8 +1,8 @@
 """Rules across fields: kube-scheduler's, with its texts, and those of our own document.
 
-Each check yields `(path, text)`; the path leads to line and column, the text is complete. Works on a
-configuration with all defaults filled in and plugin lists merged. Rules inside a plugin's arguments
-are the plugin's own (`Args.validate`).
+Each check yields `(path, text)`; the path leads to line and column, the text is complete. Requires
+a configuration with all defaults and merged plugin lists. Rules inside a plugin's arguments are the
+plugin's own (`Args.validate`).
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def scheduler_faults(
     plugins: Sequence[model.Plugins],
     args: Sequence[Mapping[str, Args]],
 ) -> Faults:
-    """Yield the broken rules; `plugins` and `args` are per profile, merged and decoded."""
+    """Yield the violated rules; `plugins` and `args` are per profile, merged and decoded."""
     if config.client_connection.burst < 0:
         path = "clientConnection.burst"
         yield path, field.invalid(path, config.client_connection.burst, "must be non-negative")
@@ -110,7 +110,7 @@ def _profiles(
             yield from _removed(f"{path}.plugins.{point}", point_set(plugins[index], point))
         yield from _plugin_config(path, profile, args[index])
         if name in seen:
-            # kube-scheduler: the other profile is meant to be named, and comes out empty.
+            # kube-scheduler: the text is meant to name the other profile, and the name is empty.
             yield f"{path}.schedulerName", field.duplicate(f"{path}.schedulerName", {})
         seen.add(name)
     yield from _common_queue_sort(config.profiles, plugins)
@@ -168,7 +168,7 @@ def _common_queue_sort(
 
 
 def _as_internal(plugin_set: model.PluginSet) -> dict[str, Any]:
-    """Return the lists as kube-scheduler holds and prints them."""
+    """Return the lists in kube-scheduler's internal format, for messages."""
 
     def entries(given: Sequence[Any]) -> list[dict[str, Any]] | None:
         return [{"Name": e.name, "Weight": e.weight or 0} for e in given] or None
@@ -203,7 +203,7 @@ def _extenders(extenders: Sequence[model.Extender]) -> Faults:
 
 
 def trellis_faults(config: TrellisConfiguration) -> Faults:
-    """Yield the broken rules of our own document."""
+    """Yield the violated rules of our own document."""
     try:
         ipaddress.ip_address(config.page.bind_address)
     except ValueError:
@@ -243,7 +243,7 @@ def gated_faults(
     args: Sequence[Mapping[str, Args]],
     gates: Mapping[str, bool],
 ) -> Faults:
-    """Yield the given arguments that need a feature gate which the file turns off."""
+    """Yield the arguments that need a feature gate which the file turns off."""
     for number, profile in enumerate(config.profiles):
         for index, entry in enumerate(profile.plugin_config):
             given = args[number].get(entry.name)
@@ -257,7 +257,7 @@ def gated_faults(
 
 
 def start_faults(config: model.KubeSchedulerConfiguration) -> Faults:
-    """Yield what kube-scheduler finds only when it starts."""
+    """Yield the problems that kube-scheduler finds only when it starts."""
     lease = config.leader_election
     if lease.leader_elect and seconds(lease.renew_deadline) <= 1.2 * seconds(lease.retry_period):
         text = "renewDeadline must be greater than retryPeriod*JitterFactor"

@@ -332,7 +332,7 @@ def test_dangerous_and_idle_entries_are_told():
         ),
         (
             "s.yaml:5:3: the filter of NodeResourcesFit is disabled: pods are placed on nodes "
-            "without room"
+            "without free capacity"
         ),
     ] == notices(text)[-2:]
 
