@@ -1,8 +1,8 @@
-"""What kube-apiserver's admission plugins add to a new pod or claim from other objects.
+"""The changes of kube-apiserver's admission plugins to a new pod or claim.
 
-LimitRanger, DefaultTolerationSeconds, Priority, RuntimeClass, DefaultStorageClass, and `matchLabelKeys`, which the
-pod strategy merges into selectors. Each function changes a defaulted object in place; AdmissionError is
-the plugin's refusal. The order is kube-apiserver's.
+LimitRanger, DefaultTolerationSeconds, Priority, RuntimeClass, DefaultStorageClass, and
+`matchLabelKeys`, which the pod strategy merges into selectors. Each function changes a defaulted
+object in place; AdmissionError is the plugin's rejection. The order is kube-apiserver's.
 """
 
 from collections.abc import Iterable, Iterator
@@ -30,7 +30,7 @@ _EVICTION_DELAY_S: Final = 300
 
 
 def admit_pod(objects: AdmissionObjects, pod: Object) -> None:
-    """Apply the admission plugins but Priority, whose refusals differ between callers."""
+    """Apply the admission plugins except Priority, whose rejections differ between callers."""
     spec = pod["spec"]
     spec.setdefault("serviceAccountName", "default")
     spec.setdefault("serviceAccount", spec["serviceAccountName"])
@@ -41,7 +41,7 @@ def admit_pod(objects: AdmissionObjects, pod: Object) -> None:
 
 
 def admit_volume_claim(objects: AdmissionObjects, claim: Object) -> None:
-    """Name the default StorageClass in a claim that names none; '' asks for no class."""
+    """Set the default StorageClass in a claim without a class; '' requests no class."""
     notes = claim["metadata"].get("annotations") or {}
     if claim["spec"].get("storageClassName") is None and _BETA_CLASS not in notes:
         name = default_storage_class(objects)
@@ -69,12 +69,12 @@ def priority_class(objects: AdmissionObjects, name: str) -> Object | None:
     defaults = [one for one in objects.all(PRIORITY_CLASS) if one.get("globalDefault")]
     if not defaults:
         return None
-    # kube-apiserver: of several defaults the lowest counts.
+    # kube-apiserver: of several defaults the lowest is used.
     return min(defaults, key=lambda one: (one.get("value", 0), one["metadata"]["name"]))
 
 
 def apply_limit_ranges(objects: AdmissionObjects, pod: Object) -> None:
-    """Fill in requests and limits that the containers leave out, and note it on the pod."""
+    """Fill in missing requests and limits of containers, and record it in an annotation."""
     notes: list[str] = []
     for limit in _container_limits(objects, pod["metadata"]["namespace"]):
         for container in containers(pod["spec"]):
@@ -106,7 +106,7 @@ def _fill(resources: Object, part: str, amounts: dict[str, Any] | None) -> str:
 
 
 def add_default_tolerations(spec: Object) -> None:
-    """Let a pod stay on a node that is not ready or unreachable for 300 seconds."""
+    """Tolerate a node that is not ready or unreachable for 300 seconds."""
     held = list(spec.get("tolerations") or ())
     for key in _TOLERATED:
         covered = any(
@@ -162,7 +162,7 @@ def _merged_selector(own: Object, scheduling: Object) -> Object:
 
 
 def _without_redundant(tolerations: list[Object]) -> list[Object]:
-    """Return the tolerations that no other one includes; of equal ones the first."""
+    """Return the tolerations that no other one covers; of equal ones the first."""
     kept: list[Object] = []
     for index, one in enumerate(tolerations):
         later = tolerations[index + 1 :]
@@ -198,7 +198,7 @@ def _includes(wide: Object, narrow: Object) -> bool:
 
 
 def merge_match_label_keys(pod: Object) -> None:
-    """Write the pod's own values of `matchLabelKeys` into the selectors."""
+    """Merge the pod's own values of `matchLabelKeys` into the selectors."""
     labels, spec = labels_of(pod), pod["spec"]
     for constraint in spec.get("topologySpreadConstraints") or ():
         _merge(constraint, labels, constraint.get("matchLabelKeys"), "In")

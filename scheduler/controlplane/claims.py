@@ -1,4 +1,4 @@
-"""Claims that controllers make for pods: of ResourceClaimTemplates and of generic ephemeral volumes."""
+"""Claims that controllers create for pods: from templates and for generic ephemeral volumes."""
 
 from collections.abc import Iterator
 from typing import Final
@@ -30,7 +30,10 @@ def ephemeral_volume_claims(pod: Object) -> Iterator[Object]:
 
 
 def claim_of_template(owner: Object, reference: Object, entry: str, template: Object) -> Object:
-    """Return the ResourceClaim that `owner` gets from a ResourceClaimTemplate; `entry` names it in the pod."""
+    """Return the ResourceClaim that `owner` gets from a ResourceClaimTemplate.
+
+    `entry` names it in the pod.
+    """
     spec = template["spec"]
     meta = spec.get("metadata") or {}
     kept = {name: part for name, part in reference.items() if name != "blockOwnerDeletion"}

@@ -1,4 +1,4 @@
-"""DaemonSet → pods: which nodes get one, and what the controller writes into it."""
+"""DaemonSet → pods: the eligible nodes, and the controller's changes to the pod."""
 
 from collections.abc import Callable
 from typing import Any, Final
@@ -22,7 +22,10 @@ _ON_HOST_NETWORK: Final = ("node.kubernetes.io/network-unavailable", "NoSchedule
 
 
 def daemon_pods(owner: Object, reference: Object, revision: str) -> Callable[[str], Object]:
-    """Return a function that makes the pod of a node by its name; `revision` is the template's hash."""
+    """Return a function that makes the pod of a node by its name.
+
+    `revision` is the template's hash.
+    """
     notes = owner["metadata"].get("annotations") or {}
     labels = {CONTROLLER_REVISION: revision, TEMPLATE_GENERATION: str(notes.get(_GENERATION, "1"))}
     make = pod_maker(with_labels(owner["spec"]["template"], labels), reference)
@@ -37,7 +40,7 @@ def daemon_pods(owner: Object, reference: Object, revision: str) -> Callable[[st
 
 
 def runs_on(spec: Object, node: Object) -> tuple[bool, bool]:
-    """Return whether a node gets a pod of this template spec, and whether a pod that runs there stays."""
+    """Return whether a node gets a pod of this spec, and whether it keeps a running one."""
     if spec.get("nodeName") not in (None, "", node["metadata"]["name"]):
         return False, False
     if not selects_node(spec, node):
@@ -65,7 +68,7 @@ def _pin(spec: Object, node: str) -> None:
     """Bind a spec to one node by its name, and add the tolerations of daemon pods."""
     field: Any = [{"key": "metadata.name", "operator": "In", "values": [node]}]
     on_nodes = spec.setdefault("affinity", {}).setdefault("nodeAffinity", {})
-    # The controller has matched the template's own terms already; it replaces them all.
+    # The controller has evaluated the template's own terms already; this term replaces them all.
     on_nodes[_REQUIRED] = {"nodeSelectorTerms": [{"matchFields": field}]}
     held = spec.setdefault("tolerations", [])
     held += [one for one in _own_tolerations(spec) if one not in held]

@@ -1,7 +1,7 @@
 """Defaults of the kinds that make pods, and of the small kinds around them.
 
-One function per kind, found by the table `DEFAULTS` (by plural and group), for a private copy at creation and at
-update.
+One function per kind, found by the table `DEFAULTS` (by plural and group), for a private copy at
+creation and at update.
 """
 
 import base64
@@ -120,7 +120,7 @@ def _job_spec(spec: Object) -> None:
 
 
 def name_job_pods(job: Object) -> None:
-    """Give a new job the selector and template labels that tell its pods from others'."""
+    """Set the selector and template labels that identify a new job's pods."""
     spec, meta = job["spec"], job["metadata"]
     spec.setdefault("manualSelector", False)
     if spec["manualSelector"]:
@@ -249,7 +249,9 @@ def _device_requests(spec: Object) -> None:
 
 
 def _limit_range(obj: Object) -> None:
-    """Let limits of containers follow from one another: default from max, default request from default or min."""
+    """Derive missing limits of containers: default from max, default request from default or
+    min.
+    """
     for limit in (obj.get("spec") or {}).get("limits") or ():
         if limit.get("type") != "Container":
             continue

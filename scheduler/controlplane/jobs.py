@@ -1,4 +1,4 @@
-"""Job → pods: completion indexes, and the PodGroup of a Job with `spec.scheduling` (Kubernetes 1.37)."""
+"""Job → pods: completion indexes, and the PodGroup of a `spec.scheduling` (Kubernetes 1.37)."""
 
 from typing import Any, Final
 
@@ -23,7 +23,7 @@ def missing_pods(spec: Object, succeeded: int, active: int) -> int:
 
 
 def give_index(pod: Object, job: str, index: int) -> None:
-    """Add what an Indexed Job writes into the pod of an index."""
+    """Add the fields that an Indexed Job writes into the pod of an index."""
     meta, spec = pod["metadata"], pod["spec"]
     meta["generateName"] = f"{job}-{index}-"
     for part in ("annotations", "labels"):
@@ -37,7 +37,7 @@ def give_index(pod: Object, job: str, index: int) -> None:
 
 
 def group_spec(spec: Object) -> Object | None:
-    """Return the spec of the PodGroup that a Job's pods form, or None.
+    """Return the spec of the PodGroup of a Job's pods, or None.
 
     A gang without a minimum needs all pods that run at a time.
     """

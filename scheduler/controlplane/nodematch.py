@@ -1,7 +1,7 @@
-"""Whether a node suits a pod, as far as controllers must know: node selectors, affinity and taints.
+"""Match nodes with pods for controllers: node selectors, affinity and taints.
 
-Used by the DaemonSet controller and the sandbox's node lifecycle controller. It shares nothing with the
-scheduler's own matching, so that tests of the sandbox compare two implementations.
+Used by the DaemonSet controller and the sandbox's node lifecycle controller. It shares no code with
+the scheduler's own matching, so that tests of the sandbox compare two implementations.
 """
 
 from collections.abc import Iterable
@@ -14,7 +14,7 @@ _KEEPING_AWAY: Final = ("NoSchedule", NO_EXECUTE)
 
 
 def selects_node(spec: Object, node: Object) -> bool:
-    """Whether nodeSelector and required node affinity of a pod spec admit the node."""
+    """Return whether nodeSelector and required node affinity of a pod spec admit the node."""
     labels = node["metadata"].get("labels") or {}
     wanted = spec.get("nodeSelector") or {}
     if any(labels.get(key) != text for key, text in wanted.items()):
@@ -30,7 +30,7 @@ def selects_node(spec: Object, node: Object) -> bool:
 def untolerated(
     taints: Iterable[Object], tolerations: Iterable[Object], effects: Iterable[str]
 ) -> bool:
-    """Whether a taint with one of these effects is not tolerated."""
+    """Return whether a taint with one of these effects is not tolerated."""
     held = list(tolerations)
     return any(
         taint["effect"] in effects and not any(tolerates(found, taint) for found in held)
@@ -39,13 +39,13 @@ def untolerated(
 
 
 def keeps_away(node: Object, tolerations: Iterable[Object]) -> bool:
-    """Whether the node's taints keep a new pod with these tolerations away."""
+    """Return whether the node's taints exclude a new pod with these tolerations."""
     taints = (node.get("spec") or {}).get("taints") or ()
     return untolerated(taints, tolerations, _KEEPING_AWAY)
 
 
 def tolerates(toleration: Object, taint: Object) -> bool:
-    """Whether one toleration covers one taint."""
+    """Return whether one toleration covers one taint."""
     if toleration.get("effect") not in (None, "", taint["effect"]):
         return False
     key = toleration.get("key")

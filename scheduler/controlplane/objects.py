@@ -1,4 +1,4 @@
-"""What every rule needs: the type of a plain object, its labels, and references to a controller."""
+"""Common helpers: the type of a plain object, its labels, and references to a controller."""
 
 import hashlib
 from collections.abc import Iterable, Iterator, Mapping
@@ -10,7 +10,10 @@ Object: TypeAlias = dict[str, Any]
 
 
 class AdmissionError(ObjectError):
-    """A pod or claim that an admission plugin refuses; the API server answers 403 Forbidden."""
+    """The rejection of a pod or claim by an admission plugin.
+
+    The API server answers 403 Forbidden.
+    """
 
 
 class AdmissionObjects(Protocol):
@@ -59,6 +62,6 @@ def controller_reference(api_version: str, kind: str, owner: Object) -> Object:
 
 
 def derived_uid(key: str) -> str:
-    """Return a uid in the API server's form for an object that has none, the same for the same key."""
+    """Return a uid in the API server's format, always the same for the same key."""
     digest = hashlib.sha256(key.encode()).hexdigest()
     return "-".join((digest[:8], digest[8:12], digest[12:16], digest[16:20], digest[20:32]))

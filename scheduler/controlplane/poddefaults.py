@@ -1,7 +1,7 @@
-"""The values that kube-apiserver fills in where a pod, or a pod template, leaves a field out.
+"""kube-apiserver's defaults for fields that a pod or a pod template leaves out.
 
-`fill_spec` is for both, `fill_pod` for pods alone; both change a private copy. Values that depend on other
-objects (priority, tolerations, runtime class) are added by `admission`.
+`fill_spec` is for both, `fill_pod` for pods alone; both change a private copy. `admission` adds
+values that depend on other objects (priority, tolerations, runtime class).
 """
 
 from decimal import Decimal
@@ -38,7 +38,7 @@ def fill_spec(spec: Object) -> None:
 
 
 def fill_pod(spec: Object) -> None:
-    """Default what a pod gets and a pod template does not, after `fill_spec`."""
+    """Set the defaults that pods get and pod templates do not, after `fill_spec`."""
     spec.setdefault("enableServiceLinks", True)
     for container in containers(spec):
         _requests_from_limits(container["resources"])
@@ -46,7 +46,7 @@ def fill_pod(spec: Object) -> None:
 
 
 def _requests_from_limits(resources: Object) -> None:
-    """Let a limit stand for the request that is left out."""
+    """Set missing requests to the limits."""
     limits = resources.get("limits")
     if not limits:
         return
@@ -134,8 +134,8 @@ def _fill_items(source: Object) -> None:
 def _fill_pod_resources(spec: Object) -> None:
     """Fill in pod-level amounts that are left out, if some are given (KEP-2837).
 
-    Requests of cpu and memory are the sum of the containers', then the pod-level limit. Limits of huge pages
-    are the sum of the containers', and their requests equal them.
+    Requests of cpu and memory are the sum of the containers', then the pod-level limit. Limits of
+    huge pages are the sum of the containers', and their requests equal them.
     """
     resources = spec.get("resources") or {}
     limits, requests = dict(resources.get("limits") or {}), dict(resources.get("requests") or {})
@@ -156,7 +156,9 @@ def _fill_pod_resources(spec: Object) -> None:
 
 
 def total_of_containers(spec: Object, part: str) -> dict[str, str]:
-    """Return what all containers need of each resource: sidecars stay, other init containers run in turn."""
+    """Return the total of all containers per resource: sidecars add up, init containers run in
+    turn.
+    """
     total: dict[str, list[Any]] = {}
     peak: dict[str, list[Any]] = {}
     sidecars: dict[str, list[Any]] = {}
@@ -186,7 +188,9 @@ def _value(amounts: list[Any]) -> Decimal:
 
 
 def _written(amounts: list[Any]) -> str:
-    """Return the sum as kube-apiserver spells it: with a binary suffix if the first amount has one."""
+    """Return the sum as kube-apiserver spells it: with a binary suffix if the first amount has
+    one.
+    """
     is_binary = bool(amounts) and str(amounts[0]).endswith("i")
     total = _value(amounts)
     if is_binary and total == total.to_integral_value() and total % 1024 == 0:

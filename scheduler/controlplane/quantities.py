@@ -1,8 +1,8 @@
-"""Resource quantities as text: their value and the one spelling kube-apiserver stores.
+"""Resource quantities as text: their value and kube-apiserver's canonical spelling.
 
-Used by defaulting (sums of requests) and by the sandbox's decoding, which writes every quantity in canonical form
-(`0.5` becomes `500m`, `1024Mi` becomes `1Gi`). Shares nothing with the scheduler's own quantities, so that tests
-of the sandbox compare two implementations.
+Used by defaulting (sums of requests) and by the sandbox's decoding, which writes every quantity in
+canonical form (`0.5` becomes `500m`, `1024Mi` becomes `1Gi`). Shares no code with the scheduler's
+own quantities, so that tests of the sandbox compare two implementations.
 """
 
 import re
@@ -31,13 +31,13 @@ _NANO: Final = Decimal("1e-9")
 
 @lru_cache(maxsize=8192)
 def value(text: Any) -> Decimal:
-    """The exact value, rounded up to nano units; `ValueError` when it is no quantity."""
+    """Return the exact value, rounded up to nano units; `ValueError` if it is no quantity."""
     return _parse(str(text))[0]
 
 
 @lru_cache(maxsize=8192)
 def canonical(text: Any) -> str:
-    """The canonical spelling; `ValueError` when it is no quantity."""
+    """Return the canonical spelling; `ValueError` if it is no quantity."""
     amount, form = _parse(str(text))
     if form == "binary" and not -1024 < amount < 1024 and amount == amount.to_integral_value():
         return _binary(int(amount))
@@ -48,7 +48,8 @@ def _parse(text: str) -> tuple[Decimal, str]:
     found = _FORM.fullmatch(text.strip())
     if not found:
         raise ValueError(
-            "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'"
+            "quantities must match the regular expression "
+            "'^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'"
         )
     sign, digits, suffix = found.groups()
     number = Decimal(sign + digits)

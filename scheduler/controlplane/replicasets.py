@@ -1,4 +1,4 @@
-"""Deployment → ReplicaSet → pods: the set of a template, and which pods a smaller set loses first."""
+"""Deployment → ReplicaSet → pods: the ReplicaSet of a template, and the order of deletion."""
 
 from typing import Any
 
@@ -32,7 +32,10 @@ def replica_set(deployment: Object, label: str, replicas: int) -> Object:
 
 
 def removal_rank(pod: Object, on_node: int) -> tuple[Any, ...]:
-    """Return the sort key by which a ReplicaSet deletes pods; `on_node` of its pods share the pod's node."""
+    """Return the sort key by which a ReplicaSet deletes pods.
+
+    `on_node` of its pods share the pod's node.
+    """
     status, meta = pod.get("status") or {}, pod["metadata"]
     node = pod["spec"].get("nodeName") or ""
     ready: Object = next((c for c in status.get("conditions") or () if c["type"] == "Ready"), {})

@@ -1,7 +1,7 @@
-"""The arithmetic of a rolling update: how many replicas each ReplicaSet of a Deployment may have next.
+"""The arithmetic of a rolling update: the next number of replicas of each ReplicaSet.
 
-Pure functions over counts, as kube-controller-manager computes them. The sandbox's Deployment controller and
-`simulate` carry them out.
+Pure functions over counts, as in kube-controller-manager. The sandbox's Deployment controller and
+`simulate` apply the results.
 """
 
 from collections.abc import Sequence
@@ -21,7 +21,7 @@ class Size:
 
 
 def limits(spec: Object) -> tuple[int, int]:
-    """How many pods a Deployment may have too many, and how many may be unavailable."""
+    """Return how many pods a Deployment may have in excess, and how many may be unavailable."""
     strategy = spec.get("strategy") or {}
     wanted = spec.get("replicas", 1)
     if strategy.get("type") == "Recreate":
@@ -54,7 +54,10 @@ def grown(new_replicas: int, all_replicas: int, wanted: int, surge: int) -> int:
 
 
 def shrunk(old: Sequence[Size], new: Size, wanted: int, unavailable: int) -> dict[str, int]:
-    """The next sizes of old ReplicaSets that may shrink now; `old` is sorted by age, oldest first."""
+    """The next sizes of old ReplicaSets that may shrink now.
+
+    `old` is sorted by age, oldest first.
+    """
     total = sum(size.replicas for size in old) + new.replicas
     least = wanted - unavailable
     may_go = total - least - (new.replicas - new.available)
@@ -62,7 +65,7 @@ def shrunk(old: Sequence[Size], new: Size, wanted: int, unavailable: int) -> dic
     if may_go <= 0:
         return {}
     for size in old:
-        # Pods that are not available cost nothing: they go first.
+        # Deleting pods that are not available reduces no capacity: they are deleted first.
         gone = min(may_go, max(0, size.replicas - size.available))
         sizes[size.name] -= gone
         may_go -= gone
@@ -75,9 +78,11 @@ def shrunk(old: Sequence[Size], new: Size, wanted: int, unavailable: int) -> dic
 
 
 def scaled(sizes: Sequence[Size], before: int, allowed: int) -> dict[str, int]:
-    """Deal `allowed` replicas over ReplicaSets in proportion to their sizes (a scale during a rollout).
+    """Deal `allowed` replicas over ReplicaSets in proportion to their sizes (a scale during a
+    rollout).
 
-    The largest comes first and takes what rounding leaves; `before` is what they were dealt when they were sized.
+    The largest comes first and takes what rounding leaves; `before` is what they were dealt when
+    they were sized.
     """
     total = sum(size.replicas for size in sizes)
     to_add = allowed - total

@@ -1,4 +1,4 @@
-"""StatefulSet → pods with stable names, and the claims that their volumes are made from."""
+"""StatefulSet → pods with stable names, and the claims of their volumes."""
 
 from typing import Final
 
@@ -10,7 +10,7 @@ POD_INDEX: Final = "apps.kubernetes.io/pod-index"
 
 
 def ordinals(spec: Object) -> range:
-    """Return the ordinals that a StatefulSet's pods have."""
+    """Return the ordinals of a StatefulSet's pods."""
     first = (spec.get("ordinals") or {}).get("start", 0)
     return range(first, first + spec.get("replicas", 1))
 
@@ -22,7 +22,7 @@ def ordinal_of(pod_name: str) -> int:
 
 
 def partition(spec: Object) -> int:
-    """Return the ordinal below which a rolling update leaves pods as they are."""
+    """Return the ordinal below which a rolling update does not change pods."""
     strategy = spec.get("updateStrategy") or {}
     return int((strategy.get("rollingUpdate") or {}).get("partition", 0))
 

@@ -17,13 +17,16 @@ _decode = msgspec.json.Decoder().decode
 
 
 def template_hash(template: Object, collisions: int = 0) -> str:
-    """Return ten letters that identify a template; kube-controller-manager hashes Go structs instead."""
+    """Return ten letters that identify a template.
+
+    Kube-controller-manager hashes Go structs instead.
+    """
     digest = hashlib.sha256(_encode(template) + str(collisions or "").encode()).digest()
     return "".join(_ALPHABET[byte % len(_ALPHABET)] for byte in digest[:10])
 
 
 def same_revision(template: Object, other: Object) -> bool:
-    """Return whether two defaulted templates are equal but for the label `pod-template-hash`."""
+    """Return whether two defaulted templates are equal apart from the label `pod-template-hash`."""
     return _without_hash(template) == _without_hash(other)
 
 
@@ -33,10 +36,10 @@ def _without_hash(template: Object) -> Object:
 
 
 def pod_maker(template: Object, owner: Object) -> Callable[[], Object]:
-    """Return a function that makes pods of a template, each with nothing shared with the others.
+    """Return a function that makes pods of a template; the pods share no mutable data.
 
-    `owner` is their controller reference; the caller adds a name. Decoding the template's bytes is the
-    fastest deep copy.
+    `owner` is their controller reference; the caller adds a name. Decoding the template's bytes is
+    the fastest deep copy.
     """
     meta: dict[str, Any] = template.get("metadata") or {}
     kept = {name: meta[name] for name in ("labels", "annotations", "finalizers") if meta.get(name)}

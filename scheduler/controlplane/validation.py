@@ -1,4 +1,4 @@
-"""What the API server refuses in a defaulted and admitted pod, as far as other rules of this package cause it."""
+"""The API server's rejections of pods that result from defaults and admission in this package."""
 
 from collections.abc import Iterator
 from typing import NamedTuple
@@ -17,7 +17,10 @@ class FieldFault(NamedTuple):
 
 
 def request_faults(spec: Object) -> Iterator[FieldFault]:
-    """Yield the requests of containers that are above their limits; a LimitRange may have set either."""
+    """Yield the requests of containers that are above their limits.
+
+    A LimitRange may have set either.
+    """
     for part in ("initContainers", "containers"):
         for index, container in enumerate(spec.get(part) or ()):
             resources = container.get("resources") or {}
