@@ -1,8 +1,8 @@
-"""The scoring strategies of NodeResourcesFit and the arguments that choose one.
+"""The scoring strategies of NodeResourcesFit and the arguments that select one.
 
-A strategy turns, per resource, what a node offers and what it would have given out into 0..100 and
-takes the weighted mean. All in integers, as kube-scheduler rounds down at each step; divisions go
-through float64 where that gives the same integers.
+A strategy computes, per resource, a score 0..100 from the allocatable and the used amount, and
+takes the weighted mean. All in integers, as kube-scheduler rounds down at each step; divisions use
+float64 where that gives the same integers.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -27,14 +27,14 @@ class _Strict(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields
 
 
 class ResourceSpec(_Strict, frozen=True):
-    """A resource that counts, with its weight; 0 means 1."""
+    """A resource of the score, with its weight; 0 means 1."""
 
     name: str
     weight: int = 0
 
     @property
     def share(self) -> int:
-        """Return the weight that counts."""
+        """Return the effective weight."""
         return self.weight or 1
 
 
@@ -55,7 +55,7 @@ DEFAULT_RESOURCES = (ResourceSpec("cpu", 1), ResourceSpec("memory", 1))
 
 
 class ScoringStrategy(_Strict, frozen=True):
-    """How NodeResourcesFit scores."""
+    """The scoring settings of NodeResourcesFit."""
 
     type: str = LEAST
     resources: tuple[ResourceSpec, ...] = DEFAULT_RESOURCES
@@ -63,11 +63,11 @@ class ScoringStrategy(_Strict, frozen=True):
 
     @property
     def counted(self) -> tuple[ResourceSpec, ...]:
-        """Return the resources that count; none listed means cpu and memory."""
+        """Return the resources of the score; none listed means cpu and memory."""
         return self.resources or DEFAULT_RESOURCES
 
     def faults(self) -> Iterator[Fault]:
-        """Yield (field, message) for each rule that does not hold."""
+        """Yield (field, message) for each violated rule."""
         if self.type not in (LEAST, MOST, RATIO):
             known = ", ".join(f'"{name}"' for name in (LEAST, MOST, RATIO))
             yield "type", f'Unsupported value: "{self.type}": supported values: {known}'
@@ -87,7 +87,7 @@ class ScoringStrategy(_Strict, frozen=True):
 
 
 def shape_faults(shape: Sequence[UtilizationShapePoint]) -> Iterator[Fault]:
-    """Yield (field below the shape, message) for each rule that does not hold."""
+    """Yield (field below the shape, message) for each violated rule."""
     if not shape:
         yield "", "Required value: at least one point must be specified"
     for index in range(1, len(shape)):
@@ -104,7 +104,7 @@ def shape_faults(shape: Sequence[UtilizationShapePoint]) -> Iterator[Fault]:
 
 
 class Strategy(Protocol):
-    """The score of nodes, or of one node, from what they offer and would have given out.
+    """The score of nodes, or of one node, from allocatable and used amounts.
 
     Both are given per resource, in the order of the strategy's resources.
     """
@@ -113,11 +113,11 @@ class Strategy(Protocol):
         """Return the scores 0..100 of many nodes; matrices are [resource, row]."""
 
     def cell(self, pairs: Iterable[tuple[int, int]]) -> int:
-        """Return the score 0..100 of one node, from (offered, used) per resource."""
+        """Return the score 0..100 of one node, from (allocatable, used) per resource."""
 
 
 class LeastAllocated:
-    """Like free nodes: the share that stays free."""
+    """Prefer free nodes: the share that stays free."""
 
     def __init__(self, weights: Sequence[int]) -> None:
         self._weights = weights
@@ -139,7 +139,7 @@ class LeastAllocated:
 
 
 class MostAllocated:
-    """Like full nodes: the share that is in use."""
+    """Prefer full nodes: the share that is in use."""
 
     def __init__(self, weights: Sequence[int]) -> None:
         self._weights = weights
@@ -160,7 +160,7 @@ class MostAllocated:
 
 
 class RequestedToCapacityRatio:
-    """Read the score off a broken line over utilization.
+    """Score by a piecewise linear function of the utilization.
 
     Resources that score 0 count neither in the sum nor in the weights; the mean is rounded.
     """
@@ -210,9 +210,9 @@ def percent_of(part: IntMatrix, whole: IntMatrix) -> IntMatrix:
 
 
 def _mean(scores: IntMatrix, counts: NDArray[np.bool_], weights: Sequence[int]) -> IntColumn:
-    """Return the weighted mean, rounded down, of the scores that count; 0 where none does."""
+    """Return the weighted mean, rounded down, of the scores in `counts`; 0 where there are none."""
     if weights and counts.all():
-        # As nearly always; dividing by one number is several times cheaper than by a column.
+        # The usual case; dividing by one number costs a fraction of dividing by a column.
         every: IntColumn = (scores * _standing(weights)).sum(axis=0) // sum(weights)
         return every
     shares = counts * _standing(weights)
@@ -221,7 +221,10 @@ def _mean(scores: IntMatrix, counts: NDArray[np.bool_], weights: Sequence[int]) 
 
 
 def score_at(shape: Sequence[UtilizationShapePoint], utilization: int) -> int:
-    """Return the score 0..100 at a utilization; flat outside, truncated towards 0 between points."""
+    """Return the score 0..100 at a utilization.
+
+    Flat outside, truncated towards 0 between points.
+    """
     previous: UtilizationShapePoint | None = None
     for point in shape:
         if utilization <= point.utilization:

@@ -6,10 +6,10 @@ from scheduler.framework import SUCCESS, BindPod, CallResult, Code, Cycle, NoArg
 
 
 class DefaultBinder(Plugin[NoArgs]):
-    """Ask the API server to bind the pod to the chosen node; what it answers decides."""
+    """Bind the pod to the chosen node through the API server, whose response is the result."""
 
     def bind(self, cycle: Cycle, node: str) -> Generator[BindPod, CallResult, Status]:
-        """Bind; an Error status carries the API server's message."""
+        """Bind the pod; an Error status carries the API server's message."""
         answer = yield BindPod(cycle.pod, node)
         if answer.ok:
             return SUCCESS

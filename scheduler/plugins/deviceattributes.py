@@ -1,7 +1,7 @@
-"""What a node's devices have in common: an attribute with one value on all devices that carry it.
+"""Attributes with one value on all devices of a node that have it.
 
-So an attribute of devices can stand for a label of nodes: the NVLink clique of a node's GPUs, the switch
-behind its network cards. Only slices that name their node count. Pure.
+Such an attribute of devices can replace a label of nodes: the NVLink clique of a node's GPUs, the
+switch of its network cards. Only slices that name their node are read. Pure functions.
 """
 
 from collections.abc import Mapping
@@ -12,7 +12,7 @@ SLICE = "ResourceSlice"
 
 
 def values_by_node(slices: Mapping[str, ResourceSlice], attribute: str) -> dict[str, str]:
-    """Return the value of a fully named attribute by node; nodes whose devices differ have none."""
+    """Return the value of a qualified attribute by node; nodes with several values have none."""
     newest: dict[tuple[str, str], int] = {}
     for one in slices.values():
         pool = one.spec.driver, one.spec.pool.name
@@ -30,7 +30,7 @@ def values_by_node(slices: Mapping[str, ResourceSlice], attribute: str) -> dict[
 
 
 def _value(device: Device, driver: str, attribute: str) -> DeviceAttribute | None:
-    """Return an attribute by its full name, or by its bare name in the driver's own domain."""
+    """Return an attribute by its qualified name, or by its bare name in the driver's own domain."""
     value = device.attributes.get(attribute)
     domain, _, name = attribute.partition("/")
     return device.attributes.get(name) if value is None and domain == driver else value

@@ -1,4 +1,4 @@
-"""Extended resources that device classes stand for; NodeResourcesFit and DynamicResources share them."""
+"""Extended resources that device classes serve; shared by NodeResourcesFit and DynamicResources."""
 
 from collections.abc import Iterable, Mapping
 
@@ -8,7 +8,7 @@ DEVICE_CLASS = "DeviceClass"
 
 
 def class_backed(classes: Mapping[str, DeviceClass], resources: Iterable[str]) -> tuple[str, ...]:
-    """Return those of the resources that some class stands for, in their order."""
+    """Return those of the resources that some class serves, in their order."""
     if not classes:
         return ()
     served = {name for one in classes.values() for name in one.resources}

@@ -1,9 +1,9 @@
-"""`GroupSort`: the one order of the queue, with or without groups; and QOSSort, its plainest setting.
+"""`GroupSort`: the order of the queue, with or without groups; and QOSSort, its simplest setting.
 
-What stands in the queue is an entity: a group's active pods together, or a single pod. Entities go by
-highest priority, best quality-of-service class where that is asked for, earliest queue time, name; the
-pods of a group by `place`. Both parts are keys, so the whole is a strict weak order: a pod never
-overtakes one of its own group because of a third.
+The queue orders entities: a group's active pods together, or a single pod. Entities are ordered by
+highest priority, best quality-of-service class where configured, earliest queue time, and name; the
+pods of a group by `place`. Both parts are keys, so the whole is a strict weak order: a pod of
+another group never changes the order inside a group.
 """
 
 import heapq
@@ -25,7 +25,7 @@ _Amounts = tuple[_Amount, _Amount, _Amount, _Amount]  # request and limit of cpu
 
 
 class QueuedMember(Protocol):
-    """What the order looks at; times are in seconds."""
+    """The fields that the order reads; times are in seconds."""
 
     @property
     def pod(self) -> Pod: ...
@@ -36,10 +36,10 @@ class QueuedMember(Protocol):
 
 
 class GroupSort(Plugin[ArgsT], Generic[ArgsT]):
-    """Orders the queue by entities; subclasses say which pods form one and how they stand inside.
+    """Order the queue by entities.
 
-    The queue tells by `enter` and `leave` which pods are active. A pod that it has not told of is
-    judged as if it were the only one of its group.
+    Subclasses define the group of a pod and the order inside a group. The queue reports active pods
+    by `enter` and `leave`. An unreported pod is ordered as if it were the only one of its group.
     """
 
     counts_qos = False
@@ -52,28 +52,31 @@ class GroupSort(Plugin[ArgsT], Generic[ArgsT]):
     # For subclasses.
 
     def stand(self, _queued: QueuedMember) -> tuple[str, Key]:
-        """Return the name of the pod's group and the key inside it; "" for a pod that stands alone."""
+        """Return the name of the pod's group and the key inside it.
+
+        '' for a pod without a group.
+        """
         return "", ()
 
     def resorted_by(self, _change: Change) -> Callable[[Pod], bool] | None:
-        """Return which pods have another key after a change of the cluster; None for none at all."""
+        """Return a predicate for pods whose key a change of the cluster alters; None for no pod."""
         return None
 
     # The order.
 
     def less(self, first: QueuedMember, second: QueuedMember) -> bool:
-        """Whether `first` is tried before `second`; False for equals."""
+        """Return whether `first` is scheduled before `second`; False for equals."""
         return self.sort_key(first) < self.sort_key(second)
 
     def sort_key(self, queued: QueuedMember) -> Key:
-        """Return the key that orders the queue as `less` does."""
+        """Return a sort key with the order of `less`."""
         name, place = self.stand(queued)
         own = self.urgency(queued)
         entity = self._entities.get(name) if name else None
         return *(entity.best_beside(own) if entity is not None else own), name, place
 
     def urgency(self, queued: QueuedMember) -> Key:
-        """Return what a pod contributes to the key of its entity; smaller goes first."""
+        """Return the pod's contribution to the key of its entity; smaller goes first."""
         qos = qos_class(queued.pod) if self.counts_qos else GUARANTEED
         return -queued.priority, qos, queued.queued_at
 
@@ -82,10 +85,10 @@ class GroupSort(Plugin[ArgsT], Generic[ArgsT]):
         entity = self._entities.get(name)
         return None if entity is None else (*entity.best(), name)
 
-    # What the queue tells.
+    # Reports of the queue.
 
     def enter(self, queued: QueuedMember) -> tuple[str, Key, Key]:
-        """Take in a pod that has become active; return its group, its place there, its entity's key."""
+        """Add a pod that became active; return its group, its key there, and its entity's key."""
         name, place = self.stand(queued)
         own = self.urgency(queued)
         if not name:
@@ -98,7 +101,7 @@ class GroupSort(Plugin[ArgsT], Generic[ArgsT]):
         return name, place, (*entity.best(), name)
 
     def leave(self, queued: QueuedMember) -> None:
-        """Forget a pod that is active no more."""
+        """Remove a pod that is no longer active."""
         name, own = self._inside.pop(queued.pod.metadata.uid, ("", ()))
         if name:
             entity = self._entities[name]
@@ -144,12 +147,12 @@ class _Entity:
         return self._best
 
     def best_beside(self, own: Key) -> Key:
-        """Return the best of each part, those of one more pod included."""
+        """Return the best of each part, including one more pod."""
         return tuple(map(min, self.best(), own))
 
 
 class _Least:
-    """The least of a multiset of numbers."""
+    """The minimum of a multiset of numbers."""
 
     __slots__ = ("_heap", "numbers")
 
@@ -164,7 +167,7 @@ class _Least:
             heapq.heappush(self._heap, number)
 
     def drop(self, number: float) -> bool:
-        """Take one out; return whether it was the last of its kind."""
+        """Remove one number; return whether it was the last copy."""
         held = self.numbers[number]
         if held > 1:
             self.numbers[number] = held - 1
@@ -180,7 +183,7 @@ class _Least:
 
 
 def qos_class(pod: Pod) -> int:
-    """Return the quality-of-service class: as recorded in the status, else worked out."""
+    """Return the quality-of-service class: as recorded in the status, else computed."""
     recorded = _CLASSES.get(pod.status.qos_class)
     if recorded is not None:
         return recorded

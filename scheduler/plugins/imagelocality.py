@@ -1,7 +1,7 @@
-"""ImageLocality: prefer nodes that hold the pod's images already.
+"""ImageLocality: prefer nodes that already have the pod's images.
 
-An image counts for its size times the share of nodes that hold it, so that a rare image does not
-draw all its pods to one node.
+An image counts with its size times the share of nodes that have it, so that a rare image does not
+attract all its pods to one node.
 """
 
 import numpy as np
@@ -30,7 +30,7 @@ _Key = tuple[tuple[str, ...], int]
 
 
 class ImageLocality(Plugin[NoArgs]):
-    """Score by the bytes of the pod's images that a node holds; 0 under 23Mi, 100 from 1000Mi each."""
+    """Score by the bytes of the pod's images on a node; 0 under 23Mi, 100 from 1000Mi each."""
 
     reads = ("node.images",)
 
@@ -40,7 +40,7 @@ class ImageLocality(Plugin[NoArgs]):
         self._needs = PerSpec(self.key)
 
     def key(self, pod: Pod) -> _Key:
-        """Return the images: pods that need the same ones are alike."""
+        """Return the images: pods with the same images are equivalent."""
         names = tuple(full_name(name) for name in images(pod))
         number = len(pod.spec.containers) + len(pod.spec.init_containers)
         if self._counts_volumes:

@@ -1,19 +1,27 @@
-"""NamespaceSort: the queue's order for tenants who do not know of one another: namespaces take turns."""
+"""NamespaceSort: a queue order that is fair between namespaces, which take turns."""
 
 from scheduler.framework import NoArgs, Plugin, Queued
 
 
 class NamespaceSort(Plugin[NoArgs]):
-    """Order pods by priority; of one priority each namespace's oldest in turn, so that none waits for a flood of another."""
+    """Order pods by priority; at equal priority the namespaces' oldest pods in turn.
+
+    So a namespace with many pods does not delay the others.
+    """
 
     def less(self, first: Queued, second: Queued) -> bool:
-        """Whether `first` is tried before `second` of its own namespace; False for equals."""
+        """Return whether `first` is scheduled before `second` of the same namespace.
+
+        False for equals.
+        """
         return self.sort_key(first) < self.sort_key(second)
 
     def sort_key(self, queued: Queued) -> tuple[int, float]:
-        """Return the key that orders the pods of one namespace."""
+        """Return the sort key of the pods of one namespace."""
         return -queued.priority, queued.queued_at
 
     def taking_turns(self, queued: Queued) -> tuple[int, str]:
-        """Return the rank of a pod, smaller first, and who takes turns with others of this rank."""
+        """Return the rank of a pod, smaller first, and the namespace that takes turns within this
+        rank.
+        """
         return -queued.priority, queued.pod.metadata.namespace

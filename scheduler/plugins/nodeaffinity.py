@@ -38,7 +38,7 @@ REASON_POD = "node(s) didn't match Pod's node affinity/selector"
 REASON_ADDED = "node(s) didn't match scheduler-enforced node affinity"
 REASON_CONFLICT = "pod affinity terms conflict"
 
-# The types of `addedAffinity`: those of the pod's, but a misspelt field in a file is an error.
+# The types of `addedAffinity`: as in pods, but an unknown field in a file is an error.
 
 
 class StrictRequirement(NodeSelectorRequirement, frozen=True, forbid_unknown_fields=True):
@@ -76,7 +76,9 @@ class AddedAffinity(Affinity, frozen=True, forbid_unknown_fields=True):
 
 
 class NodeAffinityArgs(Args):
-    """`addedAffinity` is required of, and preferred for, every pod of the profile."""
+    """`addedAffinity` applies to every pod of the profile, as required and as preferred
+    affinity.
+    """
 
     added_affinity: AddedAffinity | None = None
 
@@ -93,7 +95,10 @@ class NodeAffinityArgs(Args):
 
 
 class NodeAffinity(Plugin[NodeAffinityArgs]):
-    """Reject nodes outside required affinity and selector; score by the weights of preferred terms."""
+    """Reject nodes outside required affinity and selector.
+
+    Score by the weights of preferred terms.
+    """
 
     reads = ("node.labels",)
     local = True
@@ -108,14 +113,14 @@ class NodeAffinity(Plugin[NodeAffinityArgs]):
         self._preferred = PerSpec(self._preferred_terms)
 
     def key(self, pod: Pod) -> Hashable | None:
-        """Return the selector and the affinity: pods with the same are alike, those without pass."""
+        """Return the selector and the affinity, which determine the result; None without either."""
         is_free = required_nodes(pod).allows_all and self._added is None
         if is_free and self._preferred_terms(pod) is SKIP:
             return None
         return tuple((pod.spec.node_selector or {}).items()), _affinity(pod)
 
     def pre_filter(self, cycle: Cycle, nodes: Nodes) -> Status | Narrow | RequiredNodes:
-        """Return what the pod requires; narrow the rows down when it names its nodes."""
+        """Return the pod's requirements; narrow the rows down when it names its nodes."""
         required, names = self._required.of(cycle)
         if required.allows_all and self._added is None:
             return SKIP
@@ -140,7 +145,10 @@ class NodeAffinity(Plugin[NodeAffinityArgs]):
         return own if rejected is None else rejected.otherwise(own)
 
     def pre_score(self, cycle: Cycle, *_: object) -> Status | tuple[PreferredSchedulingTerm, ...]:
-        """Return all preferred terms; Skip without any, Error if one of the pod's does not parse."""
+        """Return all preferred terms.
+
+        Skip without any, Error if one of the pod's does not parse.
+        """
         return self._preferred.of(cycle)
 
     def score(
@@ -161,7 +169,7 @@ class NodeAffinity(Plugin[NodeAffinityArgs]):
         return nodes.constant(0) if total is None else total
 
     def hint(self, change: Change, pod: Pod) -> bool:
-        """Whether a node matches now and did not before."""
+        """Return whether a node matches now and did not before."""
         required = required_nodes(pod)
         before: Node | None = change.old
         return self._matches(required, change.node) and (
@@ -186,5 +194,5 @@ def _affinity(pod: Pod) -> Affinity:
 
 
 def _required_and_names(pod: Pod) -> tuple[RequiredNodes, frozenset[str] | None]:
-    """Return what a pod requires of nodes, and the only names that can satisfy it."""
+    """Return a pod's requirements for nodes, and the only node names that can satisfy them."""
     return required_nodes(pod), nodeselection.names_in(_affinity(pod).required)

@@ -1,6 +1,6 @@
-"""NodeDeclaredFeatures: a pod that needs a new feature of the kubelet goes where it is declared.
+"""NodeDeclaredFeatures: a pod that needs a new kubelet feature runs on nodes that declare it.
 
-Features are inferred from the pod's spec. The table holds those that kube-scheduler 1.36 infers for
+Features are inferred from the pod's spec. The table has those that kube-scheduler 1.36 infers for
 scheduling; its others concern changes of running pods.
 """
 
@@ -27,7 +27,7 @@ REASON = "node(s) didn't match Pod's required features"
 
 
 class NodeDeclaredFeatures(Plugin[NoArgs]):
-    """Reject nodes that do not declare what the pod's spec asks of a kubelet."""
+    """Reject nodes that do not declare the features that the pod's spec needs."""
 
     reads = ("node.features",)
     local = True
@@ -40,7 +40,7 @@ class NodeDeclaredFeatures(Plugin[NoArgs]):
         self._features = PerSpec(required_features)
 
     def key(self, pod: Pod) -> frozenset[str] | None:
-        """Return the features that the pod needs: pods that need the same are alike."""
+        """Return the features that the pod needs: pods with the same needs are equivalent."""
         return required_features(pod) or None
 
     def pre_filter(self, cycle: Cycle, _nodes: Nodes) -> Status | frozenset[str]:
@@ -48,12 +48,12 @@ class NodeDeclaredFeatures(Plugin[NoArgs]):
         return self._features.of(cycle) or SKIP
 
     def filter(self, _cycle: Cycle, nodes: Nodes, features: frozenset[str]) -> Rejected | None:
-        """Reject the nodes that lack one of them."""
+        """Reject the nodes that lack one of the features."""
         lacking = ~nodes.declares(features)
         return reject(lacking, REASON, final=True) if lacking.any() else None
 
     def hint(self, change: Change, pod: Pod) -> bool:
-        """Whether a node declares all the pod needs and did not before."""
+        """Return whether a node declares all needed features and did not before."""
         features = required_features(pod)
         before: Node | None = change.old
         return features.issubset(change.node.status.declared_features) and (

@@ -1,4 +1,4 @@
-"""NodeName: a pod that names a node goes there or nowhere."""
+"""NodeName: a pod with spec.nodeName fits that node only."""
 
 from scheduler.framework import Change, Cycle, NoArgs, Nodes, Plugin, Pod, Rejected, reject
 
@@ -6,13 +6,13 @@ REASON = "node(s) didn't match the requested node name"
 
 
 class NodeName(Plugin[NoArgs]):
-    """Reject all nodes but spec.nodeName, where that is set."""
+    """Reject all nodes except spec.nodeName, if it is set."""
 
     reads = ("node",)
     local = True
 
     def key(self, pod: Pod) -> str:
-        """Return the name: all pods without one are alike."""
+        """Return the name: all pods without one are equivalent."""
         return pod.spec.node_name
 
     def filter(self, cycle: Cycle, nodes: Nodes) -> Rejected | None:
@@ -21,5 +21,5 @@ class NodeName(Plugin[NoArgs]):
         return reject(~nodes.rows_named((name,)), REASON, final=True) if name else None
 
     def hint(self, change: Change, pod: Pod) -> bool:
-        """Whether the node that the pod names has appeared."""
+        """Return whether the node that the pod names has appeared."""
         return change.node.metadata.name == pod.spec.node_name

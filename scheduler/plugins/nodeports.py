@@ -23,7 +23,7 @@ REASON = "node(s) didn't have free ports for the requested pod ports"
 
 
 class NodePorts(Plugin[NoArgs]):
-    """Reject nodes on which a host port that the pod wants is taken."""
+    """Reject nodes on which a host port of the pod is in use."""
 
     reads = ("pod.deleted", "node")
     unread: ClassVar[Mapping[str, str]] = {
@@ -32,22 +32,22 @@ class NodePorts(Plugin[NoArgs]):
     local = True
 
     def key(self, pod: Pod) -> tuple[ContainerPort, ...] | None:
-        """Return the wanted host ports: pods that want the same are alike, those without pass."""
+        """Return the host ports, which determine the result; None without any."""
         return host_ports(pod) or None
 
     def pre_filter(self, cycle: Cycle, _nodes: Nodes) -> Status | tuple[ContainerPort, ...]:
-        """Return the wanted host ports, or Skip for a pod without."""
+        """Return the host ports, or Skip for a pod without."""
         return cycle.shape.host_ports or SKIP
 
     def filter(
         self, _cycle: Cycle, nodes: Nodes, ports: tuple[ContainerPort, ...]
     ) -> Rejected | None:
-        """Reject the nodes where one of them is taken."""
+        """Reject the nodes where one of them is in use."""
         taken = nodes.ports_taken(ports)
         return reject(taken, REASON) if taken.any() else None
 
     def hint(self, change: Change, pod: Pod) -> bool:
-        """Whether a port that the pod wants was given back, or a node appeared."""
+        """Return whether a host port of the pod was released, or a node appeared."""
         if change.kind == "Node":
             return True
         freed = host_ports(change.old) if change.old is not None else ()

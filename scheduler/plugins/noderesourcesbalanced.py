@@ -1,7 +1,7 @@
-"""NodeResourcesBalancedAllocation: prefer nodes that the pod brings closer to an even use.
+"""NodeResourcesBalancedAllocation: prefer nodes whose utilization the pod balances.
 
-Use is even when the same share of each resource is given out. The score compares the node with and
-without the pod: 75 is neutral, more means the pod evens it out.
+Utilization is balanced when the same share of each resource is allocated. The score compares the
+node with and without the pod: 75 is neutral, a higher score means better balance.
 """
 
 from __future__ import annotations
@@ -32,14 +32,14 @@ from scheduler.state.resources import CPU, EPHEMERAL, MEMORY, is_counted, pod_re
 
 _ALWAYS_COUNTED = (CPU, MEMORY, EPHEMERAL)
 
-# What the nodes offer of a resource, what is held of it, both by row, and what the pod adds.
+# Allocatable and allocated amounts of a resource by row, and the pod's request.
 _Amounts = tuple[Callable[[int], int], Callable[[int], int], int]
 # (resource, amount) for each listed resource that counts for the pod.
 Requested = tuple[tuple[str, int], ...]
 
 
 class NodeResourcesBalancedAllocationArgs(Args):
-    """The resources whose use is to be even; all weigh the same."""
+    """The resources whose utilization is balanced, with equal weights."""
 
     resources: tuple[ResourceSpec, ...] = DEFAULT_RESOURCES
 
@@ -49,7 +49,7 @@ class NodeResourcesBalancedAllocationArgs(Args):
         return self.resources or DEFAULT_RESOURCES
 
     def validate(self) -> Iterator[tuple[str, str]]:
-        """Yield what kube-scheduler refuses."""
+        """Yield what kube-scheduler rejects."""
         seen: set[str] = set()
         for index, spec in enumerate(self.counted):
             if spec.name in seen:
@@ -60,7 +60,7 @@ class NodeResourcesBalancedAllocationArgs(Args):
 
 
 class NodeResourcesBalancedAllocation(Plugin[NodeResourcesBalancedAllocationArgs]):
-    """Score 0..100 by how much evener the pod makes the use of a node's resources."""
+    """Score 0..100 by how much the pod improves the balance of a node's resources."""
 
     reads = ("node.allocatable", "pod.added", "pod.deleted", "pod.requests")
     local = True
@@ -71,15 +71,15 @@ class NodeResourcesBalancedAllocation(Plugin[NodeResourcesBalancedAllocationArgs
         self._pre_scored = PerSpec(self._requests_or_skip)
 
     def key(self, pod: Pod) -> Requested:
-        """Return what the pod requests: pods that request the same amounts are alike."""
+        """Return the pod's requests: pods with the same amounts are equivalent."""
         return self._requests(pod)
 
     def pre_score(self, cycle: Cycle, _nodes: Nodes) -> Status | Requested:
-        """Return what the pod requests of the listed resources; Skip if nothing."""
+        """Return the pod's requests of the listed resources; Skip if there are none."""
         return self._pre_scored.of(cycle)
 
     def score(self, cycle: Cycle, nodes: Nodes, _requested: object) -> IntColumn:
-        """Return 0..100, 75 for a node that the pod leaves as even as it was."""
+        """Return 0..100, 75 for a node whose balance the pod does not change."""
         requested = self._requested.of(cycle)
         names = [name for name, _ in requested]
         offered, held = nodes.offers(names), nodes.requests(names)
@@ -90,7 +90,7 @@ class NodeResourcesBalancedAllocation(Plugin[NodeResourcesBalancedAllocationArgs
         return 50 + ((gain + (gain < 0)) >> 1)
 
     def score_cells(self, cycle: Cycle, nodes: Nodes, _requested: object) -> Callable[[int], int]:
-        """Return what `score` says of single rows."""
+        """Return the scores of single rows."""
         return _cell(self._requested.of(cycle), nodes)
 
     def _requests_or_skip(self, pod: Pod) -> Status | Requested:
@@ -107,7 +107,7 @@ class NodeResourcesBalancedAllocation(Plugin[NodeResourcesBalancedAllocationArgs
 
 
 def _cell(requested: Requested, nodes: Nodes) -> Callable[[int], int]:
-    """Return what `score` says of single rows."""
+    """Return the scores of single rows."""
     columns = [
         (nodes.allocatable(name).item, nodes.requested(name).item, amount)
         for name, amount in requested
@@ -131,14 +131,14 @@ def _cell(requested: Requested, nodes: Nodes) -> Callable[[int], int]:
 
 
 def _cell_of_two(first: _Amounts, second: _Amounts) -> Callable[[int], int]:
-    """Return the same for two resources, as in most clusters: the deviation is half the distance."""
+    """Return the scores for two resources, the usual case: the deviation is half the difference."""
     offered, held, amount = first
     offered_2, held_2, amount_2 = second
 
     def cell(row: int) -> int:
         offer, offer_2 = offered(row), offered_2(row)
         if offer <= 0 or offer_2 <= 0:
-            return 75  # one resource alone is always even
+            return 75  # a single resource is always balanced
         used, used_2 = held(row), held_2(row)
         before = abs((_share(used, offer) - _share(used_2, offer_2)) / 2)
         after = abs((_share(used + amount, offer) - _share(used_2 + amount_2, offer_2)) / 2)
@@ -163,7 +163,7 @@ def _deviation(shares: list[float]) -> float:
 
 
 def _evenness(used: IntMatrix, offered: IntMatrix) -> IntColumn:
-    """Return 100 for an even use down to 50; a resource that a node does not offer is left out."""
+    """Return 100 for balanced use down to 50; resources that a node does not offer are left out."""
     there = offered > 0
     shares = np.minimum(used / np.maximum(offered, 1), 1.0)
     if there.all():
@@ -190,7 +190,7 @@ def _percent_even(shares: np.ndarray) -> IntColumn:
 
 
 def _in_order(terms: Iterable[Any]) -> Any:
-    """Add numbers or columns one after the other: floating-point sums depend on it."""
+    """Add numbers or columns in order, since floating-point sums depend on it."""
     first, *others = terms
     for term in others:
         first = first + term

@@ -1,4 +1,4 @@
-"""NodeResourcesFit: nodes must have room for what the pod requests; score by how much is given out."""
+"""NodeResourcesFit: nodes must have free capacity for the pod's requests; score by utilization."""
 
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from functools import reduce
@@ -47,21 +47,21 @@ UNBOUNDED = 2**63 - 1
 _ALWAYS_COUNTED = (CPU, MEMORY, EPHEMERAL)
 
 Cells = Callable[[int], int]
-# (resource, amount) for each resource that the pod wants, in the order of the reasons.
+# (resource, amount) for each resource that the pod requests, in the order of the reasons.
 Wanted = tuple[tuple[str, int], ...]
 # (resource, amount) for each resource of the strategy that counts for the pod.
 Scored = tuple[tuple[ResourceSpec, int], ...]
 
 
 class NodeResourcesFitArgs(Args):
-    """Which extended resources the filter leaves alone, and how nodes are scored."""
+    """The extended resources that the filter ignores, and the scoring strategy."""
 
     ignored_resources: tuple[str, ...] = ()
     ignored_resource_groups: tuple[str, ...] = ()
     scoring_strategy: ScoringStrategy = msgspec.field(default_factory=ScoringStrategy)
 
     def validate(self) -> Iterator[tuple[str, str]]:
-        """Yield what kube-scheduler refuses when it builds the plugin."""
+        """Yield what kube-scheduler rejects when it builds the plugin."""
         for index, name in enumerate(self.ignored_resources):
             yield from _name_faults(f"ignoredResources[{index}]", name)
         for index, group in enumerate(self.ignored_resource_groups):
@@ -74,7 +74,7 @@ class NodeResourcesFitArgs(Args):
 
 
 class NodeResourcesFit(Plugin[NodeResourcesFitArgs]):
-    """Reject nodes without room for the pod's effective requests, or for one more pod."""
+    """Reject nodes without free capacity for the pod's effective requests, or for one more pod."""
 
     reads = ("node.allocatable", "pod.deleted", "pod.requests", "self.requests")
     local = True
@@ -89,22 +89,24 @@ class NodeResourcesFit(Plugin[NodeResourcesFitArgs]):
         self._wants_of = PerPod(self._wants)
         self._strategies: dict[tuple[ResourceSpec, ...], Strategy] = {}
         self._classes = handle.objects(DEVICE_CLASS)
-        # Of the last pod that went: the change, what is left on its node, the lowest priority there. What
-        # becomes free later is another change.
+        # For the pod deleted last: the change, the free amounts of its node, the lowest priority
+        # there. Capacity freed later is another change.
         self._left: tuple[Change, Amounts | None, Amounts, int] | None = None
         self.key_follows = (self._classes,)
 
     def key(self, pod: Pod) -> tuple[Wanted, Scored, tuple[str, ...]]:
-        """Return what the pod wants and adds, and what of it device classes stand for."""
+        """Return the pod's filter and score amounts, and the resources that device classes
+        serve.
+        """
         wanted = self._wants(pod)
         return wanted, self._scored_amounts(pod), self._devices(wanted)
 
     def pre_filter(self, cycle: Cycle, _nodes: Nodes) -> Wanted:
-        """Return what the pod wants of each resource."""
+        """Return the pod's request of each resource."""
         return self._wanted.of(cycle)
 
     def filter(self, _cycle: Cycle, nodes: Nodes, wanted: Wanted) -> Rejected | None:
-        """Reject nodes that lack room; final where a request exceeds all that a node offers."""
+        """Reject nodes without enough free capacity; final where a request exceeds allocatable."""
         devices = self._devices(wanted)
         lacking = _lacking(wanted, devices, nodes)
         short = reduce(or_, lacking)
@@ -119,7 +121,7 @@ class NodeResourcesFit(Plugin[NodeResourcesFitArgs]):
         return Rejected(short, _final(wanted, devices, nodes), reasons)
 
     def pre_score(self, cycle: Cycle, *_: object) -> Scored:
-        """Return what the pod adds to each resource of the strategy."""
+        """Return the pod's contribution to each resource of the strategy."""
         return self._scored.of(cycle)
 
     def score(self, cycle: Cycle, nodes: Nodes, _scored: object) -> IntColumn:
@@ -133,7 +135,7 @@ class NodeResourcesFit(Plugin[NodeResourcesFitArgs]):
         return self._strategy(scored).column(offered, used)
 
     def score_cells(self, cycle: Cycle, nodes: Nodes, _scored: object) -> Cells:
-        """Return what `score` says of single rows."""
+        """Return the scores of single rows."""
         scored = self._scored.of(cycle)
         if not scored:
             return lambda _row: 0
@@ -145,7 +147,7 @@ class NodeResourcesFit(Plugin[NodeResourcesFitArgs]):
         return lambda row: cell([(o(row), held(row) + amount) for o, held, amount in columns])
 
     def hint(self, change: Change, pod: Pod) -> bool:
-        """Whether the pod may find room now: room was given back, or a node grew or appeared."""
+        """Return whether the pod may fit now: capacity was freed, or a node grew or appeared."""
         if change.kind == "Node":
             old = None if change.old is None else amounts(change.old.status.allocatable)
             return _grew(self._wants_of.of(pod), old, amounts(change.node.status.allocatable))
@@ -153,17 +155,17 @@ class NodeResourcesFit(Plugin[NodeResourcesFitArgs]):
         if change.verb == "delete" and before is not None:
             return self._takes_now(before.node, change, pod)
         if change.verb != "update" or before is None or after is None:
-            return True  # a promise of room ended, or the waiting pod itself asks for less
+            return True  # a nomination ended, or the waiting pod itself requests less
         return before.node != after.node or any(
             before.requests.get(name, 0) > after.requests.get(name, 0)
             for name, _ in self._wants_of.of(pod)
         )
 
     def _takes_now(self, name: str, change: Change, pod: Pod) -> bool:
-        """Whether the node that a pod has left takes this one now, or might if others went, too.
+        """Return whether a pod's former node fits this pod now, or would after evictions.
 
-        kube-scheduler wakes whoever wants any of what was freed, and so tries pods that fit nowhere again
-        whenever a pod ends somewhere.
+        kube-scheduler wakes every pod that requests any of the freed resources, and so retries pods
+        that fit nowhere whenever any pod ends.
         """
         wanted = self._wants_of.of(pod)
         room, offered, lowest = self._left_on(name, change)
@@ -173,22 +175,24 @@ class NodeResourcesFit(Plugin[NodeResourcesFitArgs]):
         return all(amount <= there.get(name, 0) for name, amount in ((PODS, 1), *wanted))
 
     def unbounded(self, nodes: Nodes, resources: Iterable[str]) -> dict[str, BoolColumn]:
-        """Return the rows where the filter leaves a resource to an extender, or to DynamicResources."""
+        """Return the rows where the filter leaves a resource to an extender, or to
+        DynamicResources.
+        """
         names = tuple(resources)
         ignored = {name: nodes.exists for name in names if self._ignores(name)}
         devices = class_backed(self._classes, names)
         return {name: nodes.allocatable(name) <= 0 for name in devices} | ignored
 
     def needs(self, key: tuple[Wanted, Scored, tuple[str, ...]]) -> Wanted:
-        """Return what pods of a key want, and that each is a pod."""
+        """Return the requests of pods of a key, including one pod."""
         return (PODS, 1), *key[0]
 
     def chances(
         self, change: Change, names: Iterable[str]
     ) -> list[tuple[int, Mapping[str, int]]] | None:
-        """Return what a node has left, or offers to those who may evict all on it: the most that `hint` looks for.
+        """Return bounds on a node's free amounts for `hint`, or on allocatable ones for preemptors.
 
-        What device classes stand for need not come from nodes.
+        Resources of device classes need not come from nodes.
         """
         if change.kind == "Node":
             return [(SMALLEST_PRIORITY, amounts(change.node.status.allocatable))]
@@ -204,7 +208,9 @@ class NodeResourcesFit(Plugin[NodeResourcesFitArgs]):
         ]
 
     def _left_on(self, name: str, change: Change) -> tuple[Amounts | None, Amounts, int]:
-        """Return what pods have left of a node (None if it is not known), what it offers, and their lowest priority."""
+        """Return a node's free amounts (None if unknown), its allocatable ones, and its lowest
+        priority.
+        """
         if self._left is None or self._left[0] is not change:
             self._left = (change, *self._left_now(name))
         return self._left[1:]
@@ -235,7 +241,7 @@ class NodeResourcesFit(Plugin[NodeResourcesFitArgs]):
         return name in self.args.ignored_resources or group in self.args.ignored_resource_groups
 
     def _scored_amounts(self, pod: Pod) -> Scored:
-        # kube-scheduler: pod-level requests of the incoming pod are not seen here.
+        # kube-scheduler: pod-level requests of the incoming pod are ignored here.
         adds = pod_requests(pod, skip_pod_level=True, non_missing=ASSUMED_REQUESTS)
         specs = self.args.scoring_strategy.counted
         return tuple(
@@ -245,7 +251,7 @@ class NodeResourcesFit(Plugin[NodeResourcesFitArgs]):
         )
 
     def _devices(self, wanted: Iterable[tuple[str, int]]) -> tuple[str, ...]:
-        """Return which wanted resources device classes stand for."""
+        """Return which requested resources device classes serve."""
         return class_backed(self._classes, [name for name, _ in wanted]) if self._classes else ()
 
     def _strategy(self, scored: Scored) -> Strategy:
@@ -257,7 +263,7 @@ class NodeResourcesFit(Plugin[NodeResourcesFitArgs]):
 
 
 def _lacking(wanted: Wanted, devices: Container[str], nodes: Nodes) -> list[BoolColumn]:
-    """Return the rows without a place for one more pod, and those without room for each amount.
+    """Return the rows without capacity for one more pod, and those without each amount.
 
     `devices` are left to DynamicResources where no node names them.
     """
@@ -270,7 +276,7 @@ def _lacking(wanted: Wanted, devices: Container[str], nodes: Nodes) -> list[Bool
 
 
 def _final(wanted: Wanted, devices: Container[str], nodes: Nodes) -> BoolColumn:
-    """Return the rows that offer less than is wanted, whoever would go."""
+    """Return the rows whose allocatable amounts are below the request, whatever is evicted."""
     final = np.zeros(nodes.size, dtype=np.bool_)
     for name, amount in wanted:
         offered = nodes.allocatable(name)
@@ -279,12 +285,14 @@ def _final(wanted: Wanted, devices: Container[str], nodes: Nodes) -> BoolColumn:
 
 
 def _held(nodes: Nodes, resource: str) -> IntColumn:
-    """Return what a node's pods count for in scoring: cpu and memory with assumed amounts."""
+    """Return the amounts of a node's pods for scoring: cpu and memory with assumed requests."""
     return nodes.scored(resource) if resource in ASSUMED_REQUESTS else nodes.requested(resource)
 
 
 def _grew(wanted: Wanted, old: Amounts | None, new: Mapping[str, int]) -> bool:
-    """Whether the pod fits the empty node, and the node is new or offers more of what it wants."""
+    """Return whether the pod fits the empty node, and the node is new or offers more of its
+    requests.
+    """
     needed = ((PODS, 1), *wanted)
     if any(amount > new.get(name, 0) for name, amount in needed):
         return False

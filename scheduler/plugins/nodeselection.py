@@ -1,7 +1,7 @@
-"""Which nodes a pod's nodeSelector and node affinity allow; NodeAffinity and the spread look here.
+"""The nodes that a pod's nodeSelector and node affinity allow; for NodeAffinity and the spread.
 
-Terms are read the way kube-scheduler reads them: one that does not parse matches no node, and its
-faults have the API machinery's texts. Nothing here depends on nodes.
+Terms are read as kube-scheduler reads them: one that does not parse matches no node, and its faults
+have the API machinery's texts. Independent of nodes.
 """
 
 import json
@@ -26,7 +26,10 @@ Fault = tuple[str, str]
 
 
 class AnyOf(msgspec.Struct, frozen=True):
-    """Node selector terms, ORed, without those that match nothing; none left match no node."""
+    """Node selector terms, ORed, without those that match nothing.
+
+    An empty list matches no node.
+    """
 
     terms: tuple[NodeSelectorTerm, ...]
 
@@ -40,30 +43,30 @@ class AnyOf(msgspec.Struct, frozen=True):
         return mask
 
     def matches(self, node: Node) -> bool:
-        """Whether one node matches any term."""
+        """Return whether one node matches any term."""
         return any(_term_matches(term, node) for term in self.terms)
 
 
 class RequiredNodes(msgspec.Struct, frozen=True):
-    """A pod's nodeSelector and required node affinity; None where the pod gives none."""
+    """A pod's nodeSelector and required node affinity; None where the pod sets none."""
 
     labels: dict[str, str] | None
     affinity: AnyOf | None
 
     @property
     def allows_all(self) -> bool:
-        """Whether the pod says nothing about nodes; an empty nodeSelector is something said."""
+        """Return whether the pod sets no requirement; an empty nodeSelector is a requirement."""
         return self.labels is None and self.affinity is None
 
     def mask(self, nodes: Nodes) -> BoolColumn:
-        """Return the rows that the pod may go to."""
+        """Return the rows that the requirements allow."""
         if self.affinity is None:
             return nodes.labels_mask(self.labels or {})
         mask = self.affinity.mask(nodes)
         return mask & nodes.labels_mask(self.labels) if self.labels else mask
 
     def matches(self, node: Node) -> bool:
-        """Whether the pod may go to one node."""
+        """Return whether the requirements allow a node."""
         carried = node.metadata.labels
         if any(carried.get(key) != value for key, value in (self.labels or {}).items()):
             return False
@@ -71,7 +74,7 @@ class RequiredNodes(msgspec.Struct, frozen=True):
 
 
 def required_nodes(pod: Pod) -> RequiredNodes:
-    """Return what a pod's spec requires of nodes."""
+    """Return a pod's requirements for nodes."""
     affinity = pod.spec.affinity.node_affinity if pod.spec.affinity is not None else None
     required = affinity.required if affinity is not None else None
     return RequiredNodes(pod.spec.node_selector, any_of(required))
@@ -86,7 +89,7 @@ def any_of(selector: NodeSelector | None) -> AnyOf | None:
 
 
 def names_in(selector: NodeSelector | None) -> frozenset[str] | None:
-    """Return the only node names that a selector can match; None if it does not say by name."""
+    """Return the only node names that a selector can match; None if it does not select by name."""
     terms = selector.node_selector_terms if selector is not None else ()
     union: set[str] = set()
     for term in terms:
@@ -100,19 +103,19 @@ def names_in(selector: NodeSelector | None) -> frozenset[str] | None:
 
 
 def preferred_faults(terms: Sequence[PreferredSchedulingTerm], path: str) -> Iterator[Fault]:
-    """Yield (field, message) for all that does not parse in preferred terms."""
+    """Yield (field, message) for each parse error in preferred terms."""
     for index, term in enumerate(terms):
         if term.weight and not is_empty(term.preference):
             yield from term_faults(term.preference, f"{path}[{index}]")
 
 
 def is_empty(term: NodeSelectorTerm) -> bool:
-    """Whether a term has no expression at all; such a term matches nothing."""
+    """Return whether a term has no expression; such a term matches nothing."""
     return not term.match_expressions and not term.match_fields
 
 
 def term_faults(term: NodeSelectorTerm, path: str) -> Iterator[Fault]:
-    """Yield (field, message) for all that does not parse in a term."""
+    """Yield (field, message) for each parse error in a term."""
     for index, requirement in enumerate(term.match_expressions):
         yield from _expression_faults(requirement, f"{path}.matchExpressions[{index}]")
     for index, requirement in enumerate(term.match_fields):

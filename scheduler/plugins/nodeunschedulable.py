@@ -1,4 +1,4 @@
-"""NodeUnschedulable: keep pods off cordoned nodes."""
+"""NodeUnschedulable: exclude cordoned nodes."""
 
 import numpy as np
 
@@ -20,13 +20,13 @@ CORDON = Taint(key="node.kubernetes.io/unschedulable", effect="NoSchedule")
 
 
 class NodeUnschedulable(Plugin[NoArgs]):
-    """Reject nodes with spec.unschedulable unless the pod tolerates the taint that stands for it."""
+    """Reject nodes with spec.unschedulable unless the pod tolerates the corresponding taint."""
 
     reads = ("node.taints", "self.tolerations")
     local = True
 
     def key(self, pod: Pod) -> bool:
-        """Return whether the pod tolerates the cordon: pods that do are alike."""
+        """Return whether the pod tolerates the cordon, which determines the result."""
         return is_tolerated(pod.spec.tolerations, CORDON)
 
     def filter(self, cycle: Cycle, nodes: Nodes) -> Rejected | None:
@@ -34,10 +34,10 @@ class NodeUnschedulable(Plugin[NoArgs]):
         cordoned = nodes.unschedulable
         if not np.count_nonzero(cordoned) or is_tolerated(cycle.pod.spec.tolerations, CORDON):
             return None
-        return reject(cordoned.copy(), REASON, final=True)  # the column itself lives on
+        return reject(cordoned.copy(), REASON, final=True)  # the column itself stays in the table
 
     def hint(self, change: Change, pod: Pod) -> bool:
-        """Whether a node has become open to the pod."""
+        """Return whether a node has become schedulable for the pod."""
         if change.kind == "Pod" or is_tolerated(pod.spec.tolerations, CORDON):
             return is_tolerated(pod.spec.tolerations, CORDON)
         if change.node.spec.unschedulable:

@@ -1,7 +1,7 @@
-"""Label selectors over pods as a pod's spec writes them; the spread and the affinity look here.
+"""Label selectors over pods in a pod's spec; for the spread and the affinity.
 
-Reads a selector into expressions the way the API machinery does, says what is wrong with one that
-does not parse, and adds what `matchLabelKeys` and `mismatchLabelKeys` ask for.
+Reads a selector into expressions as the API machinery does, reports parse errors, and adds the
+requirements of `matchLabelKeys` and `mismatchLabelKeys`.
 """
 
 import json
@@ -13,7 +13,7 @@ from scheduler.state.selection import Expressions, canonical, expressions_of, pa
 
 
 def selector_fault(selector: LabelSelector | None) -> str:
-    """Return why a label selector cannot be used, or an empty text."""
+    """Return why a label selector is invalid, or ''."""
     if selector is None:
         return ""
     pairs = [pair(key, value) for key, value in selector.match_labels.items()]
@@ -29,8 +29,8 @@ def with_label_keys(
 ) -> Expressions | None:
     """Return the expressions of a selector for a pod with `labels`; None matches nothing.
 
-    `same` are label keys whose value a pod must share, `other` those in which it must differ; keys
-    that the pod does not have are passed over.
+    `same` are label keys whose value must equal the pod's, `other` those in which it must differ;
+    keys that the pod does not have are ignored.
     """
     if selector is None:
         return None

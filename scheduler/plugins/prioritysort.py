@@ -1,15 +1,15 @@
-"""PrioritySort: the queue's order, highest priority first, then whoever entered the queue first."""
+"""PrioritySort: the queue's order by priority, then by queue time."""
 
 from scheduler.framework import NoArgs, Plugin, Queued
 
 
 class PrioritySort(Plugin[NoArgs]):
-    """Order pods by priority (none counts as 0), then by the time they entered the queue."""
+    """Order pods by priority (default 0), then by the time they entered the queue."""
 
     def less(self, first: Queued, second: Queued) -> bool:
-        """Whether `first` is tried before `second`; False for equals."""
+        """Return whether `first` is scheduled before `second`; False for equals."""
         return self.sort_key(first) < self.sort_key(second)
 
     def sort_key(self, queued: Queued) -> tuple[int, float]:
-        """Return the key that orders the queue as `less` does."""
+        """Return a sort key with the order of `less`."""
         return -queued.priority, queued.queued_at

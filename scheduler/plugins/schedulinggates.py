@@ -4,7 +4,7 @@ from scheduler.framework import Change, NoArgs, Plugin, Pod, Status, unresolvabl
 
 
 class SchedulingGates(Plugin[NoArgs]):
-    """Hold a pod until all names in its spec.schedulingGates are gone."""
+    """Gate a pod until spec.schedulingGates is empty."""
 
     reads = ("self.gates",)
 
@@ -18,5 +18,5 @@ class SchedulingGates(Plugin[NoArgs]):
         )
 
     def hint(self, _change: Change, pod: Pod) -> bool:
-        """Whether the last gate is gone."""
+        """Return whether the last gate was removed."""
         return not pod.spec.scheduling_gates

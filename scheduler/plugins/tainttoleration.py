@@ -1,4 +1,4 @@
-"""TaintToleration: keep pods off tainted nodes, and prefer nodes without soft taints."""
+"""TaintToleration: exclude tainted nodes, and prefer nodes without soft taints."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
@@ -28,7 +28,7 @@ COMPARISON_GATE = "TaintTolerationComparisonOperators"
 
 
 class TaintVerdicts:
-    """What one pod's tolerations make of each known set of taints; sets are only ever added."""
+    """The verdicts of one pod's tolerations on each known set of taints; grows only."""
 
     def __init__(self, tolerations: Sequence[Toleration], *, compares: bool) -> None:
         self._compares = compares
@@ -38,7 +38,7 @@ class TaintVerdicts:
         self.disliked: tuple[int, ...] = ()
 
     def catch_up(self, sets: Sequence[TaintSet]) -> "TaintVerdicts":
-        """Judge the sets that were not there the last time."""
+        """Add the verdicts on new sets."""
         for taints in sets[len(self.rejected) :]:
             self.rejected += (not self._admits(taints),)
             self.disliked += (self._dislikes(taints),)
@@ -56,7 +56,10 @@ class TaintVerdicts:
 
 
 class TaintToleration(Plugin[NoArgs]):
-    """Reject nodes with a hard taint the pod does not tolerate; score by the number of soft ones."""
+    """Reject nodes with a hard taint that the pod does not tolerate.
+
+    Score by the number of soft ones.
+    """
 
     reads = ("node.taints", "self.tolerations")
     unread: ClassVar[Mapping[str, str]] = {
@@ -70,7 +73,7 @@ class TaintToleration(Plugin[NoArgs]):
         self._verdicts = PerSpec(self._judge)
 
     def key(self, pod: Pod) -> tuple[Toleration, ...]:
-        """Return the tolerations: pods with the same ones are alike."""
+        """Return the tolerations, which determine the result."""
         return pod.spec.tolerations
 
     def filter(self, cycle: Cycle, nodes: Nodes) -> Rejected | None:
@@ -87,7 +90,7 @@ class TaintToleration(Plugin[NoArgs]):
         return nodes.taint_numbers(disliked) if any(disliked) else nodes.constant(0)
 
     def hint(self, change: Change, pod: Pod) -> bool:
-        """Whether a node's taints are tolerated now and were not before."""
+        """Return whether a node's taints are tolerated now and were not before."""
         verdicts = self._judge(pod)
         if change.kind == "Pod":
             return True

@@ -1,4 +1,4 @@
-"""Packing by the worth of what is left on a node for the pods that are to come."""
+"""Score placements by the value of the remaining devices for future pods."""
 
 from scheduler.plugins.fragmentation.plugin import FragmentationAware
 

@@ -13,10 +13,10 @@ MOST_SHAPES = 256
 
 
 class ShapeSpec(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
-    """A shape of pods that are expected: requests, devices, the share of one device, models.
+    """A shape of expected pods: requests, devices, the share of one device, models.
 
-    `milli` is the part of a device in thousandths; it is below 1000 only with one device. `weight` is
-    its frequency relative to the other shapes.
+    `milli` is the part of a device in thousandths; it is below 1000 only with one device. `weight`
+    is its frequency relative to the other shapes.
     """
 
     weight: float = 1.0
@@ -28,10 +28,10 @@ class ShapeSpec(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fiel
 
 
 class FragmentationAwareArgs(Args):
-    """What counts as a device, which resources limit its use, and which pods are expected.
+    """Which resources are devices, which resources limit their use, and the expected pods.
 
-    `shapesWeight` is the number of pods that `shapes` count for beside the pods that are bound. Tables
-    are made anew when the mix has moved by more than `maxDrift` (total variation distance, 0 to 1).
+    `shapesWeight` is the number of bound pods that `shapes` weigh as much as. Tables are recomputed
+    when the mix has moved by more than `maxDrift` (total variation distance, 0 to 1).
     """
 
     resources: tuple[str, ...] = ("nvidia.com/gpu", "amd.com/gpu")
@@ -49,7 +49,7 @@ class FragmentationAwareArgs(Args):
     beside_fit: float = 0.01
 
     def validate(self) -> Iterator[tuple[str, str]]:
-        """Yield what is out of range."""
+        """Yield the fields out of range."""
         if not self.beside or not set(self.beside) <= {"cpu", "memory"}:
             yield "beside", f"Invalid value: {list(self.beside)}: must name cpu, memory or both"
         if len(self.shapes) > MOST_SHAPES:

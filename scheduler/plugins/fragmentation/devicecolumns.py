@@ -1,6 +1,6 @@
-"""What is free of each device of each node, as columns, from the catalog of DynamicResources.
+"""The free part of each device of each node, as columns, from the catalog of DynamicResources.
 
-Nodes in one situation have equal devices in equal use, so a situation is worked out once.
+Nodes with equal devices in equal use share one situation, which is computed once.
 """
 
 import numpy as np
@@ -13,7 +13,7 @@ from scheduler.plugins.dynamicresources.preferring import free_milli
 from scheduler.plugins.fragmentation.holes import Ints
 from scheduler.plugins.fragmentation.mix import WHOLE
 
-# Situations are worked out anew when there are more: each use of a node's devices is another one.
+# Situations are recomputed above this number: each use of a node's devices is another one.
 MOST_SITUATIONS = 16384
 
 
@@ -27,14 +27,17 @@ class DeviceColumns:
         self._clear()
 
     def _clear(self) -> None:
-        # Place 0 of the matrix has no device: rows without a node, which have no situation.
+        # Position 0 of the matrix has no device, for rows without a node, which have no situation.
         self._free: Ints = np.zeros((1, 1), dtype=np.int64)
         self._counts: Ints = np.zeros(1, dtype=np.int64)
         self._used = 1
         self._places: Ints = np.full(64, -1, dtype=np.int64)  # by situation
 
     def columns(self, names: NDArray[np.object_], rows: Ints) -> tuple[Ints, Ints]:
-        """Return free milli [row, place] and devices per row of table rows; `names` are all rows'."""
+        """Return free milli [row, device] and devices per row of table rows.
+
+        `names` are all rows'.
+        """
         situations = self._catalog.situations()
         if self._epoch != self._catalog.epoch or self._used > MOST_SITUATIONS:
             self._epoch = self._catalog.epoch

@@ -1,8 +1,9 @@
-"""The worth of what is left of one device: dual prices of one-dimensional bin packing.
+"""The value of a device's remainder: dual prices of one-dimensional bin packing.
 
 The pods that share a device are items, a device is a bin. The linear program "pack the mix into the
-fewest devices" (Gilmore and Gomory 1961) is solved by column generation with a revised simplex method;
-its duals price an item in devices. What is left of a device is worth the best set of items that fits.
+fewest devices" (Gilmore and Gomory 1961) is solved by column generation with a revised simplex
+method; its duals price an item in devices. The value of a remainder is that of the best set of
+items that fits.
 """
 
 from collections.abc import Sequence
@@ -21,10 +22,10 @@ Ints = NDArray[np.int64]
 
 
 def hole_values(sizes: Sequence[int], shares: Sequence[float], cells: int = CELLS) -> Floats:
-    """Return the worth in devices of 0..`cells` free cells of one device.
+    """Return the value in devices of 0..`cells` free cells of one device.
 
     `sizes` are distinct, in cells, 1..`cells`; `shares` are their frequencies, positive. The result
-    never decreases and ends with 1. Without sizes only an untouched device has a worth.
+    never decreases and ends with 1. Without sizes only an unused device has a value.
     """
     values = np.zeros(cells + 1)
     if len(sizes):
@@ -38,7 +39,7 @@ def hole_values(sizes: Sequence[int], shares: Sequence[float], cells: int = CELL
 def _duals(sizes: Ints, demand: Floats, cells: int) -> Floats:
     """Return the price of each size, in devices, at an optimum of the packing program."""
     count = len(sizes)
-    # Each size alone on its devices is a feasible basis.
+    # One size per device is a feasible basis.
     basis = np.diag((cells // sizes).astype(float))
     amounts = demand / np.diag(basis)
     duals = _prices(basis)
@@ -64,7 +65,9 @@ def _prices(basis: Floats) -> Floats:
 
 
 def _best_sets(sizes: Ints, prices: Floats, cells: int) -> tuple[Floats, list[Ints]]:
-    """Return the best value of each number of cells, and per size how many copies it takes last."""
+    """Return the best value for each number of cells, and per size the number of copies added
+    last.
+    """
     best = np.zeros(cells + 1)
     copies: list[Ints] = []
     for size, price in zip(sizes.tolist(), prices.tolist(), strict=True):

@@ -1,7 +1,7 @@
-"""`DeviceInventory`: the mix of bound pods, and the tables that follow from it and from the nodes.
+"""`DeviceInventory`: the mix of bound pods, and the tables computed from it and from the nodes.
 
-Follows pods and nodes. `version` moves when the tables are made anew: when nodes came, went or changed,
-and when the mix has moved by more than the distance in the arguments.
+Follows pods and nodes. `version` changes when the tables are recomputed: when nodes came, went or
+changed, and when the mix has moved by more than the distance in the arguments.
 """
 
 from collections import Counter
@@ -24,7 +24,7 @@ from scheduler.state.podindex import Placed
 if TYPE_CHECKING:
     from scheduler.state.cluster import Cluster
 
-# Shapes in a mix, and cells of a resource beside on the largest node.
+# Limits: shapes in a mix, and cells of a limiting resource on the largest node.
 MOST_SHAPES = 128
 BESIDE_CELLS = 256
 # The mix is compared after this many changes, or after this part of its pods.
@@ -33,7 +33,7 @@ _PART_CHANGED = 16
 
 
 class DeviceInventory:
-    """Counts shapes of bound pods, numbers classes of nodes and makes the tables."""
+    """Count shapes of bound pods, number classes of nodes and compute the tables."""
 
     kinds: tuple[str, ...] = ()
 
@@ -56,7 +56,7 @@ class DeviceInventory:
         self._rows: Ints = np.zeros(0, dtype=np.int64)
 
     def rebuild(self, cluster: "Cluster") -> None:
-        """Start afresh from what `cluster` holds."""
+        """Rebuild from `cluster`."""
         self._clear()
         self._cluster = cluster
         self.needs = PodNeeds(self.args, cluster.store.of)
@@ -64,7 +64,7 @@ class DeviceInventory:
             self._count(placed)
 
     def apply(self, change: Change) -> None:
-        """Follow one change."""
+        """Apply one change."""
         if change.kind == "Pod":
             if change.before is not None:
                 self._uncount(change.before.pod.metadata.uid)
@@ -76,7 +76,7 @@ class DeviceInventory:
             )
 
     def columns(self) -> Mapping[str, Any]:
-        """Return the counted shapes, for laws and dumps."""
+        """Return the counted shapes, for invariants and dumps."""
         return {
             "needs": {
                 str(need): count
@@ -86,7 +86,7 @@ class DeviceInventory:
 
     @property
     def version(self) -> int:
-        """Return the number of the tables, which are brought up to date before."""
+        """Return the version of the tables after updating them."""
         if self._cluster is None:
             return self._version
         if self._nodes_changed:
@@ -148,7 +148,7 @@ class DeviceInventory:
         return mix_of(expected, MOST_SHAPES)
 
     def _models(self) -> list[tuple[str, ...]]:
-        """Return the models that pods admit, by the number of what they say about nodes."""
+        """Return the models that pods admit, by the number of their node requirements."""
         found: list[tuple[str, ...]] = []
         nodes = [node for node in self._table().nodes if node is not None]
         label = self.args.model_label
@@ -163,7 +163,7 @@ class DeviceInventory:
         return found
 
     def _renew(self, mix: Mix) -> None:
-        """Make the tables anew."""
+        """Recompute the tables."""
         table = self._table()
         self._nodes_changed, self._changes = False, 0
         rows = self._rows = np.arange(table.size)
@@ -196,5 +196,5 @@ class DeviceInventory:
         self._version += 1
 
     def _table(self) -> Any:
-        assert self._cluster is not None  # noqa: S101 - trackers are rebuilt before they are asked
+        assert self._cluster is not None  # noqa: S101 - trackers are rebuilt before their first use
         return self._cluster.table

@@ -1,4 +1,4 @@
-"""The loss of worth by a placement, for columns of nodes: what FragmentationAware minimizes."""
+"""The loss of value by a placement, for columns of nodes: the objective of FragmentationAware."""
 
 from collections.abc import Sequence
 
@@ -9,12 +9,12 @@ from scheduler.plugins.fragmentation.holes import CELLS, Floats, Ints
 from scheduler.plugins.fragmentation.mix import WHOLE
 from scheduler.plugins.fragmentation.worth import Worth
 
-# Devices of a large node: what is left there weighs `node_fit` in all.
+# Devices of a large node: their remainders weigh `node_fit` in total.
 _NODE_DEVICES = 8
 
 
 class Weights(msgspec.Struct, frozen=True):
-    """Penalties on what is left of the device, of the node's devices and beside them."""
+    """Penalties on remainders: of the device, of the node's devices, and of limiting resources."""
 
     device_fit: float = 0.01
     node_fit: float = 0.01
@@ -22,10 +22,10 @@ class Weights(msgspec.Struct, frozen=True):
 
 
 class Left(msgspec.Struct, frozen=True):
-    """What is left on nodes: class, amounts beside, milli of each device, further whole devices.
+    """Remainders of nodes: class, limiting resources, milli of each device, further whole devices.
 
-    `devices` is the number that a node has, `whole` are free devices without an identity, as extended
-    resources are.
+    `devices` is the number of a node's devices, `whole` are free devices without an identity, as
+    with extended resources.
     """
 
     classes: Ints
@@ -38,7 +38,7 @@ class Left(msgspec.Struct, frozen=True):
 def losses(
     worth: Worth, weights: Weights, left: Left, beside: Sequence[float], devices: int, milli: int
 ) -> Floats:
-    """Return the loss in devices of placing a pod on each of the rows, all of which can hold it."""
+    """Return the loss in devices of placing a pod on each of the rows, all of which fit it."""
     holes = worth.holes[left.free * CELLS // WHOLE].sum(axis=1) + left.whole
     idle = left.free.sum(axis=1) / WHOLE + left.whole
     untouched = idle == left.devices
@@ -66,7 +66,7 @@ def device_keys(worth: Worth, weights: Weights, free: Ints, milli: int) -> Float
 
 
 def _shared(worth: Worth, weights: Weights, free: Ints, milli: int) -> tuple[Floats, Floats]:
-    """Return the worth lost on the best device of each row, and the penalty for what is left of it."""
+    """Return the value lost on the best device of each row, and the penalty for its remainder."""
     keys = device_keys(worth, weights, free, milli)
     best = keys.argmin(axis=1)
     rows = np.arange(len(free))

@@ -1,4 +1,4 @@
-"""The mix of pods that a cluster sees: shapes with their shares."""
+"""The mix of a cluster's pods: shapes with their shares."""
 
 from collections.abc import Mapping, Sequence
 
@@ -8,7 +8,7 @@ WHOLE = 1000  # milli of a device
 
 
 class MixShape(msgspec.Struct, frozen=True, order=True):
-    """What a pod asks of a node: amounts beside, devices, milli of each, and the models it names.
+    """A pod's requirements: limiting resources, devices, milli of each, and models.
 
     `beside` has one amount per limiting resource, in the order of the tables. `models` are the
     accelerator models that the pod admits; none means any.
@@ -21,12 +21,12 @@ class MixShape(msgspec.Struct, frozen=True, order=True):
 
     @property
     def is_shared(self) -> bool:
-        """Return whether the pod takes a part of one device."""
+        """Return whether the pod uses a part of one device."""
         return self.devices == 1 and 0 < self.milli < WHOLE
 
     @property
     def amount(self) -> float:
-        """Return what it takes, in devices."""
+        """Return the pod's use in devices."""
         return self.devices * self.milli / WHOLE
 
     def admits(self, model: str) -> bool:

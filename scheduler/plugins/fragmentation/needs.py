@@ -1,7 +1,8 @@
-"""What a pod asks of a node as the tables see it: amounts beside, devices, the share of one device.
+"""A pod's requirements for the tables: limiting resources, devices, the share of one device.
 
 Requests of extended resources count as whole devices; so do requests of claims without amounts. An
-amount counts as the largest part that it is of a capacity that some device publishes under that name.
+amount counts as the largest share that it is of a capacity that some device publishes under that
+name.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -24,7 +25,9 @@ _encode = msgspec.json.Encoder(order="deterministic").encode
 
 
 class PodNeed(msgspec.Struct, frozen=True):
-    """A pod's amounts beside, devices, milli of each, and the number of what it says about nodes."""
+    """A pod's limiting resources, devices, milli of each, and the number of its node
+    requirements.
+    """
 
     beside: tuple[int, ...]
     devices: int
@@ -33,7 +36,7 @@ class PodNeed(msgspec.Struct, frozen=True):
 
 
 class PodNeeds:
-    """Works needs out; `objects` gives those of a kind by key."""
+    """Compute requirements; `objects` returns those of a kind by key."""
 
     def __init__(
         self, args: FragmentationAwareArgs, objects: Callable[[str], Mapping[str, Any]]
@@ -42,12 +45,12 @@ class PodNeeds:
         self._slices = objects(SLICE)
         self._claims = ClaimLookup(objects)
         self._capacities: tuple[int, dict[str, int]] = (-1, {})
-        # What pods say about nodes, by number; 0 says nothing.
+        # Node requirements of pods, by number; 0 is none.
         self.required: list[RequiredNodes | None] = [None]
         self._numbers: dict[bytes, int] = {}
 
     def of(self, pod: Pod, requests: Mapping[str, int]) -> PodNeed:
-        """Return the need of a pod with these effective requests."""
+        """Return the requirements of a pod with these effective requests."""
         beside = tuple(requests.get(name, 0) for name in self._args.beside)
         devices, milli = sum(requests.get(name, 0) for name in self._args.resources), WHOLE
         if pod.spec.resource_claims:
@@ -60,7 +63,7 @@ class PodNeeds:
         return PodNeed(beside, devices, milli, self._number(pod))
 
     def expected(self, shape: ShapeSpec) -> PodNeed:
-        """Return the need of a shape in the arguments, which says nothing about nodes."""
+        """Return the requirements of a shape in the arguments, without node requirements."""
         amounts = {"cpu": shape.cpu, "memory": shape.memory}
         beside = tuple(resource_amount(name, amounts[name]) for name in self._args.beside)
         return PodNeed(beside, shape.devices, shape.milli if shape.devices else 0)
@@ -97,7 +100,7 @@ class PodNeeds:
         return not chosen or ask.device_class_name in chosen
 
     def _share(self, ask: DeviceAsk) -> int:
-        """Return the milli that an ask takes of a device."""
+        """Return the milli that a request uses of a device."""
         asked = ask.capacity.requests if ask.capacity is not None else {}
         offered = self._offered()
         shares = [

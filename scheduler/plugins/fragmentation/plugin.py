@@ -1,7 +1,8 @@
-"""FragmentationAware: place a pod where the devices and amounts left are worth most to pods to come.
+"""FragmentationAware: place pods where the remaining devices have the highest value for future
+pods.
 
-The score is the loss of worth by the placement (`loss`), by tables that follow from the mix of pods
-(`inventory`). The node with the least loss scores 100, each other one 99 or less: a loss of one
+The score is the loss of value by the placement (`loss`), by tables that are computed from the mix
+of pods (`inventory`). The node with the least loss scores 100, all others 99 or less: a loss of one
 device scores 0.
 """
 
@@ -36,7 +37,7 @@ _UNIT = 1_000_000
 
 
 class FragmentationAware(Plugin[FragmentationAwareArgs]):
-    """Prefer the node on which a placement costs the least of what pods to come can use."""
+    """Prefer the node where a placement costs future pods the least usable capacity."""
 
     reads = (
         "node",
@@ -63,9 +64,9 @@ class FragmentationAware(Plugin[FragmentationAwareArgs]):
         self.normalize = self._normalize
 
     def key(self, pod: Pod) -> Hashable | None:
-        """Return the pod's need; pods are asked about anew where devices are published in slices.
+        """Return the pod's requirements; `EACH_POD` where devices are published in slices.
 
-        Their use changes when a pod is assumed, which the log of amounts does not show.
+        Their use changes when a pod is assumed, which the log of amounts does not contain.
         """
         version = self.inventory.version
         if self.inventory.worth is None:
@@ -75,13 +76,16 @@ class FragmentationAware(Plugin[FragmentationAwareArgs]):
         return version, self.inventory.needs.of(pod, counted(pod_requests(pod)))
 
     def pre_score(self, cycle: Cycle, _nodes: Nodes) -> Status | PodNeed:
-        """Return the pod's need; Skip where no node has devices."""
+        """Return the pod's requirements; Skip where no node has devices."""
         if self.inventory.version < 0 or self.inventory.worth is None:
             return SKIP
         return self.inventory.needs.of(cycle.pod, cycle.shape.requests)
 
     def score(self, _cycle: Cycle, nodes: Nodes, need: PodNeed) -> IntColumn:
-        """Return minus the loss of each row in millionths of a device; 0 on rows without devices."""
+        """Return minus the loss of each row in millionths of a device.
+
+        0 on rows without devices.
+        """
         inventory = self.inventory
         scores = np.zeros(nodes.size, dtype=np.int64)
         if inventory.worth is None:
@@ -97,7 +101,7 @@ class FragmentationAware(Plugin[FragmentationAwareArgs]):
         return scores
 
     def _left(self, nodes: Nodes, places: Rows) -> Left:
-        """Return what is left on the nodes at these places of the view."""
+        """Return the remainders of the nodes at these positions of the view."""
         inventory = self.inventory
         rows = nodes.part(inventory.rows())[places]
         free, devices = inventory.devices(rows)

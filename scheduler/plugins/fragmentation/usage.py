@@ -1,7 +1,7 @@
-"""What part of the worth on a node the resources beside it let pods use, in expectation.
+"""The share of a node's device value that its other resources let pods use, in expectation.
 
-A dynamic program tries a number of random pods of the mix one after the other: a pod is placed if what
-is left beside and what worth is left suffice. The table holds the expected worth that is placed.
+A dynamic program tries a number of random pods of the mix in order: a pod is placed if the limiting
+resource and the remaining value suffice. The table has the expected value placed.
 """
 
 from collections.abc import Sequence
@@ -23,11 +23,11 @@ def expected_use(
     worth_step: float,
     tries: int = TRIES,
 ) -> Floats:
-    """Return the expected worth placed for each (cells of the resource beside, cells of worth).
+    """Return the expected value placed for each (cells of the limiting resource, cells of value).
 
-    `demands` are (cells beside, cells of worth, share) per shape; fractions of a cell are spread over
-    the two next whole numbers, so that the expectation is exact. Shares add up to 1 at most; the rest
-    are pods that the node does not admit.
+    `demands` are (cells of the resource, cells of value, share) per shape; fractions of a cell are
+    split between the two next whole numbers, so that the expectation is exact. Shares add up to 1
+    at most; the rest are pods that the node does not admit.
     """
     moves = [
         (beside, worth, share)
@@ -73,7 +73,8 @@ def _split(value: float) -> tuple[tuple[int, float], ...]:
 def interpolated(tables: Floats, numbers: Ints, beside: Floats, worth: Floats) -> Floats:
     """Return the values of tables at fractional cells, bilinear; beyond an edge as at the edge.
 
-    `tables` are [number, cells beside, cells of worth]; each row has the number of its table.
+    `tables` are [number, cells of the resource, cells of value]; each row has the number of its
+    table.
     """
     _, rows, columns = tables.shape
     beside = np.clip(beside, 0.0, rows - 1)

@@ -1,9 +1,9 @@
-"""`Worth`: what the devices left on a node are worth for the pods that are to come.
+"""`Worth`: the value of a node's remaining devices for future pods.
 
-    worth(node) = scarcity(model) * (use(amounts beside, sum of hole(free share)) + bonus if untouched)
+worth(node) = scarcity(model) * (use(limiting resources, sum of hole(free share)) + bonus if unused)
 
-The tables depend on the mix and on the models alone; they are made once per mix. Looking a column of
-nodes up costs a few array operations.
+The tables depend on the mix and on the models alone; they are computed once per mix. Looking a
+column of nodes up costs a few array operations.
 """
 
 from collections.abc import Sequence
@@ -15,12 +15,14 @@ from scheduler.plugins.fragmentation.holes import CELLS, Floats, Ints, hole_valu
 from scheduler.plugins.fragmentation.mix import WHOLE, Mix, MixShape
 from scheduler.plugins.fragmentation.usage import expected_use, interpolated
 
-# Cells of worth per device.
+# Cells of value per device.
 PER_DEVICE = 12
 
 
 class Beside(msgspec.Struct, frozen=True):
-    """A resource that limits the use of devices: its name, the width of a cell, the most of a node."""
+    """A resource that limits the use of devices: its name, the width of a cell, the largest node's
+    amount.
+    """
 
     name: str
     step: float
@@ -33,7 +35,7 @@ class Beside(msgspec.Struct, frozen=True):
 
 
 class NodeClass(msgspec.Struct, frozen=True, order=True):
-    """Nodes of one kind: model of the devices, how many on a node, what an empty node has beside."""
+    """Nodes of one class: device model, devices per node, limiting resources of an empty node."""
 
     model: str
     devices: int
@@ -50,7 +52,7 @@ Supply = tuple[tuple[NodeClass, int], ...]
 
 
 class Worth:
-    """Tables of one mix over one supply."""
+    """Tables of one mix over one inventory."""
 
     def __init__(self, mix: Mix, supply: Supply, beside: Sequence[Beside], bonus: float) -> None:
         self._bonus = bonus
@@ -66,10 +68,11 @@ class Worth:
         self._table_of = np.array(table_of, dtype=np.int64)
 
     def of(self, classes: Ints, beside: Sequence[Floats], free: Ints, untouched: Ints) -> Floats:
-        """Return the worth per row, in devices.
+        """Return the value per row, in devices.
 
         `classes` index `self.classes`, `beside` has a column per resource, `free` is milli of each
-        device [row, device], `untouched` the number of devices of rows on which all are, else 0.
+        device [row, device], `untouched` the number of devices of rows whose devices are all
+        unused, else 0.
         """
         holes = self.holes[free * CELLS // WHOLE].sum(axis=1)
         return self.of_holes(classes, beside, holes, untouched)
@@ -77,7 +80,7 @@ class Worth:
     def of_holes(
         self, classes: Ints, beside: Sequence[Floats], holes: Floats, untouched: Ints
     ) -> Floats:
-        """Return the same for rows whose devices' worth is added up."""
+        """Return the value per row from the sum of its devices' values."""
         used = holes
         cells = holes * PER_DEVICE
         numbers = self._table_of[classes]
@@ -87,7 +90,7 @@ class Worth:
         return np.asarray(self.scarcity[classes] * (used + self._bonus * untouched))
 
     def share_left(self, beside: Sequence[Floats]) -> Floats:
-        """Return the mean share of the largest node that is left beside, per row."""
+        """Return the mean free share of the largest node's limiting resources, per row."""
         shares = [
             column / resource.most for column, resource in zip(beside, self._beside, strict=True)
         ]
@@ -147,7 +150,8 @@ def _holes(users: Sequence[tuple[MixShape, float]]) -> Floats:
 def _scarcities(users: Sequence[tuple[MixShape, float]], supply: Supply) -> list[float]:
     """Return the price of each class: 1 plus the pressure on it, less the least pressure.
 
-    The demand, as large as the supply, is spread over the classes that admit it by their devices.
+    The demand, scaled to the inventory, is distributed over the classes that admit it by their
+    devices.
     """
     stock = np.array([float(node_class.devices * count) for node_class, count in supply])
     pressure = np.zeros(len(supply))

@@ -1,4 +1,4 @@
-"""DefaultPreemption: make room for a pod by evicting less important ones."""
+"""DefaultPreemption: free capacity for a pod by evicting less important ones."""
 
 from scheduler.plugins.preemption.plugin import DefaultPreemption, DefaultPreemptionArgs
 

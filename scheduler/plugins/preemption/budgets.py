@@ -1,4 +1,4 @@
-"""`BudgetIndex`: which disruption budgets cover a pod, and whose eviction would violate one.
+"""`BudgetIndex`: the disruption budgets of a pod, and the evictions that would violate one.
 
 A violated budget forbids nothing: preemption spares such pods first, and prefers nodes without any.
 """
@@ -24,9 +24,9 @@ _MOST_SHAPES = 65536
 
 
 class BudgetIndex:
-    """All budgets; those that cover a shape of pods are looked up once.
+    """All budgets; the budgets of a shape of pods are looked up once.
 
-    What is looked up is forgotten when a budget comes, goes or selects other pods.
+    The look-ups are dropped when a budget comes, goes or selects other pods.
     """
 
     kinds: tuple[str, ...] = ()
@@ -35,17 +35,17 @@ class BudgetIndex:
     def __init__(self) -> None:
         self._budgets: dict[tuple[str, str], PodDisruptionBudget] = {}
         self._lookup: _Lookup | None = None
-        # Another number whenever something has changed that may make an eviction a violation.
+        # Incremented with each change that may turn an eviction into a violation.
         self.generation = 0
 
     def rebuild(self, cluster: "Cluster") -> None:
-        """Start afresh from what `cluster` holds."""
+        """Rebuild from `cluster`."""
         self._budgets = {_key(budget): budget for budget in cluster.store.of(_KIND).values()}
         self._lookup = None
         self.generation += 1
 
     def apply(self, change: Change) -> None:
-        """Follow one change."""
+        """Apply one change."""
         if change.kind != _KIND:
             return
         self.generation += 1
@@ -64,10 +64,10 @@ class BudgetIndex:
         return {"/".join(key): budget for key, budget in sorted(self._budgets.items())}
 
     def violations(self, victims: Victims, *, first_ends: bool = False) -> IntColumn:
-        """Return how many pods of each unit would violate a budget by going, each row by itself.
+        """Return how many pods of each unit would violate a budget, each row by itself.
 
         On a row the more important units use up the budgets first. With `first_ends` a pod that
-        violates a budget uses up no budget behind it, as in Kubernetes since 1.37.
+        violates a budget uses up no later budget, as in Kubernetes since 1.37.
         """
         flags = np.zeros(len(victims), dtype=np.int64)
         if not self._budgets:
@@ -88,7 +88,7 @@ class BudgetIndex:
             pods, budgets = pods[alone], budgets[alone]
         if not len(pods):
             return flags
-        # Pods of one row under one budget stand together, in order of importance.
+        # Pods of one row under one budget are adjacent, in order of importance.
         order = np.lexsort((pods, budgets, victims.index[pods]))
         pods, budgets = pods[order], budgets[order]
         places = victims.index[pods]
@@ -122,11 +122,13 @@ class _Lookup:
 
     @property
     def is_full(self) -> bool:
-        """Whether so many shapes are known that it is time to begin anew."""
+        """Return whether the number of known shapes is at the limit, so that the look-ups
+        restart.
+        """
         return len(self._shapes) > _MOST_SHAPES
 
     def update(self, budget: PodDisruptionBudget) -> None:
-        """Take in what a budget allows now."""
+        """Store what a budget allows now."""
         number = self._number[_key(budget)]
         self.allowed[number] = budget.status.disruptions_allowed
         self._disrupted.pop(number, None)
@@ -138,7 +140,7 @@ class _Lookup:
         """Return which pods count against which budgets, as numbers."""
         shapes = victims.shape_ids
         where = np.searchsorted(self._shapes, shapes)
-        # An entry past the end stands for "later than all that are known".
+        # An entry past the end means "later than all known ones".
         unknown = shapes != np.append(self._shapes, -1)[where]
         if unknown.any():
             self._learn(victims, np.flatnonzero(unknown))
@@ -149,7 +151,7 @@ class _Lookup:
         counted = np.ones(len(pods), dtype=np.bool_)
         for number, names in self._disrupted.items():
             for pair in np.flatnonzero(budgets == number).tolist():
-                # The eviction of such a pod is counted already.
+                # The eviction of such a pod is already counted.
                 counted[pair] = victims.pod(int(pods[pair])).pod.metadata.name not in names
         return pods[counted], budgets[counted]
 
@@ -173,7 +175,7 @@ class _Lookup:
             yield number, violating
 
     def _covers(self, victims: Victims, number: int) -> Mapping[tuple[int, ...], int]:
-        """Return how many pods of a unit stand under which budgets; pods under none are left out."""
+        """Return the number of a unit's pods by their budgets; pods without one are left out."""
         gang = victims.gangs.get(number)
         if gang is None or victims.has_alone(number):
             return self._count(victims.everyone(number))
@@ -196,7 +198,7 @@ class _Lookup:
         return counts
 
     def _learn(self, victims: Victims, pods: Rows) -> None:
-        """Look up what covers the shapes of these pods."""
+        """Look up the budgets of these pods' shapes."""
         shapes, examples = np.unique(victims.shape_ids[pods], return_index=True)
         covers = [self._covering(victims.pod(int(pods[example]))) for example in examples.tolist()]
         flat = np.array([number for cover in covers for number in cover], dtype=np.int64)
@@ -237,7 +239,7 @@ def _key(budget: PodDisruptionBudget) -> tuple[str, str]:
 
 
 def _selection(budget: PodDisruptionBudget) -> Selection | None:
-    """Return the pods that a budget covers; an empty or a wrong selector covers none."""
+    """Return the pods that a budget covers; an empty or an invalid selector covers none."""
     selector = budget.spec.selector
     if selector is None or selector_fault(selector):
         return None

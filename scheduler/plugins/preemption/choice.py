@@ -1,4 +1,4 @@
-"""Which candidate is the least harm: kube-scheduler's criteria, one after the other, and groups."""
+"""Choose the candidate with the least harm, by kube-scheduler's criteria in order, with groups."""
 
 from collections.abc import Callable, Sequence
 
@@ -11,19 +11,19 @@ from scheduler.state.rowlists import NOT_STARTED
 # kube-scheduler adds 2**31 to each priority, so that more pods always weigh more.
 _ABOVE_ZERO = 2**31
 
-# How many criteria there are.
+# The number of criteria.
 CRITERIA = 6
 
 
 def choose(
     blocks: Sequence[Block], break_tie: Callable[[Rows], int]
 ) -> tuple[int, tuple[Placed, ...]]:
-    """Return the best candidate's row and who has to leave it; there must be a candidate.
+    """Return the best candidate's row and its victims; there must be a candidate.
 
     Fewest violated budgets, then the least important of the most important victims, smallest sum of
     priorities, fewest victims, fewest whole groups among them, latest start of the most important
-    ones. All pods of a whole group are victims, with the group's priority. `break_tie` gets the rows
-    that are left.
+    ones. All pods of a whole group are victims, with the group's priority. `break_tie` receives the
+    remaining rows.
     """
     harms = np.concatenate([harms_of(block) for block in blocks], axis=1)
     rows = np.concatenate([block.pods.rows[block.places] for block in blocks])
@@ -36,7 +36,10 @@ def choose(
 
 
 def least_harm(rows: Rows, harms: IntMatrix, break_tie: Callable[[Rows], int]) -> int:
-    """Return the row with the least harm, criterion by criterion; `harms` goes with `rows`."""
+    """Return the row with the least harm, criterion by criterion.
+
+    `harms` is indexed like `rows`.
+    """
     left = np.arange(len(rows))
     for harm in harms:
         here = harm[left]

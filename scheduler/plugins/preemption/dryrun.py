@@ -1,8 +1,8 @@
-"""The dry run: on which nodes evicting whom would make room, and how many are worth looking at.
+"""The dry run: the nodes on which evictions free enough capacity, and how many nodes to examine.
 
-On each node all units of lower priority leave; if the pod then fits, they come back one by one, most
-important first, as long as it still does. All nodes of a block take each step together. Evicts
-nobody.
+On each node all units of lower priority are removed; if the pod then fits, they are restored one by
+one, most important first, while it still fits. All nodes of a block take each step together. Evicts
+nothing.
 """
 
 from collections.abc import Iterator
@@ -18,10 +18,10 @@ from scheduler.plugins.preemption.victims import Victims
 
 
 class Block(msgspec.Struct, frozen=True):
-    """What the dry run found on some nodes.
+    """The dry run's result on some nodes.
 
-    `places` are the entries of `pods.rows` that are candidates, `leaving` the units that would have to
-    go, `violations` how many of their pods violate a disruption budget, per row.
+    `places` are the entries of `pods.rows` that are candidates, `leaving` the units to evict,
+    `violations` how many of their pods violate a disruption budget, per row.
     """
 
     pods: Victims
@@ -30,19 +30,19 @@ class Block(msgspec.Struct, frozen=True):
     violations: IntColumn
 
     def victims(self, place: int) -> tuple[Placed, ...]:
-        """Return who would have to go for `pods.rows[place]`, most important first.
+        """Return the victims for `pods.rows[place]`, most important first.
 
-        Pods elsewhere that go with some of that row are among them.
+        Includes pods elsewhere that are evicted together with some of that row.
         """
         numbers = (number for number in self.pods.pods_of(place) if self.leaving[number])
         return tuple(placed for number in numbers for placed in self.pods.everyone(number))
 
 
 class Walk:
-    """Which nodes are visited in which order, and when there are candidates enough.
+    """The order in which nodes are examined, and the condition for enough candidates.
 
-    Starts at `offset` and wraps. Ends when `wanted` candidates are found, at least one of them without
-    a violated budget; of others no more than `wanted` are kept.
+    Starts at `offset` and wraps. Ends when `wanted` candidates are found, at least one of them
+    without a violated budget; of others no more than `wanted` are kept.
     """
 
     def __init__(self, rows: Rows, offset: int, wanted: int) -> None:
@@ -53,19 +53,19 @@ class Walk:
         self.is_over = False
 
     def blocks(self) -> Iterator[Rows]:
-        """Yield the next nodes to visit until there are candidates enough."""
+        """Yield the next nodes to examine until there are enough candidates."""
         for first in range(0, len(self._rows), max(self._wanted, 1)):
             if self.is_over:
                 return
             yield self._rows[first : first + self._wanted]
 
     def keep(self, found: Block) -> Block:
-        """Return `found` without the candidates that are past the end of the walk."""
+        """Return `found` without the candidates past the end of the walk."""
         admitted = self.admits(found.violations[found.places])
         return msgspec.structs.replace(found, places=found.places[admitted])
 
     def admits(self, violations: IntColumn) -> BoolColumn:
-        """Return which of the next candidates count; given are their violated budgets, in order."""
+        """Return which of the next candidates count, given their violated budgets in order."""
         is_clean = violations == 0
         clean = self._clean + is_clean.cumsum()
         violating = self._violating + (~is_clean).cumsum()
@@ -86,16 +86,16 @@ def examine(
     violating: IntColumn,
     reasons: ReasonCounts,
 ) -> Block:
-    """Return the candidates among the rows of `pods`; why others are none goes to `reasons`.
+    """Return the candidates among the rows of `pods`; reasons of the others go to `reasons`.
 
     `violating` is how many pods of each unit violate a budget by their eviction; such units are the
-    first to be spared. Of a group whose rest goes nobody is.
+    first to be restored. Surplus members are not restored if the rest of their group is evicted.
     """
     order: Rows | None = None
     rest = pods.rest
     if violating.any():
         is_first = violating > 0
-        # Whom a group can spare comes back after the rest of it, or not at all.
+        # Surplus members of a group are restored after the rest of it, or not at all.
         is_first[rest[is_first & (rest >= 0)]] = True
         order = np.lexsort((np.arange(len(pods)), ~is_first, pods.index))
         rest = np.where(rest >= 0, np.argsort(order)[rest], -1)[order]

@@ -1,8 +1,7 @@
 """`PodsByImportance`: the pods of each row, the most important first.
 
-A row is put in order when preemption first asks about it, and again when a pod there has changed;
-`touched` is the log of such rows.
-More important is who has the higher priority, then who started earlier.
+A row is sorted when preemption first needs it, and again when a pod there has changed; `touched` is
+the log of such rows. More important is a higher priority, then an earlier start.
 """
 
 from collections.abc import Collection, Mapping
@@ -17,7 +16,7 @@ from scheduler.state.touched import Touched
 
 
 class PodsByImportance(RowTracker):
-    """Keeps the pods of rows in order of importance."""
+    """Keep the pods of rows in order of importance."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -25,23 +24,23 @@ class PodsByImportance(RowTracker):
         self.touched = Touched()
 
     def hold(self, placed: Placed, row: int) -> None:
-        """Forget the order of a row that a pod came to."""
+        """Drop the order of a row to which a pod was added."""
         del placed
         self.lists.forget(row)
         self.touched.add(row)
 
     def release(self, placed: Placed, row: int) -> None:
-        """Forget the order of a row that a pod left."""
+        """Drop the order of a row from which a pod was removed."""
         del placed
         self.lists.forget(row)
         self.touched.add(row)
 
     def is_same(self, before: Placed, after: Placed) -> bool:
-        """Take every new version of a pod in: victims are these records."""
+        """Return False for every new version of a pod, since victims are these records."""
         return before is after
 
     def clear(self) -> None:
-        """Forget everything."""
+        """Drop everything."""
         self.lists.clear()
         self.touched = Touched()
 
@@ -60,7 +59,7 @@ class PodsByImportance(RowTracker):
 def by_importance(index: Rows, fields: IntMatrix) -> Rows:
     """Return the order of importance of pods row by row."""
     start, came = fields[START], np.arange(len(index))
-    # kube-scheduler: of pods that have not started, the one that came last goes first.
+    # kube-scheduler: of pods that have not started, the newest is evicted first.
     turn = np.where(start == NOT_STARTED, -came, came)
     order: Rows = np.lexsort((turn, start, -fields[PRIORITY], index))
     return order

@@ -1,7 +1,7 @@
-"""Candidates as offers: what extenders get to see of a preemption, and the best of what they leave.
+"""Candidates as offers: the extenders' view of a preemption, and the best remaining one.
 
-The criteria are those of `choice`, one by one instead of in columns: an extender may have changed who
-has to leave, and which budgets that violates.
+The criteria are those of `choice`, one by one instead of in columns: an extender may have changed
+the victims, and with them the violated budgets.
 """
 
 from collections import Counter
@@ -20,9 +20,10 @@ _ABOVE_ZERO = 2**31
 
 
 def offers_of(blocks: Sequence[Block], nodes: Nodes) -> tuple[Offer, ...]:
-    """Return every candidate with who would have to leave it, the most important first.
+    """Return every candidate with its victims, the most important first.
 
-    Pods elsewhere that go with them are left out: an extender is asked about that node's pods.
+    Pods on other nodes that are evicted with them are left out: an extender receives that node's
+    pods.
     """
     return tuple(
         Offer(
@@ -42,9 +43,9 @@ def offers_of(blocks: Sequence[Block], nodes: Nodes) -> tuple[Offer, ...]:
 def best_offer(
     offers: Sequence[Offer], nodes: Nodes, units: UnitIndex, break_tie: Callable[[Rows], int]
 ) -> tuple[str, tuple[Placed, ...]]:
-    """Return the node of the offer that does least harm, and everybody who has to go for it.
+    """Return the node of the offer with the least harm, and all its victims.
 
-    There must be one, and `nodes` are those of now.
+    There must be an offer, and `nodes` are the current nodes.
     """
     units.catch_up(nodes)
     best = _best(offers, nodes, units, break_tie)
@@ -72,7 +73,7 @@ def _victims(offer: Offer, nodes: Nodes) -> list[Placed]:
 def _harm(offer: Offer, victims: Sequence[Placed], units: UnitIndex) -> tuple[int, ...]:
     going = units.with_their_groups(victims)
     of_group = Counter(gang.unit.key for _, gang in going if gang is not None)
-    # Each pod that goes: its priority, its start, and the group it goes with.
+    # Each victim: its priority, its start, and the group it is evicted with.
     pods: list[tuple[int, int, str]] = []
     for one, gang in going:
         if gang is None:

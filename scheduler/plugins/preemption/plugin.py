@@ -1,6 +1,6 @@
-"""DefaultPreemption: when a pod fits nowhere, find the node where evicting others does least harm.
+"""DefaultPreemption: when a pod fits nowhere, find the node where evictions do the least harm.
 
-Only decides; carrying it out (evictions, nominations taken back) is the engine's part.
+Decides only; the engine carries the decision out (evictions, cleared nominations).
 """
 
 from __future__ import annotations
@@ -49,13 +49,13 @@ WAITING = "waiting for the preemption for this pod to be finished"
 
 
 class DefaultPreemptionArgs(Args):
-    """How many candidates are enough: a share of the nodes that may help, at least a number."""
+    """The number of candidates to find: a share of the nodes that may help, with a minimum."""
 
     min_candidate_nodes_percentage: int = 10
     min_candidate_nodes_absolute: int = 100
 
     def validate(self) -> Iterator[tuple[str, str]]:
-        """Yield the rules that do not hold, in kube-scheduler's words."""
+        """Yield the violated rules, with kube-scheduler's texts."""
         share, number = self.min_candidate_nodes_percentage, self.min_candidate_nodes_absolute
         names = "minCandidateNodesPercentage", "minCandidateNodesAbsolute"
         if not 0 <= share <= 100:
@@ -67,17 +67,17 @@ class DefaultPreemptionArgs(Args):
                 yield name, f"Invalid value: 0: cannot be zero at the same time as {other}"
 
     def wanted(self, nodes: int) -> int:
-        """Return how many candidates are enough among so many nodes."""
+        """Return how many candidates to find among this number of nodes."""
         share = nodes * self.min_candidate_nodes_percentage // 100
         return min(nodes, max(share, self.min_candidate_nodes_absolute))
 
 
-# Nodes on which filters fail in the dry run, before the search is given up: a tenant may cause them.
+# Nodes on which filters fail in the dry run before the search ends: a tenant may cause them.
 MOST_FAULTS = 32
 
 
 class FoundCandidates(msgspec.Struct, frozen=True):
-    """What the dry runs found: candidates by block, why other nodes are none, and what failed."""
+    """The result of the dry runs: candidates by block, the reasons of other nodes, and failures."""
 
     blocks: list[Block] = msgspec.field(default_factory=list)
     reasons: ReasonCounts = msgspec.field(default_factory=ReasonCounts)
@@ -85,11 +85,11 @@ class FoundCandidates(msgspec.Struct, frozen=True):
 
 
 class DefaultPreemption(Plugin[DefaultPreemptionArgs]):
-    """Nominate the pod to the node where the least important pods can make room for it."""
+    """Nominate the pod to the node where the least important pods can be evicted for it."""
 
-    # A preemptor held back is let go by the engine when its evictions are answered.
+    # The engine wakes a gated preemptor when its evictions are answered.
     reads = ()
-    # Whether dry runs are kept for the next preemptor of a shape.
+    # Whether dry runs are cached for the next preemptor of a shape.
     remembers: ClassVar[bool] = True
 
     def __init__(self, args: DefaultPreemptionArgs, handle: Handle) -> None:
@@ -101,15 +101,17 @@ class DefaultPreemption(Plugin[DefaultPreemptionArgs]):
         self._is_1_37 = handle.release >= V1_37
 
     def key(self, _pod: Pod) -> tuple[()]:
-        """Return one key for all pods: what can be done for one follows from its spec and its filters."""
+        """Return one key for all pods: the result for a pod follows from its spec and its
+        filters.
+        """
         return ()
 
     def pre_enqueue(self, pod: Pod) -> Status | None:
-        """Hold a pod whose evictions are under way."""
+        """Gate a pod whose evictions are in progress."""
         return unresolvable(WAITING) if self.handle.is_preempting(pod.metadata.uid) else None
 
     def post_filter(self, cycle: Cycle, nodes: Nodes, failure: FitFailure) -> PostFiltered:
-        """Return the node to nominate and who has to leave it, or why there is none."""
+        """Return the node to nominate and the victims, or the reason for none."""
         refusal = self.refusal(cycle.pod, nodes, failure)
         if refusal:
             return _failed(refusal)
@@ -121,12 +123,12 @@ class DefaultPreemption(Plugin[DefaultPreemptionArgs]):
             return PostFiltered(Status(Code.ERROR, (text,)), text=text)
 
     def _search(self, cycle: Cycle, nodes: Nodes, failure: FitFailure) -> PostFiltered:
-        """Look for the node where evictions do least harm."""
+        """Search the node where evictions do the least harm."""
         self._units.catch_up(nodes)
         try:
             chosen = self._chosen(cycle, nodes, failure)
         except PluginError:
-            chosen = None  # below it is found out on which nodes
+            chosen = None  # the code below finds out on which nodes
         if chosen is not None:
             row, uids = chosen
             placed = map(self.handle.pods.get, uids)
@@ -153,7 +155,7 @@ class DefaultPreemption(Plugin[DefaultPreemptionArgs]):
         return PostFiltered(nominated_node=node, victims=victims, text=text)
 
     def refusal(self, pod: Pod, nodes: Nodes, failure: FitFailure) -> str:
-        """Return why the pod may not evict anybody now, or an empty text."""
+        """Return why the pod may not evict pods now, or ''."""
         if pod.spec.preemption_policy == "Never":
             return NEVER
         row = nodes.row(pod.status.nominated_node_name)
@@ -165,7 +167,7 @@ class DefaultPreemption(Plugin[DefaultPreemptionArgs]):
         return ""
 
     def candidates(self, cycle: Cycle, nodes: Nodes, failure: FitFailure) -> FoundCandidates:
-        """Search the nodes that evictions may help, from a random one on."""
+        """Search the nodes that evictions may help, starting at a random one."""
         self._units.catch_up(nodes)
         found = FoundCandidates()
         walk = self._walk(cycle, failure)
@@ -192,9 +194,9 @@ class DefaultPreemption(Plugin[DefaultPreemptionArgs]):
         return found
 
     def _chosen(self, cycle: Cycle, nodes: Nodes, failure: FitFailure) -> Chosen | None:
-        """Return the best candidate with its victims as far as dry runs may be remembered.
+        """Return the best candidate with its victims from cached dry runs.
 
-        None also stands for no candidate: what is wrong with each node is not remembered.
+        None also means no candidate: the reasons of nodes are not cached.
         """
         logs = (nodes.facts_touched, failure.nominated.touched)
         known = [log for log in logs if log is not None]
@@ -226,7 +228,7 @@ class DefaultPreemption(Plugin[DefaultPreemptionArgs]):
     def _examine(
         self, cycle: Cycle, nodes: Nodes, failure: FitFailure, rows: Rows, reasons: ReasonCounts
     ) -> Block | None:
-        """Return the candidates among some rows; None if there is nobody to evict."""
+        """Return the candidates among some rows; None if there are no pods to evict."""
         pods = Victims(self._ranks, self._units, nodes, rows, cycle.pod.priority)
         reasons.add(NO_VICTIMS, len(rows) - len(pods.rows))
         if not len(pods.rows):
@@ -251,7 +253,7 @@ def _failed(
 
 
 def _leaves_for_us(pod: Pod) -> bool:
-    """Whether a pod is being deleted because a scheduler preempted it."""
+    """Return whether a pod is terminating because a scheduler preempted it."""
     condition = pod.condition("DisruptionTarget")
     return (
         pod.is_terminating

@@ -1,9 +1,9 @@
-"""`Remembered`: what dry runs said of rows, kept for the next preemptor of the same shape.
+"""`Remembered`: dry runs of rows, cached for the next preemptor of the same shape.
 
-Preemptors come in crowds of one kind, and each changes a row or two: its victims go, it is promised
-their room. What the dry run says of a row follows from the row's node, its pods, the promises there
-and the budgets; only rows where one of them changed are examined again. A property test holds it to
-dry runs made anew.
+Preemptors often arrive in groups of one shape, and each changes a row or two: its victims are
+removed and it is nominated there. The dry run of a row depends on the row's node, its pods, its
+nominations and the budgets; only rows where one of them changed are examined again. A property test
+compares it with new dry runs.
 """
 
 from collections.abc import Callable, Iterable
@@ -19,9 +19,9 @@ MOST_SHAPES = 8
 
 _NO_ROWS: Rows = np.zeros(0, dtype=np.intp)
 
-# Returns the candidates among some rows, or None if there is nobody to evict on any of them.
+# Returns the candidates among some rows, or None if there are no pods to evict on any of them.
 Examine = Callable[[Rows], Block | None]
-# A row, and the uids of the pods that have to leave it, the most important first.
+# A row, and the uids of its victims, the most important first.
 Chosen = tuple[int, tuple[str, ...]]
 
 
@@ -34,11 +34,11 @@ class DryRuns:
         self._is_known: BoolColumn = np.zeros(size, dtype=np.bool_)
         self._is_candidate: BoolColumn = np.zeros(size, dtype=np.bool_)
         self._harms: IntMatrix = np.zeros((CRITERIA, size), dtype=np.int64)
-        # By row the uids of who has to leave it, in order: the pods themselves must be free to go.
+        # By row the uids of the victims, in order: the pods themselves must be free to go.
         self._victims: dict[int, tuple[str, ...]] = {}
 
     def forget(self, rows: Iterable[int]) -> None:
-        """Examine these rows again when they are visited."""
+        """Examine these rows again at the next visit."""
         for row in rows:
             self._is_known[row] = self._is_candidate[row] = False
             self._victims.pop(row, None)
@@ -46,7 +46,7 @@ class DryRuns:
     def choose(
         self, walk: Walk, examine: Examine, break_tie: Callable[[Rows], int]
     ) -> Chosen | None:
-        """Return the best candidate of the walk and who has to leave it; None without any."""
+        """Return the best candidate of the walk and its victims; None without any."""
         kept: list[Rows] = [_NO_ROWS]
         for visited in walk.blocks():
             unknown = visited[~self._is_known[visited]]
@@ -73,16 +73,16 @@ class DryRuns:
 
 
 class Remembered:
-    """The dry runs of the shapes that came lately, by the shape's id."""
+    """The dry runs of the most recent shapes, by the shape's id."""
 
     def __init__(self) -> None:
         self._runs: dict[int, DryRuns] = {}
         self._logs: tuple[object, ...] = ()
 
     def runs_of(self, shape: int, size: int, token: object, logs: tuple[Touched, ...]) -> DryRuns:
-        """Return what is known for a shape; what `logs` say has changed is forgotten.
+        """Return the cached runs of a shape without the rows that changed by `logs`.
 
-        All is forgotten when a log is another one than last time, or when `token` is.
+        Everything is dropped when a log differs from the previous one, or when `token` does.
         """
         if self._logs != (token, *logs):
             self._runs, self._logs = {}, (token, *logs)
@@ -92,12 +92,12 @@ class Remembered:
         runs.marks = tuple(log.mark for log in logs)
         if len(self._runs) >= MOST_SHAPES:
             self._runs.pop(next(iter(self._runs)))
-        self._runs[shape] = runs  # at the end: the least recently used one goes first
+        self._runs[shape] = runs  # at the end: the least recently used one is dropped first
         return runs
 
 
 def _catch_up(runs: DryRuns, logs: tuple[Touched, ...]) -> bool:
-    """Forget what changed; return whether all of that was known."""
+    """Drop changed rows; return whether the logs were complete."""
     for log, mark in zip(logs, runs.marks, strict=True):
         changed = log.since(mark)
         if changed is None:

@@ -1,8 +1,7 @@
-"""`UnitIndex`: which pods on nodes belong to which group, for a preemptor that looks at nodes.
+"""`UnitIndex`: the groups of pods on nodes, by node, for a preemptor.
 
-Groups come from the plugin that decides them (`framework.groups.Unit`); here they are found by node.
-Only groups that changed are looked at again, and `touched` is the log of the rows where that may
-change what a dry run says.
+Groups come from the plugin that plans them (`framework.groups.Unit`). Only groups that changed are
+read again, and `touched` is the log of the rows where that may change the result of a dry run.
 """
 
 from collections import Counter
@@ -24,7 +23,7 @@ class Gang(msgspec.Struct, frozen=True):
 
     @property
     def is_whole(self) -> bool:
-        """Whether its pods go together or not at all."""
+        """Return whether its pods are evicted together or not at all."""
         return self.unit.mode is DisruptionMode.ALL
 
 
@@ -37,13 +36,13 @@ class UnitIndex:
         self._gangs: dict[str, Gang] = {}
         # Per node the groups of its pods, by uid.
         self._on: dict[str, dict[str, Gang]] = {}
-        # Members of groups that may shrink, by uid, and those of them whose eviction is under way.
+        # Members of groups with surplus, by uid, and those of them whose eviction is in progress.
         self._elastic: dict[str, Gang] = {}
         self.going: frozenset[str] = frozenset()
         self.touched = Touched()
 
     def catch_up(self, nodes: Nodes) -> None:
-        """Take in what changed since this was last called; `nodes` are all nodes."""
+        """Apply the changes since the previous call; `nodes` are all nodes."""
         news = self._handle.disruption_units(self._mark)
         if news.is_all:
             self._gangs, self._on, self._elastic, self.touched = {}, {}, {}, Touched()
@@ -53,7 +52,8 @@ class UnitIndex:
             for key, unit in news.changed.items()
             if (known := self._gangs.get(key)) is None or not _is_same(known.unit, unit)
         ]
-        # A pod may have gone from one group to another: it leaves the one before it joins the other.
+        # A pod may have moved from one group to another: it leaves the first before it joins the
+        # second.
         for key, _ in changed:
             before = self._gangs.pop(key, None)
             if before is not None:
@@ -76,14 +76,16 @@ class UnitIndex:
         return not self._on
 
     def spare(self, gang: Gang) -> int:
-        """Return how many pods of a group that goes whole may go alone; those that are going are gone."""
+        """Return how many pods of a group may be evicted alone, without those already being
+        evicted.
+        """
         going = sum(self._elastic.get(uid) is gang for uid in self.going) if gang.unit.spare else 0
         return max(0, gang.unit.spare - going)
 
     def with_their_groups(self, victims: Sequence[Placed]) -> list[tuple[Placed, Gang | None]]:
-        """Return `victims` and everybody who has to go with them, each once, with the group it counts in.
+        """Return `victims` and all pods evicted with them, each once, with the group it counts in.
 
-        Pods that a group can spare go alone.
+        Surplus members are evicted alone.
         """
         gangs = [self.on(victim.node).get(victim.pod.metadata.uid) for victim in victims]
         asked = Counter(gang.unit.key for gang in gangs if gang is not None)
@@ -119,7 +121,7 @@ class UnitIndex:
 
 
 def _is_same(one: DisruptionUnit, other: DisruptionUnit) -> bool:
-    """Whether nothing changed that matters; records of pods are new ones whenever a pod changes."""
+    """Return whether nothing relevant changed; records of pods are new ones after any change."""
     return (
         (one.mode, one.priority, one.spare) == (other.mode, other.priority, other.spare)
         and len(one.members) == len(other.members)

@@ -1,9 +1,9 @@
-"""`Victims`: who on some rows is less important than a preemptor, as units that go together.
+"""`Victims`: the less important pods on some rows, as units that are evicted together.
 
-A unit is one pod, or a group that is disrupted as a whole: then it stands on every row of its pods,
-with its own priority, and counts with all its pods, wherever they are. Of a group that has more pods than
-it needs the least important ones of a row are units of their own, as many as it can spare: they go
-before the rest of it does, and have to if it does.
+A unit is one pod, or a group that is disrupted as a whole: then it is on every row of its pods,
+with its own priority, and counts with all its pods on all nodes. Surplus members, the least
+important ones of a row, are units of their own: they are evicted before the rest of the group, and
+always with it.
 """
 
 from collections.abc import Callable, Mapping
@@ -18,11 +18,12 @@ from scheduler.state.rowlists import AMOUNTS, FIRST_AMOUNT, PRIORITY, SHAPE, STA
 
 
 class Victims(RowPods):
-    """Who would leave, row by row, the most important unit first; rows without any are left out.
+    """The removable units row by row, the most important first; rows without any are left out.
 
-    Per unit: `priority`, `start` (seconds since the epoch, or `NOT_STARTED`), `size` (its pods on all
-    nodes) and `shape_ids` (of its first pod). `gangs` are the groups among them, by number; `rest` has
-    for every pod that a group can spare the number of the group's rest on the row, -1 for all others.
+    Per unit: `priority`, `start` (seconds since the epoch, or `NOT_STARTED`), `size` (its pods on
+    all nodes) and `shape_ids` (of its first pod). `gangs` are the groups among them, by number;
+    `rest` has for every surplus member the number of its group's rest on the row, -1 for all
+    others.
     """
 
     def __init__(
@@ -61,7 +62,7 @@ class Victims(RowPods):
                 if spared:
                     alone[at] = frozenset(pods[places[one]].pod.metadata.uid for one in spared)
         super().__init__(rows, counts, lambda pod: pods[places[finders[pod]]], amounts, companions)
-        # Once groups are among them, what their pods' own priorities say is not who is here.
+        # With groups, the pods' own priorities do not determine which units are here.
         self.below = None if joined.has_gangs else priority
         self.gangs: Mapping[int, Gang] = gangs
         self.rest = rest
@@ -72,7 +73,7 @@ class Victims(RowPods):
         self.size: IntColumn = joined.size[kept]
 
     def everyone(self, number: int) -> tuple[Placed, ...]:
-        """Return all pods that leave with a unit; those that its group could spare are their own units."""
+        """Return all pods that are evicted with a unit, without its surplus members."""
         gang = self.gangs.get(number)
         if gang is None:
             return (self.pod(number),)
@@ -81,16 +82,16 @@ class Victims(RowPods):
         return tuple(one for one in members if not alone or one.pod.metadata.uid not in alone)
 
     def has_alone(self, number: int) -> bool:
-        """Whether some of a group's pods on the row are units of their own."""
+        """Return whether some of a group's pods on the row are units of their own."""
         return number in self._alone
 
 
 class _Joined:
-    """The pods of some rows, those of one group on a row joined to one unit.
+    """The pods of some rows; those of one group on a row form one unit.
 
-    `index` is the row of each pod, `is_unit` leaves out all but the first of the joined ones, and
-    `order` puts the most important of each row first: by priority, groups before pods on their own,
-    larger groups first, then who started earlier.
+    `index` is the row of each pod, `is_unit` leaves out all but the first pod of a unit, and
+    `order` puts the most important of each row first: by priority, groups before single pods,
+    larger groups first, then the earlier start.
     """
 
     def __init__(
@@ -108,7 +109,7 @@ class _Joined:
         self.is_unit: BoolColumn = np.ones(len(self.index), dtype=np.bool_)
         self.size: IntColumn = np.ones(len(self.index), dtype=np.int64)
         self.gangs: dict[int, Gang] = {}
-        # By the first pod of a joined unit: those on the row that its group can spare.
+        # By the first pod of a unit: its group's surplus members on the row.
         self.alone: dict[int, list[int]] = {}
         self.has_gangs = False
         self._units = units
@@ -124,8 +125,8 @@ class _Joined:
                 first = ends[place] - int(counts[place])
                 in_group[first : ends[place]] = self._join(range(first, ends[place]), on_node)
         if self.has_gangs:
-            # The pods stand in their own order of importance, which settles what is left open. Groups
-            # come before pods on their own: their size counts below 0.
+            # The pods are sorted by importance already, which breaks the remaining ties. Groups
+            # come before single pods: their size counts below 0.
             self.order = np.lexsort(
                 (
                     self.order,
@@ -137,7 +138,7 @@ class _Joined:
             )
 
     def companions(self, number: int) -> Companions:
-        """Return the pods of a joined unit, here and elsewhere."""
+        """Return the pods of a unit, on this node and others."""
         here = tuple(map(self._pod, self._here[number]))
         node = here[0].node
         rows = (
@@ -162,7 +163,7 @@ class _Joined:
         return flags
 
     def _begin(self, gang: Gang, own: list[int]) -> None:
-        """Join a group's pods on one row, but for the least important ones that it can spare."""
+        """Join a group's pods on one row, without the least important surplus members."""
         many = max(0, len(own) - self._units.spare(gang))
         together, alone = own[:many], own[many:]
         self.fields[PRIORITY, own] = gang.unit.priority
