@@ -155,7 +155,7 @@ BUGS: Final = (
         "        elif queued is not None and queued.where is Where.GATED:\n", "        elif False:\n"),
     # Groups
     Bug("members are let go before all stand at permit", _FLIGHTS,
-        "if binding.is_held and not binding.left and self._is_complete(binding):", "if binding.is_held:"),
+        "            if can_go and self._is_complete(binding):\n", "            if is_reserved:\n"),
     Bug("members whose bind failed keep no room", _ATTEMPT,
         'kept = pod.node if is_kept else ""', 'kept = ""'),
     Bug("groups that were left half bound do not come first", _GROUPS,

@@ -126,6 +126,7 @@ class Groups:
         if self.is_idle:
             return
         self._settle(now)
+        self._writing.compare(self._bindings.by_key, now, may_decide=may_decide)
         self._report_gated(now)
         self._drain(now)
         self._bindings.go_on(now)
@@ -153,7 +154,7 @@ class Groups:
             or self._bindings.by_key
             or self._refused.told
             or self._refused.due
-            or self._writing.due
+            or self._writing.has_work
             or self.left.due
             or self._is_new
         )
@@ -180,7 +181,7 @@ class Groups:
         self._hear_gates()
         # What the gate says of members rests on who stands and on how the group is described.
         changed, self._changed = self._changed, {}
-        self._writing.look_after(changed, self._bindings.by_key, now)
+        self._writing.note(changed)
         self._opened.update(self._pace.due(changed, now))
         self._engine.nominations.regrouped(changed)
         self.left.note(changed, now)

@@ -36,6 +36,9 @@ class Writing:
         self._sweep = Sweep()
         self.due = Deadlines()
         self.states = GroupStates()
+        # Groups that changed since the last comparison; kept while nothing may be decided.
+        self._changed: dict[str, GroupPlanner] = {}
+        self._may_compare = False
         self._calls: dict[int, tuple[str, str]] = {}  # the group's key and the path, by effect
         # Until when what was said of a group before this process led, and is lost, may look as if it were on its way.
         self._unsure: dict[str, float] = {}
@@ -110,13 +113,28 @@ class Writing:
             self.due.set(key, now)
 
     def next_deadline(self) -> float | None:
-        """Return when `look_after` will next have something to write, or None."""
-        return self.due.next()
+        """Return when `compare` has something to do next, or None."""
+        return self.due.next() if self._may_compare else None
 
-    def look_after(
-        self, changed: Mapping[str, GroupPlanner], busy: Container[str], now: float
-    ) -> None:
-        """Compare what is written about groups with what has `changed`, except those in `busy`."""
+    @property
+    def has_work(self) -> bool:
+        """Whether a group is to be compared now or later."""
+        return bool(self._changed or self.due)
+
+    def note(self, changed: Mapping[str, GroupPlanner]) -> None:
+        """Mark groups to be compared in the next turn that may decide."""
+        self._changed.update(changed)
+
+    def compare(self, busy: Container[str], now: float, *, may_decide: bool) -> None:
+        """Compare what is written about changed groups with the cluster, except those in `busy`.
+
+        Nothing is compared before all kinds are listed: a group of which half the members are known
+        would lose its status and its proof.
+        """
+        self._may_compare = may_decide
+        if not may_decide:
+            return
+        changed, self._changed = self._changed, {}
         for key, planner in changed.items():
             self._known[key] = planner
             self.due.set(key, now)

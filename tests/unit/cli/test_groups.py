@@ -78,6 +78,25 @@ def test_the_proof_of_a_bound_group_is_the_one_of_its_placing(tmp_path, capsys, 
     )
 
 
+def test_a_proof_survives_a_restart_that_lists_members_one_by_one(tmp_path, capsys):
+    """The comparison with the object waits until all kinds are listed."""
+    proof = '{"optimal":true,"objective":[1],"bound":[1]}'
+    bound = group("runs", 2)
+    bound["data"] |= {"status": "Bound", "proof": proof}
+    items = [
+        *tree(RACKS),
+        bound,
+        member("runs-0", "runs", on="c"),
+        member("runs-1", "runs", on="d"),
+    ]
+    file = tmp_path / "bound.json"
+    file.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": items}))
+
+    assert 0 == run(["groups", "--snapshot", str(file), "-o", "json"])
+    found = {one["name"]: one for one in json.loads(capsys.readouterr().out)["items"]}["runs"]
+    assert ("Bound", True) == (found["status"], found["optimal"])
+
+
 @pytest.mark.parametrize(
     ("status", "said"),
     [
