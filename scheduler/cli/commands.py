@@ -245,6 +245,7 @@ ProfilesFlag = Annotated[
 class TopologyFlags(NamedTuple):
     """Show the tree of the cluster with room, pods and groups, or its NUMA zones."""
 
+    config: flags.ConfigFlag = ""
     numa: NumaFlag = False
     levels: LevelsFlag = None
     name: TreeFlag = ""

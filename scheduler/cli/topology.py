@@ -1,22 +1,25 @@
 """`trellis topology`: the tree of the cluster with room, pods and groups on it, and what its network costs.
 
-With `--numa` what is known of each node's NUMA zones, and what is wrong with it. Recomputed here from what the user may read in the cluster, or from a snapshot's files; the daemon's own
-view is in its metrics. Nothing is written to the cluster.
+With `--numa` what is known of each node's NUMA zones, and what is wrong with it. Recomputed here from what the user
+may read in the cluster, or from a snapshot's files, with the daemon's configuration: the tree is the one in which
+its profile places groups that name none. Nothing is written to the cluster.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import msgspec
 
 from scheduler.base.errors import InputError, ObjectError
-from scheduler.cli.asking import options, read_cluster, read_files, show_tables
+from scheduler.cli.asking import options, read_cluster, read_files, setups, show_tables, tell
 from scheduler.cli.commands import TopologyFlags
 from scheduler.cli.flags import Output
 from scheduler.cli.live import reach
 from scheduler.cli.printing import TableColumn, show, show_document
 from scheduler.engine.attempt.cycle import Ties
 from scheduler.explain.report import TextTable
+from scheduler.framework.profile import ProfileSpec
+from scheduler.groups.args import ClusterTopologyPlacementGroupArgs
 from scheduler.groups.topology import hypernodes
 from scheduler.objects.kinds import (
     BY_KIND,
@@ -37,11 +40,13 @@ from scheduler.snapshot.tree import (
     hyper_tree,
     levels_of,
     named_trees,
+    preset_label,
     tree,
     ways,
 )
 from scheduler.state.cluster import Cluster
 
+GROUPS = "ClusterTopologyPlacementGroup"
 _OF_TREES = (BY_KIND["NetworkTopology"], TOPOLOGY_CONFIG_MAP, *KUEUE_TOPOLOGIES, HYPER_NODE)
 
 
@@ -51,6 +56,8 @@ def topology(flags: TopologyFlags) -> int:
         raise InputError("--numa goes node by node, without --level, --tree and --nodes")
     if flags.levels and flags.name:
         raise InputError("a tree by its name has its levels: --tree goes without --level")
+    setup = setups(flags.config, None if flags.snapshot else reach(flags.cluster)).default
+    profiles = setup.loaded.profiles
     if flags.snapshot:
         world = read_files(flags.snapshot, None)
         wanted = options(flags.now, Ties.NAME, None, details=False).now
@@ -61,12 +68,38 @@ def topology(flags: TopologyFlags) -> int:
         moment = read_cluster(reach(flags.cluster), reader, kinds).now
         world = reader.snapshot()
     if not flags.numa:
-        return _show_tree(world, flags)
-    following = Following(frozenset(flags.scheduler_name or ("trellis",)))
+        return _show_tree(world, _as_configured(flags, profiles, world))
+    ours = [one.scheduler_name for one in profiles]
+    following = Following(frozenset(flags.scheduler_name or ours))
     states = node_states(_followed(world, following), moment)
     items = [msgspec.to_builtins(state) | {"name": state.node} for state in states]
     show({"kind": "NumaTopology", "items": items}, _COLUMNS, flags.output)
     return 0
+
+
+def _as_configured(
+    flags: TopologyFlags, profiles: Sequence[ProfileSpec], world: Snapshot
+) -> TopologyFlags:
+    """Return the flags with the tree or the levels of the configuration where they name none."""
+    name = (flags.scheduler_name or [""])[0]
+    chosen = [one for one in profiles if one.scheduler_name == name or not name]
+    if not chosen:
+        there = ", ".join(one.scheduler_name for one in profiles)
+        text = f"no profile is called {name}; there are: {there}"
+        raise InputError(text, where="--scheduler-name")
+    args = chosen[0].args.get(GROUPS)
+    if flags.levels or flags.name or not isinstance(args, ClusterTopologyPlacementGroupArgs):
+        return flags
+    if args.topology:
+        return flags._replace(name=args.topology)
+    labels = [preset_label(world.nodes, one) or one for one in args.topology_labels]
+    carried = list(levels_of(world.nodes, labels)) if labels else []
+    missing = [one for one in labels if one not in carried]
+    tell(
+        [f"notice: no node carries {', '.join(missing)} (topologyLabels of {GROUPS})"]
+        * bool(missing)
+    )
+    return flags._replace(levels=carried or None)
 
 
 def _show_tree(world: Snapshot, flags: TopologyFlags) -> int:

@@ -243,8 +243,11 @@ def _with_group(
     explanation = replace(explanation, group=reports.get(title(key)))
     own = (explanation.namespace, explanation.name)
     found = next((pod for pod in done.pods if (pod.namespace, pod.name) == own), None)
+    here = explanation.current_node
+    if found is None and here is None:  # its schedulerName is that of another scheduler
+        text = f"{own[0]}/{own[1]} is no member of the group {title(key)} here: no profile has its schedulerName"
+        return replace(explanation, why=Why(sentence=text))
     if found is None:  # it is placed already, where its group's plan put it
-        here = explanation.current_node
         facts = facts_of(run, explanation.profile, key)
         nodes = _of_plan(explanation.nodes, here, facts, snapshot)
         why = Why(sentence=f"{own[0]}/{own[1]} is on {here}, with the group {title(key)}")

@@ -29,6 +29,7 @@ from scheduler.objects.podgroup import WorkloadGroup
 from scheduler.objects.workloads import Namespace
 from scheduler.simulate.cluster.deviceclaims import CLAIM, TEMPLATE, claims_made, group_claims_made
 from scheduler.simulate.cluster.extenders import unasked
+from scheduler.simulate.cluster.volumes import VolumeController
 from scheduler.snapshot import admission
 from scheduler.snapshot.snapshot import Snapshot
 from scheduler.state.store import object_key
@@ -96,6 +97,9 @@ def staged(snapshot: Snapshot, setup: Setup, options: AnswerOptions) -> StagedEn
         tell("Node", node, node.key)
     for pod in (*snapshot.bound, *snapshot.ended):
         tell("Pod", pod, pod.key)
+    # A provisioner has rejected these by now, or will: no pod could use the claims for ever.
+    for event in VolumeController(engine.cluster).misdirected():
+        engine.handle(event, now)
     pending, notices = _pending(snapshot, engine)
     pending = _with_claims(engine, pending, tell)
     for pod in pending:

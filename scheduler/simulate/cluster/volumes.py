@@ -51,6 +51,15 @@ class VolumeController:
                 events += self._after_claim(claim)
         return events
 
+    def misdirected(self) -> list[Watched]:
+        """Return the claims whose selected node does not exist, without it."""
+        found = []
+        for claim in self._cluster.store.of(CLAIM).values():
+            node = claim.metadata.annotations.get(SELECTED_NODE, "")
+            if node and not claim.spec.volume_name and node not in self._cluster.table.rows:
+                found.append(Watched(CLAIM, "MODIFIED", _rescheduled(claim)))
+        return found
+
     def after(self, kind: str, obj: Any) -> list[Watched]:
         """Return what follows from a write of `obj`."""
         if kind == VOLUME:
@@ -111,6 +120,14 @@ class VolumeController:
             if key in labels
         )
         return VolumeNodeAffinity(NodeSelector((NodeSelectorTerm(expressions),)))
+
+
+def _rescheduled(claim: PersistentVolumeClaim) -> PersistentVolumeClaim:
+    """Return a claim without its node, as a provisioner writes it that cannot find the node."""
+    left = {key: text for key, text in claim.metadata.annotations.items() if key != SELECTED_NODE}
+    without = replace(claim, metadata=replace(claim.metadata, annotations=left))
+    written: PersistentVolumeClaim = touched(without, claim.metadata.resource_version)
+    return written
 
 
 def touched(obj: Any, version: str) -> Any:

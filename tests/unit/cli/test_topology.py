@@ -149,3 +149,35 @@ def test_the_tree_of_hypernodes_is_shown_or_what_is_wrong_with_it(cluster, tmp_p
     more.write_text(yaml.safe_dump_all([switch, hyper_node("torn", 1, *of_nodes("n2"))]))
     assert 2 == run([*asked, "--tree", "hypernodes"])
     assert "the node n2 is in switch and in torn" in capsys.readouterr().err
+
+
+HEAD = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"
+
+
+def configured(tmp_path, args, name="trellis"):
+    """A configuration file whose profile places groups by these arguments."""
+    file = tmp_path / "config.yaml"
+    entry = {"name": "ClusterTopologyPlacementGroup", "args": args}
+    profiles = {"profiles": [{"schedulerName": name, "pluginConfig": [entry]}]}
+    file.write_text(HEAD + yaml.safe_dump(profiles))
+    return str(file)
+
+
+def test_the_tree_is_the_configuration_s(cluster, tmp_path, capsys):
+    """Labels and a tree's name of the profile count where no flag names others."""
+    config = configured(tmp_path, {"topologyLabels": [RACK]})
+    assert 0 == run(["topology", "--snapshot", cluster, "--config", config])
+    assert ["cluster", "r1", "r2", "r3", "(without"] == [
+        one.split()[0] for one in rows(capsys)[1:6]
+    ]
+    config = configured(tmp_path, {"topologyLabels": [RACK, "example.com/pod"]})
+    assert 0 == run(["topology", "--snapshot", cluster, "--config", config])
+    assert "notice: no node carries example.com/pod" in capsys.readouterr().err
+    config = configured(tmp_path, {"topology": "fabric"})
+    assert 2 == run(["topology", "--snapshot", cluster, "--config", config])
+    assert "fabric" in capsys.readouterr().err
+    words = ["topology", "--snapshot", cluster, "--config", config, "--level", ZONE]
+    assert 0 == run(words)
+    capsys.readouterr()
+    assert 2 == run([*words, "--scheduler-name", "trelis"])
+    assert "no profile is called trelis; there are: trellis" in capsys.readouterr().err

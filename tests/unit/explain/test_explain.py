@@ -262,6 +262,19 @@ def test_a_group_waits_for_rules_that_cannot_hold(timed: dict[str, str]):
     assert why.sentence == f"default/g-0 waits: {got.message}"
 
 
+def test_a_member_of_another_scheduler_is_not_bound():
+    """Its group does not count it, and nothing says that it is on a node."""
+    other = member("g-1", "g")
+    other["spec"]["schedulerName"] = "default-scheduler"
+    got = ask("g-1", *tree({"r0": {"n0": 8}}), group("g", 2), member("g-0", "g"), other).explanation
+
+    assert got.current_node is None
+    sentence = (
+        "default/g-1 is no member of the group default/g here: no profile has its schedulerName"
+    )
+    assert sentence == got.why.sentence
+
+
 def test_the_place_in_the_queue_and_what_wakes():
     """By priority; how long it has waited where its time is known, by the snapshot's clock."""
     made = {"creationTimestamp": "2026-01-01T10:00:00Z"}

@@ -5,12 +5,22 @@ import pytest
 
 from scheduler.base.errors import InputError
 from scheduler.engine.attempt.cycle import Ties
+from scheduler.explain.explain import explain
 from scheduler.framework.args import NoArgs
 from scheduler.framework.plugin import Plugin
 from scheduler.framework.status import unschedulable, wait
 from scheduler.simulate.records import Result
 from scheduler.testing import node
-from tests.unit.simulate.asking import HEAD, place, plain, pod, results, setup
+from tests.unit.simulate.asking import (
+    HEAD,
+    default_setup,
+    place,
+    plain,
+    pod,
+    results,
+    setup,
+    snapshot,
+)
 
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 
@@ -322,6 +332,17 @@ def test_a_volume_that_was_asked_for_before_is_made_as_well():
     answer = place(node("n"), claim, of, pod("p", spec=USES_DATA))
 
     assert {"p": "n"} == results(answer)
+
+
+def test_a_claim_for_a_node_that_is_gone_is_provisioned_elsewhere():
+    """The provisioner rejects it, so the pod is placed; `explain` gives the same answer."""
+    claim, of = storage("WaitForFirstConsumer")
+    claim["metadata"]["annotations"] = {"volume.kubernetes.io/selected-node": "gone"}
+    objects = (node("n"), claim, of, pod("p", spec=USES_DATA))
+
+    assert {"p": "n"} == results(place(*objects))
+    told = explain(snapshot(*objects), default_setup(), "default/p").explanation
+    assert ("n", True) == (told.node, told.nodes[0].feasible)
 
 
 def test_a_free_volume_is_bound_where_it_is():
