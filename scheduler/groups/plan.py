@@ -32,8 +32,8 @@ from scheduler.groups.planning import (
     heterogeneous,
     homogeneous,
     lastresort,
-    mixing,
     planning,
+    roles,
     shapes,
 )
 from scheduler.groups.planning.evicting import GroupEvictor
@@ -141,11 +141,11 @@ class Planner:
         spec, context = task.spec, task.context
         if spec.tree is None:
             classes = self._handle.objects(DEVICE_CLASS)
-            roles = mixing.members(context, spec, task.requests, classes)
-            return msgspec.structs.replace(task, kinds=roles, shapes=())
+            members = roles.members(context, spec, task.requests, classes)
+            return msgspec.structs.replace(task, kinds=members, shapes=())
         own = ownrules.by_group(spec.tree, task.tree.levels, spec.constraints)
-        roles, parts = shapes.members(spec.tree, own, context, task.requests, task.standing)
-        return msgspec.structs.replace(task, kinds=roles, shapes=parts)
+        members, parts = shapes.members(spec.tree, own, context, task.requests, task.standing)
+        return msgspec.structs.replace(task, kinds=members, shapes=parts)
 
     # 3 capacity to 7 evict: which task is tried, and in which order
 

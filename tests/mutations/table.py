@@ -113,7 +113,7 @@ MUTATIONS: Final = (
     ),
     Mutation(
         "what units say to one another is counted from both sides",
-        CERTIFICATE, "scheduler/groups/solver/mixedseveral.py",
+        CERTIFICATE, "scheduler/groups/solver/traffic/trafficunits.py",
         "pods * cheapest / 2",
         "pods * cheapest",
         (TALK,),

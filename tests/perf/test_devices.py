@@ -122,7 +122,7 @@ class GangDaemon(Daemon):
             for one in new:
                 if isinstance(one, Solve):
                     found = questions.answer(questions.read(msgspec.json.encode(one.instance)))
-                    self.proven.append((found.mixed or found.placed).optimal)
+                    self.proven.append((found.roles or found.placed).optimal)
                     body = msgspec.json.decode(msgspec.json.encode(found))
                     self.engine.handle(Answer(one.id, 200, body=body), self.now)
                 elif isinstance(one, Call):

@@ -25,9 +25,9 @@ from scheduler.groups.problem.answer import SolvedStage
 from scheduler.groups.problem.classes import ClassRule, PairRule, PodClass, Traffic, TrafficCosts
 from scheduler.groups.problem.instance import Level, LevelRule, SolveLimits
 from scheduler.groups.problem.parts import LikeParts
-from scheduler.groups.problem.roles import LikePods, Mixed
-from scheduler.groups.solver import mixed, mixedguess
-from scheduler.groups.solver.pieces import split
+from scheduler.groups.problem.roles import GroupProblem, Role
+from scheduler.groups.solver.roles import descent, heterogeneous, result
+from scheduler.groups.solver.roles.subgroups import split
 
 RACKS, NODES, SLOTS = 50, 100, 8
 LIMITS = SolveLimits(stage_s=20.0, total_s=60.0)
@@ -68,7 +68,7 @@ ROWS = (
 )
 
 
-def group(row: Row, rng: Random) -> Mixed:
+def group(row: Row, rng: Random) -> GroupProblem:
     """Return the group of a row in a random cluster; a pod takes a slot, the first class more memory."""
     paths, free = [], []
     for rack in range(RACKS):
@@ -80,7 +80,7 @@ def group(row: Row, rng: Random) -> Mixed:
             paths.append((f"r{rack:02}", f"n{rack:02}-{number:03}"))
             free.append((slots, 4 * slots))
     kinds = tuple(
-        LikePods(count * max(1, row.replicas), (1, 1 if at else 8), (SLOTS,) * len(paths))
+        Role(count * max(1, row.replicas), (1, 1 if at else 8), (SLOTS,) * len(paths))
         for at, count in enumerate(row.sizes)
     )
     if row.racks > 1:
@@ -92,9 +92,9 @@ def group(row: Row, rng: Random) -> Mixed:
             apart=1 if row.is_apart else -1,
         )  # fmt: skip
         parts = (root, replica)
-        return Mixed(kinds, tuple(free), LEVELS, tuple(paths), 1, parts=parts)
+        return GroupProblem(kinds, tuple(free), LEVELS, tuple(paths), 1, parts=parts)
     neighbours = range(len(row.sizes) - 1) if row.costs else ()
-    return Mixed(
+    return GroupProblem(
         kinds,
         tuple(free),
         LEVELS,
@@ -108,16 +108,18 @@ def group(row: Row, rng: Random) -> Mixed:
     )
 
 
-def alone(row: Row, paths: Sequence[tuple[str, str]], free: Sequence[tuple[int, int]]) -> Mixed:
+def alone(
+    row: Row, paths: Sequence[tuple[str, str]], free: Sequence[tuple[int, int]]
+) -> GroupProblem:
     """Return replicas with rules that bind each of them: every one is a part and a class."""
     many = sum(row.sizes)
-    kinds: list[LikePods] = []
+    kinds: list[Role] = []
     parts = [LikeParts("root", minimum=row.replicas)]
     classes: list[PodClass] = []
     for at in range(row.replicas):
         own = tuple(range(len(kinds), len(kinds) + len(row.sizes)))
         kinds += [
-            LikePods(count, (1, 1 if number else 8), (SLOTS,) * len(paths))
+            Role(count, (1, 1 if number else 8), (SLOTS,) * len(paths))
             for number, count in enumerate(row.sizes)
         ]
         parts.append(LikeParts(f"replica {at}", 0, 1, -1, many, own, row.sizes))
@@ -125,7 +127,7 @@ def alone(row: Row, paths: Sequence[tuple[str, str]], free: Sequence[tuple[int, 
             "spread", min=many // row.racks, max=many // row.racks, partitions=row.racks
         )
         classes.append(PodClass(f"replica {at}", own, rules=(ClassRule(0, rule),), part=at + 1))
-    return Mixed(
+    return GroupProblem(
         tuple(kinds), tuple(free), LEVELS, tuple(paths), 1,
         classes=tuple(classes), parts=tuple(parts),
     )  # fmt: skip
@@ -143,20 +145,20 @@ def measured(row: Row, run: int) -> Run:
     """Return one run of a row."""
     asked = group(row, Random(f"{row.name} {run}"))
     started = process_time()
-    found = mixed.solve(asked, LIMITS)
+    found = heterogeneous.solve(asked, LIMITS)
     seconds = process_time() - started
     values = [one.value for one in found.stages]
     return Run(seconds, found.stages, any(each < values for each in greedy(asked)))
 
 
-def greedy(asked: Mixed) -> Iterator[list[int]]:
+def greedy(asked: GroupProblem) -> Iterator[list[int]]:
     """Yield what descents come to that break no rule."""
     for is_filling in (True, False):
-        counts = mixedguess.descent(asked, is_filling=is_filling)
+        counts = descent.descent(asked, is_filling=is_filling)
         rows = counts.tolist()
         pieces = split(asked, rows) if asked.parts else ()
         if not checker.problems(asked, rows, pieces):
-            yield [value for _, _, value in mixed.objective_of(asked, counts)]
+            yield [value for _, _, value in result.objective_of(asked, counts)]
 
 
 def main() -> None:

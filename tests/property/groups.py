@@ -22,8 +22,8 @@ from scheduler.groups.problem.instance import (
     LevelRule,
     PreemptionInstance,
 )
-from scheduler.groups.solver import eviction
-from scheduler.groups.solver.eviction import EvictionRoom
+from scheduler.groups.solver.victims import freed
+from scheduler.groups.solver.victims.freed import EvictionRoom
 
 
 def rule(rng: Random) -> LevelRule:
@@ -224,11 +224,11 @@ def _candidate(rng: Random, at: int, free: list[list[int]], budgets: int) -> Can
     return Candidate(f"g{at}", rng.randrange(3), pods, freed, single, count, covered)
 
 
-def harm(problem: PreemptionInstance, evicted: eviction.Choice) -> tuple[int, ...]:
+def harm(problem: PreemptionInstance, evicted: freed.Choice) -> tuple[int, ...]:
     """Return what an answer costs, in the order of importance."""
     priorities = sorted({one.priority for one in problem.candidates}, reverse=True)
-    pods = (eviction.pods(problem, evicted, priority) for priority in priorities)
-    return (eviction.violations(problem, evicted), *pods, eviction.groups(problem, evicted))
+    pods = (freed.pods(problem, evicted, priority) for priority in priorities)
+    return (freed.violations(problem, evicted), *pods, freed.groups(problem, evicted))
 
 
 def best_victims(problem: PreemptionInstance) -> tuple[int, ...] | None:
@@ -238,7 +238,7 @@ def best_victims(problem: PreemptionInstance) -> tuple[int, ...] | None:
     for times in itertools.product(*(range(one.count + 1) for one in problem.candidates)):
         evicted = {index: n for index, n in enumerate(times) if n}
         cost = harm(problem, evicted)
-        if evicted != eviction.closed(problem, evicted):
+        if evicted != freed.closed(problem, evicted):
             continue  # an elastic group loses what it has to spare, or all
         if (best is None or cost < best) and not (problem.forbid and cost[0]):
             fits = room.fits(evicted) if not problem.instance.domains else _fits(problem, evicted)
@@ -246,12 +246,12 @@ def best_victims(problem: PreemptionInstance) -> tuple[int, ...] | None:
     return best
 
 
-def _fits(problem: PreemptionInstance, evicted: eviction.Choice) -> bool:
+def _fits(problem: PreemptionInstance, evicted: freed.Choice) -> bool:
     """Whether any placement at all holds after these evictions: for tiny problems."""
     return any(True for _ in placements(after(problem, evicted)))
 
 
-def after(problem: PreemptionInstance, evicted: eviction.Choice) -> Instance:
+def after(problem: PreemptionInstance, evicted: freed.Choice) -> Instance:
     """Return the group's instance after these evictions; slots are what its free amounts have room for."""
     free = [list(leaf.free) for leaf in problem.instance.leaves]
     for index, times in evicted.items():

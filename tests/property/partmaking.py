@@ -16,8 +16,8 @@ from scheduler.groups.problem import checker, checklevels
 from scheduler.groups.problem import parts as partrecords
 from scheduler.groups.problem.classes import ClassRule, PodClass
 from scheduler.groups.problem.parts import LikeParts
-from scheduler.groups.problem.roles import LikePods, Mixed
-from scheduler.groups.solver.mixed import objective_of
+from scheduler.groups.problem.roles import GroupProblem, Role
+from scheduler.groups.solver.roles.result import objective_of
 from tests.property.groups import levels, paths
 from tests.property.unlike import own_rule, rows_of
 
@@ -26,7 +26,7 @@ Counts = tuple[tuple[int, ...], ...]
 MOST_WAYS, MOST_PLACEMENTS = 300, 30_000
 
 
-def parted(rng: Random) -> Mixed:
+def parted(rng: Random) -> GroupProblem:
     """Return a group of one to four sorts of parts, at times in parts again, some of which may stay out."""
     while True:
         found = _parted(rng)
@@ -34,7 +34,7 @@ def parted(rng: Random) -> Mixed:
             return found
 
 
-def _parted(rng: Random) -> Mixed:
+def _parted(rng: Random) -> GroupProblem:
     depth = rng.choice([2, 2, 3])
     found = paths(rng, depth, 2)[: rng.choice([3, 4])]
     leaves = range(len(found))
@@ -44,11 +44,11 @@ def _parted(rng: Random) -> Mixed:
     is_nested = rng.random() < 0.4
     if is_nested:
         parts.append(_around(rng, depth, 0, root_level))
-    kinds: list[LikePods] = []
+    kinds: list[Role] = []
     for number in range(sorts):
         around = 1 if is_nested and (not number or rng.random() < 0.5) else 0
         parts.append(_own(rng, depth, around, parts[around].level, kinds, len(found)))
-    return Mixed(
+    return GroupProblem(
         tuple(_counted(kinds, parts)),
         tuple((rng.randint(0, 9),) for _ in leaves),
         levels(rng, depth, 0.1),
@@ -59,7 +59,7 @@ def _parted(rng: Random) -> Mixed:
     )
 
 
-def ruled(rng: Random) -> Mixed:
+def ruled(rng: Random) -> GroupProblem:
     """Return a group of which one part or several have rules of their own, hard ones and wishes."""
     while True:
         group = parted(rng)
@@ -68,7 +68,7 @@ def ruled(rng: Random) -> Mixed:
             return msgspec.structs.replace(group, classes=classes)
 
 
-def _ruled(rng: Random, group: Mixed) -> Iterator[PodClass]:
+def _ruled(rng: Random, group: GroupProblem) -> Iterator[PodClass]:
     depth = len(group.levels)
     totals = partrecords.totals(group.parts)
     for number, one in enumerate(group.parts):
@@ -93,14 +93,14 @@ def _around(rng: Random, depth: int, around: int, above: int) -> LikeParts:
 
 
 def _own(
-    rng: Random, depth: int, around: int, above: int, kinds: list[LikePods], leaves: int
+    rng: Random, depth: int, around: int, above: int, kinds: list[Role], leaves: int
 ) -> LikeParts:
     """Return a part with pods; what it asks for becomes new kinds."""
     sizes = [rng.choice([1, 1, 2, 3]) for _ in range(rng.choice([1, 1, 2]))]
     numbers = tuple(range(len(kinds), len(kinds) + len(sizes)))
     for _ in sizes:
         slots = tuple(rng.choice([0, 2, 9, 9]) for _ in range(leaves))
-        kinds.append(LikePods(0, (rng.randint(1, 3),), slots))
+        kinds.append(Role(0, (rng.randint(1, 3),), slots))
     is_held = around == 0 and rng.random() < 0.2
     held = [0] * leaves
     for _ in range(rng.choice([1, 1, 2]) if is_held else 0):
@@ -125,7 +125,7 @@ def _level(rng: Random, depth: int, above: int) -> int:
     return found
 
 
-def _counted(kinds: Sequence[LikePods], parts: Sequence[LikeParts]) -> Iterator[LikePods]:
+def _counted(kinds: Sequence[Role], parts: Sequence[LikeParts]) -> Iterator[Role]:
     for number, kind in enumerate(kinds):
         (one,) = (one for one in parts if number in one.kinds)
         size = one.sizes[one.kinds.index(number)]
@@ -140,7 +140,7 @@ def _with_minimum(rng: Random, parts: Sequence[LikeParts]) -> Iterator[LikeParts
         yield msgspec.structs.replace(one, minimum=rng.randint(1, inside)) if inside else one
 
 
-def _is_small(group: Mixed) -> bool:
+def _is_small(group: GroupProblem) -> bool:
     """Whether few ways fill each part, and few all of them, whatever they need."""
     if rows_of([kind.count for kind in group.kinds], len(group.paths)) > MOST_PLACEMENTS:
         return False
@@ -148,7 +148,7 @@ def _is_small(group: Mixed) -> bool:
     return max(ways) <= MOST_WAYS
 
 
-def best(group: Mixed) -> list[int] | None:
+def best(group: GroupProblem) -> list[int] | None:
     """Return the values of the best placement of all, term by term, None when there is none."""
     bare = msgspec.structs.replace(group, parts=(), classes=(), minimum=1)
     values = [
@@ -159,7 +159,7 @@ def best(group: Mixed) -> list[int] | None:
     return min(values, default=None)
 
 
-def _filled(group: Mixed, number: int, leaves: Sequence[int]) -> set[Counts]:
+def _filled(group: GroupProblem, number: int, leaves: Sequence[int]) -> set[Counts]:
     """Return all that one part could have on these leaves when it is not left out, by its own rules as well."""
     found = _filled_anyhow(group, number, leaves)
     for one in group.classes:
@@ -168,7 +168,7 @@ def _filled(group: Mixed, number: int, leaves: Sequence[int]) -> set[Counts]:
     return found
 
 
-def _keeps(group: Mixed, one: PodClass, counts: Counts) -> bool:
+def _keeps(group: GroupProblem, one: PodClass, counts: Counts) -> bool:
     """Whether the pods of a part, with those of it that stand, break none of its own rules."""
     held = one.held or (0,) * len(group.paths)
     pods = [there + sum(row[leaf] for row in counts) for leaf, there in enumerate(held)]
@@ -184,7 +184,7 @@ def _keeps(group: Mixed, one: PodClass, counts: Counts) -> bool:
     )
 
 
-def _filled_anyhow(group: Mixed, number: int, leaves: Sequence[int]) -> set[Counts]:
+def _filled_anyhow(group: GroupProblem, number: int, leaves: Sequence[int]) -> set[Counts]:
     """Return all that one part could have on these leaves, whatever rules of its own say."""
     one, found = group.parts[number], set[Counts]()
     below = [at for at, each in enumerate(group.parts) if each.parent == number]
@@ -205,7 +205,9 @@ def _filled_anyhow(group: Mixed, number: int, leaves: Sequence[int]) -> set[Coun
     return found
 
 
-def _together(group: Mixed, named: Sequence[int], unit: Sequence[int], needed: int) -> set[Counts]:
+def _together(
+    group: GroupProblem, named: Sequence[int], unit: Sequence[int], needed: int
+) -> set[Counts]:
     """Return what parts, each of them named, could have together when so many are not left out."""
     options = {at: _filled(group, at, unit) for at in set(named)}
     reached: set[tuple[int, Counts]] = {(0, _nothing(group))}
@@ -220,7 +222,7 @@ def _together(group: Mixed, named: Sequence[int], unit: Sequence[int], needed: i
     return {counts for many, counts in reached if many >= needed}
 
 
-def _ways(group: Mixed, one: LikeParts, unit: Sequence[int]) -> set[Counts]:
+def _ways(group: GroupProblem, one: LikeParts, unit: Sequence[int]) -> set[Counts]:
     """Return all the pods that a part could have on the leaves of a unit."""
     held = sum(one.held)
     if any(one.held[leaf] for leaf in range(len(group.paths)) if leaf not in unit and one.held):
@@ -239,7 +241,7 @@ def _ways(group: Mixed, one: LikeParts, unit: Sequence[int]) -> set[Counts]:
     return found
 
 
-def _is_apart(group: Mixed, one: LikeParts, rows: Sequence[Sequence[int]]) -> bool:
+def _is_apart(group: GroupProblem, one: LikeParts, rows: Sequence[Sequence[int]]) -> bool:
     """Whether no two of a part's pods stand where it may have one."""
     if one.apart < 0:
         return True
@@ -253,7 +255,7 @@ def _rows(leaves: int, size: int, unit: Sequence[int]) -> Iterator[tuple[int, ..
     return (row for row in itertools.product(*each) if sum(row) <= size)
 
 
-def _is_possible(group: Mixed, counts: Counts) -> bool:
+def _is_possible(group: GroupProblem, counts: Counts) -> bool:
     """Whether leaves have what these pods take."""
     for kind, row in zip(group.kinds, counts, strict=True):
         if any(pods > slots for pods, slots in zip(row, kind.slots, strict=True)):
@@ -265,7 +267,7 @@ def _is_possible(group: Mixed, counts: Counts) -> bool:
     )
 
 
-def _units(group: Mixed, level: int, leaves: Sequence[int]) -> list[list[int]]:
+def _units(group: GroupProblem, level: int, leaves: Sequence[int]) -> list[list[int]]:
     """Return the leaves among these by unit of a level, all of them at -1."""
     depth, found = len(group.levels), dict[tuple[str, ...], list[int]]()
     for leaf in leaves:
@@ -275,17 +277,17 @@ def _units(group: Mixed, level: int, leaves: Sequence[int]) -> list[list[int]]:
     return list(found.values())
 
 
-def _holds(group: Mixed, number: int) -> bool:
+def _holds(group: GroupProblem, number: int) -> bool:
     return any(group.parts[number].held)
 
 
-def _is_in(group: Mixed, number: int, around: int) -> bool:
+def _is_in(group: GroupProblem, number: int, around: int) -> bool:
     while number not in (around, -1):
         number = group.parts[number].parent
     return number == around
 
 
-def _nothing(group: Mixed) -> Counts:
+def _nothing(group: GroupProblem) -> Counts:
     return ((0,) * len(group.paths),) * len(group.kinds)
 
 

@@ -14,8 +14,8 @@ from scheduler.groups.problem import checkparts
 from scheduler.groups.problem.instance import SolveLimits
 from scheduler.groups.problem.parts import PlacedPart
 from scheduler.groups.problem.rules import rules_of, under
-from scheduler.groups.solver import mixed
 from scheduler.groups.solver.explain import explain
+from scheduler.groups.solver.roles import heterogeneous
 from tests.property import partmaking, unlike
 from tests.property.test_certificates import batches
 from tests.property.test_unlike_members import harm
@@ -31,7 +31,7 @@ def test_placed_as_well_as_can_be_if_and_only_if_enough_parts_fit(batch):
     placed = 0
     for number in range(BATCH):
         group = MAKERS[number % 2](Random(f"parts {batch}/{number}"))
-        found = mixed.solve(group, LIMITS)
+        found = heterogeneous.solve(group, LIMITS)
         best = partmaking.best(group)
 
         assert found.optimal, group
@@ -49,7 +49,7 @@ def test_a_part_that_is_not_whole_is_found_out(batch):
     broken = 0
     for number in range(BATCH):
         group = MAKERS[number % 2](Random(f"broken {batch}/{number}"))
-        found = mixed.solve(group, LIMITS)
+        found = heterogeneous.solve(group, LIMITS)
         if found.outcome != "placed":
             continue
         pieces = list(found.pieces)
@@ -70,7 +70,7 @@ def test_a_rule_of_its_own_that_a_part_breaks_is_found_out(batch):
     for number in range(BATCH):
         group = partmaking.ruled(Random(f"own rules {batch}/{number}"))
         parts = tuple(msgspec.structs.replace(one, apart=-1) for one in group.parts)
-        found = mixed.solve(msgspec.structs.replace(group, parts=parts, classes=()), LIMITS)
+        found = heterogeneous.solve(msgspec.structs.replace(group, parts=parts, classes=()), LIMITS)
         if found.outcome != "placed":
             continue
         wrong = checkparts.problems(group, found.counts, found.pieces)
@@ -121,7 +121,7 @@ def test_no_other_victims_do_less_harm(batch):
     for number in range(BATCH):
         rng = Random(f"victims of parts {batch}/{number}")
         problem = unlike.preemption(rng, MAKERS[number % 2](rng))
-        found = mixed.evict(problem, LIMITS)
+        found = heterogeneous.evict(problem, LIMITS)
         best = unlike.least_harm(problem, fits)
 
         assert ("infeasible" if best is None else "placed") == found.outcome, problem

@@ -13,10 +13,12 @@ from scheduler.groups.problem import checker
 from scheduler.groups.problem.answer import NOTHING, SolvedStage, SolverAnswer
 from scheduler.groups.problem.instance import Instance, SolveLimits
 from scheduler.groups.problem.rules import rules_of, under
-from scheduler.groups.solver import fold, layers, tree, victims
-from scheduler.groups.solver.cpsat import program
+from scheduler.groups.solver import tree
+from scheduler.groups.solver.cpsat.histogram import program
+from scheduler.groups.solver.exact import fold, layers
 from scheduler.groups.solver.explain import explain
 from scheduler.groups.solver.solve import _better, at_once, on_leaves, solve
+from scheduler.groups.solver.victims import search
 from tests.property import groups
 
 PATIENT = SolveLimits(stage_s=60.0, total_s=600.0)
@@ -253,7 +255,7 @@ def test_victims_are_the_exact_minimum(batch):
     """On nearly full clusters no set of victims does less harm, and the group fits afterwards."""
     for rng in sources(batch):
         problem = groups.preemption(rng)
-        answer = victims.solve(problem, PATIENT)
+        answer = search.solve(problem, PATIENT)
         best = groups.best_victims(problem)
 
         assert (best is None) == (answer.outcome == "infeasible")
@@ -271,7 +273,7 @@ def test_victims_are_the_exact_minimum_with_rules_between_members(batch):
     """Also where the rules count pods that may go, so that more evictions are not always better."""
     for rng in sources(batch):
         problem = groups.preemption(rng, tiny=True)
-        answer = victims.solve(problem, PATIENT)
+        answer = search.solve(problem, PATIENT)
         best = groups.best_victims(problem)
 
         assert (best is None) == (answer.outcome == "infeasible"), problem

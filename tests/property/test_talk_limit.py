@@ -13,9 +13,10 @@ import pytest
 from scheduler.groups.problem import checker
 from scheduler.groups.problem.classes import PodClass, Traffic, TrafficCosts
 from scheduler.groups.problem.instance import Level, SolveLimits
-from scheduler.groups.problem.roles import LikePods, Mixed
-from scheduler.groups.solver import mixed, mixedcut
-from scheduler.groups.solver.mixednear import near_by
+from scheduler.groups.problem.roles import GroupProblem, Role
+from scheduler.groups.solver.roles import heterogeneous
+from scheduler.groups.solver.traffic import trafficbound
+from scheduler.groups.solver.traffic.neighbours import near_by
 from tests.property import unlike
 from tests.property.test_certificates import batches
 
@@ -46,7 +47,7 @@ def test_no_placement_costs_less_than_the_limit(batch):
         if not best:
             continue
         limits = [
-            mixedcut.least(group, value, LIMITS, lambda: 60.0)
+            trafficbound.least(group, value, LIMITS, lambda: 60.0)
             for value in (best, best + 1, 3 * best)
         ]
         assert max(limits) <= best, group
@@ -58,8 +59,8 @@ def test_no_placement_costs_less_than_the_limit(batch):
 
 def test_two_leaves_are_filled_so_that_least_is_cut():
     """Eight pods in a ring of four workloads, of which no leaf takes more than five: two ties of four pairs are cut."""
-    kinds = tuple(LikePods(2, (1,), (9, 9, 9)) for _ in range(4))
-    group = Mixed(
+    kinds = tuple(Role(2, (1,), (9, 9, 9)) for _ in range(4))
+    group = GroupProblem(
         kinds,
         ((5,), (5,), (2,)),
         (Level("node"),),
@@ -70,9 +71,9 @@ def test_two_leaves_are_filled_so_that_least_is_cut():
         costs=TrafficCosts((3,)),
         unwished=(0,),
     )
-    assert 3 * 8 == cheapest(group) == mixedcut.least(group, 100, LIMITS, lambda: 60.0)
-    assert 0 == mixedcut.least(group, 0, LIMITS, lambda: 60.0)
-    found = mixed.solve(group, LIMITS)
+    assert 3 * 8 == cheapest(group) == trafficbound.least(group, 100, LIMITS, lambda: 60.0)
+    assert 0 == trafficbound.least(group, 0, LIMITS, lambda: 60.0)
+    found = heterogeneous.solve(group, LIMITS)
     assert found.optimal
     assert ["cost", 24, 24] == [
         found.stages[0].measure,
@@ -85,11 +86,11 @@ def application(rng):
     """Return an application of some twenty pods on sixteen leaves in four zones, as tests.perf.whole has them."""
     count, leaves = rng.randint(4, 8), range(16)
     kinds = tuple(
-        LikePods(rng.randint(1, 4), (rng.choice([1, 2, 4]),), (99,) * 16) for _ in range(count)
+        Role(rng.randint(1, 4), (rng.choice([1, 2, 4]),), (99,) * 16) for _ in range(count)
     )
     ties = {(rng.randrange(at), at) for at in range(1, count) for _ in range(2)}
     ways = [[0 if a == b else rng.randint(2, 14) for b in range(4)] for a in range(4)]
-    return Mixed(
+    return GroupProblem(
         kinds,
         tuple((rng.randint(0, 16),) for _ in leaves),
         (Level("node"),),

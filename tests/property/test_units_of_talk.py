@@ -16,10 +16,11 @@ from scheduler.groups.problem import checker
 from scheduler.groups.problem.answer import NOTHING
 from scheduler.groups.problem.classes import ClassRule, PairRule, PodClass, Traffic, TrafficCosts
 from scheduler.groups.problem.instance import Level, LevelRule, SolveLimits
-from scheduler.groups.problem.roles import LikePods, Mixed
-from scheduler.groups.solver import leastcut, mixed, mixedleaves
-from scheduler.groups.solver.mixed import objective_of
-from scheduler.groups.solver.mixedseveral import SeveralUnits
+from scheduler.groups.problem.roles import GroupProblem, Role
+from scheduler.groups.solver.roles import heterogeneous, result
+from scheduler.groups.solver.roles.result import objective_of
+from scheduler.groups.solver.traffic import leastcut, trafficleaves
+from scheduler.groups.solver.traffic.trafficunits import SeveralUnits
 from tests.property import unlike
 from tests.property.groups import paths
 from tests.property.test_certificates import batches
@@ -67,10 +68,9 @@ def talking(rng):
         LevelRule("spread", partitions=2),
         ALONE,
     ]
-    return Mixed(
+    return GroupProblem(
         tuple(
-            LikePods(n, (rng.choice([1, 2, 2, 4]),), most)
-            for n, most in zip(sizes, slots, strict=True)
+            Role(n, (rng.choice([1, 2, 2, 4]),), most) for n, most in zip(sizes, slots, strict=True)
         ),
         tuple((rng.choice(rooms),) for _ in leaves),
         tuple(
@@ -103,8 +103,8 @@ def test_limits_hold_for_every_placement(batch):
     told = met = refused = 0
     for number in range(BATCH):
         group = talking(Random(f"units of talk {batch}/{number}"))
-        known = mixedleaves.best(group, LIMITS, lambda: 60.0)
-        best, found = unlike.best(group), mixed.solve(group, LIMITS)
+        known = trafficleaves.best(group, LIMITS, lambda: 60.0)
+        best, found = unlike.best(group), heterogeneous.solve(group, LIMITS)
         assert found.optimal, group
         assert best == ([one.value for one in found.stages] if found.counts else None), group
         if known is None:
@@ -129,11 +129,11 @@ def test_limits_of_several_units_hold_for_all_placements_in_several(batch):
     compared = 0
     for number in range(BATCH):
         group = talking(Random(f"several units {batch}/{number}"))
-        level = mixed.first_with_several(group)
-        if not 0 < level < len(group.levels) or not mixedleaves.is_told_by_leaves(group):
+        level = result.first_with_several(group)
+        if not 0 < level < len(group.levels) or not trafficleaves.is_told_by_leaves(group):
             continue
         group = msgspec.structs.replace(group, minimum=group.wanted)
-        units = mixed.units(group, level)
+        units = result.units(group, level)
         held = np.array(group.held or (0,) * len(group.paths))
         by_fullest = dict[int, list[int]]()
         for counts in unlike.placements(group):

@@ -16,9 +16,9 @@ import pytest
 from scheduler.groups.problem import checker
 from scheduler.groups.problem.instance import SolveLimits
 from scheduler.groups.problem.rules import rules_of, under
-from scheduler.groups.solver import mixed
 from scheduler.groups.solver.explain import explain
-from scheduler.groups.solver.mixed import objective_of
+from scheduler.groups.solver.roles import heterogeneous
+from scheduler.groups.solver.roles.result import objective_of
 from tests.property import partmaking, unlike
 from tests.property.test_certificates import batches
 from tests.property.test_unlike_members import harm
@@ -52,7 +52,7 @@ def test_what_is_said_of_a_group_is_true(batch):
     placed = refused = 0
     for number in range(BATCH):
         group = group_of(number, Random(f"law {batch}/{number}"))
-        found, best = mixed.solve(group, LIMITS), best_of(group)
+        found, best = heterogeneous.solve(group, LIMITS), best_of(group)
         assert found.optimal, group
         assert ("infeasible" if best is None else "placed") == found.outcome, group
         if best is None:
@@ -96,7 +96,7 @@ def test_no_other_victims_do_less_harm_where_some_are_needed(batch):
         problem = unlike.preemption(rng, group_of(number, rng))
         if fits(problem.group):
             continue
-        found, best = mixed.evict(problem, LIMITS), unlike.least_harm(problem, fits)
+        found, best = heterogeneous.evict(problem, LIMITS), unlike.least_harm(problem, fits)
         assert ("infeasible" if best is None else "placed") == found.outcome, problem
         assert found.optimal
         if best is None:

@@ -9,8 +9,9 @@ import pytest
 
 from scheduler.groups.problem.instance import SolveLimits
 from scheduler.groups.problem.rules import rules_of, under
-from scheduler.groups.solver import eviction, mixed
 from scheduler.groups.solver.explain import explain
+from scheduler.groups.solver.roles import heterogeneous
+from scheduler.groups.solver.victims import freed
 from tests.property import unlike
 from tests.property.test_certificates import batches
 
@@ -23,7 +24,7 @@ def test_placed_as_well_as_can_be_if_and_only_if_it_fits(batch):
     """The outcome, every stage's value and every bound are those of the best of all placements."""
     for number in range(BATCH):
         group = unlike.group(Random(f"unlike {batch}/{number}"))
-        found = mixed.solve(group, LIMITS)
+        found = heterogeneous.solve(group, LIMITS)
         best = unlike.best(group)
 
         assert found.optimal, group
@@ -39,7 +40,7 @@ def test_classes_are_placed_as_well_as_can_be_if_and_only_if_they_fit(batch):
     placed = 0
     for number in range(BATCH):
         group = unlike.classed(Random(f"classes {batch}/{number}"))
-        found = mixed.solve(group, LIMITS)
+        found = heterogeneous.solve(group, LIMITS)
         best = unlike.best(group)
 
         assert found.optimal, group
@@ -91,7 +92,7 @@ def test_no_other_victims_do_less_harm(batch):
         rng = Random(f"victims {batch}/{number}")
         made = (unlike.classed, unlike.group, unlike.begun)[number % 3]
         problem = unlike.preemption(rng, made(rng))
-        found = mixed.evict(problem, LIMITS)
+        found = heterogeneous.evict(problem, LIMITS)
         best = unlike.least_harm(problem)
 
         assert ("infeasible" if best is None else "placed") == found.outcome, problem
@@ -105,4 +106,4 @@ def harm(problem, evicted):
     gone = [(evicted.get(at, 0), one) for at, one in enumerate(problem.candidates)]
     priorities = sorted({one.priority for one in problem.candidates}, reverse=True)
     pods = [sum(n * one.pods for n, one in gone if one.priority == each) for each in priorities]
-    return (*pods, eviction.groups(problem, evicted))
+    return (*pods, freed.groups(problem, evicted))

@@ -24,9 +24,9 @@ from scheduler.groups.problem.classes import (
 )
 from scheduler.groups.problem.instance import Candidate, ElasticGroup, Level, LevelRule
 from scheduler.groups.problem.instance import Kind as Wish
-from scheduler.groups.problem.roles import Apart, LikePods, Mixed, MixedPreemption
-from scheduler.groups.solver import eviction
-from scheduler.groups.solver.mixed import objective_of
+from scheduler.groups.problem.roles import Apart, GroupPreemption, GroupProblem, Role
+from scheduler.groups.solver.roles.result import objective_of
+from scheduler.groups.solver.victims import freed
 from tests.property.groups import levels, paths, rule
 
 RELATIONS: tuple[Relation, ...] = ("same", "other", "with", "one")
@@ -34,14 +34,14 @@ LARGEST_SPACE = 4_000
 Counts = tuple[tuple[int, ...], ...]
 
 
-def group(rng: Random) -> Mixed:
+def group(rng: Random) -> GroupProblem:
     """Return a group of one to three kinds over at most five leaves, small enough to enumerate."""
     depth = rng.choice([1, 2, 2, 3])
     found = paths(rng, depth, 2 if depth > 1 else 4)[:5]
     resources = rng.choice([1, 2])
     leaves = range(len(found))
     kinds = tuple(
-        LikePods(
+        Role(
             rng.randint(1, 3),
             tuple(rng.randint(0 if at else 1, 3) for at in range(resources)),
             tuple(rng.choice([0, 1, 2, 3, 3]) for _ in leaves),
@@ -52,7 +52,7 @@ def group(rng: Random) -> Mixed:
     wanted = sum(kind.count for kind in kinds)
     minimum = wanted if rng.random() < 0.6 else rng.randint(1, wanted)
     held = tuple(int(rng.random() < 0.2) for _ in leaves) if rng.random() < 0.3 else ()
-    return Mixed(
+    return GroupProblem(
         kinds,
         free,
         levels(rng, depth, 0.6),
@@ -63,7 +63,7 @@ def group(rng: Random) -> Mixed:
     )
 
 
-def begun(rng: Random) -> Mixed:
+def begun(rng: Random) -> GroupProblem:
     """Return a group of which a pod stands already, and all have to be in one unit of the first level."""
     made = group(rng)
     top, *below = made.levels
@@ -83,7 +83,7 @@ def _apart(rng: Random, kinds: int, leaves: range) -> tuple[Apart, ...]:
     return (Apart(there, rng.randrange(kinds), rng.randrange(kinds)),)
 
 
-def classed(rng: Random) -> Mixed:
+def classed(rng: Random) -> GroupProblem:
     """Return a group of two to four classes in a tree of two to four levels, with all that may bind them."""
     depth = rng.choice([2, 2, 3, 4])
     found = paths(rng, depth, 2)[: rng.choice([3, 4, 4, 5])]
@@ -93,7 +93,7 @@ def classed(rng: Random) -> Mixed:
         sizes[sizes.index(max(sizes))] -= 1
     resources = rng.choice([1, 2])
     kinds = tuple(
-        LikePods(
+        Role(
             count,
             tuple(rng.randint(0 if at else 1, 3) for at in range(resources)),
             tuple(rng.choice([0, 1, 2, 4, 4, 4]) for _ in leaves),
@@ -106,7 +106,7 @@ def classed(rng: Random) -> Mixed:
     held = tuple(sum(one.held[leaf] for one in classes if one.held) for leaf in leaves)
     pairs = [(rng.randrange(len(classes)), rng.randrange(len(classes))) for _ in range(3)]
     areas = rng.randint(1, 3) if rng.random() < 0.5 else 0
-    return Mixed(
+    return GroupProblem(
         kinds,
         free,
         levels(rng, depth, 0.1),
@@ -135,7 +135,7 @@ def rows_of(sizes: Sequence[int], leaves: int) -> int:
     return prod(comb(size + leaves, leaves) for size in sizes)
 
 
-def application(rng: Random) -> Mixed:
+def application(rng: Random) -> GroupProblem:
     """Return workloads that talk over ways of unequal costs, some of them too dear for those who need each other.
 
     Leaves are nodes in up to four zones: nothing on one node, 1 in a zone, up to 9 from zone to zone, another
@@ -147,7 +147,7 @@ def application(rng: Random) -> Mixed:
         sizes[sizes.index(max(sizes))] -= 1
     resources = rng.choice([1, 2])
     kinds = tuple(
-        LikePods(
+        Role(
             count,
             tuple(rng.randint(0 if at else 1, 3) for at in range(resources)),
             tuple(rng.choice([0, 2, 4, 4, 4]) for _ in leaves),
@@ -173,7 +173,7 @@ def application(rng: Random) -> Mixed:
     ways = [(one, other) for one in range(zones) for other in range(zones) if one != other]
     links = rng.sample(ways, rng.randint(1, len(ways))) if rng.random() < 0.4 else []
     limits = [(first, second, rng.choice([0, 3, 6, 9])) for first, second in sorted(pairs)]
-    return Mixed(
+    return GroupProblem(
         kinds,
         tuple(tuple(rng.randint(0, 12) for _ in range(resources)) for _ in leaves),
         (Level("node"),),
@@ -251,7 +251,7 @@ def own_rule(rng: Random, count: int) -> LevelRule:
     )
 
 
-def placements(mixed: Mixed) -> Iterator[Counts]:
+def placements(mixed: GroupProblem) -> Iterator[Counts]:
     """Yield every way to place pods that breaks no rule."""
     rows = []
     for kind in mixed.kinds:
@@ -262,7 +262,7 @@ def placements(mixed: Mixed) -> Iterator[Counts]:
             yield counts
 
 
-def best(mixed: Mixed) -> list[int] | None:
+def best(mixed: GroupProblem) -> list[int] | None:
     """Return the values of the best placement of all, term by term, None when there is none."""
     values = (
         [value for _, _, value in objective_of(mixed, np.array(counts))]
@@ -271,7 +271,7 @@ def best(mixed: Mixed) -> list[int] | None:
     return min(values, default=None)
 
 
-def preemption(rng: Random, asked: Mixed) -> MixedPreemption:
+def preemption(rng: Random, asked: GroupProblem) -> GroupPreemption:
     """Return a group that may lack room, and up to four candidates with what they would free."""
     leaves = range(len(asked.paths))
     resources = len(asked.free[0])
@@ -288,22 +288,22 @@ def preemption(rng: Random, asked: Mixed) -> MixedPreemption:
     singles = tuple(at for at, one in enumerate(candidates) if one.single)
     pods = sum(candidates[at].count for at in singles)
     if pods < 2 or rng.random() < 0.5:
-        return MixedPreemption(asked, tuple(candidates))
+        return GroupPreemption(asked, tuple(candidates))
     # Pods of one elastic group are all as important.
     candidates = [
         msgspec.structs.replace(one, priority=1) if one.single else one for one in candidates
     ]
     elastic = (ElasticGroup(singles, rng.randint(1, pods - 1)),)
-    return MixedPreemption(asked, tuple(candidates), elastic=elastic)
+    return GroupPreemption(asked, tuple(candidates), elastic=elastic)
 
 
-def fits(group: Mixed) -> bool:
+def fits(group: GroupProblem) -> bool:
     """Return whether there is any placement."""
     return next(placements(group), None) is not None
 
 
 def least_harm(
-    problem: MixedPreemption, fits: Callable[[Mixed], bool] = fits
+    problem: GroupPreemption, fits: Callable[[GroupProblem], bool] = fits
 ) -> tuple[int, ...] | None:
     """Return the least harm of all ways to make room: pods by priority, then evictions; None without one."""
     best = None
@@ -315,9 +315,9 @@ def least_harm(
             sum(n * one.pods for n, one in chosen if one.priority == each) for each in priorities
         )
         evicted = dict(enumerate(gone))
-        if evicted != eviction.closed(problem, evicted):
+        if evicted != freed.closed(problem, evicted):
             continue  # an elastic group loses what it has to spare, or all
-        harm = (*by_priority, eviction.groups(problem, evicted))
+        harm = (*by_priority, freed.groups(problem, evicted))
         if best is not None and harm >= best:
             continue
         free = [list(row) for row in problem.group.free]

@@ -43,8 +43,8 @@ def observe_duration(meters: Meters, result: str, seconds: float) -> None:
 
 def count_solution(meters: Meters, solution: Solution) -> None:
     """Count a solution by question, solver and outcome, and observe its gap and its time."""
-    found = solution.victims or solution.mixed or solution.placed
-    is_eviction = solution.victims is not None or bool(solution.mixed and solution.mixed.evicted)
+    found = solution.victims or solution.roles or solution.placed
+    is_eviction = solution.victims is not None or bool(solution.roles and solution.roles.evicted)
     kind = "evict" if is_eviction else "place"
     status: str = found.outcome
     if status == "placed":

@@ -23,14 +23,14 @@ from scheduler.groups.problem.classes import (
     WayLimit,
 )
 from scheduler.groups.problem.instance import Level
-from scheduler.groups.problem.roles import Mixed
+from scheduler.groups.problem.roles import GroupProblem
 from scheduler.state.podindex import Placed
 
 # The level above all others, where members share claims: being apart there is no cost of the network.
 SHARED = "shared claims"
 # No way counts as dearer, so that sums over all pairs stay inside 64 bits.
 DEAREST = 10**9
-# What `Mixed` wants to know of classes, in the order of its fields.
+# What `GroupProblem` wants to know of classes, in the order of its fields.
 Parts: TypeAlias = tuple[
     tuple[PodClass, ...], tuple[PairRule, ...], tuple[Traffic, ...], TrafficCosts, tuple[int, ...]
 ]
@@ -138,7 +138,7 @@ def _between_nodes(ways: Ways, depth: int) -> TrafficCosts:
     )
 
 
-def beside(group: Mixed, counts: Sequence[Sequence[int]]) -> Mapping[int, frozenset[int]]:
+def beside(group: GroupProblem, counts: Sequence[Sequence[int]]) -> Mapping[int, frozenset[int]]:
     """Return for kinds that others stand `with` the leaves of the units where those are."""
     found: dict[int, frozenset[int]] = {}
     for one in group.between:

@@ -11,13 +11,7 @@ import msgspec
 from scheduler.framework.calls import SolverCall
 from scheduler.framework.groups import Misfit
 from scheduler.framework.status import Status, unschedulable
-from scheduler.groups.planning import (
-    messages,
-    mixing,
-    preferences,
-    rolemessages,
-    shapes,
-)
+from scheduler.groups.planning import messages, preferences, rolemessages, roles, shapes
 from scheduler.groups.planning.eviction import Candidates, Freed, candidates_of, chosen
 from scheduler.groups.planning.placements import ROUNDS, Assigned, Placement, PlanningTools
 from scheduler.groups.planning.task import (
@@ -29,9 +23,9 @@ from scheduler.groups.planning.task import (
     undecided,
 )
 from scheduler.groups.problem.instance import Budget, Candidate
-from scheduler.groups.problem.roles import Mixed, MixedAnswer, MixedPreemption
-from scheduler.groups.solver.mixedflows import parts_of
-from scheduler.groups.solver.questions import EvictMixed, PlaceMixed, Solution
+from scheduler.groups.problem.roles import GroupAnswer, GroupPreemption, GroupProblem
+from scheduler.groups.solver.questions import EvictRoles, PlaceRoles, Solution
+from scheduler.groups.solver.roles.linkflows import parts_of
 
 # Conflicts between roles are learnt one combination at a time, each for all nodes of equal state.
 MOST_CONFLICTS = 64
@@ -45,7 +39,7 @@ def placed(task: GroupTask, tools: PlanningTools, place: Callable[[Placement], S
     def place_task(task: GroupTask) -> Steps:
         return (yield from place(HeterogeneousPlacement(task, tools)))
 
-    return (yield from preferences.placed_mixed(task, place_task))
+    return (yield from preferences.placed_roles(task, place_task))
 
 
 def eviction(task: GroupTask, tools: PlanningTools) -> "HeterogeneousEviction":
@@ -59,7 +53,7 @@ class HeterogeneousPlacement:
     def __init__(self, task: GroupTask, tools: PlanningTools) -> None:
         self.task = task
         self._tools = tools
-        self._learnt: list[mixing.KindConflict] = []
+        self._learnt: list[roles.RoleConflict] = []
         self._why = ""
         self._rounds = 0
 
@@ -78,11 +72,11 @@ class HeterogeneousPlacement:
             return undecided(f"the group {task.name} waits: {uncounted}")
         limits = limits_of(self._tools.args, self._tools.args.solver_time_limit_seconds)
         holds, self._rounds = self._rounds > 0, self._rounds + 1
-        return SolverCall(PlaceMixed(found.group, limits), 2 * limits.total_s, holds)
+        return SolverCall(PlaceRoles(found.group, limits), 2 * limits.total_s, holds)
 
     def assigned(self, solution: Solution) -> Assigned | Status | None:
         """Return the assignment of a solution."""
-        task, found = self.task, solution.mixed
+        task, found = self.task, solution.roles
         if found is None:
             return unanswered(task.name)
         self._tools.recorder.solved(task.key, solution)
@@ -94,16 +88,16 @@ class HeterogeneousPlacement:
         """Exclude a combination of roles, or lower what a node takes of one."""
         task = self.task
         if misfit.conflict:
-            self._learnt.append(mixing.kind_conflict(task.kinds, misfit))
+            self._learnt.append(roles.role_conflict(task.kinds, misfit))
         elif self._site_now().group == self._site.group:
             # Where amounts changed while the solver worked, the next question has them right.
-            mixing.learn(task.kinds, nodes, task.context.nodes, misfit)
+            roles.learn(task.kinds, nodes, task.context.nodes, misfit)
         self._why = f"{misfit.reason} on {misfit.node}"
 
-    def _site_now(self) -> mixing.MixedSite:
+    def _site_now(self) -> roles.RolesSite:
         task = self.task
         least = task.least or len(task.context.members)
-        found = mixing.site(
+        found = roles.site(
             task.spec,
             task.tree,
             task.context,
@@ -114,7 +108,7 @@ class HeterogeneousPlacement:
         )
         return shapes.with_parts(found, task.shapes, task.standing)
 
-    def _refusal(self, solution: Solution, found: MixedAnswer) -> Status:
+    def _refusal(self, solution: Solution, found: GroupAnswer) -> Status:
         task = self.task
         if found.outcome == "unknown":
             return task.left_open("waits: the solver found nothing within its time")
@@ -132,7 +126,7 @@ class HeterogeneousEviction:
 
     def __init__(self, task: GroupTask, tools: PlanningTools) -> None:
         self._tools = tools
-        self._learnt: list[mixing.KindConflict] = []
+        self._learnt: list[roles.RoleConflict] = []
         self._rounds = 0
         kinds, parts = task.kinds, task.shapes
         if parts:
@@ -146,7 +140,7 @@ class HeterogeneousEviction:
         task, args = self._task, self._tools.args
         if not task.kinds:
             return None
-        found = mixing.site(
+        found = roles.site(
             task.spec,
             task.tree,
             task.context,
@@ -171,16 +165,16 @@ class HeterogeneousEviction:
             for one in budgets
         )
         self._candidates: Sequence[Candidate] = candidates
-        problem = MixedPreemption(
+        problem = GroupPreemption(
             found.group, tuple(candidates), allowed, args.pdb == "Forbid", elastic
         )
         limits = limits_of(args, args.preemption_time_limit_seconds)
         holds, self._rounds = self._rounds > 0, self._rounds + 1
-        return SolverCall(EvictMixed(problem, limits), 2 * limits.total_s, holds)
+        return SolverCall(EvictRoles(problem, limits), 2 * limits.total_s, holds)
 
     def offer(self, solution: Solution) -> Offer:
         """Return the nodes of the members that are needed, and the victims."""
-        found = solution.mixed
+        found = solution.roles
         if found is None:
             return unanswered(self._task.name)
         if found.outcome != "placed" or not found.evicted:
@@ -192,18 +186,18 @@ class HeterogeneousEviction:
         """Exclude a combination of roles, or lower what a node takes of one."""
         task = self._task
         if misfit.conflict:
-            self._learnt.append(mixing.kind_conflict(task.kinds, misfit))
+            self._learnt.append(roles.role_conflict(task.kinds, misfit))
         else:
-            mixing.learn(task.kinds, nodes, task.context.nodes, misfit)
+            roles.learn(task.kinds, nodes, task.context.nodes, misfit)
 
 
-def _assignment(site: mixing.MixedSite, task: GroupTask, found: MixedAnswer) -> dict[str, str]:
+def _assignment(site: roles.RolesSite, task: GroupTask, found: GroupAnswer) -> dict[str, str]:
     if task.shapes:
         return shapes.assign(task.shapes, task.kinds, site.names, found.pieces)
-    return mixing.assign(site, task.kinds, found.counts)
+    return roles.assign(site, task.kinds, found.counts)
 
 
-def _uncounted(group: Mixed) -> str:
+def _uncounted(group: GroupProblem) -> str:
     """Return what of an application cannot be counted exactly, an empty text if all can."""
     areas = len(group.costs.matrix)
     if areas > MOST_AREAS:

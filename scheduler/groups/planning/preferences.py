@@ -15,8 +15,8 @@ from scheduler.base.arrays import BoolColumn, IntColumn, IntMatrix
 from scheduler.framework.groups import Fits
 from scheduler.framework.status import Status, unschedulable
 from scheduler.groups.description.spec import GroupSpec
-from scheduler.groups.planning.mixing import AlikeMembers
 from scheduler.groups.planning.planning import Site, rule
+from scheduler.groups.planning.roles import RoleMembers
 from scheduler.groups.planning.task import GroupTask, Steps
 from scheduler.groups.problem.answer import SolvedStage
 from scheduler.groups.problem.instance import DomainRule
@@ -101,7 +101,7 @@ def placed(
     return unschedulable()
 
 
-def placed_mixed(task: GroupTask, place: Callable[[GroupTask], Steps]) -> Steps:
+def placed_roles(task: GroupTask, place: Callable[[GroupTask], Steps]) -> Steps:
     """Place members that differ, where their claims get what they prefer if that is possible.
 
     A group with terms of its own is placed by these alone.
@@ -114,7 +114,7 @@ def placed_mixed(task: GroupTask, place: Callable[[GroupTask], Steps]) -> Steps:
     return (yield from place(task))
 
 
-def narrowed(kinds: Sequence[AlikeMembers]) -> Iterator[list[AlikeMembers]]:
+def narrowed(kinds: Sequence[RoleMembers]) -> Iterator[list[RoleMembers]]:
     """Yield members that differ with the places that each prefers, the best first; nothing if all are equal."""
     steps = [None if one.costs is None else _steps(one.costs, one.slots) for one in kinds]
     found = [np.unique(own[0][own[1]]) for own in steps if own is not None]

@@ -55,7 +55,7 @@ class PlanRecorder:
 
     def solved(self, key: str, solution: Solution) -> None:
         """Keep what a solve proves for reports about the group."""
-        record, found = self._records.of(key), solution.mixed or solution.placed
+        record, found = self._records.of(key), solution.roles or solution.placed
         record.solver_s = found.seconds
         before = record.proof
         record.proof = before.after(

@@ -17,9 +17,9 @@ from scheduler.groups.description import quorum
 from scheduler.groups.description.nesting import NOWHERE, keys_of, places
 from scheduler.groups.description.ownrules import OwnRules
 from scheduler.groups.description.spec import GroupNode
-from scheduler.groups.planning import mixing
-from scheduler.groups.planning.mixing import AlikeMembers, MixedSite
+from scheduler.groups.planning import roles
 from scheduler.groups.planning.placement import in_order
+from scheduler.groups.planning.roles import RoleMembers, RolesSite
 from scheduler.groups.problem.classes import ClassRule, PodClass
 from scheduler.groups.problem.parts import ROOT, LikeParts, PlacedPart
 from scheduler.groups.sources import registry as sources
@@ -59,12 +59,12 @@ def members(
     context: PlanningContext,
     requests: Mapping[str, Amounts],
     standing: Sequence[Placed],
-) -> tuple[list[AlikeMembers], tuple[GroupShape, ...]]:
+) -> tuple[list[RoleMembers], tuple[GroupShape, ...]]:
     """Return the members by kind, and the shapes that have them; ObjectError when they are too many.
 
     `own` is by key what each group says of levels.
     """
-    maker = _Maker(mixing.kinds(context.fits_each(), requests), standing, own)
+    maker = _Maker(roles.kinds(context.fits_each(), requests), standing, own)
     maker.make(root)
     if len(maker.kinds) > MOST_KINDS:
         alone = "; each group with rules of its own counts alone" if maker.has_rules(root) else ""
@@ -79,7 +79,7 @@ class _Maker:
     """Makes the shapes of one tree, each behind the one it is in."""
 
     def __init__(
-        self, found: Sequence[AlikeMembers], standing: Sequence[Placed], own: Mapping[str, OwnRules]
+        self, found: Sequence[RoleMembers], standing: Sequence[Placed], own: Mapping[str, OwnRules]
     ) -> None:
         self._found = found
         self._own = own
@@ -89,7 +89,7 @@ class _Maker:
             for pod in one.pods:
                 its = self._by_group.setdefault(sources.group_of(pod), {})
                 its.setdefault(number, []).append(pod)
-        self.kinds: list[AlikeMembers] = []
+        self.kinds: list[RoleMembers] = []
         self.shapes: list[GroupShape] = []
 
     def make(self, root: GroupNode) -> None:
@@ -126,7 +126,7 @@ class _Maker:
         is_still = not any(self._by_group.get(one.key) for one in node.leaves())
         return OwnRules(node.key_label) if is_still else self._own[node.key]
 
-    def _kind(self, number: int, nodes: Sequence[GroupNode]) -> AlikeMembers:
+    def _kind(self, number: int, nodes: Sequence[GroupNode]) -> RoleMembers:
         pods = tuple(pod for node in nodes for pod in self._by_group[node.key][number])
         one = self._found[number]
         return msgspec.structs.replace(
@@ -154,14 +154,14 @@ class _Maker:
 
 
 def needed(
-    kinds: Sequence[AlikeMembers], shapes: Sequence[GroupShape], standing: Sequence[Placed]
-) -> tuple[list[AlikeMembers], tuple[GroupShape, ...]]:
+    kinds: Sequence[RoleMembers], shapes: Sequence[GroupShape], standing: Sequence[Placed]
+) -> tuple[list[RoleMembers], tuple[GroupShape, ...]]:
     """Return the members by kind that a tree lacks, and the shapes with them alone.
 
     Who is in a group that has its minimum with those that stand is beyond it, and so are all groups in such a one.
     """
     counts = Counter(sources.group_of(one.pod) for one in standing)
-    lacking: list[AlikeMembers] = []
+    lacking: list[RoleMembers] = []
     found: list[GroupShape] = []
     has_all: list[bool] = []
     for shape in shapes:
@@ -176,8 +176,8 @@ def needed(
 
 
 def with_parts(
-    found: MixedSite, shapes: Sequence[GroupShape], standing: Sequence[Placed]
-) -> MixedSite:
+    found: RolesSite, shapes: Sequence[GroupShape], standing: Sequence[Placed]
+) -> RolesSite:
     """Return a problem with these shapes as its parts; members are on no node without a label they need."""
     if not shapes:
         return found
@@ -268,7 +268,7 @@ def _nowhere(
 
 def assign(
     shapes: Sequence[GroupShape],
-    kinds: Sequence[AlikeMembers],
+    kinds: Sequence[RoleMembers],
     names: Sequence[str],
     pieces: Sequence[PlacedPart],
 ) -> dict[str, str]:

@@ -23,8 +23,8 @@ from scheduler.groups.description import quorum
 from scheduler.groups.description.deadlines import Deadline
 from scheduler.groups.description.spec import GroupSpec
 from scheduler.groups.planning import between, planning
-from scheduler.groups.planning.mixing import AlikeMembers
 from scheduler.groups.planning.placement import in_order
+from scheduler.groups.planning.roles import RoleMembers
 from scheduler.groups.planning.shapes import GroupShape
 from scheduler.groups.problem.answer import SolvedStage
 from scheduler.groups.problem.instance import SolveLimits
@@ -73,7 +73,7 @@ class GroupTask(msgspec.Struct, frozen=True):
     context: PlanningContext
     requests: Mapping[str, Amounts]
     standing: Sequence[Placed]
-    kinds: list[AlikeMembers]
+    kinds: list[RoleMembers]
     forbidden: tuple[str, ...] = ()
     described: GroupSpec | None = None
     deadline: Deadline | None = None

@@ -16,7 +16,7 @@ from scheduler.groups.problem.checklevels import Path
 from scheduler.groups.problem.classes import LinkLimit, PairRule, Traffic, WayLimit
 from scheduler.groups.problem.instance import Instance
 from scheduler.groups.problem.parts import PlacedPart
-from scheduler.groups.problem.roles import Mixed
+from scheduler.groups.problem.roles import GroupProblem
 
 Rows: TypeAlias = Sequence[Sequence[int]]
 Values: TypeAlias = list[tuple[str, str, int]]
@@ -28,10 +28,10 @@ PARTS = "its groups"  # whose terms are summed
 def problems(problem: Instance, counts: Sequence[int]) -> list[str]: ...
 @overload
 def problems(
-    problem: Mixed, counts: Rows, pieces: Sequence[PlacedPart] | None = ()
+    problem: GroupProblem, counts: Rows, pieces: Sequence[PlacedPart] | None = ()
 ) -> list[str]: ...
 def problems(
-    problem: Instance | Mixed,
+    problem: Instance | GroupProblem,
     counts: Sequence[int] | Rows,
     pieces: Sequence[PlacedPart] | None = (),
 ) -> list[str]:
@@ -47,15 +47,15 @@ def problems(
 @overload
 def objective(problem: Instance, counts: Sequence[int]) -> Values: ...
 @overload
-def objective(problem: Mixed, counts: Rows) -> Values: ...
-def objective(problem: Instance | Mixed, counts: Sequence[int] | Rows) -> Values:
+def objective(problem: GroupProblem, counts: Rows) -> Values: ...
+def objective(problem: Instance | GroupProblem, counts: Sequence[int] | Rows) -> Values:
     """Return (level, measure, value) of every stage, the most important first; smaller is better."""
     if isinstance(problem, Instance):
         return checklevels.objective(problem, cast("Sequence[int]", counts))
     return _roles_objective(problem, cast("Rows", counts))
 
 
-def _of_roles(group: Mixed, counts: Rows, pieces: Sequence[PlacedPart] | None) -> list[str]:
+def _of_roles(group: GroupProblem, counts: Rows, pieces: Sequence[PlacedPart] | None) -> list[str]:
     """Return what is wrong with counts by role and leaf."""
     found = checkparts.problems(group, counts, pieces) if group.parts else []
     for number, (kind, row) in enumerate(zip(group.kinds, counts, strict=True)):
@@ -91,7 +91,7 @@ def _of_roles(group: Mixed, counts: Rows, pieces: Sequence[PlacedPart] | None) -
     return found + checklevels.problems(group.alike(), alike)
 
 
-def _roles_objective(group: Mixed, counts: Rows) -> Values:
+def _roles_objective(group: GroupProblem, counts: Rows) -> Values:
     """Return the values of every stage of several roles.
 
     Members that are left out; from the top level down what it wants for all pods, then for each class, or for
@@ -128,7 +128,7 @@ def _summed(terms: Sequence[tuple[str, str, int]]) -> list[tuple[str, str, int]]
     ]
 
 
-def _of_classes(group: Mixed, counts: Rows) -> list[str]:
+def _of_classes(group: GroupProblem, counts: Rows) -> list[str]:
     """Return what is wrong with the classes of counts by kind and leaf, in words."""
     found = []
     for number, one in enumerate(group.classes):
@@ -151,7 +151,7 @@ def _of_classes(group: Mixed, counts: Rows) -> list[str]:
     return found
 
 
-def _pods(group: Mixed, counts: Rows, number: int) -> list[int]:
+def _pods(group: GroupProblem, counts: Rows, number: int) -> list[int]:
     """Return the pods of a class on each leaf, held ones included."""
     one = group.classes[number]
     return _sums([*(counts[kind] for kind in one.kinds), one.held or (0,) * len(group.paths)])
@@ -162,7 +162,7 @@ def _sums(rows: Rows) -> list[int]:
     return [sum(column) for column in zip(*rows, strict=True)]
 
 
-def _units(group: Mixed, pods: Sequence[int], level: int) -> dict[Path, int]:
+def _units(group: GroupProblem, pods: Sequence[int], level: int) -> dict[Path, int]:
     """Return the used units of a level (0: the root) with their pods."""
     found: dict[Path, int] = defaultdict(int)
     for path, number in zip(group.paths, pods, strict=True):
@@ -172,7 +172,7 @@ def _units(group: Mixed, pods: Sequence[int], level: int) -> dict[Path, int]:
     return found
 
 
-def _between(group: Mixed, counts: Rows, rule: PairRule) -> list[str]:
+def _between(group: GroupProblem, counts: Rows, rule: PairRule) -> list[str]:
     first = _units(group, _pods(group, counts, rule.first), rule.level + 1)
     second = _units(group, _pods(group, counts, rule.second), rule.level + 1)
     name = group.levels[rule.level].name
@@ -188,7 +188,7 @@ def _between(group: Mixed, counts: Rows, rule: PairRule) -> list[str]:
     return []
 
 
-def _limit(group: Mixed, counts: Rows, limit: WayLimit) -> list[str]:
+def _limit(group: GroupProblem, counts: Rows, limit: WayLimit) -> list[str]:
     """Return where a pod that is placed and another one are out of limit."""
     first, second = group.classes[limit.first], group.classes[limit.second]
     ends = (
@@ -204,7 +204,7 @@ def _limit(group: Mixed, counts: Rows, limit: WayLimit) -> list[str]:
     ]
 
 
-def _too_much(group: Mixed, counts: Rows) -> list[str]:
+def _too_much(group: GroupProblem, counts: Rows) -> list[str]:
     """Return the links that carry more than they have room for, and more than before."""
     nobody = [[0] * len(group.paths) for _ in group.kinds]
     before, now = (_by_area(group, rows) for rows in (nobody, counts))
@@ -217,7 +217,7 @@ def _too_much(group: Mixed, counts: Rows) -> list[str]:
     return found
 
 
-def _by_area(group: Mixed, counts: Rows) -> list[dict[int, int]]:
+def _by_area(group: GroupProblem, counts: Rows) -> list[dict[int, int]]:
     """Return the pods of each class by area, held ones included."""
     found: list[dict[int, int]] = []
     for number in range(len(group.classes)):
@@ -227,7 +227,7 @@ def _by_area(group: Mixed, counts: Rows) -> list[dict[int, int]]:
     return found
 
 
-def _carried(group: Mixed, pods: Sequence[dict[int, int]], link: LinkLimit) -> int:
+def _carried(group: GroupProblem, pods: Sequence[dict[int, int]], link: LinkLimit) -> int:
     """Return what goes over a link, each way rounded up."""
     ways = [(link.origins, link.targets), *([(link.targets, link.origins)] * link.is_shared)]
     total = 0
@@ -242,16 +242,16 @@ def _carried(group: Mixed, pods: Sequence[dict[int, int]], link: LinkLimit) -> i
     return total
 
 
-def _placed(group: Mixed, counts: Rows, number: int) -> set[int]:
+def _placed(group: GroupProblem, counts: Rows, number: int) -> set[int]:
     """Return the areas in which pods of a class are placed now."""
     return _areas(group, _sums([counts[kind] for kind in group.classes[number].kinds]))
 
 
-def _areas(group: Mixed, pods: Sequence[int]) -> set[int]:
+def _areas(group: GroupProblem, pods: Sequence[int]) -> set[int]:
     return {area for area, number in zip(group.costs.areas, pods, strict=False) if number}
 
 
-def _cost(group: Mixed, counts: Rows, traffic: Traffic) -> int:
+def _cost(group: GroupProblem, counts: Rows, traffic: Traffic) -> int:
     """Return what all pairs of pods cost that talk."""
     costs, total = group.costs, 0
     first = [(at, n) for at, n in enumerate(_pods(group, counts, traffic.first)) if n]
@@ -266,7 +266,7 @@ def _cost(group: Mixed, counts: Rows, traffic: Traffic) -> int:
     return total * traffic.weight
 
 
-def _distance(group: Mixed, here: int, there: int) -> int:
+def _distance(group: GroupProblem, here: int, there: int) -> int:
     depth = len(group.levels)
     one, other = (group.paths[at] + group.paths[at][-1:] * depth for at in (here, there))
     steps = enumerate(group.costs.steps)

@@ -11,11 +11,11 @@ from scheduler.groups.problem import checklevels
 from scheduler.groups.problem.checklevels import Path
 from scheduler.groups.problem.classes import PodClass
 from scheduler.groups.problem.parts import ROOT, PlacedPart
-from scheduler.groups.problem.roles import Mixed
+from scheduler.groups.problem.roles import GroupProblem
 
 
 def problems(
-    group: Mixed, counts: Sequence[Sequence[int]], pieces: Sequence[PlacedPart] | None
+    group: GroupProblem, counts: Sequence[Sequence[int]], pieces: Sequence[PlacedPart] | None
 ) -> list[str]:
     """Return what is wrong with the parts of counts by kind and leaf, in words."""
     if pieces is None:
@@ -41,7 +41,7 @@ def problems(
     return found
 
 
-def _numbers(group: Mixed, pieces: Sequence[PlacedPart]) -> list[str]:
+def _numbers(group: GroupProblem, pieces: Sequence[PlacedPart]) -> list[str]:
     """Return what is wrong with how many there are of each part, and in what they are."""
     found = []
     roots = [piece for piece in pieces if piece.parent == ROOT]
@@ -64,7 +64,7 @@ def _numbers(group: Mixed, pieces: Sequence[PlacedPart]) -> list[str]:
     return found
 
 
-def _of_piece(group: Mixed, pieces: Sequence[PlacedPart], at: int) -> list[str]:
+def _of_piece(group: GroupProblem, pieces: Sequence[PlacedPart], at: int) -> list[str]:
     piece, found = pieces[at], []
     one = group.parts[piece.part]
     own = [other for other in pieces if other.parent == at]
@@ -95,7 +95,9 @@ def _of_piece(group: Mixed, pieces: Sequence[PlacedPart], at: int) -> list[str]:
     return found
 
 
-def _of_class(group: Mixed, one: PodClass, pieces: Sequence[PlacedPart], at: int) -> list[str]:
+def _of_class(
+    group: GroupProblem, one: PodClass, pieces: Sequence[PlacedPart], at: int
+) -> list[str]:
     """Return which rules of its own the pods of a piece, and of those in it, break."""
     every = [pieces[each] for each in _inside(pieces, at)]
     pods: Counter[int] = Counter()
@@ -114,7 +116,7 @@ def _of_class(group: Mixed, one: PodClass, pieces: Sequence[PlacedPart], at: int
     return found
 
 
-def _by_unit(group: Mixed, pods: Counter[int], level: int) -> dict[Path, int]:
+def _by_unit(group: GroupProblem, pods: Counter[int], level: int) -> dict[Path, int]:
     """Return the used units of a level (0: the root) with the pods there."""
     depth, found = len(group.levels), Counter[Path]()
     for leaf, number in pods.items():
@@ -134,7 +136,7 @@ def _inside(pieces: Sequence[PlacedPart], at: int) -> list[int]:
 
 
 def _units(
-    group: Mixed, pieces: Sequence[PlacedPart], those: Sequence[int], level: int
+    group: GroupProblem, pieces: Sequence[PlacedPart], those: Sequence[int], level: int
 ) -> set[tuple[str, ...]]:
     leaves = {leaf for each in those for _, leaf, _ in pieces[each].pods}
     for each in those:

@@ -1,6 +1,6 @@
 """Classes of unlike members in plain records: rules of their own, rules between them, and what they talk.
 
-A class is one or several kinds under a name ("workers"). Part of scheduler.groups.problem.roles.Mixed; levels are
+A class is one or several kinds under a name ("workers"). Part of scheduler.groups.problem.roles.GroupProblem; levels are
 counted from 0, the top one, as in its `levels`.
 """
 

@@ -1,8 +1,8 @@
 """Parts of a group in plain records: groups in a group, of which some may stay out, each with a unit of its own.
 
 Parts form a tree, the root first, each behind the one it is in. Like parts are one record that counts them:
-nothing is named that nothing tells apart. `scheduler.groups.solver.pieces` says of a placement which pods are
-whose. Part of scheduler.groups.problem.roles.Mixed; levels are counted from 0 as in its `levels`, the last one is
+nothing is named that nothing tells apart. `scheduler.groups.solver.roles.subgroups` says of a placement which pods are
+whose. Part of scheduler.groups.problem.roles.GroupProblem; levels are counted from 0 as in its `levels`, the last one is
 for no part.
 """
 

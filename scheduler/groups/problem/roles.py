@@ -25,7 +25,7 @@ from scheduler.groups.problem.classes import (
 from scheduler.groups.problem.parts import LikeParts, PlacedPart
 
 
-class LikePods(instance.SolverRecord, frozen=True):
+class Role(instance.SolverRecord, frozen=True):
     """Like pods: how many there are, what each asks for, and how many of them a leaf takes at most."""
 
     count: int
@@ -48,7 +48,7 @@ class LeafConflict(instance.SolverRecord, frozen=True):
     counts: tuple[int, ...]
 
 
-class Mixed(instance.SolverRecord, frozen=True):
+class GroupProblem(instance.SolverRecord, frozen=True):
     """A group of several kinds; `free` is what each leaf has left of each resource.
 
     `paths` are those of the leaves in the tree of `levels`; `held` counts the group's pods that stand
@@ -60,7 +60,7 @@ class Mixed(instance.SolverRecord, frozen=True):
     by index and name: host ports. `limits` and `links` are between the areas of `costs`, and `flows` go over links.
     """
 
-    kinds: tuple[LikePods, ...]
+    kinds: tuple[Role, ...]
     free: tuple[tuple[int, ...], ...]
     levels: tuple[instance.Level, ...]
     paths: tuple[tuple[str, ...], ...]
@@ -126,7 +126,7 @@ class Mixed(instance.SolverRecord, frozen=True):
             most = np.minimum(most, served(column, caps, request))
         return np.asarray(most)
 
-    def part(self, leaves: Sequence[int]) -> "Mixed":
+    def part(self, leaves: Sequence[int]) -> "GroupProblem":
         """Return the group with these leaves alone."""
         place = {leaf: at for at, leaf in enumerate(leaves)}
         rules = []
@@ -147,7 +147,7 @@ class Mixed(instance.SolverRecord, frozen=True):
             )
             for one in self.classes
         )
-        return Mixed(
+        return GroupProblem(
             tuple(kinds),
             tuple(self.free[leaf] for leaf in leaves),
             self.levels,
@@ -169,17 +169,17 @@ class Mixed(instance.SolverRecord, frozen=True):
         )
 
 
-class MixedPreemption(instance.SolverRecord, frozen=True):
+class GroupPreemption(instance.SolverRecord, frozen=True):
     """A group that does not fit, and who might make room for it; as in `Preemption`, with amounts."""
 
-    group: Mixed
+    group: GroupProblem
     candidates: tuple[instance.Candidate, ...]
     budgets: tuple[instance.Budget, ...] = ()
     forbid: bool = False
     elastic: tuple[instance.ElasticGroup, ...] = ()
 
 
-class MixedAnswer(instance.SolverRecord, frozen=True):
+class GroupAnswer(instance.SolverRecord, frozen=True):
     """How many pods of each kind go to each leaf, whom that evicts, and whether better is out of limit.
 
     `pieces` say of a group with parts which of the pods are whose.

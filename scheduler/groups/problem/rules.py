@@ -22,23 +22,23 @@ from scheduler.groups.problem.classes import (
 )
 from scheduler.groups.problem.instance import Instance, Level, LevelRule
 from scheduler.groups.problem.parts import ROOT, LikeParts
-from scheduler.groups.problem.roles import LikePods, Mixed
+from scheduler.groups.problem.roles import GroupProblem, Role
 
 MEMBERS = Conflict("", "the members' own rules", "")
 
 
-def rules_of(problem: Instance | Mixed) -> list[Conflict]:
+def rules_of(problem: Instance | GroupProblem) -> list[Conflict]:
     """Return every rule that could be given up, from the top level down, then those of no level."""
-    return _of_roles(problem) if isinstance(problem, Mixed) else _of_one_role(problem)
+    return _of_roles(problem) if isinstance(problem, GroupProblem) else _of_one_role(problem)
 
 
 @overload
 def under(problem: Instance, kept: frozenset[Conflict]) -> Instance: ...
 @overload
-def under(problem: Mixed, kept: frozenset[Conflict]) -> Mixed: ...
-def under(problem: Instance | Mixed, kept: frozenset[Conflict]) -> Instance | Mixed:
+def under(problem: GroupProblem, kept: frozenset[Conflict]) -> GroupProblem: ...
+def under(problem: Instance | GroupProblem, kept: frozenset[Conflict]) -> Instance | GroupProblem:
     """Return a problem with only these rules binding."""
-    if isinstance(problem, Mixed):
+    if isinstance(problem, GroupProblem):
         return several_roles(problem, kept)
     return one_role(problem, kept)
 
@@ -83,7 +83,7 @@ def _of_one_role(instance: Instance) -> list[Conflict]:
     return found + [Conflict("", "between members", each.name) for each in instance.domains]
 
 
-def several_roles(group: Mixed, kept: frozenset[Conflict]) -> Mixed:
+def several_roles(group: GroupProblem, kept: frozenset[Conflict]) -> GroupProblem:
     """Return the group with only these rules binding, and nothing wished for that could be left out."""
     classes = []
     for one in group.classes:
@@ -128,7 +128,7 @@ def several_roles(group: Mixed, kept: frozenset[Conflict]) -> Mixed:
     )
 
 
-def _of_roles(group: Mixed) -> list[Conflict]:
+def _of_roles(group: GroupProblem) -> list[Conflict]:
     found = []
     for at, level in enumerate(group.levels):
         found += _of_level(level)
@@ -151,7 +151,7 @@ def _of_roles(group: Mixed) -> list[Conflict]:
     return [*dict.fromkeys(found), *([MEMBERS] if group.apart else [])]
 
 
-def _without(kind: LikePods, resources: Collection[int]) -> LikePods:
+def _without(kind: Role, resources: Collection[int]) -> Role:
     """Return pods that request none of some resources."""
     if not resources:
         return kind
@@ -159,14 +159,14 @@ def _without(kind: LikePods, resources: Collection[int]) -> LikePods:
     return msgspec.structs.replace(kind, request=tuple(request))
 
 
-def _of_part(group: Mixed, part: LikeParts) -> list[Conflict]:
+def _of_part(group: GroupProblem, part: LikeParts) -> list[Conflict]:
     """Return what a part asks for that could be given up."""
     found = [_unit_of(group, part)] if part.level >= 0 else []
     found += [_apart(group, part)] if part.apart >= 0 else []
     return found + [Conflict(part.name, "minimum", str(part.minimum))] * (part.minimum > 1)
 
 
-def _unit_of(group: Mixed, part: LikeParts) -> Conflict:
+def _unit_of(group: GroupProblem, part: LikeParts) -> Conflict:
     level = group.levels[part.level]
     if part.parent == ROOT and level.rule.is_hard_pack:
         # The level states the same: as two rules, neither could be given up alone.
@@ -174,7 +174,7 @@ def _unit_of(group: Mixed, part: LikeParts) -> Conflict:
     return Conflict(part.name, "in one", group.levels[part.level].name)
 
 
-def _apart(group: Mixed, part: LikeParts) -> Conflict:
+def _apart(group: GroupProblem, part: LikeParts) -> Conflict:
     return Conflict(part.name, "one pod per", group.levels[part.apart].name)
 
 
@@ -186,22 +186,22 @@ def _bare(levels: tuple[Level, ...] | list[Level], kept: frozenset[Conflict]) ->
     return one_role(Instance(tuple(levels), (), 0), kept).levels
 
 
-def _level_of(group: Mixed, one: PodClass, each: ClassRule) -> Level:
+def _level_of(group: GroupProblem, one: PodClass, each: ClassRule) -> Level:
     """Return a class's rule as that of a level whose name tells of which class it is."""
     return Level(f"{group.levels[each.level].name} of {one.name}", each.rule)
 
 
-def _limit(group: Mixed, limit: WayLimit) -> Conflict:
+def _limit(group: GroupProblem, limit: WayLimit) -> Conflict:
     first, second = group.classes[limit.first].name, group.classes[limit.second].name
     return Conflict("", f"network cost from {first} to {second}", f"at most {limit.most}")
 
 
-def _flow(group: Mixed, flow: TrafficStream) -> Conflict:
+def _flow(group: GroupProblem, flow: TrafficStream) -> Conflict:
     first, second = group.classes[flow.first].name, group.classes[flow.second].name
     return Conflict("", f"bandwidth from {first} to {second}", f"{flow.amount} bit/s")
 
 
-def _named(group: Mixed, rule: PairRule) -> Conflict:
+def _named(group: GroupProblem, rule: PairRule) -> Conflict:
     first, second = group.classes[rule.first].name, group.classes[rule.second].name
     level = group.levels[rule.level].name
     return Conflict("", f"{first} {rule.relation} {second}", f"at {level}")

@@ -14,16 +14,20 @@ import numpy as np
 from scheduler.groups.problem import conflict, rules
 from scheduler.groups.problem.answer import Advice, Conflict
 from scheduler.groups.problem.instance import Instance, SolveLimits
-from scheduler.groups.problem.roles import Mixed
-from scheduler.groups.solver import exact, feasible, fold, layers, solve, tree
+from scheduler.groups.problem.roles import GroupProblem
+from scheduler.groups.solver import solve, tree
 from scheduler.groups.solver.deadline import Deadline
+from scheduler.groups.solver.exact import feasible, fold, layers, program
 
 LARGEST_LOOK = 4096
 TRIAL_PART = 0.25  # of the time that is left: one hard trial must not use up that of all others
 
 
 def explain(
-    problem: Instance | Mixed, limits: SolveLimits | None = None, *, is_infeasible: bool = False
+    problem: Instance | GroupProblem,
+    limits: SolveLimits | None = None,
+    *,
+    is_infeasible: bool = False,
 ) -> Advice:
     """Return why a group does not fit; an empty conflict when it does, or when time is over first.
 
@@ -41,7 +45,7 @@ def explain(
     def is_over() -> bool:
         return left_s.is_over
 
-    free = 0 if isinstance(problem, Mixed) else _capacity(problem)
+    free = 0 if isinstance(problem, GroupProblem) else _capacity(problem)
     if not is_infeasible and fits(frozenset(ordered)) is not False:
         return Advice((), free=free)
     smaller, larger = 0, 0
@@ -54,13 +58,13 @@ def explain(
     return msgspec.structs.replace(found, smaller=smaller, larger=larger, free=free)
 
 
-def _trial(problem: Instance | Mixed, limits: SolveLimits, left_s: Deadline) -> bool | None:
+def _trial(problem: Instance | GroupProblem, limits: SolveLimits, left_s: Deadline) -> bool | None:
     """Return whether a problem has a placement, None when a part of the time left does not tell."""
     if isinstance(problem, Instance):
         return _fits(problem, left_s)
-    from scheduler.groups.solver import mixed
+    from scheduler.groups.solver.roles import heterogeneous
 
-    return mixed.fits(problem, limits, left_s, TRIAL_PART)
+    return heterogeneous.fits(problem, limits, left_s, TRIAL_PART)
 
 
 def _capacity(instance: Instance) -> int:
@@ -84,10 +88,10 @@ def _fits(instance: Instance, left_s: Deadline) -> bool | None:
     if layered is not None:
         return feasible.fits(layered)
     with left_s.loading():
-        from scheduler.groups.solver import cpsat
+        from scheduler.groups.solver.cpsat import histogram
 
     made = tree.build(instance)
-    return cpsat.exists(instance, made, SolveLimits(), TRIAL_PART * left_s())
+    return histogram.exists(instance, made, SolveLimits(), TRIAL_PART * left_s())
 
 
 def fits_soon(instance: Instance) -> bool | None:
@@ -97,7 +101,7 @@ def fits_soon(instance: Instance) -> bool | None:
     unknown = False
     for part in instances:
         layered = None if len(part.leaves) > solve.QUICK_LEAVES else layers.of(part)
-        if layered is None or sum(exact.work(layered.tree)) > solve.QUICK_SUMS:
+        if layered is None or sum(program.work(layered.tree)) > solve.QUICK_SUMS:
             unknown = True
         elif feasible.fits(layered):
             return True

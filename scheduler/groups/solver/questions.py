@@ -11,7 +11,7 @@ import msgspec
 from scheduler.groups.problem import conflict
 from scheduler.groups.problem.answer import Advice, SolvedVictims, SolverAnswer
 from scheduler.groups.problem.instance import Instance, PreemptionInstance, SolveLimits, Solver
-from scheduler.groups.problem.roles import Mixed, MixedAnswer, MixedPreemption
+from scheduler.groups.problem.roles import GroupAnswer, GroupPreemption, GroupProblem
 from scheduler.groups.solver import solve
 from scheduler.groups.solver.explain import explain
 
@@ -34,21 +34,21 @@ class EvictQuestion(msgspec.Struct, frozen=True, rename="camel", omit_defaults=T
     limits: SolveLimits = SolveLimits()
 
 
-class PlaceMixed(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True, tag="placeMixed"):
+class PlaceRoles(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True, tag="placeMixed"):
     """Place a group of unlike members."""
 
-    group: Mixed
+    group: GroupProblem
     limits: SolveLimits = SolveLimits()
 
 
-class EvictMixed(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True, tag="evictMixed"):
+class EvictRoles(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True, tag="evictMixed"):
     """Find the fewest victims that make room for a group of unlike members."""
 
-    problem: MixedPreemption
+    problem: GroupPreemption
     limits: SolveLimits = SolveLimits()
 
 
-Question: TypeAlias = Place | EvictQuestion | PlaceMixed | EvictMixed
+Question: TypeAlias = Place | EvictQuestion | PlaceRoles | EvictRoles
 
 
 class Solution(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
@@ -58,21 +58,21 @@ class Solution(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
     advice: Advice | None = None
     says: str = ""
     victims: SolvedVictims | None = None
-    mixed: MixedAnswer | None = None
+    roles: GroupAnswer | None = msgspec.field(default=None, name="mixed")
 
 
 def answer(question: Question) -> Solution:
     """Answer a question; InputError when it contradicts itself."""
     if isinstance(question, EvictQuestion):
-        from scheduler.groups.solver import victims
+        from scheduler.groups.solver.victims import search
 
-        return Solution(victims=victims.solve(question.problem, question.limits))
-    if isinstance(question, PlaceMixed | EvictMixed):
-        from scheduler.groups.solver import mixed
+        return Solution(victims=search.solve(question.problem, question.limits))
+    if isinstance(question, PlaceRoles | EvictRoles):
+        from scheduler.groups.solver.roles import heterogeneous
 
-        if isinstance(question, EvictMixed):
-            return Solution(mixed=mixed.evict(question.problem, question.limits))
-        return _placed_mixed(question)
+        if isinstance(question, EvictRoles):
+            return Solution(roles=heterogeneous.evict(question.problem, question.limits))
+        return _placed_roles(question)
     placed = solve.solve(question.instance, question.limits, question.solver)
     if placed.outcome != "infeasible" or not question.advise:
         return Solution(placed)
@@ -90,15 +90,15 @@ def at_once(question: Question) -> Solution | None:
     return None if placed is None else Solution(placed)
 
 
-def _placed_mixed(question: PlaceMixed) -> Solution:
-    from scheduler.groups.solver import mixed
+def _placed_roles(question: PlaceRoles) -> Solution:
+    from scheduler.groups.solver.roles import heterogeneous
 
     group = question.group
-    found = mixed.solve(group, question.limits)
+    found = heterogeneous.solve(group, question.limits)
     if found.outcome != "infeasible" or group.excluded:
-        return Solution(mixed=found)  # what was learnt may exclude too much to blame a rule
+        return Solution(roles=found)  # what was learnt may exclude too much to blame a rule
     advice = explain(group, _for_advice(question.limits), is_infeasible=True)
-    return Solution(mixed=found, advice=advice, says=conflict.reasons(advice, "enough fit"))
+    return Solution(roles=found, advice=advice, says=conflict.reasons(advice, "enough fit"))
 
 
 def _for_advice(limits: SolveLimits) -> SolveLimits:

@@ -19,12 +19,13 @@ from scheduler.base.errors import StateError
 from scheduler.groups.problem import checker
 from scheduler.groups.problem.answer import NOTHING, Outcome, SolvedStage, SolverAnswer
 from scheduler.groups.problem.instance import Instance, SolveLimits, Solver
-from scheduler.groups.solver import costs, decode, exact, fold, greedy, layers, tree
-from scheduler.groups.solver.layers import Layers
+from scheduler.groups.solver import costs, tree
+from scheduler.groups.solver.exact import decode, fold, greedy, layers, program
+from scheduler.groups.solver.exact.layers import Layers
 from scheduler.groups.solver.tree import Ints, Tree
 
 if TYPE_CHECKING:
-    from scheduler.groups.solver.cpsat import CpSatResult
+    from scheduler.groups.solver.cpsat.histogram import CpSatResult
 
 # What part of the time the exact program has before CP-SAT needs the rest; after which part of its own
 # it is judged by its pace; how many times too slow it may seem then, for the work is known roughly only.
@@ -76,7 +77,7 @@ def at_once(instance: Instance, limits: SolveLimits) -> SolverAnswer | None:
     if fold.by_domain(folded) is not None:
         return None
     layered = layers.of(folded)
-    if layered is None or sum(exact.work(layered.tree)) > QUICK_SUMS:
+    if layered is None or sum(program.work(layered.tree)) > QUICK_SUMS:
         return None
     found = _exact(folded, layered, limits, "Auto", lambda: started + limits.total_s - perf_s())
     if found is None or found.outcome != "placed" or checker.problems(instance, found.counts):
@@ -125,10 +126,10 @@ def _best(
         hint = np.array(start.counts, dtype=np.int64)[made.leaf]
     # Loading CP-SAT can take longer than the search, so that is not on the search's clock.
     loading = perf_s()
-    from scheduler.groups.solver import cpsat
+    from scheduler.groups.solver.cpsat import histogram
 
     loaded_s = perf_s() - loading
-    found = cpsat.program(instance, made, limits, lambda: left_s() + loaded_s, hint)
+    found = histogram.program(instance, made, limits, lambda: left_s() + loaded_s, hint)
     return _better(_proven(instance, made, found, known), guess)
 
 
@@ -184,7 +185,7 @@ def _exact(
             return spent > LAST_PART * limits.total_s * min(1.0, done)
         return spent > TRIAL * allowed and spent > HOPELESS * allowed * done
 
-    counts = exact.program(made, costs.scale_of(made.tree), late)
+    counts = program.program(made, costs.scale_of(made.tree), late)
     if counts is None:
         return None
     if not len(counts):

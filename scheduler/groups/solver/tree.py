@@ -25,7 +25,7 @@ class Tree:
 
     `room[l]` is the effective capacity: the most pods that a unit can hold under the rules at and
     below its level (never too little). `leaf` maps the units of the last level to the instance's leaves.
-    `bare` are levels made of rules over sets of leaves: see scheduler.groups.solver.layers.
+    `bare` are levels made of rules over sets of leaves: see scheduler.groups.solver.exact.layers.
     """
 
     size: int

@@ -181,7 +181,7 @@ class World:
         try:
             solution = questions.answer(question)
             outcomes = (
-                [solution.placed.outcome] if solution.mixed is None else [solution.mixed.outcome]
+                [solution.placed.outcome] if solution.roles is None else [solution.roles.outcome]
             )
             self.is_open |= "unknown" in outcomes
             answer = Answer(effect.id, 200, body=solution)

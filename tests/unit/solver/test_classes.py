@@ -6,17 +6,17 @@ import pytest
 from scheduler.groups.problem import checker
 from scheduler.groups.problem.classes import ClassRule, PairRule, PodClass, Traffic, TrafficCosts
 from scheduler.groups.problem.instance import Level, LevelRule, SolveLimits
-from scheduler.groups.problem.roles import LikePods, Mixed
-from scheduler.groups.solver import mixed
+from scheduler.groups.problem.roles import GroupProblem, Role
+from scheduler.groups.solver.roles import heterogeneous
 
 LIMITS = SolveLimits(stage_s=20.0, total_s=60.0)
 HEAD, WORKERS = 0, 1
 
 
-def group(**news) -> Mixed:
+def group(**news) -> GroupProblem:
     """Two racks of two nodes with room for three pods each; one head and four workers of one slot."""
-    plain = Mixed(
-        (LikePods(1, (1,), (3,) * 4), LikePods(4, (1,), (3,) * 4)),
+    plain = GroupProblem(
+        (Role(1, (1,), (3,) * 4), Role(4, (1,), (3,) * 4)),
         ((3,),) * 4,
         (Level("rack"), Level("node")),
         (("a", "1"), ("a", "2"), ("b", "3"), ("b", "4")),
@@ -53,7 +53,7 @@ def test_a_broken_rule_between_classes_is_named(relation, counts, text):
     ruled = group(between=(PairRule(relation, HEAD, WORKERS, 0),))
     assert any(one.startswith(text) for one in checker.problems(ruled, counts))
 
-    found = mixed.solve(ruled, LIMITS)
+    found = heterogeneous.solve(ruled, LIMITS)
     assert "placed" == found.outcome
     assert found.optimal
 
@@ -62,11 +62,11 @@ def test_a_class_keeps_its_own_rule_whatever_the_others_do():
     """Workers one to a node, the head anywhere: with three nodes for four workers that cannot be."""
     spread = (ClassRule(1, LevelRule("spread", hard=True)),)
     classes = (PodClass("head", (0,)), PodClass("workers", (1,), rules=spread))
-    found = mixed.solve(group(classes=classes), LIMITS)
+    found = heterogeneous.solve(group(classes=classes), LIMITS)
     assert (1, 1, 1, 1) == found.counts[WORKERS]
 
-    three = (LikePods(1, (1,), (3,) * 4), LikePods(4, (1,), (3, 3, 3, 0)))
-    found = mixed.solve(group(classes=classes, kinds=three), LIMITS)
+    three = (Role(1, (1,), (3,) * 4), Role(4, (1,), (3, 3, 3, 0)))
+    found = heterogeneous.solve(group(classes=classes, kinds=three), LIMITS)
     assert ("infeasible", True) == (found.outcome, found.optimal)
 
 
@@ -77,7 +77,7 @@ def test_an_area_that_is_cheap_is_chosen_where_no_level_wishes_for_anything():
         costs=TrafficCosts(areas=(0, 0, 1, 1), matrix=((9, 9), (9, 1))),
         unwished=(0, 1),
     )
-    found = mixed.solve(talking, LIMITS)
+    found = heterogeneous.solve(talking, LIMITS)
     assert [("cost", 4, 4), ("leaves", 2, 2)] == [
         (one.measure, one.value, one.bound) for one in found.stages
     ]

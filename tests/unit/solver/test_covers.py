@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from scheduler.groups.solver.costs import NEVER
-from scheduler.groups.solver.covers import SETS, Covers
+from scheduler.groups.solver.victims.covers import SETS, Covers
 
 
 def by_hand(gains, counts, weights, units, needed):

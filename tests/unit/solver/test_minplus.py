@@ -5,8 +5,8 @@ from random import Random
 import numpy as np
 import pytest
 
-from scheduler.groups.solver import minplus
 from scheduler.groups.solver.costs import NEVER
+from scheduler.groups.solver.exact import minplus
 
 
 def table(rng, words, length):

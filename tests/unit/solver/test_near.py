@@ -8,9 +8,9 @@ import numpy as np
 from scheduler.groups.problem import checker
 from scheduler.groups.problem.classes import PodClass, Traffic, TrafficCosts
 from scheduler.groups.problem.instance import Level, SolveLimits
-from scheduler.groups.problem.roles import LikePods, Mixed
-from scheduler.groups.solver import mixed
-from scheduler.groups.solver.mixednear import TalkCosts, near_by
+from scheduler.groups.problem.roles import GroupProblem, Role
+from scheduler.groups.solver.roles import heterogeneous
+from scheduler.groups.solver.traffic.neighbours import TalkCosts, near_by
 from tests.property import unlike
 
 CASES = 60
@@ -45,8 +45,8 @@ def test_what_one_pod_more_costs_is_the_difference():
 
 def pipeline(free):
     """Return three classes that talk in a row, on leaves of two racks with so much room."""
-    kinds = tuple(LikePods(count, (1,), (9,) * len(free)) for count in (1, 4, 4))
-    return Mixed(
+    kinds = tuple(Role(count, (1,), (9,) * len(free)) for count in (1, 4, 4))
+    return GroupProblem(
         kinds,
         tuple((amount,) for amount in free),
         (Level("rack"), Level("node")),
@@ -64,7 +64,7 @@ def test_the_best_of_all_starts_needs_no_search_where_a_rack_has_room():
     group = pipeline([3, 5, 3, 5, 2, 0])
     found = min(cost(group, counts) for counts in near_by(group) if counts.sum() == group.wanted)
 
-    assert found == mixed.solve(group, SolveLimits(20.0, 60.0)).stages[0].bound
+    assert found == heterogeneous.solve(group, SolveLimits(20.0, 60.0)).stages[0].bound
 
 
 def test_what_does_not_fit_is_left_out_and_nothing_is_overbooked():

@@ -3,7 +3,7 @@
 from collections import Counter
 from random import Random
 
-from scheduler.groups.solver.piecesapart import dealt
+from scheduler.groups.solver.roles.colouring import dealt
 
 
 def test_no_part_has_two_of_a_place_and_all_have_as_many():

@@ -5,7 +5,7 @@ import sys
 
 import msgspec
 
-from scheduler.groups.problem.roles import Mixed
+from scheduler.groups.problem.roles import GroupProblem
 from tests.property import unlike
 
 # Found by the law of what is in the way; a pod of c3 stands on the last leaf already.
@@ -26,10 +26,10 @@ GROUP = b"""{
 "costs": {"steps": [2, 1, 1]}, "unwished": [0, 1, 2]}"""
 SOLVE = """
 import sys, msgspec
-from scheduler.groups.solver import mixed
+from scheduler.groups.solver.roles import heterogeneous
 from scheduler.groups.problem.instance import SolveLimits
-from scheduler.groups.problem.roles import Mixed
-found = mixed.solve(msgspec.json.decode(sys.stdin.buffer.read(), type=Mixed), SolveLimits(stage_s=20.0, total_s=60.0))
+from scheduler.groups.problem.roles import GroupProblem
+found = heterogeneous.solve(msgspec.json.decode(sys.stdin.buffer.read(), type=GroupProblem), SolveLimits(stage_s=20.0, total_s=60.0))
 print(found.outcome, found.optimal)
 """
 
@@ -41,4 +41,4 @@ def test_the_process_lives_and_the_answer_is_that_of_enumeration():
     )
 
     assert (0, b"infeasible True\n") == (done.returncode, done.stdout), done.stderr[-500:]
-    assert next(unlike.placements(msgspec.json.decode(GROUP, type=Mixed)), None) is None
+    assert next(unlike.placements(msgspec.json.decode(GROUP, type=GroupProblem)), None) is None

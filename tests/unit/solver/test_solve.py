@@ -16,7 +16,8 @@ from scheduler.groups.problem.instance import (
     LevelRule,
     SolveLimits,
 )
-from scheduler.groups.solver import cpsat, questions, tree
+from scheduler.groups.solver import questions, tree
+from scheduler.groups.solver.cpsat import histogram
 from scheduler.groups.solver.solve import solve
 from tests.unit.solver.making import KEP_A, group, leaves, placed
 
@@ -182,7 +183,7 @@ def test_without_time_the_bound_is_told():
     )
     made = tree.build(instance)
     times = iter([5.0, 5.0, 5.0])
-    found = cpsat.program(instance, made, SolveLimits(), lambda: next(times, 0.0))
+    found = histogram.program(instance, made, SolveLimits(), lambda: next(times, 0.0))
 
     assert found.counts is not None
     assert 60 == int(found.counts.sum())
@@ -235,7 +236,7 @@ def test_records_survive_the_wire():
 def test_ortools_is_loaded_only_to_solve():
     """The daemon may import the records and the door without carrying CP-SAT."""
     code = (
-        "import sys, scheduler.groups.solver.solve, scheduler.groups.solver.victims, scheduler.groups.solver.explain; "
+        "import sys, scheduler.groups.solver.solve, scheduler.groups.solver.victims.search, scheduler.groups.solver.explain; "
         "sys.exit('ortools' in sys.modules)"
     )
 

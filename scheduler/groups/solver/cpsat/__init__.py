@@ -1,0 +1,1 @@
+"""The CP-SAT model of one role: a histogram of the leaves below each unit."""

@@ -1,0 +1,1 @@
+"""Groups of several roles: descent, bounds and CP-SAT models over patterns of leaves."""

@@ -1,0 +1,88 @@
+"""Assign pods to identical subgroups: at most one pod per node and subgroup, sizes differing by at most one.
+
+Bipartite edge colouring, possible if no node has more pods than there are subgroups: pods are the edges
+between nodes and roles, subgroups are the colours. Called by scheduler.groups.solver.roles.subgroups.
+"""
+
+from collections import Counter, defaultdict
+from collections.abc import Hashable, Sequence
+from typing import TypeAlias
+
+Pods: TypeAlias = Sequence[tuple[int, Hashable]]
+_NOBODY = -1
+
+
+def dealt(pods: Pods, many: int) -> list[int]:
+    """Return the part, from 0, of each of these pods, which are (kind, place): at most `many` of a place.
+
+    No part has two of a place, and all parts have as many of a kind, and in all, up to one.
+    """
+    coloured = _Coloured(pods, many)
+    for number in range(len(pods)):
+        coloured.add(number)
+    coloured.level()
+    return coloured.parts
+
+
+class _Coloured:
+    """Pods with their parts. Those of a kind meet in vertices of `many` each, so that every part has one of these."""
+
+    def __init__(self, pods: Pods, many: int) -> None:
+        self._many = many
+        self.parts = [_NOBODY] * len(pods)
+        before: Counter[int] = Counter()
+        self._ends: list[tuple[Hashable, Hashable]] = []
+        for kind, place in pods:
+            self._ends.append((("place", place), (kind, before[kind] // many)))
+            before[kind] += 1
+        # By vertex which pod each part has there.
+        self._has: dict[Hashable, list[int]] = defaultdict(lambda: [_NOBODY] * many)
+        self._sizes = [0] * many
+
+    def add(self, number: int) -> None:
+        """Give a pod to the smallest part that has none of its place and kind, or make that possible."""
+        place, kind = (self._has[end] for end in self._ends[number])
+        free = [part for part in range(self._many) if place[part] == _NOBODY]
+        both = [part for part in free if kind[part] == _NOBODY]
+        if not both:
+            other = kind.index(_NOBODY)
+            self._swap(self._path(self._ends[number][1], free[0], other), free[0], other)
+        self._put(number, min(both, key=self._sizes.__getitem__) if both else free[0])
+
+    def level(self) -> None:
+        """Let the largest part give to the smallest until they differ by one at most."""
+        while max(self._sizes) - min(self._sizes) > 1:
+            large, small = (self._sizes.index(edge(self._sizes)) for edge in (max, min))
+            ends = (
+                end for n, part in enumerate(self.parts) if part == large for end in self._ends[n]
+            )
+            starts = (end for end in ends if self._has[end][small] == _NOBODY)
+            paths = (self._path(start, large, small) for start in starts)
+            # One begins and ends with a pod of the larger one, for that has more.
+            self._swap(next(path for path in paths if len(path) % 2), large, small)
+
+    def _path(self, start: Hashable, one: int, other: int) -> list[int]:
+        """Return the pods on the way from a vertex without `other`, in turn of `one` and `other`."""
+        path: list[int] = []
+        at, part = start, one
+        while (number := self._has[at][part]) != _NOBODY:
+            path.append(number)
+            first, second = self._ends[number]
+            at = second if at == first else first
+            part = other if part == one else one
+        return path
+
+    def _swap(self, path: Sequence[int], one: int, other: int) -> None:
+        before = [self.parts[number] for number in path]
+        for number, part in zip(path, before, strict=True):
+            self._sizes[part] -= 1
+            for end in self._ends[number]:
+                self._has[end][part] = _NOBODY
+        for number, part in zip(path, before, strict=True):
+            self._put(number, other if part == one else one)
+
+    def _put(self, number: int, part: int) -> None:
+        self.parts[number] = part
+        self._sizes[part] += 1
+        for end in self._ends[number]:
+            self._has[end][part] = number

@@ -1,0 +1,114 @@
+"""What a descent finds for unlike members, with no search: where everything fits easily it is the best.
+
+Called by scheduler.groups.solver.roles.heterogeneous; whether what is found breaks a rule is looked at there.
+"""
+
+from collections import defaultdict
+from collections.abc import Sequence
+
+import msgspec
+import numpy as np
+
+from scheduler.groups.problem.roles import GroupProblem
+from scheduler.groups.solver import tree
+from scheduler.groups.solver.tree import Ints
+
+
+def unit_by_unit(group: GroupProblem) -> Ints:
+    """Fill the units of the level where to be apart costs most, the roomiest first, one after the other.
+
+    So members that talk are together, as far as one unit has room for them.
+    """
+    steps = group.costs.steps[: len(group.levels) - 1]
+    level = 1 + max(range(len(steps)), key=steps.__getitem__, default=0)
+    units: dict[tuple[str, ...], list[int]] = defaultdict(list)
+    for leaf, path in enumerate(group.paths):
+        units[tree.filled(path, len(group.levels))[:level]].append(leaf)
+    room = group.room()
+    left = [kind.count for kind in group.kinds]
+    counts = np.zeros((len(group.kinds), len(group.paths)), dtype=np.int64)
+    for leaves in sorted(units.values(), key=lambda those: -int(room[those].sum())):
+        if not any(left):
+            break
+        part = group.part(leaves)
+        kinds = (
+            msgspec.structs.replace(kind, count=count)
+            for kind, count in zip(part.kinds, left, strict=True)
+        )
+        found = descent(msgspec.structs.replace(part, kinds=tuple(kinds)), is_filling=False)
+        counts[:, leaves] = found
+        left = [n - int(placed) for n, placed in zip(left, found.sum(axis=1), strict=True)]
+    return counts
+
+
+def descent(group: GroupProblem, *, is_filling: bool) -> Ints:
+    """Place large pods first, each on the fullest leaf that takes it: that leaves the most room.
+
+    Of equally large ones those that talk most.
+
+    Without `is_filling` on the emptiest, those in use before others: that takes the fewest leaves.
+    """
+    free = np.array(group.free, dtype=np.int64)
+    scale = np.maximum(free.max(axis=0, initial=1), 1)
+    counts = np.zeros((len(group.kinds), len(free)), dtype=np.int64)
+    banned = np.zeros((len(group.kinds), len(free)), dtype=np.bool_)
+    sets = [_set_of(rule.sets, len(free)) for rule in group.apart]
+    excluded = [(np.array(one.leaves), np.array(one.counts)) for one in group.excluded]
+    sizes = [float((np.array(kind.request) / scale).max(initial=0)) for kind in group.kinds]
+    talks = _talks(group)
+    for number in sorted(range(len(group.kinds)), key=lambda at: (-sizes[at], -talks[at], at)):
+        kind = group.kinds[number]
+        request = np.array(kind.request, dtype=np.int64)
+        slots = np.array(kind.slots, dtype=np.int64)
+        asked = np.flatnonzero(request)
+        rules = [
+            (rule.second if number == rule.first else rule.first, found)
+            for rule, found in zip(group.apart, sets, strict=True)
+            if number in (rule.first, rule.second)
+        ]
+        left = kind.count
+        while left:
+            fits = ~banned[number] & (slots > counts[number])
+            fits &= (free[:, asked] >= request[asked]).all(axis=1)
+            for those, limit in excluded:
+                after = counts[:, those]
+                after[number] += 1
+                fits[those] &= (after < limit[:, None]).any(axis=0)
+            open_ones = np.flatnonzero(fits)
+            if not len(open_ones):
+                break
+            room = (free[open_ones] / scale).sum(axis=1)
+            if not is_filling:
+                in_use = counts[:, open_ones].any(axis=0)
+                room = -room - in_use * (1 + room.max())
+            leaf = int(open_ones[int(room.argmin())])
+            # It stays the first, so it takes all that fit at once, unless a rule counts them.
+            most = min(left, int(slots[leaf] - counts[number, leaf]))
+            if len(asked):
+                most = min(most, int((free[leaf, asked] // request[asked]).min()))
+            most = 1 if excluded or any(other == number for other, _ in rules) else most
+            counts[number, leaf] += most
+            free[leaf] -= most * request
+            left -= most
+            for other, found in rules:
+                if found[leaf] >= 0:
+                    banned[other] |= found == found[leaf]
+    return counts
+
+
+def _set_of(sets: Sequence[Sequence[int]], leaves: int) -> Ints:
+    found = np.full(leaves, -1, dtype=np.int64)
+    for number, one in enumerate(sets):
+        found[list(one)] = number
+    return found
+
+
+def _talks(group: GroupProblem) -> list[int]:
+    """Return by kind how much each of its pods talks to all others."""
+    found = [0] * len(group.kinds)
+    sizes = [sum(group.kinds[kind].count for kind in one.kinds) for one in group.classes]
+    for traffic in group.traffic:
+        for one, other in ((traffic.first, traffic.second), (traffic.second, traffic.first)):
+            for kind in group.classes[one].kinds:
+                found[kind] += traffic.weight * sizes[other]
+    return found

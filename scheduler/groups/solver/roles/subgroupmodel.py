@@ -1,0 +1,132 @@
+"""The parts of a group in the CP-SAT model of unlike members: how many of each stand in each unit.
+
+One number for each part and each unit of its level: like parts are not named. That there are pods, and
+parts, enough for each of them says nothing of who has which, and need not: scheduler.groups.solver.roles.subgroups
+deals them out. Loaded only where solving happens.
+"""
+
+import itertools
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from ortools.sat.python import cp_model
+
+from scheduler.groups.problem import parts
+from scheduler.groups.problem.roles import GroupProblem
+from scheduler.groups.solver.tree import Tree
+
+
+class PartModel:
+    """The variables of the parts of a group, over a model's x[kind, leaf]."""
+
+    def __init__(
+        self,
+        cp: cp_model.CpModel,
+        group: GroupProblem,
+        tree: Tree,
+        x: Mapping[tuple[int, int], Any],
+    ) -> None:
+        self._cp = cp
+        self._group = group
+        self._tree = tree
+        self._x = x
+        self._inside = parts.inside(group.parts)
+        self._depths = parts.depths(group.parts)
+        self._totals = parts.totals(group.parts)
+        self._has_held = parts.has_held(group.parts)
+        self.many = [self._numbers(number) for number in range(len(group.parts))]
+        if group.parts:
+            cp.add(sum(self.many[0]) == 1)
+        for number in range(len(group.parts)):
+            if self._inside[number]:
+                self._around(number)
+            else:
+                self._own(number)
+                self._keep_apart(number)
+
+    def on_leaves(self, number: int) -> dict[int, Any]:
+        """Return for each leaf how many of a part stand in the unit around it."""
+        units = self._leaves(self._depths[number])
+        together = zip(units, self.many[number], strict=True)
+        return {leaf: many for leaves, many in together for leaf in leaves}
+
+    def _numbers(self, number: int) -> list[Any]:
+        """Return how many of a part stand in each unit of its level: one, where its pods stand already."""
+        units = self._leaves(self._depths[number])
+        if not self._has_held[number]:
+            most = self._totals[number]
+            return [self._cp.new_int_var(0, most, f"p{number}_{at}") for at in range(len(units))]
+        holding = [any(self._is_held(number, leaf) for leaf in leaves) for leaves in units]
+        if sum(holding) != 1:
+            self._cp.add_bool_or([])  # it stands in several units: nothing is right
+        return [self._cp.new_constant(int(here)) for here in holding]
+
+    def _is_held(self, number: int, leaf: int) -> bool:
+        one = self._group.parts[number]
+        if one.held and one.held[leaf]:
+            return True
+        return any(self._is_held(at, leaf) for at in self._inside[number])
+
+    def _own(self, number: int) -> None:
+        """Pods of each kind for at most so many parts, of all kinds for at least so many."""
+        one, cp = self._group.parts[number], self._cp
+        needed = max(1, one.minimum)
+        for leaves, many in zip(self._leaves(self._depths[number]), self.many[number], strict=True):
+            pods = [self._pods(kind, leaves) for kind in one.kinds]
+            for each, size in zip(pods, one.sizes, strict=True):
+                cp.add(each <= size * many)
+            if not self._has_held[number]:
+                cp.add(sum(pods) >= needed * many)
+                continue
+            missing = needed - sum(one.held)
+            if missing > 1 and pods:
+                grows = cp.new_bool_var("")
+                cp.add(sum(pods) >= missing).only_enforce_if(grows)
+                cp.add(sum(pods) == 0).only_enforce_if(~grows)
+
+    def _keep_apart(self, number: int) -> None:
+        """No more pods on a unit than there are like parts around it: then no part has two there."""
+        one = self._group.parts[number]
+        if one.apart < 0:
+            return
+        many = self.on_leaves(number)
+        for leaves in self._leaves(max(one.apart + 1, self._depths[number])):
+            here = [self._x.get((kind, leaf), 0) for kind in one.kinds for leaf in leaves]
+            held = sum(one.held[leaf] for leaf in leaves) if one.held else 0
+            self._cp.add(sum(here) + held <= many[leaves[0]])
+
+    def _around(self, number: int) -> None:
+        """Parts of each sort for at most so many around them, of all for at least so many."""
+        below = {at: self._by_unit(at, self._depths[number]) for at in self._inside[number]}
+        needed = 1 if self._has_held[number] else max(1, self._group.parts[number].minimum)
+        for unit, many in enumerate(self.many[number]):
+            for at, units in below.items():
+                self._cp.add(units[unit] <= self._group.parts[at].count * many)
+            self._cp.add(sum(units[unit] for units in below.values()) >= needed * many)
+
+    def _by_unit(self, number: int, depth: int) -> list[Any]:
+        """Return how many of a part stand in each unit of a level at or above its own."""
+        bounds = np.arange(len(self.many[number]) + 1)
+        for each in range(self._depths[number] - 1, depth - 1, -1):
+            bounds = bounds[self._tree.starts[each]]
+        return [
+            sum(self.many[number][start:end]) for start, end in itertools.pairwise(bounds.tolist())
+        ]
+
+    def _pods(self, kind: int, leaves: list[int]) -> Any:
+        """Return a variable for the pods of a kind on some leaves."""
+        here = [x for leaf in leaves if (x := self._x.get((kind, leaf))) is not None]
+        if not here:
+            return self._cp.new_constant(0)
+        pods = self._cp.new_int_var(0, self._group.kinds[kind].count, "")
+        self._cp.add(pods == sum(here))
+        return pods
+
+    def _leaves(self, level: int) -> list[list[int]]:
+        """Return the group's leaves in each unit of a level."""
+        leaves: list[int] = self._tree.leaf.tolist()
+        bounds = np.arange(len(leaves) + 1)
+        for each in range(self._tree.depth - 1, level - 1, -1):
+            bounds = bounds[self._tree.starts[each]]
+        return [leaves[start:end] for start, end in itertools.pairwise(bounds.tolist())]

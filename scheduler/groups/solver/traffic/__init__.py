@@ -1,0 +1,1 @@
+"""Members that exchange traffic: bounds of its cost, placements near one another, least cuts."""

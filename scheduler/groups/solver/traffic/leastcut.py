@@ -1,0 +1,67 @@
+"""How much two parts of a group say to each other at least, whatever the parts.
+
+Called for lower limits of what talk costs (scheduler.groups.solver.traffic.trafficbound, scheduler.groups.solver.traffic.trafficunits).
+"""
+
+import numpy as np
+
+from scheduler.groups.solver.tree import Ints
+
+# Of more ways to divide pods only the best of all is told.
+MOST_WAYS = 300_000
+
+
+def least_cut(weights: Ints, numbers: Ints) -> int:
+    """Return the least sum over pairs of pods in two parts of all, neither of them empty; 0 for a single pod or none.
+
+    `weights` is symmetric and has by kind what a pair says, `numbers` how many pods there are of each.
+    How many pods of a kind are in the one part counts in a straight line, or less where it talks to itself. So at the
+    least each kind is whole in one part, or one pod is alone there.
+    """
+    there = np.flatnonzero(numbers)
+    if numbers.sum() < 2:
+        return 0
+    weights, numbers = weights[np.ix_(there, there)], numbers[there]
+    alone = int((weights @ numbers - weights.diagonal()).min())
+    whole = weights * np.outer(numbers, numbers)
+    np.fill_diagonal(whole, 0)
+    return min(alone, _of_vertices(whole)) if len(there) > 1 else alone
+
+
+def least_cuts(weights: Ints, numbers: Ints) -> Ints:
+    """Return [n] the least sum over pairs of n pods and all others, for n from 0 to all; weights as for `least_cut`."""
+    pods = int(numbers.sum())
+    ways = np.array([np.zeros(len(numbers), dtype=np.int64)])
+    if np.prod(numbers.astype(np.float64) + 1) > MOST_WAYS:
+        found = np.full(pods + 1, least_cut(weights, numbers), dtype=np.int64)
+        found[[0, pods]] = 0
+        return found
+    for kind, number in enumerate(numbers.tolist()):
+        many = len(ways)
+        ways = np.repeat(ways, number + 1, axis=0)
+        ways[:, kind] = np.tile(np.arange(number + 1), many)
+    cut = ((ways @ weights) * (numbers - ways)).sum(axis=1)
+    found = np.full(pods + 1, cut.max(initial=0), dtype=np.int64)
+    np.minimum.at(found, ways.sum(axis=1), cut)
+    return found
+
+
+def _of_vertices(weights: Ints) -> int:
+    """Return the least sum of weights between two parts of two vertices or more (Stoer and Wagner's algorithm)."""
+    weights = weights.copy()
+    left = list(range(len(weights)))
+    found = []
+    while len(left) > 1:
+        near = weights[left[0]].copy()
+        order = [left[0]]
+        open_ones = left[1:]
+        while open_ones:
+            order.append(max(open_ones, key=near.__getitem__))
+            open_ones.remove(order[-1])
+            near += weights[order[-1]]
+        last, before = order[-1], order[-2]
+        found.append(int(sum(weights[last, each] for each in left if each != last)))
+        weights[before] += weights[last]
+        weights[:, before] += weights[:, last]
+        left.remove(last)
+    return min(found)

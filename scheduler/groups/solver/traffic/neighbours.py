@@ -1,0 +1,267 @@
+"""Members that talk, placed near one another with no search: one after the other where it costs least.
+
+Grown from several leaves and then put right pod by pod, the best of all counts: so no answer is dearer
+than what placing pods one by one comes to. Called by scheduler.groups.solver.roles.heterogeneous, which looks at the rules.
+"""
+
+from collections.abc import Iterator, Sequence
+from random import Random
+
+import numpy as np
+from numpy.typing import NDArray
+
+from scheduler.groups.problem.roles import GroupProblem
+from scheduler.groups.solver import tree
+from scheduler.groups.solver.roles import descent
+from scheduler.groups.solver.tree import Ints
+
+# So many sums are made for all starts together, about a third of a second.
+MOST_SUMS, MOST_STARTS, MOST_ROUNDS, MOST_TRIALS = 20_000_000, 24, 8, 300
+# Of so many starts at most, the cheapest, pods are taken away and placed again.
+MOST_TRIED = 3
+SLACK = 0.2  # of what the first costs; so much more is gone on with at first
+MOST_DENSE = 200  # leaves between which all ways are written out
+
+
+def near_by(group: GroupProblem) -> Iterator[Ints]:
+    """Yield placements in which those that talk are near one another, from several starts.
+
+    Of a group that is too large for that only the one whose units are filled one after the other.
+    """
+    filled = descent.unit_by_unit(group)
+    yield filled
+    costs = TalkCosts(group)
+    pods, leaves = group.wanted, len(group.paths)
+    many = MOST_SUMS // max(1, pods * leaves * (len(group.costs.steps) + len(group.classes)))
+    if not many:
+        return
+    found = [_put_right(group, costs, filled.copy())]
+    starts, orders = _starts(group)[: min(many, MOST_STARTS)], (costs.order(), _by_size(group))
+    grown = (_grown(group, costs, start, order) for start in starts for order in orders)
+    found += [_put_right(group, costs, counts) for counts in grown]
+    yield from found
+    # As they come and the other way round, from wherever that leads.
+    listed = range(len(group.kinds))
+    for order in (listed, listed[::-1]):
+        yield _put_right(group, costs, _grown(group, costs, None, order))
+    whole = {counts.tobytes(): counts for counts in found if int(counts.sum()) == pods}
+    for counts in sorted(whole.values(), key=costs.of)[:MOST_TRIED]:
+        yield _tried_anew(group, costs, counts, min(MOST_TRIALS, many))
+
+
+class TalkCosts:
+    """What it costs more to have a pod of a class on each leaf."""
+
+    def __init__(self, group: GroupProblem) -> None:
+        self._group = group
+        depth, many = len(group.levels), len(group.classes)
+        paths = [tree.filled(path, depth) for path in group.paths]
+        self._levels: list[tuple[int, Ints]] = []
+        for level, step in enumerate(group.costs.steps, 1):
+            units: dict[tuple[str, ...], int] = {}
+            found = [units.setdefault(path[:level], len(units)) for path in paths]
+            if step:
+                self._levels.append((step, np.array(found, dtype=np.int64)))
+        self.weights = np.zeros((many, many), dtype=np.int64)
+        for each in group.traffic:
+            self.weights[each.first, each.second] += each.weight
+        self._areas = np.array(group.costs.areas, dtype=np.int64)
+        self._matrix = np.array(group.costs.matrix, dtype=np.int64)
+        self._held = np.array(
+            [one.held or (0,) * len(paths) for one in group.classes], dtype=np.int64
+        ).reshape(many, len(paths))
+        self.class_of = [-1] * len(group.kinds)
+        self.of_classes = np.zeros((many, len(group.kinds)), dtype=np.int64)
+        for number, one in enumerate(group.classes):
+            for kind in one.kinds:
+                self.class_of[kind] = number
+                self.of_classes[number, kind] = 1
+        self.ways = self._between() if len(paths) <= MOST_DENSE else None
+
+    def more(self, number: int, counts: Ints) -> Ints:
+        """Return by leaf what one pod more of a class costs there beside those of `counts` by kind."""
+        leaves = counts.shape[1]
+        found = np.zeros(leaves, dtype=np.int64)
+        if number < 0:
+            return found
+        there = self._held + self.of_classes @ counts
+        if self.ways is not None:
+            to, of = self.weights[number] @ there, self.weights[:, number] @ there
+            return np.asarray(self.ways @ to + self.ways.T @ of).astype(np.int64)
+        both = self.weights[number] + self.weights[:, number]
+        talking = both @ there
+        for step, units in self._levels:
+            inside = np.bincount(units, weights=talking)
+            found += step * (int(talking.sum()) - inside[units].astype(np.int64))
+        if len(self._areas):
+            size = len(self._matrix)
+            to, of = self.weights[number] @ there, self.weights[:, number] @ there
+            sums = [np.bincount(self._areas, weights=one, minlength=size) for one in (to, of)]
+            price = self._matrix @ sums[0] + self._matrix.T @ sums[1]
+            found += price[self._areas].astype(np.int64)
+        return found
+
+    def _between(self) -> NDArray[np.float64]:
+        """Return [from, to] what a pair costs, by leaves; whole numbers, which sums of keep exact."""
+        size = self._held.shape[1]
+        found = np.zeros((size, size))
+        for step, units in self._levels:
+            found += step * (units[:, None] != units[None, :])
+        if len(self._areas):
+            found += self._matrix[np.ix_(self._areas, self._areas)]
+        return found
+
+    def of(self, counts: Ints) -> int:
+        """Return twice what a placement costs, but for what nothing changes."""
+        return sum(
+            int(counts[kind] @ self.more(number, counts))
+            for kind, number in enumerate(self.class_of)
+        )
+
+    def order(self) -> list[int]:
+        """Return the kinds so that each talks to those before it, the busiest first."""
+        group, weights = self._group, self.weights + self.weights.T
+        sizes = np.array([sum(group.kinds[k].count for k in one.kinds) for one in group.classes])
+        busy = weights @ sizes
+        left, found = set(range(len(group.classes))), list[int]()
+        while left:
+            near = {one: int(sum(weights[one, other] for other in found)) for one in left}
+            first = max(left, key=lambda one: (near[one], int(busy[one]), -one))
+            found.append(first)
+            left.remove(first)
+        kinds = [kind for one in found for kind in group.classes[one].kinds]
+        return kinds + [kind for kind, own in enumerate(self.class_of) if own < 0]
+
+
+def _starts(group: GroupProblem) -> list[int]:
+    """Return leaves to begin with: the roomiest of each unit, of the roomiest units first."""
+    room, depth = group.room(), len(group.levels)
+    found: dict[int, int] = {}
+    for level in range(depth):
+        units: dict[tuple[str, ...], list[int]] = {}
+        for leaf, path in enumerate(group.paths):
+            units.setdefault(tree.filled(path, depth)[:level], []).append(leaf)
+        for those in units.values():
+            best = max(those, key=lambda leaf: int(room[leaf]))
+            found.setdefault(best, int(room[those].sum()))
+    for area in sorted(set(group.costs.areas)):
+        those = [leaf for leaf, one in enumerate(group.costs.areas) if one == area]
+        best = max(those, key=lambda leaf: int(room[leaf]))
+        found[best] = max(found.get(best, 0), int(room[those].sum()))
+    return sorted(found, key=lambda leaf: (-found[leaf], leaf))
+
+
+class _Room:
+    """What is left on the leaves."""
+
+    def __init__(self, group: GroupProblem, counts: Ints) -> None:
+        self._requests = np.array([kind.request for kind in group.kinds], dtype=np.int64)
+        self._slots = np.array([kind.slots for kind in group.kinds], dtype=np.int64)
+        self.counts = counts
+        self._free = np.array(group.free, dtype=np.int64) - counts.T @ self._requests
+
+    def takes(self, kind: int) -> NDArray[np.bool_]:
+        """Return which leaves have room for one more of a kind."""
+        asked = self._requests[kind] > 0
+        fits = (self._free[:, asked] >= self._requests[kind][asked]).all(axis=1)
+        return np.asarray(fits & (self._slots[kind] > self.counts[kind]))
+
+    def put(self, kind: int, leaf: int, number: int) -> None:
+        """Put pods of a kind on a leaf, or take them away."""
+        self.counts[kind, leaf] += number
+        self._free[leaf] -= number * self._requests[kind]
+
+    @property
+    def left(self) -> Ints:
+        """Return how much is left on each leaf, for comparison."""
+        return np.asarray(self._free.sum(axis=1))
+
+
+def _by_size(group: GroupProblem) -> list[int]:
+    """Return the kinds, the largest first: small pods fit into what those leave."""
+    free = np.array(group.free, dtype=np.int64)
+    scale = np.maximum(free.max(axis=0, initial=1), 1)
+    sizes = [float((np.array(kind.request) / scale).max(initial=0)) for kind in group.kinds]
+    return sorted(range(len(sizes)), key=lambda kind: (-sizes[kind], kind))
+
+
+def _grown(group: GroupProblem, costs: TalkCosts, start: int | None, order: Sequence[int]) -> Ints:
+    """Place one pod after the other where it costs least, of equal leaves on the roomiest."""
+    room = _Room(group, np.zeros((len(group.kinds), len(group.paths)), dtype=np.int64))
+    is_first = True
+    for kind in order:
+        for _ in range(group.kinds[kind].count):
+            if is_first and start is not None and room.takes(kind)[start]:
+                room.put(kind, start, 1)
+            elif not _put_cheap(costs, room, kind):
+                break
+            is_first = False
+    return room.counts
+
+
+def _tried_anew(group: GroupProblem, costs: TalkCosts, counts: Ints, trials: int) -> Ints:
+    """Take some pods away and place them again, some times, and return the best of all.
+
+    Few of any leaves, all of a leaf, or all of an area. What comes out is gone on with if it does not cost much
+    more; how much that is, falls.
+    """
+    rng = Random(len(group.paths))  # noqa: S311 - the same for the same group
+    at, here = counts, costs.of(counts)
+    best, least = at, here
+    slack = max(0, here) * SLACK
+    areas = group.costs.areas or range(len(group.paths))
+    for trial in range(trials):
+        room = _Room(group, at.copy())
+        there = [(int(kind), int(leaf)) for kind, leaf in zip(*np.nonzero(at), strict=True)]
+        taken = rng.sample(there, rng.randint(1, min(len(there), 4)))
+        if trial % 3:
+            unit = range(len(areas)) if trial % 3 == 1 else areas
+            taken = [one for one in there if unit[one[1]] == unit[taken[0][1]]]
+        pods = [kind for kind, leaf in taken for _ in range(int(at[kind, leaf]))]
+        for kind, leaf in taken:
+            room.put(kind, leaf, -int(at[kind, leaf]))
+        rng.shuffle(pods)
+        if all(_put_cheap(costs, room, kind) for kind in pods):
+            found = costs.of(room.counts)
+            if found <= here + slack * (1 - trial / trials):
+                at, here = room.counts, found
+            if found < least:
+                best, least = room.counts, found
+    return _put_right(group, costs, best.copy())
+
+
+def _put_cheap(costs: TalkCosts, room: _Room, kind: int) -> bool:
+    """Put a pod where it costs least, of equal leaves on the roomiest; return False if nowhere is room."""
+    open_ones = np.flatnonzero(room.takes(kind))
+    if not len(open_ones):
+        return False
+    more = costs.more(costs.class_of[kind], room.counts)[open_ones]
+    cheap = open_ones[more == more.min()]
+    room.put(kind, int(cheap[int(room.left[cheap].argmax())]), 1)
+    return True
+
+
+def _put_right(group: GroupProblem, costs: TalkCosts, counts: Ints) -> Ints:
+    """Move single pods to where they cost less, until none does."""
+    room = _Room(group, counts)
+    for _ in range(MOST_ROUNDS):
+        moved = False
+        for kind in range(len(group.kinds)):
+            moved |= _move(costs, room, kind, np.flatnonzero(counts[kind]).tolist())
+        if not moved:
+            break
+    return room.counts
+
+
+def _move(costs: TalkCosts, room: _Room, kind: int, leaves: Sequence[int]) -> bool:
+    """Move pods of a kind from these leaves to cheaper ones; return whether any was."""
+    moved = False
+    for leaf in leaves:
+        room.put(kind, leaf, -1)
+        more = costs.more(costs.class_of[kind], room.counts)
+        open_ones = np.flatnonzero(room.takes(kind))
+        best = int(open_ones[int(more[open_ones].argmin())])
+        best = best if more[best] < more[leaf] else leaf
+        moved |= best != leaf
+        room.put(kind, best, 1)
+    return moved

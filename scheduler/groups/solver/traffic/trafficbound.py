@@ -1,0 +1,316 @@
+"""What members that talk cost at least, wherever they stand: a lower limit of the cost of traffic.
+
+Pods on one leaf pay nothing for their talk, others no less than the cheapest way there is. So the more talk leaves can
+keep inside, the less is paid, and how much that is at most is a linear program over patterns: what one leaf may
+take, by kind. Its prices are found by generating columns; whatever they are, the sum of what each leaf
+keeps inside at best beyond them is a limit, which is taken in whole numbers and so owes nothing to rounding.
+Which areas are in use is gone through: one, two, or more; those pay for the talk that they cut as well.
+All other rules are left out, which can only make the limit lower. Loaded only where solving happens.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+from typing import Any, TypeAlias
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+from ortools.linear_solver import pywraplp
+from ortools.sat.python import cp_model
+
+from scheduler.groups.problem.instance import SolveLimits
+from scheduler.groups.problem.roles import GroupProblem
+from scheduler.groups.solver import tree
+from scheduler.groups.solver.cpsat.histogram import MEANINGFUL_S, solver_for
+from scheduler.groups.solver.traffic.leastcut import least_cut
+from scheduler.groups.solver.traffic.neighbours import MOST_DENSE, TalkCosts
+from scheduler.groups.solver.tree import Ints
+
+# Kinds are left out where there are more patterns than this, those that talk least first.
+MOST_PATTERNS = 250_000
+MOST_ROUNDS = 80
+# So many patterns at most are searched among.
+MOST_NEAR = 5_000
+# What talk costs where there is one leaf alone, and nowhere else to be.
+FORBIDDEN = 1 << 20
+# Prices are whole multiples of one part of this, so that sums of them are exact.
+PARTS = 256
+Floats: TypeAlias = NDArray[np.float64]
+
+
+def least(group: GroupProblem, value: int, limits: SolveLimits, left_s: Callable[[], float]) -> int:
+    """Return what all pods together cost at least, up to the `value` of a placement that is known.
+
+    Where not all are placed it says nothing. When time runs out it is what is known by then.
+    """
+    if not group.traffic or not 0 < len(group.paths) <= MOST_DENSE or value <= 0:
+        return 0
+    costs = TalkCosts(group)
+    ways = costs.ways
+    if ways is None or (ways < 0).any():
+        return 0
+    talk = _Talk(group, costs)
+    everywhere, *cases = _cases(talk, ways, _blocks(group))
+    at_least = _paid(talk, everywhere, 0, value, None, left_s)
+    found = value
+    for case in sorted(cases, key=lambda case: case.cut):
+        if max(case.cut, at_least) >= found:
+            break
+        if left_s() <= 0:
+            return max(case.cut, at_least)
+        found = min(found, _paid(talk, case, at_least, found, limits, left_s))
+    return found
+
+
+def _paid(
+    talk: _Talk,
+    case: _Case,
+    known: int,
+    value: int,
+    limits: SolveLimits | None,
+    left_s: Callable[[], float],
+) -> int:
+    """Return what is paid at least in a case, from what is `known` up to `value`; with `limits` exactly, if that is found.
+
+    Anything from `value` on is as good as that.
+    """
+    if not case.cheapest:
+        return min(value, max(known, case.cut))
+    # To pay less than the value, so much has to be kept inside.
+    needed = talk.total - (value - 1 - case.cut) // case.cheapest
+    prices = _Prices(talk, talk.like(case.leaves), needed)
+    kept = prices.found(left_s)
+    if kept >= needed and limits is not None:
+        kept = min(kept, prices.exactly(kept, limits, left_s))
+    return min(value, max(known, case.cut + case.cheapest * max(0, talk.total - kept)))
+
+
+class _Case(msgspec.Struct, frozen=True):
+    """Leaves of the blocks in use; between any two of them talk costs `cheapest`, that of blocks in all `cut` more."""
+
+    leaves: list[int]
+    cheapest: int
+    cut: int
+
+
+def _blocks(group: GroupProblem) -> list[list[int]]:
+    """Return leaves by area, or by the unit of the level where to be apart costs most."""
+    found: dict[object, list[int]] = defaultdict(list)
+    steps = group.costs.steps[: len(group.levels) - 1]
+    level = 1 + max(range(len(steps)), key=steps.__getitem__, default=0)
+    for leaf, path in enumerate(group.paths):
+        area = group.costs.areas[leaf] if group.costs.areas else -1
+        found[area, tree.filled(path, len(group.levels))[:level] if steps else ()].append(leaf)
+    return list(found.values())
+
+
+def _cases(talk: _Talk, ways: Floats, blocks: Sequence[list[int]]) -> list[_Case]:
+    """Return all leaves, whichever are in use, and then the cases: each block alone, each two, and any more of them."""
+    cheap = np.minimum(ways, ways.T)
+    np.fill_diagonal(cheap, np.inf)
+    between = np.array([[cheap[np.ix_(a, b)].min() for b in blocks] for a in blocks])
+    inside = between.diagonal().copy()
+    held = {at for at, leaves in enumerate(blocks) if talk.held[:, leaves].any()}
+    least = cheap.min() if len(ways) > 1 else 0.0
+    found = [_Case(list(range(len(ways))), int(least), 0)]
+    for number in (1, 2):
+        for used in itertools.combinations(range(len(blocks)), number):
+            leaves = [leaf for at in used for leaf in blocks[at]]
+            if not held <= set(used):
+                continue
+            least = between[np.ix_(used, used)].min()
+            step = int(least) if np.isfinite(least) else FORBIDDEN
+            more = int(between[used[0], used[1]]) - step if number == 2 else 0
+            found.append(_Case(leaves, step, more * talk.cut))
+    if len(blocks) > 2:
+        np.fill_diagonal(between, np.inf)
+        step = int(min(inside.min(), between.min()))
+        three = int(sum(sorted(between.min(axis=0).astype(int).tolist())[:3])) - 3 * step
+        found.append(_Case(list(range(len(ways))), step, (three * talk.cut + 1) // 2))
+    return found
+
+
+class _Talk:
+    """Who talks how much, and what a leaf may take of whom."""
+
+    def __init__(self, group: GroupProblem, costs: TalkCosts) -> None:
+        self.group = group
+        of = costs.of_classes
+        # [from, to] by kind; whole numbers, which sums of keep exact.
+        self._weights = (of.T @ costs.weights @ of).astype(np.float64)
+        self._loops = (of.T @ costs.weights.diagonal()).astype(np.float64)
+        # Pods that stand count as if they were of the first kind of their class.
+        kinds, leaves = len(group.kinds), len(group.paths)
+        self.held = np.zeros((kinds, leaves), dtype=np.int64)
+        for one in group.classes:
+            if one.held and one.kinds:
+                self.held[one.kinds[0]] += np.array(one.held, dtype=np.int64)
+        self._counts = np.array([kind.count for kind in group.kinds], dtype=np.int64)
+        self._requests = np.array([kind.request for kind in group.kinds], dtype=np.int64)
+        self._slots = np.array([kind.slots for kind in group.kinds], dtype=np.int64)
+        self._free = np.array(group.free, dtype=np.int64).reshape(leaves, -1).clip(min=0)
+        rows, self._needs = self._patterns()
+        self._rows = rows.astype(np.float64)
+        self._open = (self._rows > 0).any(axis=0)
+        whole = np.where(self._open, self._counts, 0)
+        self.total = int(self._talk((whole + self.held.sum(axis=1))[None, :].astype(np.float64))[0])
+        # What two parts of the pods say to each other at least.
+        between = (self._weights + self._weights.T).astype(np.int64)
+        self.cut = least_cut(between, self._counts + self.held.sum(axis=1))
+        self._taken = self._talk(self._rows)
+
+    def _talk(self, rows: Floats) -> Floats:
+        """Return how much is said between the pods of each row."""
+        return np.asarray(((rows @ self._weights) * rows).sum(axis=1) - rows @ self._loops)
+
+    def _patterns(self) -> tuple[Ints, Ints]:
+        """Return all that the roomiest leaf could take, and what they ask for."""
+        kinds = len(self._counts)
+        room, most = self._free.max(axis=0), np.minimum(self._slots.max(axis=1), self._counts)
+        rows, needs = np.zeros((1, kinds), np.int64), np.zeros((1, self._free.shape[1]), np.int64)
+        busy = self._weights + self._weights.T
+        loud = (busy @ self._counts) * self._counts
+        for number in sorted(range(kinds), key=lambda kind: (-int(loud[kind]), kind)):
+            if len(rows) * (int(most[number]) + 1) > MOST_PATTERNS * 4:
+                continue
+            more = np.arange(most[number] + 1)
+            asked = np.repeat(needs, len(more), axis=0)
+            asked += np.tile(more, len(rows))[:, None] * self._requests[number]
+            fits = (asked <= room).all(axis=1)
+            if int(fits.sum()) > MOST_PATTERNS:
+                continue
+            wider = np.repeat(rows, len(more), axis=0)
+            wider[:, number] = np.tile(more, len(rows))
+            rows, needs = wider[fits], asked[fits]
+        return rows, needs
+
+    def like(self, leaves: Sequence[int]) -> list[_Leaves]:
+        """Return leaves by what they may take."""
+        kinds: dict[bytes, list[int]] = defaultdict(list)
+        for leaf in leaves:
+            same = (self._free[leaf], self._slots[:, leaf], self.held[:, leaf])
+            kinds[b"".join(one.tobytes() for one in same)].append(leaf)
+        return [_Leaves(self, alike) for alike in kinds.values()]
+
+    def may(self, leaf: int) -> Ints:
+        """Return which patterns a leaf may take."""
+        fits = (self._needs <= self._free[leaf]).all(axis=1)
+        return np.flatnonzero(fits & (self._rows <= self._slots[:, leaf]).all(axis=1))
+
+    def values(self, leaf: int, rows: Ints) -> Floats:
+        """Return how much is said on a leaf with some of the patterns, by those that stand there too."""
+        held = self.held[:, leaf]
+        return self._talk(self._rows[rows] + held) if held.any() else self._taken[rows]
+
+    @property
+    def rows(self) -> Floats:
+        """Return the patterns [pattern, kind]."""
+        return self._rows
+
+    @property
+    def wanted(self) -> Ints:
+        """Return how many pods of each kind there are, none of those that were left out."""
+        return np.where(self._open, self._counts, 0)
+
+
+class _Leaves:
+    """Like leaves: what each may take, and how much that keeps inside."""
+
+    def __init__(self, talk: _Talk, leaves: Sequence[int]) -> None:
+        self.number = len(leaves)
+        self.may = talk.may(leaves[0])
+        self.values = talk.values(leaves[0], self.may)
+
+
+class _Prices:
+    """Prices of kinds under which the leaves keep as little as can be inside beyond what they pay."""
+
+    def __init__(self, talk: _Talk, types: Sequence[_Leaves], needed: int) -> None:
+        self._talk, self._types, self._needed = talk, types, needed
+        self._solver = pywraplp.Solver.CreateSolver("GLOP")
+        self._solver.Objective().SetMaximization()
+        self._places = [self._solver.Constraint(0, one.number) for one in types]
+        self._kinds = [self._solver.Constraint(float(n), float(n)) for n in talk.wanted]
+        self._best, self._prices = np.inf, np.zeros(len(self._kinds))
+        for constraint in self._kinds:
+            for sign in (1, -1):
+                spare = self._solver.NumVar(0, self._solver.infinity(), "")
+                constraint.SetCoefficient(spare, sign)
+                self._solver.Objective().SetCoefficient(spare, -1 - talk.total)
+
+    def found(self, left_s: Callable[[], float]) -> int:
+        """Return how much is kept inside at most; where it is less than needed, no matter how much."""
+        for _ in range(MOST_ROUNDS):
+            if self._solver.Solve() != pywraplp.Solver.OPTIMAL:
+                break
+            duals = [constraint.dual_value() for constraint in self._kinds]
+            reached = self._solver.Objective().Value()
+            added = self._price(np.rint(np.array(duals) * PARTS))
+            is_met = np.floor(reached + 1e-6) >= self._best // PARTS
+            if self._best // PARTS < self._needed or is_met or not added or left_s() <= 0:
+                break
+        return int(min(self._best // PARTS, self._talk.total))
+
+    def _price(self, prices: Floats) -> bool:
+        """Take the limit that follows from prices, and add each leaf's best pattern; return whether any was."""
+        paid = self._talk.rows @ prices
+        rents = [place.dual_value() for place in self._places]
+        limit, added = float(prices @ self._talk.wanted), False
+        for one, place, rent in zip(self._types, self._places, rents, strict=True):
+            worth = PARTS * one.values - paid[one.may]
+            at = int(worth.argmax())
+            limit += one.number * float(worth[at])
+            if worth[at] > PARTS * rent + 1:
+                added = True
+                self._add(one, place, at)
+        if limit < self._best:
+            self._best, self._prices = limit, prices
+        return added
+
+    def _add(self, one: _Leaves, place: pywraplp.Constraint, at: int) -> None:
+        column = self._solver.NumVar(0, self._solver.infinity(), "")
+        place.SetCoefficient(column, 1)
+        self._solver.Objective().SetCoefficient(column, float(one.values[at]))
+        row = self._talk.rows[one.may[at]]
+        for kind in np.flatnonzero(row).tolist():
+            self._kinds[kind].SetCoefficient(column, float(row[kind]))
+
+    def exactly(self, kept: int, limits: SolveLimits, left_s: Callable[[], float]) -> int:
+        """Return how much is kept inside at most, by search among the patterns that can be part of what is needed.
+
+        A pattern that keeps less beyond its price than the best does, by more than all of them exceed what is
+        needed, is in no such placement. `kept` where they are too many, or time runs out.
+        """
+        spare = self._best - PARTS * self._needed
+        paid = self._talk.rows @ self._prices
+        worth = [PARTS * one.values - paid[one.may] for one in self._types]
+        near = [np.flatnonzero(each >= each.max() - spare) for each in worth]
+        left = min(left_s(), limits.stage_s)
+        if sum(map(len, near)) > MOST_NEAR or left <= MEANINGFUL_S:
+            return kept
+        cp = cp_model.CpModel()
+        terms: list[Any] = []
+        rows: list[list[Any]] = [[] for _ in self._kinds]
+        for one, those in zip(self._types, near, strict=True):
+            taken = [cp.new_int_var(0, one.number, "") for _ in those]
+            cp.add(sum(taken) == one.number)
+            for at, y in zip(those.tolist(), taken, strict=True):
+                terms.append(int(one.values[at]) * y)
+                row = self._talk.rows[one.may[at]]
+                for kind in np.flatnonzero(row).tolist():
+                    rows[kind].append(int(row[kind]) * y)
+        for row_of, number in zip(rows, self._talk.wanted.tolist(), strict=True):
+            cp.add(sum(row_of) == number)
+        inside = sum(terms)
+        cp.add(inside >= self._needed)
+        cp.maximize(inside)
+        solver = solver_for(limits, left)
+        status = solver.solve(cp)
+        if status == cp_model.INFEASIBLE:
+            return self._needed - 1
+        if status in (cp_model.OPTIMAL, cp_model.FEASIBLE):
+            return min(kept, int(np.floor(solver.best_objective_bound + 1e-6)))
+        return kept

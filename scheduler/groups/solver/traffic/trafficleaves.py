@@ -1,0 +1,151 @@
+"""Members that talk, where only levels make that cost: what leaves alone say of it, and the units above them after that.
+
+Without the levels above them all like leaves of a cluster are one cell, so CP-SAT proves in milliseconds what no
+placement is better than. Mostly that one can be dealt out inside one unit, where it costs no more: then it is
+the best. Else all pods are in one unit of a level, each of which is looked at in the same way, or in several, and
+those pay for what they say to one another beside: for the least cut there is. Called by scheduler.groups.solver.roles.heterogeneous
+before anybody searches among all units. Loaded only where solving happens.
+"""
+
+from collections.abc import Callable
+
+import msgspec
+import numpy as np
+
+from scheduler.groups.problem.answer import NOTHING
+from scheduler.groups.problem.classes import TrafficCosts
+from scheduler.groups.problem.instance import SolveLimits
+from scheduler.groups.problem.roles import GroupProblem
+from scheduler.groups.solver.cpsat.histogram import MEANINGFUL_S
+from scheduler.groups.solver.roles import likeleaves, patterns, result
+from scheduler.groups.solver.roles.result import KnownLimits
+from scheduler.groups.solver.roles.rolebounds import bounds
+from scheduler.groups.solver.roles.rolesearch import minimize
+from scheduler.groups.solver.traffic.trafficunits import SeveralUnits
+from scheduler.groups.solver.tree import Ints
+
+# Leaves alone have this part of the time that is left, units one by one, and then several, another each.
+LEAVES_PART, UNITS_PART = 0.25, 0.25
+
+
+def best(
+    group: GroupProblem, limits: SolveLimits, left_s: Callable[[], float]
+) -> KnownLimits | None:
+    """Return what is known of a group, None where it is not to be told so."""
+    if not is_told_by_leaves(group) or patterns.cells(alone := _alone(group)) is None:
+        return None
+    found = minimize(
+        alone, result.RolesResult(None), bounds(alone), (), limits,
+        _until(left_s, LEAVES_PART),
+    )  # fmt: skip
+    if found.counts is None:
+        return KnownLimits([], is_none=True) if found.is_proven else None
+    least = result.within_gap(found.values, [stage.bound for stage in found.stages])
+    dealt = likeleaves.dealt(group, found.counts)
+    if dealt is not None and result.valid(group, dealt).values == least:
+        return KnownLimits(least, dealt)
+    level = result.first_with_several(group)
+    if not 0 < level < len(group.levels) or group.least < group.wanted:
+        return KnownLimits(least)
+    at = [stage.measure for stage in found.stages].index("cost")
+    if NOTHING in least[: at + 1]:
+        return KnownLimits(least)
+    one = _in_one(group, level, least, limits, _until(left_s, UNITS_PART))
+    values = None if one.counts is None else result.valid(group, one.counts).values
+    several = SeveralUnits(group, level, least, at).best(values, limits, _until(left_s, UNITS_PART))
+    known = max(least, min(one.limits, several.limits))
+    if -NOTHING in known:
+        return KnownLimits([], is_none=True)
+    return KnownLimits(known, one.counts if several.counts is None else several.counts)
+
+
+def is_told_by_leaves(group: GroupProblem) -> bool:
+    """Whether the stages of a group are those of its leaves alone, but for what talk costs above them."""
+    last = len(group.levels) - 1
+    others = group.costs.areas, group.parts, group.apart, group.excluded, group.limits, group.links
+    own = [each for one in group.classes for each in one.rules]
+    rules = [group.levels[last].rule, *(each.rule for each in own)]
+    return (
+        bool(group.traffic)
+        and not any(others)
+        and all(at in group.unwished for at in range(last))
+        and all(each.level == last for each in own)
+        # How many leaves are used is asked under each parent.
+        and not any(rule.units_per_parent for rule in rules)
+    )
+
+
+def _alone(group: GroupProblem) -> GroupProblem:
+    """Return the group with its leaves alone, as if it made no difference in which units these are."""
+    last = len(group.levels) - 1
+    classes = (
+        msgspec.structs.replace(
+            one, rules=tuple(msgspec.structs.replace(each, level=0) for each in one.rules)
+        )
+        for one in group.classes
+    )
+    return msgspec.structs.replace(
+        group,
+        levels=group.levels[last:],
+        paths=tuple((f"{leaf}",) for leaf in range(len(group.paths))),
+        classes=tuple(classes),
+        between=tuple(
+            msgspec.structs.replace(rule, level=0) for rule in group.between if rule.level == last
+        ),
+        costs=TrafficCosts((sum(group.costs.steps[last:]),)),
+        unwished=(0,) if last in group.unwished else (),
+    )
+
+
+def _until(left_s: Callable[[], float], part: float) -> Callable[[], float]:
+    """Return the clock of a part of the time that is left."""
+    end = left_s() * (1 - part)
+    return lambda: left_s() - end
+
+
+def _in_one(
+    group: GroupProblem,
+    level: int,
+    least: list[int],
+    limits: SolveLimits,
+    left_s: Callable[[], float],
+) -> KnownLimits:
+    """Return the best inside one unit of a level, and limits of all such placements; `least` are those of leaves alone."""
+    reached: list[int] | None = None
+    counts = None
+    known = [[-NOTHING]]  # where there is none at all
+    for leaves in _promising(group, level):
+        if left_s() < MEANINGFUL_S:
+            known.append(least)
+            break
+        found = best(group.part(leaves.tolist()), limits, left_s)
+        if found is not None and found.is_none:
+            continue
+        known.append(least if found is None else found.limits)
+        if found is None or found.counts is None:
+            continue
+        whole = np.zeros((len(group.kinds), len(group.paths)), dtype=np.int64)
+        whole[:, leaves] = found.counts
+        values = [value for _, _, value in result.objective_of(group, whole)]
+        if reached is None or values < reached:
+            reached, counts = values, whole
+        if reached == least:
+            break
+    return KnownLimits(min(known), counts)
+
+
+def _promising(group: GroupProblem, level: int) -> list[Ints]:
+    """Return the leaves of units that may take all pods, the roomiest first, of like ones the first."""
+    held, room, cells = sum(group.held), group.room(), likeleaves.numbers(group)
+    slots = np.array([kind.slots for kind in group.kinds], dtype=np.int64)
+    counts = np.array([kind.count for kind in group.kinds], dtype=np.int64)
+    is_flat = level == len(group.levels) - 1
+    found: dict[object, Ints] = {}
+    for leaves in result.units(group, level):
+        if held and sum(group.held[leaf] for leaf in leaves.tolist()) < held:
+            continue
+        if room[leaves].sum() < counts.sum() or (slots[:, leaves].sum(axis=1) < counts).any():
+            continue
+        like = np.bincount(cells[leaves]).tobytes() if is_flat else int(leaves[0])
+        found.setdefault(like, leaves)
+    return sorted(found.values(), key=lambda leaves: -int(room[leaves].sum()))

@@ -1,0 +1,163 @@
+"""Members that talk, in more than one unit of a level: what that costs at least, and the best of it where that is clear.
+
+What the pods of a unit and all others say to one another costs the steps of the levels that come between them. How little
+that is when the fullest unit holds so many pods is told by numbers alone; where it is more than is known to do,
+nobody has to look. Else the unit and all others, as if those were one, are a small problem for CP-SAT, and mostly
+what is left for the others has room in one of them. Called by scheduler.groups.solver.traffic.trafficleaves. Loaded only
+where solving happens.
+"""
+
+from collections.abc import Callable, Sequence
+
+import msgspec
+import numpy as np
+
+from scheduler.groups.problem.answer import NOTHING
+from scheduler.groups.problem.classes import TrafficCosts
+from scheduler.groups.problem.instance import Level, SolveLimits
+from scheduler.groups.problem.roles import GroupProblem
+from scheduler.groups.solver.cpsat.histogram import MEANINGFUL_S
+from scheduler.groups.solver.roles import likeleaves, result
+from scheduler.groups.solver.roles.result import KnownLimits
+from scheduler.groups.solver.roles.rolebounds import bounds
+from scheduler.groups.solver.roles.rolesearch import minimize
+from scheduler.groups.solver.traffic.leastcut import least_cuts
+from scheduler.groups.solver.tree import Ints
+
+
+class SeveralUnits:
+    """The placements of a group in more than one unit of a level; `least` are limits of leaves alone, `at` is the cost's."""
+
+    def __init__(self, group: GroupProblem, level: int, least: Sequence[int], at: int) -> None:
+        self._group = group
+        self._least, self._at = list(least), at
+        last = len(group.levels) - 1
+        self._steps = sum(group.costs.steps[level - 1 : last]), sum(group.costs.steps[last:])
+        held = np.array(group.held or (0,) * len(group.paths), dtype=np.int64)
+        self._units = result.units(group, level)
+        self._pods = group.wanted + int(held.sum())
+        room = group.room() + held
+        self._most = [min(int(room[leaves].sum()), self._pods) for leaves in self._units]
+        self._apart = _apart(group, self._pods)
+
+    def limits(self, fewest: int, most: int) -> list[int]:
+        """Return limits of placements whose fullest unit holds from `fewest` to `most` pods; impossible ones in an empty range."""
+        apart = self._apart[max(1, fewest) : min(most, self._pods - 1) + 1]
+        if not len(apart):
+            return [*self._least[: self._at], -NOTHING]
+        if self._least[self._at] == NOTHING:
+            return self._least
+        cost = self._least[self._at] + self._steps[0] * int(apart.min())
+        return [*self._least[: self._at], cost, *(NOTHING for _ in self._least[self._at + 1 :])]
+
+    def best(
+        self, values: list[int] | None, limits: SolveLimits, left_s: Callable[[], float]
+    ) -> KnownLimits:
+        """Return the best there is in several units, where it may be as good as `values`, and limits of all of them.
+
+        From the fullest that the roomiest unit can be on, as long as emptier ones may do as well and one other
+        has room for all that it leaves.
+        """
+        counts = None
+        second, largest = sorted([0, *self._most])[-2:]
+        last, width = max(1, self._pods - second), 1
+        while True:
+            fewest = max(last, largest + 1 - width)
+            if values is not None:
+                as_good = (m for m in range(1, largest + 1) if self.limits(m, m) <= values)
+                fewest = max(last, min(as_good, default=largest + 1))
+            known = [self.limits(1, fewest - 1)]
+            for number in self._promising(fewest):
+                own = self.limits(fewest, self._most[number])
+                if -NOTHING in own or (values is not None and own > values):
+                    known.append(own)
+                    continue
+                found = self._fullest(number, fewest, limits, left_s)
+                known.append(found.limits or own)
+                if found.counts is not None:
+                    reached = [one[2] for one in result.objective_of(self._group, found.counts)]
+                    if values is None or reached < values:
+                        values, counts = reached, found.counts
+            is_over = left_s() < MEANINGFUL_S or fewest == last
+            if is_over or (values is not None and known[0] > values):
+                return KnownLimits(min(known), counts)
+            width *= 2
+
+    def _promising(self, fewest: int) -> list[int]:
+        """Return the units that can be so full, the roomiest first."""
+        found = (number for number, most in enumerate(self._most) if most >= fewest)
+        return sorted(found, key=lambda number: -self._most[number])
+
+    def _fullest(
+        self, number: int, fewest: int, limits: SolveLimits, left_s: Callable[[], float]
+    ) -> KnownLimits:
+        """Return the best with so many pods in one unit, limits where all others are one; no limits where time is short."""
+        if left_s() < MEANINGFUL_S:
+            return KnownLimits([])
+        group, leaves = self._group, self._units[number]
+        two = self._in_two(set(leaves.tolist()))
+        own = tuple(self.limits(fewest, self._most[number]))
+        found = minimize(
+            two, result.RolesResult(None), bounds(two), own, limits, left_s, fullest=fewest
+        )
+        if found.counts is None:
+            return KnownLimits([*own[: self._at], -NOTHING] if found.is_proven else [])
+        least = result.within_gap(found.values, [stage.bound for stage in found.stages])
+        others = np.setdiff1d(np.arange(len(group.paths)), leaves)
+        counts = np.zeros_like(found.counts)
+        for those in (leaves, others):
+            dealt = likeleaves.dealt(group.part(those.tolist()), found.counts[:, those])
+            if dealt is None:
+                return KnownLimits(least)
+            counts[:, those] = dealt
+        return KnownLimits(least, result.valid(group, counts).counts)
+
+    def _in_two(self, own: set[int]) -> GroupProblem:
+        """Return the group as if some leaves were one unit and all others another."""
+        group, last = self._group, len(self._group.levels) - 1
+        classes = (
+            msgspec.structs.replace(
+                one, rules=tuple(msgspec.structs.replace(each, level=1) for each in one.rules)
+            )
+            for one in group.classes
+        )
+        return msgspec.structs.replace(
+            group,
+            levels=(Level("unit"), group.levels[last]),
+            paths=tuple(("0" if at in own else "1", f"{at}") for at in range(len(group.paths))),
+            classes=tuple(classes),
+            between=tuple(
+                msgspec.structs.replace(rule, level=1)
+                for rule in group.between
+                if rule.level == last
+            ),
+            costs=TrafficCosts(self._steps),
+            unwished=(0, 1) if last in group.unwished else (0,),
+        )
+
+
+def _apart(group: GroupProblem, pods: int) -> Ints:
+    """Return [m] how much is said between units at least when the fullest holds m pods of all, for m from 0 to all but one."""
+    many = len(group.classes)
+    weights = np.zeros((many, many), dtype=np.int64)
+    for one in group.traffic:
+        weights[one.first, one.second] += one.weight
+    sizes = np.array(
+        [
+            sum(group.kinds[kind].count for kind in one.kinds) + sum(one.held)
+            for one in group.classes
+        ],
+        dtype=np.int64,
+    )
+    if sizes.sum() < pods:
+        return np.zeros(
+            max(1, pods), dtype=np.int64
+        )  # somebody is in no class, and talks to nobody
+    cuts = least_cuts(weights + weights.T, sizes)
+    found = np.zeros(max(1, pods), dtype=np.int64)
+    cheapest = np.inf  # for a pod of a unit with so many at most
+    for m in range(1, pods):
+        cheapest = min(cheapest, cuts[m] / m)
+        # Each unit is cut from all others, and each of these cuts is seen from both of its sides.
+        found[m] = max(int(cuts[m]), int(np.ceil(pods * cheapest / 2 - 1e-6)))
+    return found

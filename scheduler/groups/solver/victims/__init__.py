@@ -1,0 +1,1 @@
+"""The search for the fewest victims that free capacity for a group."""

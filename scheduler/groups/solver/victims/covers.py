@@ -1,0 +1,95 @@
+"""What it costs at least to free so much in a few units: lower limits that no linear row shows.
+
+Knapsacks of whole candidates, made for many sets of units at once. What a candidate frees in several
+units of a set counts together, and its cost once. Plain arithmetic, used by scheduler.groups.solver.victims.victimmodel.
+"""
+
+import itertools
+import math
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from scheduler.groups.solver.costs import NEVER
+from scheduler.groups.solver.tree import Ints
+
+SETS = 4_000  # more sets than this are not looked at: each one becomes a row
+SUMS = 20_000_000
+CELLS = 1 << 16  # how many sums are made at once
+
+
+class Covers:
+    """Who frees how much in each of some units; `counts[i]` like evictions of candidate i can be made."""
+
+    def __init__(self, gains: Sequence[Mapping[int, int]], counts: Mapping[int, int]) -> None:
+        found = sorted({index for gained in gains for index in gained})
+        # Like evictions go in parts of 1, 2, 4, …: every number of them is a sum of some.
+        self._items = [(index, part) for index in found for part in _parts(counts[index])]
+        numbers: dict[int, list[int]] = {}
+        for item, (index, _) in enumerate(self._items):
+            numbers.setdefault(index, []).append(item)
+        own = [[item for index in gained for item in numbers[index]] for gained in gains]
+        self._width = max(map(len, own), default=0)
+        nothing = len(self._items)
+        self._own = np.full((len(gains), self._width), nothing, dtype=np.int64)
+        self._gain = np.zeros((len(gains), nothing + 1), dtype=np.int64)
+        for unit, items in enumerate(own):
+            self._own[unit, : len(items)] = items
+            self._gain[unit, items] = [
+                gains[unit][index] * part for index, part in (self._items[item] for item in items)
+            ]
+
+    def sets(self, together: int, size: int) -> Ints:
+        """Return all sets of so many units as [set, unit]; none when they are too many to look at."""
+        units = len(self._own)
+        number = math.comb(units, together)
+        sums = number * together * self._width * size
+        if number > 1 and (number > SETS or sums > SUMS):
+            return np.zeros((0, together), dtype=np.int64)
+        found = list(itertools.combinations(range(units), together))
+        return np.array(found, dtype=np.int64).reshape(-1, together)
+
+    def least(self, sets: Ints, needed: Ints, weights: Mapping[int, int]) -> Ints:
+        """Return for each set the least weight that frees what it needs there; NEVER if nobody can."""
+        weighed = [weights.get(index, 0) * part for index, part in self._items]
+        costs = np.array([*weighed, 0], dtype=np.int64)
+        found = np.zeros(len(sets), dtype=np.int64)
+        at_once = max(1, CELLS // (int(needed.max(initial=0)) + 1))
+        for first in range(0, len(sets), at_once):
+            some = slice(first, first + at_once)
+            items, gains = self._of(sets[some])
+            found[some] = _knapsacks(gains, costs[items], np.maximum(needed[some], 0))
+        return found
+
+    def _of(self, sets: Ints) -> tuple[Ints, Ints]:
+        """Return the items of some sets and what each frees there; 0 where an item comes again."""
+        items, gains = [], []
+        for at in range(sets.shape[1]):
+            own = self._own[sets[:, at]]
+            by_unit = [self._gain[unit[:, None], own] for unit in sets.T]
+            is_new = np.all([gained == 0 for gained in by_unit[:at]], axis=0)
+            items.append(own)
+            gains.append(sum(by_unit) * is_new)
+        return np.hstack(items), np.hstack(gains)
+
+
+def _parts(count: int) -> list[int]:
+    """Return numbers of which some always add up to any number up to `count`, and none to more."""
+    found, part = [], 1
+    while count > 0:
+        found.append(min(part, count))
+        count -= part
+        part *= 2
+    return found
+
+
+def _knapsacks(gains: Ints, costs: Ints, needed: Ints) -> Ints:
+    """Return the least costs of items [set, item] that gain what each set needs."""
+    width = int(needed.max(initial=0)) + 1
+    least = np.full((len(needed), width), NEVER, dtype=np.int64)
+    least[:, 0] = 0
+    counts = np.arange(width)
+    for gain, cost in zip(gains.T, costs.T, strict=True):
+        before = np.maximum(counts - gain[:, None], 0)
+        np.minimum(least, np.take_along_axis(least, before, axis=1) + cost[:, None], out=least)
+    return np.minimum(least[np.arange(len(needed)), needed], NEVER)

@@ -1,0 +1,184 @@
+"""What evictions free: room per leaf by resource, slots for any choice of candidates, plain arithmetic.
+
+The view of a `PreemptionInstance` that scheduler.groups.solver.victims.search and its model work on. Knows no solver; the
+proof that a group fits after its evictions is made here.
+"""
+
+from collections import Counter
+from collections.abc import Mapping
+from typing import Protocol
+
+import msgspec
+import numpy as np
+
+from scheduler.base.errors import InputError, StateError
+from scheduler.groups.problem.instance import (
+    Candidate,
+    DomainRule,
+    ElasticGroup,
+    Instance,
+    PreemptionInstance,
+)
+from scheduler.groups.solver import tree
+from scheduler.groups.solver.exact import feasible, layers
+from scheduler.groups.solver.tree import Ints, Tree
+
+Choice = Mapping[int, int]  # candidate index -> how many of its evictions are made
+
+
+class EvictionCandidates(Protocol):
+    """What is known of who may go, whatever the group is like that they go for."""
+
+    @property
+    def candidates(self) -> tuple[Candidate, ...]: ...
+    @property
+    def elastic(self) -> tuple[ElasticGroup, ...]: ...
+
+
+class EvictionRoom:
+    """Free amounts [leaf, resource], what one pod needs, what each candidate frees per leaf."""
+
+    def __init__(self, problem: PreemptionInstance) -> None:
+        instance = problem.instance
+        self.problem = problem
+        self.need = np.array(instance.request or (1,), dtype=np.int64)
+        self.held = np.array([leaf.held for leaf in instance.leaves], dtype=np.int64)
+        rows = []
+        self._limit = np.full(len(instance.leaves), instance.size, dtype=np.int64)
+        for at, leaf in enumerate(instance.leaves):
+            if instance.request:
+                if leaf.slots >= 0:
+                    self._limit[at] = max(0, leaf.slots - leaf.held)
+                rows.append(leaf.free)
+            else:
+                rows.append((leaf.slots - leaf.held,))
+        self.free = np.array(rows, dtype=np.int64).reshape(len(rows), len(self.need))
+        for candidate in problem.candidates:
+            self._check(candidate)
+        self._freed = [
+            (
+                np.array(list(one.freed), dtype=np.int64),
+                np.array(list(one.freed.values()), dtype=np.int64).reshape(-1, len(self.need)),
+            )
+            for one in problem.candidates
+        ]
+        # The tree of all leaves that can ever be used; only their slots change afterwards.
+        everybody = {i: one.count for i, one in enumerate(problem.candidates)}
+        self._shape = layers.of(instance, self.after(everybody))
+
+    def after(self, evicted: Choice) -> Ints:
+        """Return the slots of each leaf, held pods included, once `evicted` are gone."""
+        free = self.free.copy()
+        for index, times in evicted.items():
+            leaves, amounts = self._freed[index]
+            free[leaves] += times * amounts
+        return self.slots(free) + self.held
+
+    def slots(self, free: Ints) -> Ints:
+        """Return how many further pods fit into free amounts [leaf, resource]."""
+        return self._slots(free, self._limit)
+
+    def slots_at(self, leaf: int, free: Ints) -> Ints:
+        """Return how many further pods fit on one leaf, for each row of free amounts."""
+        return self._slots(free, np.full(len(free), self._limit[leaf]))
+
+    def _slots(self, free: Ints, limit: Ints) -> Ints:
+        asked = self.need > 0
+        if not asked.any():
+            return limit.copy()
+        fits = (np.maximum(free[:, asked], 0) // self.need[asked]).min(axis=1)
+        return np.asarray(np.minimum(fits, limit))
+
+    def limit(self, leaf: int) -> int:
+        """Return how many pods a leaf takes at most, whatever is free."""
+        return int(self._limit[leaf])
+
+    def tree(self, evicted: Choice) -> Tree:
+        """Return the tree as it is after `evicted` have gone."""
+        return tree.build(self.problem.instance, self.after(evicted))
+
+    @property
+    def knows_rules(self) -> bool:
+        """Whether `fits` can tell: not with rules over sets that do not lie in the tree."""
+        return self._shape is not None
+
+    def fits(self, evicted: Choice) -> bool:
+        """Return whether the whole group fits after `evicted`, where `knows_rules`."""
+        if self._shape is None:
+            raise StateError("rules between members that only a solve can judge")
+        shape = self._shape.with_slots(self.after(evicted))
+        return feasible.fits(shape.with_rules(self.rules(evicted)))
+
+    def rules(self, evicted: Choice) -> tuple[DomainRule, ...]:
+        """Return the rules over sets of leaves as they count after `evicted`."""
+        return rules_after(self.problem, self.problem.instance, evicted)
+
+    def _check(self, candidate: Candidate) -> None:
+        for leaf, amounts in candidate.freed.items():
+            if not 0 <= leaf < len(self.free) or len(amounts) != len(self.need):
+                raise InputError(f"what it frees on leaf {leaf} has no place", where=candidate.name)
+        if any(not 0 <= each < len(self.problem.budgets) for each in candidate.budgets):
+            raise InputError("a budget is not there", where=candidate.name)
+
+
+def rules_after(
+    problem: PreemptionInstance, instance: Instance, evicted: Choice
+) -> tuple[DomainRule, ...]:
+    """Return an instance's rules over sets of leaves without the evicted among the existing pods."""
+    gone: Counter[tuple[str, int]] = Counter()
+    for index, times in evicted.items():
+        for name, sets in problem.candidates[index].counted.items():
+            for number, pods in sets.items():
+                gone[name, number] += times * pods
+    if not gone:
+        return instance.domains
+    return tuple(
+        msgspec.structs.replace(
+            one,
+            existing=tuple(number - gone[one.name, at] for at, number in enumerate(one.existing)),
+        )
+        for one in instance.domains
+    )
+
+
+def violations(problem: PreemptionInstance, evicted: Choice) -> int:
+    """Return by how many pods the budgets are violated."""
+    gone = [0] * len(problem.budgets)
+    for index, times in evicted.items():
+        for budget, pods in problem.candidates[index].budgets.items():
+            gone[budget] += times * pods
+    return sum(max(0, n - each.allowed) for n, each in zip(gone, problem.budgets, strict=True))
+
+
+def pods(problem: PreemptionInstance, evicted: Choice, priority: int) -> int:
+    """Return the evicted pods of one priority."""
+    return sum(
+        times * problem.candidates[index].pods
+        for index, times in evicted.items()
+        if problem.candidates[index].priority == priority
+    )
+
+
+def groups(problem: EvictionCandidates, evicted: Choice) -> int:
+    """Return how many groups are hit: a single pod is a group of one, a group that shrinks is not hit."""
+    own = {index for group in problem.elastic for index in group.candidates}
+    singles = sum(
+        times * problem.candidates[index].groups
+        for index, times in evicted.items()
+        if index not in own
+    )
+    return singles + sum(is_ended(group, evicted) for group in problem.elastic)
+
+
+def is_ended(group: ElasticGroup, evicted: Choice) -> bool:
+    """Return whether a group loses more than it has to spare."""
+    return sum(evicted.get(index, 0) for index in group.candidates) > group.spare
+
+
+def closed(problem: EvictionCandidates, evicted: Choice) -> dict[int, int]:
+    """Return evictions with all pods of those groups that lose more than they have to spare."""
+    found = dict(evicted)
+    for group in problem.elastic:
+        if is_ended(group, found):
+            found |= {index: problem.candidates[index].count for index in group.candidates}
+    return found

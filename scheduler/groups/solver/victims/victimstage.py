@@ -1,0 +1,110 @@
+"""One stage of the search for victims: relaxed models first, made exact where an answer does not hold.
+
+Called by scheduler.groups.solver.victims.search for each priority; loaded only where solving happens.
+"""
+
+from __future__ import annotations
+
+from scheduler.base.clock import perf_s
+from scheduler.groups.problem.instance import SolveLimits
+from scheduler.groups.solver.victims.freed import Choice, EvictionRoom, closed
+from scheduler.groups.solver.victims.victimmodel import Model, StageDecision, StageTask
+from scheduler.groups.solver.victims.yields import Yields
+
+
+def minimise(
+    room: EvictionRoom,
+    task: StageTask,
+    limits: SolveLimits,
+    seconds: float,
+    hint: Choice | None = None,
+) -> StageDecision:
+    """Run one stage in at most `seconds`.
+
+    First with leaves added up per unit, which may say too much about how evictions add up on one
+    leaf: an answer that does not hold makes its leaves stand alone, and the stage is run again. Such
+    an answer is completed meanwhile, so that something is known when time is over.
+    """
+    until = perf_s() + seconds
+    everybody = {index: room.problem.candidates[index].count for index in task.decided + task.gone}
+    tree = room.tree(everybody)
+    yields = Yields(room, tree, task.decided, task.gone)
+    gone = {index: everybody[index] for index in task.gone}
+    alone = set(tree.leaf[tree.held > 0].tolist())
+    best: dict[int, int] | None = None
+    bound = 0
+    while not room.problem.instance.domains and perf_s() < until:
+        found = Model(room, task, tree, yields, alone).solve(limits, until - perf_s(), hint)
+        bound = max(bound, found.bound)
+        if found.chosen is None:
+            return StageDecision(best, bound, found.is_infeasible)
+        if room.fits(found.chosen | gone):
+            return StageDecision(_better(task, best, found.chosen), bound)
+        if task.weights is not None and not task.frozen and task.violations is None:
+            whole = completed(room, task, found.chosen, until)
+            best = best if whole is None else _better(task, best, whole)
+            hint = best or hint
+        leaves = yields.inexact - alone
+        chosen = found.chosen
+        wrong = {
+            leaf for leaf in leaves if yields.said(leaf, chosen) > yields.room_at(leaf, chosen)
+        }
+        if not wrong:
+            break
+        alone |= wrong
+    if perf_s() < until:
+        found = Model(room, task, tree, yields, None).solve(limits, until - perf_s(), hint)
+        bound = max(bound, found.bound)
+        if found.chosen is not None:
+            best = _better(task, best, found.chosen)
+        elif found.is_infeasible and best is None:
+            return StageDecision(None, 0, is_infeasible=True)
+    return StageDecision(best, bound)
+
+
+def completed(
+    room: EvictionRoom, task: StageTask, chosen: Choice, until: float
+) -> dict[int, int] | None:
+    """Return evictions that do suffice, made of those that do not: some more, then none too many.
+
+    None when even all of them do not. After `until` nothing is taken back any more.
+    """
+    candidates, weights = room.problem.candidates, task.weights or {}
+    gone = {index: candidates[index].count for index in task.gone}
+    leaves = {leaf for index in chosen for leaf in candidates[index].freed}
+    others = [index for index in task.decided if chosen.get(index, 0) < candidates[index].count]
+    others.sort(key=lambda i: (leaves.isdisjoint(candidates[i].freed), weights.get(i, 0), i))
+
+    def with_first(number: int) -> dict[int, int]:
+        return {**chosen, **{index: candidates[index].count for index in others[:number]}}
+
+    low, high = 0, len(others)
+    while low < high:
+        middle = (low + high) // 2
+        if room.fits(gone | with_first(middle)):
+            high = middle
+        else:
+            low = middle + 1
+    kept = with_first(high)
+    if not room.fits(gone | kept):
+        return None
+    for index in sorted(kept, key=lambda i: (-weights.get(i, 0), i)):
+        while kept.get(index, 0) and perf_s() < until:
+            fewer = {other: n - (other == index) for other, n in kept.items()}
+            if not room.fits(gone | fewer):
+                break
+            kept = fewer
+    return closed(room.problem, {index: times for index, times in kept.items() if times})
+
+
+def _better(
+    task: StageTask, first: dict[int, int] | None, second: dict[int, int]
+) -> dict[int, int]:
+    weights = task.weights
+    if first is None or weights is None:
+        return second
+
+    def cost(some: Choice) -> int:
+        return sum(weights.get(index, 0) * times for index, times in some.items())
+
+    return first if cost(first) < cost(second) else second

@@ -1,0 +1,105 @@
+"""What evictions yield: the room of each leaf as a sum over the candidates that leave it.
+
+Pods of several groups on one leaf do not simply add up: two halves make room for one whole. Up to three
+groups on a leaf are written exactly, with terms for their going together; what is left is an upper
+limit, and its leaves are known as inexact. Plain arithmetic, used by scheduler.groups.solver.victims.victimmodel.
+"""
+
+import itertools
+from collections import defaultdict
+from collections.abc import Sequence
+
+import numpy as np
+
+from scheduler.groups.solver.tree import Ints, Tree, floors
+from scheduler.groups.solver.victims.freed import Choice, EvictionRoom
+
+Group = tuple[int, ...]
+Term = tuple[int, Group]  # a gain, and the candidates that must all go for it
+EXACT_GROUPS = 3
+
+
+class Yields:
+    """The room of every leaf, now and by who goes, in pods that the leaf's rule allows."""
+
+    def __init__(
+        self, room: EvictionRoom, tree: Tree, decided: Sequence[int], gone: Sequence[int]
+    ) -> None:
+        self._room = room
+        self._tree = tree
+        self._candidates = room.problem.candidates
+        self._floor = floors(tree.rule(tree.depth), tree.size).tolist()
+        self.base: Ints = room.free.copy()
+        for index in gone:
+            for leaf, amounts in self._candidates[index].freed.items():
+                freed = np.array(amounts, dtype=np.int64)
+                self.base[leaf] += self._candidates[index].count * freed
+        self._need = [(at, need) for at, need in enumerate(room.need.tolist()) if need > 0]
+        on_leaf: dict[int, list[int]] = defaultdict(list)
+        for index in decided:
+            for leaf in self._candidates[index].freed:
+                on_leaf[leaf].append(index)
+        self.now: dict[int, int] = {}
+        self.terms: dict[int, list[Term]] = {}
+        self.upper: dict[int, list[Term]] = {}  # one by one, never too little
+        self.inexact: set[int] = set()
+        whole = np.minimum(room.slots(self.base) + room.held, tree.size)
+        now = np.array(self._floor)[whole].tolist()
+        for leaf in tree.leaf.tolist():
+            self.now[leaf] = now[leaf]
+            if leaf not in on_leaf:
+                self.upper[leaf] = self.terms[leaf] = []
+                continue
+            self.upper[leaf] = self._upper(leaf, on_leaf.get(leaf, []))
+            self.terms[leaf] = self._terms(leaf, on_leaf.get(leaf, []))
+
+    def room_at(self, leaf: int, evicted: Choice) -> int:
+        """Return how many pods a leaf holds after these evictions, as its rule allows."""
+        free = self.base[leaf].tolist()
+        for index, times in evicted.items():
+            amounts = self._candidates[index].freed.get(leaf)
+            if amounts is not None:
+                free = [have + times * more for have, more in zip(free, amounts, strict=True)]
+        fits = min((max(0, free[at]) // need for at, need in self._need), default=self._tree.size)
+        whole = min(fits, self._room.limit(leaf)) + int(self._room.held[leaf])
+        return int(self._floor[min(whole, self._tree.size)])
+
+    def said(self, leaf: int, evicted: Choice) -> int:
+        """Return what the terms say of the same."""
+        total = self.now[leaf]
+        for gain, group in self.terms[leaf]:
+            total += gain * int(np.prod([evicted.get(index, 0) for index in group]))
+        return total
+
+    def _terms(self, leaf: int, indices: list[int]) -> list[Term]:
+        if not indices:
+            return []
+        if len(indices) > EXACT_GROUPS or any(self._candidates[i].count > 1 for i in indices):
+            self.inexact.add(leaf)
+            return self.upper[leaf]
+        gains: dict[Group, int] = {(): self.now[leaf]}
+        for number in range(1, len(indices) + 1):
+            for group in itertools.combinations(indices, number):
+                below = sum(gain for other, gain in gains.items() if set(other) < set(group))
+                gains[group] = self.room_at(leaf, dict.fromkeys(group, 1)) - below
+        return [(gain, group) for group, gain in gains.items() if group and gain]
+
+    def _upper(self, leaf: int, indices: list[int]) -> list[Term]:
+        """Return for each candidate alone how much room its going makes at most."""
+        rule = self._tree.rule(self._tree.depth)
+        factor = max(1, rule.factor)
+        everybody = {index: self._candidates[index].count for index in indices}
+        most = self.room_at(leaf, everybody) - self.now[leaf]
+        found: list[Term] = []
+        tightest = min(
+            self._need, key=lambda one: max(0, int(self.base[leaf, one[0]])) // one[1], default=None
+        )
+        for index in indices:
+            gain = most
+            if tightest is not None and rule.min <= 1:
+                at, need = tightest
+                alone = -(-self._candidates[index].freed[leaf][at] // need)
+                gain = min(gain, -(-alone // factor) * factor)
+            if gain > 0:
+                found.append((gain, (index,)))
+        return found
