@@ -1,7 +1,7 @@
-"""Amounts of capacities and counters: exact, and written as the API machinery writes them.
+"""Amounts of capacities and counters: exact, and printed in the API machinery's format.
 
-An `Amount` is a number of 10**-9 together with the form it was written in, which decides how a sum or
-a rounded amount is shown (`3Gi`, `3k`, `3e3`). (Format: Kubernetes API reference, "Quantity".)
+An `Amount` is a number of 10**-9 together with its original format, which determines how a sum or a
+rounded amount is printed (`3Gi`, `3k`, `3e3`). (Format: Kubernetes API reference, "Quantity".)
 """
 
 from functools import lru_cache
@@ -48,7 +48,7 @@ class Amount(NamedTuple):
 
 @lru_cache(maxsize=8192)
 def amount(text: AmountText) -> Amount:
-    """Read an amount; what is none (no API server stores it) counts as 0."""
+    """Return an amount; an invalid text (no API server stores it) counts as 0."""
     written = str(text)
     try:
         nanos = Quantity.parse(written).nanos

@@ -1,4 +1,4 @@
-"""Arguments of DynamicResources, as kube-scheduler's."""
+"""Arguments of DynamicResources, as in kube-scheduler."""
 
 from collections.abc import Iterator
 
@@ -7,13 +7,13 @@ from scheduler.framework.duration import Duration, canonical, seconds
 
 
 class DynamicResourcesArgs(Args):
-    """How long allocation on one node may take (0: for ever), and how long to wait for devices."""
+    """The time limit for allocation on one node (0: none), and for waiting for devices."""
 
     filter_timeout: Duration = "10s"
     binding_timeout: Duration = "10m0s"
 
     def validate(self) -> Iterator[tuple[str, str]]:
-        """Yield what kube-scheduler refuses."""
+        """Yield what kube-scheduler rejects."""
         if seconds(self.filter_timeout) < 0:
             shown = canonical(self.filter_timeout)
             yield "filterTimeout", f'Invalid value: "{shown}": must be zero or positive'

@@ -1,7 +1,7 @@
-"""Binding conditions: devices that must be made ready, by their driver, before a pod can be bound.
+"""Binding conditions: devices that their driver must prepare before a pod can be bound.
 
-An allocation names the conditions of each device; its driver reports them in the claim's status. Here
-is only how these reports are read; who waits for them is `writing`.
+An allocation names the conditions of each device; its driver reports them in the claim's status.
+This module reads these reports; `writing` waits for them.
 """
 
 from scheduler.base.clock import parse_rfc3339
@@ -15,27 +15,27 @@ from scheduler.objects.meta import Condition
 
 
 class DeviceBindingError(Exception):
-    """A driver has given up on a device."""
+    """A driver failed to prepare a device."""
 
 
 class BindingTimeoutError(DeviceBindingError):
-    """A driver took too long."""
+    """A driver exceeded the time limit."""
 
 
 def awaits_devices(claim: ResourceClaim) -> bool:
-    """Whether a claim got a device that must be made ready."""
+    """Return whether a claim has a device that must be prepared."""
     return has_conditions(claim.status.allocation)
 
 
 def has_conditions(allocation: AllocationResult | None) -> bool:
-    """Whether one of the devices must be made ready."""
+    """Return whether one of the devices must be prepared."""
     return allocation is not None and any(
         one.binding_conditions for one in allocation.devices.results
     )
 
 
 def is_ready(claim: ResourceClaim) -> bool:
-    """Whether all devices of a claim are ready; BindingError if one never will be."""
+    """Return whether all devices of a claim are ready; BindingError if one never will be."""
     allocation = claim.status.allocation
     if allocation is None:
         return False
@@ -59,7 +59,7 @@ def is_ready(claim: ResourceClaim) -> bool:
 
 
 def has_timed_out(claim: ResourceClaim, now: float, timeout_s: float) -> bool:
-    """Whether a claim's devices should have been ready by now (seconds since the epoch)."""
+    """Return whether a claim's devices exceed the time limit (`now`: seconds since the epoch)."""
     allocation = claim.status.allocation
     if allocation is None or not awaits_devices(claim):
         return False
@@ -68,7 +68,7 @@ def has_timed_out(claim: ResourceClaim, now: float, timeout_s: float) -> bool:
 
 
 def has_failed(claim: ResourceClaim, now: float, timeout_s: float) -> bool:
-    """Whether a claim's devices will not become ready any more."""
+    """Return whether a claim's devices cannot become ready any more."""
     try:
         return not is_ready(claim) and has_timed_out(claim, now, timeout_s)
     except DeviceBindingError:

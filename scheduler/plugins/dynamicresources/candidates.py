@@ -1,8 +1,8 @@
-"""Which devices of a node an ask may take at all, whatever else the pod takes.
+"""The devices of a node that a request may use, independent of the pod's other requests.
 
-What depends on the device and the ask alone is found out once per search: selectors (in the order in
-which kube-scheduler asks them, and only about devices that it would ask about), taints, and the amounts
-that a share would take. Nothing here knows what the search has chosen so far.
+Facts that depend on the device and the request alone are computed once per search: selectors (in
+kube-scheduler's order, and only for devices that it would evaluate), taints, and the amounts of a
+share. Nothing here depends on the search's choices so far.
 """
 
 from collections.abc import Sequence
@@ -18,13 +18,14 @@ from scheduler.plugins.dynamicresources.selectors import SelectorError
 
 
 class SearchError(Exception):
-    """What ends the whole attempt, with kube-scheduler's words."""
+    """An error that ends the whole attempt, with kube-scheduler's text."""
 
 
 class Candidates:
-    """The devices of a node by place, and what each ask can do with them.
+    """The devices of a node by position, and their suitability for each request.
 
-    `slots` are those of all pools that can be taken from; `pool_of` gives the place of a slot's pool.
+    `slots` are those of all pools that can be allocated from; `pool_of` is the index of a slot's
+    pool.
     """
 
     def __init__(
@@ -44,7 +45,7 @@ class Candidates:
             if not view.fault:
                 self.slots += view.slots
                 self.pool_of += [place] * len(view.slots)
-        # What is wrong with the pools that keep an ask for all devices from being served.
+        # The faults of the pools that prevent a request for all devices.
         self.withheld: set[str] = set()
         self._selectable: dict[tuple[int, int], bool] = {}
         self._amounts: dict[tuple[int, int], Taken | None] = {}
@@ -53,7 +54,10 @@ class Candidates:
         }
 
     def is_selectable(self, ask: RequestedDevices, place: int) -> bool:
-        """Whether the selectors of an ask mean a device that the node can use; SearchError."""
+        """Return whether the request's selectors match a device that the node can use.
+
+        SearchError.
+        """
         found = self._selectable.get((ask.number, place))
         if found is None:
             found = self._selectable[ask.number, place] = self._selects(ask, self.slots[place])
@@ -71,15 +75,15 @@ class Candidates:
         return slot.is_here
 
     def is_known(self, ask: RequestedDevices, place: int) -> bool:
-        """Whether the selectors have been asked about a device."""
+        """Return whether the selectors were evaluated for a device."""
         return (ask.number, place) in self._selectable
 
     def is_shared(self, place: int) -> bool:
-        """Whether several claims can have shares of a device."""
+        """Return whether several claims can have shares of a device."""
         return place in self._shared
 
     def amounts(self, ask: RequestedDevices, place: int) -> Taken | None:
-        """Return what the ask would take of a device's capacities; None if it cannot be served."""
+        """Return the amounts of the request on a device's capacities; None if it does not fit."""
         key = (ask.number, place)
         if key not in self._amounts:
             capacity = self.slots[place].device.capacity
@@ -92,9 +96,9 @@ class Candidates:
         return self._amounts[key]
 
     def fits(self, ask: RequestedDevices, place: int) -> bool:
-        """Whether a device could serve the ask if the pod took nothing else of it.
+        """Return whether a device fits the request if the pod uses nothing else of it.
 
-        Asks for capacity, taints and allocated shares; not the selectors.
+        Checks capacity, taints and allocated shares; not the selectors.
         """
         slot = self.slots[place]
         if slot.device.taints and not ask.tolerates(slot.device.taints):
@@ -103,11 +107,11 @@ class Candidates:
         return taken is not None and (ask.is_admin or self.has_left(place, [taken]))
 
     def has_left(self, place: int, taken: Sequence[Taken]) -> bool:
-        """Whether a device has these amounts together beside what is allocated of it."""
+        """Return whether a device has these amounts together beside its allocated ones."""
         slot = self.slots[place]
         shares = self._in_use.shared.get(slot.id)
         if shares is None and len(taken) == 1:
-            return True  # amounts of one ask are never more than there is
+            return True  # amounts of one request never exceed the device's
         for name in taken[0]:
             total = sum(one[name].nanos for one in taken)
             if shares is not None:
@@ -117,23 +121,23 @@ class Candidates:
         return True
 
     def has_shares(self, place: int) -> bool:
-        """Whether somebody has a share of a device."""
+        """Return whether a share of a device is allocated."""
         return self.slots[place].id in self._in_use.shared
 
     def is_free(self, place: int) -> bool:
-        """Whether nobody has the whole device."""
+        """Return whether no claim has the whole device."""
         return self.slots[place].id not in self._in_use.whole
 
     def likeness(self, place: int) -> tuple[object, ...]:
-        """Return what two devices have in common that are as good as each other for any claim."""
+        """Return the equivalence key of a device: devices with equal keys are interchangeable."""
         slot = self.slots[place]
         return self.pool_of[place], slot.content, slot.is_here, self._in_use.state(slot.id)
 
     def everything(self, ask: RequestedDevices) -> list[int]:
-        """Return the devices that an ask for all means, in order; SearchError.
+        """Return the devices of a request for all devices, in order; SearchError.
 
-        A pool that is incomplete or invalid may hide some of them: then the node cannot serve the ask, and
-        the list is empty. kube-scheduler 1.36 ends the attempt there (kubernetes#141829).
+        An incomplete or invalid pool may hide some of them: then the node does not fit the request,
+        and the list is empty. kube-scheduler 1.36 ends the attempt there (kubernetes#141829).
         """
         found, place = [], -1
         for view in self._views:
@@ -144,13 +148,16 @@ class Candidates:
                 continue
             for _ in view.slots:
                 place += 1
-                # A device that is used up is one of all: the ask fails on it.
+                # A used-up device belongs to all devices: the request fails on it.
                 if self.is_selectable(ask, place) and self.amounts(ask, place) is not None:
                     found.append(place)
         return found
 
     def wanted(self, ask: RequestedDevices) -> list[int] | None:
-        """Return what an ask for all means, None for one that names a number; SearchError."""
+        """Return the devices of a request for all devices, None for one with a number.
+
+        SearchError.
+        """
         if ask.takes_all:
             return self.everything(ask)
         if ask.spec.allocation_mode != EXACT_COUNT:

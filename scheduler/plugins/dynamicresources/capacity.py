@@ -1,7 +1,7 @@
-"""What a share of a device takes of its capacities: the amounts requested, rounded by the policy.
+"""The amounts that a share uses of a device's capacities: the request, rounded by the policy.
 
-Pure arithmetic on one device and one request; the search finds out whether the rest of the device is
-enough for it. Rules: DRAConsumableCapacity of kube-scheduler 1.36 and 1.37 (fractions of a unit).
+Pure arithmetic on one device and one request; the search checks the rest of the device. Rules:
+DRAConsumableCapacity of kube-scheduler 1.36 and 1.37 (fractions of a unit).
 """
 
 from collections.abc import Mapping
@@ -11,7 +11,7 @@ from scheduler.objects.devices import AmountText, CapacityPolicy, CapacityRange,
 from scheduler.plugins.dynamicresources.amounts import NANO, Amount, amount
 from scheduler.plugins.dynamicresources.rules import DeviceRules
 
-# What is taken of each capacity, by name.
+# The amount used of each capacity, by name.
 Taken = Mapping[str, Amount]
 
 _MILLI: Final = NANO // 1000
@@ -28,9 +28,9 @@ def taken_of(
     capacity: Mapping[str, DeviceCapacity],
     rules: DeviceRules = DeviceRules(),  # noqa: B008 - a constant
 ) -> Taken | None:
-    """Return what serving `asked` takes of every capacity of a device; None if it cannot serve it.
+    """Return the amount of every capacity of a device for `asked`; None if it does not fit.
 
-    Names are compared as written, so `driver/id` does not find `id`. CapacityError (1.37) for an
+    Names are compared as written, so `driver/id` does not match `id`. CapacityError (1.37) for an
     amount that is negative or that the arithmetic of the range cannot represent.
     """
     if any(name not in capacity for name in asked):

@@ -1,9 +1,9 @@
-"""`DeviceCatalog`: the devices of all nodes, which of them are in use, and what is being allocated.
+"""`DeviceCatalog`: the devices of all nodes, those in use, and pending allocations.
 
-Fed by every change of a slice, claim or node; DynamicResources asks it, and tells it of allocations
-that it has decided and not written (`pending`). Nodes whose devices look alike and are used alike are in
-one situation, a number: what was found out for one of them holds for all. Pending allocations are not
-derived from the cluster: a copy, or a rebuilt catalog, has none.
+Updated by every change of a slice, claim or node; DynamicResources reads it, and adds allocations
+that are decided and not yet written (`pending`). Nodes with equivalent devices in equal use share a
+situation, a number: a result for one of them is valid for all. Pending allocations are not derived
+from the cluster: a copy, or a rebuilt catalog, has none.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -30,14 +30,15 @@ from scheduler.state.change import Change
 if TYPE_CHECKING:
     from scheduler.state.cluster import Cluster
 
-# Situations are numbered anew when there are more: nodes come and go, and each use is another one.
+# Situations are renumbered above this number: nodes come and go, and each use is another one.
 MOST_SITUATIONS = 65536
 
 
 class Pending(msgspec.Struct, frozen=True):
-    """What a claim (by `namespace/name`) will get: `pods` (uids) are for whom, `results` the devices.
+    """The pending allocation of a claim (by `namespace/name`): `pods` (uids), and the devices.
 
-    Each pod has the version from which on the API server's word counts for it, None while it writes.
+    Each pod has the version from which on the API server's state is used for it, None while it
+    writes.
     """
 
     claim: str
@@ -54,11 +55,11 @@ class DeviceCatalog:
     def __init__(self, follows_rules: bool = False) -> None:
         self._cluster: Cluster | None = None
         self._follows_rules = follows_rules
-        # Set by `measure`; nobody counts in tests of the plugin alone.
+        # Set by `measure`; unit tests of the plugin count nothing.
         self.meters: Meters | None = None
         self.contents = Contents()
-        # Set by a plugin that chooses among the devices that can be shared: by the free milli of each and
-        # the milli asked for it returns the order in which they are tried. None: as they are published.
+        # Set by a plugin that chooses among shareable devices: from the free milli of each and the
+        # milli requested it returns the order of trying them. None: as they are published.
         self.order: Callable[[Sequence[int], int], Sequence[int]] | None = None
         self._clear()
 
@@ -67,18 +68,18 @@ class DeviceCatalog:
         self.slices = DeviceSlices(self.contents)
         self._tainted: dict[str, ResourceSlice] = {}  # slices with taints of rules, by name
         self._pending: dict[str, Pending] = {}  # claim uid → allocation
-        self._shown: set[str] = set()  # those of them whose claim has devices, by the API server
+        self._shown: set[str] = set()  # those whose claim has devices in the API server
         self._extended: dict[str, str] = {}  # pod uid → key of its claim for extended resources
         self._rows: dict[str, int] = {}
-        self._stale: dict[str, None] = {}  # nodes whose situation is to be found out
+        self._stale: dict[str, None] = {}  # nodes whose situation must be recomputed
         self._situations: dict[Any, int] = {}
         self._column = np.full(0, -1, dtype=np.int32)
-        # Moves when numbers of situations come to mean something else, or the use of devices that
-        # several nodes share has changed.
+        # Changes when situations are renumbered, or the use of devices that several nodes share has
+        # changed.
         self.epoch = 0
 
     def rebuild(self, cluster: "Cluster") -> None:
-        """Start afresh from what `cluster` holds; nothing is pending any more."""
+        """Rebuild from `cluster`; nothing is pending afterwards."""
         epoch = self.epoch
         self._clear()
         self.epoch = epoch + 1
@@ -91,7 +92,7 @@ class DeviceCatalog:
         self._stale = dict.fromkeys(self._rows)
 
     def apply(self, change: Change) -> None:
-        """Follow one change."""
+        """Apply one change."""
         if change.kind == SLICE:
             self._touch(self._slice(change.old, change.new))
         elif change.kind == RULE:
@@ -102,7 +103,7 @@ class DeviceCatalog:
             self._node(change)
 
     def columns(self) -> Mapping[str, Any]:
-        """Return devices in use and the pools of all nodes, for laws and dumps."""
+        """Return devices in use and the pools of all nodes, for invariants and dumps."""
         return {
             "in use": {"/".join(key): count for key, count in sorted(self.in_use.whole.items())},
             "shared": {"/".join(key): one.state for key, one in sorted(self.in_use.shared.items())},
@@ -115,12 +116,12 @@ class DeviceCatalog:
         }
 
     def measure(self, meters: Meters) -> None:
-        """Let the plugin count what it does, and gauges read what there is and what is in use."""
+        """Register counters of the plugin, and gauges of existing and used devices."""
         self.meters = meters
         meters.devices_published.read_from(lambda: _by_labels(self.slices.published()))
         meters.devices_in_use.read_from(lambda: _by_labels(self.in_use.counts()))
 
-    # Questions.
+    # Queries.
 
     def claim(self, key: str) -> ResourceClaim | None:
         """Return a claim by `namespace/name`."""
@@ -128,7 +129,7 @@ class DeviceCatalog:
         return found if isinstance(found, ResourceClaim) else None
 
     def allocations(self) -> Iterator[tuple[str, tuple[DeviceResult, ...]]]:
-        """Yield whose devices are: the uid of the first pod of a claim, or the name of what has it."""
+        """Yield the owners of devices: the uid of a claim's first pod, or the consumer's name."""
         claims = self._cluster.store.of(CLAIM).values() if self._cluster is not None else ()
         for claim in claims:
             if results := _results(claim):
@@ -144,20 +145,22 @@ class DeviceCatalog:
                 yield next(iter(pending.pods), f"claim {pending.claim}"), pending.results
 
     def extended_claim(self, pod_uid: str) -> ResourceClaim | None:
-        """Return the claim that was made for a pod's extended resources, None without one."""
+        """Return the claim that was created for a pod's extended resources, None without one."""
         key = self._extended.get(pod_uid)
         return self.claim(key) if key is not None else None
 
     def pending(self, claim: ResourceClaim) -> Pending | None:
-        """Return what is being allocated to a claim, None for nothing."""
+        """Return the pending allocation of a claim, or None."""
         return self._pending.get(identity(claim))
 
     def pools(self, node: str) -> tuple[PoolView, ...]:
-        """Return the pools of a node in the order in which they are tried."""
+        """Return the pools of a node in the order of allocation."""
         return self._node_pools(node).views
 
     def situations(self) -> IdColumn:
-        """Return the situation of each row of the node table (or more), -1 for rows without a node."""
+        """Return the situation of each row of the node table (or more), -1 for rows without a
+        node.
+        """
         if self._stale:
             self._catch_up()
         if self._cluster is not None:
@@ -165,7 +168,7 @@ class DeviceCatalog:
         return self._column
 
     def distinguish(self, attributes: Iterable[str] | None) -> None:
-        """Let devices that differ in these attributes (None: in any) count as unlike each other."""
+        """Distinguish devices that differ in these attributes (None: in any)."""
         if self.contents.names(attributes):
             self.slices.renumber()
             self._situations.clear()
@@ -175,7 +178,7 @@ class DeviceCatalog:
     # Allocations that are decided and not written.
 
     def reserve(self, claim: ResourceClaim, pod: str, results: tuple[DeviceResult, ...]) -> None:
-        """Count devices as in use by a claim until the API server shows what it got.
+        """Count devices as used by a claim until the API server reports its allocation.
 
         Pods of a group that share a claim reserve the same for it.
         """
@@ -186,10 +189,10 @@ class DeviceCatalog:
         self._put(identity(claim), Pending(claim.key, pods, results))
 
     def settle(self, claim_uid: str, pod: str, version: str) -> None:
-        """Let the API server's word count for a pod, from a version of the claim on.
+        """Use the API server's state for a pod, from a version of the claim on.
 
-        Until then its devices are set aside, whatever the watch shows: a claim that somebody else
-        allocated, and that was freed again, is still ours to write.
+        Before that its devices stay reserved, whatever the watch reports: a claim that another
+        writer allocated, and that was freed again, is still ours to write.
         """
         pending = self._pending.get(claim_uid)
         if pending is not None and pod in pending.pods:
@@ -198,16 +201,16 @@ class DeviceCatalog:
             self._forget_shown(claim_uid, self.claim(pending.claim))
 
     def move(self, claim_uid: str, claim: ResourceClaim) -> None:
-        """Let what was set aside under a uid stand for a claim that has been made."""
+        """Move the reservation under a uid to the claim that was created for it."""
         pending = self._pending.get(claim_uid)
         if pending is not None:
             self._put(claim_uid, None)
             self._put(identity(claim), msgspec.structs.replace(pending, claim=claim.key))
 
     def release(self, claim_uid: str, pod: str = "") -> None:
-        """Forget what was being allocated to a claim; nothing happens if nothing was.
+        """Release the pending allocation of a claim, if there is one.
 
-        With a `pod` (a uid), only if no other pod counts on it.
+        With a `pod` (a uid), only if no other pod depends on it.
         """
         pending = self._pending.get(claim_uid)
         if pending is not None:
@@ -216,11 +219,11 @@ class DeviceCatalog:
             self._put(claim_uid, left)
 
     def restore(self, claim: ResourceClaim, pending: Pending | None) -> None:
-        """Put back what was being allocated to a claim, whatever has been reserved since."""
+        """Restore the pending allocation of a claim, replacing later reservations."""
         self._put(identity(claim), pending)
 
     def _put(self, claim_uid: str, pending: Pending | None) -> None:
-        """Exchange what is set aside for a claim; what the API server shows of it counts instead."""
+        """Replace the reservation of a claim; an allocation in the API server takes precedence."""
         before = self._pending.pop(claim_uid, None)
         if before is not None and claim_uid not in self._shown:
             self._unuse(before.results)
@@ -236,7 +239,7 @@ class DeviceCatalog:
         found = self.claim(pending.claim)
         return found if found is not None and identity(found) == claim_uid else None
 
-    # Following.
+    # Applying changes.
 
     def _slice(self, old: ResourceSlice | None, new: ResourceSlice | None) -> frozenset[str] | None:
         """Take in a change of a slice, with the taints of rules; return the nodes it matters to."""
@@ -282,7 +285,7 @@ class DeviceCatalog:
             self._extended.update((uid, new.key) for uid in extended_for(new))
 
     def _forget_shown(self, claim_uid: str, claim: ResourceClaim | None) -> None:
-        """Forget the pods whose writes the API server shows the end of."""
+        """Drop the pods whose writes are complete by the API server's state."""
         pending = self._pending[claim_uid]
         if claim is not None and identity(claim) == claim_uid:
             left = {pod: done for pod, done in pending.pods.items() if not _shows(claim, done)}
@@ -306,7 +309,7 @@ class DeviceCatalog:
                 self._touch(nodes)
 
     def _touch(self, nodes: Iterable[str] | None) -> None:
-        """Look at nodes again whose slices have changed; None stands for all of them."""
+        """Recompute nodes whose slices have changed; None means all of them."""
         if nodes is None:
             self._stale = dict.fromkeys(self._rows)
             self.epoch += 1
@@ -373,9 +376,9 @@ def _results(claim: ResourceClaim | None) -> tuple[DeviceResult, ...]:
 
 
 def _shows(claim: ResourceClaim, version: str | None) -> bool:
-    """Whether a claim is at least as new as a version; resource versions are numbers (KEP-5504).
+    """Return whether a claim is at least as new as a version, a number (KEP-5504).
 
-    In files, which may have none, a claim with devices is.
+    In files, which may have none, every claim with devices is.
     """
     if version is None:
         return False

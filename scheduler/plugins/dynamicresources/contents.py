@@ -1,8 +1,8 @@
-"""What devices are apart from their names, as numbers.
+"""The properties of devices apart from their names, as numbers.
 
-Devices of one content are as good as each other for every claim. An attribute that nearly every device
-has another value of (a serial number) does not count as content until a selector or constraint names
-it; then contents are numbered anew, and `version` moves.
+Devices with the same content are interchangeable for every claim. An attribute with distinct values
+on nearly all devices (a serial number) is excluded until a selector or constraint names it; then
+contents are renumbered, and `version` changes.
 """
 
 from collections.abc import Iterable, Mapping
@@ -15,7 +15,7 @@ MOST_VALUES: Final = 64
 
 
 class Contents:
-    """Numbers of contents; `content_of` gives them out."""
+    """Numbers of contents; `content_of` assigns them."""
 
     def __init__(self) -> None:
         self.version = 0
@@ -25,7 +25,10 @@ class Contents:
         self._all_named = False
 
     def names(self, attributes: Iterable[str] | None) -> bool:
-        """Let attributes (their ids without domain; None: all) count; return whether numbers change."""
+        """Include attributes (their ids without domain; None: all).
+
+        Return whether numbers change.
+        """
         if self._all_named:
             return False
         more = set(attributes) - self._named if attributes is not None else set(self._values)

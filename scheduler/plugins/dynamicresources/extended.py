@@ -1,8 +1,8 @@
-"""Extended resources that device classes serve: the claim that stands for a pod's requests of them.
+"""Extended resources that device classes serve: the claim for a pod's requests of them.
 
-A node that names the resource itself (a device plugin) serves it; on any other the pod's requests
-become one claim, so what the claim asks for differs from node to node. Names of requests and the
-mapping of containers to them are kube-scheduler's (1.36, DRAExtendedResource). Pure.
+A node that offers the resource itself (a device plugin) serves it; on any other the pod's requests
+become one claim, so the claim's requests differ from node to node. Names of requests and the
+mapping of containers to them are kube-scheduler's (1.36, DRAExtendedResource). Pure functions.
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -23,7 +23,7 @@ IN_MEMORY_NAME = "<extended-resources>"
 
 
 class RequestMapping(msgspec.Struct, frozen=True, rename="camel"):
-    """Which request of the claim serves a resource of a container."""
+    """The request of the claim that serves a resource of a container."""
 
     container_name: str
     resource_name: str
@@ -31,14 +31,14 @@ class RequestMapping(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class ExtendedClaim(msgspec.Struct, frozen=True):
-    """What the pod's claim asks for on nodes that do not serve some resources themselves."""
+    """The pod's claim on nodes that do not serve some resources themselves."""
 
     spec: ResourceClaimSpec
     mappings: tuple[RequestMapping, ...]
 
 
 def class_of(classes: Mapping[str, DeviceClass]) -> dict[str, DeviceClass]:
-    """Return the class that serves each extended resource: the newest, of equal age the first by name."""
+    """Return the class that serves each extended resource: the newest, then the first by name."""
     found: dict[str, DeviceClass] = {}
     order = sorted(classes.values(), key=lambda one: one.metadata.name)
     order.sort(key=lambda one: one.metadata.creation_timestamp or "", reverse=True)
@@ -68,7 +68,7 @@ def extended_claim(
 def _of_resource(
     containers: Sequence[Container], passing: Collection[int], resource: str, served_by: DeviceClass
 ) -> tuple[list[DeviceRequest], list[RequestMapping]]:
-    """Return the requests for one resource; init containers that end use those of later containers."""
+    """Return the requests for one resource; init containers reuse those of later containers."""
     lasting: dict[int, DeviceRequest] = {}
     mappings: list[RequestMapping] = []
     for index, container in enumerate(containers):

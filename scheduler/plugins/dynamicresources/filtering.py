@@ -1,7 +1,7 @@
-"""Which nodes can give a pod its devices: claims to be allocated, and claims that have theirs.
+"""Filter nodes by a pod's devices: claims to allocate, and claims already allocated.
 
-Nodes that serve different extended resources themselves need different claims for the rest; within such
-a group the question is one about columns (see `outcomes`). Messages are kube-scheduler's.
+Nodes that serve different extended resources themselves need different claims for the rest; within
+such a group the check works on columns (see `outcomes`). Messages are kube-scheduler's.
 """
 
 from collections.abc import Iterator
@@ -56,7 +56,7 @@ class ClaimGroup(msgspec.Struct, frozen=True):
 
 
 class Filtering:
-    """Answers for columns of nodes."""
+    """Filter and score columns of nodes."""
 
     def __init__(
         self, catalog: DeviceCatalog, outcomes: Outcomes, binding_timeout_s: float
@@ -66,9 +66,9 @@ class Filtering:
         self._binding_timeout_s = binding_timeout_s
 
     def rejected(self, cycle: Cycle, nodes: Nodes, devices: PodDevices) -> Rejected | None:
-        """Return the rows that cannot serve the pod; ValueError for what ends the attempt.
+        """Return the rows that do not fit the pod; ValueError for an error that ends the attempt.
 
-        Notes which claims stand in the way where they are, for post-filter.
+        Records the claims whose current allocation excludes nodes, for post-filter.
         """
         if devices.leftover is not None:
             return reject(nodes.exists, LEFTOVER, final=True)
@@ -94,12 +94,12 @@ class Filtering:
         return reduce(or_, found) if found else None
 
     def scores(self, cycle: Cycle, nodes: Nodes, devices: PodDevices) -> IntColumn:
-        """Return what the alternatives taken on each feasible row are worth."""
+        """Return the score of the alternatives used on each feasible row."""
         scores = np.zeros(nodes.size, dtype=np.int64)
         earlier = sum(score_of_allocated(claim) for claim in devices.claims)
         for group in groups_of(cycle.pod, nodes, devices):
             if not group.specs:
-                continue  # kube-scheduler: without anything to allocate nothing scores
+                continue  # kube-scheduler: without anything to allocate all scores are 0
             among = nodes.feasible & group.rows
             result = self._outcomes.on(
                 self.kind_of(group), group.names, among, nodes.name, self.situations(nodes)
@@ -118,7 +118,7 @@ class Filtering:
     def _elsewhere(
         self, cycle: Cycle, nodes: Nodes, devices: PodDevices, left: BoolColumn
     ) -> BoolColumn:
-        """Return the rows of `left` where a claim that is allocated cannot be used."""
+        """Return the rows of `left` where an allocated claim cannot be used."""
         elsewhere = np.zeros(nodes.size, dtype=np.bool_)
         for place, claim in enumerate(devices.claims):
             allocation = claim.status.allocation
@@ -151,7 +151,7 @@ def groups_of(pod: Pod, nodes: Nodes, devices: PodDevices) -> Iterator[ClaimGrou
         lacking = [name for place, name in enumerate(served) if number >> place & 1]
         rows = nodes.exists & (pattern == number)
         if not lacking:
-            # The node serves all of them; kube-scheduler 1.36 makes an empty claim, and fails.
+            # The node serves all of them; kube-scheduler 1.36 creates an empty claim, and fails.
             yield ClaimGroup(rows, specs, names)
             continue
         extended = extended_claim(pod, lacking, devices.served)
@@ -160,7 +160,7 @@ def groups_of(pod: Pod, nodes: Nodes, devices: PodDevices) -> Iterator[ClaimGrou
 
 
 def score_of_allocated(claim: ResourceClaim) -> int:
-    """Return what the alternatives are worth that a claim got earlier."""
+    """Return the score of the alternatives in a claim's existing allocation."""
     allocation = claim.status.allocation
     if allocation is None:
         return 0

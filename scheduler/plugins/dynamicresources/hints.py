@@ -1,9 +1,9 @@
-"""Which changes may help a pod that DynamicResources rejected or holds back; kube-scheduler's rules.
+"""The changes that may help a pod that DynamicResources rejected or gated; kube-scheduler's rules.
 
-Wider in four places where upstream overlooks a change that can help: a slice that goes away may make
-its pool whole, a pod that never got bound gives back what was set aside for it, a claim that becomes
-allocated ends the wait for its being allocated, and a claim that goes away takes its hold on devices
-with it, or makes room for the new one that a pod with extended resources needs.
+Wider in four places where upstream misses a change that can help: a deleted slice may complete its
+pool; a pod that was never bound releases its reservations; an allocated claim ends the wait for its
+allocation; a deleted claim releases its devices, or permits the new one that a pod with extended
+resources needs.
 """
 
 from scheduler.objects.claims import ResourceClaim
@@ -17,13 +17,13 @@ from scheduler.state.change import Change
 
 
 def helps(change: Change, pod: Pod, claims: podclaims.ClaimLookup) -> bool:
-    """Whether the pod should be tried again after the change."""
+    """Return whether to retry the pod after the change."""
     if change.kind == "Pod":
         if facts.SELF_CLAIMS in change.facts:
             return _is_ready(change.pod, claims)
         if facts.POD_DELETED in change.facts:
             return change.before is not None and change.before.assumed
-        return True  # the pod itself asks for less
+        return True  # the pod itself requests less
     if change.kind == podclaims.CLAIM:
         if change.new is None:
             return _going_helps(change.old, pod)
@@ -36,7 +36,9 @@ def helps(change: Change, pod: Pod, claims: podclaims.ClaimLookup) -> bool:
 
 
 def _is_of(group: WorkloadGroup | None, pod: Pod) -> bool:
-    """Whether a pod that uses claims is of this group, whose claims may have been made."""
+    """Return whether a pod with claims belongs to this group, whose claims may have been
+    created.
+    """
     named = pod.spec.scheduling_group
     return (
         group is not None
@@ -48,7 +50,7 @@ def _is_of(group: WorkloadGroup | None, pod: Pod) -> bool:
 
 
 def _going_helps(claim: ResourceClaim, pod: Pod) -> bool:
-    """Whether a claim that went had devices, or stood in the pod's way as what is left of an attempt."""
+    """Return whether a deleted claim had devices, or was left over from an attempt of the pod."""
     return claim.status.allocation is not None or pod.metadata.uid in podclaims.extended_for(claim)
 
 

@@ -1,7 +1,7 @@
-"""Which devices are in use, and how much of those that are shared: what all allocations add up to.
+"""Devices in use, and the used amounts of shared ones: the sum of all allocations.
 
-`InUse` follows claims one by one; the search reads it. A result with admin access takes nothing, one
-with a share id takes its amounts, any other takes the whole device. Pure bookkeeping.
+`InUse` counts claims one by one; the search reads it. A result with admin access uses nothing, one
+with a share id uses its amounts, any other uses the whole device. Pure bookkeeping.
 """
 
 from collections import Counter
@@ -13,7 +13,7 @@ from scheduler.plugins.dynamicresources.pools import DeviceId, PoolId
 
 
 class Shares:
-    """What the shares of one device take together: their number and amounts in 10**-9 by name."""
+    """The shares of one device: their number and amounts in 10**-9 by name."""
 
     __slots__ = ("count", "taken")
 
@@ -23,12 +23,12 @@ class Shares:
 
     @property
     def state(self) -> tuple[tuple[str, int], ...]:
-        """Return the amounts as a value that can be compared."""
+        """Return the amounts as a comparable value."""
         return tuple(sorted(self.taken.items()))
 
 
 class InUse:
-    """Devices in use by id: whole ones with the number of claims that have them, and shared ones."""
+    """Devices in use by id: whole ones with the number of their claims, and shared ones."""
 
     def __init__(self) -> None:
         self.whole: dict[DeviceId, int] = {}
@@ -37,11 +37,11 @@ class InUse:
         self._by_pool: dict[PoolId, dict[str, int]] = {}
 
     def has_beyond(self, pool: PoolId, names: Collection[str]) -> bool:
-        """Return whether a device of the pool is in use that is none of these."""
+        """Return whether a device of the pool outside `names` is in use."""
         return any(name not in names for name in self._by_pool.get(pool, ()))
 
     def has(self, device: DeviceId) -> bool:
-        """Whether a device is allocated, as a whole or in part."""
+        """Return whether a device is allocated, as a whole or in part."""
         return device in self.whole or device in self.shared
 
     def counts(self) -> Counter[tuple[str, ...]]:
@@ -53,14 +53,14 @@ class InUse:
         return found
 
     def state(self, device: DeviceId) -> object:
-        """Return what tells a device's use from other uses: None for a free one."""
+        """Return a value that identifies a device's use: None for a free device."""
         if device in self.whole:
             return True
         shares = self.shared.get(device)
         return None if shares is None else shares.state
 
     def add(self, results: Iterable[DeviceResult]) -> None:
-        """Count what a claim got."""
+        """Count the allocation of a claim."""
         for device, consumed in _uses(results):
             self._note(device, 1)
             if consumed is None:
@@ -72,7 +72,7 @@ class InUse:
                 shares.taken[name] = shares.taken.get(name, 0) + nanos
 
     def remove(self, results: Iterable[DeviceResult]) -> None:
-        """Stop counting what was added before."""
+        """Stop counting an allocation."""
         for device, consumed in _uses(results):
             self._note(device, -1)
             if consumed is None:

@@ -1,8 +1,9 @@
-"""Devices for several pods of a group at once: how many like pods a node serves, and one common choice.
+"""Devices for several pods of a group: the number of equivalent pods per node, and one joint
+choice.
 
-What the pods of one node claim is searched for as if one pod claimed it all, so a device that one of them
-could do without is left to the one that cannot. Nodes that share devices are settled one after the
-other; one that comes too late is settled first in the next try. Nothing is booked when it returns.
+The claims of all pods of one node are searched as if one pod had them all, so a device that one of
+them does not need is left to another. Nodes that share devices are searched one after the other; a
+node that fails comes first in the next try. Nothing is reserved on return.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ from scheduler.plugins.nodeselection import any_of
 # How often nodes that share devices are tried in another order.
 MOST_ORDERS: Final = 8
 
-# Claims of a pod on a node that are to be allocated, in order; and what a claim of a kind gets.
+# The claims of a pod to allocate on a node, in order; and the allocation of a claim.
 Wanted = Callable[[Cycle, str, PodDevices], list[Allocated]]
 Granting = Callable[
     [Cycle, ResourceClaim, ClaimKind, int, Sequence[ChosenDevice], str], AllocationResult
@@ -47,7 +48,10 @@ Granting = Callable[
 
 
 class Joint:
-    """Answers about several pods; `wanted` and `grant` are the plugin's own ways for one pod."""
+    """Joint results for several pods.
+
+    `wanted` and `grant` are the plugin's functions for one pod.
+    """
 
     def __init__(
         self,
@@ -70,7 +74,7 @@ class Joint:
     ) -> RowRoom:
         """Return how many pods with such claims each feasible row has devices for.
 
-        Claims that other members name as well are had once for all of them.
+        Claims that other members name as well are allocated once for all of them.
         """
         most = demand.most
         slots = np.full(nodes.size, most, dtype=np.int64)
@@ -83,7 +87,7 @@ class Joint:
         costs = np.zeros((most, nodes.size), dtype=np.int64)
         extended: list[bytes] = []
         for group in groups_of(cycle.pod, nodes, devices):
-            # The claim for extended resources is made for the pod.
+            # The claim for extended resources is created for the pod.
             mine = own
             if group.extended is not None:
                 mine = [*own, True]
@@ -107,7 +111,7 @@ class Joint:
         return RowRoom(slots, kind, reach, found, costs if has_choice else None)
 
     def _stock(self, pod: Pod, nodes: Nodes, devices: PodDevices, rows: BoolColumn) -> Stock:
-        """Return what rows have of the devices that a pod's open claims ask for."""
+        """Return the rows' inventory of the devices that a pod's open claims request."""
         asked = []
         for group in groups_of(pod, nodes, devices):
             here = np.flatnonzero(rows & group.rows).tolist()
@@ -116,7 +120,7 @@ class Joint:
         return stock_of(self._catalog, asked)
 
     def seat_together(self, seated: Sequence[SeatedMember]) -> MemberConflict | None:
-        """Choose devices for all these pods, or return some that cannot be on their node together."""
+        """Choose devices for all these pods, or return some that cannot share their node."""
         by_node: dict[str, list[SeatedMember]] = defaultdict(list)
         for member in seated:
             by_node[member.node].append(member)
@@ -149,9 +153,9 @@ class Joint:
     def _number(
         self, nodes: Nodes, group: ClaimGroup, own: Sequence[bool], costs: IntMatrix
     ) -> IntColumn:
-        """Return by row how many times the pod's own claims can be had, shared ones once.
+        """Return by row how many times the pod's own claims fit, shared ones once.
 
-        Writes what the alternatives taken lack of the first ones, by number and row.
+        Writes what the used alternatives lack compared with the first ones, by number and row.
         """
         slots = np.zeros(nodes.size, dtype=np.int64)
         left = nodes.feasible & group.rows
@@ -172,7 +176,9 @@ class Joint:
         return slots
 
     def _reach(self, nodes: Nodes, shared: Sequence[ResourceClaim]) -> IntColumn:
-        """Return by row a number that is equal where devices for shared claims can be used in common."""
+        """Return by row a number that is equal where devices for shared claims can be used in
+        common.
+        """
         numbers: dict[object, int] = {}
         by_situation: dict[int, object] = {}
         reach = np.full(nodes.size, -1, dtype=np.int64)
@@ -189,7 +195,10 @@ class Joint:
         return reach
 
     def _place(self, kind: ClaimKind, names: Sequence[str], node: str) -> object:
-        """Return what the nodes are called that can use the devices found on one; None: it alone."""
+        """Return a key for the nodes that can use the devices found on one node.
+
+        None: only that node.
+        """
         try:
             found = self._outcomes.search(kind, names, node) or []
         except SearchError:
@@ -201,7 +210,7 @@ class Joint:
 
 
 class _Try:
-    """One try: nodes in some order, each with what those before it have left."""
+    """One try: nodes in some order, each with what the nodes before it left."""
 
     def __init__(
         self, catalog: DeviceCatalog, outcomes: Outcomes, wanted: Wanted, grant: Granting
@@ -214,8 +223,11 @@ class _Try:
         self._agreed: list[tuple[SeatedMember, tuple[str, ...]]] = []
 
     def run(self, order: Iterable[str], by_node: dict[str, list[SeatedMember]]) -> str | None:
-        """Settle all nodes and tell the pods' states; return the first that cannot be, else None."""
-        # Before anything is tried: a claim that members on several nodes share is set aside by the first.
+        """Search all nodes and set the pods' states.
+
+        Return the first node that fails, else None.
+        """
+        # Before any search: a claim that members on several nodes share is reserved by the first.
         claims = {
             identity(claim): claim
             for seated in by_node.values()
@@ -237,7 +249,7 @@ class _Try:
         return None
 
     def _settled(self, node: str, seated: Sequence[SeatedMember]) -> bool:
-        """Choose for the pods of one node, and count their devices as in use; False if there is no way."""
+        """Choose devices for the pods of one node and count them as used; False if impossible."""
         open_ones: dict[str, tuple[SeatedMember, Allocated]] = {}
         for member in seated:
             wanted = self._wanted(member.cycle, node, member.state)
@@ -268,7 +280,7 @@ class _Try:
 
 
 def _named_by_others(pod: Pod, members: Iterable[Pod]) -> set[str]:
-    """Return those of the claims that a pod names which other members name as well."""
+    """Return those of a pod's claims that other members name as well."""
     mine = {one.resource_claim_name for one in pod.spec.resource_claims} - {None}
     return {
         one.resource_claim_name
@@ -291,7 +303,7 @@ def _reaches(allocation: AllocationResult, member: SeatedMember, node: str) -> b
 
 
 class AskedDevices(msgspec.Struct, frozen=True):
-    """Claims of a plan (`names` are theirs) that some nodes are asked to serve."""
+    """Claims of a plan (`names` are theirs) to be served by some nodes."""
 
     plan: AllocationPlan
     names: Sequence[str]
@@ -299,10 +311,10 @@ class AskedDevices(msgspec.Struct, frozen=True):
 
 
 def stock_of(catalog: DeviceCatalog, asked: Iterable[AskedDevices]) -> Stock:
-    """Return how many devices the nodes have that the claims ask for, and who uses them.
+    """Return the number of the nodes' devices that match the claims, and their users.
 
-    A device counts once, however many of the nodes can use it, and if any request could take it were it
-    free. Constraints and counters between devices are left out. For the text of a refusal.
+    A device counts once, for any number of nodes that can use it, if any request would accept it
+    while free. Constraints and counters between devices are left out. For the text of a rejection.
     """
     used: dict[DeviceId, bool] = {}
     for one in asked:
@@ -315,7 +327,7 @@ def stock_of(catalog: DeviceCatalog, asked: Iterable[AskedDevices]) -> Stock:
 def _matching(catalog: DeviceCatalog, asked: AskedDevices) -> Iterator[DeviceId]:
     """Yield the devices of the nodes that a request of the claims selects and tolerates."""
     asks = [ask for claim in asked.plan.claims for asks in claim.requests for ask in asks]
-    # Selectors depend on a device's content alone, whichever node it is on.
+    # Selectors depend on a device's content alone, not on the node.
     selected: dict[int, bool] = {}
     for node in asked.nodes:
         found = Candidates(asked.names, catalog.pools(node), catalog.in_use)

@@ -1,6 +1,6 @@
-"""What devices chosen together must keep: constraints on attributes, and counters of pools.
+"""Limits on devices chosen together: constraints on attributes, and counters of pools.
 
-Both are asked about one more device and told of devices taken and given back, by the search alone.
+The search alone adds and removes devices.
 """
 
 from typing import Any
@@ -10,9 +10,9 @@ from scheduler.plugins.dynamicresources.pools import Counters, PoolView, Slot
 
 
 class Values:
-    """What a constraint has seen of its attribute: values with the number of devices that have them.
+    """The values of a constraint's attribute with the number of devices that have them.
 
-    Every device must have the attribute. With `is_distinct` no two have one value, else all have one.
+    Every device must have the attribute. With `is_distinct` all values differ, else all are equal.
     """
 
     __slots__ = ("_counts", "_is_distinct", "attribute")
@@ -23,7 +23,7 @@ class Values:
         self._counts: dict[Any, int] = {}
 
     def add(self, slot: Slot) -> bool:
-        """Take a device in; return whether the constraint allows it."""
+        """Add a device; return whether the constraint allows it."""
         value = value_of(slot, self.attribute)
         if value is None:
             return False
@@ -34,7 +34,7 @@ class Values:
         return True
 
     def remove(self, slot: Slot) -> None:
-        """Take a device out again."""
+        """Remove a device."""
         value = value_of(slot, self.attribute)
         left = self._counts[value] - 1
         if left:
@@ -44,7 +44,7 @@ class Values:
 
 
 class PoolCounters:
-    """What is left of a pool's counters beside all allocated devices, here or elsewhere."""
+    """The rest of a pool's counters beside all allocated devices, here or elsewhere."""
 
     __slots__ = ("_is_short", "_left")
 
@@ -56,21 +56,21 @@ class PoolCounters:
         for device, taken in view.elsewhere:
             if in_use.has(device):
                 self._move(taken, -1)
-        # A counter below zero keeps all devices away that take any counter of the pool. So does a device in
-        # use that its driver no longer publishes: what it takes of the counters is not known.
+        # A counter below zero excludes all devices that use any counter of the pool. So does a
+        # device in use that its driver no longer publishes: its use of the counters is unknown.
         self._is_short = any(left < 0 for left in self._left.values()) or (
             bool(view.counters) and in_use.has_beyond(view.id, view.published)
         )
 
     def take(self, taken: Counters) -> bool:
-        """Take counters; return whether all of them were left."""
+        """Use counters; return whether all of them were available."""
         if self._is_short or any(self._left[key] < nanos for key, nanos in taken.items()):
             return False
         self._move(taken, -1)
         return True
 
     def give_back(self, taken: Counters) -> None:
-        """Give back what was taken."""
+        """Release counters."""
         self._move(taken, 1)
 
     def _move(self, taken: Counters, sign: int) -> None:
@@ -79,9 +79,9 @@ class PoolCounters:
 
 
 def value_of(slot: Slot, attribute: str) -> tuple[str, Any] | None:
-    """Return a device's value of a fully qualified attribute, with its type; None without one.
+    """Return a device's value of a qualified attribute, with its type; None without one.
 
-    A name in the driver's own domain may be published without it.
+    A name in the driver's own domain may be published without the domain.
     """
     attributes = slot.device.attributes
     found = attributes.get(attribute)

@@ -1,8 +1,9 @@
-"""What searches found out, kept for pods that ask for the same: by kind of claims and situation of nodes.
+"""Cached results of searches for equal requests, by kind of claims and situation of nodes.
 
 Pods of one kind have claims of equal specs. For each kind there is a column over situations (see
-`DeviceCatalog`), so a node is searched only when no node in its situation has been. Kinds are kept in
-the order of use and bounded; what they know is dropped when the catalog's epoch or a class moves.
+`DeviceCatalog`), so a node is searched only when no node in its situation has been. Kinds are kept
+in the order of use and bounded; their results are dropped when the catalog's epoch or a class
+changes.
 """
 
 from collections.abc import Callable, Sequence
@@ -49,7 +50,7 @@ class ClaimKind:
         self.scores: NDArray[np.int64] = np.zeros(0, dtype=np.int64)
 
     def look_at(self, epoch: int, situations: int) -> None:
-        """Forget what was said in another epoch, and make room for all situations."""
+        """Drop the results of another epoch, and grow the columns to all situations."""
         if epoch != self.epoch:
             self.epoch = epoch
             self.outcomes = np.zeros(0, dtype=np.int8)
@@ -62,7 +63,7 @@ class ClaimKind:
 
 
 class FoundOutcomes(msgspec.Struct, frozen=True):
-    """Outcomes and scores by row; `error` says what ended the attempt, if something did."""
+    """Outcomes and scores by row; `error` is the error that ended the attempt, if any."""
 
     outcomes: NDArray[np.int8]
     scores: IntColumn
@@ -89,7 +90,10 @@ class Outcomes:
         self._contents_version = -1
 
     def kind_of(self, specs: Sequence[ResourceClaimSpec]) -> ClaimKind:
-        """Return the kind of claims whose classes are there; UnsupportedError for what is not known."""
+        """Return the kind of claims whose classes exist.
+
+        UnsupportedError for unknown request types.
+        """
         self._renew()
         key = b"\n".join(msgspec.json.encode(spec) for spec in specs)
         kind = self._kinds.pop(key, None)
@@ -110,9 +114,9 @@ class Outcomes:
         name_of: Callable[[int], str],
         column: NDArray[np.int32],
     ) -> FoundOutcomes:
-        """Return what becomes of claims (`names` are theirs) on the rows of `among`.
+        """Return the outcomes of claims (`names` are theirs) on the rows of `among`.
 
-        `column` holds the rows' situations, `name_of` gives a row's node.
+        `column` holds the rows' situations, `name_of` returns a row's node.
         """
         last = int(column.max(initial=-1))
         kind.look_at(self._catalog.epoch, last + 1)
@@ -131,7 +135,10 @@ class Outcomes:
     def search(
         self, kind: ClaimKind, names: Sequence[str], node: str
     ) -> list[list[ChosenDevice]] | None:
-        """Return the devices for the claims on a node, None if they cannot be had; SearchError."""
+        """Return the devices for the claims on a node, None if there are not enough.
+
+        SearchError.
+        """
         search = self._search(kind, names, node, self._most_steps)
         try:
             return search.results if search.run() else None
@@ -146,10 +153,10 @@ class Outcomes:
         name_of: Callable[[int], str],
         column: NDArray[np.int32],
     ) -> None:
-        """Search one node for each situation that is not known yet."""
+        """Search one node for each situation without a result."""
         situations, first = np.unique(column[rows], return_index=True)
         left = None if self._most_steps is None else self._most_steps * MOST_TIMEOUTS
-        # In the order of rows, so that what ends an attempt is the same each time.
+        # In the order of rows, so that the error that ends an attempt is deterministic.
         for place in np.argsort(first, kind="stable").tolist():
             situation, row = int(situations[place]), int(rows[first[place]])
             limit = (
@@ -198,7 +205,7 @@ class Outcomes:
         return DeviceSearch(kind.plan, names, views, in_use, Steps(most_steps), self.rules)
 
     def _renew(self) -> None:
-        """Drop what was made from classes, or with numbers of contents, that are no more."""
+        """Drop results that depend on former classes or content numbers."""
         versions = self._classes.version, self._catalog.contents.version
         if versions != (self._classes_version, self._contents_version):
             self._kinds.clear()
@@ -207,7 +214,7 @@ class Outcomes:
             self._classes_version, self._contents_version = versions
 
     def _distinguish(self, plan: AllocationPlan) -> None:
-        """Let the attributes that a plan's selectors and constraints name make devices unlike."""
+        """Distinguish devices by the attributes that a plan's selectors and constraints name."""
         names: set[str] | None = {name.rpartition("/")[2] for name in plan.attributes}
         for text in plan.expressions:
             more = attributes_named(text)
@@ -215,14 +222,14 @@ class Outcomes:
         version = self._catalog.contents.version
         self._catalog.distinguish(names)
         if self._catalog.contents.version != version:
-            # Verdicts so far were about other numbers; those of this plan are still to come.
+            # Verdicts so far had other content numbers; this plan has no verdicts yet.
             self._kinds.clear()
             self._selectors.forget_verdicts()
             self._contents_version = self._catalog.contents.version
 
 
 def score_of(results: Sequence[Sequence[ChosenDevice]]) -> int:
-    """Return what the alternatives that were taken are worth."""
+    """Return the score of the used alternatives."""
     taken = {(one.ask.claim, one.ask.request): one.ask for claim in results for one in claim}
     return sum(MOST_ALTERNATIVES - ask.index for ask in taken.values() if ask.is_alternative)
 

@@ -1,8 +1,8 @@
-"""DynamicResources: a pod goes where its claims for devices are, or can be, served.
+"""DynamicResources: place a pod where its device claims are usable, or can be allocated.
 
-Claims that have their devices restrict the nodes; for the others a node must have devices that fit.
-What is found for the chosen node is set aside at reserve and written at pre-bind. Extended resources
-that a DeviceClass serves become a claim of their own where a node does not offer them itself.
+Allocated claims restrict the nodes; for the others a node must have devices that fit. The devices
+found for the chosen node are reserved at reserve and written at pre-bind. Extended resources that a
+DeviceClass serves become a claim of their own where a node does not offer them itself.
 """
 
 from collections.abc import Callable, Generator, Hashable, Iterable, Mapping, Sequence
@@ -71,7 +71,7 @@ UNPREPARED = "pod has resource claims, and its profile disables the pre-filter t
 
 
 class DynamicResources(Plugin[DynamicResourcesArgs]):
-    """Reject nodes that cannot give the pod its devices; allocate them before the pod is bound."""
+    """Reject nodes without the pod's devices; allocate them before the pod is bound."""
 
     reads = (
         "node.allocatable",
@@ -116,16 +116,17 @@ class DynamicResources(Plugin[DynamicResourcesArgs]):
         self._serving = (-1, class_of({}))
 
     def key(self, pod: Pod) -> Hashable:
-        """Return one key for all pods that need no devices: every node is as good for them.
+        """Return one key for all pods without devices, for which all nodes are equal.
 
-        None would pass over the score as well, and with it the 0 that kube-scheduler shows for such pods.
+        None would skip the score as well, and with it the 0 that kube-scheduler reports for such
+        pods.
         """
         if pod.spec.resource_claims or self._served(counted(pod_requests(pod))):
             return EACH_POD
         return ()
 
     def pre_enqueue(self, pod: Pod) -> Status | None:
-        """Hold a pod back until its claims are there."""
+        """Gate a pod until its claims exist."""
         if not pod.spec.resource_claims:
             return None
         try:
@@ -138,7 +139,10 @@ class DynamicResources(Plugin[DynamicResourcesArgs]):
         return None
 
     def pre_filter(self, cycle: Cycle, nodes: Nodes) -> Status | PodDevices:
-        """Return the pod's claims, Skip without any; claims that cannot be had now reject it."""
+        """Return the pod's claims, Skip without any.
+
+        Reject the pod if a claim is not available now.
+        """
         pod = cycle.pod
         served = self._served(cycle.shape.requests)
         if not pod.spec.resource_claims and not served:
@@ -162,7 +166,9 @@ class DynamicResources(Plugin[DynamicResourcesArgs]):
         return devices
 
     def filter(self, cycle: Cycle, nodes: Nodes, devices: PodDevices) -> Rejected | None:
-        """Reject the nodes without devices for the pod, and those where its devices cannot be used."""
+        """Reject the nodes without devices for the pod, and those where its devices are not
+        usable.
+        """
         try:
             return self._filtering.rejected(cycle, nodes, devices)
         except UnsupportedError as fault:
@@ -170,7 +176,7 @@ class DynamicResources(Plugin[DynamicResourcesArgs]):
             raise ValueError(str(fault).format(claim=names[fault.claim])) from fault
 
     def post_filter(self, cycle: Cycle, _nodes: Nodes, failure: FitFailure) -> PostFiltered:
-        """Free a claim that stands in the way where it is and that nobody else uses."""
+        """Deallocate a claim whose devices exclude all nodes and that no other pod uses."""
         if self.name not in failure.prefiltered_by:
             return PostFiltered(Status(Code.ERROR, (NOT_REACHED,)), text=NOT_REACHED)
         devices = failure.attempted.states.by_plugin.get(self.name)
@@ -183,7 +189,7 @@ class DynamicResources(Plugin[DynamicResourcesArgs]):
             if len(claim.status.reserved_for) <= 1 and self._is_unused(claim, (cycle.pod,))
         ]
         if free:
-            # kube-scheduler: there is no better way to pick one.
+            # kube-scheduler has no criterion for choosing one either.
             one = free[cycle.random.randrange(len(free))]
             text, calls = DEALLOCATED, tuple[ApiCall, ...]((writing.deallocate_call(one),))
         elif devices.leftover is not None:
@@ -199,7 +205,7 @@ class DynamicResources(Plugin[DynamicResourcesArgs]):
         return PostFiltered(unschedulable(text), text=text)
 
     def score(self, cycle: Cycle, nodes: Nodes, devices: PodDevices | None) -> IntColumn:
-        """Return what the alternatives are worth that a node could give; 0 without any."""
+        """Return the score of the alternatives that a node can provide; 0 without any."""
         if devices is None:
             return nodes.constant(0)
         return self._filtering.scores(cycle, nodes, devices)
@@ -207,7 +213,10 @@ class DynamicResources(Plugin[DynamicResourcesArgs]):
     def score_cells(
         self, cycle: Cycle, nodes: Nodes, devices: PodDevices | None
     ) -> Callable[[int], int]:
-        """Return what `score` says of single rows; by `key` it is kept for pods without devices alone."""
+        """Return the scores of single rows.
+
+        By `key` they are cached for pods without devices only.
+        """
         return self.score(cycle, nodes, devices).item
 
     def row_room(
@@ -221,9 +230,9 @@ class DynamicResources(Plugin[DynamicResourcesArgs]):
         return self._joint.seat_together(seated)
 
     def let_go(self, members: Sequence[Pod]) -> tuple[ApiCall, ...]:
-        """Free the claims that an earlier try allocated to these pods of a group, if nobody else uses them.
+        """Deallocate claims from an earlier attempt of a group's pods if no other pod uses them.
 
-        They would keep the group where it does not fit any more, and others from its devices.
+        They would bind the group to nodes where it does not fit any more, and block the devices.
         """
         found: dict[str, ResourceClaim] = {}
         for pod in members:
@@ -240,7 +249,7 @@ class DynamicResources(Plugin[DynamicResourcesArgs]):
         )
 
     def reserve(self, cycle: Cycle, node: str, devices: PodDevices | None) -> Status | None:
-        """Set devices aside for the pod's claims."""
+        """Reserve devices for the pod's claims."""
         if devices is None:
             return self._unprepared(cycle.pod)
         try:
@@ -251,7 +260,7 @@ class DynamicResources(Plugin[DynamicResourcesArgs]):
     def unreserve(
         self, cycle: Cycle, _node: str, devices: PodDevices | None
     ) -> tuple[ApiCall, ...] | None:
-        """Give back what was set aside; return the calls that undo what is written."""
+        """Release the reservation; return the calls that undo writes."""
         return None if devices is None else self._pre_binding.undo(cycle.pod, devices)
 
     def pre_bind(
@@ -264,11 +273,15 @@ class DynamicResources(Plugin[DynamicResourcesArgs]):
         return (yield from self._pre_binding.steps(cycle, node, devices))
 
     def hint(self, change: Change, pod: Pod) -> bool:
-        """Whether the change may give the pod's claims devices, or its devices a node."""
+        """Return whether the change may make devices available to the pod's claims, or a node to
+        the pod.
+        """
         return hints.helps(change, pod, self._claims)
 
     def _is_unused(self, claim: ResourceClaim, waiting: Sequence[Pod]) -> bool:
-        """Whether a claim is reserved for these pods alone, which wait, or for a group that has no others."""
+        """Return whether a claim is reserved only for these waiting pods, or for a group of
+        them.
+        """
         uids = {pod.metadata.uid for pod in waiting}
         others = [one for one in claim.status.reserved_for if one.uid not in uids]
         if not others:
@@ -284,7 +297,7 @@ class DynamicResources(Plugin[DynamicResourcesArgs]):
         )
 
     def _unprepared(self, pod: Pod) -> Status | None:
-        """Return why a pod with claims goes nowhere if a profile disables the pre-filter."""
+        """Return why a pod with claims fits nowhere if a profile disables the pre-filter."""
         if not pod.spec.resource_claims:
             return None
         try:
@@ -304,7 +317,7 @@ class DynamicResources(Plugin[DynamicResourcesArgs]):
         return {name: serving[name] for name in requests if name in serving}
 
     def _fault(self, claim: ResourceClaim) -> str:
-        """Return why a claim cannot be allocated anywhere, an empty text if nothing speaks against it."""
+        """Return why a claim cannot be allocated anywhere, or ''."""
         for request in claim.spec.devices.requests:
             asks = request.first_available or ((request.exactly,) if request.exactly else ())
             if not asks:
@@ -316,7 +329,7 @@ class DynamicResources(Plugin[DynamicResourcesArgs]):
         return ""
 
     def _reserve(self, cycle: Cycle, node: str, devices: PodDevices) -> Status | None:
-        """Find the devices again, on the node alone, and set them aside."""
+        """Search the devices again, on the chosen node alone, and reserve them."""
         agreed = devices.agreed
         if agreed is None or agreed.node != node:
             wanted = self._wanted(cycle, node, devices)
@@ -336,7 +349,7 @@ class DynamicResources(Plugin[DynamicResourcesArgs]):
         return None
 
     def _wanted(self, cycle: Cycle, node: str, devices: PodDevices) -> list[Allocated]:
-        """Return the pod's claims that are to be allocated on a node, without anything yet."""
+        """Return the pod's claims to allocate on a node, still without devices."""
         group = self._group_of(cycle.pod, node, devices)
         if group is None:
             return []
@@ -355,7 +368,7 @@ class DynamicResources(Plugin[DynamicResourcesArgs]):
         chosen: Sequence[ChosenDevice],
         node: str,
     ) -> AllocationResult:
-        """Return what a claim, the one at `place` of its kind, gets by what was chosen for it."""
+        """Return the allocation of the claim at `place` of its kind from its chosen devices."""
         return allocation_of(
             claim.spec, kind.plan.claims[place], chosen, node, self._classes,
             _share_ids(cycle, claim), is_1_37=self._outcomes.rules.is_1_37,
@@ -370,14 +383,14 @@ class DynamicResources(Plugin[DynamicResourcesArgs]):
 
 
 def _share_ids(cycle: Cycle, claim: ResourceClaim) -> Callable[[], str]:
-    """Return what gives out ids of shares: no other claim, and no other attempt, has the same."""
+    """Return a function that returns ids of shares, unique across claims and attempts."""
     base = f"{podclaims.identity(claim)} {cycle.pod.metadata.uid} {cycle.now}"
     numbers = count()
     return lambda: str(uuid5(NAMESPACE_OID, f"{base} {next(numbers)}"))
 
 
 def _to_be_made(pod: Pod, spec: ResourceClaimSpec) -> ResourceClaim:
-    """Return what stands for a claim until it is made; no other has its name or uid."""
+    """Return a placeholder for a claim until it is created, with a unique name and uid."""
     meta = pod.metadata
     uid = f"{IN_MEMORY_NAME} {meta.uid}"
     return ResourceClaim(ClaimMeta(IN_MEMORY_NAME, meta.namespace, uid), spec)

@@ -1,7 +1,8 @@
-"""Which claims a pod uses, for whom, and why it has to wait for them; PreEnqueue, PreFilter and hints ask here.
+"""The claims of a pod, their consumers, and why it waits; for PreEnqueue, PreFilter and hints.
 
-A claim that a PodGroup of scheduling.k8s.io names is used by all pods of it that name it alike, and reserved for
-the group: one entry for thousands of pods. The words are kube-scheduler's. Reads objects in memory only.
+A claim that a PodGroup of scheduling.k8s.io names is used by all pods of it with an equal entry,
+and reserved for the group: one entry for thousands of pods. The messages are kube-scheduler's.
+Reads objects in memory only.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -18,7 +19,7 @@ PODS, PODGROUPS = "pods", "podgroups"
 
 
 class NotReadyError(Exception):
-    """Why a pod has to wait before it can be tried; `missing` is a claim that it names and nobody made."""
+    """The reason why a pod waits; `missing` is a claim that it names and that does not exist."""
 
     def __init__(self, text: str, *, missing: str = "") -> None:
         super().__init__(text)
@@ -26,14 +27,17 @@ class NotReadyError(Exception):
 
 
 class ClaimLookup:
-    """All claims, and the PodGroups whose claims their pods use; `objects` gives those of a kind by key."""
+    """All claims, and the PodGroups whose claims their pods use.
+
+    `objects` returns those of a kind by key.
+    """
 
     def __init__(self, objects: Callable[[str], Mapping[str, Any]]) -> None:
         self.by_key: Mapping[str, ResourceClaim] = objects(CLAIM)
         self._groups = [objects(kind) for kind in GROUP_KINDS]
 
     def of(self, pod: Pod) -> Iterator[ResourceClaim]:
-        """Yield the claims of a pod in the order of its spec; NotReadyError for one that is not there yet."""
+        """Yield the claims of a pod in the order of its spec; NotReadyError for a missing one."""
         namespace = pod.metadata.namespace
         for entry in pod.spec.resource_claims:
             group = self._group(pod, entry)
@@ -55,7 +59,7 @@ class ClaimLookup:
             yield claim
 
     def user(self, pod: Pod, claim: ResourceClaim) -> ConsumerReference:
-        """Return for whom a pod's claim is reserved: the pod, or its group."""
+        """Return the consumer of a pod's claim: the pod, or its group."""
         for entry in pod.spec.resource_claims:
             group = self._group(pod, entry)
             if group is not None and _name(pod, entry, group) == claim.metadata.name:
@@ -64,7 +68,7 @@ class ClaimLookup:
         return ConsumerReference("", PODS, pod.metadata.name, pod.metadata.uid)
 
     def _group(self, pod: Pod, entry: PodResourceClaim) -> WorkloadGroup | None:
-        """Return the pod's group if the entry is one of the group's, letter by letter."""
+        """Return the pod's group if the entry equals one of the group's."""
         named = pod.spec.scheduling_group
         if named is None or not named.pod_group_name:
             return None
@@ -74,7 +78,10 @@ class ClaimLookup:
 
 
 def _name(pod: Pod, entry: PodResourceClaim, group: WorkloadGroup | None) -> str | None:
-    """Return the name of an entry's claim, None where none is needed; NotReadyError before it is made."""
+    """Return the name of an entry's claim, None if none is needed.
+
+    NotReadyError before it exists.
+    """
     if entry.resource_claim_name is not None:
         return entry.resource_claim_name
     if entry.resource_claim_template_name is None:
@@ -91,12 +98,12 @@ def _key(group: WorkloadGroup) -> str:
 
 
 def identity(claim: ResourceClaim) -> str:
-    """Return what tells a claim from all others: its uid, in a file without uids its name."""
+    """Return an identifier of a claim: its uid, in a file without uids its name."""
     return claim.metadata.uid or claim.key
 
 
 def is_for(owner: Pod | WorkloadGroup, claim: ResourceClaim) -> bool:
-    """Whether a claim was made for a pod, or for a group."""
+    """Return whether a claim was created for a pod, or for a group."""
     meta = owner.metadata
     return claim.metadata.namespace == meta.namespace and any(
         owner.controller and owner.uid == meta.uid for owner in claim.metadata.owner_references
@@ -104,12 +111,12 @@ def is_for(owner: Pod | WorkloadGroup, claim: ResourceClaim) -> bool:
 
 
 def is_reserved_for(user: ConsumerReference, claim: ResourceClaim) -> bool:
-    """Whether somebody is among those that may use a claim."""
+    """Return whether a claim is reserved for a consumer."""
     return any(one.uid == user.uid for one in claim.status.reserved_for)
 
 
 def extended_for(claim: ResourceClaim) -> list[str]:
-    """Return the pods (at most one) for whose extended resources a claim was made."""
+    """Return the pods (at most one) for whose extended resources a claim was created."""
     if claim.metadata.annotations.get(EXTENDED_RESOURCE_CLAIM) != "true":
         return []
     return [owner.uid for owner in claim.metadata.owner_references if owner.controller]

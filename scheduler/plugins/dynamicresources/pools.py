@@ -1,8 +1,8 @@
-"""The pools of one node: which devices it can use, in the order in which they are tried.
+"""The pools of one node: the devices it can use, in the order of allocation.
 
-Built from resource slices as kube-scheduler's allocator gathers them; its order is an interface that
-drivers rely on: pools by driver and name, those with binding conditions last, slices by name, devices
-as written. What is found out about a device does not change until its slice does. Pure.
+Built from resource slices as kube-scheduler's allocator gathers them; its order is an interface
+that drivers rely on: pools by driver and name, those with binding conditions last, slices by name,
+devices as written. Facts about a device do not change until its slice does. Pure functions.
 """
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -27,11 +27,11 @@ INVALID = "currently invalid"
 
 
 class Slot:
-    """A device of a pool as one node (or several alike) sees it.
+    """A device of a pool from the view of one node (or several equivalent ones).
 
-    `content` is the number of what the device is apart from its name; `is_here` says that the node can
-    use it, which it may be in a slice whose devices say so one by one. `taken` are the counters that it
-    takes.
+    `content` is the number of the device's properties apart from its name; `is_here` states that
+    the node can use it, also in a slice with node selection per device. `taken` are the counters
+    that it uses.
     """
 
     __slots__ = ("content", "device", "id", "is_here", "slice", "taken")
@@ -54,17 +54,18 @@ class Slot:
 
     @property
     def node_selector(self) -> NodeSelector | None:
-        """Return which nodes can use the device; None says nothing."""
+        """Return the nodes that can use the device; None is no restriction."""
         spec = self.slice.spec
         return self.device.node_selector if spec.per_device_node_selection else spec.node_selector
 
 
 class PoolView(msgspec.Struct, frozen=True, eq=False):
-    """What nodes see of a pool; `fault` says why nothing is taken from it.
+    """A pool from the view of nodes; `fault` states why nothing is allocated from it.
 
-    `counters` are all that its devices share, `elsewhere` the devices that take of them and cannot be
-    used here. `published` are the names of all its devices if it has counters. `is_here` is False for a pool
-    that the node sees by its counters alone. `layout` is equal for views in which the search takes the same course.
+    `counters` are all that its devices share, `elsewhere` the devices that use them and cannot be
+    used here. `published` are the names of all its devices if it has counters. `is_here` is False
+    for a pool of which the node uses the counters alone. `layout` is equal for views with the same
+    course of the search.
     """
 
     id: PoolId
@@ -81,7 +82,7 @@ class PoolView(msgspec.Struct, frozen=True, eq=False):
 def node_matches(
     node: Node, name: str | None, selector: NodeSelector | None, *, all_nodes: bool
 ) -> bool:
-    """Whether a node is the one named, or one of those selected."""
+    """Return whether a node is the one named, or one of those selected."""
     if name:
         return node.metadata.name == name
     if all_nodes or selector is None:
@@ -91,7 +92,7 @@ def node_matches(
 
 
 def is_relevant(one: ResourceSlice, node: Node) -> bool:
-    """Whether a slice has devices that the node can use, or counters."""
+    """Return whether a slice has devices that the node can use, or counters."""
     spec = one.spec
     if spec.shared_counters:
         return True
@@ -101,7 +102,7 @@ def is_relevant(one: ResourceSlice, node: Node) -> bool:
 
 
 def reaches(one: ResourceSlice, node: Node) -> bool:
-    """Return whether devices of a slice's pool may be for a node, by where the slice says it is."""
+    """Return whether a node may use devices of a slice's pool, by the slice's node selection."""
     spec = one.spec
     if spec.per_device_node_selection:
         # Counters name no node then; their devices may be in slices that are not published yet.
@@ -110,7 +111,7 @@ def reaches(one: ResourceSlice, node: Node) -> bool:
 
 
 def places_of(one: ResourceSlice, node: Node) -> tuple[bool, ...]:
-    """Return which devices of a slice that leaves that to them the node can use."""
+    """Return which devices of a slice with node selection per device the node can use."""
     if not one.spec.per_device_node_selection:
         return ()
     return tuple(_is_here(one, device, node) for device in one.spec.devices)
@@ -135,15 +136,15 @@ def view_of(
     node: Node | None,
     content: Callable[[str, Device], int],
 ) -> PoolView | None:
-    """Return what a node sees of a pool; None where the pool is about to be replaced.
+    """Return a pool from the view of a node; None while the pool is being replaced.
 
-    `relevant` are the slices that matter to the node (at least one), `everything` all of the pool.
-    `node` None sees counters only.
+    `relevant` are the slices that apply to the node (at least one), `everything` all of the pool.
+    `node` None has counters only.
     """
     seen = newest(relevant)
     generation, count = seen[0].spec.pool.generation, seen[0].spec.pool.resource_slice_count
     if len(seen) != count:
-        # What is at hand may be old: a newer generation may have nothing for this node.
+        # These slices may be outdated: a newer generation may have nothing for this node.
         if any(one.spec.pool.generation > generation for one in everything):
             return None
         same = [one for one in everything if one.spec.pool.generation == generation]
@@ -220,7 +221,7 @@ def _built(
 
 
 def consumption(asked: Iterable[CounterConsumption]) -> Counters:
-    """Return what is taken of each counter; a counter named twice adds up."""
+    """Return the use of each counter; a counter named twice adds up."""
     taken: Counters = {}
     for one in asked:
         for name, counter in one.counters.items():
@@ -230,7 +231,7 @@ def consumption(asked: Iterable[CounterConsumption]) -> Counters:
 
 
 def ordered(views: Iterable[PoolView]) -> tuple[PoolView, ...]:
-    """Return the pools of a node in the order in which they are tried."""
+    """Return the pools of a node in the order of allocation."""
     return tuple(sorted(views, key=lambda view: (view.has_conditions, view.id)))
 
 

@@ -1,7 +1,7 @@
-"""Pre-bind of DynamicResources: writes what was set aside, waits for devices, and undoes both.
+"""Pre-bind of DynamicResources: write reservations, wait for devices, and undo both.
 
-What is set aside counts until the API server shows it as written. A write that nobody knows the end of
-stays set aside, for the pod to try again: the claim's version tells the two apart.
+A reservation counts until the API server reports it as written. A write with an unknown result
+stays reserved, and the pod retries it: the claim's version distinguishes the cases.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ from scheduler.plugins.dynamicresources.results import stamped
 from scheduler.plugins.dynamicresources.state import Allocated, PodDevices
 from scheduler.plugins.dynamicresources.writing import WriteError
 
-# What Kubernetes makes generated names of, and how long.
+# Kubernetes' alphabet for generated names, and their length.
 SUFFIX: Final = "bcdfghjklmnpqrstvwxz2456789"
 SUFFIX_LENGTH: Final = 5
 
 
 class PreBinding:
-    """Carries out, and takes back, what was decided about claims."""
+    """Carry out, and undo, the decisions about claims."""
 
     def __init__(
         self, catalog: DeviceCatalog, claims: ClaimLookup, handle: Handle, binding_timeout_s: float
@@ -49,7 +49,7 @@ class PreBinding:
     def steps(
         self, cycle: Cycle, node: str, devices: PodDevices
     ) -> Generator[BindStep, CallResult, Status]:
-        """Write all claims in order, then wait for devices that must be made ready."""
+        """Write all claims in order, then wait for devices that must be prepared."""
         pod = cycle.pod
         found = {identity(one.claim): one for one in devices.allocated}
         chosen = (one.allocation for one in devices.allocated)
@@ -79,7 +79,7 @@ class PreBinding:
         return status
 
     def undo(self, pod: Pod, devices: PodDevices) -> tuple[ApiCall, ...]:
-        """Give back what was set aside; return the calls that take back what was written."""
+        """Release the reservations; return the calls that undo writes."""
         calls: list[ApiCall] = []
         for one in devices.allocated:
             uid = identity(one.claim)
@@ -91,12 +91,12 @@ class PreBinding:
                     calls += writing.delete_calls(written)
             elif written is None and uid not in devices.doubtful:
                 self._catalog.release(uid, pod.metadata.uid)
-            # What is written counts until the watch shows it, and after.
+            # A written allocation counts before and after the watch reports it.
         for claim in devices.claims:
             written = devices.written.get(identity(claim), claim)
             user = self._claims.user(pod, claim)
             if user.resource == PODGROUPS:
-                continue  # others of the group may be on their way with it
+                continue  # other members of the group may be using it
             if written.status.allocation is not None and is_reserved_for(user, written):
                 calls.append(writing.unreserve_call(written, user))
         devices.allocated, devices.written = [], {}
@@ -133,7 +133,10 @@ class PreBinding:
             yield from writing.tell_pod(pod, written, extended)
 
     def _wait(self, keys: set[str]) -> Generator[BindStep, CallResult, tuple[Status, str]]:
-        """Wait until all devices of these claims are ready; return the status, and in one word why."""
+        """Wait until all devices of these claims are ready.
+
+        Return the status, and a one-word result.
+        """
 
         def are_ready() -> bool:
             for key in sorted(keys):
@@ -163,7 +166,7 @@ class PreBinding:
             meters.resourceclaim_creates.labels(status).inc()
 
     def _count_waited(self, profile: str, keys: set[str], word: str, waited_s: float) -> None:
-        """Count the devices that were waited for, and how long, by driver."""
+        """Count the awaited devices and their waiting time, by driver."""
         meters = self._catalog.meters
         claims = [self._catalog.claim(key) for key in keys] if meters is not None else []
         for claim in claims:

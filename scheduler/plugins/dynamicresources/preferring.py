@@ -1,7 +1,7 @@
-"""The order in which devices that can be shared are tried, where a plugin chooses among them.
+"""The order in which shareable devices are tried, if a plugin chooses among them.
 
-kube-scheduler takes the first device that fits, in the order of the slices. A search over the same
-devices in another order finds a solution exactly when the first one does.
+kube-scheduler allocates the first device that fits, in the order of the slices. A search over the
+same devices in another order finds a solution exactly when the first one does.
 """
 
 from collections.abc import Callable, Sequence
@@ -21,9 +21,9 @@ Order = Callable[[Sequence[int], int], Sequence[int]]
 def preferred(
     views: Sequence[PoolView], plan: AllocationPlan, in_use: InUse, order: Order
 ) -> tuple[PoolView, ...]:
-    """Return the pools with their devices in the order that is chosen for the plan's first amounts.
+    """Return the pools with their devices in the plugin's order for the plan's first amounts.
 
-    Pools without devices that can be shared stay as they are.
+    Pools without shareable devices stay unchanged.
     """
     asked = _amounts(plan)
     found = []
@@ -40,7 +40,7 @@ def _ordered(view: PoolView, in_use: InUse, order: Order, milli: int) -> PoolVie
 
 
 def free_milli(slot: Slot, in_use: InUse) -> int:
-    """Return what is free of a device in thousandths: of its scarcest capacity, if it is shared."""
+    """Return the free thousandths of a device: of its scarcest capacity, if it is shared."""
     if slot.id in in_use.whole:
         return 0
     shares = in_use.shared.get(slot.id)
@@ -55,7 +55,7 @@ def free_milli(slot: Slot, in_use: InUse) -> int:
 
 
 def share_of(slot: Slot, asked: dict[str, int]) -> int:
-    """Return the thousandths that the amounts take of a device; 0 where it lacks one of them."""
+    """Return the thousandths of a device that the amounts use; 0 where it lacks one of them."""
     shares = [0]
     for name, nanos in asked.items():
         capacity = slot.device.capacity.get(name)
@@ -67,7 +67,7 @@ def share_of(slot: Slot, asked: dict[str, int]) -> int:
 
 
 def _amounts(plan: AllocationPlan) -> dict[str, int]:
-    """Return the amounts that the first request with amounts asks for, in 10**-9 by name."""
+    """Return the amounts of the first request with amounts, in 10**-9 by name."""
     for claim in plan.claims:
         for asks in claim.requests:
             capacity = asks[0].spec.capacity

@@ -1,9 +1,10 @@
-"""A finalizer added to an object in Kubernetes' protobuf form, with every other byte left as it is.
+"""Add a finalizer to an object in Kubernetes' protobuf format, with all other bytes unchanged.
 
-Parameters of drivers are opaque bytes that the API server stores as they were sent. In JSON they come
-back in another spelling, and writing that back counts as a change of the claim's spec, which never
-changes; so where a patch is refused for that, the object itself goes back and forth. (Format: Kubernetes
-API concepts, "Protobuf encoding"; the field numbers are those of runtime.Unknown and ObjectMeta.)
+Parameters of drivers are opaque bytes that the API server stores as they were sent. In JSON they
+come back in another spelling, and writing that back counts as a change of the claim's immutable
+spec. If a patch is rejected for that reason, the object itself is read and written. (Format:
+Kubernetes API concepts, "Protobuf encoding"; the field numbers are those of runtime.Unknown and
+ObjectMeta.)
 """
 
 from scheduler.base.protobuf import content, fields
@@ -15,7 +16,7 @@ _RAW, _METADATA, _FINALIZERS = 2, 1, 14
 
 
 def with_finalizer(data: bytes, name: str) -> bytes:
-    """Return an object with one more finalizer; ValueError if `data` is none."""
+    """Return an object with one more finalizer; ValueError if `data` is no object."""
     if not data.startswith(_MAGIC):
         raise ValueError("not an object in protobuf form")
     more = content(_FINALIZERS, name.encode())

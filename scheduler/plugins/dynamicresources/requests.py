@@ -1,7 +1,7 @@
-"""Claims as the search works on them: requests with their classes and selectors, and constraints.
+"""Claims prepared for the search: requests with their classes and selectors, and constraints.
 
-A `AllocationPlan` is made once for claims of equal specs and holds nothing of nodes, devices or names of claims,
-so all pods whose claims ask for the same share one.
+An `AllocationPlan` is made once for claims of equal specs and contains no nodes, devices or names
+of claims, so all pods with equal claims share one.
 """
 
 from collections.abc import Mapping, Sequence
@@ -16,7 +16,7 @@ _BLOCKING = ("NoSchedule", "NoExecute")
 
 
 class UnsupportedError(Exception):
-    """A claim that asks in a way that is not known here; `claim` is its place among the pod's."""
+    """A claim with an unknown request type; `claim` is its index among the pod's."""
 
     def __init__(self, claim: int, text: str) -> None:
         super().__init__(text)
@@ -24,11 +24,11 @@ class UnsupportedError(Exception):
 
 
 class RequestedDevices(msgspec.Struct, frozen=True, eq=False):
-    """One request, or one alternative of a list; `path` names it in results, `index` its alternative.
+    """One request, or one alternative of a list.
 
-    `number` tells the asks of a plan apart.
+    `path` names it in results, `index` its alternative. `number` identifies the request in a plan.
 
-    `selectors` are with the class's first; each has the words that an error of it begins with, in which
+    `selectors` are with the class's first; each has the beginning of its error messages, in which
     `{claim}` stands for the claim.
     """
 
@@ -45,16 +45,16 @@ class RequestedDevices(msgspec.Struct, frozen=True, eq=False):
 
     @property
     def takes_all(self) -> bool:
-        """Whether every device that matches is wanted."""
+        """Return whether every matching device is requested."""
         return self.spec.allocation_mode == ALL
 
     @property
     def is_admin(self) -> bool:
-        """Whether devices are wanted whoever uses them."""
+        """Return whether devices are requested regardless of their use."""
         return bool(self.spec.admin_access)
 
     def tolerates(self, taints: Sequence[DeviceTaint]) -> bool:
-        """Whether none of these taints keeps the request away."""
+        """Return whether the request tolerates all these taints."""
         return all(t.effect not in _BLOCKING or self._tolerates(t) for t in taints)
 
     def _tolerates(self, taint: DeviceTaint) -> bool:
@@ -69,21 +69,24 @@ class RequestedDevices(msgspec.Struct, frozen=True, eq=False):
 
 
 class AttributeConstraint(msgspec.Struct, frozen=True, eq=False):
-    """An attribute that devices share (or all differ in), for the asks that it applies to."""
+    """An attribute with equal (or distinct) values on the devices of the requests it applies to."""
 
     attribute: str
     is_distinct: bool
     paths: frozenset[str]
 
     def applies_to(self, ask: RequestedDevices) -> bool:
-        """Whether devices for this ask count; a request's name covers its alternatives."""
+        """Return whether devices for this request count.
+
+        A request's name covers its alternatives.
+        """
         return not self.paths or ask.parent in self.paths or ask.path in self.paths
 
 
 class ClaimPlan(msgspec.Struct, frozen=True, eq=False):
     """One claim: for each request its alternatives (an ordinary request has one), and constraints.
 
-    `constraints_of` gives for each ask's number the constraints that apply.
+    `constraints_of` has for each request's number the constraints that apply.
     """
 
     requests: tuple[tuple[RequestedDevices, ...], ...]
@@ -92,7 +95,7 @@ class ClaimPlan(msgspec.Struct, frozen=True, eq=False):
 
 
 class AllocationPlan(msgspec.Struct, frozen=True, eq=False):
-    """The claims of a pod that are to be allocated, in order; `size` is the number of asks."""
+    """The claims of a pod to allocate, in order; `size` is the number of requests."""
 
     claims: tuple[ClaimPlan, ...]
     size: int
@@ -112,14 +115,14 @@ class AllocationPlan(msgspec.Struct, frozen=True, eq=False):
 def plan_of(
     specs: Sequence[ResourceClaimSpec], classes: Mapping[str, DeviceClass], selectors: Selectors
 ) -> AllocationPlan:
-    """Return the plan of claims whose classes are there; UnsupportedError for what is not known here."""
+    """Return the plan of claims whose classes exist; UnsupportedError for unknown request types."""
     maker = _Maker(classes, selectors)
     claims = tuple(maker.claim(index, spec) for index, spec in enumerate(specs))
     return AllocationPlan(claims, maker.size)
 
 
 class _Maker:
-    """Makes the asks of a plan, numbering them."""
+    """Makes the requests of a plan, numbering them."""
 
     def __init__(self, classes: Mapping[str, DeviceClass], selectors: Selectors) -> None:
         self._classes = classes
@@ -185,7 +188,7 @@ class _Maker:
 
 
 def escaped(text: str) -> str:
-    """Return text that `format` leaves as it is."""
+    """Return text that `format` leaves unchanged."""
     return text.replace("{", "{{").replace("}", "}}")
 
 

@@ -1,8 +1,8 @@
-"""What a search found, as it is written to `status.allocation` of each claim.
+"""The result of a search, as written to `status.allocation` of each claim.
 
 Field by field as kube-scheduler writes it: results in the order in which devices were found,
 configuration of classes before that of the claim, and the nodes from which the devices can be used.
-Pure; the share ids come from the caller, the timestamp when it is written.
+Pure; the caller provides the share ids, the timestamp is set on writing.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -34,7 +34,10 @@ def allocation_of(
     *,
     is_1_37: bool = False,
 ) -> AllocationResult:
-    """Return what a claim gets on a node; `is_1_37` shortens the list of parameters as 1.37 does."""
+    """Return the allocation of a claim on a node.
+
+    `is_1_37` shortens the list of parameters as 1.37 does.
+    """
     results = tuple(_result(one, new_share_id) for one in chosen)
     config = _configuration(spec, plan, chosen, classes)
     if is_1_37:
@@ -86,7 +89,7 @@ def _configuration(
 
 
 def _chosen_asks(plan: ClaimPlan, chosen: Sequence[ChosenDevice]) -> list[RequestedDevices]:
-    """Return per request the alternative that was taken, the first one for a request without devices."""
+    """Return the alternative used for each request, the first one for a request without devices."""
     used = {one.ask.request: one.ask for one in chosen}
     return [used.get(place, asks[0]) for place, asks in enumerate(plan.requests)]
 
@@ -107,7 +110,7 @@ def _applying(config: DeviceConfiguration, asks: Sequence[RequestedDevices]) -> 
 
 
 def _nodes_of(chosen: Sequence[ChosenDevice], node: str) -> NodeSelector | None:
-    """Return the nodes that can use all these devices; None for everywhere."""
+    """Return the nodes that can use all these devices; None for all nodes."""
     fields: list[NodeSelectorRequirement] = []
     expressions: list[NodeSelectorRequirement] = []
     for one in chosen:
@@ -133,5 +136,5 @@ def _add_new(more: Sequence[NodeSelectorRequirement], known: list[NodeSelectorRe
 
 
 def stamped(allocation: AllocationResult, when: str) -> AllocationResult:
-    """Return an allocation with the time at which it is written."""
+    """Return an allocation with the time of its writing."""
     return replace(allocation, allocation_timestamp=when)

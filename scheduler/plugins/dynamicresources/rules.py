@@ -1,4 +1,6 @@
-"""`DeviceRules`: how devices are allocated where releases of Kubernetes, or feature gates, differ."""
+"""`DeviceRules`: how devices are allocated where releases of Kubernetes, or feature gates,
+differ.
+"""
 
 from typing import Final, NamedTuple
 

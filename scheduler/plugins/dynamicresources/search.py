@@ -1,10 +1,10 @@
-"""The exact search for devices on one node: depth first, the first solution wins.
+"""The exact search for devices on one node: depth first, the first solution is returned.
 
-Claims in order, requests in order, devices in the pools' order; each next device of a request is looked
-for behind the one before, so combinations are tried and not permutations. What is left out cannot
-change the answer: of devices that are alike only the first is tried in vain, and a request is not begun
-for which too few devices are left. It ends with an error where kube-scheduler's does, and after a
-number of steps. Pure: reads what is in use, changes nothing.
+Claims in order, requests in order, devices in the pools' order; each next device of a request is
+searched after the one before, so combinations are tried and not permutations. Pruning does not
+change the result: after a failure equivalent devices are skipped, and a request with too few
+remaining devices is not started. It ends with an error where kube-scheduler's does, and after a
+number of steps. Pure: reads the devices in use, changes nothing.
 """
 
 from bisect import bisect_left
@@ -24,16 +24,16 @@ from scheduler.plugins.dynamicresources.rules import DeviceRules
 
 __all__ = ["ChosenDevice", "DeviceSearch", "OutOfStepsError", "SearchError"]
 
-# How many devices are tried until a search counts as timed out, per second of kube-scheduler's limit.
+# The number of devices tried per second of kube-scheduler's limit before a search times out.
 STEPS_PER_S: Final = 20_000
 
 
 class OutOfStepsError(Exception):
-    """The search took more steps than it may."""
+    """The search exceeded its number of steps."""
 
 
 class Steps:
-    """How many devices have been tried, and may be at most; None is no limit."""
+    """The number of devices tried, and its limit; None is no limit."""
 
     __slots__ = ("most", "taken")
 
@@ -42,14 +42,14 @@ class Steps:
         self.taken = 0
 
     def count(self) -> None:
-        """Count one; OutOfStepsError behind the last."""
+        """Count one; raise OutOfStepsError after the last."""
         self.taken += 1
         if self.most is not None and self.taken > self.most:
             raise OutOfStepsError
 
 
 class ChosenDevice:
-    """A device for an ask; `taken` are the amounts of a share, None for the whole device."""
+    """A device for a request; `taken` are the amounts of a share, None for the whole device."""
 
     __slots__ = ("ask", "slot", "taken")
 
@@ -81,7 +81,8 @@ class DeviceSearch:
         self._wanted: list[list[int] | None] = [None] * plan.size
         self._least_after: list[list[int]] = []
         self._counters: dict[int, PoolCounters] = {}
-        # By place of the device: claims of this attempt that have it, and shares of this attempt.
+        # By position of the device: claims of this attempt that have it, and shares of this
+        # attempt.
         self._taken: dict[int, set[int]] = {}
         self._shares: dict[int, list[Taken]] = {}
         self._values = [
@@ -92,7 +93,10 @@ class DeviceSearch:
         self.results: list[list[ChosenDevice]] = [[] for _ in plan.claims]
 
     def run(self) -> bool:
-        """Return whether all claims can be had, `results` then says how; SearchError, OutOfStepsError."""
+        """Return whether all claims fit, with the devices in `results`.
+
+        SearchError, OutOfStepsError.
+        """
         for index, claim in enumerate(self._plan.claims):
             self._prepare(index, claim)
         frame = self._enter(0, 0)
@@ -114,16 +118,16 @@ class DeviceSearch:
 
     @property
     def saw_invalid_pool(self) -> bool:
-        """Whether a pool of the node cannot be used for what is wrong with it."""
+        """Return whether a pool of the node is invalid."""
         return any(view.fault == INVALID for view in self._views)
 
     @property
     def awaits_pool(self) -> bool:
-        """Whether an ask for all devices needs a pool that its driver has not published in full."""
+        """Return whether a request for all devices needs a pool that is not published in full."""
         return INCOMPLETE in self._devices.withheld
 
     def _prepare(self, index: int, claim: ClaimPlan) -> None:
-        """Find out how many devices are wanted; SearchError where that is an error."""
+        """Compute the number of requested devices; SearchError where that is an error."""
         least = []
         for asks in claim.requests:
             for ask in asks:
@@ -145,7 +149,8 @@ class DeviceSearch:
             before, place = before + least[place], place + 1
         return (
             f"claim {name}, request {claim.requests[place][0].parent}: adding {least[place]} "
-            f"devices exceeds the claim limit of {MOST_RESULTS}, with {before} already accounted for"
+            f"devices exceeds the claim limit of {MOST_RESULTS}, "
+            f"with {before} already accounted for"
         )
 
     def _number(self, ask: RequestedDevices) -> int:
@@ -153,7 +158,7 @@ class DeviceSearch:
         return ask.spec.count if wanted is None else len(wanted)
 
     def _enter(self, claim: int, request: int) -> "_Frame | None":
-        """Return where the search goes on at a request; None behind the last one."""
+        """Return the frame of a request; None after the last one."""
         claims = self._plan.claims
         while claim < len(claims) and request >= len(claims[claim].requests):
             claim, request = claim + 1, 0
@@ -163,7 +168,9 @@ class DeviceSearch:
         return _Alternatives(asks) if asks[0].is_alternative else _Device(asks[0], 0, 0)
 
     def _advance(self, frame: "_Frame") -> "_Frame | bool":
-        """Try the next choice of a frame: what follows, True for a solution, False without one."""
+        """Try the next choice of a frame: return the next frame, True for a solution, False without
+        one.
+        """
         if isinstance(frame, _Alternatives):
             if frame.tried == len(frame.asks):
                 return False
@@ -184,12 +191,14 @@ class DeviceSearch:
         return True if following is None else following
 
     def _can_begin(self, ask: RequestedDevices, number: int) -> bool:
-        """Whether an ask wants something, and leaves room for the rest of its claim."""
+        """Return whether a request is not empty and leaves enough results for the rest of its
+        claim.
+        """
         after = self._least_after[ask.claim][ask.request]
         return 0 < number <= MOST_RESULTS - after - len(self.results[ask.claim])
 
     def _all_next(self, frame: "_Device") -> int:
-        """Take the one device that an ask for all has next; -1 if it cannot be had."""
+        """Use the next device of a request for all devices; -1 if it is not available."""
         wanted = self._wanted[frame.ask.number] or []
         if frame.cursor < 0:
             return -1
@@ -201,7 +210,7 @@ class DeviceSearch:
         return place if self._place(frame, place, must=True) else -1
 
     def _next(self, frame: "_Device", number: int) -> int:
-        """Take the next device that can be had; -1 if there is none."""
+        """Use the next available device; -1 if there is none."""
         ask, devices = frame.ask, self._devices
         missing = number - frame.index
         for place in range(frame.cursor, len(devices.slots)):
@@ -229,19 +238,20 @@ class DeviceSearch:
         return not claims and self._devices.is_free(place)
 
     def _has_enough(self, ask: RequestedDevices, place: int, missing: int) -> bool:
-        """Whether enough devices follow that could serve the ask; True as long as nobody knows."""
+        """Return whether enough suitable devices follow; True while their number is unknown."""
         known = self._eligible.get(ask.number)
         return known is None or len(known) - bisect_left(known, place) >= missing
 
     def _count_eligible(self, ask: RequestedDevices) -> None:
-        """Remember which devices could serve an ask, once its selectors have seen all of them."""
+        """Store which devices suit a request, once its selectors were evaluated for all of them."""
         if ask.number in self._eligible:
             return
         devices = self._devices
         free = [
             place for place in range(len(devices.slots)) if ask.is_admin or devices.is_free(place)
         ]
-        # One that was not asked about may fail; whoever gets to it must hear of that.
+        # Evaluating a selector may fail, and that error must end the search that reaches the
+        # device.
         if all(devices.is_known(ask, place) for place in free):
             self._eligible[ask.number] = [
                 place
@@ -250,13 +260,13 @@ class DeviceSearch:
             ]
 
     def _place(self, frame: "_Device", place: int, *, must: bool) -> bool:
-        """Take a device if counters, constraints and what is left of it allow that.
+        """Use a device if counters, constraints and its free amounts allow that.
 
         SearchError if a device that the claim `must` have violates a constraint of the claim.
         """
         ask, slot = frame.ask, self._devices.slots[place]
         is_shared = self._devices.is_shared(place)
-        # The second share of a device takes no counters: the first has them. Admin access takes nothing.
+        # Only the first share of a device uses its counters. Admin access uses nothing.
         counters = None
         has_counters = ask.is_admin or (
             is_shared and (place in self._shares or self._devices.has_shares(place))
@@ -298,7 +308,7 @@ class DeviceSearch:
         return True
 
     def _undo(self, frame: "_Device") -> None:
-        """Take back the device of a frame: what followed from it failed."""
+        """Release the device of a frame after its subtree failed."""
         place, ask = frame.placed, frame.ask
         slot = self._devices.slots[place]
         self.results[ask.claim].pop()
@@ -347,9 +357,10 @@ class _Alternatives:
 
 
 class _Device(msgspec.Struct, eq=False):
-    """The device number `index` of an ask: what it is now, and where to look for the next one.
+    """The device number `index` of a request: the current one, and where to search for the next
+    one.
 
-    `failed` are likenesses of devices that led nowhere.
+    `failed` are the equivalence keys of devices without a solution.
     """
 
     ask: RequestedDevices

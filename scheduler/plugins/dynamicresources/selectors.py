@@ -1,7 +1,7 @@
-"""Verdicts of CEL selectors, kept per expression and device content.
+"""Verdicts of CEL selectors, cached per expression and device content.
 
-Devices repeat by the thousand, so an expression is asked once about each distinct content. What is kept
-is bounded: expressions by number, the oldest goes first; verdicts by the number of contents.
+Devices repeat by the thousand, so an expression is evaluated once per distinct content. The cache
+is bounded: expressions by number, the oldest is dropped first; verdicts by the number of contents.
 """
 
 import re
@@ -54,7 +54,7 @@ class Selector:
         return found
 
     def excludes(self, driver: str) -> bool:
-        """Return whether the selector rejects every device of a driver, whatever the device has."""
+        """Return whether the selector rejects every device of a driver, whatever its properties."""
         found = self._excluded.get(driver)
         if found is None:
             found = self._excluded[driver] = self._rejects_all(driver)
@@ -67,7 +67,7 @@ class Selector:
             return False
 
     def forget_verdicts(self) -> None:
-        """Forget what it said of devices."""
+        """Drop the verdicts."""
         self._verdicts.clear()
 
     def _asked(self, device: DeviceObject, driver: str) -> bool | str:
@@ -86,7 +86,7 @@ class Selectors:
         self._known: dict[str, Selector] = {}
 
     def of(self, text: str) -> Selector:
-        """Return the selector of a text, compiling it at first use."""
+        """Return the selector of a text, compiled at first use."""
         found = self._known.get(text)
         if found is None:
             if len(self._known) >= MOST_EXPRESSIONS:
@@ -95,12 +95,12 @@ class Selectors:
         return found
 
     def forget_verdicts(self) -> None:
-        """Forget what expressions said of devices: contents have got other numbers."""
+        """Drop the verdicts of all expressions after contents were renumbered."""
         for selector in self._known.values():
             selector.forget_verdicts()
 
 
-# An attribute by its name, as `domain` and `id`, or looked for there; the id is in one of the groups.
+# An attribute by its name, as `domain` and `id`, or a test for it; the id is in one of the groups.
 _NAMED = re.compile(
     r"""attributes\s*
     (?: \.\??\s*\w+ | \[\s*\??\s*(?:"[^"]*"|'[^']*')\s*\] )\s*
@@ -115,7 +115,7 @@ _SOUGHT = re.compile(
 
 
 def attributes_named(text: str) -> frozenset[str] | None:
-    """Return the ids of the attributes that an expression can see; None where any could be."""
+    """Return the ids of the attributes that an expression reads; None if it may read any."""
     if "\\" in text:
         return None
     found = [*_NAMED.finditer(text), *_SOUGHT.finditer(text)]
@@ -125,7 +125,7 @@ def attributes_named(text: str) -> frozenset[str] | None:
 
 
 def as_cel(device: DeviceObject, driver: str) -> DeviceInput:
-    """Return a device as selectors see it."""
+    """Return a device in the form that selectors read."""
     attributes = {
         name: value for name, one in device.attributes.items() if (value := _value(one)) is not None
     }

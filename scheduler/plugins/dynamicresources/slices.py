@@ -1,8 +1,8 @@
-"""Resource slices by pool and node, and the pools of each node made of them.
+"""Resource slices by pool and node, and the pools of each node built from them.
 
-A pool whose devices are each on one named node is looked at for these nodes alone; one with devices for
-several nodes ("wide") for all nodes, and what nodes see of it alike is one object. Counters are seen by
-every node: where those of a pool elsewhere are faulty, that is kept aside. Used by the catalog only.
+A pool whose devices are each on one named node is built for these nodes alone; one with devices for
+several nodes ("wide") for all nodes, with one shared object for equal views. Counters apply to
+every node: faulty counters of a pool elsewhere are stored separately. Used by the catalog only.
 """
 
 from collections import Counter
@@ -30,20 +30,23 @@ SLICE = "ResourceSlice"
 
 
 class DevicePool(msgspec.Struct, eq=False):
-    """All slices of one pool; `nodes` are those that its devices are on, `is_wide` says on others, too."""
+    """All slices of one pool.
+
+    `nodes` have its devices, `is_wide` states that other nodes may too.
+    """
 
     id: PoolId
     slices: dict[str, ResourceSlice] = {}
     nodes: frozenset[str] = frozenset()
     is_wide: bool = False
-    # What nodes see of a wide pool, by relevant slices and where each device is.
+    # Views of a wide pool, by relevant slices and the location of each device.
     views: dict[Any, PoolView | None] = {}
 
 
 class NodePools:
-    """The pools of one node; `layout` is equal for nodes whose devices are alike.
+    """The pools of one node; `layout` is equal for nodes with equivalent devices.
 
-    `own` are the pools whose use is a matter of this node (or of few); that of wide ones moves the
+    `own` are the pools whose use concerns this node (or a few); the use of wide ones changes the
     catalog's epoch instead.
     """
 
@@ -55,7 +58,7 @@ class NodePools:
         self._own = own
 
     def usage(self, in_use: InUse) -> Iterator[Any]:
-        """Yield how the devices of the node's own pools are used."""
+        """Yield the use of the devices of the node's own pools."""
         for view in self._own:
             states = [in_use.state(slot.id) for slot in view.slots]
             yield tuple(states) if any(state is not None for state in states) else None
@@ -80,11 +83,13 @@ class DeviceSlices:
 
     @property
     def has_selectors(self) -> bool:
-        """Whether which node sees which pool may depend on labels."""
+        """Return whether the pools of a node may depend on labels."""
         return bool(self._wide)
 
     def published(self) -> Counter[tuple[str, ...]]:
-        """Return how many devices each driver's pools have by their newest generation: `(driver,)`."""
+        """Return how many devices each driver's pools have by their newest generation:
+        `(driver,)`.
+        """
         found: Counter[tuple[str, ...]] = Counter()
         for (driver, _name), pool in self._pools.items():
             newest = max(one.spec.pool.generation for one in pool.slices.values())
@@ -98,7 +103,7 @@ class DeviceSlices:
     def replace(
         self, old: ResourceSlice | None, new: ResourceSlice | None
     ) -> frozenset[str] | None:
-        """Take in a change of a slice; return the nodes that it matters to, None for all of them."""
+        """Apply a change of a slice; return the affected nodes, None for all of them."""
         touched: frozenset[str] | None = frozenset()
         for one, is_there in ((old, False), (new, True)):
             if one is not None:
@@ -112,18 +117,18 @@ class DeviceSlices:
         return touched
 
     def users(self, pool_id: PoolId) -> frozenset[str] | None:
-        """Return the nodes that have devices of a pool; None if they may be any."""
+        """Return the nodes that have devices of a pool; None if all may have some."""
         pool = self._pools.get(pool_id)
         if pool is None:
             return frozenset()
         return None if pool.is_wide else pool.nodes
 
     def forget(self, node: str) -> None:
-        """Look at a node's pools anew."""
+        """Rebuild a node's pools at the next read."""
         self._of.pop(node, None)
 
     def renumber(self) -> None:
-        """Look at all pools anew: devices are alike in other ways."""
+        """Rebuild all pools after contents were renumbered."""
         self._of.clear()
         self._layouts.clear()
         for pool in self._pools.values():
@@ -150,19 +155,19 @@ class DeviceSlices:
             if key not in own_ids
         ]
         views = ordered([*own, *wide, *faulty])
-        # In the order of all pools, whichever of them came first.
+        # In the order of all pools, independent of their arrival.
         mine = tuple(view for view in views if view.id in own_ids)
         return NodePools(views, mine, self._number(tuple(view.layout for view in views)))
 
     def _by_counters(self, view: PoolView, node: Node) -> PoolView:
-        """Return the view of a faulty pool for a node that none of its known devices is on."""
+        """Return the view of a faulty pool for a node without known devices of it."""
         is_here = any(reaches(one, node) for one in self._pools[view.id].slices.values())
         return replace(view, is_here=is_here, layout=self._number((view.layout, is_here)))
 
     def _own(self, pool: DevicePool, node: Node) -> PoolView | None:
         relevant = [one for one in pool.slices.values() if is_relevant(one, node)]
         view = view_of(pool.id, relevant, pool.slices.values(), node, self._contents.content_of)
-        # Equal layouts are kept once, as numbers.
+        # Equal layouts are stored once, as numbers.
         return None if view is None else replace(view, layout=self._number(view.layout))
 
     def _seen(self, pool: DevicePool, node: Node) -> PoolView | None:
@@ -175,7 +180,7 @@ class DeviceSlices:
             return pool.views[key]
         view = view_of(pool.id, relevant, pool.slices.values(), node, self._contents.content_of)
         if view is not None:
-            # Its devices are the same ones for all that see it: no other view is like it.
+            # Its devices are the same for all views of it: no other view is equivalent.
             view = replace(view, is_here=is_here, layout=self._new_layout())
         pool.views[key] = view
         return view
@@ -210,7 +215,7 @@ class DeviceSlices:
         return "" if view is None else view.fault
 
     def _sort(self, pool: DevicePool) -> None:
-        """Find out whose a pool is now."""
+        """Determine which nodes use a pool now."""
         key, slices = pool.id, pool.slices.values()
         pool.views.clear()
         self._wide.pop(key, None)

@@ -1,4 +1,4 @@
-"""What DynamicResources knows of one pod in one attempt: from pre-filter to pre-bind."""
+"""The state of DynamicResources for one pod in one attempt: from pre-filter to pre-bind."""
 
 import msgspec
 
@@ -9,7 +9,7 @@ from scheduler.plugins.dynamicresources.extended import ExtendedClaim
 
 
 class Allocated(msgspec.Struct):
-    """A claim that got devices in this attempt; `extended` is what it is made of if it is to be made."""
+    """A claim allocated in this attempt; `extended` is its template if it must be created."""
 
     claim: ResourceClaim
     allocation: AllocationResult
@@ -17,21 +17,20 @@ class Allocated(msgspec.Struct):
 
 
 class Agreed(msgspec.Struct, frozen=True):
-    """What a pod gets on a node, chosen together with what others of its group get."""
+    """A pod's devices on a node, chosen together with those of other members of its group."""
 
     node: str
     allocated: tuple[Allocated, ...]
 
 
 class PodDevices(msgspec.Struct, eq=False):
-    """The claims of a pod, and what was decided about them.
+    """The claims of a pod, and the decisions about them.
 
-    `claims` are those of its spec. `served` are its extended resources that device classes serve where
-    nodes do not, `leftover` the claim for them that an earlier attempt made. `unavailable` are places
-    of claims that some node was refused for; `agreed` is chosen beforehand for a pod of a group,
-    `allocated` is decided at reserve, `written` are claims as
-    pre-bind has written them (by the uid they were decided under), `doubtful` those of which nobody
-    knows.
+    `claims` are those of its spec. `served` are its extended resources that device classes serve
+    where nodes do not, `leftover` the claim for them from an earlier attempt. `unavailable` are
+    indexes of claims that excluded some node; `agreed` is chosen in advance for a pod of a group,
+    `allocated` is decided at reserve, `written` are claims as pre-bind has written them (by the uid
+    they were decided under), `doubtful` those with an unknown result.
     """
 
     claims: tuple[ResourceClaim, ...]
@@ -46,5 +45,5 @@ class PodDevices(msgspec.Struct, eq=False):
 
     @property
     def unallocated(self) -> tuple[ResourceClaim, ...]:
-        """Return the claims of the pod's spec that are still to be allocated."""
+        """Return the claims of the pod's spec that must still be allocated."""
         return tuple(claim for claim in self.claims if claim.status.allocation is None)

@@ -1,9 +1,9 @@
-"""What DynamicResources writes before a pod is bound: allocations, reservations, claims it makes.
+"""The writes of DynamicResources before a pod is bound: allocations, reservations, new claims.
 
-Generators that `pre_bind` hands on; the engine answers. Claims are changed by patches that carry the
-version they were decided on: the API server refuses one when somebody else was faster, and then the
-claim is read again. A write whose answer is lost is looked up, never guessed: a device that may have
-been given away stays given away.
+Generators that `pre_bind` passes on; the engine answers. Claims are changed by patches with the
+version they were decided on: the API server rejects one after another writer's change, and then the
+claim is read again. A write whose answer is lost is looked up, never guessed: a device that may
+have been allocated stays allocated.
 """
 
 from base64 import b64decode
@@ -25,9 +25,9 @@ from scheduler.plugins.dynamicresources.extended import ExtendedClaim
 from scheduler.plugins.dynamicresources.podclaims import is_reserved_for
 from scheduler.plugins.dynamicresources.protobuf import PROTOBUF, with_finalizer
 
-# As kube-scheduler tries again after a conflict.
+# kube-scheduler's retries after a conflict.
 TRIES: Final = 5
-# How often, and how long apart, a write without an answer is looked up.
+# How often, and at which interval, a write without an answer is looked up.
 LOOKS: Final = 5
 LOOK_AGAIN_S: Final = 1.0
 MERGE: Final = "application/merge-patch+json"
@@ -39,9 +39,9 @@ Steps = Generator[BindStep, CallResult, ResourceClaim]
 
 
 class WriteError(Exception):
-    """Why a claim could not be written; with `is_doubtful` nobody knows whether it was.
+    """The reason why a claim was not written; with `is_doubtful` the result is unknown.
 
-    A doubtful write is one no longer from the version `settled_by` on: it came in time, or never can.
+    A doubtful write is resolved from the version `settled_by` on: it arrived in time, or never can.
     """
 
     def __init__(self, text: str, *, is_doubtful: bool = False, settled_by: str = "") -> None:
@@ -51,7 +51,7 @@ class WriteError(Exception):
 
 
 class _ConflictError(Exception):
-    """Somebody else has changed the claim since `version`; or, `is_doubtful`, nobody knows."""
+    """Another writer has changed the claim since `version`; with `is_doubtful` that is unknown."""
 
     def __init__(self, text: str, version: str, *, is_doubtful: bool) -> None:
         super().__init__(text)
@@ -72,7 +72,7 @@ def collection(namespace: str) -> str:
 def write(
     claim: ResourceClaim, allocation: AllocationResult | None, user: ConsumerReference
 ) -> Steps:
-    """Write what a claim got (None: it has it already) and who uses it; WriteError."""
+    """Write a claim's allocation (None: already allocated) and its consumer; WriteError."""
     current: ResourceClaim | None = claim
     last, version, doubtful = "", claim.metadata.resource_version, ""
     for _ in range(TRIES):
@@ -90,14 +90,14 @@ def write(
             last, version = str(conflict), conflict.version
             doubtful = version if conflict.is_doubtful else doubtful
             current = None
-    # What was tried on an older version comes too late.
+    # An attempt on an older version is rejected.
     raise WriteError(last, is_doubtful=doubtful == version, settled_by=_following(version))
 
 
 def make(
     pod: Pod, extended: ExtendedClaim, new_name: Callable[[], str]
 ) -> Generator[BindStep, CallResult, ResourceClaim]:
-    """Make the claim for a pod's extended resources; WriteError."""
+    """Create the claim for a pod's extended resources; WriteError."""
     meta = pod.metadata
     prefix = f"{meta.name[: NAME_PREFIX_LENGTH - len('-extended-resources-')]}-extended-resources-"
     owner = {
@@ -150,7 +150,7 @@ def tell_pod(
 
 
 def unreserve_call(claim: ResourceClaim, user: ConsumerReference) -> ApiCall:
-    """Return the call that takes somebody out of a claim's users, whatever else became of the claim."""
+    """Return the call that removes a consumer from a claim, independent of the claim's version."""
     body = {
         "metadata": {"uid": claim.metadata.uid},
         "status": {"reservedFor": [{"$patch": "delete", "uid": user.uid}]},
@@ -159,13 +159,13 @@ def unreserve_call(claim: ResourceClaim, user: ConsumerReference) -> ApiCall:
 
 
 def deallocate_call(claim: ResourceClaim) -> ApiCall:
-    """Return the call that frees a claim's devices, if it is still as it was seen."""
+    """Return the call that frees a claim's devices, if it is unchanged."""
     status = {"allocation": None, "reservedFor": None, "devices": None}
     return ApiCall("PATCH", f"{path_of(claim)}/status", _patch(claim, status=status), MERGE)
 
 
 def delete_calls(claim: ResourceClaim) -> tuple[ApiCall, ...]:
-    """Return the calls that take a claim away that was made for extended resources."""
+    """Return the calls that delete a claim for extended resources."""
     kept = [name for name in claim.metadata.finalizers if name != FINALIZER]
     unprotected = {"metadata": {"uid": claim.metadata.uid, "finalizers": kept}}
     options = {
@@ -207,7 +207,7 @@ def _write_once(
 
 
 def _protect(claim: ResourceClaim) -> Steps:
-    """Add the finalizer that keeps a claim from being deleted while it is used."""
+    """Add the finalizer that prevents deletion of a claim in use."""
     doing = f"add finalizer to claim {claim.key}: "
     body = _patch(claim, finalizers=[*claim.metadata.finalizers, FINALIZER])
     answer = yield ApiCall("PATCH", path_of(claim), body, MERGE)
@@ -217,7 +217,7 @@ def _protect(claim: ResourceClaim) -> Steps:
     read = yield ApiCall("GET", path_of(claim), content_type=PROTOBUF)
     if not read.ok:
         return _taken(read, doing, claim)
-    # A decision log keeps bytes as text.
+    # A decision log stores bytes as text.
     data = b64decode(read.body) if isinstance(read.body, str) else bytes(read.body or b"")
     try:
         whole = with_finalizer(data, FINALIZER)
@@ -227,9 +227,9 @@ def _protect(claim: ResourceClaim) -> Steps:
 
 
 def _taken(answer: CallResult, doing: str, claim: ResourceClaim) -> ResourceClaim:
-    """Return the claim of an answer to what was written on `claim`.
+    """Return the claim from the response to a write on `claim`.
 
-    _ConflictError when the claim must be read again, WriteError when that is no use.
+    _ConflictError when the claim must be read again, WriteError when that is useless.
     """
     if answer.ok:
         return _claim(answer)
@@ -240,7 +240,7 @@ def _taken(answer: CallResult, doing: str, claim: ResourceClaim) -> ResourceClai
 
 
 def _read(claim: ResourceClaim) -> Steps:
-    """Read a claim again; WriteError when it is another one, or nobody tells."""
+    """Read a claim again; WriteError if it is another one, or there is no answer."""
     found = yield from _looked_up(path_of(claim))
     if found is None or (claim.metadata.uid and found.metadata.uid != claim.metadata.uid):
         raise WriteError(
@@ -251,7 +251,7 @@ def _read(claim: ResourceClaim) -> Steps:
 
 
 def _looked_up(path: str) -> Generator[BindStep, CallResult, ResourceClaim | None]:
-    """Read a claim, patiently; None when it is not there, WriteError when nobody tells."""
+    """Read a claim with retries; None if it does not exist, WriteError without an answer."""
     answer = CallResult(0)
     for place in range(LOOKS):
         if place:
@@ -267,7 +267,7 @@ def _looked_up(path: str) -> Generator[BindStep, CallResult, ResourceClaim | Non
 def _is_done(
     claim: ResourceClaim, allocation: AllocationResult | None, user: ConsumerReference
 ) -> bool:
-    """Whether a write without an answer did happen."""
+    """Return whether a write without an answer was carried out."""
     got = claim.status.allocation
     if got is None or not is_reserved_for(user, claim):
         return False
@@ -282,7 +282,7 @@ def _has_got(claim: ResourceClaim, allocation: AllocationResult) -> bool:
 def _patch(
     claim: ResourceClaim, *, finalizers: list[str] | None = None, status: Any = None
 ) -> dict[str, Any]:
-    """Return a patch that holds only for the claim, and the version, that was seen."""
+    """Return a patch that applies only to the known uid and version of the claim."""
     meta = claim.metadata
     metadata: dict[str, Any] = {"uid": meta.uid}
     if meta.resource_version:
@@ -302,7 +302,7 @@ def _said(answer: CallResult) -> str:
 
 
 def _following(version: str) -> str:
-    """Return the least resource version that is newer; versions are numbers (KEP-5504)."""
+    """Return the smallest newer resource version; versions are numbers (KEP-5504)."""
     return str(int(version) + 1) if version.isdecimal() else ""
 
 

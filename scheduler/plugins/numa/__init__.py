@@ -1,7 +1,7 @@
-"""NUMA: pods are placed where the kubelet's topology manager can take them.
+"""NUMA: place pods where the kubelet's topology manager admits them.
 
-`tracker` follows the objects that agents write, `reserving` what they have not seen yet; `filtering`,
-`restricted`, `scoring` and `leastnuma` are column arithmetic; `plugin` puts them together.
+`tracker` follows the objects that agents write, `reserving` the pods missing from them;
+`filtering`, `restricted`, `scoring` and `leastnuma` are column arithmetic; `plugin` combines them.
 """
 
 from scheduler.plugins.numa.args import NodeResourceTopologyMatchArgs

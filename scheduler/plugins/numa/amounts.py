@@ -1,12 +1,13 @@
-"""`ZoneAmounts`: what the zones of all nodes hold, as arrays [resource, row, slot] of thousandths.
+"""`ZoneAmounts`: the amounts in the zones of all nodes, as arrays [resource, row, slot] of
+thousandths.
 
-`UNLISTED` stands where there is no such zone or it does not list the resource. Beside the exact
-amounts available stand their levels in 16 bits, 1,024 for each power of two: they take a quarter of the
-time to compare. A higher level means a larger amount, so only cells of the very level of an amount may have
-to be looked at exactly, and not even these if no smaller amount has that level. So it is for whole
-CPUs, devices and nearly all sizes that people write; of any other amount few cells share the level.
-The slots of a row lie side by side, 2, 4, 8 or a multiple of 8 of them: eight flags are one machine
-word, and whether any of them is set is one comparison.
+`UNLISTED` marks a missing zone or one that does not list the resource. Beside the exact available
+amounts there are levels in 16 bits, 1,024 for each power of two, which take a quarter of the time
+to compare. A higher level means a larger amount, so only cells with the same level as an amount may
+need an exact comparison, and not even these if no smaller amount has that level. That is the case
+for whole CPUs, devices and nearly all common sizes; of any other amount few cells share the level.
+The slots of a row are adjacent, 2, 4, 8 or a multiple of 8 of them: eight flags are one machine
+word, and one comparison finds whether any of them is set.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -26,20 +27,20 @@ Levels = NDArray[np.uint16]
 # zone number → resource → thousandths
 Freed = Mapping[int, Mapping[str, int]]
 
-# A level is the exponent and the first ten of the other 52 binary digits of a float64, less that of the
-# smallest amount, a thousandth; below it come the levels of 0 and of UNLISTED.
+# A level is the exponent and the first ten of the other 52 binary digits of a float64, minus that
+# of the smallest amount, a thousandth; the levels of 0 and of UNLISTED are below it.
 _DIGITS = 10
 _DROPPED_BITS = 52 - _DIGITS
 _ZERO_LEVEL = 1
 _BELOW = int(np.float64(0.001).view(np.int64) >> _DROPPED_BITS) - _ZERO_LEVEL - 1
 _FIRST = (1021 << _DIGITS) - _BELOW
 _FULL = float(2 << _DIGITS)
-# Up to here the quotients of an amount and of the next differ by more than what is rounded off.
+# Up to here the quotients of an amount and of the next differ by more than the rounding error.
 _LARGEST = 2**50
 _WORDS = {2: np.uint16, 4: np.uint32}
 
 
-# The zones of all rows that serve a purpose, [row, slot], with all slots that there is room for.
+# The zones of all rows that satisfy a condition, [row, slot], with all allocated slots.
 ZoneFlags = NDArray[np.bool_]
 Pair = tuple[ZoneFlags | None, ZoneFlags | None]
 
@@ -64,14 +65,16 @@ def no_zone(zones: ZoneFlags) -> BoolColumn:
 
 
 class Scratch:
-    """Two matrices [row, slot] to work in; to write to fresh ones takes longer than to work out what."""
+    """Two scratch matrices [row, slot]: allocating new ones takes longer than computing their
+    values.
+    """
 
     def __init__(self) -> None:
         self._shape = (0, 0)
         self._pair: Pair = (None, None)
 
     def of(self, rows: int, slots: int) -> Pair:
-        """Return the two matrices, with whatever the last user left in them."""
+        """Return the two matrices, uninitialised."""
         if self._shape != (rows, slots):
             self._shape = (rows, slots)
             self._pair = np.zeros(self._shape, np.bool_), np.zeros(self._shape, np.bool_)
@@ -90,14 +93,14 @@ class _Flags:
         return self._flags[place], self._counts[place]
 
     def write(self, row: int, places: Collection[int]) -> None:
-        """Set the flag on one row for the resources at these places, and for no others."""
+        """Set the flag on one row for the resources at these positions, and clear all others."""
         for place, is_set in enumerate(self._flags[:, row].tolist()):
             if (place in places) != is_set:
                 self._counts[place] += -1 if is_set else 1
                 self._flags[place, row] = not is_set
 
     def grow(self, resources: int, rows: int) -> None:
-        """Make room."""
+        """Grow the arrays."""
         bigger = np.zeros((resources, rows), dtype=np.bool_)
         held, capacity = self._flags.shape
         bigger[:held, :capacity] = self._flags
@@ -108,7 +111,7 @@ class _Flags:
 class ZoneAmounts:
     """The amounts by resource; one row per node.
 
-    With `deducts`, what is available can be less than what was `given`, and is there after `deduct`.
+    With `deducts`, available amounts can be less than `given`, and are set by `deduct`.
     """
 
     def __init__(self, *, deducts: bool) -> None:
@@ -121,7 +124,7 @@ class ZoneAmounts:
         self._listed, self._complete = _Flags(), _Flags()
         self._places: dict[str, int] = {}
 
-    # Reading: matrices [row, slot] over all rows that there is room for, None if nobody ever listed.
+    # Reading: matrices [row, slot] over all allocated rows, None if the resource was never listed.
 
     @property
     def names(self) -> Sequence[str]:
@@ -129,13 +132,13 @@ class ZoneAmounts:
         return tuple(self._places)
 
     def of(self, cells: IntMatrix, resource: str) -> IntMatrix | None:
-        """Return the part of `given`, `available` or `allocatable` that is about one resource."""
+        """Return the part of `given`, `available` or `allocatable` for one resource."""
         place = self._places.get(resource)
         matrix: IntMatrix | None = None if place is None else cells[place]
         return matrix
 
     def levels(self, resource: str, rows: int) -> Levels | None:
-        """Return the levels of what is available of one resource, for so many rows."""
+        """Return the levels of the available amounts of one resource, for this number of rows."""
         place = self._places.get(resource)
         return None if place is None else self._levels[place, :rows]
 
@@ -154,7 +157,7 @@ class ZoneAmounts:
     def put(
         self, row: int, available: Mapping[str, Sequence[int]], most: Mapping[str, Sequence[int]]
     ) -> None:
-        """Write what a node's zones hold now, and at most."""
+        """Write the available and allocatable amounts of a node's zones."""
         for name in available:
             if name not in self._places:
                 self._places[name] = len(self._places)
@@ -170,7 +173,7 @@ class ZoneAmounts:
             self._show(row, self.given[:, row])
 
     def clear(self, row: int) -> None:
-        """Forget the amounts of a row."""
+        """Clear the amounts of a row."""
         self._listed.write(row, ())
         self._complete.write(row, ())
         self.given[:, row] = UNLISTED
@@ -183,12 +186,12 @@ class ZoneAmounts:
         taken: Sequence[Mapping[str, int]],
         freed: Mapping[int, tuple[Freed, Sequence[int]]],
     ) -> None:
-        """Show what is left when every zone of each of `rows` has given its `taken` away, at least 0.
+        """Write the amounts after deducting each row's `taken` from every zone, at least 0.
 
-        `freed` is added before: by place in `rows` the amounts, as far as a zone can allocate them,
-        and the numbers of the row's zones.
+        `freed` is added before: by index in `rows` the amounts, up to the zone's allocatable, and
+        the numbers of the row's zones.
         """
-        # Mostly it is one row, and a number is quicker than a list of them.
+        # Usually it is one row, and a number is faster than a list.
         some = rows if len(rows) > 1 else rows[0]
         cells: IntMatrix = self.given[:, some]
         if freed:
@@ -201,12 +204,12 @@ class ZoneAmounts:
         less = np.array(
             [one.get(name, 0) for name in self._places for one in taken], dtype=np.int64
         )
-        # What is not listed is below 0, and stays so.
+        # Unlisted amounts are below 0, and stay so.
         left = cells - less.reshape(*cells.shape[:-1], 1)
         self._show(some, np.maximum(left, np.minimum(cells, 0)))
 
     def make_room(self, rows: int, slots: int = 0) -> None:
-        """Make room for the resources known, and for `rows` rows of `slots` zones."""
+        """Grow for the known resources, and to `rows` rows of `slots` zones."""
         held, capacity, _ = self.given.shape
         if len(self._places) <= held and slots <= self.slots and rows <= capacity:
             return
@@ -238,11 +241,11 @@ class ZoneAmounts:
 
 @lru_cache(maxsize=4096)
 def level_of(amount: int) -> tuple[int, bool]:
-    """Return the level of one amount, and whether it is certain that no smaller one has the same."""
+    """Return the level of one amount, and whether no smaller amount has the same level."""
     if amount <= 0:
         return amount + _ZERO_LEVEL, True
     part, exponent = frexp(amount / 1000.0)
-    # Eleven digits before the point; the first is always 1, and is not written down.
+    # Eleven digits before the point; the first is always 1, and is not stored.
     digits = part * _FULL
     whole = int(digits)
     return (exponent << _DIGITS) + whole + _FIRST, whole == digits and amount < _LARGEST

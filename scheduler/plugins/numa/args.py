@@ -1,6 +1,7 @@
-"""The arguments of NodeResourceTopologyMatch, as files for the scheduler-plugins write them.
+"""The arguments of NodeResourceTopologyMatch, in the format of the scheduler-plugins.
 
-`policies` and `alignment` are ours. Everything is checked here; nothing else reads the raw texts.
+`policies` and `alignment` are ours. Everything is validated here; no other module reads the raw
+texts.
 """
 
 from collections.abc import Iterator
@@ -29,14 +30,14 @@ _LARGEST_WEIGHT: Final = 100_000
 
 
 class ResourceWeight(msgspec.Struct, rename="camel", forbid_unknown_fields=True):
-    """How much a resource counts in a zone's score; 0 means 1."""
+    """The weight of a resource in a zone's score; 0 means 1."""
 
     name: str = ""
     weight: int = 0
 
 
 class ZoneScoring(msgspec.Struct, rename="camel", forbid_unknown_fields=True):
-    """How nodes are scored."""
+    """The scoring of nodes."""
 
     type: str = ""
     resources: tuple[ResourceWeight, ...] = ()
@@ -47,7 +48,7 @@ class ZoneScoring(msgspec.Struct, rename="camel", forbid_unknown_fields=True):
 
 
 class CacheArgs(msgspec.Struct, rename="camel", forbid_unknown_fields=True):
-    """What the over-reserve cache looks at."""
+    """The settings of the over-reserve cache."""
 
     foreign_pods_detect: str = ALL
     resync_method: str = AUTODETECT
@@ -63,9 +64,9 @@ def _default_scoring() -> ZoneScoring:
 class NodeResourceTopologyMatchArgs(Args):
     """Scoring, the kind of cache, preemption, and which kubelet policies the filter checks.
 
-    `cacheResyncPeriodSeconds` above 0 turns the over-reserve cache on; `discardReservedNodes` wins
-    over it. `alignment: Exact` lets a rejection say when a split of the containers exists that the
-    kubelet does not look for.
+    `cacheResyncPeriodSeconds` above 0 turns the over-reserve cache on; `discardReservedNodes` takes
+    precedence. With `alignment: Exact` a rejection states when a split of the containers exists
+    that the kubelet does not search.
     """
 
     scoring_strategy: ZoneScoring = msgspec.field(default_factory=_default_scoring)
@@ -78,11 +79,11 @@ class NodeResourceTopologyMatchArgs(Args):
 
     @property
     def reserves(self) -> bool:
-        """Whether the over-reserve cache is on."""
+        """Return whether the over-reserve cache is on."""
         return self.cache_resync_period_seconds > 0 and not self.discard_reserved_nodes
 
     def validate(self) -> Iterator[tuple[str, str]]:
-        """Yield what is refused."""
+        """Yield the fields with rejected values."""
         if self.scoring_strategy.type not in STRATEGIES:
             yield "scoringStrategy.type", _invalid(self.scoring_strategy.type, STRATEGIES)
         for place, one in enumerate(self.scoring_strategy.resources):

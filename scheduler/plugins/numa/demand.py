@@ -1,8 +1,8 @@
-"""What a pod asks of NUMA zones: its class, and its requests as a whole and container by container.
+"""A pod's requests on NUMA zones: its class, and the requests of the pod and its containers.
 
-Worked out from the spec alone and kept per shape. All amounts are thousandths of a unit, clamped to
-`LIMIT`: no zone counts for as much, so whoever asks for more fits nowhere, and sums over 64 zones stay
-within an int64.
+Computed from the spec alone and cached per shape. All amounts are thousandths of a unit, clamped to
+`LIMIT`: zones are always smaller, so a larger request fits nowhere, and sums over 64 zones fit an
+int64.
 """
 
 from collections.abc import Container as Names
@@ -19,70 +19,70 @@ from scheduler.state.resources import CPU, EPHEMERAL, MEMORY, PODS, amounts, pod
 LIMIT = 2**56
 GUARANTEED, BURSTABLE, BEST_EFFORT = "Guaranteed", "Burstable", "BestEffort"
 
-# Kinds of containers, as reasons call them.
+# Kinds of containers, as named in reasons.
 INIT, SIDECAR, APP = "init container", "sidecar container", "container"
 
-# Resources that every node is taken to offer, if only an amount of 0.
+# Resources that every node is assumed to offer, at least with an amount of 0.
 ALWAYS_OFFERED = frozenset((CPU, MEMORY, EPHEMERAL, PODS))
 
-# resource → thousandths, in the order of the spec; amounts of 0 are kept, LeastNUMANodes sees them.
+# resource → thousandths, in the order of the spec; amounts of 0 are kept for LeastNUMANodes.
 Needs = tuple[tuple[str, int], ...]
 
 
 class ContainerPart(msgspec.Struct, frozen=True):
-    """One container; `kind` is the word for it in reasons."""
+    """One container; `kind` is its name in reasons."""
 
     needs: Needs
     kind: str = APP
 
     @property
     def stays(self) -> bool:
-        """Whether what it takes is not free again for the containers after it."""
+        """Return whether its amounts stay in use for the containers after it."""
         return self.kind != INIT
 
 
 class ZoneDemand(msgspec.Struct, frozen=True):
-    """What a pod asks for; `parts` are its containers in the order in which they start."""
+    """The requests of a pod; `parts` are its containers in the order in which they start."""
 
     qos: str
     whole: Needs
     parts: tuple[ContainerPart, ...]
     asks_devices: bool
-    # Of the whole, what is not 0.
+    # The whole pod's requests above 0.
     taken: Needs = ()
-    # What the pod as a whole requests, beside its containers (`spec.resources`).
+    # The pod-level requests beside its containers (`spec.resources`).
     pod_level: Needs = ()
-    # What is asked for, as a whole or by a container, and not 0; and what of it not all nodes offer.
+    # Resources requested above 0, by the pod or a container; and those that not all nodes offer.
     names: tuple[str, ...] = ()
     rare: tuple[str, ...] = ()
 
     @property
     def is_guaranteed(self) -> bool:
-        """Whether the kubelet gives the pod its own CPUs and memory."""
+        """Return whether the kubelet assigns the pod exclusive CPUs and memory."""
         return self.qos == GUARANTEED
 
     @property
     def is_aligned(self) -> bool:
-        """Whether the kubelet gives the pod anything of a zone's own."""
+        """Return whether the kubelet assigns the pod anything from a zone."""
         return self.is_guaranteed or self.asks_devices
 
     @property
     def needs_nothing(self) -> bool:
-        """Whether no zone matters to the pod."""
+        """Return whether zones do not affect the pod."""
         return self.qos == BEST_EFFORT and not self.asks_devices
 
     @property
     def assigned(self) -> Needs:
-        """Return the part of the whole that the kubelet assigns.
+        """Return the part of the pod's requests that the kubelet assigns.
 
-        That is without overhead, and without the CPUs of containers that ask for a fraction of one,
-        which share what nobody has.
+        That is without overhead, and without the CPUs of containers that request a fraction of one,
+        which share the unassigned CPUs.
         """
         return _assigned(self.parts)
 
 
 def demand_of(pod: Pod) -> ZoneDemand:
-    """Return what a pod asks for; ObjectError on a bad quantity."""
+    """Return the requests of a pod; ObjectError on an invalid quantity."""
     spec = pod.spec
     parts = []
     for container in spec.init_containers:
@@ -115,7 +115,7 @@ def demand_of(pod: Pod) -> ZoneDemand:
 
 
 def qos_of(pod: Pod) -> str:
-    """Return a pod's quality-of-service class: as its status says, else by the API's rule."""
+    """Return a pod's quality-of-service class: from its status, else by the API's rule."""
     if pod.status.qos_class:
         return pod.status.qos_class
     if pod.spec.resources is not None and _counted(pod.spec.resources.requests):
@@ -141,13 +141,13 @@ def _class_of(all_resources: Iterable[ResourceRequirements]) -> str:
 
 def _number_counted(resources: ResourceList) -> int:
     """Return how many of cpu and memory are named and not 0."""
-    # Rounded up as they are for requests, and read for these already.
+    # Rounded up as for requests, and parsed for these already.
     named = [resource_amount(name, resources[name]) for name in (CPU, MEMORY) if name in resources]
     return len(named) - named.count(0)
 
 
 def _counted(resources: ResourceList) -> dict[str, int]:
-    """Return cpu and memory as far as they are named and not 0."""
+    """Return those of cpu and memory that are named and not 0."""
     found = {name: milli_quantity(resources[name]) for name in (CPU, MEMORY) if name in resources}
     return {name: amount for name, amount in found.items() if amount}
 
@@ -157,24 +157,24 @@ def _counted(resources: ResourceList) -> dict[str, int]:
 
 @lru_cache(maxsize=4096)
 def is_native(name: str) -> bool:
-    """Whether a resource is Kubernetes' own: no vendor's prefix."""
+    """Return whether a resource is Kubernetes' own: no vendor's prefix."""
     return "/" not in name or "kubernetes.io/" in name
 
 
 @lru_cache(maxsize=4096)
 def is_affine(name: str) -> bool:
-    """Whether a resource always lies in NUMA zones."""
+    """Return whether a resource is always in NUMA zones."""
     return name in (CPU, MEMORY) or name.startswith("hugepages-")
 
 
 @lru_cache(maxsize=4096)
 def may_be_host_level(name: str) -> bool:
-    """Whether a resource that no zone lists is one of the node as a whole."""
+    """Return whether a resource that no zone lists belongs to the node as a whole."""
     return name in (EPHEMERAL, "storage") or not is_native(name)
 
 
 def exclusive_needs(needs: Needs, qos: str, listed: Names[str]) -> Needs:
-    """Return the part of a container's needs that is its own: listed devices, pinned CPUs, memory."""
+    """Return the exclusive part of a container's requests: listed devices, pinned CPUs, memory."""
     found = []
     for name, amount in needs:
         if amount <= 0:
@@ -190,9 +190,9 @@ def exclusive_needs(needs: Needs, qos: str, listed: Names[str]) -> Needs:
 
 
 def held_alone(demand: ZoneDemand, listed: frozenset[str]) -> tuple[Needs, ...]:
-    """Return for each container of a running pod what it holds of its own, in the order of `parts`.
+    """Return the exclusive amounts of each container of a running pod, in the order of `parts`.
 
-    Sidecars run as long as the others; init containers that end hold nothing any more.
+    Sidecars run as long as the others; init containers that ended have nothing.
     """
     return tuple(
         _own_needs(part.needs, demand.qos, listed) if part.stays else () for part in demand.parts
@@ -200,7 +200,7 @@ def held_alone(demand: ZoneDemand, listed: frozenset[str]) -> tuple[Needs, ...]:
 
 
 def shared_rest(demand: ZoneDemand, held: Iterable[Needs], listed: frozenset[str]) -> Needs:
-    """Return what the pod holds by its own requests beside those of its containers."""
+    """Return the pod-level amounts of a pod beside those of its containers."""
     if not demand.pod_level:
         return ()
     left = dict(_own_needs(demand.pod_level, demand.qos, listed))
@@ -211,31 +211,31 @@ def shared_rest(demand: ZoneDemand, held: Iterable[Needs], listed: frozenset[str
 
 
 def holds_exclusive(demand: ZoneDemand, listed: frozenset[str]) -> bool:
-    """Whether a pod holds anything of its own while it runs."""
+    """Return whether a running pod has exclusive amounts."""
     held = held_alone(demand, listed)
     return any(held) or bool(shared_rest(demand, held, listed))
 
 
 @lru_cache(maxsize=4096)
 def _own_needs(needs: Needs, qos: str, listed: frozenset[str]) -> Needs:
-    # Nodes list the same resources, and replicas need the same of them.
+    # Nodes list the same resources, and replicas have the same requests.
     return exclusive_needs(needs, qos, listed)
 
 
 def held_by_zones(demand: ZoneDemand, needs: Needs) -> Iterator[tuple[str, int]]:
-    """Yield what a started container takes from its zone: only devices if it shares CPUs."""
+    """Yield a started container's use of its zone: only devices if it shares CPUs."""
     for name, amount in needs:
         if amount > 0 and (demand.is_guaranteed or not is_affine(name)):
             yield name, amount
 
 
 def assigned_needs(needs: Needs) -> Needs:
-    """Return a container's needs without a fraction of a CPU."""
+    """Return a container's requests without a fraction of a CPU."""
     return tuple((name, amount) for name, amount in needs if name != CPU or amount % 1000 == 0)
 
 
 def _assigned(parts: Iterable[ContainerPart]) -> Needs:
-    """Return the sum over what runs together, or an init container's step if that is more."""
+    """Return the sum over concurrent containers, or an init container's step if that is more."""
     running: dict[str, int] = {}
     sidecars: dict[str, int] = {}
     peak: dict[str, int] = {}

@@ -1,12 +1,11 @@
-"""What the zones would hold if pods left: the NUMA half of preemption's dry run.
+"""The zones without evicted pods: the NUMA part of preemption's dry run.
 
-Only an agent that publishes in which zone each container runs makes this possible. What victims hold
-of their own is given back to the zone it came from; without such data, or when a victim is not in it,
-nobody can say what its eviction would free.
+This requires an agent that publishes the zone of each container. Exclusive amounts of victims
+return to their zone; without such data, or for a victim outside it, the freed amounts are unknown.
 
-A dry run asks step by step, on many rows at once: what each pod would give back is worked out once
-for all who leave, and a step adds up what is gone. It begins with all of them gone, and what all pods of
-a node hold is known before: only where that makes room each pod matters.
+A dry run evaluates many rows step by step: the amounts of each pod are computed once for all
+removed pods, and a step adds up those removed. It starts with all of them removed, and the total of
+all pods of a node is known in advance: single pods are evaluated only where the total suffices.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -38,16 +37,16 @@ TOO_MUCH = f"{NOT_POSSIBLE}a zone would have more than it can allocate"
 
 
 class ChangedZones(msgspec.Struct, frozen=True):
-    """The zones after the change, and the rows where it cannot be told, by reason."""
+    """The zones after the change, and the rows where they are unknown, by reason."""
 
     view: ZoneView
     refused: Mapping[str, BoolColumn]
 
 
 class ZoneEvictions:
-    """Answers what pods that leave or come make of the zones.
+    """Compute the zones with pods removed or added.
 
-    `frees` says whether victims give anything back; promised pods take their share of every zone.
+    `frees` states whether victims return amounts; nominated pods use their share of every zone.
     """
 
     def __init__(self, reserving: Reserving, demand: PerShape[ZoneDemand], *, frees: bool) -> None:
@@ -57,7 +56,7 @@ class ZoneEvictions:
         self._known: WeakKeyDictionary[RowPods, _Holdings] = WeakKeyDictionary()
 
     def zones_after(self, view: ZoneView, nodes: Nodes) -> ChangedZones | None:
-        """Return the zones as a view has them; None if no pod moves."""
+        """Return the zones of a view; None if no pod moves."""
         came: dict[int, list[Placed]] = {}
         for placed, row in nodes.arrivals():
             came.setdefault(row, []).append(placed)
@@ -75,7 +74,7 @@ class ZoneEvictions:
         return ChangedZones(view.over(matrices), refused)
 
     def _given(self, view: ZoneView, nodes: Nodes) -> "_Given | None":
-        """Return what the pods that are gone give back; None if there are none."""
+        """Return the amounts of the removed pods; None if there are none."""
         found = nodes.leaving()
         if found is not None:
             leaving, gone = found
@@ -99,10 +98,11 @@ class ZoneEvictions:
         return held.given(np.ones(len(here), dtype=np.bool_))
 
     def _by_everybody(self, view: ZoneView, nodes: Nodes, leaving: RowPods) -> "_Given | None":
-        """Return what pods give back that are all pods of their rows which hold anything.
+        """Return the amounts of removed pods that are all pods with exclusive amounts of their
+        rows.
 
-        None for any others. So nobody looks at the pods of rows where the preemptor does not fit without
-        all of them.
+        None for any others. So the pods of a row are not evaluated where the preemptor does not fit
+        without all of them.
         """
         if leaving.below is None:
             return None
@@ -124,11 +124,12 @@ class ZoneEvictions:
     def _holdings(
         self, view: ZoneView, pods: Iterable[tuple[int, Placed]], index: Rows
     ) -> "_Holdings":
-        """Look the pods up, each with its number; `index` has the row of a number.
+        """Look up the pods, each with its number; `index` has the row of a number.
 
-        Those of a row follow one another. Several pods may have one number: they leave together.
+        Those of a row follow one another. Several pods may have one number: they are removed
+        together.
 
-        There may be tens of thousands: nothing is called for one that was looked up before.
+        There may be tens of thousands: repeated pods cost no call.
         """
         holdings = _Holdings(view, index)
         told, owners, cells, held = holdings.told, holdings.owners, holdings.cells, holdings.held
@@ -159,10 +160,10 @@ _Entries = tuple[Rows, Rows, IntColumn]
 
 
 class _Given(msgspec.Struct, frozen=True):
-    """What pods give back, [row, slot] by resource.
+    """Amounts of removed pods, [row, slot] by resource.
 
-    `told` are the rows where somebody tells the zones of a pod that is gone, `freed` those where one
-    held anything.
+    `told` are the rows where an agent reports the zones of a removed pod, `freed` those where one
+    had amounts.
     """
 
     told: BoolColumn
@@ -178,7 +179,7 @@ def _nothing(view: ZoneView) -> _Given:
 def _give_back(
     view: ZoneView, matrices: dict[str, IntMatrix], given: _Given
 ) -> dict[str, BoolColumn]:
-    """Add what is given back; return the rows where that cannot be told, by reason."""
+    """Add the returned amounts; return the rows where they are unknown, by reason."""
     too_much = given.freed & (view.layout_ids < 0)
     for name, amounts in given.amounts.items():
         offered = view.offered(name)
@@ -192,11 +193,11 @@ def _give_back(
 
 
 class _Holdings:
-    """What some pods hold of their own in the zones of their rows; `index` has the row of each pod.
+    """The exclusive amounts of some pods in the zones of their rows.
 
-    `told` are the numbers of the pods that somebody tells the zones of. `owners`, `cells` and `held`
-    say who of them holds something, where, and what; a cell is a slot of a row, or below 0 for a zone
-    that nobody knows of.
+    `index` has the row of each pod. `told` are the numbers of the pods whose zones an agent
+    reports. `owners`, `cells` and `held` are the pods with amounts, where, and which; a cell is a
+    slot of a row, or below 0 for an unknown zone.
     """
 
     def __init__(self, view: ZoneView, index: Rows) -> None:
@@ -223,7 +224,7 @@ class _Holdings:
         return row * self._width, slots
 
     def given(self, gone: BoolColumn) -> _Given:
-        """Return what the pods that are gone held."""
+        """Return the amounts of the removed pods."""
         given = _Given(self._on_rows(self.told, gone), self._on_rows(self.owners, gone), {})
         for name, (pods, cells, amounts) in self._arrays().items():
             now = gone[pods]
@@ -238,9 +239,9 @@ class _Holdings:
         return self._entries
 
     def _by_resource(self) -> Iterator[tuple[str, _Entries]]:
-        """Yield by resource the pods, the cells where they hold it, and how much."""
+        """Yield by resource the pods, the cells where they use it, and the amounts."""
         pods, cells = np.array(self.owners, dtype=np.intp), np.array(self.cells, dtype=np.intp)
-        # Pods that need the same have it from one object, so that few need to be looked into.
+        # Pods with the same requests share one object, so that few need to be evaluated.
         kinds = {id(one): one for one in self.held}
         places = {number: place for place, number in enumerate(kinds)}
         kind = np.array([places[id(one)] for one in self.held], dtype=np.intp)
@@ -251,7 +252,7 @@ class _Holdings:
             yield name, (pods[some], cells[some], each[some])
 
     def _on_rows(self, pods: list[int], gone: BoolColumn) -> BoolColumn:
-        """Return the rows on which some of the pods are gone."""
+        """Return the rows on which some of the pods are removed."""
         rows = np.zeros(self._size, dtype=np.bool_)
         if pods:
             numbers = np.fromiter(pods, dtype=np.intp, count=len(pods))
@@ -260,7 +261,7 @@ class _Holdings:
 
 
 def _places(view: ZoneView) -> dict[int, int]:
-    """Return by row of the table which row of the view stands for it."""
+    """Return the view's row by row of the table."""
     return {row: place for place, row in enumerate(view.table_rows().tolist())}
 
 
@@ -277,7 +278,7 @@ def _take(
 
 
 def _copied(view: ZoneView, matrices: dict[str, IntMatrix], name: str) -> NDArray[np.int64] | None:
-    """Return the copy that may be written to of what is free of a resource."""
+    """Return a writable copy of the free amounts of a resource."""
     if name not in matrices:
         free = view.free(name)
         if free is None:

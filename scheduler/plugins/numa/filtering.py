@@ -1,7 +1,7 @@
-"""On which nodes a pod, or each of its containers, fits into one NUMA zone, or into those that it may have.
+"""The nodes where a pod, or each of its containers, fits one NUMA zone, or its permitted zones.
 
-Column arithmetic over a `ZoneView`, the zones as one view sees them. The kubelet is assumed to
-take the zone with the lowest number of those that fit, as it does.
+Column arithmetic over a `ZoneView`, the zones of one view. The kubelet is assumed to use the zone
+with the lowest number of those that fit, as it does.
 """
 
 from collections.abc import Iterator
@@ -36,9 +36,9 @@ CANNOT = "cannot align"
 
 
 class Fit(msgspec.Struct, frozen=True):
-    """Where a request fits: `zones` is [row, slot], None where no zone matters on any row.
+    """Where a request fits: `zones` is [row, slot], None where zones do not matter on any row.
 
-    `lost` are rows where it cannot fit whatever the zones hold, None for no row.
+    `lost` are rows where it cannot fit with any zones, None for no row.
     """
 
     zones: ZoneFlags | None
@@ -53,7 +53,7 @@ class Fit(msgspec.Struct, frozen=True):
 
 
 def fit(view: ZoneView, needs: Needs, *, is_guaranteed: bool, room: Pair = (None, None)) -> Fit:
-    """Return the zones that hold all of `needs` alone; they lie in `room`, if there is any."""
+    """Return the zones with all of `needs` free; the result is written into `room`, if given."""
     zones: ZoneFlags | None = None
     lost: BoolColumn | None = None
     first, other = room
@@ -78,9 +78,9 @@ def fit(view: ZoneView, needs: Needs, *, is_guaranteed: bool, room: Pair = (None
 
 
 def unfit_by_container(view: ZoneView, demand: ZoneDemand, rows: BoolColumn) -> Rejected | None:
-    """Return the rows where some container finds no zone, with the first such container's reason.
+    """Return the rows where some container fits no zone, with the first such container's reason.
 
-    Init containers leave no trace; all others take their amounts from the zone they are given.
+    Init containers release their amounts; all others keep those of their zone.
     """
     taken: dict[str, IntMatrix] = {}
     left = rows
@@ -112,7 +112,7 @@ def _take(
 def _held(
     view: ZoneView, taken: dict[str, IntMatrix], demand: ZoneDemand, needs: Needs
 ) -> Iterator[tuple[IntMatrix, int]]:
-    """Yield for each resource that zones hold what is left of it, and how much a container takes."""
+    """Yield for each resource in zones the free amounts, and a container's request."""
     for name, amount in held_by_zones(demand, needs):
         if name not in taken:
             free = view.free(name)
@@ -128,14 +128,18 @@ def lowest(zones: ZoneFlags) -> tuple[Rows, Rows]:
     return rows, zones[rows].argmax(axis=1)
 
 
-# A kubelet with the `restricted` policy: each resource would like the smallest number of zones that could
-# hold it if they were empty, and a pod is admitted only if all agree on one set of that size that has the room.
+# A kubelet with the `restricted` policy: each resource prefers the smallest number of zones that
+# could fit it if they were empty, and a pod is admitted only if all agree on one set of that size
+# with enough free.
 
 
 def unfit_restricted(
     view: ZoneView, demand: ZoneDemand, rows: BoolColumn, *, by_pod: BoolColumn
 ) -> Iterator[tuple[BoolColumn, str]]:
-    """Yield (rows, reason) for the rows among `rows` that are not admitted; `by_pod` tells the scope."""
+    """Yield (rows, reason) for the rows among `rows` that are not admitted.
+
+    `by_pod` is the scope.
+    """
     whole = rows & by_pod
     if is_any(whole):
         found = _unfit_rows(view, demand.assigned, demand, np.flatnonzero(whole))
@@ -157,7 +161,7 @@ def unfit_restricted(
 def _unfit_rows(
     view: ZoneView, needs: Needs, demand: ZoneDemand, rows: IntColumn
 ) -> tuple[IntColumn, dict[int, tuple[int, ...]]]:
-    """Return the rows not admitted, and for the others the zones that they would give."""
+    """Return the rows not admitted, and for the others the zones that would be assigned."""
     wanted: list[tuple[IntMatrix, IntMatrix, int, str]] = []
     bad = np.zeros(len(rows), dtype=np.bool_)
     for name, amount in needs:
@@ -188,7 +192,7 @@ def _unfit_rows(
 def _mask(
     wanted: list[tuple[IntMatrix, IntMatrix, int, str]], place: int
 ) -> tuple[int, ...] | None:
-    """Return the slots that all resources agree on for one row; () if none of them cares."""
+    """Return the slots that all resources agree on for one row; () if none has a preference."""
     columns = []
     for free, total, amount, name in wanted:
         now, most = free[place].tolist(), total[place].tolist()
@@ -214,7 +218,7 @@ def _mask(
 
 
 def _fewest(most: list[int], amount: int) -> int:
-    """Return how many zones could hold an amount if they were empty; too many if all cannot."""
+    """Return how many empty zones could fit an amount; too many if all cannot."""
     total = 0
     for number, value in enumerate(sorted((v for v in most if v > 0), reverse=True), start=1):
         total += value
@@ -247,13 +251,13 @@ def _column(size: int, rows: IntColumn) -> BoolColumn:
     return column
 
 
-# Splits that the kubelet misses, which takes for each container the first zone that fits and never looks back. They
-# are of no use to a scheduler, but to whoever wonders why a pod is pending: another order of the containers,
-# or pod scope, would let it in.
+# Splits that the kubelet misses, since it uses for each container the first zone that fits and
+# never backtracks. The scheduler cannot use them, but they explain why a pod is pending: another
+# order of the containers, or pod scope, would admit it.
 
 MISSED = " (they would fit in other zones, which the kubelet does not try)"
 
-# Searching every row of a large cluster would take long, and the first ones tell the story.
+# Searching every row of a large cluster would take long, and a few rows suffice for the message.
 _MOST_ROWS = 64
 _MOST_STEPS = 4096
 
@@ -276,12 +280,12 @@ def hidden_splits(view: ZoneView, demand: ZoneDemand, rejected: Rejected) -> Rej
 
 
 class _Search:
-    """Tries zone after zone for container after container on one row."""
+    """Try zone after zone for container after container on one row."""
 
     def __init__(self, view: ZoneView, demand: ZoneDemand, row: int) -> None:
         self._demand = demand
         self._steps = 0
-        # Which zones suit a container in an empty moment; amounts are followed from there.
+        # The zones that fit each container in an empty node; amounts are deducted from there.
         self._suits: list[list[int]] = []
         self._staying: list[Needs] = []
         self._free: dict[str, list[int]] = {}
@@ -300,7 +304,7 @@ class _Search:
                     self._free[name] = free[row].tolist()
 
     def succeeds(self) -> bool:
-        """Whether all containers fit somehow."""
+        """Return whether some assignment of all containers fits."""
         return self._is_possible and self._place(0)
 
     def _place(self, number: int) -> bool:

@@ -1,9 +1,9 @@
 """LeastNUMANodes: prefer nodes that serve a pod from few zones, near to one another.
 
-For each request the smallest sets of zones that hold it together are looked for, nodes of one layout
-at once. One zone is enough on most nodes, and one step finds these. For the others all sets of
-two, three, … zones are tried on many rows in one product of matrices; sizes that cannot be enough for a
-row are never tried on it.
+For each request the smallest sets of zones with enough free together are searched, for nodes of one
+layout at once. One zone is enough on most nodes, and one step finds these. For the others all sets
+of two, three, … zones are tried on many rows in one product of matrices; sizes that cannot suffice
+for a row are skipped.
 """
 
 from collections.abc import Iterator, Sequence
@@ -24,20 +24,22 @@ ScalarT = TypeVar("ScalarT", bound=np.generic)
 
 HIGHEST = 100
 
-# Amounts by [resource, slot, row] of which sums are exact.
+# Amounts by [resource, slot, row] with exact sums.
 Amounts = NDArray[np.int64 | np.float64]
 
-# Products of so many steps stay in the cache, and are not worth a second thread to the linear algebra.
+# Products up to this size stay in the cache, and are not worth a second thread of the linear
+# algebra.
 _MOST_STEPS = 2**18
-# Up to here a float64 holds every whole number.
+# Up to here a float64 represents every integer.
 _LARGEST = 2**53
 _JUST_BELOW_1 = 1 - 2**-40
 
 
 class ServedZones(msgspec.Struct, frozen=True):
-    """Per row: how many zones serve a request (0 none, UNLISTED not asked for any), how near, and which.
+    """Per row: the number of zones for a request (0 none, UNLISTED none requested), distance, and
+    set.
 
-    `sets` are the places of the zones' set in `tried`.
+    `sets` are the positions of the zones' set in `tried`.
     """
 
     count: IntColumn
@@ -72,7 +74,7 @@ def score_by_count(view: ZoneView, demand: ZoneDemand, rows: BoolColumn) -> IntC
 
 
 def _by_layout(view: ZoneView, rows: Rows) -> Iterator[tuple[int, Rows]]:
-    """Yield each layout with those of `rows` that have it; as a rule all have the same."""
+    """Yield each layout with its rows of `rows`; usually all have the same."""
     ids = view.layout_ids if len(rows) == view.size else view.layout_ids[rows]
     first = int(ids[0])
     others = ids != first
@@ -84,7 +86,7 @@ def _by_layout(view: ZoneView, rows: Rows) -> Iterator[tuple[int, Rows]]:
 
 
 class ZoneStock:
-    """What is free in the zones of some rows, all of one layout; requests can be taken from it."""
+    """The free amounts in the zones of some rows of one layout; requests can be deducted."""
 
     def __init__(self, view: ZoneView, layout: Layout, rows: Rows) -> None:
         self.layout = layout
@@ -96,7 +98,7 @@ class ZoneStock:
 
     @property
     def room(self) -> Pair:
-        """Return two matrices to work in for as long as nobody else does; see `Room`."""
+        """Return two scratch matrices for use until the next call; see `Room`."""
         return self._view.room if self._is_whole else (None, None)
 
     def of_rows(self, column: NDArray[ScalarT]) -> NDArray[ScalarT]:
@@ -104,7 +106,7 @@ class ZoneStock:
         return column if self._is_whole else column[self._rows]
 
     def free(self, resources: Sequence[str], some: Rows, *, as_floats: bool) -> Amounts:
-        """Return what is free in some of the rows, [resource, slot, row]."""
+        """Return the free amounts of some of the rows, [resource, slot, row]."""
         cells = np.empty((len(resources), len(some), self._view.slots), dtype=np.int64)
         rows = some if self._is_whole else self._rows[some]
         for place, resource in enumerate(resources):
@@ -113,14 +115,14 @@ class ZoneStock:
             if matrix is None:
                 cells[place] = UNLISTED
             else:
-                # No row is beyond the last one; but only with clipping nothing is copied twice.
+                # No row is out of range; only with clipping nothing is copied twice.
                 np.take(matrix, rows if left is None else some, 0, cells[place], mode="clip")
         by_slot = cells[:, :, : len(self.layout.ids)].transpose(0, 2, 1)
         free: Amounts = np.ascontiguousarray(by_slot, np.float64 if as_floats else np.int64)
         return free
 
     def at_least(self, resource: str, amount: int, out: ZoneFlags | None = None) -> ZoneFlags:
-        """Return which zones have so much free, [row, slot], in `out` if given."""
+        """Return the zones with at least this amount free, [row, slot], in `out` if given."""
         if resource in self._left:
             return np.greater_equal(self._left[resource], amount, out)
         found = self._view.at_least(resource, amount, out)
@@ -159,7 +161,7 @@ def _score(stock: ZoneStock, requests: Sequence[Needs], most: IntColumn) -> IntC
         is_nearest = (is_nearest | (count < 0)) & (served.is_nearest | (served.count < 0))
         count = np.where(fits, np.maximum(count, served.count), 0)
     scores = np.empty(stock.size, dtype=np.int64)
-    # Almost always all kubelets handle as many.
+    # Almost always all kubelets have the same limit.
     first = int(most[0])
     numbers = np.unique(most).tolist() if is_any(most != first) else [first]
     places = 2 * count + is_nearest
@@ -173,7 +175,7 @@ def _score(stock: ZoneStock, requests: Sequence[Needs], most: IntColumn) -> IntC
 def _scores_of(zones: int, most: int) -> IntColumn:
     """Return the scores of 0, 1, … zones, two for each: of any set, and of a nearest one.
 
-    No zone at all is none that fits; the last two, of -1 zones, are of requests for nothing.
+    0 zones means that none fits; the last two, of -1 zones, are of empty requests.
     """
     count = np.repeat(np.arange(zones + 2), 2)
     count[-2:] = 0
@@ -191,9 +193,9 @@ def raw_score(count: IntColumn, is_nearest: BoolColumn, most: IntColumn) -> IntC
 
 
 def serve(stock: ZoneStock, needs: Needs, *, names_sets: bool = True) -> ServedZones:
-    """Find the smallest, then nearest, then first set of zones for each row.
+    """Return the smallest, then nearest, then first set of zones for each row.
 
-    Without `names_sets`, which set serves a row may be left open.
+    Without `names_sets` the set of a row may be left open.
     """
     found = _Finding(stock, names_sets=names_sets)
     if not needs or not stock.layout.ids:
@@ -206,7 +208,7 @@ def serve(stock: ZoneStock, needs: Needs, *, names_sets: bool = True) -> ServedZ
 
 
 class _Finding:
-    """The search for sets: rows leave it as soon as a set serves them."""
+    """The search for sets: rows leave it as soon as a set fits them."""
 
     def __init__(self, stock: ZoneStock, *, names_sets: bool) -> None:
         self.count = np.zeros(stock.size, dtype=np.int64)
@@ -217,7 +219,7 @@ class _Finding:
         self._names_sets = names_sets
 
     def one_zone(self, needs: Needs) -> Rows:
-        """Serve the rows that have a zone which is enough, all at once; return the others."""
+        """Serve the rows with one sufficient zone, all at once; return the others."""
         (name, amount), *others = needs
         first, other = self._stock.room
         alone = self._stock.at_least(name, amount, first)
@@ -236,14 +238,14 @@ class _Finding:
         return np.flatnonzero(none)
 
     def more_zones(self, needs: Needs, rows: Rows) -> None:
-        """Serve `rows` from two zones or more; those that list nothing asked for are not asked."""
+        """Serve `rows` from two zones or more; rows without the requested resources are skipped."""
         zones = len(self._stock.layout.ids)
         is_small = zones * max(amount for _, amount in needs) <= _LARGEST
         free = self._stock.free([name for name, _ in needs], rows, as_floats=is_small)
         usable = np.logical_and.reduce(free >= 0)
         asked = [place for place, (_, amount) in enumerate(needs) if amount > 0]
         limits = [needs[place][1] for place in asked]
-        # More than is asked for is no better, and sums of no more are exact.
+        # More than the request is no better, and sums clipped to it are exact.
         most = np.array(limits, dtype=free.dtype).reshape(-1, 1, 1)
         amounts: Amounts = np.minimum(free if len(asked) == len(needs) else free[asked], most)
         if usable.all():
@@ -252,7 +254,7 @@ class _Finding:
             self.count[rows[(free < 0).all(axis=(0, 1))]] = UNLISTED
             amounts *= usable
             fewest = np.where(usable.any(axis=0), _fewest(amounts, limits), zones + 1)
-            # A set with a zone that does not list all that is asked for is none.
+            # A set with a zone that does not list all requested resources is excluded.
             amounts = np.concatenate((amounts, np.where(usable, 0, -1)[None]), dtype=free.dtype)
             limits.append(0)
         left = np.flatnonzero(fewest <= zones)
@@ -267,7 +269,7 @@ class _Finding:
                 left = left[self.count[rows[left]] == 0]
 
     def _try(self, sets: Sets, amounts: Amounts, limits: Sequence[int], rows: Rows) -> None:
-        """Serve those rows that one of the sets holds the whole request of."""
+        """Serve those rows whose request fits one of the sets."""
         at_once = min(len(rows), max(1, _MOST_STEPS // sets.members.size))
         members = sets.members.astype(amounts.dtype, copy=False)
         sums = np.empty((len(sets.slots), at_once), dtype=amounts.dtype)
@@ -299,10 +301,10 @@ class _Finding:
 
 
 def _fewest(amounts: Amounts, limits: Sequence[int]) -> IntColumn:
-    """Return by row a number of zones, at least two, below which no set can be enough.
+    """Return by row a lower bound, at least two, on the number of zones.
 
-    More than there are zones stands for never. A quotient may be rounded: less by a little more than
-    that, it is never taken for too large a number.
+    More than there are zones means never. A quotient may be rounded: reduced by slightly more than
+    the error, it is never too large.
     """
     limit = np.array(limits, dtype=amounts.dtype).reshape(-1, 1)
     bounds = np.ceil(limit * _JUST_BELOW_1 / np.maximum(amounts.max(axis=1), 1))
@@ -313,7 +315,7 @@ def _fewest(amounts: Amounts, limits: Sequence[int]) -> IntColumn:
 
 @lru_cache(maxsize=512)
 def sets_by_distance(layout: Layout, number: int) -> Sets:
-    """Return the sets of so many zones, the nearest first and otherwise in the object's order."""
+    """Return the sets of this many zones, the nearest first and otherwise in the object's order."""
     found = [
         (average_distance(layout.distances, slots), slots)
         for slots in sets_of(layout.order, number)

@@ -1,7 +1,7 @@
 """NodeResourceTopologyMatch: place pods where the kubelet can align them with NUMA zones.
 
-The kubelet chooses the zones; this plugin keeps pods off nodes whose kubelet would refuse them, and
-prefers nodes that serve them well. Nothing is written on pods or nodes.
+The kubelet chooses the zones; this plugin rejects nodes whose kubelet would reject the pod, and
+prefers nodes that serve it well. Nothing is written on pods or nodes.
 """
 
 from collections.abc import Hashable
@@ -69,11 +69,11 @@ class NodeResourceTopologyMatch(Plugin[NodeResourceTopologyMatchArgs]):
         self.key_follows = (_Reported(self._topologies),)
 
     def key(self, _pod: Pod) -> Hashable | None:
-        """Return None while no node has a report: no zone matters, all nodes are worth the same."""
+        """Return None while no node has a report: zones have no effect, all nodes are equal."""
         return EACH_POD if self._topologies.latest.count else None
 
     def pre_filter(self, cycle: Cycle, nodes: Nodes) -> Status | ZoneDemand:
-        """Return what the pod asks for; Skip for one that no zone matters to."""
+        """Return the pod's requests; Skip for one without effect on zones."""
         demand = self._demanded(cycle)
         if demand.needs_nothing:
             return SKIP
@@ -84,7 +84,7 @@ class NodeResourceTopologyMatch(Plugin[NodeResourceTopologyMatchArgs]):
         return SKIP if self._fits_anywhere(demand, nodes) else demand
 
     def filter(self, cycle: Cycle, nodes: Nodes, demand: ZoneDemand) -> Rejected | None:
-        """Reject nodes with stale data, and those whose zones do not hold the pod."""
+        """Reject nodes with stale data, and those whose zones do not fit the pod."""
         view = self._view(nodes)
         stale = self._stale(view, cycle)
         changed = None
@@ -103,7 +103,7 @@ class NodeResourceTopologyMatch(Plugin[NodeResourceTopologyMatchArgs]):
         return unfit if rejected is None else rejected.otherwise(unfit)
 
     def score(self, cycle: Cycle, nodes: Nodes, _state: ZoneDemand | None) -> IntColumn:
-        """Return 0..100; 100 for pods without CPUs of their own, 0 where nothing is known."""
+        """Return 0..100; 100 for pods without exclusive CPUs, 0 where zones are unknown."""
         demand = self._demanded(cycle)
         if not demand.is_guaranteed:
             return nodes.constant(100)
@@ -120,15 +120,15 @@ class NodeResourceTopologyMatch(Plugin[NodeResourceTopologyMatchArgs]):
         return np.where(rows, worth, 0)
 
     def reserve(self, cycle: Cycle, node: str, _state: ZoneDemand | None) -> None:
-        """Keep others off the node until the pod is bound, if nodes with reservations are discarded.
+        """Exclude the node until the pod is bound, if nodes with reservations are discarded.
 
-        The over-reserve cache needs no word: it follows assumed pods.
+        The over-reserve cache needs no call: it follows assumed pods.
         """
         if self.args.discard_reserved_nodes:
             self._topologies.hold(cycle.pod.metadata.uid, node)
 
     def unreserve(self, cycle: Cycle, _node: str, _state: ZoneDemand | None) -> None:
-        """Take the reservation back."""
+        """Undo the reservation."""
         self._topologies.release(cycle.pod.metadata.uid)
 
     def post_bind(self, cycle: Cycle, _node: str) -> None:
@@ -136,7 +136,7 @@ class NodeResourceTopologyMatch(Plugin[NodeResourceTopologyMatchArgs]):
         self._topologies.release(cycle.pod.metadata.uid)
 
     def hint(self, change: Change, _pod: Pod) -> bool:
-        """Whether a change may help: pods that leave nodes with topologies, reports that say more."""
+        """Return whether a change may help: deleted pods on nodes with topologies, new reports."""
         if change.kind == KIND:
             old: NodeResourceTopology | None = change.old
             return not is_same(old, change.new)
@@ -148,7 +148,7 @@ class NodeResourceTopologyMatch(Plugin[NodeResourceTopologyMatchArgs]):
         return before is None or self._topologies.topology(before.node) is not None
 
     def figures(self, cycle: Cycle, node: str) -> tuple[str, ...]:
-        """Return what is known of a node's zones, for `explain`."""
+        """Return figures about a node's zones, for `explain`."""
         return figures(self._topologies, node, cycle.now)
 
     def _demanded(self, cycle: Cycle) -> ZoneDemand:
@@ -157,7 +157,9 @@ class NodeResourceTopologyMatch(Plugin[NodeResourceTopologyMatchArgs]):
         return demand if not qos or qos == demand.qos else demand_of(cycle.pod)
 
     def _fits_anywhere(self, demand: ZoneDemand, nodes: Nodes) -> bool:
-        """Whether no node can be rejected: the pod shares all it asks for, and every zone has that."""
+        """Return whether no node can be rejected: the pod has shared requests only, and every zone
+        lists them.
+        """
         if demand.is_guaranteed or self.args.preemption_mode == ENABLED:
             return False  # a dry run may be impossible whatever the pod asks for
         topologies, reserving = self._topologies, self._reserving
@@ -174,7 +176,7 @@ class NodeResourceTopologyMatch(Plugin[NodeResourceTopologyMatchArgs]):
         return ZoneView(columns, self._topologies, nodes)
 
     def _stale(self, view: ZoneView, cycle: Cycle) -> BoolColumn | None:
-        """Return the rows whose data cannot be relied on; None if there are none."""
+        """Return the rows with unreliable data; None if there are none."""
         if self.args.discard_reserved_nodes:
             held = self._topologies.held_rows()
             if not held:
@@ -230,7 +232,10 @@ class NodeResourceTopologyMatch(Plugin[NodeResourceTopologyMatchArgs]):
         return _first(rejected, found)
 
     def _single(self, view: ZoneView, *, by_pod: bool) -> BoolColumn | None:
-        """Return the rows that align by single-numa-node in one of the scopes; None if there are none."""
+        """Return the rows that align by single-numa-node in one of the scopes.
+
+        None if there are none.
+        """
         rows = view.aligned(SINGLE, by_pod=by_pod)
         if rows is None or view.is_whole:
             return rows
@@ -244,7 +249,7 @@ class NodeResourceTopologyMatch(Plugin[NodeResourceTopologyMatchArgs]):
         needs: Needs,
         what: str,
     ) -> Rejected | None:
-        """Return those of `rows` on which no zone holds all of `needs`."""
+        """Return those of `rows` without a zone that fits all of `needs`."""
         (no_zone,) = self._misfits.columns((needs, demand.is_guaranteed), view)
         misfits = rows & no_zone
         return reject(misfits, f"{filtering.CANNOT} {what}") if is_any(misfits) else None
@@ -274,7 +279,7 @@ class _Reported:
 
 
 def _first(one: Rejected | None, other: Rejected | None) -> Rejected | None:
-    """Unite two rejections; where both speak, the first is heard."""
+    """Unite two rejections; where both reject a row, the first applies."""
     if one is None or other is None:
         return one or other
     return one.otherwise(other)

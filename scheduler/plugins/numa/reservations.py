@@ -1,11 +1,11 @@
-"""`Reservations`: what is known of the pods of one node beside its published topology.
+"""`Reservations`: the pods of one node compared with its published topology.
 
-Over-reserving rests on one question: for which pods do the published figures account already? An
-agent answers it with a fingerprint of the pods it saw. What it did not see is owed: it is deducted
-from every zone until a later report accounts for it, or the pod goes. Reports are old when they
-arrive, so besides the pods as they are now the sets of the recent past are compared as well. In which
-zone the pods run, and what each zone gets back when some go, is known only where the agent publishes it,
-and for the pods that its last accepted report accounts for.
+Over-reserving depends on one question: which pods do the published figures already include? An
+agent answers it with a fingerprint of the pods it observed. A pod outside it is owed: it is
+deducted from every zone until a later report includes it, or the pod ends. Reports are old when
+they arrive, so recent sets of pods are compared as well as the current one. The zones of pods, and
+the amounts that each zone regains, are known only where the agent publishes them, and for the pods
+that its last accepted report includes.
 """
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
@@ -20,12 +20,12 @@ from scheduler.objects.podfingerprint import fingerprint, is_fingerprint, mark_o
 from scheduler.plugins.numa.demand import Needs, ZoneDemand, held_alone, shared_rest
 from scheduler.plugins.numa.zones import attribute, zone_id
 
-# How many comings and goings of pods are remembered.
+# How many recent arrivals and departures of pods are kept.
 _REMEMBERED = 48
 
 
 class Owed(msgspec.Struct, frozen=True):
-    """A pod that the figures do not account for; the two flags are for foreign pods."""
+    """A pod that the figures do not include; the two flags are for foreign pods."""
 
     needs: Needs
     is_foreign: bool = False
@@ -36,10 +36,10 @@ NOTHING_OWED = Owed(())
 
 
 class Everybody(msgspec.Struct, frozen=True):
-    """What the pods of a node hold of their own, by resource and then by slot.
+    """The exclusive amounts of a node's pods, by resource and then by slot.
 
-    `is_told` says whether anybody tells where they run, `holds` whether any of them holds anything, and
-    `highest` is the highest priority of those.
+    `is_told` states whether an agent reports their zones, `holds` whether any pod has such amounts,
+    and `highest` is the highest priority of those.
     """
 
     is_told: bool
@@ -49,11 +49,11 @@ class Everybody(msgspec.Struct, frozen=True):
 
 
 class Reservations(msgspec.Struct, eq=False):
-    """One node's pods in the light of its topology.
+    """One node's pods compared with its topology.
 
-    `taken` is the object that decisions rest on (its zones list `listed`), `waiting` a newer one whose pods we cannot name.
-    `seen` are the uids that the figures account for; None means that nobody has said so, and then pods
-    that had started when we learnt of them count as seen.
+    `taken` is the object that decisions use (its zones list `listed`), `waiting` a newer one whose
+    pods are unknown. `seen` are the uids that the figures include; None means that none were
+    reported, and then pods that had started when they were first observed count as seen.
     """
 
     name: str
@@ -64,51 +64,51 @@ class Reservations(msgspec.Struct, eq=False):
     owed: dict[str, Owed] = {}
     since: float | None = None
     is_told: bool = False
-    # The pods that the figures account for, if the agent says where their containers run.
+    # The pods that the figures include, if the agent reports the zones of their containers.
     frozen: tuple[Placed, ...] = ()
-    # container → zone, as far as somebody asked; empty if the agent does not say
+    # container → zone, as requested so far; empty if the agent does not report it
     placement: dict[Name, int] | None = None
-    # uid → zones, and what a pod holds of its own there, as far as asked for
+    # uid → zones, and a pod's exclusive amounts there, as requested so far
     shares: dict[str, tuple[tuple[int, Needs], ...]] = {}
-    # What all pods on the node hold together; None if that is to be worked out.
+    # The sum of all pods on the node; None if it must be recomputed.
     everybody: Everybody | None = None
     _marks: dict[str, int] = {}
     # A pod, and whether it came or went; the newest last.
     _log: list[tuple[Placed, bool]] = []
 
     def remember(self, placed: Placed, *, came: bool) -> None:
-        """Note that a pod came to the node, or left it."""
+        """Record that a pod came to the node, or left it."""
         self.everybody = None
         if len(self._log) >= 2 * _REMEMBERED:
             del self._log[:_REMEMBERED]
         self._log.append((placed, came))
 
     def went(self, placed: Placed) -> Owed | None:
-        """Note that a pod left the node; return what it was owed."""
+        """Record that a pod left the node; return what it was owed."""
         self.remember(placed, came=False)
         self._marks.pop(placed.pod.metadata.uid, None)
         return self.owed.pop(placed.pod.metadata.uid, None)
 
     def misses(self, placed: Placed) -> bool:
-        """Whether the figures do not account for a pod on the node."""
+        """Return whether the figures do not include a pod on the node."""
         if self.seen is not None:
             return placed.pod.metadata.uid not in self.seen
         return placed.assumed or placed.pod.status.phase == "Pending"
 
     def accounted_for(self, pods: Mapping[str, Placed]) -> Iterator[Placed]:
-        """Yield the pods that the figures account for, those included that went since."""
+        """Yield the pods that the figures include, also those that left since."""
         yield from (placed for placed in pods.values() if not self.misses(placed))
         if self.seen is not None:
             went = {placed.pod.metadata.uid: placed for placed, came in self._log if not came}
             yield from (one for uid, one in went.items() if uid in self.seen and uid not in pods)
 
     def names_of(self, uids: Iterable[str]) -> list[str]:
-        """Return `namespace/name` of pods that came while we looked on."""
+        """Return `namespace/name` of pods that arrived while the node was followed."""
         known = {placed.pod.metadata.uid: placed.pod.key for placed, _ in self._log}
         return [known.get(uid, uid) for uid in uids]
 
     def taken_for(self) -> dict[str, int]:
-        """Return what all owed pods together take, per resource."""
+        """Return the sum of all owed pods, per resource."""
         total: dict[str, int] = {}
         for owed in self.owed.values():
             for name, amount in owed.needs:
@@ -118,10 +118,10 @@ class Reservations(msgspec.Struct, eq=False):
     def accounted(
         self, text: str, pods: Mapping[str, Placed], counts: Callable[[Placed], bool]
     ) -> frozenset[str] | None:
-        """Return the uids of the pods behind a fingerprint, None if no set we know of has it.
+        """Return the uids of the pods of a fingerprint, None if no known set has it.
 
-        `pods` are on the node now; `counts` says which pods the method covers. Pods that it does not
-        cover are in the answer as soon as they have started.
+        `pods` are on the node now; `counts` is True for pods that the method covers. Pods that it
+        does not cover are in the result as soon as they have started.
         """
         if not is_fingerprint(text):
             return None
@@ -138,7 +138,7 @@ class Reservations(msgspec.Struct, eq=False):
         covered: dict[str, int],
         counts: Callable[[Placed], bool],
     ) -> Iterator[dict[str, int]]:
-        """Yield sets of pods that an agent may have seen, the likely ones first."""
+        """Yield sets of pods that an agent may have observed, the likely ones first."""
         yield covered
         tried = {frozenset(covered)}
         for keeps in (_has_started, _runs, _stays, _stays_and_runs):
@@ -153,7 +153,7 @@ class Reservations(msgspec.Struct, eq=False):
     def _past(
         self, covered: dict[str, int], counts: Callable[[Placed], bool]
     ) -> Iterator[dict[str, int]]:
-        """Yield the sets of the recent past, the youngest first."""
+        """Yield the recent sets, the newest first."""
         past = dict(covered)
         for placed, came in reversed(self._log[-_REMEMBERED:]):
             if not counts(placed):
@@ -179,7 +179,7 @@ def _name(placed: Placed) -> tuple[str, str]:
 def _without_youngest(
     pods: Mapping[str, Placed], covered: dict[str, int]
 ) -> Iterator[dict[str, int]]:
-    """Yield the pods without the 1, 2, … 8 that started last: what a report misses after a restart."""
+    """Yield the pods without the 1, 2, … 8 newest: those that a report misses after a restart."""
     by_age = sorted(covered, key=lambda uid: (pods[uid].pod.status.start_time or "~", uid))
     for number in range(1, min(len(by_age), 8) + 1):
         yield {uid: covered[uid] for uid in by_age[:-number]}
@@ -203,7 +203,7 @@ def _stays_and_runs(placed: Placed) -> bool:
 
 # zone number → resource → thousandths
 Freed = dict[int, dict[str, int]]
-# Zone numbers, and what is held there.
+# Zone numbers, and the amounts used there.
 Shares = tuple[tuple[int, Needs], ...]
 
 
@@ -213,7 +213,7 @@ def listed_by(topology: NodeResourceTopology) -> frozenset[str]:
 
 
 def says_where(topology: NodeResourceTopology) -> bool:
-    """Whether a report tells where containers run."""
+    """Return whether a report has the zones of containers."""
     return bool(attribute(topology.attributes, METADATA))
 
 
@@ -222,7 +222,7 @@ def zones_of_containers(
 ) -> Mapping[Name, int] | None:
     """Return the zone number of each container of a node; None without data.
 
-    The agent lists containers with something of their own, of the pods that its figures account for.
+    The agent lists containers with exclusive resources, of the pods that its figures include.
     """
     if reserved.taken is None:
         return None
@@ -243,7 +243,7 @@ def zones_of_containers(
 def freed_by(
     pods: Iterable[Placed], reserved: Reservations, demand: PerShape[ZoneDemand]
 ) -> Freed | None:
-    """Return by zone what pods hold of their own; None if nobody says where they run."""
+    """Return the exclusive amounts of pods by zone; None if no agent reports their zones."""
     freed: Freed = {}
     for placed in pods:
         shares = shares_of(placed, reserved, demand)
@@ -259,7 +259,7 @@ def freed_by(
 def everybody_on(
     pods: Iterable[Placed], reserved: Reservations, demand: PerShape[ZoneDemand], ids: Sequence[int]
 ) -> Everybody:
-    """Return what all pods of a node hold of their own together; `ids` are the numbers of its zones."""
+    """Return the exclusive amounts of all pods of a node; `ids` are the numbers of its zones."""
     shares = [(placed, shares_of(placed, reserved, demand)) for placed in pods]
     holding = [(placed, held) for placed, held in shares if held]
     amounts: dict[str, list[int]] = {}
@@ -279,7 +279,10 @@ def everybody_on(
 def shares_of(
     placed: Placed, reserved: Reservations, demand: PerShape[ZoneDemand]
 ) -> Shares | None:
-    """Return what a pod holds of its own; None if nobody says where the node's pods run."""
+    """Return the exclusive amounts of a pod.
+
+    None if no agent reports the zones of the node's pods.
+    """
     uid = placed.pod.metadata.uid
     shares = reserved.shares.get(uid)
     if shares is None:
@@ -295,9 +298,9 @@ def shares_of(
 def _shares(
     placed: Placed, asked: ZoneDemand, zone_of: Mapping[Name, int], listed: frozenset[str]
 ) -> Iterator[tuple[int, Needs]]:
-    """Yield the zones of a pod's containers that hold anything of their own, and what that is.
+    """Yield the zones of a pod's containers with exclusive amounts, and the amounts.
 
-    What the pod holds beside its containers is in their zone; if they are in several, no agent reports where.
+    The pod-level amounts are in their zone; if there are several, no agent reports which.
     """
     held = held_alone(asked, listed)
     zones: set[int] = set()

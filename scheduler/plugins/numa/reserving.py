@@ -1,10 +1,10 @@
-"""`Reserving`: the over-reserve cache, what is left on every node beyond what agents have seen.
+"""`Reserving`: the over-reserve cache, the free amounts of every node beyond the agents' reports.
 
-A report is taken when its fingerprint names pods that we know of; then only the others are deducted.
-A report that cannot be placed waits, and what was taken before stays in force. Everything happens as
-changes come in; there is no period to wait for. Only the arithmetic is left until somebody looks at
-`columns`, or until it has become a lot: pods of which no zone is asked need not pay for it one by one.
-A pod of ours that has zones of its own is deducted at once: the next one like it would wait for that.
+A report is accepted when its fingerprint matches known pods; then only the others are deducted. An
+unmatched report waits, and the previous one stays in force. Everything is updated by changes, never
+periodically. Only the arithmetic is deferred until `columns` is read, or until much is pending:
+pods without zone requests need not pay for it one by one. A pod of ours with exclusive resources is
+deducted at once: the next pod of its kind would wait for that.
 """
 
 from __future__ import annotations
@@ -46,18 +46,19 @@ if TYPE_CHECKING:
     from scheduler.state.cluster import Cluster
 
 
-# A report comes within a minute, as a rule; after that somebody should know.
+# A report usually arrives within a minute; after that an operator is alerted.
 _LONG_S = 120.0
 _LOOK_EVERY_S = 10.0
 
-# Up to so many nodes are deducted from when somebody looks: a millisecond at most.
+# Above this number of nodes they are deducted before a read: a millisecond at most.
 _MOST_LEFT = 256
 
 
 class Following(msgspec.Struct, frozen=True):
-    """What the cache goes by: our profiles, the resync method, and whether settings are followed.
+    """The settings of the cache: our profiles, the resync method, and whether settings are
+    followed.
 
-    `frees` says that somebody will ask what pods give back: reports are read for that as they come.
+    `frees` states that freed amounts of pods will be read: reports are parsed for that on arrival.
     """
 
     profiles: frozenset[str] = frozenset()
@@ -67,7 +68,7 @@ class Following(msgspec.Struct, frozen=True):
 
 
 class Reserving:
-    """What is left of every node's zones; `columns` is read by the plugin."""
+    """The free amounts of every node's zones; the plugin reads `columns`."""
 
     def __init__(self, following: Following, demand: PerShape[ZoneDemand]) -> None:
         self._following = following
@@ -83,40 +84,40 @@ class Reserving:
         self._rows: dict[str, int] = {}
         self._due: dict[str, None] = {}
         self._next_look = 0.0
-        # Nodes with foreign pods that no report accounts for; the fresh ones have no time yet.
+        # Nodes with foreign pods that no report includes; the new ones have no time yet.
         self._stale: dict[str, None] = {}
         self._fresh_stale: dict[str, None] = {}
         self._foreign: Column[np.int32] = Column(np.int32)
         self._foreign_exclusive: Column[np.int32] = Column(np.int32)
 
     def clear(self, cluster: Cluster) -> None:
-        """Forget everything; `cluster` is where pods are looked up from now on."""
+        """Drop everything; pods are looked up in `cluster` from now on."""
         self._reset()
         self._cluster = cluster
 
-    # Questions of the plugin.
+    # Queries of the plugin.
 
     @property
     def columns(self) -> ZoneColumns:
-        """Return what is left now."""
+        """Return the current free amounts."""
         if self._left:
             self._deduct()
         return self._columns
 
     @property
     def published(self) -> ZoneColumns:
-        """Return the columns as reports made it: right about everything but amounts."""
+        """Return the columns as reported: up to date except for amounts."""
         return self._columns
 
     @property
     def has_stale(self) -> bool:
-        """Whether any node has foreign pods that no report accounts for."""
+        """Return whether any node has foreign pods that no report includes."""
         return bool(self._stale)
 
     def stale(self, detect: str, now: float) -> BoolColumn | None:
-        """Return the rows of the table with foreign pods that no report accounts for, None for none.
+        """Return the rows of the table with foreign pods that no report includes, None for none.
 
-        `now`, in seconds, is noted for those who ask since when.
+        `now`, in seconds, is recorded as the time since when.
         """
         if detect not in (ALL, ONLY_EXCLUSIVE) or not self._stale:
             return None
@@ -126,7 +127,7 @@ class Reserving:
         return rows if is_any(rows) else None
 
     def long_stale(self, now: float) -> Iterator[Reservations]:
-        """Yield, once each, the nodes that have been stale for so long that somebody should look."""
+        """Yield, once each, the nodes that have been stale for longer than the limit."""
         if now < self._next_look:
             return
         self._next_look = now + _LOOK_EVERY_S
@@ -139,7 +140,7 @@ class Reserving:
                 yield reserved
 
     def everybody(self, name: str) -> Everybody | None:
-        """Return what all pods of a node hold of their own; None for a node without a report."""
+        """Return the exclusive amounts of all pods of a node; None for a node without a report."""
         reserved = self.by_node.get(name)
         if reserved is not None and reserved.everybody is None:
             layout = self._columns.layouts[self._columns.layout_ids[self._rows[name]]]
@@ -155,7 +156,7 @@ class Reserving:
         self._fresh_stale.clear()
 
     def settle(self) -> None:
-        """Look again at reports that could not be placed and whose node's pods changed since."""
+        """Match again the waiting reports of nodes whose pods have changed since."""
         if not self._due:
             return
         due, self._due = self._due, {}
@@ -164,17 +165,17 @@ class Reserving:
             if reserved is not None and reserved.waiting is not None:
                 self._offer(name, reserved, reserved.waiting, None)
 
-    # Following changes.
+    # Applying changes.
 
     def add(self, name: str, row: int) -> None:
-        """A node appeared."""
+        """Add a node."""
         self._rows[name] = row
         self._columns.grow(row + 1)
         self._foreign.grow(row + 1)
         self._foreign_exclusive.grow(row + 1)
 
     def drop(self, name: str, row: int) -> None:
-        """A node went away."""
+        """Remove a node."""
         del self._rows[name]
         self.by_node.pop(name, None)
         self._stale.pop(name, None)
@@ -185,7 +186,7 @@ class Reserving:
     def publish(
         self, name: str, topology: NodeResourceTopology | None, zones: Zones | None
     ) -> None:
-        """Take in a report, or that there is none any more."""
+        """Store a report, or its deletion."""
         if topology is None:
             self.by_node.pop(name, None)
             self._columns.clear(self._rows[name])
@@ -197,7 +198,7 @@ class Reserving:
         self._offer(name, reserved, topology, zones)
 
     def pod(self, before: Placed | None, after: Placed | None) -> None:
-        """A pod came to a node, left one, or changed on it."""
+        """Apply a pod that came to a node, left one, or changed on it."""
         if before is not None and after is not None and before.node == after.node:
             self._altered(before, after)
             return
@@ -252,18 +253,18 @@ class Reserving:
             self._deduct()
 
     def _moved(self, reserved: Reservations) -> None:
-        """Note that a node has other pods."""
+        """Record that a node has other pods."""
         if reserved.waiting is not None:
             self._fall_due(reserved.name)
         if reserved.frozen:
             self._leave(reserved.name)
 
     def _fall_due(self, name: str) -> None:
-        """Note that a node's waiting report may be understood now."""
+        """Record that a node's waiting report may match now."""
         self._due[name] = None
 
     def _owes(self, reserved: Reservations, owed: Owed) -> None:
-        """Note that a node owes this now, or no longer."""
+        """Record that a node owes this now, or no longer."""
         if owed.needs:
             self._leave(reserved.name)
         if owed.is_foreign:
@@ -272,7 +273,9 @@ class Reserving:
     def _offer(
         self, name: str, reserved: Reservations, topology: NodeResourceTopology, zones: Zones | None
     ) -> None:
-        """Take a report if we know which pods it accounts for, or have nothing better."""
+        """Accept a report if the pods that it includes are known, or no other report is in
+        force.
+        """
         pods = self._cluster.pods.on(name) if self._cluster is not None else {}
         text = expected_fingerprint(topology)
         listed = listed_by(topology)
@@ -310,7 +313,7 @@ class Reserving:
     def _takes_unnamed(
         self, reserved: Reservations, topology: NodeResourceTopology, text: str
     ) -> bool:
-        """Whether a report is taken though nobody knows which pods it accounts for."""
+        """Return whether a report is accepted although the pods that it includes are unknown."""
         if reserved.taken is None:
             return True
         if not text and not reserved.owed:
@@ -328,13 +331,13 @@ class Reserving:
         return Owed(needs, is_foreign=True, is_exclusive=exclusive)
 
     def _leave(self, name: str) -> None:
-        """Leave a node's amounts until somebody looks."""
+        """Defer a node's amounts until the next read."""
         self._left[name] = None
         if len(self._left) >= _MOST_LEFT:
             self._deduct()
 
     def _deduct(self) -> None:
-        """Bring the columns up to date."""
+        """Update the columns."""
         left, self._left = self._left, {}
         changed = []
         for name in left:
@@ -344,7 +347,7 @@ class Reserving:
         self._columns.deduct(changed)
 
     def _freed(self, name: str, reserved: Reservations) -> Freed | None:
-        """Return what pods gave back that went since the report, if it says where they ran."""
+        """Return the amounts of pods that left since the report, if it has their zones."""
         if not reserved.frozen:
             return None
         here = self._cluster.pods.on(name) if self._cluster is not None else {}
@@ -368,11 +371,11 @@ class Reserving:
     # For people.
 
     def is_stale(self, name: str) -> bool:
-        """Whether a foreign pod took a zone of the node that nobody knows."""
+        """Return whether a foreign pod uses an unknown zone of the node."""
         return name in self._stale
 
     def stale_since(self) -> dict[str, float]:
-        """Return since when nodes are stale, in seconds since the epoch, as far as somebody looked."""
+        """Return since when nodes are stale, in seconds since the epoch, if recorded."""
         found = ((name, self.by_node[name].since) for name in self._stale if name in self.by_node)
         return {name: since for name, since in found if since is not None}
 
@@ -380,7 +383,7 @@ class Reserving:
 def is_foreign(
     placed: Placed, profiles: Collection[str], detect: str, listed: frozenset[str]
 ) -> bool:
-    """Whether a bound pod of another scheduler makes its node's figures doubtful."""
+    """Return whether a bound pod of another scheduler makes its node's figures unreliable."""
     if placed.pod.spec.scheduler_name in profiles:
         return False
     if detect == ONLY_EXCLUSIVE:

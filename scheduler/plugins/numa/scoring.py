@@ -1,12 +1,12 @@
-"""Scores of zones by how full they are, and of nodes by their worst zone.
+"""Scores of zones by utilization, and of nodes by their worst zone.
 
-The kubelet chooses the zone, so a node is worth what its least good one is worth; zones worth nothing
-are left out as long as others are worth something. Scores are 0..100, amounts count in whole units.
+The kubelet chooses the zone, so a node's score is that of its worst zone; zones with score 0 are
+ignored while others score more. Scores are 0..100, amounts count in whole units.
 
-Whole numbers are divided as floats, in a hundredth of the time, and rounded down. That is exact: no
-amount exceeds 2**47 units nor a hundred times it 2**53, so both are floats as they are; and a quotient
-below 128 that is not whole is at least 2**-47 away from the next whole number, half of what
-lies between two floats there, so that it is never rounded up to it.
+Integers are divided as floats, in a hundredth of the time, and rounded down. That is exact: no
+amount exceeds 2**47 units nor a hundred times it 2**53, so both are floats as they are; and a
+quotient below 128 that is not whole is at least 2**-47 away from the next integer, half of the
+distance between two floats there, so that it is never rounded up to it.
 """
 
 from collections.abc import Callable
@@ -26,7 +26,9 @@ HIGHEST = 100
 def score_by_zone(
     view: ZoneView, demand: ZoneDemand, scoring: ZoneScoring, rows: BoolColumn
 ) -> IntColumn:
-    """Return the scores of `rows`, 0 elsewhere: of the whole pod, or the mean over its containers."""
+    """Return the scores of `rows`, 0 elsewhere: of the whole pod, or the mean over its
+    containers.
+    """
     scores = np.zeros(view.size, dtype=np.int64)
     if not is_any(rows):
         return scores
@@ -35,7 +37,7 @@ def score_by_zone(
     if is_any(rows & by_pod):
         scores = _of_node(view, demand.whole, scoring, exists)
     if is_any(rows & ~by_pod):
-        # A container that asks for nothing has no opinion.
+        # A container without requests has no score.
         parts = [part.needs for part in demand.parts if part.needs] or [demand.whole]
         total = np.zeros(view.size, dtype=np.int64)
         for needs in parts:
@@ -67,7 +69,7 @@ def _weighted(
     shape: tuple[int, ...],
     of_resource: Callable[[FloatColumn, int, FloatColumn], FloatColumn],
 ) -> IntMatrix:
-    # Arrays to work in: getting fresh ones of this size takes longer than filling them.
+    # Scratch arrays: allocating new ones of this size takes longer than filling them.
     total, units, part = np.zeros(shape), np.empty(shape), np.empty(shape)
     whole = np.empty(shape, dtype=np.int64)
     weights = 0
@@ -87,19 +89,19 @@ def _weighted(
 
 
 def least_allocated(units: FloatColumn, asked: int, out: FloatColumn) -> FloatColumn:
-    """Return in `out` the share that is left, 0..100 rounded down, where all that is asked for is free."""
+    """Return in `out` the free share after the request, 0..100 rounded down, where it fits."""
     np.subtract(units, asked, out=out)
     out *= HIGHEST
     return np.floor(np.divide(out, units, out=out), out=out)
 
 
 def most_allocated(units: FloatColumn, asked: int, out: FloatColumn) -> FloatColumn:
-    """Return in `out` the share that is asked for, 0..100 rounded down, where that much is free."""
+    """Return in `out` the requested share, 0..100 rounded down, where it fits."""
     return np.floor(np.divide(asked * HIGHEST, units, out=out), out=out)
 
 
 def _balanced(view: ZoneView, needs: Needs, shape: tuple[int, ...]) -> IntMatrix:
-    """Score by the sample variance of the shares; a single share does not vary."""
+    """Score by the sample variance of the shares; a single share has none."""
     shares = [_share(view.free(name), amount, shape) for name, amount in needs]
     if not shares:
         return np.full(shape, HIGHEST, dtype=np.int64)
@@ -123,7 +125,7 @@ def _share(free: IntMatrix | None, amount: int, shape: tuple[int, ...]) -> Float
 
 
 def _existing(view: ZoneView) -> BoolColumn:
-    """Return which slots are zones, [row, slot]."""
+    """Return the slots that are zones, [row, slot]."""
     return np.arange(view.slots) < view.zone_counts[:, None]
 
 

@@ -24,10 +24,10 @@ STATES: Final = (WITHOUT, USED, BEHIND, STALE)
 
 
 class NodeState(msgspec.Struct, frozen=True, rename="camel"):
-    """One node: how its kubelet aligns, what its zones have left, and how good that knowledge is.
+    """One node: its kubelet's alignment, the free amounts of its zones, and the age of the data.
 
-    `free` is by resource what each zone has left, in thousandths, -1 where it lists none; `age_s` is the
-    time since the report was written, `owed` the number of pods it does not account for.
+    `free` is by resource the free amount of each zone, in thousandths, -1 where it lists none;
+    `age_s` is the time since the report was written, `owed` the number of pods it does not include.
     """
 
     node: str
@@ -67,7 +67,7 @@ def node_states(topologies: "Topologies", now: float) -> Iterator[NodeState]:
 
 
 def figures(topologies: "Topologies", name: str, now: float) -> tuple[str, ...]:
-    """Return in words what is known of a node's zones, one line for each."""
+    """Return figures about a node's zones as texts, one line for each."""
     topology = topologies.topology(name)
     if topology is None:
         return ("no NodeResourceTopology: zones do not matter here",)
@@ -89,7 +89,7 @@ def figures(topologies: "Topologies", name: str, now: float) -> tuple[str, ...]:
 
 
 def amount_text(resource: str, thousandths: int) -> str:
-    """Write an amount for people: bytes as GiB, a dash where the zone lists none."""
+    """Return an amount for people: bytes as GiB, a dash where the zone lists none."""
     if thousandths < 0:
         return "-"
     whole = thousandths / 1000
@@ -99,7 +99,7 @@ def amount_text(resource: str, thousandths: int) -> str:
 
 
 def why_stale(reserved: Reservations) -> str:
-    """Say why the figures of a node are invalid, and since when."""
+    """Return why the figures of a node are invalid, and since when."""
     strangers = sorted(uid for uid, owed in reserved.owed.items() if owed.is_foreign)
     named = ", ".join(reserved.names_of(strangers[:3])) + (", ..." if len(strangers) > 3 else "")
     since = "" if reserved.since is None else f" since {rfc3339(reserved.since)}"
@@ -110,7 +110,7 @@ def why_stale(reserved: Reservations) -> str:
 
 
 def why_behind(reserved: Reservations) -> str:
-    """Say why a report is not in force."""
+    """Return why a report is not in force."""
     report = reserved.waiting or reserved.taken
     if report is None:
         return "there is no report"

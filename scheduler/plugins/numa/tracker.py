@@ -1,9 +1,9 @@
-"""`Topologies`: the NUMA zones of all nodes, kept up to date by every change of the cluster.
+"""`Topologies`: the NUMA zones of all nodes, updated by every change of the cluster.
 
-One for all profiles. `latest` shows what agents published last; `reserving`, if a profile asks for it,
-what is left when every pod that the figures do not account for has taken its share of every zone: ours
-as soon as they are assumed, other schedulers' too. The plugin reads; it writes nothing here but the
-marks of nodes that pods are on their way to.
+One for all profiles. `latest` has the last reports of agents. `reserving`, if a profile uses it,
+has the free amounts after every pod that the figures do not include has used its share of every
+zone: ours as soon as they are assumed, other schedulers' too. The plugin reads it and writes only
+the marks of nodes with pods being bound.
 """
 
 from collections import Counter
@@ -29,27 +29,27 @@ KIND = "NodeResourceTopology"
 
 
 class Topologies:
-    """Follows NodeResourceTopologies, nodes and pods."""
+    """Follow NodeResourceTopologies, nodes and pods."""
 
     kinds: tuple[str, ...] = (KIND,)
 
     def __init__(self) -> None:
         self.latest = ZoneColumns()
         self.reserving: Reserving | None = None
-        # What pods ask for is worked out once for all who want to know.
+        # The requests of pods, computed once for all users.
         self.demand = PerShape(demand_of)
         self._cluster: Cluster | None = None
         self._rows: dict[str, int] = {}
         self._offers: dict[str, Column[np.bool_]] = {}
-        # How many rows those are, and the generation of the column for which that is so.
+        # The number of those rows, and the generation of the column for which it is valid.
         self._offering: dict[str, tuple[int, int]] = {}
         # uid → node, of pods between reserve and the end of their binding
         self._in_flight: dict[str, str] = {}
 
-    # What a tracker does.
+    # The tracker's interface.
 
     def rebuild(self, cluster: "Cluster") -> None:
-        """Start afresh from what `cluster` holds."""
+        """Rebuild from `cluster`."""
         self.latest = ZoneColumns()
         self._cluster = cluster
         self._rows = {}
@@ -62,11 +62,13 @@ class Topologies:
             self._node_came(name)
 
     def passes_over(self, _placed: Placed) -> bool:
-        """Whether nobody asks what pods take of zones, which the plugins say when they are made."""
+        """Return whether no plugin reads the pods' use of zones, which plugins declare when they
+        are made.
+        """
         return self.reserving is None
 
     def apply(self, change: Change) -> None:
-        """Follow one change."""
+        """Apply one change."""
         if change.kind == "Pod":
             if self.reserving is not None:
                 self.reserving.pod(change.before, change.after)
@@ -79,13 +81,15 @@ class Topologies:
             self._node(change)
 
     def columns(self) -> Mapping[str, Any]:
-        """Return what agents published, as columns by name."""
+        """Return the agents' reports, as columns by name."""
         return dict(self.latest.columns("published"))
 
-    # Questions of the plugin.
+    # Queries of the plugin.
 
     def reserve(self, following: Following) -> Reserving:
-        """Return the one over-reserve cache, made on first use; the first to ask sets it up."""
+        """Return the only over-reserve cache, created on first use with the first caller's
+        settings.
+        """
         if self.reserving is None:
             self.reserving = Reserving(following, self.demand)
             if self._cluster is not None:
@@ -94,17 +98,17 @@ class Topologies:
 
     @property
     def is_empty(self) -> bool:
-        """Whether no node has a topology."""
+        """Return whether no node has a topology."""
         return self.latest.count == 0
 
     def topology(self, name: str) -> NodeResourceTopology | None:
-        """Return what was published last for a node."""
+        """Return the last report of a node."""
         if self._cluster is None:
             return None
         return self._cluster.store.of(KIND).get(name)
 
     def offers(self, resource: str, size: int) -> BoolColumn | None:
-        """Return the rows whose node names a resource among what it offers; None if every one does."""
+        """Return the rows whose node offers a resource; None if every one does."""
         if resource in ALWAYS_OFFERED:
             return None
         column = self._offers.get(resource)
@@ -125,7 +129,7 @@ class Topologies:
         return list(self._rows)
 
     def left(self, name: str) -> dict[str, tuple[int, ...]]:
-        """Return by resource what each zone of a node has left, as decisions see it."""
+        """Return by resource the free amounts of each zone of a node, as used for decisions."""
         columns = self.latest if self.reserving is None else self.reserving.columns
         row = self._rows[name]
         number = int(columns.layout_ids[row])
@@ -138,7 +142,7 @@ class Topologies:
         return found
 
     def measure(self, meters: Meters) -> None:
-        """Let gauges read what is known of the nodes."""
+        """Register gauges of the nodes' states."""
         meters.numa_nodes.read_from(self._counts)
         meters.numa_stale_since.read_from(self._stale_since)
 
@@ -150,26 +154,26 @@ class Topologies:
         since = {} if self.reserving is None else self.reserving.stale_since()
         return min(since.values(), default=0.0)
 
-    # Discard-reserved: a node is not looked at while a pod is on its way to it.
+    # Discard-reserved: a node is excluded while a pod is being bound to it.
 
     def hold(self, uid: str, node: str) -> None:
-        """Note that a pod was reserved on a node."""
+        """Record that a pod was reserved on a node."""
         self._in_flight[uid] = node
 
     def release(self, uid: str) -> None:
-        """Note that a pod is bound, or that its reservation was taken back."""
+        """Record that a pod is bound, or that its reservation was undone."""
         self._in_flight.pop(uid, None)
 
     @property
     def has_held(self) -> bool:
-        """Whether a pod is on its way to any node."""
+        """Return whether a pod is being bound to any node."""
         return bool(self._in_flight)
 
     def held_rows(self) -> list[int]:
-        """Return the rows of nodes that pods are on their way to."""
+        """Return the rows of nodes to which pods are being bound."""
         return [self._rows[node] for node in self._in_flight.values() if node in self._rows]
 
-    # Following changes.
+    # Applying changes.
 
     def _node(self, change: Change) -> None:
         name = change.node.metadata.name
@@ -229,7 +233,7 @@ class Topologies:
 
 
 def is_same(old: NodeResourceTopology | None, new: NodeResourceTopology | None) -> bool:
-    """Whether two versions say the same; when they were written does not matter."""
+    """Return whether two versions are equal apart from the time of writing."""
     if old is None or new is None:
         return old is new
     return (

@@ -1,6 +1,6 @@
 """`ZoneColumns`: the topologies of all nodes as columns, one entry per row of the node table.
 
-Only the tracker writes here; readers get views that they must not write to.
+Only the tracker writes here; readers get read-only views.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -15,14 +15,14 @@ from scheduler.state.columns import Column
 from scheduler.state.touched import Touched
 
 _KINDS = 2 * len(POLICIES) + 2
-# Beside the kinds: every one that aligns pods as a whole.
+# In addition to the kinds: every one that aligns pods as a whole.
 _BY_POD = -1
 
 
 class ZoneColumns:
     """Topologies as columns; a row without one is not `known`.
 
-    With `deducts`, what is available is shown by `deduct`, which must follow each `put`.
+    With `deducts`, free amounts are set by `deduct`, which must follow each `put`.
     """
 
     def __init__(self, *, deducts: bool = False) -> None:
@@ -33,18 +33,18 @@ class ZoneColumns:
         self._layout_ids: dict[Layout, int] = {}
         self._amounts = ZoneAmounts(deducts=deducts)
         self.levels = self._amounts.levels
-        # What a kubelet does, as `_kind` numbers it; 0 without a topology.
+        # The kubelet's behaviour, as `_kind` numbers it; 0 without a topology.
         self._kinds: Column[np.uint8] = Column(np.uint8)
-        # How many rows there are of each kind, and which: made when asked for.
+        # The number of rows of each kind, and the rows: computed on demand.
         self._numbers = [0] * _KINDS
         self._aligned: dict[int, BoolColumn] = {}
         self._most: Column[np.int64] = Column(np.int64, fill=8)
         self._layout: Column[np.int32] = Column(np.int32, fill=-1)
         self._zones: Column[np.int64] = Column(np.int64)
-        # What `suits_all` found since the last report.
+        # Results of `suits_all` since the last report.
         self._suited: dict[tuple[str, ...], bool] = {}
 
-    # Reading: columns over all rows, matrices over all that there is room for.
+    # Reading: columns over all rows, matrices over the whole allocated size.
 
     @property
     def rows(self) -> int:
@@ -53,7 +53,7 @@ class ZoneColumns:
 
     @property
     def slots(self) -> int:
-        """Return the largest number of zones that a node has, or more."""
+        """Return the largest number of zones of a node, or more."""
         return self._amounts.slots
 
     @property
@@ -98,11 +98,11 @@ class ZoneColumns:
         return self._zones.values
 
     def free(self, resource: str) -> IntMatrix | None:
-        """Return what is available, [row, slot]; None if no node ever listed the resource."""
+        """Return the available amounts, [row, slot]; None if no node ever listed the resource."""
         return self._amounts.of(self._amounts.available, resource)
 
     def offered(self, resource: str) -> IntMatrix | None:
-        """Return what the zones have in all, [row, slot]; None if no node ever listed it."""
+        """Return the zones' total amounts, [row, slot]; None if no node ever listed it."""
         return self._amounts.of(self._amounts.allocatable, resource)
 
     def unlisted(self, resource: str) -> BoolColumn | None:
@@ -121,7 +121,9 @@ class ZoneColumns:
                 yield name
 
     def suits_all(self, resources: tuple[str, ...]) -> bool:
-        """Whether all topologies suit pods that share these: every zone lists them, or none need."""
+        """Return whether all topologies fit pods with shared requests of these: zones list all or
+        none.
+        """
         found = self._suited.get(resources)
         if found is None:
             found = self._suited[resources] = all(map(self._suits_all, resources))
@@ -133,7 +135,7 @@ class ZoneColumns:
         return may_be_host_level(resource) and self._amounts.listed(resource) is None
 
     def columns(self, prefix: str) -> Iterator[tuple[str, object]]:
-        """Yield what is shown, by name, without what is the same as nothing."""
+        """Yield the columns by name, without empty ones."""
         held = self._amounts
         for resource in held.names:
             for name, cells in (("available", held.available), ("allocatable", held.allocatable)):
@@ -148,7 +150,7 @@ class ZoneColumns:
     # Writing.
 
     def put(self, row: int, zones: Zones, settings: KubeletSettings) -> None:
-        """Show a topology in a row."""
+        """Write a topology into a row."""
         self.grow(row + 1)
         self._classify(row, _kind(settings.policy, by_pod=settings.scope == POD))
         self._most.set(row, settings.most_zones)
@@ -159,7 +161,7 @@ class ZoneColumns:
         self.touched.add(row)
 
     def clear(self, row: int) -> None:
-        """Forget the topology of a row."""
+        """Remove the topology of a row."""
         if row >= self.rows or not self._kinds.values[row]:
             return
         self._classify(row, 0)
@@ -170,9 +172,9 @@ class ZoneColumns:
         self.touched.add(row)
 
     def deduct(self, changed: Sequence[tuple[int, Mapping[str, int], Freed | None]]) -> None:
-        """Show what is left in rows when every zone of each has given something away, at least 0.
+        """Write the free amounts of rows after deductions from every zone, at least 0.
 
-        What is freed is added before, zone by zone, as far as the zone can allocate it.
+        Freed amounts are added before, zone by zone, up to the zone's allocatable.
         """
         freed = {}
         for at, (row, _, back) in enumerate(changed):
@@ -184,7 +186,7 @@ class ZoneColumns:
             self._amounts.deduct(rows, taken, freed)
 
     def grow(self, rows: int) -> None:
-        """Make room for `rows` rows."""
+        """Grow to `rows` rows."""
         if rows > self.rows:
             self._aligned.clear()
         for column in (self._kinds, self._most, self._layout, self._zones):
@@ -210,5 +212,5 @@ class ZoneColumns:
 
 
 def _kind(policy: str, *, by_pod: bool) -> int:
-    """Number what a kubelet does, from 2; odd if it aligns pods as a whole."""
+    """Return a number for a kubelet's behaviour, from 2; odd if it aligns pods as a whole."""
     return 2 * POLICIES.index(policy) + 2 + by_pod

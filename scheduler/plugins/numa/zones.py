@@ -1,9 +1,9 @@
-"""Reading one NodeResourceTopology; odd zones ones are left out, never guessed.
+"""Parse one NodeResourceTopology; invalid zones are left out, never guessed.
 
-A zone counts when its type is `Node` and its name is `node-` with a number from 0 to 63; of two with
-the same number the first counts. A quantity that is none counts as 0. What the object says about its
-kubelet and its agent apart from amounts is read here as well: spellings are case-sensitive, and what is not
-understood is passed over, as agents of many versions write these fields.
+A zone counts when its type is `Node` and its name is `node-` with a number from 0 to 63; of two
+with the same number the first counts. An invalid quantity counts as 0. The settings of the kubelet
+and the agent are parsed here as well: spellings are case-sensitive, and unknown values are ignored,
+since agents of many versions write these fields.
 """
 
 import re
@@ -25,17 +25,17 @@ UNLISTED = -1
 UNKNOWN_DISTANCE = 255
 _LARGEST_DISTANCE = 2**31
 _PLAIN_DIGITS = 18
-# A kubelet handles 8 zones unless told otherwise: 70 sets at most. 64 zones have 10**18.
+# A kubelet handles 8 zones by default: 70 sets at most. 64 zones have 10**18.
 _MOST_SETS = 20_000
 
 _NAME = re.compile(r"node-([+-]?[0-9]{1,18})", re.ASCII)
 
 
 class Layout(msgspec.Struct, frozen=True):
-    """Which zones a node has; nodes of one make share it.
+    """The zones of a node; nodes of one model share it.
 
-    `ids` ascend; slot numbers are places in it. `order` are the slots in the order of the object,
-    `distances[a][b]` is what slot a says of slot b.
+    `ids` ascend; slot numbers are indexes into it. `order` are the slots in the order of the
+    object, `distances[a][b]` is the distance that slot a lists for slot b.
     """
 
     ids: tuple[int, ...]
@@ -44,7 +44,10 @@ class Layout(msgspec.Struct, frozen=True):
 
 
 class Zones(msgspec.Struct, frozen=True):
-    """Per resource, available and allocatable thousandths by slot; UNLISTED where a zone has none."""
+    """Per resource, available and allocatable thousandths by slot.
+
+    UNLISTED where a zone has none.
+    """
 
     layout: Layout
     available: dict[str, list[int]]
@@ -52,7 +55,7 @@ class Zones(msgspec.Struct, frozen=True):
 
 
 def read_zones(topology: NodeResourceTopology) -> Zones:
-    """Return the zones of an object that count."""
+    """Return the valid zones of an object."""
     found: dict[int, Zone] = {}
     for zone in topology.zones:
         number = zone_id(zone)
@@ -77,7 +80,7 @@ def read_zones(topology: NodeResourceTopology) -> Zones:
 
 
 def zone_id(zone: Zone) -> int | None:
-    """Return the number of a zone; None for one that does not count."""
+    """Return the number of a zone; None for an invalid one."""
     if zone.type != "Node":
         return None
     return _number(zone.name)
@@ -86,7 +89,7 @@ def zone_id(zone: Zone) -> int | None:
 def amount_of(text: str | float) -> int:
     """Return a zone's amount in thousandths, between 0 and LIMIT - 1."""
     if type(text) is str and text.isascii() and text.isdecimal() and len(text) <= _PLAIN_DIGITS:
-        # Agents write plain bytes, other ones every time: not worth a place in a cache.
+        # Agents write plain bytes with changing values: caching them is useless.
         return min(int(text) * 1000, LIMIT - 1)
     try:
         return max(0, min(milli_quantity(text), LIMIT - 1))
@@ -95,7 +98,7 @@ def amount_of(text: str | float) -> int:
 
 
 def sets_of(slots: Sequence[int], number: int) -> Iterable[tuple[int, ...]]:
-    """Return the sets of so many zones; of a great many only those of neighbours in `slots`."""
+    """Return the sets of this many zones; of a great many only those of neighbours in `slots`."""
     if comb(len(slots), number) <= _MOST_SETS:
         return combinations(slots, number)
     return (tuple(slots[at : at + number]) for at in range(len(slots) - number + 1))
@@ -148,14 +151,14 @@ _OLD_NAMES: Final = {
     )
     for level, scope in (("PodLevel", POD), ("ContainerLevel", CONTAINER))
 } | {
-    # The word of the design text, whose check goes container by container. Its other words (Restricted,
-    # BestEffort, None) ask for no check, which is how a kubelet that says nothing is read as well.
+    # The value of the design text, with a check container by container. Its other values
+    # (Restricted, BestEffort, None) require no check, as for a kubelet without the attribute.
     "SingleNumaNode": (SINGLE, CONTAINER)
 }
 
 
 class KubeletSettings(msgspec.Struct, frozen=True):
-    """How a node's kubelet aligns; `most_zones` is the largest number of NUMA nodes it handles."""
+    """A node's kubelet settings; `most_zones` is the largest number of NUMA nodes it handles."""
 
     policy: str = NONE
     scope: str = CONTAINER
@@ -179,22 +182,24 @@ def kubelet_settings(topology: NodeResourceTopology) -> KubeletSettings:
 
 
 def expected_fingerprint(topology: NodeResourceTopology) -> str:
-    """Return the published fingerprint, an empty text without one."""
+    """Return the published fingerprint, or ''."""
     found = attribute(topology.attributes, FINGERPRINT)
     return found or topology.metadata.annotations.get(ANNOTATION, "")
 
 
 def counts_only_exclusive(topology: NodeResourceTopology, method: str) -> bool:
-    """Whether the fingerprint is of pods with exclusive resources alone, by a resync method."""
+    """Return whether the fingerprint covers only pods with exclusive resources, by a resync
+    method.
+    """
     if not attribute(topology.attributes, FINGERPRINT):
-        return False  # agents that write the annotation know one method
+        return False  # agents that write the annotation have one method
     if method == AUTODETECT:
         return attribute(topology.attributes, METHOD) == WITH_EXCLUSIVE
     return method == ONLY_EXCLUSIVE
 
 
 def attribute(attributes: Iterable[NamedValue], name: str) -> str:
-    """Return the value of an attribute, an empty text without it."""
+    """Return the value of an attribute, or ''."""
     return next((one.value for one in attributes if one.name == name), "")
 
 

@@ -1,7 +1,7 @@
-"""`ZoneView`: zone columns as the rows of one view of the nodes see it.
+"""`ZoneView`: zone columns in the rows of one view of the nodes.
 
-The plugin makes one per call. Views of a few rows and hypothetical ones get the part of the columns
-that is theirs; the full view gets them without a copy.
+The plugin makes one per call. Views of a few rows and hypothetical ones get their part of the
+columns; the full view gets them without a copy.
 """
 
 from collections.abc import Mapping
@@ -21,10 +21,10 @@ ScalarT = TypeVar("ScalarT", bound=np.generic)
 
 
 class ZoneView:
-    """Zone columns in the order of the rows of `nodes`; not to be written to.
+    """Zone columns in the order of the rows of `nodes`; read-only.
 
-    `changed` are matrices that stand in for what is free of some resources; `is_whole` says that these
-    are all nodes as they are.
+    `changed` are matrices that replace the free amounts of some resources; `is_whole` states that
+    these are all nodes unchanged.
     """
 
     def __init__(
@@ -47,19 +47,19 @@ class ZoneView:
         return ZoneView(self._columns, self._topologies, self._nodes, both)
 
     def only(self, rows: Rows) -> "ZoneView":
-        """Return just these rows, in this order."""
+        """Return a view of these rows, in this order."""
         return ZoneView(self._columns, self._topologies, self._nodes.only(rows))
 
     @property
     def amounts_touched(self) -> Touched | None:
-        """Return the log of rows whose zones changed; None if these are not all nodes as they are."""
+        """Return the log of rows whose zones changed; None for a part or a hypothetical view."""
         if self._changed or self._nodes.amounts_touched is None:
             return None
         return self._columns.touched
 
     @property
     def room(self) -> Pair:
-        """Return two matrices [row, slot] to work in for as long as nobody else does.
+        """Return two scratch matrices [row, slot] for use until the next call.
 
         There are none for a part of the rows: it may be a small one.
         """
@@ -82,7 +82,7 @@ class ZoneView:
     def aligned(self, policy: str, *, by_pod: bool) -> BoolColumn | None:
         """Return the rows whose kubelet aligns by `policy`, pods as a whole or each container.
 
-        None if no kubelet does, of this view or not.
+        None if no kubelet does, inside or outside this view.
         """
         rows = self._columns.aligned(policy, by_pod=by_pod)
         return None if rows is None else self._column(rows)
@@ -117,7 +117,7 @@ class ZoneView:
         return self._columns.slots
 
     def free(self, resource: str) -> IntMatrix | None:
-        """Return what is available, [row, slot]; None if no node ever listed the resource."""
+        """Return the available amounts, [row, slot]; None if no node ever listed the resource."""
         if resource in self._changed:
             return self._changed[resource]
         return self._matrix(self._columns.free(resource))
@@ -125,9 +125,9 @@ class ZoneView:
     def at_least(
         self, resource: str, amount: int, out: BoolColumn | None = None
     ) -> BoolColumn | None:
-        """Return which zones have so much free, [row, slot], in `out` if given; None as for `free`.
+        """Return the zones with at least this amount free, [row, slot], in `out` if given.
 
-        With an amount of 0, those that list the resource.
+        None as for `free`. With an amount of 0, those that list the resource.
         """
         if resource in self._changed:
             return np.greater_equal(self._changed[resource], amount, out)
@@ -140,7 +140,7 @@ class ZoneView:
         level, is_least = level_of(amount)
         good = np.greater_equal(levels, level, out)
         if not is_least:
-            # Some of this level may be less.
+            # Some of this level may have less.
             rows = np.flatnonzero(any_zone(levels == level))
             free = self.free(resource)
             if len(rows) and free is not None:
@@ -148,7 +148,7 @@ class ZoneView:
         return good
 
     def offered(self, resource: str) -> IntMatrix | None:
-        """Return what the zones have in all, [row, slot]; None if no node ever listed it."""
+        """Return the zones' total amounts, [row, slot]; None if no node ever listed it."""
         return self._matrix(self._columns.offered(resource))
 
     def unlisted(self, resource: str) -> BoolColumn | None:
@@ -157,7 +157,7 @@ class ZoneView:
         return None if column is None else self._column(column)
 
     def offers(self, resource: str) -> BoolColumn | None:
-        """Return the rows whose node names a resource among what it offers; None for all rows."""
+        """Return the rows whose node offers a resource; None for all rows."""
         column = self._topologies.offers(resource, self._columns.rows)
         return None if column is None else self._column(column)
 
@@ -166,7 +166,7 @@ class ZoneView:
         return self._column(column)
 
     def table_rows(self) -> Rows:
-        """Return the row of the table that each row of the view stands for."""
+        """Return the table's row of each row of the view."""
         return self._column(np.arange(self._columns.rows))
 
     def _column(self, column: NDArray[ScalarT]) -> NDArray[ScalarT]:
