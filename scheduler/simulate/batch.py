@@ -1,8 +1,8 @@
-"""Many simulations, one JSON object per line in and out: for programs that ask all the time.
+"""Many simulations, one JSON object per line in and out: for programs with frequent questions.
 
 `{"id", "config"?, "objects": [...], "pending"?: [...], "details"?, "now"?, "kubernetes"?}` becomes
-`{"id", "simulation": {...}}` or `{"id", "error": {"code", "message"}}`. Cases know nothing of each
-other. Pure: the command line reads and writes the lines.
+`{"id", "simulation": {...}}` or `{"id", "error": {"code", "message"}}`. Cases are independent of
+each other. Pure: the command line reads and writes the lines.
 """
 
 from collections.abc import Callable
@@ -63,7 +63,7 @@ _encode = msgspec.json.Encoder().encode
 
 
 class Batch:
-    """Answers cases; `options` hold where a case says nothing else."""
+    """Answer cases; `options` are the defaults of a case."""
 
     def __init__(self, setups: Setups, options: AnswerOptions, read_file: ReadFile) -> None:
         self._setups = setups
@@ -74,7 +74,7 @@ class Batch:
         """Return the line that answers one case, without its end; never raises for bad input."""
         identity = _NULL
         try:
-            line.decode()  # what is skipped while decoding would come back as it is
+            line.decode()  # fields that decoding skips would be returned unchanged
             case = _case.decode(_shallow(line))
             identity = case.id
             return _encode(_Answer(identity, self._simulated(case)))
@@ -86,7 +86,7 @@ class Batch:
             fault = CaseFault(INVALID_OBJECT, str(error))
         except TrellisError as error:
             fault = CaseFault(INTERNAL, str(error))
-        except Exception as error:  # noqa: BLE001 - one odd case must not end the others
+        except Exception as error:  # noqa: BLE001 - one invalid case must not end the others
             fault = CaseFault(INTERNAL, f"{type(error).__name__}: {error}")
         return _encode(_Answer(_identity_of(line, identity), error=fault))
 
@@ -116,14 +116,14 @@ class Batch:
 
 
 def _shallow(line: bytes) -> bytes:
-    """Return a line whose nesting is bounded; RecursionError otherwise, on every interpreter."""
+    """Return a line with bounded nesting; RecursionError otherwise, on every interpreter."""
     if is_too_deep(line):
         raise RecursionError
     return line
 
 
 def moment(text: str | float) -> float:
-    """Read a time as RFC 3339 or seconds since the epoch; InputError when it is neither."""
+    """Return a time from RFC 3339 or seconds since the epoch; InputError for any other text."""
     if isinstance(text, int | float):
         found: float | None = float(text)
     else:
@@ -134,7 +134,7 @@ def moment(text: str | float) -> float:
 
 
 def _identity_of(line: bytes, known: msgspec.Raw) -> Any:
-    """Return the id of a case that could not be read as a whole, as far as it can be found."""
+    """Return the id of a case that could not be decoded as a whole, if it can be found."""
     if known is not _NULL:
         return known
     try:

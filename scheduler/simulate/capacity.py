@@ -1,7 +1,8 @@
-"""`capacity`: how many more pods or groups of one shape fit, found by placing copies with the engine.
+"""`capacity`: how many more pods or groups of one shape fit, found by placing copies with the
+engine.
 
-The copies go through `simulate`, one after the other, as pods that never preempt: what is counted is
-room that is free, not room that others would have to leave. Pods that wait already are left out.
+The copies go through `simulate`, one after the other, as pods that never preempt: only free
+capacity counts. Pending pods are left out.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ DEFAULT_LIMIT: Final = 1_000
 
 
 class NodeShare(msgspec.Struct, frozen=True):
-    """How many pods of the copies a node takes."""
+    """The number of copies' pods on a node."""
 
     name: str
     pods: int
@@ -35,10 +36,10 @@ class NodeShare(msgspec.Struct, frozen=True):
 class Capacity(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
     """The answer of `capacity`: its JSON is a public contract.
 
-    `fits` copies of `pod` (`namespace/name`; the first member where a `group` is counted) are placed by the
-    engine, on `nodes` (by name). `members` is how many pods the group has; both are left out for single
-    pods, `notices` when there is nothing to say. With `limited`, as many were tried and more may fit; else the next one does not, and `message` is what its PodScheduled
-    condition would say.
+    `fits` copies of `pod` (`namespace/name`; the first member where a `group` is counted) are
+    placed by the engine, on `nodes` (by name). `members` is the group's number of pods; both are
+    omitted for single pods, `notices` if empty. With `limited`, as many were tried and more may
+    fit; else the next one does not, and `message` is that of its PodScheduled condition.
     """
 
     api_version: str = API_VERSION
@@ -62,16 +63,16 @@ def capacity(
 ) -> Capacity:
     """Count how many pods or groups like that given apart from `snapshot` fit, up to `limit`.
 
-    The limit is 1 to 10,000; there are 10,000 pods at most, whatever it says. Pods of nodes that `changes`
-    take away are placed before. Raises InputError when neither one pod nor the members of one group are
-    given, or when the shape cannot be judged by itself.
+    The limit is 1 to 10,000; it never exceeds 10,000 pods. Pods of nodes that `changes` remove are
+    placed before. Raises InputError when neither one pod nor the members of one group are given, or
+    when the shape cannot be evaluated by itself.
     """
     if not 1 <= limit <= MOST_PODS:
         raise InputError(f"what is counted to is a number from 1 to {MOST_PODS}, not {limit}")
     shape = shape_of(snapshot)
     world, notices = _changed(snapshot, setup, options, changes)
     most = min(limit, shape.most)
-    # All are alike: after the first that does not fit none does.
+    # All copies are equal: after the first that does not fit none does.
     copies = with_copies(world, shape, most)
     found = simulate(copies, setup, options, stops_at_refusal=True).pods
     placed = [pod for pod in found if pod.result is Result.SCHEDULED]
@@ -94,10 +95,12 @@ def capacity(
 
 
 def _filters_part(message: str) -> str:
-    """Return a pod's message without what PostFilter said: copies evict nobody and take no claims away."""
+    """Return a pod's message without that of PostFilter: copies evict no pods and deallocate no
+    claims.
+    """
     before, preempting, _ = message.partition(" preemption: ")
     if preempting and before.endswith(","):
-        # Another plugin was asked before preemption, and a sentence of the filters before that.
+        # Another plugin ran before preemption, and the filters' message before that.
         return before.rpartition(". ")[0] + "."
     return before
 
@@ -108,7 +111,7 @@ def room_for(
     options: AnswerOptions | None = None,
     changes: NodeChanges | None = None,
 ) -> Judge:
-    """Return a judge who wants so many copies to fit."""
+    """Return a judge that requires so many copies to fit."""
 
     def judge(snapshot: Snapshot) -> str:
         shape = shape_of(snapshot)
@@ -124,7 +127,10 @@ def room_for(
 def _changed(
     snapshot: Snapshot, setup: Setup, options: AnswerOptions | None, changes: NodeChanges | None
 ) -> tuple[Snapshot, tuple[str, ...]]:
-    """Return the snapshot without waiting pods, changed, its homeless pods placed again; what to say of it."""
+    """Return the changed snapshot without pending pods, displaced pods placed again.
+
+    And notices.
+    """
     alone = replace(snapshot, unbound=(), given=frozenset())
     if changes is None:
         return alone, ()
@@ -145,7 +151,7 @@ def _changed(
 
 
 def _check_judged(refused: PodResult, where: str) -> None:
-    """Refuse a shape whose copies were never judged by the nodes: none of them says how many fit."""
+    """Reject a shape whose copies were never filtered by the nodes: their number is unknown."""
     if refused.result is not Result.UNSCHEDULABLE:
         said = f": {refused.message}" if refused.message else ""
         raise InputError(

@@ -1,4 +1,7 @@
-"""What `capacity` counts: one pod, or one group with the objects that describe it, and copies of it. Pure."""
+"""The shapes of `capacity`: one pod, or one group with its objects, and copies of it.
+
+Pure functions.
+"""
 
 from collections.abc import Iterable, Sequence
 from itertools import count, islice
@@ -17,9 +20,9 @@ MOST_PODS: Final = 10_000
 
 
 class CopiedShape(msgspec.Struct, frozen=True):
-    """What is copied: its pods, how many of them are placed together, and what describes their group.
+    """The shape to copy: its pods, how many are placed together, and the objects of their group.
 
-    `needed` is 0 for a pod on its own; `objects` are (kind, struct).
+    `needed` is 0 for a single pod; `objects` are (kind, struct).
     """
 
     name: str
@@ -29,12 +32,12 @@ class CopiedShape(msgspec.Struct, frozen=True):
 
     @property
     def most(self) -> int:
-        """Return how many copies can be counted at most."""
+        """Return the maximum number of copies."""
         return MOST_PODS // len(self.pods)
 
     def copy(self, number: int) -> tuple[tuple[tuple[str, Any], ...], tuple[Pod, ...]]:
         """Return the objects and the pods of one copy."""
-        # Of one width, so that names and numbers sort alike.
+        # Of equal width, so that names and numbers have the same order.
         end = f"{number:0{len(str(MOST_PODS))}}"
         if not self.needed:
             return (), tuple(_pod(pod, end) for pod in self.pods)
@@ -46,7 +49,10 @@ class CopiedShape(msgspec.Struct, frozen=True):
 
 
 def shape_of(snapshot: Snapshot) -> CopiedShape:
-    """Return what was given apart from a snapshot; InputError when it is neither one pod nor one group."""
+    """Return the shape given apart from a snapshot.
+
+    InputError unless it is one pod or one group.
+    """
     given = [pod for pod in snapshot.unbound if pod.metadata.uid in snapshot.given]
     described = set[str]().union(
         *(sources.described_by(kind, obj) for kind, obj in snapshot.objects)
@@ -88,7 +94,7 @@ def _group(snapshot: Snapshot, key: str, members: Sequence[Pod]) -> CopiedShape:
 
 
 def _by_pods(members: Sequence[Pod], where: str) -> CopiedShape:
-    """Return a group that its pods describe."""
+    """Return a group described by its pods."""
     try:
         spec = kueue.read(members[0])
         kueue.check(members)
@@ -109,7 +115,7 @@ def _pod(pod: Pod, end: str) -> Pod:
 
 
 def with_copies(snapshot: Snapshot, shape: CopiedShape, number: int) -> Snapshot:
-    """Return `snapshot` with `number` copies of `shape` for its only pending pods."""
+    """Return `snapshot` with `number` copies of `shape` as its only pending pods."""
     objects, pods = list(snapshot.objects), list[Pod]()
     taken = {pod.key for pod in snapshot.bound}
     free = (

@@ -1,4 +1,4 @@
-"""What placements cost on the network, measured alike whatever the profiles run."""
+"""Network costs of placements, computed the same way for all profiles."""
 
 from scheduler.base.release import DEFAULT
 from scheduler.engine.engine import Engine
@@ -7,9 +7,9 @@ from scheduler.plugins.network import Bill
 
 
 def network_bill(engine: Engine) -> Bill:
-    """Return what puts a price on the engine's cluster as it is now."""
+    """Return a function object that prices the engine's current cluster."""
     plugins = [p for profile in engine.profiles.values() for p in profile.plugins.values()]
-    # A handle of its own: the engine's trackers are its own business, and may not be there.
+    # A handle of its own: the engine may not have these trackers.
     return Bill(
         EngineHandle(
             engine.cluster,

@@ -6,7 +6,7 @@ from scheduler.simulate.records import API_VERSION, PodName, PodResult, Result, 
 
 
 class PodSide(msgspec.Struct, frozen=True, rename="camel"):
-    """What became of a pod under one configuration."""
+    """The result of a pod under one configuration."""
 
     profile: str
     result: Result
@@ -18,7 +18,7 @@ class PodSide(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class PodDifference(msgspec.Struct, frozen=True):
-    """A pod that fares differently; a side is None when no profile there serves the pod."""
+    """A pod with different results; a side is None when no profile there serves the pod."""
 
     namespace: str
     name: str
@@ -49,7 +49,7 @@ class SimulationDiff(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
 
     @property
     def is_same(self) -> bool:
-        """Whether nothing differs."""
+        """Return whether there is no difference."""
         return not self.pods
 
 

@@ -1,4 +1,4 @@
-"""Why a pod is not in the queue: the message of the plugin that gates it, and who its group lacks."""
+"""Why a pod is not in the queue: the message of the gating plugin, and the missing members."""
 
 from collections.abc import Iterable, Iterator
 
@@ -14,18 +14,19 @@ MOST_NAMED = 3
 def gate_text(engine: Engine, queued: QueuedPod, others: Iterable[Pod] = ()) -> str:
     """Return the message of the plugin that gates a pod.
 
-    A member of a group gets the number of members, and which of `others` are none yet and why. The
-    daemon leaves that out: every arrival would change the conditions of all members that wait.
+    For a member of a group it has the number of members, and the reasons why `others` are no
+    members yet. The daemon omits those: every arrival would change the conditions of all pending
+    members.
     """
     for bound in engine.profiles[queued.profile].pre_enqueue:
         if bound.name == queued.gated_by:
             try:
                 status: Status | None = bound.call(queued.pod)
-            except Exception as error:  # noqa: BLE001 - the engine gates the pod for this very error
+            except Exception as error:  # noqa: BLE001 - the engine gates the pod because of it
                 return str(error)
             if status is None:
                 return ""
-            # Members to come do not help a group that is not described, or described wrongly.
+            # More members do not help a group without a valid description.
             is_awaited = status.code is Code.UNSCHEDULABLE
             counted = _counted(engine, queued, others) if is_awaited else ""
             return f"{status.message}: {counted}" if counted else status.message
@@ -37,7 +38,7 @@ def _counted(engine: Engine, queued: QueuedPod, others: Iterable[Pod]) -> str:
     planner = next(named, None)
     if planner is None:
         return ""
-    # The planner reads labels of pods of any scheduler; the engine answers for its own profiles.
+    # The planner reads labels of pods of any scheduler; the engine has its own profiles.
     key = planner.group_of(queued.pod)
     there = {
         one.pod.metadata.uid for one in engine.cluster.pods if planner.group_of(one.pod) == key

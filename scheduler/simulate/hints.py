@@ -1,4 +1,4 @@
-"""What would let a rejected pod be tried again, in words: the facts that the rejecting plugins read.
+"""What would requeue a rejected pod, as text: the facts that the rejecting plugins read.
 
 `scheduler.state.facts` has the vocabulary, `scheduler.engine.queue.hints` the rule.
 """
@@ -33,7 +33,9 @@ _WORDS = {
 
 
 def woken_by(profile: Profile, rejected_by: Sequence[str]) -> tuple[str, ...]:
-    """Return what may help a pod that these plugins rejected, or hold back, a new node first."""
+    """Return the changes that may help a pod that these plugins rejected or gate, a new node
+    first.
+    """
     read: dict[str, None] = {}
     for name in rejected_by or (NO_NODES,):
         if name in BY_ANYTHING:

@@ -1,8 +1,8 @@
-"""Which of several kinds of nodes solves it at least cost: the fewest of each that suffice, and what they cost.
+"""The cheapest of several kinds of nodes: the fewest nodes of each that suffice, and their cost.
 
-What "it" is says whoever asks, by a function that judges a snapshot; it is asked of snapshots with 1, 2, 4 ...
-more nodes of a kind, then between the last that was too few and the first that sufficed. So the answer was
-seen to suffice and one node fewer was seen not to.
+The caller passes a predicate over snapshots. It is evaluated on snapshots with 1, 2, 4 ... more
+nodes of a kind, then between the last that failed and the first that sufficed. So the result was
+evaluated to suffice and one node fewer was evaluated to fail.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ from scheduler.snapshot.snapshot import Snapshot
 MOST_NODES: Final = 1_024
 MOST_OFFERS: Final = 32
 
-# What stands in the way in a snapshot; empty: nothing does.
+# What prevents the goal in a snapshot; '' if nothing does.
 Judge = Callable[[Snapshot], str]
 
 
 class NodeOffer(msgspec.Struct, frozen=True):
-    """A kind of node that can be had: a copy of `node` for `cost`, in whatever unit all offers have."""
+    """A kind of node on offer: a copy of `node` for `cost`, in the unit of all offers."""
 
     name: str
     node: Node
@@ -37,9 +37,9 @@ class NodeOffer(msgspec.Struct, frozen=True):
 
 
 class OfferResult(msgspec.Struct, frozen=True, rename="camel"):
-    """What an offer comes to: `nodes` of it suffice and one fewer does not, for `total`.
+    """The result of an offer: `nodes` of it suffice and one fewer does not, for `total`.
 
-    Both are None when `tried` of them do not suffice; `message` is then what still stands in the way.
+    Both are None when `tried` of them do not suffice; `message` is then the remaining reason.
     """
 
     node: str
@@ -51,9 +51,10 @@ class OfferResult(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class OfferReport(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
-    """The answer, its JSON is a public contract: `offers` from the cheapest, those that do not help last.
+    """The answer, its JSON is a public contract: `offers` from the cheapest, those that do not help
+    last.
 
-    `is_needed` is false when nothing stands in the way without more nodes.
+    `is_needed` is false when no more nodes are needed.
     """
 
     api_version: str = API_VERSION
@@ -64,14 +65,14 @@ class OfferReport(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
 
     @property
     def solves(self) -> bool:
-        """Say whether it is solved, by some offer or without any."""
+        """Return whether the goal is reached, by some offer or without any."""
         return not self.is_needed or any(one.nodes is not None for one in self.offers)
 
 
 def read_offers(
     texts: Iterable[str], world: Snapshot, models: Mapping[str, Node]
 ) -> tuple[NodeOffer, ...]:
-    """Read offers as `COST=MODEL`; a model is one of `models` or a node of the snapshot."""
+    """Return offers from `COST=MODEL`; a model is one of `models` or a node of the snapshot."""
     found = []
     for text in texts:
         number, given, name = text.partition("=")
@@ -88,7 +89,7 @@ def read_offers(
 
 
 def cheapest(world: Snapshot, offers: Iterable[NodeOffer], judge: Judge, most: int) -> OfferReport:
-    """Return what each offer comes to; no more than `most` nodes of one kind are tried."""
+    """Return the result of each offer; no more than `most` nodes of one kind are tried."""
     without = judge(world)
     most = max(1, min(most, MOST_NODES))
     found = [_fewest(world, one, judge, most) for one in offers] if without else []
@@ -100,7 +101,7 @@ def cheapest(world: Snapshot, offers: Iterable[NodeOffer], judge: Judge, most: i
 
 
 def pods_wait(setup: Setup, options: AnswerOptions | None) -> Judge:
-    """Return a judge who wants every pending pod placed, and nobody to leave for that."""
+    """Return a judge that requires every pending pod placed without evictions."""
 
     def judge(world: Snapshot) -> str:
         pods = simulate(world, setup, options).pods
@@ -116,7 +117,7 @@ def pods_wait(setup: Setup, options: AnswerOptions | None) -> Judge:
 
 
 def _fewest(world: Snapshot, offer: NodeOffer, judge: Judge, most: int) -> OfferResult:
-    """Find the fewest nodes of an offer that suffice, none when `most` do not."""
+    """Return the fewest nodes of an offer that suffice, None when `most` do not."""
     few, many = 0, 1
     while said := judge(with_nodes(world, offer.node, many)):
         if many == most:

@@ -1,7 +1,7 @@
-"""The cluster that a simulation leaves behind, and figures of it: use, balance, fragmentation.
+"""The cluster after a simulation, and its figures: use, balance, fragmentation.
 
-Called for reports that compare two simulations of one snapshot. Amounts are CPU in milli and whole units of
-everything else; shares lie between 0 and 1.
+Called for reports that compare two simulations of one snapshot. Amounts are CPU in milli and whole
+units of everything else; shares are between 0 and 1.
 """
 
 import math
@@ -18,7 +18,7 @@ from scheduler.simulate.records import Result, Simulation
 from scheduler.snapshot.snapshot import Snapshot
 from scheduler.state.resources import amounts, is_extended, pod_requests
 
-# Of pods that count for fragmentation, the commonest first.
+# The shapes of pods for fragmentation, the most frequent first.
 MOST_SHAPES = 64
 
 Amounts = dict[str, int]
@@ -27,11 +27,10 @@ Amounts = dict[str, int]
 class ResourceUse(msgspec.Struct, frozen=True):
     """One resource over all nodes that offer it.
 
-    `balance` is the standard deviation of the nodes' shares in use: 0 when all are used alike.
-    `fragmentation` is the share of what is free that lies on nodes where a pod of this cluster finds too
-    little of some resource, averaged over the pods that were to be placed: what is free and of no use to
-    them (Weng et al., "Beware of Fragmentation", USENIX ATC 2023). None where nothing is free, or no pod was
-    to be placed.
+    `balance` is the standard deviation of the nodes' utilization: 0 when all are equal.
+    `fragmentation` is the share of the free amount that is on nodes where a pod of this cluster
+    lacks some resource, averaged over the pods that were to be placed (Weng et al., "Beware of
+    Fragmentation", USENIX ATC 2023). None where nothing is free, or no pod was to be placed.
     """
 
     requested: int
@@ -41,7 +40,10 @@ class ResourceUse(msgspec.Struct, frozen=True):
 
 
 class OutcomeFigures(msgspec.Struct, frozen=True, rename="camel"):
-    """A simulation in figures; `emptyNodes` hold no pod, `unproven` groups might be placed better."""
+    """A simulation in figures.
+
+    `emptyNodes` have no pod, `unproven` groups might be placed better.
+    """
 
     placed: int
     waiting: int
@@ -53,7 +55,7 @@ class OutcomeFigures(msgspec.Struct, frozen=True, rename="camel"):
 
 
 def after(world: Snapshot, simulation: Simulation) -> Snapshot:
-    """Return `world` with the pods where a simulation of it has put them, and without its victims."""
+    """Return `world` with the pods on the nodes of its simulation, and without its victims."""
     gone = {f"{one.namespace}/{one.name}" for pod in simulation.pods for one in pod.victims}
     node_of = {
         pod.key: pod.node for pod in simulation.pods if pod.result is Result.SCHEDULED and pod.node
@@ -76,7 +78,7 @@ def after(world: Snapshot, simulation: Simulation) -> Snapshot:
 
 
 def figures(world: Snapshot, simulation: Simulation) -> OutcomeFigures:
-    """Return the figures of a world as `after` gives it."""
+    """Return the figures of a world returned by `after`."""
     pods: dict[str, list[Pod]] = {}
     for pod in world.bound:
         pods.setdefault(pod.spec.node_name, []).append(pod)

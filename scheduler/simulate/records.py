@@ -1,4 +1,4 @@
-"""The records that come out: `Simulation` and what it is made of; their JSON is a public contract.
+"""The result records: `Simulation` and its parts; their JSON is a public contract.
 
 Plain data without behaviour; field order is the order in the JSON.
 """
@@ -15,7 +15,7 @@ API_VERSION = "trellis.dev/v1alpha1"
 
 
 class Result(StrEnum):
-    """What became of a pod."""
+    """The result of a pod."""
 
     SCHEDULED = "Scheduled"
     UNSCHEDULABLE = "Unschedulable"
@@ -32,7 +32,7 @@ class PodName(msgspec.Struct, frozen=True):
 
 
 class ClaimResult(msgspec.Struct, frozen=True):
-    """What a claim of a pod got: `allocation` as in the claim's status."""
+    """The allocation of a pod's claim, as in the claim's status."""
 
     name: str
     allocation: Any
@@ -41,10 +41,10 @@ class ClaimResult(msgspec.Struct, frozen=True):
 class PodResult(msgspec.Struct, frozen=True, rename="camel"):
     """A pod that was to be placed; `message` is that of its PodScheduled condition.
 
-    `nodes` is left out unless details were asked for, `claims` unless the pod uses any and is placed;
-    `extended_resource_claim_status` is what is written to the pod's status. `scores` are the weighted ones of
-    the chosen node by plugin, left out unless asked for; `woken_by` are the changes, in words, after which a
-    rejected pod is tried again, left out likewise.
+    `nodes` is omitted unless details were requested, `claims` unless the pod uses any and is
+    placed; `extended_resource_claim_status` is what is written to the pod's status. `scores` are
+    the weighted ones of the chosen node by plugin, omitted unless requested; `woken_by` are the
+    changes, as texts, that requeue a rejected pod, omitted likewise.
     """
 
     namespace: str
@@ -77,7 +77,7 @@ class Summary(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class Simulation(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
-    """The answer of `simulate`: pods in the order in which the queue handed them out first."""
+    """The answer of `simulate`: pods in the order of their first attempts."""
 
     api_version: str = API_VERSION
     kind: str = "Simulation"
@@ -88,20 +88,20 @@ class Simulation(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
 
     @property
     def fits(self) -> bool:
-        """Whether every pod found its place."""
+        """Return whether every pod was placed."""
         return all(pod.result is Result.SCHEDULED for pod in self.pods)
 
     @property
     def is_proven(self) -> bool:
-        """Whether no group that was placed now could be placed better."""
+        """Return whether every placed group is proven optimal."""
         return all(group.optimal for group in self.groups if group.objective)
 
 
 class LastVerdict(msgspec.Struct, frozen=True, rename="camel"):
-    """What the last attempt at a pod came to, as the daemon answers it.
+    """The result of the last attempt of a pod, as the daemon returns it.
 
     `rejected` counts nodes by plugin and reason; `scores` are those of the chosen node. `nodes` is
-    the verdict on each node, best first, None where it is not kept.
+    the verdict on each node, best first, None where it is not stored.
     """
 
     namespace: str

@@ -1,7 +1,8 @@
-"""Running a decision log again: the same input must lead to the same effects, byte for byte.
+"""Replay a decision log: the same input must lead to the same effects, byte for byte.
 
 Called by `trellis replay` and by tests. It stops at the first turn whose effects differ and shows
-both sides; a log that ends in the middle of a line (the process was killed) is replayed up to there.
+both sides; a log that ends in the middle of a line (the process was killed) is replayed up to
+there.
 """
 
 from collections.abc import Callable, Iterable
@@ -15,7 +16,7 @@ from scheduler.engine.engine import Engine
 
 
 class Difference(msgspec.Struct, frozen=True, rename="camel"):
-    """The first turn (its line in the log) that came out otherwise."""
+    """The first turn (its line in the log) with different effects."""
 
     line: int
     now: float
@@ -24,7 +25,7 @@ class Difference(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class ReplayResult(msgspec.Struct, frozen=True, rename="camel"):
-    """How a replay went; `binds` counts bindings decided up to the end or the difference."""
+    """The result of a replay; `binds` counts bindings up to the end or the difference."""
 
     turns: int
     events: int
@@ -34,7 +35,7 @@ class ReplayResult(msgspec.Struct, frozen=True, rename="camel"):
 
     @property
     def is_same(self) -> bool:
-        """Whether everything came out as logged."""
+        """Return whether all effects were as logged."""
         return self.difference is None
 
 
@@ -45,9 +46,9 @@ def replay(
     where: str = "",
     each: Callable[[decisionlog.LoggedTurn], None] = lambda _step: None,
 ) -> ReplayResult:
-    """Replay a log on the engine that `build` makes; InputError for what is no log.
+    """Replay a log on the engine that `build` makes; InputError for an invalid log.
 
-    `each` gets every turn before it is run.
+    `each` receives every turn before it runs.
     """
     numbered = enumerate(lines, 1)
     first = next(numbered, None)

@@ -1,7 +1,7 @@
-"""Configurations for simulations: read once per text, however many cases use them.
+"""Configurations for simulations: read once per text, for any number of cases.
 
-Reading a configuration costs as much as ten small simulations, and many cases share one. Opens no
-file; the caller hands in text.
+Reading a configuration takes as long as ten small simulations, and many cases share one. Opens no
+file; the caller passes text.
 """
 
 from typing import Final
@@ -14,7 +14,7 @@ MOST_KEPT: Final = 64
 
 
 class Setups:
-    """Setups by the text of their configuration; `default` is what runs where none is named."""
+    """Setups by the text of their configuration; `default` is used for an empty text."""
 
     def __init__(self, registry: Registry, default: Setup | None = None) -> None:
         self._registry = registry

@@ -1,8 +1,8 @@
 """`simulate`: the pending pods of a snapshot, placed by the daemon's own engine without a cluster.
 
-The engine is run pod by pod, its effects are carried out in memory at once, and when only time can
-help the clock jumps to the engine's next deadline. It ends when nothing can change any more; what
-keeps coming back without anything having changed is given up after a bounded number of attempts.
+The engine runs pod by pod, its effects are carried out in memory at once, and when only time can
+help the clock moves to the engine's next deadline. It ends when nothing can change any more; a pod
+that is requeued repeatedly without any change is dropped after a bounded number of attempts.
 """
 
 import msgspec
@@ -39,7 +39,7 @@ def simulate(
 ) -> Simulation:
     """Place the pending pods of `snapshot`; InputError when it cannot be used.
 
-    Whoever `stops_at_refusal` is not interested in those that come after the first that does not fit.
+    With `stops_at_refusal` the simulation ends at the first pod that does not fit.
     """
     wanted = options or AnswerOptions()
     stage = staged(snapshot, setup, wanted)
@@ -49,7 +49,7 @@ def simulate(
 def simulate_stage(
     stage: StagedEngine, options: AnswerOptions | None = None, *, stops_at_refusal: bool = False
 ) -> Simulation:
-    """Place the pending pods of a stage, which is used up by it; `options` say what is told of them."""
+    """Place the pending pods of a stage and consume it; `options` select the result's details."""
     run = SimulationRun(stage, options, stops_at_refusal=stops_at_refusal)
     run.to_the_end()
     simulation = run.simulation()
@@ -58,7 +58,7 @@ def simulate_stage(
 
 
 class _Course(msgspec.Struct):
-    """What happened to a pod so far; `seen` are the world's changes at its last attempt."""
+    """The history of a pod; `seen` are the world's changes at its last attempt."""
 
     result: str = ""
     seen: int = 0
@@ -68,7 +68,7 @@ class _Course(msgspec.Struct):
 
 
 class SimulationRun:
-    """One simulation on its way; `engine`, `world` and `pending` (by uid) may be changed between two runs."""
+    """One simulation; `engine`, `world` and `pending` (by uid) may be changed between two runs."""
 
     def __init__(
         self,
@@ -88,7 +88,7 @@ class SimulationRun:
         self.courses: dict[str, _Course] = {}
         self.leaving: list[str] = []
         self.fruitless = 0
-        # Everybody may be woken by everybody else a few times over without anything coming of it.
+        # Pods may wake each other a few times over without any effect.
         self.patience = 4 * len(stage.pending) + 100
         observation = self.engine.observation
         observation.on_decision = self._decided
@@ -99,13 +99,13 @@ class SimulationRun:
         """Run until nothing can change any more."""
         while self.fruitless < self.patience:
             now, changes = self.clock.now(), self.world.changes
-            # The solver answers at once here: nobody overtakes a group that is being planned. And the members
-            # of a group that does not fit are told one by one.
+            # The solver answers at once here: no pod overtakes a group that is being planned. And
+            # the members of a group that does not fit are reported one by one.
             is_planning = self.engine.groups.describe().is_planning
             effects = self.engine.run(now, 0 if is_planning or self.is_over else 1)
             self.world.carry_out(effects, now)
             while self.leaving:
-                # Nobody evicts a victim that is leaving already, yet its room is counted on.
+                # A terminating victim is not evicted again, yet its capacity is counted.
                 self.world.drop(self.leaving.pop(), now)
             if self.is_over and not effects and not self.engine.groups.describe().has_work:
                 return
@@ -126,7 +126,7 @@ class SimulationRun:
                 self.clock.set(max(now, wake))
 
     def simulation(self) -> Simulation:
-        """Return the result as it stands."""
+        """Return the current result."""
         order = [uid for uid in self.courses if uid in self.pending]
         never = [uid for uid in self.pending if uid not in self.courses]
         pods = tuple(self._result(self.pending[uid]) for uid in (*order, *never))
@@ -143,7 +143,7 @@ class SimulationRun:
         )
 
     def _groups(self) -> tuple[GroupReport, ...]:
-        """Return what became of the groups, each told by the first profile that knows it."""
+        """Return the groups' results, each from the first profile that has it."""
         found: dict[tuple[str, str, str], GroupReport] = {}
         for planner in self.engine.group_planners():
             for report in planner.group_reports():
@@ -153,9 +153,9 @@ class SimulationRun:
     def _next_moment(self) -> float | None:
         """Return the next deadline that may change something, or None.
 
-        Pods on their way have deadlines of their own, and one in back-off was woken for a reason. A
-        pod that met an error is worth another attempt only when the world is another one. Nobody
-        waits for the flush of unschedulable pods: without a change it helps no one.
+        Bindings in progress have deadlines of their own, and a pod in back-off was woken for a
+        reason. A pod with an error is retried only after a change of the world. The flush of
+        unschedulable pods is ignored: without a change it helps no pod.
         """
         queues = self.engine.queues
         is_open = len(self.engine.bindings) or queues.count(Where.BACKOFF)
@@ -167,7 +167,7 @@ class SimulationRun:
             )
         return self.engine.next_wakeup() if is_open else None
 
-    # What the engine tells.
+    # Reports of the engine.
 
     def _decided(self, queued: QueuedPod, decision: Decision) -> None:
         is_first = queued.uid not in self.courses
@@ -229,7 +229,7 @@ class SimulationRun:
         return woken_by(self.engine.profiles[queued.profile], rejected_by)
 
     def _claims(self, pod: Pod) -> tuple[ClaimResult, ...] | msgspec.UnsetType:
-        """Return what the claims of a placed pod got, the one for extended resources last."""
+        """Return the allocations of a placed pod's claims, the one for extended resources last."""
         extended = self.world.extended.get(pod.metadata.uid, {}).get("resourceClaimName")
         if not pod.spec.resource_claims and extended is None:
             return msgspec.UNSET

@@ -1,7 +1,7 @@
-"""A snapshot on the scheduler's own engine: what `simulate` and `explain` begin with.
+"""A snapshot on the scheduler's own engine: the start of `simulate` and `explain`.
 
-`Setup` is what runs (profiles and their plugins), `AnswerOptions` how; `staged` builds the engine and tells
-it of every object, as a watch would. Nothing is scheduled yet.
+`Setup` is the configuration (profiles and their plugins), `AnswerOptions` the options; `staged`
+builds the engine and reports every object to it, as a watch would. Nothing is scheduled yet.
 """
 
 from __future__ import annotations
@@ -38,10 +38,10 @@ DEFAULT_SCHEDULER = "default-scheduler"
 
 
 class Setup(msgspec.Struct, frozen=True):
-    """What runs: a configuration and the plugins it speaks of.
+    """A configuration and the plugins it names.
 
-    `meters` are counted on by all engines of the setup and read by nobody; making them anew would
-    cost a tenth of a small simulation.
+    `meters` are shared by all engines of the setup and never read; creating them again would take a
+    tenth of a small simulation.
     """
 
     loaded: Loaded
@@ -50,10 +50,11 @@ class Setup(msgspec.Struct, frozen=True):
 
 
 class AnswerOptions(msgspec.Struct, frozen=True):
-    """How a question is answered; `now` None is the time of the snapshot, `release` None its version.
+    """The options of a question.
 
-    `details` are all nodes of each pod's first attempt, `scores` those of the node that it got, `waking` what
-    would have a rejected pod tried again.
+    `now` None is the time of the snapshot, `release` None its version. `details` are all nodes of
+    each pod's first attempt, `scores` those of its node, `waking` the changes that would requeue a
+    rejected pod.
     """
 
     now: float | None = None
@@ -66,9 +67,9 @@ class AnswerOptions(msgspec.Struct, frozen=True):
 
 
 class StagedEngine(msgspec.Struct, frozen=True):
-    """An engine that knows a snapshot; `pending` are the pods it is to place, oldest first.
+    """An engine with a snapshot's objects; `pending` are the pods to place, oldest first.
 
-    `others` are pods that it is not to place: those that have ended, or name another scheduler.
+    `others` are pods that it does not place: finished ones, and those of another scheduler.
     """
 
     engine: Engine
@@ -80,7 +81,7 @@ class StagedEngine(msgspec.Struct, frozen=True):
 
 
 def staged(snapshot: Snapshot, setup: Setup, options: AnswerOptions) -> StagedEngine:
-    """Build an engine and tell it of `snapshot`; InputError names what it cannot take."""
+    """Build an engine with the objects of `snapshot`; InputError names an object it rejects."""
     engine = build_engine(setup, options, snapshot.release)
     now = snapshot.taken_at if options.now is None else options.now
     faults: list[Exception] = []
@@ -113,7 +114,7 @@ def staged(snapshot: Snapshot, setup: Setup, options: AnswerOptions) -> StagedEn
 
 
 def _with_namespaces(snapshot: Snapshot) -> Iterator[tuple[str, Any]]:
-    """Yield the objects of a snapshot, with the namespaces as an API server would have them."""
+    """Yield the objects of a snapshot, with the namespaces as in an API server."""
     found: list[Namespace] = []
     for kind, obj in snapshot.objects:
         if isinstance(obj, Namespace):
@@ -127,7 +128,10 @@ def _with_namespaces(snapshot: Snapshot) -> Iterator[tuple[str, Any]]:
 def _with_claims(
     engine: Engine, pending: tuple[Pod, ...], tell: Callable[[str, Any, str], None]
 ) -> tuple[Pod, ...]:
-    """Make the claims that pods name templates for, as the claim controller would; return the pods."""
+    """Create the claims from templates that pods name, as the claim controller would.
+
+    Return the pods.
+    """
     templates = engine.cluster.store.of(TEMPLATE)
     if not templates:
         return pending
@@ -152,10 +156,10 @@ def _with_claims(
 
 
 def take_apart(stage: StagedEngine) -> None:
-    """Free a stage's engine, which is of no use any more.
+    """Free a stage's engine after its last use.
 
-    Its parts, plugins and trackers refer to each other in circles. Left to the collector they cost a
-    fifth of a small simulation; without their fields they go at once.
+    Its parts, plugins and trackers refer to each other in cycles. Collecting those would take a
+    fifth of a small simulation; without their fields they are freed at once.
     """
     engine = stage.engine
     plugins = [plugin for one in engine.profiles.values() for plugin in one.plugins.values()]
@@ -165,9 +169,9 @@ def take_apart(stage: StagedEngine) -> None:
 
 
 def build_engine(setup: Setup, options: AnswerOptions, release: Release | None = None) -> Engine:
-    """Return the engine that a setup describes, without its extenders.
+    """Return the engine of a setup, without its extenders.
 
-    `release` is that of the snapshot; the options', or else the setup's, counts before it.
+    `release` is that of the snapshot; the options' or the setup's take precedence.
     """
     known = options.release or setup.loaded.release or release
     loaded = replace(setup.loaded, release=known)
@@ -178,7 +182,7 @@ def build_engine(setup: Setup, options: AnswerOptions, release: Release | None =
 
 
 def _tell(engine: Engine, event: Event, at: float, faults: list[Exception], where: str) -> None:
-    """Hand the engine one event; what it cannot take is the object's fault, not the engine's."""
+    """Report one event to the engine; an exception is reported as the object's fault."""
     del faults[:]
     try:
         engine.handle(event, at)
@@ -190,7 +194,7 @@ def _tell(engine: Engine, event: Event, at: float, faults: list[Exception], wher
 
 
 def _pending(snapshot: Snapshot, engine: Engine) -> tuple[tuple[Pod, ...], tuple[str, ...]]:
-    """Return the pods that a profile serves, and what to say of the others."""
+    """Return the pods that a profile serves, and notices about the others."""
     pending: list[Pod] = []
     foreign: dict[str, int] = {}
     for pod in snapshot.unbound:
@@ -209,7 +213,7 @@ def _pending(snapshot: Snapshot, engine: Engine) -> tuple[tuple[Pod, ...], tuple
 
 
 def _given(pod: Pod, engine: Engine, where: str) -> Pod:
-    """Return a pod named apart as one of ours: one that asks for no scheduler takes the first."""
+    """Return a pod given apart as one of ours: without schedulerName it gets the first profile."""
     name = pod.spec.scheduler_name
     if name != DEFAULT_SCHEDULER:
         hint = did_you_mean(name, engine.profiles)

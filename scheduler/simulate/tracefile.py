@@ -1,10 +1,10 @@
-"""Reads a trace of arrivals: CSV, a row per pod or per count of equal pods, in order of arrival.
+"""Read a trace of arrivals: CSV, a row per pod or per count of equal pods, in order of arrival.
 
     arrival,duration,namespace,shape,count,cpu,memory,nvidia.com/gpu
     0,3600,research,small,4,8,32Gi,1
 
-`arrival` and `duration` are seconds; an empty duration never ends. Every further column is a resource.
-Rows are read one at a time, so that a trace of any length takes the memory of one row.
+`arrival` and `duration` are seconds; an empty duration never ends. Every further column is a
+resource. Rows are read one at a time, so that a trace of any length takes the memory of one row.
 """
 
 import csv
@@ -37,7 +37,7 @@ class TraceRow(msgspec.Struct, frozen=True):
 
 
 def read_trace(lines: Iterable[str], file: str) -> Iterator[TraceRow]:
-    """Yield the rows; InputError names the file and the line of the first one that cannot be used."""
+    """Yield the rows; InputError names the file and the line of the first invalid one."""
     reader = csv.reader(_bounded(lines, file))
     header = [name.strip() for name in next(reader, [])]
     _check_header(header, file)

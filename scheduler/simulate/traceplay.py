@@ -1,8 +1,8 @@
-"""Plays a trace on the engine's virtual clock: pods arrive, run for their time, and end.
+"""Play a trace on the engine's virtual clock: pods arrive, run for their time, and end.
 
-The engine is the daemon's own. Between two events the clock stands still until the engine has no more
-work; then it moves to the next arrival, end, or back-off. Pods that ended are dropped, so memory
-follows the pods that wait or run.
+The engine is the daemon's own. Between two events the clock does not move until the engine has no
+more work; then it moves to the next arrival, end, or back-off. Pods that ended are dropped, so
+memory follows the pending and running pods.
 """
 
 from array import array
@@ -28,7 +28,10 @@ _FRUITLESS = 10_000
 
 
 class TraceWaiting(msgspec.Struct, frozen=True, rename="camel"):
-    """Pods of one namespace and shape; waiting in seconds from arrival to binding, of the bound ones."""
+    """Pods of one namespace and shape.
+
+    Waiting time in seconds from arrival to binding, of bound pods.
+    """
 
     namespace: str
     shape: str
@@ -49,7 +52,7 @@ class TraceUse(msgspec.Struct, frozen=True):
 
 
 class TraceSummary(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
-    """What playing a trace came to."""
+    """The result of playing a trace."""
 
     api_version: str = API_VERSION
     kind: str = "TraceSimulation"
@@ -77,7 +80,7 @@ class _Tally(msgspec.Struct):
 
 
 class TracePlayer:
-    """One trace on one engine; `summary` may be asked for at any time."""
+    """One trace on one engine; `summary` may be called at any time."""
 
     def __init__(self, stage: StagedEngine, scheduler: str) -> None:
         self._engine = stage.engine
@@ -94,7 +97,10 @@ class TracePlayer:
         self._is_complete = False
 
     def play(self, rows: Iterable[TraceRow], progress: Callable[[int, float], None]) -> None:
-        """Play all rows and what runs after them; `progress` is called per row with pods and seconds."""
+        """Play all rows until all pods have ended.
+
+        `progress` is called per row with pods and seconds.
+        """
         for row in rows:
             self._until(self._start + row.arrival_s)
             for _ in range(row.count):
@@ -106,7 +112,7 @@ class TracePlayer:
         self._is_complete = True
 
     def summary(self) -> TraceSummary:
-        """Return the figures as they stand."""
+        """Return the current figures."""
         seconds = self._now - self._start
         waiting = [self._waiting(*key, tally) for key, tally in sorted(self._tallies.items())]
         table = self._engine.cluster.table
@@ -138,7 +144,7 @@ class TracePlayer:
         )
 
     def _until(self, moment: float) -> None:
-        """Let time pass up to a moment: ends and back-offs that come before it happen."""
+        """Advance to a time: earlier ends and back-offs are processed."""
         while True:
             wake = self._next_wake()
             end = self._ends[0][0] if self._ends else None
@@ -154,7 +160,7 @@ class TracePlayer:
         self._pass(max(moment, self._now))
 
     def _next_wake(self) -> float | None:
-        """Return when the engine has something to do by itself, None where only an event helps."""
+        """Return when the engine has work without an event, None if only an event helps."""
         queues = self._engine.queues
         if len(self._engine.bindings) or queues.count(Where.BACKOFF):
             return self._engine.next_wakeup()
@@ -195,7 +201,7 @@ class TracePlayer:
             self._world.drop(uid, self._now)
 
     def _work(self) -> None:
-        """Let the engine decide until only time or another event can help."""
+        """Run the engine until only time or another event can help."""
         fruitless = 0
         while fruitless < _FRUITLESS:
             before = self._world.changes
@@ -235,7 +241,10 @@ class TracePlayer:
 
 
 def _percentile(ordered: list[float], part: float) -> float:
-    """Return the value that `part` of the sorted values do not exceed; 0 without values."""
+    """Return the smallest value that at least `part` of the sorted values do not exceed.
+
+    0 without values.
+    """
     if not ordered:
         return 0.0
     return round(ordered[max(-(-int(len(ordered) * part * 1000) // 1000) - 1, 0)], 3)

@@ -1,7 +1,7 @@
-"""What one attempt said of every node, as records: the part that `simulate` and `explain` share.
+"""The verdict of one attempt on every node, as records shared by `simulate` and `explain`.
 
-Reads a `Decision` while its columns are still true: whoever wants a verdict asks in the moment of the
-decision. Nodes come in the order of their names.
+Reads a `Decision` while its columns are valid: immediately after the decision. Nodes come in the
+order of their names.
 """
 
 import msgspec
@@ -12,7 +12,7 @@ from scheduler.framework.status import Code, Status
 
 
 class PluginScore(msgspec.Struct, frozen=True, gc=False):
-    """A plugin's score of a node: as given, between 0 and 100, and as it counts."""
+    """A plugin's score of a node: raw, normalised to 0..100, and weighted."""
 
     raw: int
     normalized: int
@@ -21,9 +21,9 @@ class PluginScore(msgspec.Struct, frozen=True, gc=False):
 
 
 class NodeVerdict(msgspec.Struct, frozen=True, rename="camel"):
-    """What became of a node; `total` is None when nothing was scored.
+    """The result of a node; `total` is None when nothing was scored.
 
-    Code Skip is that of a node nobody looked at, since another was promised or enough others fit.
+    Code Skip marks a node that was not evaluated, since another was nominated or enough others fit.
     """
 
     name: str
@@ -68,7 +68,7 @@ def verdicts(decision: Decision, nodes: Nodes) -> tuple[NodeVerdict, ...]:
 
 
 def node_status(decision: Decision, nodes: Nodes, row: int) -> Status:
-    """Return what a decision says of a row, whoever said it: a filter or a pre-filter."""
+    """Return a decision's status of a row, from a filter or a pre-filter."""
     if not decision.status.is_success and not decision.rejections and decision.outside is None:
         return decision.status
     status = decision.node_status(nodes, row)
@@ -76,6 +76,6 @@ def node_status(decision: Decision, nodes: Nodes, row: int) -> Status:
     if status.is_success and feasible is not None and not feasible[row]:
         return Status(Code.SKIP)
     if status.code is Code.UNRESOLVABLE and not status.plugin and decision.narrowed_by:
-        # A pre-filter named the nodes to look at, and this is none of them.
+        # A pre-filter named the nodes to evaluate, and this is not one of them.
         return msgspec.structs.replace(status, plugin=decision.narrowed_by[0])
     return status

@@ -1,7 +1,7 @@
-"""New objects of a snapshot → structs, with what an API server would have added to them.
+"""Convert new objects of a snapshot to structs, with the API server's additions.
 
-An object without a uid has never been through an API server: `controlplane` fills in defaults and applies
-admission. A missing priority follows from the priority classes in any case.
+An object without a uid is new to the API server: `controlplane` fills in defaults and applies
+admission. A missing priority always follows from the priority classes.
 """
 
 from collections.abc import Iterable
@@ -79,7 +79,7 @@ def _kind(group: str, plural: str, struct: type[Any], *, namespaced: bool) -> Ki
     return Kind(name, group, "v1", plural, struct, namespaced=namespaced, required=False)
 
 
-# Read from snapshots and clusters, never watched: a scheduler sees objects after admission.
+# Read from snapshots and clusters, never watched: a scheduler receives objects after admission.
 KINDS: Final = (
     _kind("scheduling.k8s.io", "priorityclasses", PriorityClass, namespaced=False),
     _kind("node.k8s.io", "runtimeclasses", RuntimeClass, namespaced=False),
@@ -94,7 +94,7 @@ DEFAULTED: Final = {
     "ResourceClaim": "resourceclaims.resource.k8s.io",
     "ResourceClaimTemplate": "resourceclaimtemplates.resource.k8s.io",
 }
-# What plain data of a wrong type does to functions that take it as checked.
+# Exceptions of functions that receive unchecked plain data of a wrong type.
 MALFORMED: Final = (msgspec.ValidationError, AttributeError, LookupError, TypeError, ValueError)
 RESOURCE_QUOTA: Final = "ResourceQuota"
 _NAMESPACED: Final = (LIMIT_RANGE, RESOURCE_QUOTA)
@@ -103,9 +103,9 @@ READ: Final = (PRIORITY_CLASS, RUNTIME_CLASS, STORAGE_CLASS, *_NAMESPACED)
 
 
 class ClusterAdmission:
-    """Admits new objects by the objects that admission reads.
+    """Admit new objects using the objects that admission reads.
 
-    `is_alone` says that the rest of the cluster is not at hand: a RuntimeClass that is not known then adds
+    `is_alone` states that the rest of the cluster is missing: an unknown RuntimeClass then adds
     nothing, and is named in `unknown`.
     """
 
@@ -117,7 +117,7 @@ class ClusterAdmission:
         self.unknown: set[str] = set()
 
     def add(self, kind: str, plain: Plain) -> None:
-        """Take in an object that admission reads."""
+        """Store an object that admission reads."""
         meta = plain["metadata"]
         key = meta["name"]
         if kind == LIMIT_RANGE:
@@ -140,7 +140,7 @@ class ClusterAdmission:
         return [one for one in found if namespace in ("", one["metadata"].get("namespace"))]
 
     def pod(self, plain: Plain) -> Pod:
-        """Return a new pod as it comes out of an API server; changes `plain`."""
+        """Return a new pod as the API server would return it; changes `plain`."""
         meta = plain["metadata"]
         namespace = meta.setdefault("namespace", "default")
         meta.setdefault("uid", f"Pod/{namespace}/{meta['name']}")
@@ -151,7 +151,8 @@ class ClusterAdmission:
             admission.admit_pod(self, plain)
             for fault in (*request_faults(spec), *pod_level_faults(spec)):
                 raise ObjectError(f"{fault.field}: {fault.value} {fault.detail}")
-            # kube-apiserver defaults what it reads from etcd: pod-level requests follow a LimitRange.
+            # kube-apiserver sets defaults on objects from etcd: pod-level requests follow a
+            # LimitRange.
             poddefaults.fill_pod(spec)
             pod = msgspec.convert(plain, Pod)
         except MALFORMED as error:
@@ -161,7 +162,10 @@ class ClusterAdmission:
         return self.prioritized(pod, name, has_policy=has_policy)
 
     def other(self, kind: Kind, plain: Plain) -> Any:
-        """Return a new object that is no pod as it comes out of an API server; changes `plain`."""
+        """Return a new object other than a pod as the API server would return it.
+
+        Changes `plain`.
+        """
         try:
             DEFAULTS[DEFAULTED[kind.kind]](plain)
             obj = msgspec.convert(plain, kind.struct)
@@ -170,7 +174,7 @@ class ClusterAdmission:
         return obj
 
     def with_storage_class(self, claim: Any) -> Any:
-        """Return a claim that names no StorageClass with the default one.
+        """Return a claim without a StorageClass with the default one.
 
         The volume controller does so later for claims that are older than the default class.
         """
@@ -185,9 +189,10 @@ class ClusterAdmission:
         return replace(claim, spec=replace(claim.spec, storage_class_name=name))
 
     def prioritized(self, obj: Prioritized, name: str, *, has_policy: bool) -> Prioritized:
-        """Return a pod or a PodGroup without a priority with that of its class, or of the default class.
+        """Return a pod or PodGroup without a priority with that of its class, or of the default
+        class.
 
-        `has_policy` says that the class does not determine its preemption policy. ObjectError when the
+        `has_policy` states that the object has its own preemption policy. ObjectError when the
         class does not exist.
         """
         if obj.spec.priority is not None:
@@ -208,19 +213,21 @@ class ClusterAdmission:
 
 
 def capacity_of(raw: Any) -> ResourceList:
-    """Return a node's capacity, which stands for what it does not call allocatable."""
+    """Return a node's capacity, the default for allocatable."""
     status = _part(raw, _capacity_of, _CapacityOf).status
     return status.capacity or {}
 
 
 def kubelet_of(raw: Any) -> str:
-    """Return the version of a node's kubelet, an empty text if the node states none."""
+    """Return the version of a node's kubelet, or ''."""
     status = _part(raw, _kubelet_of, _KubeletOf).status
     return status.node_info.kubelet_version if status and status.node_info else ""
 
 
 def class_of(raw: Any) -> tuple[str, bool]:
-    """Return a pod's priority class name, and whether the pod has a preemption policy of its own."""
+    """Return a pod's priority class name, and whether the pod has a preemption policy of its
+    own.
+    """
     spec = _part(raw, _class_of, _ClassOf).spec
     return spec.priority_class_name or "", spec.preemption_policy is not None
 
@@ -228,8 +235,8 @@ def class_of(raw: Any) -> tuple[str, bool]:
 def namespaces(found: Iterable[Namespace], pods: Iterable[Pod]) -> list[Namespace]:
     """Return the namespaces found and those of the pods, each with the label of its name.
 
-    An API server sets that label, and has no pod without its namespace; namespace selectors match
-    Namespace objects alone.
+    An API server sets that label, and rejects pods without an existing namespace; namespace
+    selectors match Namespace objects alone.
     """
     by_name = {pod.metadata.namespace: Namespace() for pod in pods}
     by_name |= {one.metadata.name: one for one in found}
@@ -242,7 +249,7 @@ def _named(one: Namespace, name: str) -> Namespace:
 
 
 def _part(raw: Any, decoder: Any, into: Any) -> Any:
-    """Read a part of an object; nothing when it is not there or odd (its struct was read before)."""
+    """Return a part of an object; None if it is missing or invalid (its struct was read before)."""
     try:
         if isinstance(raw, bytes):
             return decoder.decode(raw)

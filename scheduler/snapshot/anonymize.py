@@ -1,8 +1,8 @@
-"""Objects of a snapshot with their names hidden: the same structure, other words.
+"""Replace the names in a snapshot's objects by aliases: the same structure, other names.
 
-One table for everything: whatever was equal before is equal afterwards, so selectors still select and
-references still refer. What is not known to be harmless is hidden. Nodes keep the order of their
-names, since equal nodes are told apart by it.
+One table for everything: equal names get equal aliases, so selectors still select and references
+still refer. Values that are not known to be harmless are replaced. Nodes keep the order of their
+names, since it breaks ties between equal nodes.
 """
 
 import re
@@ -12,7 +12,7 @@ from typing import Any, Final
 from scheduler.snapshot.export import Object
 from scheduler.snapshot.hiddendevices import KINDS, DeviceWords
 
-# Fields whose values are words of the API; times tell nothing either.
+# Fields whose values are words of the API; times reveal nothing either.
 _KEPT_FIELDS: Final = re.compile(
     "accessModes|apiVersion|disruptionMode|duration|durations|effect|kind|minAvailable|maxUnavailable"
     "|nodeAffinityPolicy|nodeMemoryCollectPolicy|nodeTaintsPolicy|operator|phase"
@@ -28,7 +28,10 @@ _LABELS: Final = frozenset(("labels", "matchLabels", "nodeSelector", "selector")
 _LABEL_KEY_FIELDS: Final = frozenset(
     (
         "topologyKey", "matchLabelKeys", "mismatchLabelKeys", "nodeLabel",
-        *(f"kueue.x-k8s.io/podset-{what}-topology" for what in ("required", "preferred", "slice-required")),
+        *(
+            f"kueue.x-k8s.io/podset-{what}-topology"
+            for what in ("required", "preferred", "slice-required")
+        ),
     )
 )  # fmt: skip
 _IMAGE_FIELDS: Final = frozenset(("image", "reference", "names"))
@@ -38,7 +41,7 @@ _KEPT_WORDS: Final = frozenset(
 _KEPT_BEGINNINGS: Final = ("kube-", "system-", "kubernetes.io/")
 _KEPT_VALUES_OF: Final = ("kubernetes.io/os", "kubernetes.io/arch")
 LOAD_DOMAIN: Final = "koordinator.sh"
-# Whose label keys say something to the scheduler.
+# Labels and annotations that the scheduler reads, by domain.
 _KEPT_DOMAINS: Final = ("kubernetes.io", "k8s.io", "trellis.dev", LOAD_DOMAIN)
 _WORDS_OF_GROUPS: Final = "sakkara.group/"
 _KUBELET_SETTINGS: Final = "topologyManager"
@@ -60,7 +63,7 @@ _WORD_OF: Final = {
 
 
 class Anonymizer:
-    """Renames objects; `learn` all of them first, then take them one by one."""
+    """Rename objects; call `learn` with all of them first, then rename them one by one."""
 
     def __init__(self) -> None:
         self._aliases: dict[str, str] = {}
@@ -68,7 +71,7 @@ class Anonymizer:
         self._devices = DeviceWords()
 
     def learn(self, objects: Iterable[Object]) -> None:
-        """Give the names that must keep their order, or belong together, their aliases."""
+        """Assign aliases to names that must keep their order, or are related."""
         objects = list(objects)
         slices = self._devices.learn(objects)
         nodes: list[str] = []
@@ -87,14 +90,14 @@ class Anonymizer:
             self._aliases[f"{pod}-{volume}"] = f"{self._name(pod, 'pod')}-{self._name(volume)}"
 
     def _number(self, names: list[str], word: str) -> None:
-        """Give names, in their order, aliases that sort alike."""
+        """Assign aliases in the order of the names."""
         width = len(str(len(names)))
         for number, name in enumerate(names, 1):
             self._aliases.setdefault(name, f"{word}-{number:0{width}}")
         self._counts[word] = len(names)
 
     def renamed(self, obj: Object) -> Object:
-        """Return an object with its names hidden."""
+        """Return an object with aliases for its names."""
         if obj["kind"] == "NodeResourceTopology":
             return self._report(obj)
         if obj["kind"] in KINDS:
@@ -103,15 +106,15 @@ class Anonymizer:
         return hidden
 
     def alias(self, text: str, word: str) -> str:
-        """Return the other word for a name."""
+        """Return the alias of a name."""
         return self._name(text, word)
 
     def generic(self, value: Any, field: str, kind: str = "") -> Any:
-        """Return any part of an object with its names hidden."""
+        """Return any part of an object with aliases for its names."""
         return self._value(value, field, kind)
 
     def _report(self, obj: Object) -> Object:
-        """Keep a report's zones: their names are numbers. What names pods, by a hash, is left out."""
+        """Keep a report's zones, whose names are numbers; drop hashes of pods' names."""
         hidden = {
             name: self._value(value, name, "Node") if name == "metadata" else value
             for name, value in obj.items()
@@ -130,7 +133,7 @@ class Anonymizer:
             return self._key(value)
         if field in _IMAGE_FIELDS:
             return self._image(value)
-        # Names may look like amounts, other fields do not hold names that do.
+        # Names may look like amounts; other fields have no names that do.
         if field != "name" and _AMOUNT.fullmatch(value):
             return value
         return self._name(value, _WORD_OF.get(field, "name"))
@@ -153,7 +156,7 @@ class Anonymizer:
             elif key is not None and name in ("value", "values"):
                 yield name, self._labels(key, value)
             elif field == "annotations" and name.startswith(_WORDS_OF_GROUPS):
-                continue  # JSON, whose words stand for names elsewhere
+                continue  # JSON, whose words are names elsewhere
             elif name == "name" and field == "metadata":
                 yield name, self._value(value, kind)
             else:
@@ -201,17 +204,17 @@ class Anonymizer:
 
 
 def _are_amounts(fields: Mapping[str, Any]) -> bool:
-    """Whether a map is one of amounts, as in measured use, and not one of requests and limits."""
+    """Return whether a map has amounts, as in measured use, and not requests and limits."""
     return bool(fields) and not any(isinstance(value, dict) for value in fields.values())
 
 
 def _is_load(key: str) -> bool:
-    """Whether a label or annotation is one that load-aware placement reads: classes and numbers."""
+    """Return whether load-aware placement reads a label or annotation: classes and numbers."""
     return key.rpartition("/")[0].endswith(LOAD_DOMAIN)
 
 
 def _without_pods(part: Object) -> Object:
-    """Keep of attributes what the kubelet is set to."""
+    """Keep the kubelet's settings among attributes."""
     kept = [
         one
         for one in part.get("attributes") or ()

@@ -1,7 +1,8 @@
-"""Clusters that are not there: a snapshot with nodes more or fewer, or emptied. Pure.
+"""Hypothetical clusters: a snapshot with nodes added, removed or drained. Pure functions.
 
-Pods of a node that goes are to be placed again, unless a DaemonSet or the node itself made them:
-those go with it. What the node alone had (reported zones, load, volumes) goes by its absence.
+Pods of a removed node must be placed again, unless a DaemonSet or the node itself created them:
+those are removed with it. Objects of the node alone (reported zones, load, volumes) are removed
+too.
 """
 
 from collections.abc import Collection, Iterator, Mapping
@@ -25,10 +26,11 @@ STAY_WITH_THEIR_NODE = ("DaemonSet", "Node")
 
 
 class NodeChanges(msgspec.Struct, frozen=True):
-    """What is to be different: `added` as `COUNT=MODEL`, `removed` nodes and racks, `drained` as `LABEL=VALUE`.
+    """The changes: `added` as `COUNT=MODEL`, `removed` nodes and racks, `drained` as `LABEL=VALUE`.
 
-    An added node is a copy of its model in the same place of every topology, empty but for the pods of DaemonSets. The model is one of
-    `models`, else a node of the snapshot. Drained nodes stay, and take nobody.
+    An added node is a copy of its model in the same place of every topology, empty except for
+    DaemonSet pods. The model is one of `models`, else a node of the snapshot. Drained nodes stay,
+    unschedulable.
     """
 
     added: tuple[str, ...] = ()
@@ -39,7 +41,7 @@ class NodeChanges(msgspec.Struct, frozen=True):
 
 
 def changed(snapshot: Snapshot, changes: NodeChanges) -> Snapshot:
-    """Return the snapshot with these changes; InputError names one that cannot be made."""
+    """Return the snapshot with these changes; InputError names an impossible one."""
     gone = {_named(snapshot, name).metadata.name for name in changes.removed}
     for rack in changes.removed_racks:
         gone |= _in_rack(snapshot, rack)
@@ -61,7 +63,10 @@ def changed(snapshot: Snapshot, changes: NodeChanges) -> Snapshot:
 
 
 def model_of(snapshot: Snapshot, name: str, models: Mapping[str, Node]) -> Node:
-    """Return what a node to add is like; InputError when there is no such model and no such node."""
+    """Return the model of a node to add.
+
+    InputError if there is neither such a model nor such a node.
+    """
     return models[name] if name in models else _named(snapshot, name)
 
 
@@ -74,7 +79,7 @@ def _named(snapshot: Snapshot, name: str) -> Node:
 
 
 def _in_rack(snapshot: Snapshot, rack: str) -> set[str]:
-    """Return the nodes of a rack, by the label that makes racks where groups are placed."""
+    """Return the nodes of a rack, by the label that defines racks for groups."""
     carried = {label for node in snapshot.nodes for label in node.metadata.labels}
     label = next((one for one in PRESETS["rack"] if one in carried), None)
     if label is None:
@@ -108,7 +113,9 @@ def _drained(snapshot: Snapshot, label: str, value: str) -> Snapshot:
 
 
 def blocked_drains(snapshot: Snapshot, names: Collection[str]) -> Iterator[str]:
-    """Yield a sentence for each budget that lets fewer pods of these nodes go than a drain evicts."""
+    """Yield a sentence for each budget that allows fewer disruptions than a drain of these nodes
+    needs.
+    """
     gone = [pod for pod in snapshot.bound if pod.spec.node_name in names and _comes_back(pod)]
     for kind, budget in snapshot.objects:
         if kind != PodDisruptionBudget.__name__:
@@ -128,19 +135,22 @@ def blocked_drains(snapshot: Snapshot, names: Collection[str]) -> Iterator[str]:
             )
             disruptions = "1 disruption" if allowed == 1 else f"{allowed} disruptions"
             yield (
-                f"a real drain would block: the PodDisruptionBudget {meta.namespace}/{meta.name} allows "
-                f"{disruptions} at the moment, {pods} protected by it"
+                f"a real drain would block: the PodDisruptionBudget {meta.namespace}/{meta.name} "
+                f"allows {disruptions} at the moment, {pods} protected by it"
             )
 
 
 def _emptied(snapshot: Snapshot, names: set[str]) -> Snapshot:
-    """Take the pods off these nodes; those that somebody makes anew wait to be placed, before all others."""
+    """Remove the pods from these nodes.
+
+    Those that a controller recreates become pending, first in order.
+    """
     gone = [pod for pod in snapshot.bound if pod.spec.node_name in names]
     if not gone:
         return snapshot
     homeless = tuple(map(_unbound, filter(_comes_back, gone)))
     stay = tuple(pod for pod in snapshot.bound if pod.spec.node_name not in names)
-    # Whoever scheduled them before: what is asked is whether there is a place for them.
+    # Of any scheduler: the question is whether there is a node for them.
     given = snapshot.given | {pod.metadata.uid for pod in homeless}
     return replace(snapshot, bound=stay, unbound=(*homeless, *snapshot.unbound), given=given)
 
@@ -156,7 +166,7 @@ def _unbound(pod: Pod) -> Pod:
 
 
 def with_nodes(snapshot: Snapshot, model: Node, number: int) -> Snapshot:
-    """Return the snapshot with 1 to 10,000 copies of a node, empty but for the pods of DaemonSets."""
+    """Return the snapshot with 1 to 10,000 copies of a node, empty except for DaemonSet pods."""
     if not 1 <= number <= MAX_ADDED:
         raise InputError(f"{number} nodes are not between 1 and {MAX_ADDED}")
     name = model.metadata.name

@@ -1,7 +1,7 @@
-"""What an API server would refuse and arithmetic must not meet: amounts and numbers out of range.
+"""Validation of amounts and numbers that the API server would reject.
 
-Selectors, operators and the like are read by the plugins, which say themselves what they cannot
-understand. Called once per object by `snapshot`; raises ObjectError with the field.
+Plugins validate selectors, operators and the like themselves. Called once per object by `snapshot`;
+raises ObjectError with the field.
 """
 
 from collections.abc import Sequence
@@ -27,14 +27,14 @@ MAX_PORT = 65535
 
 
 def check_node(node: Node) -> None:
-    """Raise ObjectError when a node offers what is no amount."""
+    """Raise ObjectError if an allocatable amount of a node is invalid."""
     _amounts("status.allocatable", node.status.allocatable)
     for index, image in enumerate(node.status.images):
         _range(f"status.images[{index}].sizeBytes", image.size_bytes, 0, 2**62)
 
 
 def check_pod(pod: Pod) -> None:
-    """Raise ObjectError when a pod asks for what is no amount, or numbers are out of range."""
+    """Raise ObjectError if a pod's amounts are invalid, or numbers are out of range."""
     spec = pod.spec
     _containers("spec.containers", spec.containers)
     _containers("spec.initContainers", spec.init_containers)
@@ -99,5 +99,5 @@ def _range(field: str, value: int, low: int, high: int) -> None:
 
 
 def _short(value: int) -> str:
-    # Thousands of digits would be no message, and Python refuses to write them.
+    # Thousands of digits are useless in a message, and Python does not convert them.
     return str(value) if abs(value) < 10**30 else "a number of more than 30 digits"

@@ -12,7 +12,7 @@ from scheduler.snapshot.workloads.table import with_defaults
 
 
 class DaemonTemplate:
-    """Makes the pod that a DaemonSet runs on a new node; `is_given` as in FoundWorkload."""
+    """Create the pod of a DaemonSet on a new node; `is_given` as in FoundWorkload."""
 
     def __init__(self, workload: FoundWorkload, admission: ClusterAdmission) -> None:
         workload = with_defaults(workload)
@@ -22,7 +22,10 @@ class DaemonTemplate:
         self._pods = DaemonPods(workload, template_hash(template_of(workload.spec, "spec")))
 
     def pod_on(self, node: Node) -> Pod | None:
-        """Return the pod of a node, bound to it unless it is to be placed; None if the node gets none."""
+        """Return the pod of a node, bound to it unless it must be scheduled.
+
+        None if the node gets none.
+        """
         if not self._pods.suits(plain_node(node)):
             return None
         name = node.metadata.name

@@ -1,6 +1,6 @@
-"""Items of a snapshot → their kind and their struct; which items are workloads.
+"""Items of a snapshot → their kind and their struct; and the items that are workloads.
 
-Strict where silence would mislead: ObjectError for what cannot be read.
+Strict where silence would mislead: ObjectError for unreadable objects.
 """
 
 from collections.abc import Mapping
@@ -18,18 +18,21 @@ from scheduler.snapshot.documents import Item
 from scheduler.snapshot.workloads.found import FoundWorkload
 from scheduler.snapshot.workloads.table import KINDS
 
-# What a snapshot of a cluster holds.
+# The kinds in a snapshot of a cluster.
 READ: Final = (*kinds.WATCHED, *kinds.FED, *admission.KINDS)
 
 
 @cache
 def _decoder(kind: kinds.Kind) -> msgspec.json.Decoder[Any]:
-    """Return the decoder of a kind; all of them together would delay the daemon's start by 4 ms."""
+    """Return the decoder of a kind.
+
+    Creating all of them at once would delay the daemon's start by 4 ms.
+    """
     return msgspec.json.Decoder(kind.struct)
 
 
 class _Labels(msgspec.Struct, frozen=True):
-    # A label without a value is written as null now and then; the API server takes it for "".
+    # A label without a value is sometimes written as null; the API server reads it as "".
     labels: dict[str, Any] = {}
 
 
@@ -41,7 +44,7 @@ _labelled: Final = msgspec.json.Decoder(_Labelled)
 
 
 def kind_of(item: Item) -> kinds.Kind | None:
-    """Return how to read an object; None for what Trellis does not read."""
+    """Return the kind of an object; None for kinds that Trellis does not read."""
     name = item.head.kind
     if not name:
         raise ObjectError("kind is missing", where=item.where)
@@ -51,7 +54,7 @@ def kind_of(item: Item) -> kinds.Kind | None:
     kind = kinds.BY_KIND.get(name) or admission.BY_KIND.get(name)
     if (group, name) in kinds.BY_VERSION:
         return kinds.BY_VERSION[group, name].get(version)
-    # An object that names no version is taken at its word; one of another group is another kind.
+    # An object without a version is accepted; one of another group is another kind.
     if kind is not None and item.head.api_version is not None and group != kind.group:
         return None
     return kind
@@ -65,7 +68,7 @@ def plain_of(item: Item) -> dict[str, Any]:
 
 
 def is_workload(item: Item) -> bool:
-    """Return whether an item is a workload that stands for pods."""
+    """Return whether an item is a workload that makes pods."""
     group = (item.head.api_version or "").rpartition("/")[0]
     name = item.head.kind or ""
     return name in KINDS and (item.head.api_version is None or KINDS[name] == group)
@@ -74,12 +77,12 @@ def is_workload(item: Item) -> bool:
 def read_workload(item: Item, *, is_given: bool) -> FoundWorkload:
     """Read a workload as plain data; ObjectError when it has no name."""
     workload = FoundWorkload(item.where, item.head.kind or "", plain_of(item), is_given)
-    workload.key  # noqa: B018 - a name is what everything else is told by
+    workload.key  # noqa: B018 - raises without a name, which all messages need
     return workload
 
 
 def _config_map_kind(item: Item) -> kinds.Kind | None:
-    """Return what a ConfigMap says to the scheduler, by its label; None for any other."""
+    """Return the kind of a ConfigMap for the scheduler, by its label; None for any other."""
     try:
         if isinstance(item.raw, bytes):
             labels = _labelled.decode(item.raw).metadata.labels
@@ -96,7 +99,7 @@ def _config_map_kind(item: Item) -> kinds.Kind | None:
 
 
 def decoded(kind: kinds.Kind, raw: Any) -> Any:
-    """Read an object; what the struct does not take as it is may do so without its nulls."""
+    """Return a decoded object; if the struct rejects it, decode it again without nulls."""
     if isinstance(raw, bytes):
         try:
             obj = _decoder(kind).decode(raw)
@@ -111,7 +114,7 @@ def decoded(kind: kinds.Kind, raw: Any) -> Any:
     if not meta.name:
         raise ObjectError("metadata.name is missing", where=kind.kind)
     namespace = (meta.namespace or "default") if kind.namespaced else ""
-    # A pod keeps its lack of a uid for now: it tells that nothing was filled in.
+    # A pod without a uid stays so for now: it marks objects without defaults.
     uid = meta.uid or ("" if kind is kinds.POD else f"{kind.kind}/{namespace}/{meta.name}")
     if namespace == meta.namespace and uid == meta.uid:
         return obj
@@ -119,7 +122,7 @@ def decoded(kind: kinds.Kind, raw: Any) -> Any:
 
 
 def _slowly(kind: kinds.Kind, raw: Any) -> Any:
-    """Read what needs its nulls taken out; a pod without a uid stays without."""
+    """Return an object decoded without its nulls; a pod without a uid stays without."""
     obj = read_as(kind, raw)
     meta = raw.get("metadata")
     if kind is not kinds.POD or (isinstance(meta, Mapping) and meta.get("uid")):

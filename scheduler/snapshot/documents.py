@@ -1,7 +1,7 @@
-"""Files and plain objects → `Item`s: one Kubernetes object each, with the place it was found at.
+"""Files and plain objects → `Item`s: one Kubernetes object each, with its location.
 
-Lists are opened, JSON stays undecoded until it is known what it is. Reads no files: the caller hands
-in bytes. Called by `snapshot`.
+Lists are opened, JSON stays undecoded until its kind is known. Reads no files: the caller passes
+bytes. Called by `snapshot`.
 """
 
 from collections.abc import Iterable, Iterator
@@ -20,14 +20,14 @@ RELEASE_ANNOTATION: Final = "trellis.dev/kubernetes-version"
 
 
 class SourceFile(NamedTuple):
-    """A file: what it is called in messages, and what is in it."""
+    """A file: its name for messages, and its content."""
 
     name: str
     data: bytes
 
 
 class Head(msgspec.Struct, frozen=True, rename="camel"):
-    """What tells how the rest of an object is to be read."""
+    """The fields that determine how the rest of an object is read."""
 
     kind: str | None = None
     api_version: str | None = None
@@ -43,7 +43,10 @@ class _List(msgspec.Struct, frozen=True):
 
 
 class Item(NamedTuple):
-    """One object: `raw` is undecoded JSON or plain data; `release` is that of its list, if it states one."""
+    """One object: `raw` is undecoded JSON or plain data.
+
+    `release` is that of its list, if stated.
+    """
 
     where: str
     head: Head
@@ -69,7 +72,8 @@ def items_of(source: SourceFile) -> Iterator[Item]:
     except msgspec.DecodeError as error:
         if isinstance(error, msgspec.ValidationError):
             raise InputError(_words(error), where=source.name) from error
-        # Several documents, comments, unquoted keys: what begins like JSON may still be YAML.
+        # Several documents, comments, unquoted keys: a text that begins like JSON may still be
+        # YAML.
         if len(data) > yamltext.MAX_BYTES:
             raise InputError(_words(error), where=source.name) from error
         yield from _yaml_items(source.name, data)
@@ -155,7 +159,7 @@ def _opened(where: str, raw: Any, item_places: tuple[str, ...]) -> Iterator[Item
 
 
 def _release_of(raw: Any) -> str:
-    """Return the Kubernetes version that a list states, an empty text if it states none."""
+    """Return the Kubernetes version that a list states, or ''."""
     annotations = (raw.get("metadata") or {}).get("annotations") or {}
     release = annotations.get(RELEASE_ANNOTATION, "") if isinstance(annotations, dict) else ""
     return release if isinstance(release, str) else ""
@@ -176,7 +180,7 @@ def _is_list(head: Head) -> bool:
 
 
 def _inner_head(outer: Head, inner: Head) -> Head:
-    """Return the head of a list's item: the API server leaves it out where the list says it."""
+    """Return the head of a list's item: the API server omits fields that the list has."""
     if inner.kind is None and outer.kind not in (None, "List"):
         return Head((outer.kind or "").removesuffix("List"), outer.api_version)
     return inner
@@ -192,7 +196,7 @@ def _too_deep(where: str) -> InputError:
 
 
 def _type(value: Any) -> str:
-    """Return what JSON calls the type of a value."""
+    """Return JSON's name for the type of a value."""
     if value is None:
         return "null"
     if isinstance(value, bool):

@@ -1,8 +1,9 @@
-"""Objects of a live cluster → objects of a snapshot: what scheduling needs and nothing private.
+"""Objects of a live cluster → objects of a snapshot, with the fields for scheduling and no private
+data.
 
-Containers keep image, resources and ports; environment, commands, secrets' names and annotations that
-no plugin reads are left out, and so is what would keep `kubectl apply` from creating the objects
-anew. Works on plain data; called by `trellis snapshot`.
+Containers keep image, resources and ports. Removed are environment, commands, names of secrets,
+annotations that no plugin reads, and fields that would prevent `kubectl apply` from creating the
+objects again. Works on plain data; called by `trellis snapshot`.
 """
 
 import re
@@ -14,7 +15,7 @@ from scheduler.objects.kinds import BY_KIND
 Object = dict[str, Any]
 
 _DROPPED_META: Final = ("managedFields", "resourceVersion", "selfLink", "generation")
-# Objects of these kinds are in every cluster: with a uid of elsewhere they could not be applied.
+# Every cluster has objects of these kinds: with a foreign uid they could not be applied.
 _WITHOUT_UID: Final = ("Namespace", "PriorityClass", "Service", "Node", "CSINode", "CSIDriver")
 _ANNOTATIONS: Final = (
     "pv.kubernetes.io/",
@@ -75,9 +76,9 @@ _SECRETIVE: Final = ("volumeAttributes", "parameters", "mountOptions", "attachme
 
 
 def exported(kind: str, api_version: str, raw: Mapping[str, Any]) -> Object:
-    """Return an object as it stands in a snapshot."""
+    """Return an object in the format of a snapshot."""
     obj = _without_secrets(raw)
-    # Some kinds have a name of our own beside the API server's.
+    # Some kinds have our own name beside the API server's.
     known = BY_KIND.get(kind)
     name = kind if known is None else known.name
     meta = _metadata(name, obj.get("metadata") or {})
@@ -131,7 +132,7 @@ def _pod_status(status: Mapping[str, Any]) -> Object:
 
 
 def _volume(volume: Mapping[str, Any]) -> Object:
-    """Return a volume with what scheduling looks at; any other source becomes an empty folder."""
+    """Return a volume with the fields for scheduling; any other source becomes an emptyDir."""
     kept = {"name": volume.get("name", "")}
     for source in _VOLUME_SOURCES:
         if volume.get(source) is not None:
@@ -158,7 +159,9 @@ def _only(fields: Mapping[str, Any], names: re.Pattern[str]) -> Object:
 
 
 def _without_secrets(value: Any) -> Any:
-    """Copy plain data without nulls, and without references to secrets and drivers' parameters."""
+    """Return plain data without nulls, and without references to secrets and drivers'
+    parameters.
+    """
     if isinstance(value, Mapping):
         return {
             key: _opaque(item) if key == "opaque" else _without_secrets(item)
@@ -169,7 +172,7 @@ def _without_secrets(value: Any) -> Any:
 
 
 def _opaque(config: Any) -> Any:
-    """Keep whose settings they are: the API server wants some, what they say is nobody's business."""
+    """Keep the driver of settings, which the API server requires, and drop the private settings."""
     return {"driver": config.get("driver", ""), "parameters": {}}
 
 

@@ -1,9 +1,9 @@
-"""Devices of a snapshot with their names hidden: slices, classes, claims and templates.
+"""Replace the names in a snapshot's device objects: slices, classes, claims and templates.
 
-Kept are what scheduling compares as words of drivers: drivers, classes, attribute names, requests,
-counters, versions and numbers. Hidden are names of nodes, pools, devices and pods, and the texts of
-attributes, in selectors too: what was equal stays equal. A selector that looks at parts of a text
-(`startsWith`, `matches`) may say something else afterwards. Called by `anonymize.py` only.
+Kept are words of drivers that scheduling compares: drivers, classes, attribute names, requests,
+counters, versions and numbers. Replaced are names of nodes, pools, devices and pods, and the texts
+of attributes, in selectors too: equal texts stay equal. A selector on parts of a text
+(`startsWith`, `matches`) may give another result afterwards. Called by `anonymize.py` only.
 """
 
 from __future__ import annotations
@@ -28,23 +28,23 @@ _KEPT: Final = re.compile(r"[-+]?[0-9.]*([numkMGTPE]|[KMGTPE]i)?|v?\d+(\.\d+){0,
 
 
 class Names(Protocol):
-    """What the table of names offers."""
+    """The interface of the table of names."""
 
     def alias(self, text: str, word: str) -> str:
-        """Return the other word for a name."""
+        """Return the alias of a name."""
 
     def generic(self, value: Any, field: str, kind: str = "") -> Any:
-        """Return a part that is no device's as other kinds' are hidden."""
+        """Return a part outside devices with aliases, as in other kinds."""
 
 
 class DeviceWords:
-    """The words of drivers that must stay: names of drivers, domains and attributes."""
+    """The drivers' words that are kept: names of drivers, domains and attributes."""
 
     def __init__(self) -> None:
         self._words: set[str] = set()
 
     def learn(self, objects: Iterable[Object]) -> list[str]:
-        """Take in the words of all slices; return the slices' names, whose order must stay."""
+        """Store the words of all slices; return the slices' names, whose order must stay."""
         slices: list[str] = []
         for obj in objects:
             if obj["kind"] != "ResourceSlice":
@@ -58,7 +58,7 @@ class DeviceWords:
         return sorted(slices)
 
     def hidden(self, obj: Object, names: Names) -> Object:
-        """Return an object of one of `KINDS` with its names hidden."""
+        """Return an object of one of `KINDS` with aliases for its names."""
         result: Object = {}
         for part, value in obj.items():
             if part == "metadata":
@@ -104,7 +104,7 @@ class DeviceWords:
             compile_selector(text)
             return replace_texts(text, other)
         except (CelCompileError, InputError):
-            # What is broken stays broken, without saying what it said.
+            # An invalid text stays invalid, with its content hidden.
             return names.alias(text, "selector")
 
 

@@ -1,7 +1,7 @@
-"""The cluster through time, from a decision log: every change of an object, and the world at any moment.
+"""The cluster over time, from a decision log: every change of an object, and snapshots at any time.
 
-Fed step by step while the log is run again (`simulate.replay`). Changes are kept by name; a copy of the names
-that were there every `CHECKPOINT` changes makes any moment quick to reach. Does no I/O.
+Filled step by step while the log is replayed (`simulate.replay`). Changes are stored by name; a
+copy of the existing names every `CHECKPOINT` changes makes any time quick to restore. Does no I/O.
 """
 
 from bisect import bisect_right
@@ -20,17 +20,17 @@ Name = tuple[str, str]
 
 
 class LoggedWorld:
-    """What a log says of objects; `world` puts the parts together again."""
+    """The objects in a log; `world` restores a snapshot from the parts."""
 
     def __init__(self) -> None:
         self._times: list[float] = []
         self._changes: list[tuple[Name, Any]] = []
         self._now: dict[Name, Any] = {}
-        # How many changes had been made, and what was there then.
+        # The number of changes at a checkpoint, and the objects at that time.
         self._kept: list[tuple[int, dict[Name, Any]]] = [(0, {})]
 
     def take(self, step: LoggedTurn) -> None:
-        """Note what a turn was told of objects."""
+        """Store the object changes of a turn."""
         for event in step.events:
             if isinstance(event, Watched):
                 self._set(step.now, event.kind, event.object, gone=event.verb == "DELETED")
@@ -42,7 +42,10 @@ class LoggedWorld:
                 self._keep_only(step.now, event.kind, set(event.keys))
 
     def world(self, at: float | None = None) -> Snapshot:
-        """Return the cluster as it was known at `at`, or at the end; InputError before the beginning."""
+        """Return the cluster as it was known at `at`, or at the end.
+
+        InputError before the beginning.
+        """
         if not self._times:
             return Snapshot()
         end = len(self._times) if at is None else bisect_right(self._times, at)

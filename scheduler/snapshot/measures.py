@@ -1,7 +1,7 @@
-"""What is known of nodes beyond requests: the load that NodeMetrics tell, and what NUMA zones report as taken.
+"""Measurements of nodes beyond requests: load from NodeMetrics, and used amounts of NUMA zones.
 
-For the page's colours. Amounts are CPU in milli and whole units of everything else, times seconds since the
-epoch. Nothing is judged: an old report is shown with its time.
+For the page's colours. Amounts are CPU in milli and whole units of everything else, times seconds
+since the epoch. Nothing is filtered: an old report is shown with its time.
 """
 
 from collections.abc import Mapping
@@ -14,14 +14,17 @@ from scheduler.objects.numa import NodeResourceTopology, Zone
 from scheduler.snapshot.snapshot import Snapshot
 from scheduler.state.resources import amounts
 
-# Of an object its record, as long as it is the same object.
+# The record of an object, valid while it is the same object.
 Kept = dict[str, tuple[object, dict[str, Any]]]
 
 _SHOWN = ("cpu", "memory")
 
 
 def measures(world: Snapshot, kept: Kept) -> dict[str, dict[str, Any]]:
-    """Return by node its `load` and its `zones`, where there is any; `kept` is what the last call found."""
+    """Return by node its `load` and its `zones`, where known.
+
+    `kept` is the result of the last call.
+    """
     now: Kept = {}
     found: dict[str, dict[str, Any]] = {}
     for kind, obj in world.objects:
@@ -58,7 +61,7 @@ def _load(metric: NodeMetric) -> dict[str, Any]:
 
 
 def _taken(zone: Zone) -> dict[str, list[int]]:
-    """Return of each resource what is taken of what there is."""
+    """Return of each resource the used and the total amount."""
     there = _amounts({one.name: one.allocatable for one in zone.resources})
     free = _amounts({one.name: one.free for one in zone.resources})
     return {name: [max(0, all_ - free.get(name, all_)), all_] for name, all_ in there.items()}
@@ -70,5 +73,5 @@ def _amounts(listed: Mapping[str, Any]) -> dict[str, int]:
         try:
             found |= amounts({name: value})
         except InputError:
-            continue  # what a reporter wrote there is no quantity; the plugin says so
+            continue  # an invalid quantity of a reporter; the plugin reports it
     return found

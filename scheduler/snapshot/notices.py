@@ -1,8 +1,8 @@
-"""What `snapshot` says of objects that it took in and that will not count, in words.
+"""Messages of `snapshot` about objects that were read and have no effect.
 
-A manifest brings Services and ConfigMaps along with its pods; these kinds of Kubernetes' own have no say in where
-a pod goes and are passed over with a notice. Any other kind that nobody reads is refused by `snapshot`, as it might
-make pods or rules for them. Sentences are no longer than a few names.
+A manifest has Services and ConfigMaps beside its pods; these kinds of Kubernetes' own do not affect
+scheduling and are skipped with a notice. `snapshot` rejects any other unknown kind, as it might
+make pods or rules for them. Sentences name a few objects at most.
 """
 
 from collections.abc import Collection, Mapping
@@ -27,7 +27,7 @@ _NO_BEARING: Final[dict[str, frozenset[str]]] = {
     "autoscaling": frozenset(["HorizontalPodAutoscaler"]),
     "scheduling.k8s.io": frozenset(["Workload"]),
 }
-# Groups none of whose kinds says anything about where pods go.
+# Groups without any kind that affects scheduling.
 _GROUPS: Final = frozenset(
     {
         "admissionregistration.k8s.io",
@@ -50,12 +50,12 @@ _GROUPS: Final = frozenset(
 
 
 def has_no_bearing(group: str, kind: str) -> bool:
-    """Whether objects of a kind are known to leave every placement as it is."""
+    """Return whether objects of a kind are known to have no effect on scheduling."""
     return group in _GROUPS or kind in _NO_BEARING.get(group, ())
 
 
 def astray(bound: list[Pod], nodes: list[Node]) -> list[str]:
-    """Return what to call the pods whose node is not in the snapshot."""
+    """Return the names of pods whose node is not in the snapshot."""
     known = {node.metadata.name for node in nodes}
     return [
         f"{pod.key} (node {pod.spec.node_name})" for pod in bound if pod.spec.node_name not in known
@@ -68,7 +68,7 @@ def notices(
     astray: list[str],
     unknown_runtimes: Collection[str] = (),
 ) -> tuple[str, ...]:
-    """Return a sentence for each reason why objects do not count."""
+    """Return a sentence for each reason why objects have no effect."""
     found = []
     if passed_over:
         kinds = ", ".join(f"{count} {kind}" for kind, count in sorted(passed_over.items()))

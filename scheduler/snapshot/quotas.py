@@ -1,4 +1,6 @@
-"""ResourceQuotas that new pods would exceed: the API server refuses such a pod, which a simulation does not."""
+"""ResourceQuotas that new pods would exceed: the API server rejects such pods, a simulation does
+not.
+"""
 
 from collections.abc import Iterable, Iterator
 from decimal import Decimal
@@ -25,13 +27,13 @@ def exceeded_quotas(quotas: Iterable[Object], pods: Iterable[Pod]) -> Iterator[s
             total = asked + _number(used.get(name, 0), quota)
             if asked and total > _number(hard, quota):
                 yield (
-                    f"the ResourceQuota {meta['namespace']}/{meta['name']} would refuse pods: {name} "
-                    f"would be {canonical(f'{total:f}')}, the limit is {hard}"
+                    f"the ResourceQuota {meta['namespace']}/{meta['name']} would refuse pods: "
+                    f"{name} would be {canonical(f'{total:f}')}, the limit is {hard}"
                 )
 
 
 def _asked(pod: Pod, name: str) -> Decimal:
-    """Return how much of a quota's amount a pod takes; sums of init containers are left out."""
+    """Return a pod's use of a quota's amount; sums of init containers are left out."""
     if name in _PODS:
         return Decimal(1)
     part, _, resource = name.rpartition(".")

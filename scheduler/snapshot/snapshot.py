@@ -1,9 +1,9 @@
-"""Objects as found → `Snapshot`: the structs of a cluster, sorted by what becomes of them.
+"""Objects as found → `Snapshot`: the structs of a cluster, sorted by their role.
 
-Strict where silence would mislead: an object of a kind that Trellis reads must be readable, whole and
-there once; InputError names it, its place and the field. New objects pass admission, workloads become their
-pods. A kind is refused unless it is known not to matter. Called by the command line and by `batch`;
-knows nothing of profiles.
+Strict where silence would mislead: an object of a kind that Trellis reads must be readable,
+complete and unique; InputError names it, its location and the field. New objects pass admission,
+workloads are replaced by their pods. A kind is rejected unless it is known to have no effect.
+Called by the command line and by `batch`; independent of profiles.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -41,20 +41,20 @@ from scheduler.snapshot.workloads.found import MAX_PODS, FoundWorkload, Snapshot
 from scheduler.snapshot.workloads.owned import OwnedPods
 from scheduler.snapshot.workloads.table import KINDS, missing_objects
 
-# The moment of a snapshot that tells no time (2026-01-01T00:00:00Z).
+# The time of a snapshot without timestamps (2026-01-01T00:00:00Z).
 NO_TIME: Final = 1767225600.0
 _CLAIM: Final = "PersistentVolumeClaim"
 
 
 class Snapshot(msgspec.Struct, frozen=True):
-    """A cluster at rest.
+    """The state of a cluster at one time.
 
-    `objects` are (kind, struct) of everything but nodes and pods; `bound` pods sit on a node, known
-    or not; `unbound` ones do not and are not on their way out, oldest first; nothing is decided about
-    the `ended` ones. `given` are the uids of unbound pods that were named apart from the cluster, to be
-    placed whatever their schedulerName. `daemons` make the pods of nodes that are added.
-    `taken_at` is the newest time that an object mentions, in seconds since the epoch. `release` is that of
-    the API server: as its list states it, else that of the newest kubelet, None if neither is known.
+    `objects` are (kind, struct) of everything but nodes and pods; `bound` pods are on a node, known
+    or not; `unbound` ones are neither bound nor terminating, oldest first; the `ended` ones are not
+    scheduled. `given` are the uids of unbound pods that were given apart from the cluster, to be
+    placed whatever their schedulerName. `daemons` make the pods of added nodes. `taken_at` is the
+    newest time in any object, in seconds since the epoch. `release` is that of the API server: as
+    its list states it, else that of the newest kubelet, None if neither is known.
     """
 
     nodes: tuple[Node, ...] = ()
@@ -70,11 +70,11 @@ class Snapshot(msgspec.Struct, frozen=True):
     release: Release | None = None
 
     def find(self, key: str) -> Pod | None:
-        """Return the pod of that `namespace/name` that is bound or waits to be, or None."""
+        """Return the bound or pending pod of that `namespace/name`, or None."""
         return next((pod for pod in (*self.bound, *self.unbound) if pod.key == key), None)
 
     def place(self, kind: str, key: str) -> str:
-        """Return what to call an object in an error: where it was found, its kind and its name."""
+        """Return the description of an object for errors: its location, kind and name."""
         where = self.places.get((kind, key), "")
         return f"{where}: {kind} {key}" if where else f"{kind} {key}"
 
@@ -82,9 +82,10 @@ class Snapshot(msgspec.Struct, frozen=True):
 def read_snapshot(
     items: Iterable[Item], given: Iterable[Item] = (), *, is_alone: bool = False
 ) -> Snapshot:
-    """Read a cluster, and the objects `given` apart from it; InputError says what is wrong where.
+    """Return a cluster, with the objects `given` apart from it.
 
-    `is_alone` says that the objects belong to a cluster which is not at hand.
+    InputError states fault and location. `is_alone` states that the cluster of the objects is not
+    available.
     """
     reader = SnapshotReader(is_alone=is_alone)
     reader.read(items)
@@ -93,7 +94,7 @@ def read_snapshot(
 
 
 class SnapshotReader:
-    """Takes objects as they come, in as many parts as there are; workloads make `max_made` at most."""
+    """Read objects in any number of parts; workloads make `max_made` pods at most."""
 
     def __init__(self, max_made: int = MAX_PODS, *, is_alone: bool = False) -> None:
         self._allowed = count(max_made, -1)
@@ -101,9 +102,9 @@ class SnapshotReader:
         self._admission = ClusterAdmission(is_alone=is_alone)
         self._found: dict[tuple[str, str], Any] = {}
         self._places: dict[tuple[str, str], str] = {}
-        # Objects that no API server has seen, as plain data: admission needs all others first.
+        # Objects without uid, as plain data: admission needs all others first.
         self._new: dict[tuple[str, str], tuple[kinds.Kind, dict[str, Any]]] = {}
-        # Pods and PodGroups of an API server whose priority is not written out, with their class.
+        # Pods and PodGroups of an API server without an explicit priority, with their class.
         self._classless: dict[tuple[str, str], tuple[str, bool]] = {}
         self._ephemeral: dict[tuple[str, str], Item] = {}
         self._uids: dict[str, str] = {}
@@ -116,12 +117,12 @@ class SnapshotReader:
         self._notices: list[str] = []
 
     def read(self, items: Iterable[Item], *, are_given: bool = False) -> None:
-        """Read objects; InputError says what is wrong where."""
+        """Read objects; InputError states fault and location."""
         for item in items:
             self._read(item, is_given=are_given)
 
     def served_by(self, version: str, where: str = "") -> None:
-        """Note the version of an API server that the objects come from; the newest counts."""
+        """Record the version of the objects' API server; the newest is used."""
         release = read_release(version, where=where)
         self._release = max(release, self._release or release)
 
@@ -149,19 +150,19 @@ class SnapshotReader:
             raise ObjectError("nested too deeply", where=item.where) from None
 
     def _pass_over(self, item: Item) -> None:
-        """Count an object that cannot matter; ObjectError for one of which that is not known."""
+        """Count an object without effect; ObjectError for an unknown kind."""
         name = item.head.kind or ""
         group = (item.head.api_version or "").rpartition("/")[0]
         if not has_no_bearing(group, name):
             text = (
-                f"kind {name} of {item.head.api_version or 'no apiVersion'} is not one that Trellis "
-                "reads, and what it means for pods is not known: leave it out, or give the pods it makes"
+                f"kind {name} of {item.head.api_version or 'no apiVersion'} is not one that "
+                "Trellis reads, and its effect on pods is unknown: leave it out, or give its pods"
             )
             raise ObjectError(text, where=item.where)
         self._passed_over[name] = self._passed_over.get(name, 0) + 1
 
     def _keep(self, workload: FoundWorkload) -> None:
-        """Keep a workload; a given one takes the place of the cluster's, as `kubectl apply` has it."""
+        """Store a workload; a given one replaces the cluster's, as `kubectl apply` does."""
         known = self._workloads.get(workload.key)
         if known is not None and workload.is_given and not known.is_given:
             raw = {"status": known.raw.get("status") or {}, **workload.raw}
@@ -174,7 +175,7 @@ class SnapshotReader:
         self._workloads[workload.key] = workload
 
     def _make_pods(self) -> None:
-        """Give every workload the pods that it lacks, and take away those that it deletes."""
+        """Create the pods that workloads lack, and remove those that they delete."""
         pods: list[Pod] = []
         nodes: list[Node] = []
         for (kind, _), obj in self._found.items():
@@ -197,14 +198,14 @@ class SnapshotReader:
         self._notices += around.notices
 
     def _drop(self, pods: list[Pod]) -> None:
-        """Take pods away that their controller deletes; another one may have their name."""
+        """Remove pods that their controller deletes; another one may have their name."""
         for pod in pods:
             self._found.pop(("Pod", pod.key), None)
             self._new.pop(("Pod", pod.key), None)
         pods.clear()
 
     def _make(self, raw: dict[str, Any], workload: FoundWorkload) -> None:
-        """Take in what a workload lacks; it may be there already, made by hand."""
+        """Add an object that a workload lacks, unless it was already created by hand."""
         if next(self._allowed) <= 0:
             raise ObjectError(f"workloads ask for more than {self._max_made} new objects")
         self._add(raw, workload.where, is_given=workload.is_given)
@@ -213,7 +214,7 @@ class SnapshotReader:
         item = Item(where, Head(raw["kind"], raw["apiVersion"]), raw)
         kind = kind_of(item)
         meta = raw["metadata"]
-        # Nothing is made of a kind that is not read.
+        # Kinds that are not read are not created either.
         if (
             kind is not None
             and (kind.kind, f"{meta['namespace']}/{meta['name']}") not in self._found
@@ -232,7 +233,7 @@ class SnapshotReader:
                 obj = _node(obj, item.raw)
                 self._kubelets.add(kubelet_of(item.raw))
             elif kind in kinds.WORKLOAD_GROUPS and is_new and obj.spec.priority is None:
-                # Since 1.37 the class also determines whether the group may evict others.
+                # Since 1.37 the class also determines whether the group may evict other pods.
                 name, has_policy = class_of(item.raw)
                 self._classless[key] = name, has_policy or kind.version == "v1alpha2"
             elif kind.kind in DEFAULTED and is_new:
@@ -266,7 +267,7 @@ class SnapshotReader:
             self._given.add(uid)
         if any(volume.ephemeral is not None for volume in pod.spec.volumes):
             self._ephemeral[key] = item
-        # A pod that counts may be the last thing a snapshot tells of.
+        # A pod may be the last object of a snapshot.
         started = pod.status.start_time
         if started is not None and started > self._newest:
             self._newest = started
@@ -284,7 +285,7 @@ class SnapshotReader:
             raise ObjectError(text, where=" ".join(key))
 
     def _admit(self) -> None:
-        """Put new objects, and those without a priority, into the form that an API server gives them."""
+        """Admit new objects, and those without a priority, as an API server does."""
         for key, (kind, plain) in self._new.items():
             with self._naming(key):
                 if kind is kinds.POD:
@@ -301,7 +302,7 @@ class SnapshotReader:
 
     @contextmanager
     def _naming(self, key: tuple[str, str]) -> Iterator[None]:
-        """Name an object, and its place, in an ObjectError."""
+        """Add the object's name and location to an ObjectError."""
         try:
             yield
         except ObjectError as error:
@@ -309,7 +310,10 @@ class SnapshotReader:
             raise ObjectError(error.message, where=where) from error
 
     def _make_claims(self) -> None:
-        """Make the claims of ephemeral volumes; name the default StorageClass in claims without one."""
+        """Create the claims of ephemeral volumes.
+
+        Set the default StorageClass in claims without one.
+        """
         for key, item in self._ephemeral.items():
             pod = self._found.get(key)
             if pod is None or pod.spec.node_name or pod.is_terminating or pod.is_finished:
@@ -324,7 +328,7 @@ class SnapshotReader:
                 self._found[key] = self._admission.with_storage_class(obj)
 
     def snapshot(self) -> Snapshot:
-        """Return what was read after admission, with the pods of workloads."""
+        """Return the snapshot after admission, with the pods of workloads."""
         self._admit()
         if self._workloads:
             self._make_pods()

@@ -1,8 +1,9 @@
-"""Fields of a pod that the Kubernetes API does not have: misspelled, or in the wrong place.
+"""Fields of a pod that the Kubernetes API does not have: misspelled, or at the wrong level.
 
-Decoding skips them, so a pod with `nodeSelektor` would be placed as if it asked for nothing. Called by
-`snapshot` for pods that never were in an API server, which would have refused or dropped such a field. The
-names are those of the field table that ships with the package, made from an API server's own document.
+Decoding skips them, so a pod with `nodeSelektor` would be scheduled without its selector. Called by
+`snapshot` for pods without uid; an API server would have rejected or dropped such a field. The
+names are those of the field table that ships with the package, generated from an API server's
+OpenAPI document.
 """
 
 from collections.abc import Mapping
@@ -24,10 +25,10 @@ class _Table(msgspec.Struct, frozen=True):
 
 
 def check_spelling(pod: Any) -> None:
-    """Raise ObjectError with the path of the first field of a plain pod that no pod has.
+    """Raise ObjectError with the path of the first unknown field of a plain pod.
 
-    Values are not looked at: what is no object where one belongs is the decoder's to refuse. Nor is the
-    status, which no person writes and which differs between versions of Kubernetes.
+    Values are not checked: the decoder rejects wrong types. Nor is the status, which no person
+    writes and which differs between versions of Kubernetes.
     """
     _check({name: value for name, value in pod.items() if name != "status"}, _POD, "")
 
@@ -51,7 +52,7 @@ def _check(value: Any, of_type: str, path: str) -> None:
 
 @cache
 def _types() -> dict[str, _Fields]:
-    """Read the table once: type → field → the type behind it, "" for a plain value or a map."""
+    """Return the table: type → field → the field's type, '' for a plain value or a map."""
     file = resources.files("scheduler.objects").joinpath("types.json")
     raw = msgspec.json.decode(file.read_bytes(), type=_Table).types
     return {
@@ -60,6 +61,6 @@ def _types() -> dict[str, _Fields]:
 
 
 def _behind(code: str, types: Mapping[str, object]) -> str:
-    """Return the type that a field, or each value of its list, has of its own; else an empty text."""
+    """Return the type of a field, or of each value of its list, if it has its own; else ''."""
     name = code.partition(" ")[0].rstrip("!").removeprefix("[]")
     return name if name in types else ""

@@ -1,8 +1,8 @@
-"""The tree of a cluster as its labels make it: regions, zones, racks, nodes, with room and who is there.
+"""The tree of a cluster by its labels: regions, zones, racks, nodes, with capacity and members.
 
-Called by `trellis topology`. Works on a `Snapshot` alone; the levels are labels, from the top, of which
-those that no node carries are left out, or those of a tree that has a name. Amounts are CPU in milli and whole
-units of everything else.
+Called by `trellis topology`. Works on a `Snapshot` alone; the levels are labels, from the top,
+without those that no node has, or those of a named tree. Amounts are CPU in milli and whole units
+of everything else.
 """
 
 from collections import Counter
@@ -26,13 +26,13 @@ from scheduler.objects.pod import Pod
 from scheduler.snapshot.snapshot import Snapshot
 from scheduler.state.resources import amounts, is_extended, pod_requests
 
-# A unit of nodes that do not carry the label of their level.
+# The unit of nodes without the label of their level.
 NOWHERE: Final = ""
 _ALWAYS_SHOWN: Final = ("cpu", "memory")
 
 
 class UnitRoom(msgspec.Struct, frozen=True):
-    """Of one resource, what pods request and what nodes offer."""
+    """The requested and the allocatable amount of one resource."""
 
     requested: int
     allocatable: int
@@ -41,8 +41,8 @@ class UnitRoom(msgspec.Struct, frozen=True):
 class TreeUnit(msgspec.Struct, frozen=True, rename="camel"):
     """A part of the cluster: the whole, a unit of a level, or a node.
 
-    `level` is the label that makes it (`node` for a node), `groups` counts the placed members by
-    `namespace/name`. `closed` counts nodes that take no new pods.
+    `level` is the label that defines it (`node` for a node), `groups` counts the placed members by
+    `namespace/name`. `closed` counts nodes that accept no new pods.
     """
 
     level: str
@@ -56,9 +56,9 @@ class TreeUnit(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class Way(msgspec.Struct, frozen=True, rename="camel"):
-    """What the network asks between two units, as listed in a NetworkTopology.
+    """A network path between two units, as listed in a NetworkTopology.
 
-    `capacity` and `allocated` are quantities in bit/s, None where nobody said.
+    `capacity` and `allocated` are quantities in bit/s, None where unknown.
     """
 
     topology: str
@@ -80,7 +80,7 @@ class NamedTree(msgspec.Struct, frozen=True, rename="camel"):
 
 
 def named_trees(snapshot: Snapshot) -> list[NamedTree]:
-    """Return the trees of topology ConfigMaps and HyperNodes that can be read, and of Kueue's Topologies, by name."""
+    """Return the valid trees of topology ConfigMaps, HyperNodes and Kueue's Topologies, by name."""
     found: dict[str, NamedTree] = {}
     with suppress(ObjectError):
         made = hyper_tree(snapshot)
@@ -108,7 +108,7 @@ def named_trees(snapshot: Snapshot) -> list[NamedTree]:
 
 
 def hyper_tree(snapshot: Snapshot) -> Topology | None:
-    """Return the tree of Volcano's HyperNodes, None without any; ObjectError says why they make none."""
+    """Return the tree of Volcano's HyperNodes, None without any; ObjectError names a fault."""
     found = {obj.metadata.name: obj for kind, obj in snapshot.objects if kind == HYPER_NODE.kind}
     labels = {node.metadata.name: node.metadata.labels for node in snapshot.nodes}
     return hypernodes.HyperNodes().tree(found, labels) if found else None
@@ -119,7 +119,9 @@ def _named_tree(made: Topology) -> NamedTree:
 
 
 def _in_order(one: tuple[str, Any]) -> tuple[int, str]:
-    """ConfigMaps count before Kueue's, newer versions of those before older ones."""
+    """Return the sort key: ConfigMaps before Kueue's Topologies, newer versions of those before
+    older ones.
+    """
     kind, obj = one
     rank = KINDS.index(kind) if kind in KINDS else len(KINDS)
     return rank, f"{obj.metadata.namespace}/{obj.metadata.name}"
@@ -128,7 +130,7 @@ def _in_order(one: tuple[str, Any]) -> tuple[int, str]:
 def levels_of(nodes: Iterable[Node], wanted: Sequence[str] = ()) -> tuple[str, ...]:
     """Return the labels that divide these nodes, from the top: those `wanted`, else the usual ones.
 
-    The usual ones are the presets by which groups are placed, of each level the first that is carried.
+    The usual ones are the presets for group placement, of each level the first that nodes have.
     """
     carried = {label for node in nodes for label in node.metadata.labels}
     if wanted:
@@ -153,9 +155,10 @@ def tree(
     kept: Leaves | None = None,
     named: NamedTree | None = None,
 ) -> TreeUnit:
-    """Return the cluster as a tree, by labels or as `named`; children come by name, nodes without a unit last.
+    """Return the cluster as a tree, by labels or as `named`.
 
-    `kept` are the nodes of the last tree, brought up to date: those with the same pods are not counted again.
+    Children by name, nodes without a unit last. `kept` are the nodes of the last tree, which are
+    updated: nodes with the same pods are not counted again.
     """
     pods: dict[str, list[Pod]] = {}
     for pod in snapshot.bound:
@@ -186,7 +189,7 @@ def tree(
 
 
 def ways(snapshot: Snapshot) -> list[Way]:
-    """Return what NetworkTopologies list between units: the user's tables, else the calculated ones."""
+    """Return the paths that NetworkTopologies list: the user's tables, else the calculated ones."""
     found = []
     for kind, topology in snapshot.objects:
         if kind != "NetworkTopology" or not isinstance(topology, NetworkTopology):
@@ -274,13 +277,13 @@ def _leaf(node: Node, pods: list[Pod], asked: Sequence[str]) -> TreeUnit:
 
 
 def _resources(snapshot: Snapshot) -> tuple[str, ...]:
-    """Return the resources to show: CPU, memory, and devices that some node offers."""
+    """Return the resources to show: CPU, memory, and allocatable devices."""
     offered = {name for node in snapshot.nodes for name in node.status.allocatable}
     return (*_ALWAYS_SHOWN, *sorted(name for name in offered if is_extended(name)))
 
 
 def group_name(pod: Pod) -> str:
-    """Return what to call the group that a pod is placed with, else its application, if any."""
+    """Return the name of the group that a pod is placed with, else its application, if any."""
     if group := group_of(pod):
         return title(group)
     application = pod.metadata.labels.get(APP_GROUP_LABEL, "")

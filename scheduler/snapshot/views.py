@@ -1,9 +1,9 @@
-"""A snapshot as the page shows it: sections of small records by key, which are cheap to compare.
+"""A snapshot as the page shows it: sections of small records by key, which are quick to compare.
 
-Called by `trellis ui` each time it has looked at the cluster. `units` is the tree of `tree.py` flattened,
-`pods` says where each is or what it waits for, `measures` what is known of nodes besides, `ways` and `applications` are the network. Amounts are
-CPU in milli and whole units of everything else; times are seconds since the epoch. `merged` puts what a
-user wants to try into a snapshot.
+Called by `trellis ui` after each read of the cluster. `units` is the tree of `tree.py` flattened,
+`pods` has the node of each pod or its pending reason, `measures` has further data about nodes,
+`ways` and `applications` are the network. Amounts are CPU in milli and whole units of everything
+else; times are seconds since the epoch. `merged` adds a user's trial objects to a snapshot.
 """
 
 from collections import Counter
@@ -27,14 +27,14 @@ Sections = dict[str, dict[str, Any]]
 
 
 def sections(world: Snapshot, now: float, notices: Sequence[str] = ()) -> Sections:
-    """Return what the page shows of a snapshot that was taken at `now`."""
+    """Return the page's sections of a snapshot that was taken at `now`."""
     return DrawnView().sections(world, now, notices)
 
 
 class DrawnView:
-    """Draws one picture after the other, and keeps what is the same: of 100,000 pods few are new.
+    """Draw one picture after the other, and reuse unchanged parts: of 100,000 pods few are new.
 
-    With nothing kept a picture of them takes 0.6 s, and a daemon that spends little of its time on pictures
+    Without reuse a picture of them takes 0.6 s, and a daemon with a small CPU budget for pictures
     would show one in half a minute.
     """
 
@@ -44,7 +44,10 @@ class DrawnView:
         self._measured: Kept = {}
 
     def sections(self, world: Snapshot, now: float, notices: Sequence[str] = ()) -> Sections:
-        """Return what the page shows of a snapshot that was taken at `now`; records are not changed later."""
+        """Return the page's sections of a snapshot that was taken at `now`.
+
+        Records are not changed later.
+        """
         levels = levels_of(world.nodes)
         units = dict(_units(tree(world, levels, self._leaves), ""))
         priced = ways(world)
@@ -75,10 +78,10 @@ class DrawnView:
 
 
 def merged(world: Snapshot, wanted: Snapshot) -> Snapshot:
-    """Return `world` with the objects of `wanted` added, or in place of those of their name.
+    """Return `world` with the objects of `wanted` added, or replacing those with their names.
 
-    A pod that is bound in `world` and unbound in `wanted` is placed anew. InputError when `wanted` names
-    pods on nodes that are in neither.
+    A pod that is bound in `world` and unbound in `wanted` is scheduled again. InputError when
+    `wanted` has pods on nodes that are in neither.
     """
     nodes = {node.metadata.name: node for node in (*world.nodes, *wanted.nodes)}
     lost = [pod.key for pod in wanted.bound if pod.spec.node_name not in nodes]
@@ -116,13 +119,14 @@ def _units(unit: TreeUnit, key: str) -> Iterator[tuple[str, dict[str, Any]]]:
         },
     )
     for child in unit.children:
-        # Neither label values nor names of nodes hold a slash; "~" is in no label value either.
+        # Neither label values nor names of nodes contain a slash; label values do not contain "~"
+        # either.
         name = child.name or "~"
         yield from _units(child, f"{key}/{name}" if key else name)
 
 
 def _depth(levels: Sequence[str], priced: Collection[str]) -> int:
-    """Return the level whose units applications are drawn in: the lowest between whose units ways are priced."""
+    """Return the level for drawing applications: the lowest with priced paths between its units."""
     return max((at for at, level in enumerate(levels) if level in priced), default=0)
 
 
@@ -146,7 +150,7 @@ def _is_node(record: dict[str, Any]) -> bool:
 
 
 def _pod(pod: Pod) -> dict[str, Any]:
-    """Return where a pod is, or since when it waits, for what, and what was last said of it."""
+    """Return the pod's node, or since when it is pending, for what, and its last message."""
     record: dict[str, Any] = {}
     if group := group_name(pod):
         record["group"] = group
@@ -169,7 +173,7 @@ def _pod(pod: Pod) -> dict[str, Any]:
 
 
 def _applications(world: Snapshot, zone_of: dict[str, str]) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yield each AppGroup: its workloads with their pods by topmost unit, and who talks to whom.
+    """Yield each AppGroup: its workloads with their pods by topmost unit, and its dependencies.
 
     Pods count for the AppGroup of their own namespace, which comes first for the plugin, too.
     """

@@ -1,8 +1,8 @@
-"""YAML text → plain data, quickly, with the lines on which objects begin.
+"""YAML text → plain data, quickly, with the line of each object.
 
-Snapshots are large and not ours; how they are read and bounded is the business of `base.yamltext`.
-Scalars mean what they mean in configuration files. Called by `documents`; knows nothing of Kubernetes
-but that a list keeps its objects in `items`.
+Snapshots are large and untrusted; `base.yamltext` determines how they are read and bounded. Scalars
+have the same meaning as in configuration files. Called by `documents`; the only knowledge of
+Kubernetes is that a list has its objects in `items`.
 """
 
 from collections.abc import Iterator
@@ -25,7 +25,7 @@ class Document(NamedTuple):
 
 
 def parse(data: bytes, name: str) -> Iterator[Document]:
-    """Yield the documents of a file called `name`; InputError says what is wrong on which line."""
+    """Yield the documents of a file called `name`; InputError states fault and line."""
     if len(data) > MAX_BYTES:
         raise InputError(
             f"{len(data)} bytes of YAML; the most is {MAX_BYTES} "
@@ -42,7 +42,7 @@ def parse(data: bytes, name: str) -> Iterator[Document]:
 
 
 class _Plain(YamlReader[Any]):
-    """Makes plain data; `line` is that on which the last document begins."""
+    """Build plain data; `line` is that on which the last document begins."""
 
     def __init__(self, max_depth: int, max_values: int) -> None:
         super().__init__(max_depth, max_values)

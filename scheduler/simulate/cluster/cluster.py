@@ -1,8 +1,8 @@
 """The API server and the controllers of a simulation: effects are carried out at once, in memory.
 
-`World` answers every effect of an engine and tells it of the change as a watch would. A bind always
-succeeds, an evicted pod is gone at once, and its disruption budgets have one disruption less to give.
-Holds no rules of scheduling.
+`World` answers every effect of an engine and reports the change as a watch would. A bind always
+succeeds, an evicted pod is deleted at once, and its disruption budgets allow one disruption less.
+Contains no scheduling rules.
 """
 
 from collections.abc import Iterable
@@ -40,10 +40,9 @@ EXTENDED = "extendedResourceClaimStatus"
 
 
 class World:
-    """What surrounds an engine.
+    """The simulated cluster around an engine.
 
-    `changes` counts what became different in it and may let another pod fit; `evicted` are the uids
-    of pods that had to go.
+    `changes` counts changes that may let another pod fit; `evicted` are the uids of evicted pods.
     """
 
     def __init__(self, engine: Engine, pods: Iterable[Pod]) -> None:
@@ -51,26 +50,26 @@ class World:
         self._pods = {pod.metadata.uid: pod for pod in pods}
         self._uids = {pod.key: pod.metadata.uid for pod in self._pods.values()}
         self._rest = Rest(engine.cluster)
-        # By pod uid: which claim serves a pod's extended resources, as written to its status.
+        # By pod uid: the claim for a pod's extended resources, as written to its status.
         self.extended: dict[str, dict[str, Any]] = {}
         self.changes = 0
         self.evicted: set[str] = set()
-        # What the solver may use for a question instead of what the question allows, without advice on
-        # what would help; and whether it has left a question open.
+        # The solver's limit that replaces the questions' own, without remedies; and whether it has
+        # left a question open.
         self.solver_limits: SolveLimits | None = None
         self.is_open = False
 
     def pod(self, uid: str) -> Pod | None:
-        """Return a pod as it is now; None when it is gone."""
+        """Return a pod's current version; None after its deletion."""
         return self._pods.get(uid)
 
     def put(self, pod: Pod, now: float) -> None:
-        """Create a pod, or replace it by a newer version, as somebody outside would."""
+        """Create a pod, or replace it by a newer version, as an external client would."""
         self._uids[pod.key] = pod.metadata.uid
         self._put(pod, now)
 
     def drop(self, uid: str, now: float) -> None:
-        """Take a pod away, as somebody outside would; nothing happens when it is not there."""
+        """Delete a pod as an external client would; do nothing if it does not exist."""
         pod = self._pods.pop(uid, None)
         if pod is not None:
             self.changes += 1
@@ -78,11 +77,11 @@ class World:
             self._engine.handle(Watched("Pod", "DELETED", pod), now)
 
     def find(self, key: str) -> Pod | None:
-        """Return the pod of that `namespace/name`; None when there is none."""
+        """Return the pod of that `namespace/name`; None if there is none."""
         return self._pods.get(self._uids.get(key, ""))
 
     def carry_out(self, effects: Iterable[Effects], now: float) -> None:
-        """Do what the engine asks for, in order; it hears of everything before this returns."""
+        """Carry out the engine's effects in order; all changes are reported before this returns."""
         for effect in effects:
             if isinstance(effect, Bind):
                 self._bind(effect, now)
@@ -98,7 +97,7 @@ class World:
                 self._solve(effect, now)
 
     def catch_up(self, now: float) -> None:
-        """Let the controllers finish what was begun before the snapshot was taken."""
+        """Complete the controllers' work that was pending when the snapshot was taken."""
         events = self._rest.overdue()
         self.changes += len(events)
         for event in events:
@@ -109,7 +108,7 @@ class World:
         if pod is None:
             self._engine.handle(Answer(effect.id, 404, "NotFound", "the pod is gone"), now)
             return
-        # As the API server does with a binding: some count a pod by when it was placed.
+        # The API server sets it with a binding, and some components count a pod by its time.
         others = tuple(one for one in pod.status.conditions if one.type != SCHEDULED)
         conditions = (*others, _scheduled(now))
         status = replace(pod.status, nominated_node_name="", conditions=conditions)
@@ -144,7 +143,7 @@ class World:
             self._charge(budget, victim, now)
 
     def _charge(self, budget: PodDisruptionBudget, victim: Pod, now: float) -> None:
-        """Do as the disruption controller does when a pod of a budget goes away."""
+        """Charge a budget for a deleted pod, as the disruption controller does."""
         meta, allowed = victim.metadata, budget.status.disruptions_allowed
         if (
             allowed > 0
@@ -169,14 +168,14 @@ class World:
         self._engine.handle(answer, now)
 
     def _solve(self, effect: Solve, now: float) -> None:
-        """Ask the solver in this process: nobody waits here."""
+        """Run the solver in this process, synchronously."""
         from scheduler.groups.solver import questions
 
         question = effect.instance
         if self.solver_limits is not None:
             question = replace(question, limits=self.solver_limits)
             if isinstance(question, questions.Place):
-                # CP-SAT takes its time to be set up, whatever the limits.
+                # Setting CP-SAT up takes time, whatever the limits.
                 question = replace(question, advise=False, solver="Exact")
         try:
             solution = questions.answer(question)
@@ -203,6 +202,6 @@ class World:
         self._engine.handle(Watched("Pod", "MODIFIED", pod), now)
 
 
-@lru_cache(maxsize=1)  # the clock stands while pods are placed
+@lru_cache(maxsize=1)  # the clock does not move while pods are placed
 def _scheduled(now: float) -> PodCondition:
     return PodCondition(SCHEDULED, "True", last_transition_time=rfc3339(now))

@@ -1,9 +1,9 @@
 """The claim controller and the device drivers of a simulation.
 
-In a cluster a controller makes the claims of pods from their templates, and drivers report when a
-device is ready to be used. Here both happen at once: a pod, or a PodGroup, that names a template has its claim
-before it is queued, and every condition that an allocated device waits for comes true. Called by `stage`
-before anything is scheduled, and by `Rest` after each write of a claim.
+In a cluster a controller creates the claims of pods from their templates, and drivers report when a
+device is ready. Here both happen at once: a pod, or a PodGroup, that names a template has its claim
+before it is queued, and every condition of an allocated device becomes true. Called by `stage`
+before scheduling, and by `Rest` after each write of a claim.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -39,9 +39,9 @@ def claims_made(
     templates: Mapping[str, ResourceClaimTemplate],
     groups: Mapping[str, WorkloadGroup],
 ) -> Iterator[tuple[Pod, tuple[ResourceClaim, ...]]]:
-    """Yield each pod as its claims are made, with the claims that were not there.
+    """Yield each pod with its claims created, and the new claims.
 
-    What it names as its group (by `namespace/name`) does is the group's.
+    Entries of its group (by `namespace/name`) use the group's claims.
     """
     for pod in pods:
         named = pod.spec.scheduling_group
@@ -58,7 +58,7 @@ def group_claims_made(
     api_version: str,
     templates: Mapping[str, ResourceClaimTemplate],
 ) -> Iterator[tuple[WorkloadGroup, tuple[ResourceClaim, ...]]]:
-    """Yield each PodGroup as its claims are made, with the claims that were not there."""
+    """Yield each PodGroup with its claims created, and the new claims."""
     for group in groups:
         yield _made(group, group.spec.resource_claims, api_version, "PodGroup", templates)
 
@@ -111,7 +111,7 @@ def _from_template(
 
 
 def refusal(claim: ResourceClaim) -> str:
-    """Return why the API server does not take a claim, an empty text if it does."""
+    """Return why the API server rejects a claim, or ''."""
     users = len(claim.status.reserved_for)
     if users <= MOST_RESERVED:
         return ""
@@ -122,7 +122,7 @@ def refusal(claim: ResourceClaim) -> str:
 
 
 def reported(claim: ResourceClaim) -> Watched | None:
-    """Return what the drivers of a claim's devices report; None if nobody waits for them."""
+    """Return the report of the drivers of a claim's devices; None if no condition is awaited."""
     allocation = claim.status.allocation
     if allocation is None:
         return None

@@ -1,7 +1,8 @@
-"""Extenders where nobody can be asked: a simulation has no network.
+"""Extenders in a simulation, which has no network.
 
-Placing a pod where an extender might forbid it is no answer, so a pod that one wants to see ends the
-whole question, unless the extender may be ignored. One that only binds has no say in where pods go.
+Placing a pod that an extender might reject would be a wrong result, so a pod that one manages ends
+the whole question, unless the extender may be ignored. An extender that only binds does not affect
+the choice of nodes.
 """
 
 from collections.abc import Iterable, Sequence
@@ -14,9 +15,9 @@ from scheduler.objects.pod import Pod
 
 
 def unasked(configured: Sequence[Extender], pods: Iterable[Pod] | None = None) -> tuple[str, ...]:
-    """Say which extenders are left out for these pods; ConfigError for one that may not be.
+    """Return notices of extenders left out for these pods; ConfigError for a required one.
 
-    None stands for any pod that may come.
+    None means any future pod.
     """
     if not configured:
         return ()
@@ -36,7 +37,7 @@ def unasked(configured: Sequence[Extender], pods: Iterable[Pod] | None = None) -
 
 
 def _first(extender: Asked, pods: tuple[Pod, ...] | None) -> str | None:
-    """Return which pod an extender has a say about, in words; None without one."""
+    """Return which pod an extender manages, as text; None without one."""
     if not (extender.filters or extender.prioritizes or extender.preempts):
         return None
     if pods is None:

@@ -1,7 +1,7 @@
 """Plugins' requests to the API server, answered from memory; and the volume controller behind it.
 
-Knows the kinds of `objects.kinds` by their URLs. What a request changes, and what the controllers make
-of it, comes back as events for the engine. Called by `World`.
+Finds the kinds of `objects.kinds` by their URLs. A request's changes, and the controllers'
+reactions, are returned as events for the engine. Called by `World`.
 """
 
 import json
@@ -27,14 +27,14 @@ for _kind in WATCHED:
 
 
 class Rest:
-    """Answers `Call` effects; reads objects from the engine's own store."""
+    """Answer `Call` effects; reads objects from the engine's own store."""
 
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
         self._volumes = VolumeController(cluster)
 
     def call(self, call: Call) -> tuple[Answer, list[Watched]]:
-        """Return the answer to a request and what it changed, in order."""
+        """Return the answer to a request and its changes, in order."""
         found = self._named(call.path)
         if found is None:
             return Answer(call.id, 404, "NotFound", f"nothing is served at {call.path}"), []
@@ -67,7 +67,7 @@ class Rest:
         return self._written(call, kind, obj, "MODIFIED" if obj != old else "")
 
     def overdue(self) -> list[Watched]:
-        """Return what the controllers still have to do for what the snapshot holds."""
+        """Return the controllers' pending changes for the objects of the snapshot."""
         return self._volumes.overdue()
 
     def _create(self, call: Call, kind: Kind, key: str) -> tuple[Answer, list[Watched]]:
@@ -95,7 +95,7 @@ class Rest:
         return Answer(call.id, 200, body=_plain(kind, obj)), events
 
     def _named(self, path: str) -> tuple[Kind, str] | None:
-        """Return the kind that a path names, and the key of the object (a collection's namespace)."""
+        """Return the kind of a path, and the key of the object (a collection's namespace)."""
         parts = path.partition("?")[0].strip("/").split("/")
         if parts[:1] == ["api"] and len(parts) >= 3:
             group, version, rest = "", parts[1], parts[2:]
@@ -111,7 +111,7 @@ class Rest:
             return None
         name = rest[1] if len(rest) > 1 else ""
         key = "/".join(part for part in (namespace, name) if part)
-        # ConfigMaps go by what they say; the other kinds are one to a path.
+        # ConfigMaps are named by their content; the other kinds have one path each.
         return next(
             (one for one in kinds if key in self._cluster.store.of(one.kind)), kinds[0]
         ), key
@@ -123,7 +123,7 @@ def _plain(kind: Kind, obj: Any) -> dict[str, Any]:
 
 
 def _body(call: Call) -> Any:
-    """Return a copy of the body as plain data, however the plugin gave it."""
+    """Return a copy of the body as plain data, whatever its type."""
     body = call.body
     if isinstance(body, str | bytes | bytearray):
         return msgspec.json.decode(body)
@@ -131,7 +131,7 @@ def _body(call: Call) -> Any:
 
 
 def _changed(call: Call, old: dict[str, Any]) -> Any:
-    """Return what a PUT or PATCH makes of an object."""
+    """Return the object after a PUT or PATCH."""
     body = _body(call)
     if call.method == "PUT":
         return body
@@ -143,10 +143,10 @@ def _changed(call: Call, old: dict[str, Any]) -> Any:
 
 
 def _merged(old: Any, patch: Any, *, by_type: bool, field: str = "") -> Any:
-    """Return `old` with a merge patch applied; null takes a field away.
+    """Return `old` with a merge patch applied; null removes a field.
 
-    `by_type` merges conditions by their type, as a strategic patch does, and takes entries away by uid
-    where it says so; other lists are replaced.
+    `by_type` merges conditions by their type, as a strategic patch does, and removes entries by uid
+    with its directive; other lists are replaced.
     """
     if by_type and isinstance(patch, list) and patch and all("$patch" in one for one in patch):
         gone = {one["uid"] for one in patch}

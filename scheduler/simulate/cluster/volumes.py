@@ -1,8 +1,8 @@
 """The volume controller and provisioners of a simulation.
 
-A scheduler only points the way: it writes a claim into a volume, or a node onto a claim, and waits.
-Here is what happens next in a cluster where storage works: the claim is bound to the volume, or a
-volume is made for it that can be reached from the node. Called by `Rest` after each write.
+A scheduler only requests: it writes a claim into a volume, or a node onto a claim, and waits. This
+module performs what follows in a cluster with working storage: the claim is bound to the volume, or
+a volume is provisioned that the node can use. Called by `Rest` after each write.
 """
 
 from typing import Any
@@ -35,13 +35,13 @@ BOUND = PhaseStatus("Bound")
 
 
 class VolumeController:
-    """Binds claims and makes volumes; reads the cluster, returns what it changes as events."""
+    """Bind claims and provision volumes; reads the cluster, returns changes as events."""
 
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
 
     def overdue(self) -> list[Watched]:
-        """Return what would have followed by now from writes made before the simulation began."""
+        """Return the consequences of writes before the simulation began."""
         events: list[Watched] = []
         for volume in self._cluster.store.of(VOLUME).values():
             events += self._after_volume(volume)
@@ -61,7 +61,7 @@ class VolumeController:
         return found
 
     def after(self, kind: str, obj: Any) -> list[Watched]:
-        """Return what follows from a write of `obj`."""
+        """Return the consequences of a write of `obj`."""
         if kind == VOLUME:
             return self._after_volume(obj)
         if kind == CLAIM:
@@ -90,7 +90,7 @@ class VolumeController:
     def _provisioned(
         self, claim: PersistentVolumeClaim, of: StorageClass, node: str
     ) -> PersistentVolume:
-        """Return the volume that the class's provisioner makes for a pod on `node`."""
+        """Return the volume that the class's provisioner creates for a pod on `node`."""
         meta, spec = claim.metadata, claim.spec
         name = f"pvc-{meta.uid or claim.key.replace('/', '-')}"
         return PersistentVolume(
@@ -107,7 +107,9 @@ class VolumeController:
         )
 
     def _reach(self, of: StorageClass, node: str) -> VolumeNodeAffinity | None:
-        """Return from where such a volume can be reached: the node's own place among those allowed."""
+        """Return the nodes that can use such a volume: the node's own topology among those
+        allowed.
+        """
         keys = {one.key for term in of.allowed_topologies for one in term.match_label_expressions}
         row = self._cluster.table.rows.get(node)
         there = self._cluster.table.nodes[row] if row is not None else None
@@ -131,13 +133,13 @@ def _rescheduled(claim: PersistentVolumeClaim) -> PersistentVolumeClaim:
 
 
 def touched(obj: Any, version: str) -> Any:
-    """Return an object that was written over one of `version`: with the next version."""
+    """Return an object written over one of `version`, with the next version."""
     following = str(int(version) + 1) if version.isdecimal() else "1"
     return replace(obj, metadata=replace(obj.metadata, resource_version=following))
 
 
 def _bound(claim: PersistentVolumeClaim, volume: PersistentVolume) -> list[Watched]:
-    """Return the events of a claim and a volume that have found each other."""
+    """Return the events that bind a claim and a volume."""
     annotated = with_annotation(claim, BIND_COMPLETED, "yes")
     metadata = replace(annotated, annotations=annotated.annotations | {BOUND_BY_CONTROLLER: "yes"})
     spec = replace(claim.spec, volume_name=volume.metadata.name)

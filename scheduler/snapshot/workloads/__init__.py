@@ -1,1 +1,1 @@
-"""Workloads of a snapshot → the pods that their controllers would still make, and those they would delete."""
+"""Workloads of a snapshot → the pods that their controllers would create or delete."""

@@ -1,8 +1,9 @@
-"""Exclusive topology of JobSet and LeaderWorkerSet: what their controllers write into pods for it.
+"""Exclusive topology of JobSet and LeaderWorkerSet: the pod fields that their controllers write.
 
-Called by `workloads` for the pods that it makes. In a cluster only the first pod of a Job or a group gets the
-rules; the others are made when it has a node, with a node selector for its unit. Here all pods are made at
-once, so all get the rules: each Job or group in one unit of the label, and no other one there.
+Called by `workloads` for the pods that it creates. In a cluster only the first pod of a Job or a
+group gets the rules; the others are created when it has a node, with a node selector for its unit.
+Here all pods are created at once, so all get the rules: each Job or group in one unit of the label,
+and no other one there.
 """
 
 import hashlib
@@ -21,12 +22,12 @@ _REQUIRED: Final = "requiredDuringSchedulingIgnoredDuringExecution"
 
 
 def key_of(*names: str) -> str:
-    """Return the value of a label that stands for these names."""
+    """Return the value of a label for these names."""
     return hashlib.sha1("/".join(names).encode(), usedforsecurity=False).hexdigest()
 
 
 def in_job(made: Plain, job: str, annotations: Mapping[str, str]) -> None:
-    """Write into a pod of a JobSet's Job what the annotations of its Job ask for."""
+    """Write the annotations' rules of a JobSet's Job into one of its pods."""
     meta = made["metadata"]
     meta["labels"][JOB_KEY] = key_of(meta["namespace"], job)
     topology = annotations.get(f"{_JOBSET}/exclusive-topology")
@@ -35,7 +36,7 @@ def in_job(made: Plain, job: str, annotations: Mapping[str, str]) -> None:
     if f"{_JOBSET}/node-selector" not in annotations:
         _hold_apart(made, JOB_KEY, topology, everywhere=True)
         return
-    # Nodes were labelled for each Job beforehand, and tainted against others.
+    # The nodes were labelled for each Job beforehand, and tainted against others.
     spec = made["spec"]
     selector = {f"{_JOBSET}/namespaced-job": f"{meta['namespace']}_{job}"}
     spec["nodeSelector"] = {**(spec.get("nodeSelector") or {}), **selector}
@@ -46,7 +47,7 @@ def in_job(made: Plain, job: str, annotations: Mapping[str, str]) -> None:
 def in_group(
     made: Plain, leader: str, worker: int, size: int, inner: Plain, annotations: Mapping[str, str]
 ) -> None:
-    """Write into a pod of a LeaderWorkerSet what is asked of its group, and of its part of the group.
+    """Write the rules of a LeaderWorkerSet's group, and of a subgroup, into one of its pods.
 
     `inner` is the set's leaderWorkerTemplate; the leader has the number 0 among `size` pods.
     """
@@ -60,7 +61,7 @@ def in_group(
         return
     if not worker and policy.get("subGroupPolicyType") == "LeaderExcluded":
         return
-    # A leader beyond full parts belongs to the first of them.
+    # A leader beyond full subgroups belongs to the first of them.
     number = max(0, worker - 1) // each if (size - 1) % each == 0 else worker // each
     label = f"{_LWS}/subgroup-key"
     meta["labels"] |= {f"{_LWS}/subgroup-index": str(number), label: key_of(leader, str(number))}
@@ -69,7 +70,7 @@ def in_group(
 
 
 def asked_of_groups(spec: Plain, annotations: Mapping[str, str]) -> dict[str, str]:
-    """Return a LeaderWorkerSet's annotations, with that which its groupPlacementPolicy stands for."""
+    """Return a LeaderWorkerSet's annotations, with those that its groupPlacementPolicy implies."""
     policy = spec.get("groupPlacementPolicy") or {}
     if isinstance(policy, dict) and policy.get("type") == "Exclusive" and policy.get("topologyKey"):
         return {f"{_LWS}/exclusive-topology": str(policy["topologyKey"]), **annotations}
@@ -77,7 +78,8 @@ def asked_of_groups(spec: Plain, annotations: Mapping[str, str]) -> dict[str, st
 
 
 def _hold_apart(made: Plain, label: str, topology: str, *, everywhere: bool) -> None:
-    """Hold the pods with one value of a label in one unit of a topology, and those with others off it.
+    """Require one unit of a topology for pods with the same value of a label, without pods of
+    others.
 
     `everywhere` counts pods of all namespaces.
     """
@@ -93,7 +95,7 @@ def _hold_apart(made: Plain, label: str, topology: str, *, everywhere: bool) -> 
 
 
 def _within(of: Plain, name: str, where: str) -> Plain:
-    """Return a part of an object, made where it is missing; ObjectError when it is something else."""
+    """Return a part of an object, created if it is missing; ObjectError for another type."""
     part = of.get(name) or {}
     if not isinstance(part, dict):
         raise ObjectError(f"{where}.{name}: expected an object")

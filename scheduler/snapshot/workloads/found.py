@@ -1,6 +1,7 @@
-"""A workload as found in a snapshot, what surrounds it, and readers for its fields.
+"""A workload as found in a snapshot, its surroundings, and readers for its fields.
 
-Makers yield plain objects as a controller would write them; defaults and admission are the snapshot's.
+Makers yield plain objects as a controller would write them; the snapshot adds defaults and
+admission.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -15,12 +16,14 @@ from scheduler.objects.pod import Pod
 from scheduler.snapshot.workloads.owned import OwnedPods
 
 Plain: TypeAlias = dict[str, Any]
-# A workload that asks for more pods is refused: it would fill the memory.
+# A workload with more pods is rejected: it would fill the memory.
 MAX_PODS: Final = 100_000
 
 
 class FoundWorkload(msgspec.Struct, frozen=True):
-    """A workload as found: `raw` is plain data, `is_given` says that it was named apart from the cluster."""
+    """A workload as found: `raw` is plain data, `is_given` marks one given apart from the
+    cluster.
+    """
 
     where: str
     kind: str
@@ -39,7 +42,7 @@ class FoundWorkload(msgspec.Struct, frozen=True):
 
     @property
     def namespace(self) -> str:
-        """Return its namespace, `default` where it names none."""
+        """Return its namespace, by default `default`."""
         return str(self.meta.get("namespace") or "default")
 
     @property
@@ -57,12 +60,15 @@ class FoundWorkload(msgspec.Struct, frozen=True):
 
     @property
     def title(self) -> str:
-        """Return what messages call it."""
+        """Return its name in messages."""
         return f"{self.kind} {self.namespace}/{self.name}"
 
     @property
     def owner(self) -> Plain:
-        """Return the object with the metadata that its pods refer to; an empty uid if it has none."""
+        """Return the object metadata for owner references of its pods.
+
+        An empty uid if it has none.
+        """
         uid = self.meta.get("uid") or ""
         return {"metadata": {"namespace": self.namespace, "name": self.name, "uid": uid}}
 
@@ -79,9 +85,9 @@ class FoundWorkload(msgspec.Struct, frozen=True):
 
 
 class SnapshotSurroundings:
-    """What else a snapshot holds. Makers add to `removed` and `notices`.
+    """The rest of a snapshot. Makers add to `removed` and `notices`.
 
-    `admit` returns a plain pod as it comes out of the API server.
+    `admit` returns a plain pod as the API server would return it.
     """
 
     def __init__(
@@ -104,7 +110,7 @@ class SnapshotSurroundings:
         return [plain_node(node) for node in self._nodes]
 
     def free_name(self, namespace: str, name: str) -> str:
-        """Return a pod's name, numbered if it is taken, and take it."""
+        """Return a pod's name, numbered if it is in use, and record its use."""
         taken = self.pods.names.setdefault(namespace, set())
         chosen, number = name, 0
         while chosen in taken:
@@ -114,7 +120,7 @@ class SnapshotSurroundings:
         return chosen
 
     def numbered(self, namespace: str, base: str) -> Iterator[str]:
-        """Yield the free names `base-0`, `base-1` …, and take them."""
+        """Yield the free names `base-0`, `base-1` …, and record their use."""
         taken = self.pods.names.setdefault(namespace, set())
         number = 0
         while True:
@@ -125,7 +131,7 @@ class SnapshotSurroundings:
 
 
 def plain_node(node: Node) -> Plain:
-    """Return a node as plain data, as far as controllers read it."""
+    """Return a node as plain data, with the fields that controllers read."""
     spec: Plain = msgspec.to_builtins(node.spec)
     meta = {"name": node.metadata.name, "labels": dict(node.metadata.labels)}
     taints = [{"value": "", **taint} for taint in spec.get("taints") or ()]
@@ -171,7 +177,7 @@ def list_of(raw: Plain, name: str, field: str) -> list[Plain]:
 
 
 def count_of(raw: Plain, name: str, field: str, default: int) -> int:
-    """Return the number at `name`; ObjectError when it is none from 0 to MAX_PODS."""
+    """Return the number at `name`; ObjectError unless it is from 0 to MAX_PODS."""
     found = raw.get(name)
     if found is None:
         return default

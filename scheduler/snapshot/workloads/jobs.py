@@ -34,7 +34,7 @@ _ALPHA: Final = "alpha.jobset.sigs.k8s.io/"
 
 
 def jobs(workload: FoundWorkload, around: SnapshotSurroundings) -> Iterator[Plain]:
-    """Yield a Job's missing pods, and the PodGroup that they name where the Job asks for one."""
+    """Yield a Job's missing pods, and the PodGroup of a Job with `spec.scheduling`."""
     asked = group_spec(workload.spec)
     if asked is None:
         yield from _pods(workload, around)
@@ -56,7 +56,7 @@ def jobs(workload: FoundWorkload, around: SnapshotSurroundings) -> Iterator[Plai
 
 
 def cron_jobs(workload: FoundWorkload, around: SnapshotSurroundings) -> Iterator[Plain]:
-    """Yield the pods of a CronJob's next run if it was given apart; the cluster's own make none now."""
+    """Yield the pods of a given CronJob's next run; the cluster's own make none now."""
     if not workload.is_given or workload.spec.get("suspend"):
         return
     template = part_of(workload.spec, "jobTemplate", "spec")
@@ -93,7 +93,7 @@ def job_sets(workload: FoundWorkload, around: SnapshotSurroundings) -> Iterator[
 
 
 def _job(workload: FoundWorkload, name: str, template: Plain) -> FoundWorkload:
-    """Return the Job that a CronJob or a JobSet makes."""
+    """Return the Job that a CronJob or a JobSet creates."""
     meta = {"name": name, "namespace": workload.namespace}
     raw = {"apiVersion": "batch/v1", "kind": "Job", "metadata": meta, "spec": template.get("spec")}
     return FoundWorkload(
@@ -102,7 +102,7 @@ def _job(workload: FoundWorkload, name: str, template: Plain) -> FoundWorkload:
 
 
 def _pods(workload: FoundWorkload, around: SnapshotSurroundings) -> Iterator[Plain]:
-    """Yield the pods that a Job would have active now and has not."""
+    """Yield the pods that a Job lacks now."""
     spec = workload.spec
     if spec.get("suspend"):
         return

@@ -1,7 +1,8 @@
-"""StatefulSets and DaemonSets: pods that stand for an ordinal, or for a node.
+"""StatefulSets and DaemonSets: pods for an ordinal, or for a node.
 
-If such a workload was given apart and its template differs from that of its pods, the first step of a rolling
-update is taken: the StatefulSet's last pod, or as many daemon pods as may be unavailable, are replaced.
+If such a workload was given apart and its template differs from that of its pods, the first step of
+a rolling update is simulated: the StatefulSet's last pod, or as many daemon pods as may be
+unavailable, are replaced.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -82,7 +83,7 @@ def _replace_last(
     own: dict[int, Pod],
     made: Callable[[int], Plain],
 ) -> None:
-    """Take the last pod away if it is of an old template, and the update may begin with it."""
+    """Remove the last pod if its template is old, and the update may begin with it."""
     spec = workload.spec
     last = ordinals(spec).stop - 1
     pod = own.get(last)
@@ -96,7 +97,7 @@ def _replace_last(
 
 
 def daemons(workload: FoundWorkload, around: SnapshotSurroundings) -> Iterator[Plain]:
-    """Yield the pods that a DaemonSet lacks on the nodes that suit it."""
+    """Yield the pods that a DaemonSet lacks on its eligible nodes."""
     template = template_of(workload.spec, "spec")
     own = _own(workload, around)
     on_node: dict[str, Pod] = {}
@@ -118,7 +119,7 @@ def daemons(workload: FoundWorkload, around: SnapshotSurroundings) -> Iterator[P
 
 
 class DaemonPods:
-    """Makes the pods of a DaemonSet node by node."""
+    """Create the pods of a DaemonSet node by node."""
 
     def __init__(self, workload: FoundWorkload, revision: str) -> None:
         self.workload = workload
@@ -141,7 +142,7 @@ def _replace(
     on_node: dict[str, Pod],
     suited: list[str],
 ) -> None:
-    """Take old pods away, so many that no more than maxUnavailable are missing; maxSurge adds before."""
+    """Remove old pods, at most maxUnavailable missing ones in total; maxSurge adds before."""
     old = [
         name
         for name in suited
@@ -176,7 +177,7 @@ def _own(workload: FoundWorkload, around: SnapshotSurroundings) -> list[Pod]:
 
 
 def _revision(own: Iterable[Pod], made: Plain, around: SnapshotSurroundings) -> str:
-    """Return the revision that pods of the present template carry already, or ''."""
+    """Return the revision that pods of the present template have already, or ''."""
     candidate: Any = None
     for pod in own:
         label = pod.metadata.labels.get(CONTROLLER_REVISION, "")

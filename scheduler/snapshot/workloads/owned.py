@@ -1,4 +1,4 @@
-"""Which pods of a snapshot belong to a workload: by controller reference, or adopted by its selector.
+"""The pods of a workload in a snapshot: by controller reference, or adopted by its selector.
 
 A pod of another controller never counts, whatever its labels are.
 """
@@ -26,7 +26,10 @@ def controller_of(pod: Pod) -> OwnerReference | None:
 
 
 class OwnedPods:
-    """The unfinished pods of a snapshot by controller; `names` are all that are taken, by namespace."""
+    """The unfinished pods of a snapshot by controller.
+
+    `names` are all names in use, by namespace.
+    """
 
     def __init__(self, pods: Iterable[Pod]) -> None:
         self._owned: dict[tuple[str, str, str], list[Pod]] = {}
@@ -42,7 +45,10 @@ class OwnedPods:
                 self._owned.setdefault((owner.kind, namespace, owner.name), []).append(pod)
 
     def of(self, kind: str, owner: Plain) -> list[Pod]:
-        """Return the pods that `owner` controls; a manifest without a uid owns the pods of its name."""
+        """Return the pods that `owner` controls.
+
+        A manifest without a uid owns the pods of its name.
+        """
         meta = owner["metadata"]
         found = self._owned.get((kind, meta["namespace"], meta["name"]), ())
         uid = meta.get("uid")
@@ -74,7 +80,7 @@ def _owner_uid(pod: Pod) -> str:
 
 
 def as_selector(selector: Any) -> LabelSelector:
-    """Read a label selector; ObjectError when it is none."""
+    """Return a label selector; ObjectError for another type."""
     try:
         return msgspec.convert(selector, LabelSelector)
     except msgspec.ValidationError as error:
@@ -82,7 +88,7 @@ def as_selector(selector: Any) -> LabelSelector:
 
 
 def same_template(made: Pod, known: Pod) -> bool:
-    """Return whether a pod was made from the template of `made`, as far as scheduling reads both.
+    """Return whether a pod was created from the template of `made`, by the fields for scheduling.
 
     Selectors are left out: the values of `matchLabelKeys` in them differ between revisions.
     """
@@ -104,7 +110,7 @@ def _compared(pod: Pod) -> tuple[Any, ...]:
 
 
 def _amounts(resources: ResourceRequirements) -> list[dict[str, int]]:
-    """Return requests and limits as numbers: an API server spells amounts in its own way."""
+    """Return requests and limits as numbers: an API server normalizes their spelling."""
     return [
         {name: resource_amount(name, amount) for name, amount in part.items()}
         for part in (resources.requests, resources.limits)

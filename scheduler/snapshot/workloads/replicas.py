@@ -1,7 +1,8 @@
 """Deployments, ReplicaSets and ReplicationControllers: pods that differ in their names alone.
 
-A Deployment that was given apart and whose template differs from the cluster's takes the first step of its
-rolling update: as many new pods and as many old ones fewer as maxSurge and maxUnavailable allow at once.
+A Deployment that was given apart and whose template differs from the cluster's makes the first step
+of its rolling update: maxSurge and maxUnavailable limit the new pods, and the reduction of old
+ones.
 """
 
 from collections import Counter
@@ -74,7 +75,7 @@ def surplus(pods: list[Pod], count: int) -> list[Pod]:
 
 
 class _Set(msgspec.Struct):
-    """A ReplicaSet of a Deployment: its pods, and how many it is to have."""
+    """A ReplicaSet of a Deployment: its pods, and its desired size."""
 
     name: str
     template: Plain | None
@@ -116,13 +117,15 @@ def deployment(workload: FoundWorkload, around: SnapshotSurroundings) -> Iterato
             yield from _pods(workload, around, one.template, one.reference, missing)
     if workload.is_given and current is not None and (left := sum(one.size for one in old)):
         around.notices.append(
-            f"{workload.title}: first step of a rolling update: {current.size} of {wanted} pods have the "
-            f"new template; {left} of the old one stay until new pods are available"
+            f"{workload.title}: first step of a rolling update: {current.size} of {wanted} pods "
+            f"have the new template; {left} of the old one stay until new pods are available"
         )
 
 
 def _resize(spec: Plain, current: _Set, old: list[_Set], wanted: int) -> None:
-    """Give the sets their sizes, as far as the controller goes without a pod that becomes available."""
+    """Set the sizes of the ReplicaSets that the controller reaches before any new pod is
+    available.
+    """
     if (spec.get("strategy") or {}).get("type") == "Recreate":
         for one in old:
             one.size = 0
@@ -184,7 +187,7 @@ def _as_set(raw: Plain, pods: list[Pod]) -> _Set:
 def _is_current(
     one: _Set, template: Plain, workload: FoundWorkload, around: SnapshotSurroundings
 ) -> bool:
-    """Return whether a set has the Deployment's template; without the set its pods answer."""
+    """Return whether a set has the Deployment's template; without the set its pods are compared."""
     if one.template is not None:
         return same_revision(one.template, template)
     made = named(pod_maker(template, one.reference)(), workload.namespace, "compared")

@@ -1,4 +1,4 @@
-"""The workloads that are understood, by kind; `missing_objects` yields what one lacks."""
+"""The supported workloads, by kind; `missing_objects` yields what one lacks."""
 
 from collections.abc import Callable, Iterator
 from typing import Final
@@ -32,7 +32,7 @@ _MAKERS: Final[dict[str, Maker]] = {
     "JobSet": jobs.job_sets,
     "LeaderWorkerSet": leaderworkers.leader_workers,
 }
-# The workloads understood: kind → API group.
+# The supported workloads: kind → API group.
 KINDS: Final = {
     "Deployment": "apps",
     "ReplicaSet": "apps",
@@ -54,7 +54,7 @@ _DEFAULTED: Final = {
     "Job": "jobs.batch",
     "CronJob": "cronjobs.batch",
 }
-# Plugins read the selectors of these kinds, which is all that some snapshots hold of them.
+# Plugins read the selectors of these kinds; some snapshots have only those.
 _READ_ANYWAY: Final = ("ReplicaSet", "ReplicationController", "StatefulSet", "DaemonSet")
 _NUMBERS: Final = ("replicas", "parallelism", "completions", "minReadySeconds", "backoffLimit")
 _PARTS: Final = ("strategy", "updateStrategy", "ordinals", "scheduling")
@@ -63,8 +63,8 @@ _PARTS: Final = ("strategy", "updateStrategy", "ordinals", "scheduling")
 def missing_objects(workload: FoundWorkload, around: SnapshotSurroundings) -> Iterator[Plain]:
     """Yield what a workload lacks: its pods, the claims of their volumes, the ReplicaSet between.
 
-    ObjectError names the field that cannot be understood. A workload that another one of the snapshot controls
-    yields nothing: its owner does.
+    ObjectError names the invalid field. A workload that another one of the snapshot controls yields
+    nothing: its owner does.
     """
     for owner in list_of(workload.meta, "ownerReferences", "metadata"):
         key = str(owner.get("kind")), workload.namespace, str(owner.get("name"))
