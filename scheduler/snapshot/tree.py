@@ -140,7 +140,9 @@ def levels_of(nodes: Iterable[Node], wanted: Sequence[str] = ()) -> tuple[str, .
 
 
 def preset_label(nodes: Iterable[Node], level: str) -> str:
-    """Return the first label known for a level (region, zone, block, rack) that all nodes carry, or ''."""
+    """Return the first label known for a level (region, zone, block, rack) that all nodes carry, or
+    ''.
+    """
     known = list(nodes)
     labels = PRESETS.get(level, ())
     return next((one for one in labels if all(one in n.metadata.labels for n in known)), "")
