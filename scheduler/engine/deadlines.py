@@ -1,4 +1,6 @@
-"""`Deadlines`: when the time of each of many things is up, however many have none or are done before."""
+"""`Deadlines`: when the time of each of many things is up, however many have none or are done
+before.
+"""
 
 from heapq import heapify, heappop, heappush
 
@@ -7,7 +9,9 @@ _MANY = 64
 
 
 class Deadlines:
-    """One moment for each key, in seconds; asking which comes first does not look at all of them."""
+    """One moment for each key, in seconds; asking which comes first does not look at all of
+    them.
+    """
 
     def __init__(self) -> None:
         self._when: dict[str, float] = {}

@@ -16,13 +16,13 @@ class Decision(msgspec.Struct, frozen=True):
     """Where a pod goes, or why it goes nowhere.
 
     `node` is empty when nothing fits. `status` is the pod's status as a whole, `rejections` say who
-    rejected which rows (each row once), `outside` are rows that a pre-filter cut away in the name of
-    `narrowed_by`. `scores` is empty when one node alone was feasible. Columns are those of the view
-    that the decision was made on. `victims` go for the nominated node, chosen by the plugin
-    `preempted_by`, for the pod's `group` if it speaks for one.
-    `nominated_node` replaces the pod's nomination: without one the nomination is cleared, which is what
-    kube-scheduler does unless a post-filter plugin decides otherwise. None keeps it.
-    `calls` go to the API server with the decision. `prevented_by` are the plugins that ruled out every eviction.
+    rejected which rows (each row once), `outside` are rows that a pre-filter cut away in the name
+    of `narrowed_by`. `scores` is empty when one node alone was feasible. Columns are those of the
+    view that the decision was made on. `victims` go for the nominated node, chosen by the plugin
+    `preempted_by`, for the pod's `group` if it speaks for one. `nominated_node` replaces the pod's
+    nomination: without one the nomination is cleared, which is what kube-scheduler does unless a
+    post-filter plugin decides otherwise. None keeps it. `calls` go to the API server with the
+    decision. `prevented_by` are the plugins that ruled out every eviction.
     """
 
     node: str = ""
@@ -62,8 +62,8 @@ class Decision(msgspec.Struct, frozen=True):
     def waits_for(self) -> tuple[str, ...]:
         """Return the plugins of which any may come to say something else, so that the pod fits.
 
-        kube-scheduler asks only those that rejected the pod: one that would fit after an eviction but for
-        its affinity sleeps when a pod comes that it has affinity to.
+        kube-scheduler asks only those that rejected the pod: one that would fit after an eviction
+        but for its affinity sleeps when a pod comes that it has affinity to.
         """
         return tuple(dict.fromkeys((*self.rejected_by, *self.prevented_by)))
 

@@ -1,8 +1,9 @@
 """The decision log: what went into the engine and what came out, as JSON lines.
 
-The first line says how the engine was made, each further line is one turn: the time, the events, the
-number of pods that were tried, the effects. The same turns on an engine made alike give the same
-effects, byte for byte; `simulate.replay` proves it. This module encodes and decodes, and does no I/O.
+The first line says how the engine was made, each further line is one turn: the time, the events,
+the number of pods that were tried, the effects. The same turns on an engine made alike give the
+same effects, byte for byte; `simulate.replay` proves it. This module encodes and decodes, and does
+no I/O.
 """
 
 from typing import Any
@@ -29,7 +30,8 @@ FORMAT = 1
 class Header(msgspec.Struct, frozen=True, rename="camel"):
     """How the engine was made: the configuration as text (empty for the defaults) and the seed.
 
-    `kubernetes` is the release of the API server; without one the log is of a version that followed 1.36.
+    `kubernetes` is the release of the API server; without one the log is of a version that followed
+    1.36.
     """
 
     version: str
@@ -61,9 +63,9 @@ def encode_header(header: Header) -> bytes:
 class LogBuffer:
     """Encodes events when they arrive and turns when they have ended, into one buffer of `lines`.
 
-    An object that was read just now is encoded in a quarter of the time that it takes a turn later, when the
-    processor has to fetch its parts from memory again. Texts are written once and moved once: at 5 kB a pod
-    it is copying that costs.
+    An object that was read just now is encoded in a quarter of the time that it takes a turn later,
+    when the processor has to fetch its parts from memory again. Texts are written once and moved
+    once: at 5 kB a pod it is copying that costs.
     """
 
     def __init__(self) -> None:
@@ -71,7 +73,9 @@ class LogBuffer:
         self._lines = bytearray()
 
     def arrive(self, event: Event) -> int:
-        """Take the text of the next event; return its size in bytes, by which `end_turn` finds it."""
+        """Take the text of the next event; return its size in bytes, by which `end_turn` finds
+        it.
+        """
         before = len(self._arrived)
         _encoder.encode_into(event, self._arrived, before)
         self._arrived += b","

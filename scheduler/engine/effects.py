@@ -98,7 +98,8 @@ OUTDATED = "Outdated"
 class Bind(Effect, frozen=True, tag="Bind"):
     """Bind a pod by its binding subresource; idempotent because it carries the pod's uid.
 
-    Whoever sends it asks `Engine.objection` first, each time, and answers OUTDATED where there is one.
+    Whoever sends it asks `Engine.objection` first, each time, and answers OUTDATED where there is
+    one.
     """
 
     id: int
@@ -140,8 +141,8 @@ class SetStatus(Effect, frozen=True, tag="SetStatus"):
 class Evict(Effect, frozen=True, tag="Evict"):
     """Mark a victim of preemption as disrupted, then delete it with its own grace period.
 
-    Victims of one `unit` (0 is none) go together: none is deleted before all `unit_size` are marked, and
-    none at all when one cannot be.
+    Victims of one `unit` (0 is none) go together: none is deleted before all `unit_size` are
+    marked, and none at all when one cannot be.
     """
 
     id: int
@@ -166,8 +167,8 @@ class Call(Effect, frozen=True, tag="Call"):
 class AskExtender(Effect, frozen=True, tag="AskExtender"):
     """Ask the extender with this number (in the order they are asked) about a pod.
 
-    `verb` is filter, prioritize, preempt or bind. Nodes and pods go by their names and uids: whoever
-    carries it out has the whole objects. The answer's body is an `ExtenderAnswer`.
+    `verb` is filter, prioritize, preempt or bind. Nodes and pods go by their names and uids:
+    whoever carries it out has the whole objects. The answer's body is an `ExtenderAnswer`.
     """
 
     id: int
@@ -183,8 +184,8 @@ class AskExtender(Effect, frozen=True, tag="AskExtender"):
 class ExtenderAnswer(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
     """What an extender said, whatever its verb.
 
-    `nodes` None says that it named none at all. `failed` and `unresolvable` are reasons by node name,
-    `scores` those of prioritize, `error` its own word for a failure.
+    `nodes` None says that it named none at all. `failed` and `unresolvable` are reasons by node
+    name, `scores` those of prioritize, `error` its own word for a failure.
     """
 
     nodes: tuple[str, ...] | None = None

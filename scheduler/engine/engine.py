@@ -7,9 +7,10 @@ clock, no global random. `run`, `simulate`, `explain`, `demo` and the tests driv
     effects = engine.run(now, cycles)  tries up to that many pods, returns what is to be done
     engine.next_wakeup()               when to call `run` again though nothing happens
 
-The way of a pod: `intake` → `queue` → `attempt` → `binding`. Each of these knows those before it and
-calls nobody behind it: what concerns them it puts into one queue of changes (a binding ended, a suspended
-cycle came to its end, a plugin's word at permit), and `_settle` alone takes it from there to who acts on it.
+The way of a pod: `intake` → `queue` → `attempt` → `binding`. Each of these knows those before it
+and calls nobody behind it: what concerns them it puts into one queue of changes (a binding ended, a
+suspended cycle came to its end, a plugin's word at permit), and `_settle` alone takes it from there
+to who acts on it.
 """
 
 from collections import deque
@@ -269,7 +270,9 @@ class Engine:
         return self.is_leading and not self.intake.behind
 
     def objection(self, bind: Bind) -> str:
-        """Return why a bind must not be sent any more, or an empty text; asked right before each sending."""
+        """Return why a bind must not be sent any more, or an empty text; asked right before each
+        sending.
+        """
         return self.bindings.objection(bind)
 
     def group_of(self, pod: Pod) -> str:

@@ -1,7 +1,9 @@
-"""`GroupScheduler`: the six methods by which the engine schedules groups, and the parts it lends to them.
+"""`GroupScheduler`: the six methods by which the engine schedules groups, and the parts it lends to
+them.
 
-The engine knows nothing else of groups. A profile's plugin that serves `plan_group` returns the scheduler
-(`group_scheduler`); one scheduler serves all profiles. Without such a plugin no pod is a member of a group.
+The engine knows nothing else of groups. A profile's plugin that serves `plan_group` returns the
+scheduler (`group_scheduler`); one scheduler serves all profiles. Without such a plugin no pod is a
+member of a group.
 """
 
 from collections.abc import Callable, Mapping
@@ -46,8 +48,8 @@ GroupEvent: TypeAlias = MemberEnded | CycleEnded | PlanAborted | Leading
 class GroupsState(msgspec.Struct, frozen=True):
     """The state of group scheduling between two turns.
 
-    `has_work` is set when the next turn takes a group further without any event; `deadline` is the time
-    (seconds since the epoch) at which it does, None without one.
+    `has_work` is set when the next turn takes a group further without any event; `deadline` is the
+    time (seconds since the epoch) at which it does, None without one.
     """
 
     is_planning: bool = False
@@ -59,7 +61,9 @@ class GroupScheduler(Protocol):
     """Plans groups and carries their plans out; the engine drives it."""
 
     def observe(self, event: GroupEvent, now: float) -> None:
-        """Take in how a member, or the planning of a group, ended, or that the leadership changed."""
+        """Take in how a member, or the planning of a group, ended, or that the leadership
+        changed.
+        """
 
     def plan(self, member: QueuedPod, now: float) -> None:
         """Take the group of a popped member out of the queue and begin to plan it."""
@@ -104,8 +108,8 @@ class NoGroups:
 class EngineParts(msgspec.Struct, frozen=True):
     """The parts of the engine that a group scheduler works with.
 
-    `drain` hands the queued changes to their owners; `group_of` returns the key of a pod's group, or "".
-    `solves_inline` is that of `EngineSettings`.
+    `drain` hands the queued changes to their owners; `group_of` returns the key of a pod's group,
+    or "". `solves_inline` is that of `EngineSettings`.
     """
 
     attempts: Attempts

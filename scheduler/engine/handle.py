@@ -1,7 +1,7 @@
 """`EngineHandle`: the engine's side of `framework.handle.Handle`.
 
-It reads the few tables that are made before the plugins are (`Shared`). What a plugin wants done goes out
-as an effect, or into the engine's queue of changes.
+It reads the few tables that are made before the plugins are (`Shared`). What a plugin wants done
+goes out as an effect, or into the engine's queue of changes.
 """
 
 from collections import deque
@@ -67,7 +67,9 @@ class EngineHandle:
         self.planners: dict[str, GroupPlanner] = {}
 
     def group_of(self, pod: Pod) -> str:
-        """Return the key of a pod's group, or an empty text; one whose group is unknown goes on its own."""
+        """Return the key of a pod's group, or an empty text; one whose group is unknown goes on its
+        own.
+        """
         planner = self.planners.get(pod.spec.scheduler_name)
         try:
             return "" if planner is None else planner.group_of(pod)
@@ -77,16 +79,22 @@ class EngineHandle:
             return ""
 
     def lacks_capacity(self, pod: Pod) -> bool:
-        """Whether a pod is of a group that was refused and still lacks capacity, by amounts alone."""
+        """Whether a pod is of a group that was refused and still lacks capacity, by amounts
+        alone.
+        """
         key = self.group_of(pod)
         return bool(key) and self.planners[pod.spec.scheduler_name].group_lacks(key)
 
     def is_member(self, pod: Pod) -> bool:
-        """Whether a pod is decided with others; a change that `regrouped_by` knows may make it so, or end it."""
+        """Whether a pod is decided with others; a change that `regrouped_by` knows may make it so,
+        or end it.
+        """
         return bool(self.group_of(pod))
 
     def regrouped_by(self, change: Change) -> Callable[[Pod], bool] | None:
-        """Return which pods a change may have made members of a group, or members no more; None for none."""
+        """Return which pods a change may have made members of a group, or members no more; None for
+        none.
+        """
         found = (planner.regrouped_by(change) for planner in self.planners.values())
         return next((one for one in found if one is not None), None)
 
@@ -157,7 +165,9 @@ class EngineHandle:
         return uid in self._shared.leaving
 
     def evicted(self) -> frozenset[str]:
-        """Return the uids of pods whose eviction was asked for and not refused; some may be gone."""
+        """Return the uids of pods whose eviction was asked for and not refused; some may be
+        gone.
+        """
         unanswered = (one.effects.values() for one in self._shared.preempting.values())
         return frozenset(self._shared.leaving).union(*unanswered)
 
@@ -167,7 +177,9 @@ class EngineHandle:
         return (pod,) if members is None else members.present(key, pod)
 
     def group_waiting(self, key: str) -> Collection[str]:
-        """Return the uids of a group's members that are to be placed, as far as its gate was asked about them."""
+        """Return the uids of a group's members that are to be placed, as far as its gate was asked
+        about them.
+        """
         members = self._shared.members
         return () if members is None else members.uids(key)
 
@@ -177,7 +189,9 @@ class EngineHandle:
         return () if members is None else members.tried(key)
 
     def waiting_member(self, key: str) -> Pod | None:
-        """Return the first member of a group that is to be placed, as far as a gate has been asked, or None."""
+        """Return the first member of a group that is to be placed, as far as a gate has been asked,
+        or None.
+        """
         members = self._shared.members
         return None if members is None else members.first(key)
 

@@ -2,8 +2,9 @@
 
 Each watched object goes to the one owner of its fact: placed pods, nodes and other objects to
 `Cluster`, pods that are to be placed to `Queues`, pods in flight to `Bindings`. Every change of the
-cluster, ours included, passes through `announce`: trackers follow it, waiting pods wake. Where a pod's
-binding ends first, the change is put into `changes` behind that end; the engine takes it from there.
+cluster, ours included, passes through `announce`: trackers follow it, waiting pods wake. Where a
+pod's binding ends first, the change is put into `changes` behind that end; the engine takes it from
+there.
 """
 
 from collections import deque
@@ -114,7 +115,9 @@ class Intake:
         return known[1]
 
     def _followers(self, kind: str) -> tuple[Tracker, ...]:
-        """Return the trackers that want to hear of changes of a kind, in the order they were made."""
+        """Return the trackers that want to hear of changes of a kind, in the order they were
+        made.
+        """
         if len(self.trackers) != self._known_trackers:
             self._known_trackers = len(self.trackers)
             self._following.clear()
@@ -136,10 +139,11 @@ class Intake:
             self._wake_promised(change, now, but=but)
 
     def _wake_promised(self, change: Change, now: float, *, but: str) -> None:
-        """Let those be tried again who are promised room on a node that changes, or that a pod leaves.
+        """Let those be tried again who are promised room on a node that changes, or that a pod
+        leaves.
 
-        There may be none for them any more. Hints tell what helps, not that, and the promise would keep
-        others from what is there for ever.
+        There may be none for them any more. Hints tell what helps, not that, and the promise would
+        keep others from what is there for ever.
         """
         if not self._nominations:
             return

@@ -1,4 +1,6 @@
-"""Where effects gather until the engine's caller takes them, with the time of the turn they belong to."""
+"""Where effects gather until the engine's caller takes them, with the time of the turn they belong
+to.
+"""
 
 from itertools import count
 

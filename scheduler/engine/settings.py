@@ -1,7 +1,8 @@
-"""`EngineSettings`: what the configuration says of the engine, read in one place for all who build one.
+"""`EngineSettings`: what the configuration says of the engine, read in one place for all who build
+one.
 
-The daemon, `simulate`, `explain` and `replay` start from `engine_settings`, so that no knob can reach
-one of them and miss another; what they want otherwise they say by name.
+The daemon, `simulate`, `explain` and `replay` start from `engine_settings`, so that no knob can
+reach one of them and miss another; what they want otherwise they say by name.
 """
 
 from collections.abc import Mapping
@@ -19,10 +20,11 @@ from scheduler.engine.queue.backoff import PodBackoff
 class EngineSettings(msgspec.Struct, frozen=True):
     """What the configuration says of the engine itself; `seed` makes random choices repeatable.
 
-    `feature_gates` has the value of every switch, `release` decides where versions of Kubernetes differ.
+    `feature_gates` has the value of every switch, `release` decides where versions of Kubernetes
+    differ.
 
-    With `solves_inline` questions that the solver answers in milliseconds are answered within the turn; without it
-    all of them become effects.
+    With `solves_inline` questions that the solver answers in milliseconds are answered within the
+    turn; without it all of them become effects.
     """
 
     backoff: PodBackoff = PodBackoff()

@@ -15,14 +15,16 @@ class ClusterTopologyPlacementGroupArgs(Args):
     """Where the tree comes from, and what a solve may cost.
 
     `topology_labels` are node labels from the top level down to the one above the nodes; they count
-    when there is no topology ConfigMap. One of the words region, zone, block and rack stands for the first
-    label known for that level which all nodes carry. `topology` names the tree of groups that name none: that of
-    a topology ConfigMap, a Topology of Kueue, or `hypernodes`, that of Volcano's HyperNodes. Nodes with `avoid_label`, whatever its value, take members
-    only of groups that do not fit without them; those with `spare_label` only of groups that have lost
-    members, and only when nothing else has room for those. `preemption` lets groups evict pods of lower priority, `pdb`
-    says whether disruption budgets forbid that or are violated as little as possible. No solve gets more
-    time or workers than `solver` of the TrellisConfiguration allows; 0 `solver_workers` are as many.
-    Without `schedule_groups` pods that name a group stay gated; a profile that disables the plugin has it so.
+    when there is no topology ConfigMap. One of the words region, zone, block and rack stands for
+    the first label known for that level which all nodes carry. `topology` names the tree of groups
+    that name none: that of a topology ConfigMap, a Topology of Kueue, or `hypernodes`, that of
+    Volcano's HyperNodes. Nodes with `avoid_label`, whatever its value, take members only of groups
+    that do not fit without them; those with `spare_label` only of groups that have lost members,
+    and only when nothing else has room for those. `preemption` lets groups evict pods of lower
+    priority, `pdb` says whether disruption budgets forbid that or are violated as little as
+    possible. No solve gets more time or workers than `solver` of the TrellisConfiguration allows; 0
+    `solver_workers` are as many. Without `schedule_groups` pods that name a group stay gated; a
+    profile that disables the plugin has it so.
     """
 
     schedule_groups: bool = True

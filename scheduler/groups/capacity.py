@@ -1,8 +1,8 @@
 """`FreeSlots`: whether there can be capacity for a refused group, by amounts alone.
 
-Each pod that ends somewhere frees something. If a group is tried each time, it fails each time, and its back-off
-is ten seconds when enough is free at last. So a group is not woken while all nodes together have fewer places than
-it needs, whatever its other rules say.
+Each pod that ends somewhere frees something. If a group is tried each time, it fails each time, and
+its back-off is ten seconds when enough is free at last. So a group is not woken while all nodes
+together have fewer places than it needs, whatever its other rules say.
 """
 
 from collections.abc import Iterable, Mapping
@@ -23,7 +23,9 @@ _UNLIMITED = np.iinfo(np.int64).max
 
 
 class Lack(msgspec.Struct, frozen=True):
-    """What a refused group needs at least: places for `count` members, each with at least this `request`."""
+    """What a refused group needs at least: places for `count` members, each with at least this
+    `request`.
+    """
 
     count: int
     request: tuple[tuple[str, int], ...]
@@ -94,7 +96,9 @@ class FreeSlots:
         return known
 
     def _places(self, request: tuple[tuple[str, int], ...], rows: slice | Rows) -> IntColumn:
-        """Return how many members each row takes; what no node offers may come from a device class."""
+        """Return how many members each row takes; what no node offers may come from a device
+        class.
+        """
         table = self._table
         found = np.where(table.exists[rows], _UNLIMITED, 0)
         for name, amount in request:

@@ -1,8 +1,8 @@
 """`Hints`: which waiting members a change may help.
 
-A member is gated until its group is whole, or its group was refused: for want of room, or while evicted pods
-leave. A tenant may create ten thousand groups that are never whole, so whom a change may help is found without
-asking about each.
+A member is gated until its group is whole, or its group was refused: for want of room, or while
+evicted pods leave. A tenant may create ten thousand groups that are never whole, so whom a change
+may help is found without asking about each.
 """
 
 from collections.abc import Collection
@@ -77,9 +77,11 @@ class Hints:
         return not self._slots.may_suffice(record.lack)
 
     def hinted(self, change: Change) -> Collection[str] | None:
-        """Return the uids of the only members to whom `hint` may say yes; None where these may be any.
+        """Return the uids of the only members to whom `hint` may say yes; None where these may be
+        any.
 
-        Whom the gate holds is asked anew by who asks `group_changed`, at a pace, when an object says something new.
+        Whom the gate holds is asked anew by who asks `group_changed`, at a pace, when an object
+        says something new.
         """
         if change.kind in trees.KINDS or change.kind == APP_GROUP:
             return None

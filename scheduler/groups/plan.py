@@ -1,15 +1,17 @@
-"""The plan of a group in seven steps: where its members go, which pods are evicted for them, or why they wait.
+"""The plan of a group in seven steps: where its members go, which pods are evicted for them, or why
+they wait.
 
     1 describe   objects and history → what the group asks for now, its minimum and its deadline
-    2 tree       node labels, ConfigMap, HyperNodes or Topology → the tree with the levels of the group
+    2 tree       node labels, ConfigMap, HyperNodes or Topology → the tree with the group's levels
     3 capacity   filters → how many members each node takes, by role
     4 solve      a question to the solver, in the helper process unless it is small
     5 verify     all filters again, with all members in place; a rejection is learnt, back to 3
     6 reserve    the capacity of the accepted plan stays assumed → `GroupPlan`
     7 evict      if nothing fits: the fewest victims by 3 to 5 → `GroupPlan` with victims
 
-Steps 3 to 5 differ between homogeneous and heterogeneous groups (`planning.placements`). A plan changes nothing but
-the group's record; the group's cycle carries out what it returns. docs/explanation/a-groups-way.md follows this file.
+Steps 3 to 5 differ between homogeneous and heterogeneous groups (`planning.placements`). A plan
+changes nothing but the group's record; the group's cycle carries out what it returns.
+docs/explanation/a-groups-way.md follows this file.
 """
 
 from collections.abc import Generator, Sequence
@@ -86,7 +88,9 @@ class Planner:
         self._outcome = PlanOutcome(handle, members, self.evictor)
 
     def plan(self, key: str, context: groups.PlanningContext) -> Steps:
-        """Return where all members go, which pods are evicted for them, or why they have to wait."""
+        """Return where all members go, which pods are evicted for them, or why they have to
+        wait.
+        """
         record = self._records.of(key)
         record.reporter = context.members[0].spec.scheduler_name
         record.refused = record.refused.union(one.metadata.uid for one in context.members)
@@ -111,7 +115,9 @@ class Planner:
     # 1 describe, 2 tree
 
     def _task(self, key: str, context: groups.PlanningContext) -> GroupTask | None:
-        """Return what this attempt decides, None for a group without a description; raise ObjectError."""
+        """Return what this attempt decides, None for a group without a description; raise
+        ObjectError.
+        """
         described = self._described.group(key)
         if described is None:
             return None
@@ -137,7 +143,9 @@ class Planner:
         return self._with_roles(task)
 
     def _with_roles(self, task: GroupTask) -> GroupTask:
-        """Return the task with its members by role: none if all are equal, by subgroup in a group of groups."""
+        """Return the task with its members by role: none if all are equal, by subgroup in a group
+        of groups.
+        """
         spec, context = task.spec, task.context
         if spec.tree is None:
             classes = self._handle.objects(DEVICE_CLASS)
@@ -154,7 +162,8 @@ class Planner:
         obstacle = conditions.obstacle(task)
         if obstacle is not None:
             return obstacle
-        # All members that the minimum lacks at once, also on nodes that are taken last, before some of them.
+        # All members that the minimum lacks at once, also on nodes that are taken last, before some
+        # of them.
         whole = task.to_minimum()
         if whole.spec != task.spec:
             if whole.spec.tree is not None and whole.spec.tree != task.spec.tree:
@@ -182,8 +191,8 @@ class Planner:
     def _first_placed(self, everywhere: Sequence[GroupTask]) -> Steps:
         """Return the first plan that places members, or the last refusal.
 
-        Capacity that is reserved for pods of lower priority is used only if nothing else fits: others were evicted
-        for it already.
+        Capacity that is reserved for pods of lower priority is used only if nothing else fits:
+        others were evicted for it already.
         """
         task = everywhere[0]
         plan: groups.Outcome = unschedulable()
@@ -198,7 +207,9 @@ class Planner:
         return plan
 
     def _placed(self, placement: Placement) -> Steps:
-        """Steps 3 to 6: ask the solver, try its answer with all filters, ask again with what that teaches."""
+        """Steps 3 to 6: ask the solver, try its answer with all filters, ask again with what that
+        teaches.
+        """
         task = placement.task
         while True:
             asked = placement.question()  # 3 capacity

@@ -1,8 +1,8 @@
 """ClusterTopologyPlacementGroup: the plugin by which groups are held, planned and written about.
 
 Its name and its points are Sakkara's, so existing configurations load. Only pre-enqueue and
-`plan_group` do anything: the whole group is decided in one step, so there is nothing to be said about
-single members at the other points.
+`plan_group` do anything: the whole group is decided in one step, so there is nothing to be said
+about single members at the other points.
 """
 
 from collections import Counter
@@ -60,7 +60,9 @@ class _Answer:
 
 
 class GroupFacts(NamedTuple):
-    """What explains a group: what it asks for, its tree (None: never planned), its objects by kind."""
+    """What explains a group: what it asks for, its tree (None: never planned), its objects by
+    kind.
+    """
 
     spec: GroupSpec
     tree: Topology | None
@@ -204,7 +206,9 @@ class ClusterTopologyPlacementGroup(GroupSort[ClusterTopologyPlacementGroupArgs]
         return self._hints.hint(change, pod)
 
     def hinted(self, change: Change) -> Collection[str] | None:
-        """Return the uids of the only members whose hint may say yes; None where these may be any."""
+        """Return the uids of the only members whose hint may say yes; None where these may be
+        any.
+        """
         return self._hints.hinted(change)
 
     def group_lacks(self, key: str) -> bool:
@@ -269,7 +273,9 @@ class ClusterTopologyPlacementGroup(GroupSort[ClusterTopologyPlacementGroupArgs]
         return tuple(pod.metadata.uid for pod in taken[:LARGEST_GROUP])
 
     def groups_begun(self) -> list[str]:
-        """Return the groups that are bound in part and, by all that objects say, were never whole."""
+        """Return the groups that are bound in part and, by all that objects say, were never
+        whole.
+        """
         known = self._members.keys()
         return [key for key in known if self._is_begun(key)]
 
@@ -366,7 +372,9 @@ class ClusterTopologyPlacementGroup(GroupSort[ClusterTopologyPlacementGroupArgs]
         self._writer.spared(victims)
 
     def group_left(self, key: str) -> Sequence[Placed]:
-        """Return the members that are marked to go, of a group that goes whole and stands in part."""
+        """Return the members that are marked to go, of a group that goes whole and stands in
+        part.
+        """
         standing = self._members.standing(key)
         if not 0 < len(standing) < self._described.whole_size_of(key):
             return ()
@@ -379,7 +387,9 @@ class ClusterTopologyPlacementGroup(GroupSort[ClusterTopologyPlacementGroupArgs]
         return self._members.knows(key) or self.handle.waiting_member(key) is not None
 
     def group_presence(self, key: str) -> tuple[int, int]:
-        """Return how many members are on nodes or have finished, and the minimum (0: not described)."""
+        """Return how many members are on nodes or have finished, and the minimum (0: not
+        described).
+        """
         return self._writer.present(key), self._described.size_of(key)
 
     def group_statuses(self) -> Mapping[str, int]:
@@ -388,7 +398,9 @@ class ClusterTopologyPlacementGroup(GroupSort[ClusterTopologyPlacementGroupArgs]
         return Counter(self._writer.status(key, self._described.size_of(key)) for key in keys)
 
     def group_facts(self, key: str) -> GroupFacts | None:
-        """Return how a group is described and the tree it was planned in; None for an unknown one."""
+        """Return how a group is described and the tree it was planned in; None for an unknown
+        one.
+        """
         spec, record = self._described.spec_of(key), self._records.get(key)
         tree = None if record is None else record.tree
         if spec is None:

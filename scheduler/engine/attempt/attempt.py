@@ -1,10 +1,11 @@
-"""An attempt, from a popped pod to what becomes of it: read this file to know how a pod is scheduled.
+"""An attempt, from a popped pod to what becomes of it: read this file to know how a pod is
+scheduled.
 
-`Attempts.schedule` tries one pod in seven steps: 1 pre-filter, 2 filter, 3 post-filter, 4 score,
-5 choose (together `decide`), 6 assume and reserve, 7 permit. What waits comes back here when its answer
-is there: a cycle with extenders and the members of a group join at `decided` and `give_up`, and a binding
-ends in `finished`. Every way out tells the same people the same things: the pod (condition, event), the
-queues, whoever waits for room, and the metrics.
+`Attempts.schedule` tries one pod in seven steps: 1 pre-filter, 2 filter, 3 post-filter, 4 score, 5
+choose (together `decide`), 6 assume and reserve, 7 permit. What waits comes back here when its
+answer is there: a cycle with extenders and the members of a group join at `decided` and `give_up`,
+and a binding ends in `finished`. Every way out tells the same people the same things: the pod
+(condition, event), the queues, whoever waits for room, and the metrics.
 """
 
 from collections.abc import Hashable, Iterable, Mapping, Sequence
@@ -151,7 +152,9 @@ class Attempts:
         return known is not None
 
     def begun(self, queued: QueuedPod, now: float) -> Attempt:
-        """Return an attempt for a popped pod: it leaves to groups that precede it what they need."""
+        """Return an attempt for a popped pod: it leaves to groups that precede it what they
+        need.
+        """
         attempt = self.prepare(queued.as_we_know_it(), now)
         if self.planned is not None:
             attempt.reserved = self.planned.before(queued)
@@ -162,8 +165,8 @@ class Attempts:
     ) -> Attempt:
         """Return an attempt on the live view; `explain` and groups use it as well.
 
-        `members` are those with whom a pod of a group is to be placed, itself included; with `spares` they
-        leave everybody the room that is promised, whatever their priority.
+        `members` are those with whom a pod of a group is to be placed, itself included; with
+        `spares` they leave everybody the room that is promised, whatever their priority.
         """
         name = pod.spec.scheduler_name
         runner, settings = self._runners[name], self._settings
@@ -217,7 +220,8 @@ class Attempts:
     def outrun(self, pod: Pod, node: str, now: float) -> None:
         """Let those be tried again who are promised room on a node that a more important pod takes.
 
-        There may be none for them any more, and as long as they are promised it nobody gets it who may not evict.
+        There may be none for them any more, and as long as they are promised it nobody gets it who
+        may not evict.
         """
         promised = self._nominations.on(node)
         if promised:
@@ -271,8 +275,9 @@ class Attempts:
             return
         is_own = status.is_rejected and not pod.is_recalled
         text = failure.rejected_after_choice(status) if is_own else status.message
-        # A member whose bind failed, or was held back, keeps its room: others of its group are bound by now, or
-        # are about to be, and if anybody else took the room the group would stay in part.
+        # A member whose bind failed, or was held back, keeps its room: others of its group are
+        # bound by now, or are about to be, and if anybody else took the room the group would stay
+        # in part.
         is_kept = pod.is_member and pod.binds and not pod.is_outdated and not status.is_rejected
         kept = pod.node if is_kept else ""
         decision = Decision(status=status, message=text, nominated_node=kept)
@@ -329,11 +334,12 @@ class Attempts:
 
 
 class TurnRefusals:
-    """The refusals of this turn by what pods of one kind have in common, until anything else is decided.
+    """The refusals of this turn by what pods of one kind have in common, until anything else is
+    decided.
 
-    A hundred thousand pods of a kind that fits nowhere are refused one after the other, all in the same
-    words. While nothing happens between two of them, the second need not be tried to know them.
-    Law: attempts end as if nothing had been kept.
+    A hundred thousand pods of a kind that fits nowhere are refused one after the other, all in the
+    same words. While nothing happens between two of them, the second need not be tried to know
+    them. Law: attempts end as if nothing had been kept.
     """
 
     def __init__(self) -> None:
@@ -349,7 +355,9 @@ class TurnRefusals:
         return None if known is None else known[0]
 
     def note(self, attempt: Attempt, decision: Decision) -> None:
-        """Keep a refusal, unless it says something of this pod alone; whatever else was decided ends all."""
+        """Keep a refusal, unless it says something of this pod alone; whatever else was decided
+        ends all.
+        """
         if not _is_plain(decision):
             self._known.clear()
             return
@@ -374,7 +382,9 @@ def _is_plain(decision: Decision) -> bool:
 
 
 def _likeness(attempt: Attempt) -> Hashable | None:
-    """Return what is equal for pods that are refused alike; None where this one is promised a node."""
+    """Return what is equal for pods that are refused alike; None where this one is promised a
+    node.
+    """
     pod = attempt.cycle.pod
     if pod.status.nominated_node_name:
         return None

@@ -1,8 +1,8 @@
 """The steps that lead from a pod and a view of the nodes to a `Decision`, one function each.
 
-They read the view that they are given and write nothing. `engine.attempt.attempt` takes them one after
-the other; for pods about which extenders are asked `engine.extender.cycle` takes the same steps with
-questions in between.
+They read the view that they are given and write nothing. `engine.attempt.attempt` takes them one
+after the other; for pods about which extenders are asked `engine.extender.cycle` takes the same
+steps with questions in between.
 """
 
 from enum import StrEnum
@@ -57,7 +57,8 @@ def break_tie(nodes: Nodes, rows: Rows, uid: str, ties: Ties, random: Random) ->
     if len(rows) == 1:
         return int(rows[0])
     if ties is Ties.NAME:
-        # `capacity` ties thousands of rows, thousands of times: a rank is looked up, no name compared.
+        # `capacity` ties thousands of rows, thousands of times: a rank is looked up, no name
+        # compared.
         return int(rows[nodes.name_ranks.take(rows).argmin()])
     if ties is Ties.SEED:
         return int(random.choice(sorted(rows.tolist(), key=nodes.name)))
@@ -95,15 +96,17 @@ class ReservedCapacity(Protocol):
 
 
 class PutOffError(Exception):
-    """The pod fits only where it would take what a group needs that precedes it: it is tried again."""
+    """The pod fits only where it would take what a group needs that precedes it: it is tried
+    again.
+    """
 
 
 class Attempt(msgspec.Struct):
     """What the steps work on; `nominated` are the pods that this one must leave room for.
 
     `first_row` is where sampling starts, and where it got to afterwards. `wants_offers` says that
-    others have a say in which pods are evicted. `reserved` is what groups that precede the pod need, and
-    `is_kept_off` says that it took rows away.
+    others have a say in which pods are evicted. `reserved` is what groups that precede the pod
+    need, and `is_kept_off` says that it took rows away.
     """
 
     cycle: Cycle
@@ -188,7 +191,9 @@ def _filtered(attempt: Attempt, among: BoolColumn) -> tuple[BoolColumn, list[Rej
 def misfit(
     attempt: Attempt, pre: PreFiltered, failed: Status, rejections: tuple[Rejection, ...]
 ) -> Decision:
-    """Return why no node fits, before post-filter; PutOffError where only reserved capacity does."""
+    """Return why no node fits, before post-filter; PutOffError where only reserved capacity
+    does.
+    """
     if attempt.is_kept_off:
         raise PutOffError
     nodes, outside = attempt.nodes, _outside(attempt, pre, failed, rejections)
@@ -199,7 +204,8 @@ def misfit(
         rejections=rejections,
         outside=outside,
         narrowed_by=pre.narrowed_by,
-        # kube-scheduler: where no plugin is to look for a way out, the pod keeps no claim to a node.
+        # kube-scheduler: where no plugin is to look for a way out, the pod keeps no claim to a
+        # node.
         nominated_node=None if attempt.runner.profile.post_filter else "",
     )
 
@@ -283,7 +289,9 @@ def best(
     rejections: tuple[Rejection, ...],
     more: tuple[Scored, ...] = (),
 ) -> Decision:
-    """Score the feasible rows (at least one) and choose; `more` are scores of others than plugins."""
+    """Score the feasible rows (at least one) and choose; `more` are scores of others than
+    plugins.
+    """
     cycle, nodes = attempt.cycle, attempt.nodes.among(feasible)
     outside = None if pre.rows is None else nodes.exists & ~pre.rows
     if np.count_nonzero(feasible) == 1:

@@ -1,4 +1,6 @@
-"""How a failed attempt is told: the PodScheduled condition and the event, in kube-scheduler's words."""
+"""How a failed attempt is told: the PodScheduled condition and the event, in kube-scheduler's
+words.
+"""
 
 from collections.abc import Sequence
 
@@ -19,8 +21,8 @@ from scheduler.state.podindex import Placed
 POD_SCHEDULED = "PodScheduled"
 # A note has at most 1,024 bytes; names of pods and nodes may be long.
 MOST_NAMED = 8
-# A patch that the pod does not show after this long was refused, or somebody has written over it: the next
-# attempt tells it again. Retries of a patch that nobody answered are over by then.
+# A patch that the pod does not show after this long was refused, or somebody has written over it:
+# the next attempt tells it again. Retries of a patch that nobody answered are over by then.
 SHOWN_WITHIN_S = 60.0
 
 
@@ -74,7 +76,9 @@ def waited_too_long(plugin: str, timeout_s: float) -> str:
 def waiting(
     queued: QueuedPod, node: str, until: WaitUntil, now: float
 ) -> tuple[SetStatus | None, Record]:
-    """Return the patch (None as above) and the warning that tell what a pod waits for whose node is chosen."""
+    """Return the patch (None as above) and the warning that tell what a pod waits for whose node is
+    chosen.
+    """
     kinds = sorted({fact.partition(".")[0] for fact in until.reads} - {"node", "pod"})
     what = until.what or f"{', '.join(kinds)} are ready"
     text = (
@@ -90,7 +94,9 @@ def waiting(
 def waiting_for_members(
     queued: QueuedPod, node: str, others: str, now: float
 ) -> tuple[SetStatus | Record, ...]:
-    """Return the patch and the warning of a member that waits for the pre-bind of others; () if known."""
+    """Return the patch and the warning of a member that waits for the pre-bind of others; () if
+    known.
+    """
     text = (
         f"node {node} is chosen and its capacity reserved; its group is bound together, "
         f"and waits for the volumes or claims of {others}"

@@ -1,9 +1,10 @@
 """Cycles that wait for an answer: kept here from their first question to their end.
 
-A cycle is a generator. What it yields (calls of `framework.calls`, a tuple of them at a time) becomes
-effects; their answers, or the end of patience, resume it. While a cycle waits for an extender its
-profile is in `blocked` and tries no other pod; while one waits for the solver other pods go on. Who began a cycle says under which key it can be dropped; that it came to its
-end is put into `changes`. Decides nothing.
+A cycle is a generator. What it yields (calls of `framework.calls`, a tuple of them at a time)
+becomes effects; their answers, or the end of patience, resume it. While a cycle waits for an
+extender its profile is in `blocked` and tries no other pod; while one waits for the solver other
+pods go on. Who began a cycle says under which key it can be dropped; that it came to its end is put
+into `changes`. Decides nothing.
 """
 
 from collections import deque
@@ -122,7 +123,9 @@ class SuspendedCycles:
         return True
 
     def drop_all(self) -> tuple[str, ...]:
-        """Forget all cycles (their effects may never have been sent); return their keys in order."""
+        """Forget all cycles (their effects may never have been sent); return their keys in
+        order.
+        """
         keys = tuple(self.waiting)
         for key in keys:
             self.drop(key)

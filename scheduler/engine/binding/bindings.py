@@ -1,9 +1,10 @@
 """From a chosen node to a bound pod: reserve, permit, pre-bind, bind, and the rules for answers.
 
 Pure like the rest of the engine: what must be asked of the API server goes out as an effect and its
-answer comes back through `answer`. Nobody ever guesses: a bind whose outcome is unknown is looked up,
-and sent again as long as it may still arrive, before the pod's room is given to somebody else. So a
-lost answer can neither lose a pod nor overcommit a node. What became of a pod is put into `changes`.
+answer comes back through `answer`. Nobody ever guesses: a bind whose outcome is unknown is looked
+up, and sent again as long as it may still arrive, before the pod's room is given to somebody else.
+So a lost answer can neither lose a pod nor overcommit a node. What became of a pod is put into
+`changes`.
 """
 
 from collections import deque
@@ -41,14 +42,16 @@ ANSWER_DEADLINE_S = 60.0
 LOOK_AGAIN_S = 1.0
 # Volumes are provisioned in seconds as a rule; of a wait that is longer the pod is told.
 TELL_AFTER_S = 30.0
-# How long a bind may still be carried out after it was taken for lost: API servers give a request up
-# after a minute (--request-timeout).
+# How long a bind may still be carried out after it was taken for lost: API servers give a request
+# up after a minute (--request-timeout).
 LATE_S = 65.0
 MOST_BINDS = 5
 
 
 class Bindings:
-    """All pods between decision and binding, by uid; an extender that binds does so for the plugins."""
+    """All pods between decision and binding, by uid; an extender that binds does so for the
+    plugins.
+    """
 
     def __init__(
         self,
@@ -84,7 +87,9 @@ class Bindings:
 
     @property
     def busy(self) -> int:
-        """How many pods are being bound: not those that wait at permit, for volumes or for their group."""
+        """How many pods are being bound: not those that wait at permit, for volumes or for their
+        group.
+        """
         return len(self._pods) - len(self.waiting) - len(self._until) - len(self._paused)
 
     def get(self, uid: str) -> InFlight | None:
@@ -344,7 +349,9 @@ class Bindings:
             self.pre_bind.leave(pod.queued.pod.metadata.namespace, pod.uid, now)
 
     def _send_bind(self, pod: InFlight, asked: BindPod, now: float) -> None:
-        """Send a bind, for the first time or again: it carries the uid, a second one does no harm."""
+        """Send a bind, for the first time or again: it carries the uid, a second one does no
+        harm.
+        """
         pod.is_looking = False
         pod.binds += 1
         effect = self._expect(pod, now)

@@ -1,8 +1,9 @@
 """`InFlight`: one pod between decision and binding, and how far it has come; `Ended`: how it ended.
 
-`Bindings` alone changes it; whoever decides a pod makes it. It does nothing by itself. Binds wait: for their
-turn, for an API server that is busy, for the answer to the one before. A node may have gone or become smaller
-meanwhile, or others may have taken its room, so it is looked at again before a bind is sent (`objection`).
+`Bindings` alone changes it; whoever decides a pod makes it. It does nothing by itself. Binds wait:
+for their turn, for an API server that is busy, for the answer to the one before. A node may have
+gone or become smaller meanwhile, or others may have taken its room, so it is looked at again before
+a bind is sent (`objection`).
 """
 
 from collections.abc import Generator

@@ -1,7 +1,7 @@
 """`NominatedPods`: the nominations by row, as columns, for attempts that must leave them room.
 
-Thousands of preemptors may wait for their victims at once, and every attempt has to respect them all;
-so they are gathered with numpy, and only rows whose nominations changed are looked at again.
+Thousands of preemptors may wait for their victims at once, and every attempt has to respect them
+all; so they are gathered with numpy, and only rows whose nominations changed are looked at again.
 """
 
 from __future__ import annotations
@@ -41,11 +41,11 @@ class NominatedPods:
     def for_pod(self, pod: Pod, members: Sequence[Pod] = (), *, spares: bool = False) -> Nominated:
         """Return the nominated pods that `pod` must leave room for: none of lower priority.
 
-        One that is to be placed with other `members` of its group asks with the priority of them all, or, with `spares`,
-        with none.
-        Members who may not evict leave everybody their room whatever their priority, pods on their own that may not
-        leave it to groups (kube-scheduler: not to other pods). They wait already when somebody evicts, for they can make no
-        room, and would take what is made: the victims would have gone in vain.
+        One that is to be placed with other `members` of its group asks with the priority of them
+        all, or, with `spares`, with none. Members who may not evict leave everybody their room
+        whatever their priority, pods on their own that may not leave it to groups (kube-scheduler:
+        not to other pods). They wait already when somebody evicts, for they can make no room, and
+        would take what is made: the victims would have gone in vain.
         """
         self._catch_up()
         if not self._nominations:

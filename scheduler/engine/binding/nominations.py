@@ -1,9 +1,10 @@
 """Nominated pods: who is promised room on which node while its victims leave.
 
 A nomination counts against pods of lower or equal priority (framework.dryrun adds them to the node
-while filtering). It comes from preemption, or from status.nominatedNodeName at a restart. Members count
-with the priority of their group, by which it evicts and, once bound, is evicted: else pods between the two
-would take the room made for it, or would learn only from a restart that they may have it.
+while filtering). It comes from preemption, or from status.nominatedNodeName at a restart. Members
+count with the priority of their group, by which it evicts and, once bound, is evicted: else pods
+between the two would take the room made for it, or would learn only from a restart that they may
+have it.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -34,8 +35,8 @@ class Nominations(dict[str, str]):
         self._pods: dict[str, dict[str, Pod]] = {}
         # The nodes whose nominations changed, until somebody takes them.
         self.changed: set[str] = set()
-        # Nominated members by the key of their group and by uid, and what has been found to count for them.
-        # Their group may become one of another: they are kept by the key that was theirs.
+        # Nominated members by the key of their group and by uid, and what has been found to count
+        # for them. Their group may become one of another: they are kept by the key that was theirs.
         self._members: dict[str, dict[str, Pod]] = {}
         self._key_of: dict[str, str] = {}
         self._priorities: dict[str, int] = {}
@@ -118,7 +119,9 @@ class Nominations(dict[str, str]):
         return self._groups.group_may_evict(key, pods)
 
     def regrouped(self, keys: Iterable[str]) -> None:
-        """Hear of groups whose members or description changed: their nominations may count otherwise."""
+        """Hear of groups whose members or description changed: their nominations may count
+        otherwise.
+        """
         for key in keys:
             if self._priorities.pop(key, None) is not None:
                 self.changed.update(self[uid] for uid in self._members[key])

@@ -6,7 +6,9 @@ from scheduler.engine.queue.pod import QueuedPod
 
 
 class PermitWait(msgspec.Struct):
-    """A pod at permit: for each plugin that waits, when its patience ends; `timeouts_s` for texts."""
+    """A pod at permit: for each plugin that waits, when its patience ends; `timeouts_s` for
+    texts.
+    """
 
     queued: QueuedPod
     since: float
@@ -26,7 +28,9 @@ class PermitWait(msgspec.Struct):
 
 
 class PermitWord(msgspec.Struct, frozen=True):
-    """What a plugin says of a pod at permit: without a `reason` it may pass, else it is rejected."""
+    """What a plugin says of a pod at permit: without a `reason` it may pass, else it is
+    rejected.
+    """
 
     uid: str
     plugin: str
@@ -37,7 +41,9 @@ class WaitingPods(dict[str, PermitWait]):
     """The pods at permit by uid."""
 
     def add(self, queued: QueuedPod, waits: dict[str, float], now: float) -> float:
-        """Let a pod wait, and return until when; `waits` gives each waiting plugin's timeout in seconds."""
+        """Let a pod wait, and return until when; `waits` gives each waiting plugin's timeout in
+        seconds.
+        """
         until = {plugin: now + timeout for plugin, timeout in waits.items()}
         waiting = self[queued.uid] = PermitWait(queued, now, until, dict(waits))
         return waiting.ends_at

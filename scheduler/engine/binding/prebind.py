@@ -1,9 +1,9 @@
 """`PreBindPlaces`: how many pods may wait in pre-bind at a time, and who waits for a place.
 
-A pod whose volumes nobody provisions is in pre-bind for minutes. It takes no place of those that are
-being bound, and a namespace can have only so many of them, so that no tenant's pods stop the others'.
-A pod that only writes something is through as soon as the API server answers, and needs no place.
-`Bindings` asks it; it decides nothing else and owns no pod.
+A pod whose volumes nobody provisions is in pre-bind for minutes. It takes no place of those that
+are being bound, and a namespace can have only so many of them, so that no tenant's pods stop the
+others'. A pod that only writes something is through as soon as the API server answers, and needs no
+place. `Bindings` asks it; it decides nothing else and owns no pod.
 """
 
 from scheduler.engine.queue.queues import Queues
@@ -14,7 +14,9 @@ MOST = 5000
 
 
 class PreBindPlaces:
-    """The pods that wait in pre-bind by namespace; who finds a place again is active in `queues`."""
+    """The pods that wait in pre-bind by namespace; who finds a place again is active in
+    `queues`.
+    """
 
     def __init__(self, queues: Queues) -> None:
         self._queues = queues
@@ -36,7 +38,10 @@ class PreBindPlaces:
         if not is_member and (len(there) >= MOST_OF_NAMESPACE or self._count >= MOST):
             self._outside.setdefault(namespace, {})[uid] = None
             if len(there) >= MOST_OF_NAMESPACE:
-                return f"{len(there)} pods of the namespace {namespace} wait for their volumes or claims"
+                return (
+                    f"{len(there)} pods of the namespace {namespace} wait for their "
+                    "volumes or claims"
+                )
             return f"{self._count} pods of all namespaces wait for their volumes or claims"
         self._inside.setdefault(namespace, there).add(uid)
         self._count += 1

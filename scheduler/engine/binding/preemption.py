@@ -1,8 +1,9 @@
 """Carrying a preemption out: victims are evicted, lower promises taken back, the preemptor waits.
 
-The decision who has to go was made by a post-filter plugin; here its consequences become effects. The
-preemptor stays out of the queue while evictions are under way (`running`, of which the
-plugin's pre-enqueue learns through its handle). An eviction that fails ends the preemption; the pod is tried again after its back-off.
+The decision who has to go was made by a post-filter plugin; here its consequences become effects.
+The preemptor stays out of the queue while evictions are under way (`running`, of which the plugin's
+pre-enqueue learns through its handle). An eviction that fails ends the preemption; the pod is tried
+again after its back-off.
 """
 
 from collections.abc import Mapping, Sequence
@@ -41,9 +42,11 @@ class PendingEvictions(msgspec.Struct):
 
 
 class Preemptions:
-    """The preemptions under way; `running` are those of which evictions are not answered, by preemptor.
+    """The preemptions under way; `running` are those of which evictions are not answered, by
+    preemptor.
 
-    `leaving` are pods whose eviction the API server has confirmed and that are still seen on their nodes.
+    `leaving` are pods whose eviction the API server has confirmed and that are still seen on their
+    nodes.
     """
 
     def __init__(
@@ -186,7 +189,8 @@ class Preemptions:
             planner.group_spared(running.victims)
         queued = self._queues.get(uid)
         if not is_done:
-            # kube-scheduler: it tries again at once. Who is refused would ask hundreds of times a second.
+            # kube-scheduler: it tries again at once. Who is refused would ask hundreds of times a
+            # second.
             self._queues.hold_off(uid, "PreemptionFailed")
         elif queued is not None and queued.where is Where.GATED:
             # Held at the gate, the pod may have missed the word that its victims are gone.

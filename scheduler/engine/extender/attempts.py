@@ -49,7 +49,9 @@ class ExtenderAttempts:
         self.is_needed = bool(extenders)
 
     def begin(self, queued: QueuedPod, started_s: float, now: float) -> bool:
-        """Ask the extenders about a pod; return False, and do nothing, when none wants to decide."""
+        """Ask the extenders about a pod; return False, and do nothing, when none wants to
+        decide.
+        """
         asked = interested(self._extenders, queued.pod)
         if not any(one.filters or one.prioritizes or one.preempts for one in asked):
             return False

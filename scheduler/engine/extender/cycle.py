@@ -1,11 +1,12 @@
-"""An attempt in which extenders have a word: the steps of `engine.attempt.cycle` with questions in between.
+"""An attempt in which extenders have a word: the steps of `engine.attempt.cycle` with questions in
+between.
 
-Plugins filter first; each extender that filters sees the nodes that are left by those before it, those
-that score are asked at the same time, those that preempt see the candidates of the post-filter plugins.
-While an answer is awaited the cluster moves on. So nothing of the view is kept: extenders speak of names,
-and after the last answer the plugins filter again, on the live nodes, among the names that passed. A
-node that came meanwhile has not been shown to the extenders: it is left out, but before the pod is given
-up they are asked once more.
+Plugins filter first; each extender that filters sees the nodes that are left by those before it,
+those that score are asked at the same time, those that preempt see the candidates of the
+post-filter plugins. While an answer is awaited the cluster moves on. So nothing of the view is
+kept: extenders speak of names, and after the last answer the plugins filter again, on the live
+nodes, among the names that passed. A node that came meanwhile has not been shown to the extenders:
+it is left out, but before the pod is given up they are asked once more.
 """
 
 from collections.abc import Callable, Generator, Mapping, Sequence
@@ -51,7 +52,9 @@ Complain = Callable[[str, str, Exception], None]
 
 
 class ExtenderCycle:
-    """One attempt at a pod; `attempt` is the one on the newest view, for whoever carries on with it."""
+    """One attempt at a pod; `attempt` is the one on the newest view, for whoever carries on with
+    it.
+    """
 
     def __init__(
         self,
@@ -145,7 +148,8 @@ class ExtenderCycle:
             rejection = rejection_of(nodes, refused, said)
             rejections = [*rejections, rejection]
             if pre.rows is not None:
-                # kube-scheduler: nodes of which nobody said anything count as those left out before.
+                # kube-scheduler: nodes of which nobody said anything count as those left out
+                # before.
                 silent = refused & ~reasoned(rejection)
                 pre = msgspec.structs.replace(pre, rows=pre.rows & ~silent)
         if not feasible.any():

@@ -1,4 +1,5 @@
-"""What the engine knows of extenders: which pods they want to see, what they do, how they are asked.
+"""What the engine knows of extenders: which pods they want to see, what they do, how they are
+asked.
 
 Built from the configuration, in the order in which they are asked. Reaching them is
 `kube.extenders`' part; what their answers mean for a pod stands in `engine.extender.cycle`.
@@ -19,7 +20,9 @@ BindSteps: TypeAlias = Generator[BindStep, CallResult, Status]
 
 
 class ConfiguredExtender(msgspec.Struct, frozen=True):
-    """One extender; `number` is its place in the order of asking, `managed` empty means every pod."""
+    """One extender; `number` is its place in the order of asking, `managed` empty means every
+    pod.
+    """
 
     number: int
     name: str
@@ -76,8 +79,8 @@ def interested(extenders: Iterable[ConfiguredExtender], pod: Pod) -> tuple[Confi
 def bound_through(extender: ConfiguredExtender, steps: BindSteps) -> BindSteps:
     """Carry `steps` (pre-bind, then the bind plugins) out, with the extender binding instead.
 
-    Where the plugins would bind by the API server the extender is asked to; one that fails and may be
-    ignored leaves it to them after all.
+    Where the plugins would bind by the API server the extender is asked to; one that fails and may
+    be ignored leaves it to them after all.
     """
     answer: CallResult | Exception | None = None
     while True:

@@ -1,7 +1,7 @@
 """What an extender's answer means: names to rows, reasons to a rejection, scores to a column.
 
-Pure functions for `engine.extender.cycle`, which asks the questions. An answer that makes no sense raises
-ExtenderFault; whether that is passed over is for the caller to say.
+Pure functions for `engine.extender.cycle`, which asks the questions. An answer that makes no sense
+raises ExtenderFault; whether that is passed over is for the caller to say.
 """
 
 from collections.abc import Mapping, Sequence

@@ -1,7 +1,7 @@
 """The active pods in the queue's order, one line per profile, so that a profile can be passed over.
 
-Used by `engine.queue.queues` alone. Entries are not taken out when a pod goes elsewhere; they are passed over
-when their turn comes.
+Used by `engine.queue.queues` alone. Entries are not taken out when a pod goes elsewhere; they are
+passed over when their turn comes.
 """
 
 import heapq

@@ -2,7 +2,8 @@
 
 Two heaps deep: entities by rank, inside each its pods by place. A rank only gets better when a pod
 comes and only worse when one goes, so what stands in the upper heap is never too late, and is put
-right when it reaches the top. Like `ActiveQueue`, it keeps a line per profile, since profiles can be blocked.
+right when it reaches the top. Like `ActiveQueue`, it keeps a line per profile, since profiles can
+be blocked.
 """
 
 import heapq
@@ -114,7 +115,9 @@ class _Line:
             heapq.heappush(self._entities, (rank, ticket, name, None))
 
     def head(self) -> Key | None:
-        """Return the key of the first pod, with the heads of both heaps put right; None if empty."""
+        """Return the key of the first pod, with the heads of both heaps put right; None if
+        empty.
+        """
         while self._entities:
             rank, ticket, name, alone = self._entities[0]
             if alone is not None:

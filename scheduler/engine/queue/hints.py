@@ -2,9 +2,9 @@
 
 Unschedulable pods are kept by the plugins that rejected them, gated ones by the plugin that holds
 them back. A change reaches the plugins that read one of its facts; their hints have the last word.
-A hint is asked once for all pods that its plugin treats alike: of a hundred thousand that wait for the same
-thing, a change that does not help costs as much as of one. Where very many kinds wait, a plugin that can say what each
-needs is asked about those alone for whom there may be enough.
+A hint is asked once for all pods that its plugin treats alike: of a hundred thousand that wait for
+the same thing, a change that does not help costs as much as of one. Where very many kinds wait, a
+plugin that can say what each needs is asked about those alone for whom there may be enough.
 """
 
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
@@ -18,8 +18,8 @@ from scheduler.framework.profile import Profile
 from scheduler.state import facts
 from scheduler.state.change import Change
 
-# Rejecting "plugins" without a class: no node at all, an extender, a preemption in our own memory. Of
-# the latter two nobody knows what would help, so everything may.
+# Rejecting "plugins" without a class: no node at all, an extender, a preemption in our own memory.
+# Of the latter two nobody knows what would help, so everything may.
 NO_NODES = "NoNodes"
 EXTENDER = "Extender"
 PREEMPTED = "Preempted"
@@ -71,7 +71,9 @@ class UnschedulablePods:
 
     @cached_property
     def _needing(self) -> dict[str, Plugin[Any]]:
-        """The plugins that say what pods need and what there may be, one of each name: nodes are the same for all."""
+        """The plugins that say what pods need and what there may be, one of each name: nodes are
+        the same for all.
+        """
         plugins = (one for profile in self._profiles.values() for one in profile.plugins.items())
         return {name: plugin for name, plugin in plugins if plugin.serves("chances")}
 
@@ -134,7 +136,9 @@ class UnschedulablePods:
         return sorted(found.values(), key=lambda queued: queued.sequence)
 
     def _alike(self, name: str, change: Change) -> Iterable[dict[str, QueuedPod]]:
-        """Return the pods that a plugin holds, kind by kind, without those for whom there cannot be enough."""
+        """Return the pods that a plugin holds, kind by kind, without those for whom there cannot be
+        enough.
+        """
         parked, needs = self._parked.get(name, {}), self._needs.get(name)
         if needs is None or len(parked) <= FEW:
             return parked.values()
@@ -150,7 +154,9 @@ class UnschedulablePods:
         return any(self._helps(name, queued, change) for name in _held_by(queued))
 
     def _helps(self, name: str, queued: QueuedPod, change: Change) -> bool:
-        """Whether a change may help a pod as far as one of the plugins that hold it is concerned."""
+        """Whether a change may help a pod as far as one of the plugins that hold it is
+        concerned.
+        """
         plugin = self._profiles[queued.profile].plugins.get(name)
         if plugin is None:
             return name in BY_ANYTHING or facts.NODE_ADDED in change.facts
@@ -159,7 +165,9 @@ class UnschedulablePods:
         return name not in self._hinting or self._hint(plugin, change, queued)
 
     def _hinted_by(self, name: str, change: Change) -> list[QueuedPod] | None:
-        """Return the only pods that a change may help as far as a plugin is concerned, if it knows them."""
+        """Return the only pods that a change may help as far as a plugin is concerned, if it knows
+        them.
+        """
         if name not in self._knowing:
             return None
         found: list[QueuedPod] = []

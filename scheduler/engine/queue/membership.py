@@ -1,6 +1,8 @@
-"""`GroupMembership`: who of which group is there and still to be placed, and what its gates have said.
+"""`GroupMembership`: who of which group is there and still to be placed, and what its gates have
+said.
 
-Plugins' gates read it through the handle, `Gates` leaves its answers here, and `groups` acts on them.
+Plugins' gates read it through the handle, `Gates` leaves its answers here, and `groups` acts on
+them.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
@@ -12,7 +14,9 @@ from scheduler.objects.pod import Pod
 
 
 class GroupMembership:
-    """The members of all groups by key; `answers` are those of gates that nobody has looked at yet."""
+    """The members of all groups by key; `answers` are those of gates that nobody has looked at
+    yet.
+    """
 
     def __init__(self, queued: QueuedPods) -> None:
         self._queued = queued
@@ -51,7 +55,9 @@ class GroupMembership:
             self._groups[key].drop(uid)
 
     def decided(self, uid: str) -> None:
-        """Forget a member whose binding has ended; its gate takes it in again if it is still to be placed."""
+        """Forget a member whose binding has ended; its gate takes it in again if it is still to be
+        placed.
+        """
         if (key := self._key_of.get(uid)) is not None:
             self.drop(key, uid)
 
@@ -66,7 +72,9 @@ class GroupMembership:
         return () if found is None else found.pods.keys()
 
     def first(self, key: str) -> Pod | None:
-        """Return the member that has waited longest, as far as a gate has been asked about them, or None."""
+        """Return the member that has waited longest, as far as a gate has been asked about them, or
+        None.
+        """
         found = self._groups.get(key)
         if found is None:
             return None
@@ -115,7 +123,9 @@ class _Members:
         self._tuple = None
 
     def leave(self, pods: Iterable[Pod]) -> None:
-        """Take in as they are now those of its members that are leaving: nobody need wait for them."""
+        """Take in as they are now those of its members that are leaving: nobody need wait for
+        them.
+        """
         leaving = [pod for pod in pods if pod.is_terminating]
         if any(self.pods[pod.metadata.uid] is not pod for pod in leaving):
             self.renew(leaving)

@@ -12,7 +12,8 @@ from scheduler.state.change import Change
 class InFlightChanges:
     """The changes since each in-flight pod's attempt began; kept only while somebody needs them.
 
-    A group is in flight with a thousand members: each finds its own changes without looking at theirs.
+    A group is in flight with a thousand members: each finds its own changes without looking at
+    theirs.
     """
 
     def __init__(self) -> None:

@@ -1,7 +1,9 @@
-"""`Needs`: what kinds of waiting pods need at least, in columns, so that a change is held against all of them at once.
+"""`Needs`: what kinds of waiting pods need at least, in columns, so that a change is held against
+all of them at once.
 
-A tenant can let a hundred thousand pods wait that are all a little unlike; to ask a plugin about each of them whenever a
-pod ends somewhere took the engine a tenth of a second. Used by `engine.queue.hints` alone; its plugins say what counts.
+A tenant can let a hundred thousand pods wait that are all a little unlike; to ask a plugin about
+each of them whenever a pod ends somewhere took the engine a tenth of a second. Used by
+`engine.queue.hints` alone; its plugins say what counts.
 """
 
 from collections.abc import Hashable, Iterable, Mapping, Sequence
@@ -17,7 +19,9 @@ Chance = tuple[int, Mapping[str, int]]
 
 
 class Needs:
-    """A row per kind: its priority, and what it needs of each name; rows of kinds that are gone are used again."""
+    """A row per kind: its priority, and what it needs of each name; rows of kinds that are gone are
+    used again.
+    """
 
     def __init__(self) -> None:
         self._rows: dict[Hashable, int] = {}

@@ -41,7 +41,9 @@ def sort_key(profiles: Mapping[str, Profile], complain: Complain) -> SortKey:
 
 
 def active_queue(profiles: Mapping[str, Profile]) -> Active:
-    """Return where active pods stand: together with their groups, or in turns, if the sort plugin wants that."""
+    """Return where active pods stand: together with their groups, or in turns, if the sort plugin
+    wants that.
+    """
     for profile in profiles.values():
         for bound in profile.less:
             sorter: Any = bound.plugin

@@ -1,4 +1,6 @@
-"""`QueuedPod`: a pod that is to be placed, its place, and its history; owned by `engine.queue.queues`."""
+"""`QueuedPod`: a pod that is to be placed, its place, and its history; owned by
+`engine.queue.queues`.
+"""
 
 from enum import StrEnum
 
@@ -99,7 +101,8 @@ class QueuedPod:
 class QueuedPods(dict[str, QueuedPod]):
     """The pods that are to be placed, by uid; `Queues` alone writes to it.
 
-    `removals` is how many have left or begun to: who keeps a list of them knows by it when to look again.
+    `removals` is how many have left or begun to: who keeps a list of them knows by it when to look
+    again.
     """
 
     removals = 0

@@ -5,9 +5,9 @@
                             │  └───────────── time is up ──────────────────────┤
                             └── backoff ◀── an event that may help ── unschedulable
 
-Rules are kube-scheduler's: order by the sort plugin, back-off by attempts, wake-up by the facts that
-rejecting plugins read, popping from backoff when nothing is active, a flush after five minutes.
-A pod stands in exactly one place. `now` is always an argument.
+Rules are kube-scheduler's: order by the sort plugin, back-off by attempts, wake-up by the facts
+that rejecting plugins read, popping from backoff when nothing is active, a flush after five
+minutes. A pod stands in exactly one place. `now` is always an argument.
 """
 
 import heapq
@@ -27,8 +27,8 @@ from scheduler.objects.pod import Pod
 from scheduler.state.change import Change
 
 FLUSH_EVERY_S = 30.0
-# So many at a time, and the next a little later: a hundred thousand pods that fit nowhere would be tried all
-# at once, and pods that came a moment later would wait for them.
+# So many at a time, and the next a little later: a hundred thousand pods that fit nowhere would be
+# tried all at once, and pods that came a moment later would wait for them.
 MOST_FLUSHED = 256
 FLUSH_MORE_AFTER_S = 1.0
 LONGEST_UNSCHEDULABLE_S = 300.0
@@ -118,7 +118,8 @@ class Queues:
         self._pods.removals += change.pod.is_terminating and not queued.pod.is_terminating
         queued.renew(change.pod)
         queued.is_member = self._is_member(change.pod)
-        # Who keeps the key keeps the place among equals; one that is no tuple cannot tell what it was.
+        # Who keeps the key keeps the place among equals; one that is no tuple cannot tell what it
+        # was.
         stays = isinstance(old, tuple) and self._sort_key(queued) == old
         is_same = meta.labels == queued.pod.metadata.labels
         is_same = is_same and meta.annotations == queued.pod.metadata.annotations
@@ -155,7 +156,9 @@ class Queues:
         return queued
 
     def take(self, uid: str, now: float) -> QueuedPod | None:
-        """Take a pod that waits anywhere but at a gate, with the rest of its group; it is in flight."""
+        """Take a pod that waits anywhere but at a gate, with the rest of its group; it is in
+        flight.
+        """
         queued = self._pods.get(uid)
         if queued is None or queued.where in (Where.GATED, Where.IN_FLIGHT):
             return None
@@ -211,7 +214,9 @@ class Queues:
             queued.told = queued.told_since = queued.nominated = None
 
     def place(self, queued: QueuedPod) -> Place:
-        """Return the place of a pod in the order of the queue, wherever it is; smaller ones come first."""
+        """Return the place of a pod in the order of the queue, wherever it is; smaller ones come
+        first.
+        """
         return self._sort_key(queued), queued.sequence
 
     def resume(self, queued: QueuedPod, now: float) -> None:
@@ -222,7 +227,9 @@ class Queues:
             self._enter(queued, "GroupDecided", now, since=queued.queued_at)
 
     def put_back(self, queued: QueuedPod, now: float) -> None:
-        """Make a pod active again whose attempt was broken off without a result, at the place that it had."""
+        """Make a pod active again whose attempt was broken off without a result, at the place that
+        it had.
+        """
         self._in_flight.drop(queued.uid)
         self._enter(queued, "ForceActivate", now, since=queued.queued_at)
 
@@ -241,7 +248,9 @@ class Queues:
                 self._requeue(queued, change.label, now)
 
     def _regroup(self, change: Change, now: float) -> None:
-        """Ask the gates anew of pods that are members of a group since a change, or are not any more."""
+        """Ask the gates anew of pods that are members of a group since a change, or are not any
+        more.
+        """
         is_moved = self._regrouped_by(change)
         if is_moved is None:
             return
@@ -270,7 +279,9 @@ class Queues:
                 self._requeue(queued, event, now)
 
     def hold_off(self, uid: str, event: str) -> None:
-        """Let a waiting pod wait out its back-off, also where nobody else is to be tried meanwhile."""
+        """Let a waiting pod wait out its back-off, also where nobody else is to be tried
+        meanwhile.
+        """
         queued = self._pods.get(uid)
         if queued is not None and queued.where in (
             Where.UNSCHEDULABLE,
@@ -319,7 +330,9 @@ class Queues:
     def _enter(
         self, queued: QueuedPod, event: str, now: float, *, since: float | None = None
     ) -> None:
-        """Make a pod active unless a gate holds it; it is in the queue from now on, or `since` a time."""
+        """Make a pod active unless a gate holds it; it is in the queue from now on, or `since` a
+        time.
+        """
         status = self._gate(queued)
         queued.queued_at = now if since is None else since
         if status is not None:

@@ -1,8 +1,9 @@
 """`TurnsActiveQueue`: the active pods where those of one rank are handed out by turns.
 
-By rank, by profile (since profiles can be blocked) and by whose they are; inside a line of pods the sort plugin's
-key counts. Whoever had a turn stands at the end of those who wait for one; so does whoever is new. Like
-`ActiveQueue`, it leaves entries of pods that have gone elsewhere where they are until their turn comes.
+By rank, by profile (since profiles can be blocked) and by whose they are; inside a line of pods the
+sort plugin's key counts. Whoever had a turn stands at the end of those who wait for one; so does
+whoever is new. Like `ActiveQueue`, it leaves entries of pods that have gone elsewhere where they
+are until their turn comes.
 """
 
 import heapq
@@ -70,7 +71,9 @@ class TurnsActiveQueue:
         return self._next(blocked) is not None
 
     def _next(self, blocked: frozenset[str]) -> tuple[int, str, str] | None:
-        """Return whose turn it is, as rank, profile and owner; lines that have come to their end are forgotten."""
+        """Return whose turn it is, as rank, profile and owner; lines that have come to their end
+        are forgotten.
+        """
         for rank in tuple(self._in_order):
             profiles = self._ranks[rank]
             for profile in tuple(profiles):

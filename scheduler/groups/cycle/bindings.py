@@ -1,9 +1,10 @@
 """`GroupBindings`: the members of decided groups, from assumed capacity to the last bind.
 
-The steps of a binding: all members are assumed; they pass reserve and permit; when all wait at permit they
-are released to pre-bind; when enough of them have done their pre-bind (volumes, claims) for the group to
-begin, they are bound. At most `AT_A_TIME` members take a step in one turn of the engine: a thousand at once
-would delay other pods. When a member fails before the first bind of the binding, all are recalled.
+The steps of a binding: all members are assumed; they pass reserve and permit; when all wait at
+permit they are released to pre-bind; when enough of them have done their pre-bind (volumes, claims)
+for the group to begin, they are bound. At most `AT_A_TIME` members take a step in one turn of the
+engine: a thousand at once would delay other pods. When a member fails before the first bind of the
+binding, all are recalled.
 """
 
 from collections.abc import Collection, Iterator, KeysView, Mapping, Sequence
@@ -40,10 +41,10 @@ class GroupStep(StrEnum):
 class GroupBinding(msgspec.Struct, eq=False):
     """The members of a group between decision and bind; `left` still have to take the step.
 
-    `held_back` are the failed members whose bind was not sent, because the group would have begun in part.
-    `members` is the state of those in flight by uid, `ended` that of the others, in the order in which they ended.
-    `has_news`: a member has become ready since the group was last asked whether it may begin. `why` is the
-    first failure.
+    `held_back` are the failed members whose bind was not sent, because the group would have begun
+    in part. `members` is the state of those in flight by uid, `ended` that of the others, in the
+    order in which they ended. `has_news`: a member has become ready since the group was last asked
+    whether it may begin. `why` is the first failure.
     """
 
     key: str
@@ -134,7 +135,9 @@ class GroupBindings:
                 self._writing.tell(binding.planner, binding.key, GroupStage.PERMITTED, now)
 
     def go_on(self, now: float) -> None:
-        """Take some members of each group further; the engine is asked for another turn for the rest."""
+        """Take some members of each group further; the engine is asked for another turn for the
+        rest.
+        """
         for binding in list(self.by_key.values()):
             most = AT_A_TIME - (self._go_on(binding, AT_A_TIME, now) if binding.left else 0)
             self._begin_binds(binding, now)
@@ -188,16 +191,21 @@ class GroupBindings:
         return binding
 
     def objection(self, uid: str) -> str:
-        """Return why a member must not be bound now, or an empty text: it would begin a group in part."""
+        """Return why a member must not be bound now, or an empty text: it would begin a group in
+        part.
+        """
         binding = self.by_key.get(self.key_of(uid))
         if binding is None:
             return self._joined(uid)
-        # A bind may be sent long after it was decided: others fail, members go, and descriptions change.
+        # A bind may be sent long after it was decided: others fail, members go, and descriptions
+        # change.
         displaced = self._without_place(binding)
         return binding.planner.group_short(binding.key, uid, binding.uids, displaced)
 
     def _joined(self, uid: str) -> str:
-        """Return why a pod must not be bound that was decided alone, and is one of a group by now."""
+        """Return why a pod must not be bound that was decided alone, and is one of a group by
+        now.
+        """
         member = self._bindings.get(uid)
         planner = None if member is None else self._planners.get(member.queued.profile)
         key = "" if member is None or planner is None else planner.group_of(member.queued.pod)
@@ -207,7 +215,9 @@ class GroupBindings:
         return planner.group_short(key, uid, unbound, ())
 
     def _without_place(self, binding: GroupBinding) -> Iterator[str]:
-        """Yield the members that are about to be called back, and those whose node has gone or is full by now."""
+        """Yield the members that are about to be called back, and those whose node has gone or is
+        full by now.
+        """
         if binding.is_broken:
             yield from binding.left
         lost: dict[
@@ -244,7 +254,9 @@ class GroupBindings:
             binding.turn_to(GroupStep.BIND, sorted(starting), now)
 
     def _starting(self, binding: GroupBinding, pending: Collection[str]) -> Iterator[str]:
-        """Yield the ready members that may be bound before the `pending` ones have done their pre-bind."""
+        """Yield the ready members that may be bound before the `pending` ones have done their
+        pre-bind.
+        """
         short: dict[str, str] = {}  # the same for all pods of one group in a group of groups
         for uid in binding.those(MemberState.READY):
             member = self._bindings.get(uid)
@@ -284,7 +296,9 @@ class GroupBindings:
         return self._bindings.get(uid) is not None
 
     def _is_complete(self, binding: GroupBinding) -> bool:
-        """Return whether all members have reached permit and only the group's plugin keeps them there."""
+        """Return whether all members have reached permit and only the group's plugin keeps them
+        there.
+        """
         waiting = self._bindings.waiting
         for uid, state in binding.members.items():
             if state is not MemberState.ASSIGNED:

@@ -32,7 +32,9 @@ def slots(attempt: Attempt, nodes: Nodes) -> IntColumn:
 def unbounded(
     attempt: Attempt, nodes: Nodes, resources: Collection[str]
 ) -> Mapping[str, BoolColumn]:
-    """Return by resource the rows whose allocatable amount limits nobody, by the filters that compare it."""
+    """Return by resource the rows whose allocatable amount limits nobody, by the filters that
+    compare it.
+    """
     for bound in attempt.runner.profile.filter:
         if bound.plugin.serves("unbounded"):
             return bound.plugin.unbounded(nodes, resources)
@@ -40,7 +42,9 @@ def unbounded(
 
 
 def free(attempt: Attempt, nodes: Nodes, resource: str) -> IntColumn:
-    """Return what each row has left of a resource; promises to others take none that is not there."""
+    """Return what each row has left of a resource; promises to others take none that is not
+    there.
+    """
     left = nodes.allocatable(resource) - nodes.requested(resource)
     rows = attempt.nominated.rows
     if len(rows):

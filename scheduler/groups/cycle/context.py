@@ -2,8 +2,8 @@
 
 Asks the filters of the members' profile where a member fits, how many of them a node takes, and
 whether a whole assignment holds with all members in place. What it puts on nodes it assumes in
-`Cluster`, so every tracker follows, and takes back at once unless the plan is carried out. Made anew
-for each attempt of a group; between two questions to the solver nothing it said is kept.
+`Cluster`, so every tracker follows, and takes back at once unless the plan is carried out. Made
+anew for each attempt of a group; between two questions to the solver nothing it said is kept.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -85,7 +85,9 @@ class GroupContext:
         return Nodes(self._cluster.table, self._cluster.pods)
 
     def spare(self, *, promised: bool) -> bool:
-        """Leave the less important the room that they are promised, or not; return whether there is any."""
+        """Leave the less important the room that they are promised, or not; return whether there is
+        any.
+        """
         self._spares = promised
         return self._nominations.is_any_below(self.priority)
 
@@ -104,7 +106,9 @@ class GroupContext:
         return self._cluster.shapes.of(pod)
 
     def ways(self, rows: Rows) -> Ways | None:
-        """Return what it costs that members on some rows talk: the first plugin that knows says it."""
+        """Return what it costs that members on some rows talk: the first plugin that knows says
+        it.
+        """
         for plugin in self._attempt(self.members[0]).runner.profile.plugins.values():
             if plugin.serves("ways") and (found := plugin.ways(self.members[0], rows)) is not None:
                 return found
@@ -362,7 +366,12 @@ def _of_all(each: Sequence[Fits]) -> Fits:
         message = message if one.rows.any() else one.message
     reach = next((one.reach for one in each if one.reach is not None), None)
     return msgspec.structs.replace(
-        first, rows=rows, slots=np.where(rows, slots, 0), evictable=evictable, message=message, reach=reach
+        first,
+        rows=rows,
+        slots=np.where(rows, slots, 0),
+        evictable=evictable,
+        message=message,
+        reach=reach,
     )  # fmt: skip
 
 

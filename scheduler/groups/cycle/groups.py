@@ -1,12 +1,14 @@
 """`Groups`: pods that are decided together, from the queue to the last bind.
 
-A pod of a group is popped like any other; its group is then taken out of the queue as a whole and planned by its
-plugin, which may ask the solver and waits for the answer while other pods go on. Until it is decided, later pods leave it
-what it could use (`planned`). Groups that could use the same nodes are planned one after the other, in the order of
-the queue: what one was told would not hold any more once another is placed. A plan is carried out for all members or for
-none: their room is booked at once, the rest is `bindings`'. Many are told in several turns of the engine to wait.
+A pod of a group is popped like any other; its group is then taken out of the queue as a whole and
+planned by its plugin, which may ask the solver and waits for the answer while other pods go on.
+Until it is decided, later pods leave it what it could use (`planned`). Groups that could use the
+same nodes are planned one after the other, in the order of the queue: what one was told would not
+hold any more once another is placed. A plan is carried out for all members or for none: their room
+is booked at once, the rest is `bindings`'. Many are told in several turns of the engine to wait.
 
-Knows nothing of trees, rules or ConfigMaps: these are the plugin's (framework.groups), what is written `writing`'s.
+Knows nothing of trees, rules or ConfigMaps: these are the plugin's (framework.groups), what is
+written `writing`'s.
 """
 
 from bisect import insort
@@ -100,7 +102,9 @@ class Groups:
         return bool(self._runs or self._line)
 
     def observe(self, event: GroupEvent, now: float) -> None:
-        """Take in how a member, or the planning of a group, ended, or that the leadership changed."""
+        """Take in how a member, or the planning of a group, ended, or that the leadership
+        changed.
+        """
         match event:
             case MemberEnded():
                 self._member_ended(event, now)
@@ -140,7 +144,9 @@ class Groups:
 
     @property
     def is_idle(self) -> bool:
-        """Whether no group has anything to be done, told or written; so it is where no pod is of one."""
+        """Whether no group has anything to be done, told or written; so it is where no pod is of
+        one.
+        """
         for planner in self._planners.values():
             for key in sorted(planner.group_changed()):
                 self._changed[key] = planner
@@ -177,7 +183,9 @@ class Groups:
         answers.clear()
 
     def _settle(self, now: float) -> None:
-        """Let siblings in whose group is complete, and let groups go of which all members are there."""
+        """Let siblings in whose group is complete, and let groups go of which all members are
+        there.
+        """
         self._hear_gates()
         # What the gate says of members rests on who stands and on how the group is described.
         changed, self._changed = self._changed, {}
@@ -193,7 +201,9 @@ class Groups:
         self._bindings.settle(now)
 
     def _report_gated(self, now: float) -> None:
-        """Tell members what their gate says, some in each turn: those who come together wait for nobody."""
+        """Tell members what their gate says, some in each turn: those who come together wait for
+        nobody.
+        """
         told = {}
         for uid in list(self._held_back)[:AT_A_TIME]:
             key, message = self._held_back.pop(uid)
@@ -236,8 +246,8 @@ class Groups:
     def _resume(self, now: float) -> None:
         """Begin with the groups that whoever decided before left half bound.
 
-        Their room was booked by a process that is gone, and nothing in the cluster books it now: whoever
-        stood before them in the queue would take it, and the group would never be whole.
+        Their room was booked by a process that is gone, and nothing in the cluster books it now:
+        whoever stood before them in the queue would take it, and the group would never be whole.
         """
         if not self._is_new:
             return
@@ -270,7 +280,8 @@ class Groups:
             if other is not None:
                 members.append(other)
         if len(members) < len(wanted):
-            # Others of them are on their way already, or held: these are tried again when those have come.
+            # Others of them are on their way already, or held: these are tried again when those
+            # have come.
             for member in members:
                 self._queues.rejected(member, (planner.name,), now)
             self._late.setdefault(key, set()).update(member.uid for member in members)
@@ -326,7 +337,8 @@ class Groups:
             if not binding.has_begun:
                 self._engine.give_up([self._queues.get(uid) for uid in binding.held_back], now)
             self._opened.add(key)  # those who came too late for it may be let in one by one
-            # Nothing in the cluster has to change for those who were called back, or came too late for it.
+            # Nothing in the cluster has to change for those who were called back, or came too late
+            # for it.
             self._queues.retry(binding.failed, "GroupBindingEnded", now)
             self._retry_late(key, now)
             stage = GroupStage.RELEASED if binding.is_broken else GroupStage.BOUND

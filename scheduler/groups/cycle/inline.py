@@ -1,7 +1,8 @@
 """`InlineSolver`: questions that the solver answers in milliseconds, answered within the turn.
 
-To wake another process and to wait for it beside the API server takes longer than that, and until an answer is
-there a group has nothing. The question's size decides, not the clock, so a replay comes to the same answers.
+To wake another process and to wait for it beside the API server takes longer than that, and until
+an answer is there a group has nothing. The question's size decides, not the clock, so a replay
+comes to the same answers.
 """
 
 from collections.abc import Sequence

@@ -1,13 +1,14 @@
-"""`LeftMembers`: members that stand although their group was evicted, and room promised to those that it cannot take.
+"""`LeftMembers`: members that stand although their group was evicted, and room promised to those
+that it cannot take.
 
-The API server may refuse to delete one of a group's pods when the others are gone already, and a process may
-die between two of them. What is left does no work and keeps its room. Who they are follows from the objects
-(a mark on each, fewer than the group needs), so whoever leads finishes what was begun, however often that is
-refused.
+The API server may refuse to delete one of a group's pods when the others are gone already, and a
+process may die between two of them. What is left does no work and keeps its room. Who they are
+follows from the objects (a mark on each, fewer than the group needs), so whoever leads finishes
+what was begun, however often that is refused.
 
-A group may lose members that nobody makes again, to others that evict them or with their nodes. Those that wait
-keep their promised room for a while, for controllers replace members; then it is for others to have. Called by the
-engine once a turn; decides nothing else.
+A group may lose members that nobody makes again, to others that evict them or with their nodes.
+Those that wait keep their promised room for a while, for controllers replace members; then it is
+for others to have. Called by the engine once a turn; decides nothing else.
 """
 
 from collections.abc import Container, Iterable, Sequence
@@ -26,7 +27,8 @@ AGAIN_S = 60.0
 
 
 class LeftMembers:
-    """The groups that may have been evicted in part, or hold room in vain; `due` is when each is looked at.
+    """The groups that may have been evicted in part, or hold room in vain; `due` is when each is
+    looked at.
 
     `binding` has the keys of groups whose members are on their way to nodes.
     """
@@ -77,7 +79,9 @@ class LeftMembers:
                     self._evict(placed, key, now)
 
     def _promised(self, key: str) -> list[QueuedPod]:
-        """Return the members that are promised room while a gate holds all that wait, and none is on its way."""
+        """Return the members that are promised room while a gate holds all that wait, and none is
+        on its way.
+        """
         uids = self._engine.nominations.members_of(key)
         waiting = [one for uid in uids if (one := self._queues.get(uid)) is not None]
         is_held = all(one.where is Where.GATED for one in waiting) and key not in self._binding

@@ -1,9 +1,11 @@
-"""`GatePace`: when the members that a gate holds are asked for anew after something about their group has changed.
+"""`GatePace`: when the members that a gate holds are asked for anew after something about their
+group has changed.
 
-Each change of a group, or of any group in its tree, may open the gate for all its members, and who makes ten thousand
-members can change their group a hundred times a second. So the more members a group has, the longer it is until
-they are asked again: a millisecond for each, some ten times what asking takes. Used by `groups`, which asks the
-members of small groups, and those whose siblings were let in, at once.
+Each change of a group, or of any group in its tree, may open the gate for all its members, and who
+makes ten thousand members can change their group a hundred times a second. So the more members a
+group has, the longer it is until they are asked again: a millisecond for each, some ten times what
+asking takes. Used by `groups`, which asks the members of small groups, and those whose siblings
+were let in, at once.
 """
 
 from collections.abc import Callable, Iterable
@@ -13,14 +15,18 @@ EACH_S = 0.001
 
 
 class GatePace:
-    """Large groups that were asked a moment ago: until when they rest, and whether they are to be asked then."""
+    """Large groups that were asked a moment ago: until when they rest, and whether they are to be
+    asked then.
+    """
 
     def __init__(self, size: Callable[[str], int]) -> None:
         self._size = size
         self.resting: dict[str, tuple[float, bool]] = {}
 
     def due(self, changed: Iterable[str], now: float) -> list[str]:
-        """Return the groups whose members are to be asked now, of those that have `changed` and those that rested."""
+        """Return the groups whose members are to be asked now, of those that have `changed` and
+        those that rested.
+        """
         over = [key for key, (until, _) in self.resting.items() if until <= now]
         wanted = [key for key in over if self.resting.pop(key)[1]]
         found = []

@@ -1,16 +1,17 @@
 """`PlannedCapacity`: what later pods leave free for groups that are being planned, or wait for it.
 
-A plan may take seconds in another process, and a group may wait until the group before it is planned. Until a
-group is decided, a pod that comes after it in the queue may use a node only if the node keeps free, in every
-resource that the pod requests, what the group could use there: for each role as many members as the node has
-capacity for, at most all of them. A plan that is made on these nodes therefore still holds when it is ready, and
-pods that do not compete with the group go on. A pod for which that leaves no node is put off, without back-off,
-until a group has been decided; it keeps its place in the queue.
+A plan may take seconds in another process, and a group may wait until the group before it is
+planned. Until a group is decided, a pod that comes after it in the queue may use a node only if the
+node keeps free, in every resource that the pod requests, what the group could use there: for each
+role as many members as the node has capacity for, at most all of them. A plan that is made on these
+nodes therefore still holds when it is ready, and pods that do not compete with the group go on. A
+pod for which that leaves no node is put off, without back-off, until a group has been decided; it
+keeps its place in the queue.
 
-What is compared are amounts and the filters that reject a node for good. Where both ask for devices, or for one
-host port, the pod leaves the group's nodes alone. Rules between pods are not looked at: the members are filtered
-again when the plan is carried out, and while a second answer is awaited (`is_strict`) later pods leave alone
-every node that the group could use.
+What is compared are amounts and the filters that reject a node for good. Where both ask for
+devices, or for one host port, the pod leaves the group's nodes alone. Rules between pods are not
+looked at: the members are filtered again when the plan is carried out, and while a second answer is
+awaited (`is_strict`) later pods leave alone every node that the group could use.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -31,7 +32,9 @@ from scheduler.state.shapes import Shape
 
 
 class _Role(msgspec.Struct, frozen=True):
-    """Members with one spec: the rows that do not reject them for good, what each requests, and their number."""
+    """Members with one spec: the rows that do not reject them for good, what each requests, and
+    their number.
+    """
 
     rows: BoolColumn
     shape: Shape
@@ -53,7 +56,9 @@ class _Reservation:
         self._renew(nodes, slice(None))
 
     def amount(self, nodes: Nodes, resource: str) -> IntColumn | None:
-        """Return what the group could use of a resource by row; None where no member requests any."""
+        """Return what the group could use of a resource by row; None where no member requests
+        any.
+        """
         touched = nodes.amounts_touched
         if touched is not None and touched.mark != self._mark:
             rows = touched.since(self._mark)
@@ -80,7 +85,9 @@ class _Reservation:
 
 
 class PlannedCapacity:
-    """The groups that are being planned or wait for it, in queue order, and the pods that they put off."""
+    """The groups that are being planned or wait for it, in queue order, and the pods that they put
+    off.
+    """
 
     def __init__(self, queues: Queues) -> None:
         self._queues = queues
@@ -142,7 +149,9 @@ class CapacityBefore:
         self._runs = runs
 
     def left(self, attempt: Attempt, feasible: BoolColumn) -> BoolColumn:
-        """Return the rows of `feasible` that keep enough for the groups when the pod is placed there."""
+        """Return the rows of `feasible` that keep enough for the groups when the pod is placed
+        there.
+        """
         nodes, shape = attempt.nodes, attempt.cycle.shape
         found = [(run, self._planned.reservation(run, nodes)) for run in self._runs]
         claims = bool(attempt.cycle.pod.spec.resource_claims)

@@ -1,4 +1,5 @@
-"""`MemberRefusals`: members that have to wait, told of it some at a time, so that no turn takes long.
+"""`MemberRefusals`: members that have to wait, told of it some at a time, so that no turn takes
+long.
 
 Who is told is `groups`' business; nobody's state changes before its turn comes.
 """
@@ -45,7 +46,8 @@ class MemberRefusals:
     ) -> None:
         """Let members wait; those who give up leave to others the room that they were promised.
 
-        What an earlier try chose for them is given up by all that were tried: it may be what keeps them waiting.
+        What an earlier try chose for them is given up by all that were tried: it may be what keeps
+        them waiting.
         """
         promised = "" if gives_up else None
         decision = Decision(status=status, message=status.message, nominated_node=promised)

@@ -12,8 +12,8 @@ from scheduler.groups.cycle.counts import GroupAttempt
 class GroupRun(msgspec.Struct, eq=False):
     """A group that is being planned or waits for it.
 
-    `place` is its place in the queue: the sort key of the member that was popped, and when that came. While
-    `is_strict`, later pods leave alone every node that the group could use.
+    `place` is its place in the queue: the sort key of the member that was popped, and when that
+    came. While `is_strict`, later pods leave alone every node that the group could use.
     """
 
     key: str

@@ -1,8 +1,9 @@
 """States of a group and of its members: the table of all legal transitions.
 
-`Writing` moves groups and `GroupBinding` moves members through this table; a transition that it does not list is
-rejected. While no attempt is under way, a group's state follows the members that the API server reports.
-`python -m docs.generate` writes the table and its drawing to docs/reference/group-states.md.
+`Writing` moves groups and `GroupBinding` moves members through this table; a transition that it
+does not list is rejected. While no attempt is under way, a group's state follows the members that
+the API server reports. `python -m docs.generate` writes the table and its drawing to
+docs/reference/group-states.md.
 """
 
 from collections.abc import Callable, Mapping
@@ -73,8 +74,9 @@ class IllegalMoveError(ValueError):
 class GroupMove(msgspec.Struct, frozen=True):
     """One row: in any of the states `before`, `cause` leads to `after` (None: the state stays).
 
-    `by` is the component that causes it, `writes` what is written then, `status` the status of the group in
-    reports afterwards, by Sakkara's names; empty if the status does not follow from the cause alone.
+    `by` is the component that causes it, `writes` what is written then, `status` the status of the
+    group in reports afterwards, by Sakkara's names; empty if the status does not follow from the
+    cause alone.
     """
 
     before: tuple[GroupState, ...]
@@ -301,7 +303,9 @@ STATUS_AFTER: Final[Mapping[Cause, str]] = {
 
 
 def group_after(before: GroupState, cause: Cause) -> GroupState:
-    """Return the state of a group after `cause`; raise `IllegalMoveError` if the table has no such row."""
+    """Return the state of a group after `cause`; raise `IllegalMoveError` if the table has no such
+    row.
+    """
     after = _GROUP_AFTER.get((before, cause))
     if after is None:
         raise IllegalMoveError(f"a group that is {before} cannot take {cause}")
@@ -309,7 +313,9 @@ def group_after(before: GroupState, cause: Cause) -> GroupState:
 
 
 def member_after(before: MemberState, cause: MemberCause) -> MemberState:
-    """Return the state of a member after `cause`; raise `IllegalMoveError` if the table has no such row."""
+    """Return the state of a member after `cause`; raise `IllegalMoveError` if the table has no such
+    row.
+    """
     after = _MEMBER_AFTER.get((before, cause))
     if after is None:
         raise IllegalMoveError(f"a member that is {before} cannot take {cause}")
@@ -335,7 +341,9 @@ class GroupStates:
         return self._of.get(key, GroupState.PENDING)
 
     def move(self, key: str, cause: Cause) -> None:
-        """Move a group; raise `IllegalMoveError` and leave its state if the table has no such row."""
+        """Move a group; raise `IllegalMoveError` and leave its state if the table has no such
+        row.
+        """
         after = group_after(self.of(key), cause)
         if after is GroupState.PENDING:
             self._of.pop(key, None)
@@ -347,5 +355,7 @@ class GroupStates:
         return self.of(key) in AT_REST
 
     def sweep(self, is_there: Callable[[str], bool]) -> None:
-        """Drop groups at rest that have neither an object nor a pod, once there are many entries."""
+        """Drop groups at rest that have neither an object nor a pod, once there are many
+        entries.
+        """
         self._sweep.clear(self._of, lambda key: not self.is_at_rest(key) or is_there(key))

@@ -34,7 +34,9 @@ class GroupSteps:
         self.attempts = parts.attempts
 
     def enter(self, member: InFlight, now: float) -> None:
-        """Book an assumed member in: it counts where it goes, no longer where it was promised room."""
+        """Book an assumed member in: it counts where it goes, no longer where it was promised
+        room.
+        """
         member.is_member = True
         promised = self.nominations.drop(member.uid)
         if promised not in ("", member.node):
@@ -50,7 +52,9 @@ class GroupSteps:
         self.bindings.begin(member, now, hold)
 
     def refuse(self, member: QueuedPod, decision: Decision, now: float) -> None:
-        """Tell why a member is not placed, and let it wait; others hear of room that it gives up."""
+        """Tell why a member is not placed, and let it wait; others hear of room that it gives
+        up.
+        """
         started_s = self.observation.now_s()
         self.observation.decided(member, decision, started_s)
         promised = self.nominations.node_of(member.uid)
@@ -59,7 +63,9 @@ class GroupSteps:
             self.intake.announce(room_freed(member.pod), now)
 
     def let_go(self, members: Sequence[QueuedPod]) -> tuple[ApiCall, ...]:
-        """Return the calls that give up what plugins chose in an earlier try for members that fit nowhere now."""
+        """Return the calls that give up what plugins chose in an earlier try for members that fit
+        nowhere now.
+        """
         pods = tuple(member.pod for member in members)
         profile = self.attempts.prepare(pods[0], self.outbox.now).runner.profile
         calls: list[ApiCall] = []
@@ -96,7 +102,9 @@ class GroupSteps:
         return decisions
 
     def dissolve(self, bound: Sequence[Placed], key: str, why: str, now: float) -> None:
-        """Let the bound members of a group go; each is told who lets it go, and why, before it does."""
+        """Let the bound members of a group go; each is told who lets it go, and why, before it
+        does.
+        """
         for placed in bound:
             meta, profile = placed.pod.metadata, placed.pod.spec.scheduler_name
             self.outbox.put(failure.released_event(placed.pod, title(key), why, now))
@@ -105,7 +113,9 @@ class GroupSteps:
             self.outbox.put(Evict(effect, meta.namespace, meta.name, meta.uid, message))
 
     def give_up(self, members: Sequence[QueuedPod | None], now: float) -> None:
-        """Leave to others the room that these members were promised, as far as they still wait; others hear of it."""
+        """Leave to others the room that these members were promised, as far as they still wait;
+        others hear of it.
+        """
         for member in members:
             if member is not None and self.nominations.drop(member.uid):
                 self.attempts.refusals.forget()

@@ -1,10 +1,10 @@
 """`Writing`: what is written about groups, until it stands there.
 
 The plugin says what a stage of a group's way means for its objects; here that becomes requests, and
-groups are looked at anew when something about them changed, a request failed, or this process begins
-to lead. Such a look finds objects that do not show yet what was written a moment ago: each member's label
-is a change, and 300 members were labelled 32 times each. So a look does not write the same again within
-five seconds. Called by `groups`; decides nothing about pods.
+groups are looked at anew when something about them changed, a request failed, or this process
+begins to lead. Such a look finds objects that do not show yet what was written a moment ago: each
+member's label is a change, and 300 members were labelled 32 times each. So a look does not write
+the same again within five seconds. Called by `groups`; decides nothing about pods.
 """
 
 from collections.abc import Container, Mapping
@@ -40,7 +40,8 @@ class Writing:
         self._changed: dict[str, GroupPlanner] = {}
         self._may_compare = False
         self._calls: dict[int, tuple[str, str]] = {}  # the group's key and the path, by effect
-        # Until when what was said of a group before this process led, and is lost, may look as if it were on its way.
+        # Until when what was said of a group before this process led, and is lost, may look as if
+        # it were on its way.
         self._unsure: dict[str, float] = {}
         # What was last written to a path and when, oldest first.
         self._written: dict[str, tuple[float, Any]] = {}
@@ -86,7 +87,9 @@ class Writing:
             self._engine.fault(planner.name, "GroupTold", error)
 
     def _observe(self, planner: GroupPlanner, key: str) -> None:
-        """Move a group without an attempt under way by what the API server reports of its members."""
+        """Move a group without an attempt under way by what the API server reports of its
+        members.
+        """
         if self.states.is_at_rest(key):
             self.states.move(key, observed(*planner.group_presence(key)))
 
@@ -105,7 +108,9 @@ class Writing:
         return True
 
     def leads(self, now: float) -> None:
-        """Look at all groups again, now and in a while: what was written in the last moments of a lease may be lost."""
+        """Look at all groups again, now and in a while: what was written in the last moments of a
+        lease may be lost.
+        """
         self._calls.clear()
         self._written.clear()
         self._unsure = dict.fromkeys(self._known, now + SURE_AFTER_S)

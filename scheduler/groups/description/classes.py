@@ -1,8 +1,9 @@
 """Classes of members that a group names: head and workers, launcher and ranks, prefill and decode.
 
-What a group says of them, in the same words for all its sources: `classes` (sizes and rules for levels by
-class), `between` (rules between classes), `traffic` with `costs` (who talks to whom, and what that costs
-by level), `class-label`. A member's class is the value of a label. Pure; what cannot be read holds the group.
+What a group says of them, in the same words for all its sources: `classes` (sizes and rules for
+levels by class), `between` (rules between classes), `traffic` with `costs` (who talks to whom, and
+what that costs by level), `class-label`. A member's class is the value of a label. Pure; what
+cannot be read holds the group.
 """
 
 from collections import Counter
@@ -32,8 +33,8 @@ PREFIX = "sakkara.group/"
 MOST_RULES = 64
 LARGEST_WEIGHT = 1_000
 LEADER, WORKER = "leader", "worker"
-# Labels whose value is what a member does for its workload, the first that a pod carries counts: ours, Ray's,
-# Kubeflow's (MPI among them), JobSet's, Volcano's.
+# Labels whose value is what a member does for its workload, the first that a pod carries counts:
+# ours, Ray's, Kubeflow's (MPI among them), JobSet's, Volcano's.
 LABELS = (
     "sakkara.group.class",
     "ray.io/node-type",
@@ -155,7 +156,9 @@ class _Class(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 def class_of(pod: Pod, label: str = "") -> str:
-    """Return what a member does for its group, by this label or else the first known one it carries."""
+    """Return what a member does for its group, by this label or else the first known one it
+    carries.
+    """
     labels = pod.metadata.labels
     if label:
         return labels.get(label, "")
@@ -166,7 +169,8 @@ def class_of(pod: Pod, label: str = "") -> str:
 
 
 def read(data: Mapping[str, str], largest: int) -> ClassesSpec | None:
-    """Return what a group's keys say of classes, None if nothing; ObjectError names the key that is wrong.
+    """Return what a group's keys say of classes, None if nothing; ObjectError names the key that is
+    wrong.
 
     `largest` is the most pods that a class may ask for.
     """

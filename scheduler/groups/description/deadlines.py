@@ -1,7 +1,7 @@
 """Hard rules that become wishes after a time: which bind now, and when the next one stops.
 
-Counted from the creation of the oldest member that waits, so a restart changes nothing, and a member that
-is made anew waits as long for its place as the first ones did. Pure.
+Counted from the creation of the oldest member that waits, so a restart changes nothing, and a
+member that is made anew waits as long for its place as the first ones did. Pure.
 """
 
 from collections.abc import Sequence

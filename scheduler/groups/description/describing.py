@@ -1,4 +1,6 @@
-"""What is known of a group now: objects → `GroupSpec`, or what is wrong; objects are read once per version."""
+"""What is known of a group now: objects → `GroupSpec`, or what is wrong; objects are read once per
+version.
+"""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -39,7 +41,9 @@ class Descriptions:
         return self._alone(key, found)
 
     def check(self, key: str, pods: Sequence[Pod]) -> None:
-        """Check that members say the same of a group that is described by its pods; ObjectError if not."""
+        """Check that members say the same of a group that is described by its pods; ObjectError if
+        not.
+        """
         if pods and key.startswith(kueue.PREFIX):
             kueue.check(pods)
 
@@ -70,7 +74,9 @@ class Descriptions:
         return known[1]
 
     def _tree(self, key: str) -> GroupSpec:
-        """Return what a group of groups asks for; it is put together anew when any of them changed."""
+        """Return what a group of groups asks for; it is put together anew when any of them
+        changed.
+        """
         known, changed = self._trees.get(key), self._members.last_change(key)
         if known is None or known[0] != changed:
             keys = self._members.every(key, composite.MOST_GROUPS)
@@ -112,7 +118,9 @@ class Descriptions:
         return ObjectError(sources.missing(key)) if spec is None else spec
 
     def unit_key(self, pod: Pod) -> str:
-        """Return the key of what a member is evicted with: its group, or the topmost that goes whole."""
+        """Return the key of what a member is evicted with: its group, or the topmost that goes
+        whole.
+        """
         return self.unit_above(self._members.own_group_of(pod))
 
     def is_in(self, key: str, root: str) -> bool:
@@ -120,7 +128,9 @@ class Descriptions:
         return self._members.root(key) == root
 
     def unit_above(self, key: str) -> str:
-        """Return the topmost group that goes whole of a group and those it is in, else the group."""
+        """Return the topmost group that goes whole of a group and those it is in, else the
+        group.
+        """
         if self._members.root(key) == key:
             return key
         for each in reversed(self._members.above(key)):
@@ -137,7 +147,9 @@ class Descriptions:
         return 0 if spec is None else spec.size
 
     def whole_size_of(self, key: str) -> int:
-        """Return how many members a group has when it is whole, also of one that goes on with fewer."""
+        """Return how many members a group has when it is whole, also of one that goes on with
+        fewer.
+        """
         if not key.startswith(kueue.PREFIX):
             return self.size_of(key)
         placed = self._members.standing(key)
@@ -147,11 +159,12 @@ class Descriptions:
             return 0
 
     def unit_of(self, key: str, members: Sequence[Placed]) -> tuple[bool, int]:
-        """Return whether a group's members are evicted only together, and the priority of that unit.
+        """Return whether a group's members are evicted only together, and the priority of that
+        unit.
 
-        A group that no object describes is a number of single pods. One whose object cannot be read stays
-        together. The priority that anybody may write counts only as far as it is not above that of
-        the members.
+        A group that no object describes is a number of single pods. One whose object cannot be read
+        stays together. The priority that anybody may write counts only as far as it is not above
+        that of the members.
         """
         lowest = min((one.pod.priority for one in members), default=0)
         if not self._is_described(key):
@@ -162,7 +175,8 @@ class Descriptions:
         return spec.goes_whole, spec.effective_priority(lowest)
 
     def spare_of(self, key: str, members: Sequence[Placed]) -> int:
-        """Return how many of these members may go while the group keeps its minimum, 0 if none alone.
+        """Return how many of these members may go while the group keeps its minimum, 0 if none
+        alone.
 
         Those whose eviction is under way are not there to stay, though they are still seen.
         """

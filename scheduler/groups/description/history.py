@@ -1,11 +1,14 @@
-"""`GroupHistory`: what a group still asks for, by the members that have finished and those that were lost.
+"""`GroupHistory`: what a group still asks for, by the members that have finished and those that
+were lost.
 
-Everything follows from API objects, so a restart changes nothing. A member that finished counts towards the
-minimum. A group that was whole and of which members run replaces lost members as capacity allows, once as many
-exist as its minimum; when nothing of it runs any more, what is left of it starts together.
+Everything follows from API objects, so a restart changes nothing. A member that finished counts
+towards the minimum. A group that was whole and of which members run replaces lost members as
+capacity allows, once as many exist as its minimum; when nothing of it runs any more, what is left
+of it starts together.
 
-A failed member counts as finished when no controller replaces it. Finished pods without a controller
-belong to an earlier run when no member is on a node and as many wait as the whole group needs.
+A failed member counts as finished when no controller replaces it. Finished pods without a
+controller belong to an earlier run when no member is on a node and as many wait as the whole group
+needs.
 """
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -50,8 +53,8 @@ class GroupHistory:
     ) -> tuple[GroupSpec, GroupSpec]:
         """Return the group as these waiting members may join it now, and with its minimum as it is.
 
-        Both without the members that have finished. `spec` is what the objects ask for, `standing` are the members
-        on nodes that stay.
+        Both without the members that have finished. `spec` is what the objects ask for, `standing`
+        are the members on nodes that stay.
         """
         completed = self.completed(key, spec.size, len(waiting))
         runs = self._running(standing)
@@ -142,7 +145,9 @@ def _counts(pod: Pod, *, is_new_run: bool) -> bool:
 
 
 def _without(spec: GroupSpec, completed: Sequence[Pod]) -> GroupSpec:
-    """Return a group that lacks its finished members no more; any that wait may start once none is lacking."""
+    """Return a group that lacks its finished members no more; any that wait may start once none is
+    lacking.
+    """
     left = max(0, spec.size - len(completed))
     classes = None if spec.classes is None else spec.classes.less(completed)
     return replace(spec, size=left, is_minimum=spec.is_minimum or not left, classes=classes)

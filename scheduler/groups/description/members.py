@@ -1,8 +1,9 @@
 """`GroupMembers`: which pods of which group sit on which node, and which object describes a group.
 
 A tracker: fed by every change, bound pods, assumed ones and foreign ones alike. What a group is and
-who is there follows from API objects alone, so a restart changes nothing. Groups that are in others are
-decided together: the group of a pod is the root of the tree that its own is in, as far as objects say.
+who is there follows from API objects alone, so a restart changes nothing. Groups that are in others
+are decided together: the group of a pod is the root of the tree that its own is in, as far as
+objects say.
 """
 
 from collections.abc import Iterable, Mapping
@@ -48,7 +49,8 @@ class GroupMembers:
         # What nobody has looked at since it changed; not part of what is tracked.
         self.changed: set[str] = set()
         self.version = 0
-        # Groups by when they last changed, the latest last; older ones than `_forgotten` are left out.
+        # Groups by when they last changed, the latest last; older ones than `_forgotten` are left
+        # out.
         self._touched: dict[str, int] = {}
         self._clock = 1
         self._forgotten = 0
@@ -124,14 +126,17 @@ class GroupMembers:
         return found
 
     def inside(self, key: str) -> list[str]:
-        """Return the groups that name a group as their parent, in order of their keys; of too many only some."""
+        """Return the groups that name a group as their parent, in order of their keys; of too many
+        only some.
+        """
         found = self._inside.get(key, {})
         if len(found) > composite.MOST_GROUPS:
             return list(islice(found, composite.MOST_GROUPS + 1))
         return sorted(found)
 
     def every(self, key: str, most: int) -> list[str]:
-        """Return a group and all groups in it, each behind the one it is in; not many more than `most`.
+        """Return a group and all groups in it, each behind the one it is in; not many more than
+        `most`.
 
         Those from where nobody climbs up to it are left out.
         """
@@ -164,11 +169,15 @@ class GroupMembers:
         return [one for one in found if self._is_group(sources.group_of(one))]
 
     def knows(self, key: str) -> bool:
-        """Whether a group has a member on a node or a finished one of its own, or an object that describes it."""
+        """Whether a group has a member on a node or a finished one of its own, or an object that
+        describes it.
+        """
         return key in self._placed or key in self._objects or key in self._finished
 
     def keys(self) -> Iterable[str]:
-        """Return the groups that have a member on a node or an object that describes them, roots alone."""
+        """Return the groups that have a member on a node or an object that describes them, roots
+        alone.
+        """
         return dict.fromkeys(self.above(key)[-1] for key in (*self._objects, *self._placed))
 
     def changed_since(self, mark: int) -> tuple[int, list[str], bool]:
@@ -187,7 +196,9 @@ class GroupMembers:
         return self._clock, found, False
 
     def last_change(self, key: str) -> int:
-        """Return a number that is another one after each change of a group or of those in it, while it has a root."""
+        """Return a number that is another one after each change of a group or of those in it, while
+        it has a root.
+        """
         return self._touched.get(key, self._forgotten)
 
     def described_by(self, key: str) -> list[tuple[str, Any]]:
@@ -209,7 +220,9 @@ class GroupMembers:
         return [obj for kind, obj in self.described_by(key) if kind == configmap.KIND]
 
     def evicted_by(self, name: str) -> list[Any]:
-        """Return the ConfigMaps of groups that say that this group evicted them, in order of the groups."""
+        """Return the ConfigMaps of groups that say that this group evicted them, in order of the
+        groups.
+        """
         maps = (one for key in sorted(self._victims.get(name, ())) for one in self.config_maps(key))
         return [one for one in maps if (one.data or {}).get("preemptor") == name]
 
@@ -293,7 +306,9 @@ class GroupMembers:
                 self._note_victim(preemptor, key)
 
     def _regroup(self, key: str) -> None:
-        """Count the placed pods of an application as a group's, or as none's, as objects say now."""
+        """Count the placed pods of an application as a group's, or as none's, as objects say
+        now.
+        """
         here, there = self._placed, self._alone
         if self._is_group(key):
             here, there = there, here

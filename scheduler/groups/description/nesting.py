@@ -1,9 +1,10 @@
-"""The tree of a group of groups: the topology keys that its groups name as levels, one below the other.
+"""The tree of a group of groups: the topology keys that its groups name as levels, one below the
+other.
 
-A key that a group names stands below those of the groups around it. Keys of groups that are not in one
-another need not nest by what is said of them, and are placed exactly only where the nodes say that
-they do: else the groups are refused by name. A node without the label is in no unit of it (`NOWHERE`);
-the empty value of a label is a unit like any other. Pure.
+A key that a group names stands below those of the groups around it. Keys of groups that are not in
+one another need not nest by what is said of them, and are placed exactly only where the nodes say
+that they do: else the groups are refused by name. A node without the label is in no unit of it
+(`NOWHERE`); the empty value of a label is a unit like any other. Pure.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -18,7 +19,9 @@ Columns = Mapping[str, Mapping[str, str]]
 
 
 def tree(root: GroupNode, columns: Columns, nodes: Sequence[str]) -> Topology:
-    """Return the tree of a group's keys; `columns` has the value of each by node. ObjectError names what does not nest."""
+    """Return the tree of a group's keys; `columns` has the value of each by node. ObjectError names
+    what does not nest.
+    """
     chains = list(_chains(root, ()))
     keys = _ordered(chains, columns)
     for at, key in enumerate(keys):
@@ -31,7 +34,9 @@ def tree(root: GroupNode, columns: Columns, nodes: Sequence[str]) -> Topology:
 
 
 def places(found: Iterable[str]) -> str:
-    """Return units for a message: the empty value is quoted, nodes without the label are named so."""
+    """Return units for a message: the empty value is quoted, nodes without the label are named
+    so.
+    """
     named = {NOWHERE: "nodes without it", "": '""'}
     return ", ".join(named.get(one, one) for one in sorted(found))
 
@@ -52,7 +57,9 @@ def _chains(node: GroupNode, above: tuple[str, ...]) -> Iterator[tuple[str, ...]
 
 
 def _ordered(chains: Sequence[Sequence[str]], columns: Columns) -> list[str]:
-    """Return the keys so that each stands below those around it; else those with fewer values first."""
+    """Return the keys so that each stands below those around it; else those with fewer values
+    first.
+    """
     left = dict.fromkeys(key for chain in chains for key in chain)
     found: list[str] = []
     while left:
@@ -90,6 +97,7 @@ def _check(key: str, chain: Sequence[str], above: Sequence[str], columns: Column
         if units.setdefault(own, path) != path:
             other = next(each for each, a, b in zip(above, path, units[own], strict=True) if a != b)
             raise ObjectError(
-                f"the topology keys {key} and {other} do not nest: nodes with {key}={value} have several "
+                f"the topology keys {key} and {other} do not nest: nodes with "
+                f"{key}={value} have several "
                 f"values of {other}; groups that name them cannot be placed together exactly"
             )

@@ -1,8 +1,9 @@
-"""What the groups in a group of groups say of levels themselves: the unit that each is in, and its other rules.
+"""What the groups in a group of groups say of levels themselves: the unit that each is in, and its
+other rules.
 
-A group that has to be in one unit of the next level below the one that it is in anyhow is just in that unit, as with
-a topology key, and one of pods may have them all on different units: like groups of that sort are still counted.
-Rules beyond that bind single groups. Pure.
+A group that has to be in one unit of the next level below the one that it is in anyhow is just in
+that unit, as with a topology key, and one of pods may have them all on different units: like groups
+of that sort are still counted. Rules beyond that bind single groups. Pure.
 """
 
 from collections.abc import Mapping, Sequence
@@ -16,7 +17,8 @@ from scheduler.groups.problem.instance import LevelRule
 
 
 class OwnRules(msgspec.Struct, frozen=True):
-    """What one group says: the level in one unit of which it is as a whole ("": as the group around it is).
+    """What one group says: the level in one unit of which it is as a whole ("": as the group around
+    it is).
 
     Of `apart` ("": none) every unit has one of its pods at most; `rules` are all others.
     """
@@ -29,7 +31,9 @@ class OwnRules(msgspec.Struct, frozen=True):
 def by_group(
     root: GroupNode, levels: Sequence[str], of_all: Mapping[str, LevelConstraint]
 ) -> dict[str, OwnRules]:
-    """Return by key what each group of a tree says, for these levels; `of_all` are the rules of the root."""
+    """Return by key what each group of a tree says, for these levels; `of_all` are the rules of the
+    root.
+    """
     all_rules = {level: rule(one) for level, one in of_all.items()}
     found: dict[str, OwnRules] = {}
     _look(root, levels, _packed(all_rules, levels, 0), found)
@@ -64,7 +68,9 @@ def _look(node: GroupNode, levels: Sequence[str], depth: int, found: dict[str, O
 
 
 def _packed(rules: Mapping[str, LevelRule], levels: Sequence[str], depth: int) -> int:
-    """Return in how many levels a group is in one unit each, that is in one of each of the first `depth`."""
+    """Return in how many levels a group is in one unit each, that is in one of each of the first
+    `depth`.
+    """
     while depth < len(levels) and rules.get(levels[depth], LevelRule()).is_hard_pack:
         depth += 1
     return depth

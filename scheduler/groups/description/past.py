@@ -1,8 +1,10 @@
-"""What the objects themselves say of a group's past: was it ever whole, or has it certainly never been.
+"""What the objects themselves say of a group's past: was it ever whole, or has it certainly never
+been.
 
-Nothing is remembered for this: a process that starts anew, or takes over, reads the same objects and
-comes to the same answer. Whole members carry a label that we write once all are bound; a group that may
-have been whole is never taken apart. Called by `deciding` before bound members are given up; pure.
+Nothing is remembered for this: a process that starts anew, or takes over, reads the same objects
+and comes to the same answer. Whole members carry a label that we write once all are bound; a group
+that may have been whole is never taken apart. Called by `deciding` before bound members are given
+up; pure.
 """
 
 from collections.abc import Iterable, Sequence
@@ -20,8 +22,8 @@ from scheduler.state.podindex import Placed
 def was_whole(members: Iterable[Pod], described_by: Iterable[tuple[str, Any]]) -> bool:
     """Return whether an object shows that all members, or the minimum, were bound at one time.
 
-    `members` are bound or finished. The next refusal overwrites the status of a ConfigMap, the label of a
-    bound member lasts as long as the member: either is enough.
+    `members` are bound or finished. The next refusal overwrites the status of a ConfigMap, the
+    label of a bound member lasts as long as the member: either is enough.
     """
     if any(one.metadata.labels.get(MEMBER_STATUS) == BOUND for one in members):
         return True
@@ -33,13 +35,13 @@ def never_whole(
 ) -> bool:
     """Whether it is certain that the group has never had all its members bound.
 
-    So it is when those that wait are just the missing ones and were all there before the first of the
-    others was bound: had one of them taken part in a whole group it would be bound still. A member that came
-    later may replace one that is gone, and of that one nothing is known. The objects
-    that describe the group have to be as old, and to have said the same all the while (`described` tells since
-    when): there may have been others before them, and they may have been edited.
-    Members that leave count as placed. Times are whole seconds, so equal ones prove nothing; neither do
-    missing ones.
+    So it is when those that wait are just the missing ones and were all there before the first of
+    the others was bound: had one of them taken part in a whole group it would be bound still. A
+    member that came later may replace one that is gone, and of that one nothing is known. The
+    objects that describe the group have to be as old, and to have said the same all the while
+    (`described` tells since when): there may have been others before them, and they may have been
+    edited. Members that leave count as placed. Times are whole seconds, so equal ones prove
+    nothing; neither do missing ones.
     """
     if len(placed) + len(waiting) != size:
         return False
@@ -53,7 +55,8 @@ def never_whole(
 
 
 def is_marked(pod: Pod) -> bool:
-    """Whether an eviction of this pod was begun for one of higher priority, and nothing has undone it.
+    """Whether an eviction of this pod was begun for one of higher priority, and nothing has undone
+    it.
 
     Kubernetes takes a mark back after two minutes when the pod is still there.
     """
@@ -62,7 +65,9 @@ def is_marked(pod: Pod) -> bool:
 
 
 def bound_at(pod: Pod) -> float | None:
-    """Return when a pod was bound, in seconds since the epoch; None for one that came with a node."""
+    """Return when a pod was bound, in seconds since the epoch; None for one that came with a
+    node.
+    """
     scheduled = pod.condition("PodScheduled")
     if scheduled is None or scheduled.status != "True":
         return None

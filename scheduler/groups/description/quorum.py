@@ -1,7 +1,8 @@
-"""Which groups of a tree can take part in a placement: those whose pods are there, in enough of them.
+"""Which groups of a tree can take part in a placement: those whose pods are there, in enough of
+them.
 
-A group of pods needs its minimum, a group of groups so many that can take part. One of which pods stand has
-begun: groups in it come one by one. Pure; called at the gate.
+A group of pods needs its minimum, a group of groups so many that can take part. One of which pods
+stand has begun: groups in it come one by one. Pure; called at the gate.
 """
 
 from collections import Counter
@@ -18,7 +19,9 @@ from scheduler.state.podindex import Placed
 def wanted(
     spec: GroupSpec, tree: GroupNode, able: Sequence[Pod], standing: Sequence[Placed]
 ) -> tuple[str, ...] | Status:
-    """Return the members of groups that can take part in a placement of a tree, or who lacks whom."""
+    """Return the members of groups that can take part in a placement of a tree, or who lacks
+    whom.
+    """
     begun = Counter(sources.group_of(one.pod) for one in standing)
     by_group: dict[str, list[str]] = {}
     for pod in able:
@@ -38,7 +41,9 @@ def wanted(
 def taking_part(
     node: GroupNode, there: Mapping[str, int], standing: Mapping[str, int]
 ) -> list[str]:
-    """Return the keys of the groups of pods that can take part; `there` counts those that stand as well."""
+    """Return the keys of the groups of pods that can take part; `there` counts those that stand as
+    well.
+    """
     if not node.is_composite:
         return [node.key] if there.get(node.key, 0) >= node.least else []
     own = [(taking_part(one, there, standing), _has_begun(one, standing)) for one in node.groups]
@@ -49,9 +54,11 @@ def taking_part(
 
 
 def short(spec: GroupSpec, own: str, there: Sequence[Placed], begun: Sequence[Placed]) -> str:
-    """Return which group must not begin with those who are `there`, an empty text if all may or have begun.
+    """Return which group must not begin with those who are `there`, an empty text if all may or
+    have begun.
 
-    Of a tree these are the groups above `own`, a group of pods of which none has begun, and that one.
+    Of a tree these are the groups above `own`, a group of pods of which none has begun, and that
+    one.
     """
     if spec.tree is None:
         pods = [one.pod for one in there]
@@ -73,7 +80,8 @@ def torn(
     there: Sequence[Placed],
     labels_of: Callable[[str], Mapping[str, str]],
 ) -> str:
-    """Return which group, of those above `own` and that one, would be in several places by its topology key.
+    """Return which group, of those above `own` and that one, would be in several places by its
+    topology key.
 
     So it may be where another group has come into the tree since it was planned.
     """
@@ -86,7 +94,9 @@ def torn(
 
 
 def _above(node: GroupNode, own: str) -> list[GroupNode]:
-    """Return the groups on the way from a node down to the group of pods `own`, none if that is not in it."""
+    """Return the groups on the way from a node down to the group of pods `own`, none if that is not
+    in it.
+    """
     if node.key == own:
         return [node]
     ways = (_above(one, own) for one in node.groups)
@@ -95,7 +105,9 @@ def _above(node: GroupNode, own: str) -> list[GroupNode]:
 
 
 def lacking(node: GroupNode, there: Mapping[str, int]) -> str:
-    """Return which group lacks whom, in one sentence: the first that is not complete, from the top down."""
+    """Return which group lacks whom, in one sentence: the first that is not complete, from the top
+    down.
+    """
     if not node.is_composite:
         return f"{node.name} has {there.get(node.key, 0)} of the {node.least} pods it needs"
     good = [bool(taking_part(one, there, {})) for one in node.groups]

@@ -20,7 +20,8 @@ LONGEST_S = 366 * 24 * 3600.0
 class LevelConstraint(msgspec.Struct, frozen=True):
     """The rule of one level; 0 stands for a number that is not given, `factor` 1 for any count.
 
-    With `for_s` a hard type is one for so many seconds of waiting, and a wish after that; 0: for ever.
+    With `for_s` a hard type is one for so many seconds of waiting, and a wish after that; 0: for
+    ever.
     """
 
     type: Literal["pack", "spread"] = "pack"

@@ -18,8 +18,8 @@ LARGEST_GROUP = 10_000
 class TreeMembership(msgspec.Struct, frozen=True):
     """What a group says of the tree of groups that it is in: `parent` is a key, empty at the root.
 
-    All groups of a tree are made from one `workload`. `alone` names what it says that only a group on its
-    own, or the root, may say.
+    All groups of a tree are made from one `workload`. `alone` names what it says that only a group
+    on its own, or the root, may say.
     """
 
     parent: str = ""
@@ -31,9 +31,9 @@ class TreeMembership(msgspec.Struct, frozen=True):
 class GroupNode(msgspec.Struct, frozen=True):
     """A group in a tree of groups: one of pods, or a composite one of `groups`.
 
-    It is placed whole or stays out: at least `least` of its pods, or of its groups, all of them on nodes with one
-    value of the label `key_label`, if it has one. `constraints` are its own rules by level; those of a root are
-    its spec's.
+    It is placed whole or stays out: at least `least` of its pods, or of its groups, all of them on
+    nodes with one value of the label `key_label`, if it has one. `constraints` are its own rules by
+    level; those of a root are its spec's.
     """
 
     key: str
@@ -66,7 +66,8 @@ class TierRule(msgspec.Struct, frozen=True):
 
 
 class LabelRule(msgspec.Struct, frozen=True):
-    """Where members go, by labels that are levels of a tree: one unit of `required`, few of `preferred`.
+    """Where members go, by labels that are levels of a tree: one unit of `required`, few of
+    `preferred`.
 
     Units of `slices` take whole slices of `slice_size` members.
     """
@@ -85,18 +86,18 @@ class LabelRule(msgspec.Struct, frozen=True):
 class GroupSpec(msgspec.Struct, frozen=True):
     """A group, whatever described it.
 
-    At least `size` members are placed together. `is_minimum` says that more may come: those that are
-    there are placed in the same step as far as they fit, later ones into the units already used.
-    `priority` None leaves it to the pods. `counts_alone` takes the group's priority for that of its
-    pods, for an API server has admitted it; any other counts only as far as it is not above theirs.
-    `topology` names the tree that it is placed in, "" the profile's; `key_label` a node label instead, whose values
-    are the units of a tree of its own.
-    `is_ours` says that its members may be let go while it has never been whole. `goes_whole`: evicted
-    together or not at all; with `may_shrink` those beyond the minimum may go alone. `classes` is what it
-    says of its members by what they do in it. `by_network`: all nodes are alike but for what the network says of the
-    ways between them. `priority_class` is that which all members have to name. `tiers` and `labels` are rules for
-    levels that the tree has to be known for; with `has_strays` nodes outside of the tree are units of their own.
-    `tree` are the groups in it, if it is a group of groups; `within` says
+    At least `size` members are placed together. `is_minimum` says that more may come: those that
+    are there are placed in the same step as far as they fit, later ones into the units already
+    used. `priority` None leaves it to the pods. `counts_alone` takes the group's priority for that
+    of its pods, for an API server has admitted it; any other counts only as far as it is not above
+    theirs. `topology` names the tree that it is placed in, "" the profile's; `key_label` a node
+    label instead, whose values are the units of a tree of its own. `is_ours` says that its members
+    may be let go while it has never been whole. `goes_whole`: evicted together or not at all; with
+    `may_shrink` those beyond the minimum may go alone. `classes` is what it says of its members by
+    what they do in it. `by_network`: all nodes are alike but for what the network says of the ways
+    between them. `priority_class` is that which all members have to name. `tiers` and `labels` are
+    rules for levels that the tree has to be known for; with `has_strays` nodes outside of the tree
+    are units of their own. `tree` are the groups in it, if it is a group of groups; `within` says
     in which it is itself.
     """
 
@@ -151,7 +152,8 @@ def check_levels(spec: GroupSpec, levels: tuple[str, ...], tree: str = "") -> No
     except ObjectError as error:
         origin = f" of the tree by {tree}" if tree else ""
         text = (
-            f"{error.message}{origin}; levels come from a ConfigMap with the label sakkara.topology, or "
+            f"{error.message}{origin}; levels come from a ConfigMap with the label "
+            "sakkara.topology, or "
             "from node labels by the argument topologyLabels of ClusterTopologyPlacementGroup, "
             "for example [zone, rack]"
         )

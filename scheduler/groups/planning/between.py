@@ -1,7 +1,7 @@
 """The rules of a member's own spec that bind members to one another, as the solver's domains.
 
-Only those that speak of pods like the member itself. What they do not say (rules towards other pods)
-is asked of the filters when an answer is tried. Pure; called for each question to the solver.
+Only those that speak of pods like the member itself. What they do not say (rules towards other
+pods) is asked of the filters when an answer is tried. Pure; called for each question to the solver.
 """
 
 from collections import Counter, defaultdict
@@ -31,11 +31,12 @@ def members(
     placed: Iterable[Placed],
     held: Collection[Placed] = (),
 ) -> tuple[DomainRule, ...]:
-    """Return the rules of host ports, required affinity and anti-affinity; `rows` are those of the leaves.
+    """Return the rules of host ports, required affinity and anti-affinity; `rows` are those of the
+    leaves.
 
-    Anti-affinity to its own kind lets one member into each domain, beside those in `held` of whom it does
-    not speak: the instance holds these on its leaves as well. Affinity keeps all in one, unless
-    there are such pods already: then the filters say which domains are open.
+    Anti-affinity to its own kind lets one member into each domain, beside those in `held` of whom
+    it does not speak: the instance holds these on its leaves as well. Affinity keeps all in one,
+    unless there are such pods already: then the filters say which domains are open.
     """
     found = _ports(pod, rows)
     affinity = pod.spec.affinity
@@ -73,10 +74,12 @@ def port_name(port: ContainerPort) -> str:
 
 
 def near(pods: Sequence[Pod], nodes: Nodes, rows: Iterable[int]) -> str:
-    """Return the topology key in one value of which members that differ have to be; an empty text for none.
+    """Return the topology key in one value of which members that differ have to be; an empty text
+    for none.
 
-    So it is where all of them ask by the same term to be near pods like any of them, and none is there: the
-    first decides for all. The filters, asked with all in place, would let each two stand apart from the others.
+    So it is where all of them ask by the same term to be near pods like any of them, and none is
+    there: the first decides for all. The filters, asked with all in place, would let each two stand
+    apart from the others.
     """
     affinity = pods[0].spec.affinity
     terms = (
@@ -115,8 +118,8 @@ def spread(
     """Return the rules of hard spread constraints that count the members themselves.
 
     Pods that are there already count in their domains, but for the members in `held`, whom the
-    instance holds on its leaves: of these the ones that do not count are taken off. Domains without room
-    for a member count as well.
+    instance holds on its leaves: of these the ones that do not count are taken off. Domains without
+    room for a member count as well.
     """
     found = []
     by_uid = {one.pod.metadata.uid: one for one in held}
@@ -150,7 +153,9 @@ def spread(
 
 
 def counted(pod: Pod, nodes: Nodes, placed: Iterable[Placed]) -> dict[str, dict[str, int]]:
-    """Return who counts in the rules of `spread`: by uid, for a rule's name the number of the set."""
+    """Return who counts in the rules of `spread`: by uid, for a rule's name the number of the
+    set.
+    """
     found: dict[str, dict[str, int]] = {}
     for constraint, eligible in _hard(pod, nodes):
         place = {value: at for at, value in enumerate(_values(constraint, eligible, nodes))}
@@ -164,7 +169,9 @@ def _spread_by(constraint: TopologySpreadConstraint) -> str:
 
 
 def _hard(pod: Pod, nodes: Nodes) -> Iterator[tuple[TopologySpreadConstraint, BoolColumn]]:
-    """Yield the constraints that count the members themselves, with the rows whose domains count."""
+    """Yield the constraints that count the members themselves, with the rows whose domains
+    count.
+    """
     hard = [one for one in pod.spec.topology_spread_constraints if _counts_members(one, pod)]
     labelled = _labelled(pod, nodes) if hard else nodes.exists
     for one in hard:
@@ -229,7 +236,9 @@ def _counts_members(constraint: TopologySpreadConstraint, pod: Pod) -> bool:
 
 
 def _labelled(pod: Pod, nodes: Nodes) -> BoolColumn:
-    """Return the rows with the labels of all binding constraints: no others count for any of them."""
+    """Return the rows with the labels of all binding constraints: no others count for any of
+    them.
+    """
     rows = nodes.exists
     for one in pod.spec.topology_spread_constraints:
         if one.when_unsatisfiable == "DoNotSchedule":

@@ -90,8 +90,8 @@ class MemberCapacity:
     def conflict(self, fits: Callable[[IntColumn], bool | None], depth: int) -> tuple[str, ...]:
         """Return the smallest set found of limits under which `fits(slots)` is false.
 
-        Empty where they leave it open. The limit with the least capacity is kept where any one will do,
-        filters are dropped first, and resources of the node before devices.
+        Empty where they leave it open. The limit with the least capacity is kept where any one will
+        do, filters are dropped first, and resources of the node before devices.
         """
         kept = list(self.by_limit)
         order = sorted(

@@ -26,7 +26,8 @@ from scheduler.groups.problem.instance import Level
 from scheduler.groups.problem.roles import GroupProblem
 from scheduler.state.podindex import Placed
 
-# The level above all others, where members share claims: being apart there is no cost of the network.
+# The level above all others, where members share claims: being apart there is no cost of the
+# network.
 SHARED = "shared claims"
 # No way counts as dearer, so that sums over all pairs stay inside 64 bits.
 DEAREST = 10**9
@@ -46,7 +47,8 @@ def of_classes(
 ) -> Parts:
     """Return what a group says of its classes for leaves of these names in a tree of these levels.
 
-    `of` is the class of each kind, `ways` are those between the leaves. With traffic nothing is wished for at levels of which the group says nothing: costs decide there.
+    `of` is the class of each kind, `ways` are those between the leaves. With traffic nothing is
+    wished for at levels of which the group says nothing: costs decide there.
     """
     asked = spec.classes
     if asked is None:
@@ -83,7 +85,9 @@ def of_classes(
 
 
 def limits(spec: GroupSpec, ways: Ways | None) -> tuple[WayLimit, ...]:
-    """Return who may be how far from whom, by the limits of an application; none that nothing is beyond."""
+    """Return who may be how far from whom, by the limits of an application; none that nothing is
+    beyond.
+    """
     asked = spec.classes
     if asked is None or ways is None:
         return ()
@@ -128,7 +132,8 @@ def links(
 def _between_nodes(ways: Ways, depth: int) -> TrafficCosts:
     """Return costs by area for pods on different nodes; on one they talk for nothing.
 
-    What all pairs of nodes cost at least is said of the level of nodes, and of areas what comes to that.
+    What all pairs of nodes cost at least is said of the level of nodes, and of areas what comes to
+    that.
     """
     costs = np.minimum(ways.costs, DEAREST).astype(np.int64)
     near = int(costs.diagonal().min(initial=DEAREST))
@@ -157,7 +162,9 @@ def beside(group: GroupProblem, counts: Sequence[Sequence[int]]) -> Mapping[int,
 
 
 def _step(asked: ClassesSpec, level: str) -> int:
-    """Return what two pods cost that are apart at a level; without a word on costs each level counts 1."""
+    """Return what two pods cost that are apart at a level; without a word on costs each level
+    counts 1.
+    """
     return asked.costs.get(level, 0) if asked.costs else int(level != SHARED)
 
 

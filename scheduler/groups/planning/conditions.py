@@ -1,4 +1,6 @@
-"""Conditions of a group's plan that no placement changes: why it waits, is invalid, or may be dissolved."""
+"""Conditions of a group's plan that no placement changes: why it waits, is invalid, or may be
+dissolved.
+"""
 
 from collections.abc import Sequence
 
@@ -16,7 +18,9 @@ from scheduler.state.podindex import Placed
 
 
 def mismatch(task: GroupTask) -> str:
-    """Return how members differ from the group's description or, in a homogeneous group, from one another."""
+    """Return how members differ from the group's description or, in a homogeneous group, from one
+    another.
+    """
     spec, members = task.spec, task.context.members
     found = planning.misclassed(spec, members)
     if found or spec.has_classes:
@@ -25,13 +29,16 @@ def mismatch(task: GroupTask) -> str:
 
 
 def obstacle(task: GroupTask) -> Status | None:
-    """Return why no free capacity helps: bound members in the wrong place, or needs of the whole group."""
+    """Return why no free capacity helps: bound members in the wrong place, or needs of the whole
+    group.
+    """
     spec, tree = task.spec, task.tree
     if spec.key_label and task.standing:
         where = {name: path[0] for path, name in tree.leaves}
         found = {where.get(one.node, nesting.NOWHERE) for one in task.standing}
         if len(found) > 1 or nesting.NOWHERE in found:
-            # kube-scheduler reports an error and retries; here the deletion of a member or a label ends it.
+            # kube-scheduler reports an error and retries; here the deletion of a member or a label
+            # ends it.
             return _held(task, messages.apart(spec.key_label, task.standing, where))
     misplaced = "" if spec.tree is None else shapes.torn(spec.tree, tree, task.standing)
     if misplaced:
@@ -67,7 +74,8 @@ def may_dissolve(
     members: GroupMembers,
     waiting: Sequence[Pod],
 ) -> bool:
-    """Return whether bound members may be evicted: the objects prove that the group was never complete.
+    """Return whether bound members may be evicted: the objects prove that the group was never
+    complete.
 
     Only for groups of a ConfigMap: a PodGroup's members belong to its controller.
     """

@@ -1,8 +1,8 @@
 """Which placed pods keep members of a group away from nodes that have room for them.
 
-Host ports and required anti-affinity of both sides are read from the pods, so that the fewest victims
-can be found for them as well. What other filters object to is learnt from trying an answer: then all
-who stand on the node are in the way together. Pure; called when a group may evict.
+Host ports and required anti-affinity of both sides are read from the pods, so that the fewest
+victims can be found for them as well. What other filters object to is learnt from trying an answer:
+then all who stand on the node are in the way together. Pure; called when a group may evict.
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence

@@ -53,7 +53,9 @@ class GroupEvictor:
         return eviction.lower(self._handle.pods, priority, self._described, own=task.key)
 
     def may_go(self, task: GroupTask, victims: Collection[Placed]) -> bool:
-        """Return whether these pods may be evicted now: their groups may have changed since the question."""
+        """Return whether these pods may be evicted now: their groups may have changed since the
+        question.
+        """
         going = {victim.pod.metadata.uid: victim.node for victim in victims}
         found = 0
         for unit in self.lower(task):

@@ -1,7 +1,8 @@
 """Who might have to go for a group: the placed pods of lower priority as candidates for the solver.
 
 A group goes as a whole or not at all; single pods that are alike on one node are counted together.
-The order of badness is D26: violated budgets, then pods by priority from the highest down, then groups.
+The order of badness is D26: violated budgets, then pods by priority from the highest down, then
+groups.
 """
 
 from collections import Counter
@@ -44,7 +45,9 @@ Candidates: TypeAlias = Sequence[EvictionUnit]
 
 
 class VictimProblem(msgspec.Struct, frozen=True):
-    """A problem for the solver, and the pods behind each of its candidates, least important first."""
+    """A problem for the solver, and the pods behind each of its candidates, least important
+    first.
+    """
 
     problem: PreemptionInstance
     pods: tuple[tuple[Placed, ...], ...]
@@ -79,10 +82,10 @@ def victim_problem(
 ) -> VictimProblem:
     """Return the problem of making room in `instance` by evicting some of `candidates`.
 
-    `names` and `rows` are the nodes of the leaves, `free` is what each row has left of a resource, `request` what a member asks for, its one
-    pod included. A leaf that someone blocks has nothing of one more resource, of which every member
-    needs some: it comes back when all of them have left.
-    `counted` tells of pods by uid in which set of which rule between members they count.
+    `names` and `rows` are the nodes of the leaves, `free` is what each row has left of a resource,
+    `request` what a member asks for, its one pod included. A leaf that someone blocks has nothing
+    of one more resource, of which every member needs some: it comes back when all of them have
+    left. `counted` tells of pods by uid in which set of which rule between members they count.
     """
     resources = tuple(sorted(request))
     known = tuple(budgets)
@@ -111,10 +114,11 @@ def victim_problem(
 def lower(
     placed: Iterable[Placed], priority: int, described: Descriptions, own: str
 ) -> list[EvictionUnit]:
-    """Return who may be evicted for the group `own` of this priority: whole groups, and single pods.
+    """Return who may be evicted for the group `own` of this priority: whole groups, and single
+    pods.
 
-    Of a group that goes only as a whole some pods may go alone all the same; of a tree of groups the
-    topmost that goes whole is one. Pods that are leaving already make room by themselves.
+    Of a group that goes only as a whole some pods may go alone all the same; of a tree of groups
+    the topmost that goes whole is one. Pods that are leaving already make room by themselves.
     """
     gangs: dict[str, list[Placed]] = {}
     found: list[EvictionUnit] = []
@@ -186,7 +190,9 @@ def candidates_of(
     freed_by: Freed,
     budgets: Sequence[PodDisruptionBudget],
 ) -> tuple[list[Candidate], list[tuple[Placed, ...]], tuple[ElasticGroup, ...]]:
-    """Return the candidates for the solver, with the pods behind each, and which are an elastic group's."""
+    """Return the candidates for the solver, with the pods behind each, and which are an elastic
+    group's.
+    """
     made: list[Candidate] = []
     pods: list[tuple[Placed, ...]] = []
     alike: dict[_Like, list[Placed]] = {}
@@ -219,7 +225,9 @@ def candidates_of(
 
 
 class _Like(msgspec.Struct, frozen=True):
-    """What single pods have in common that may go one by one; `key` is that of their elastic group."""
+    """What single pods have in common that may go one by one; `key` is that of their elastic
+    group.
+    """
 
     key: str
     node: str

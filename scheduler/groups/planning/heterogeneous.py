@@ -1,7 +1,8 @@
-"""Placing, and evicting for, a group of several roles: members that request or prefer different things.
+"""Placing, and evicting for, a group of several roles: members that request or prefer different
+things.
 
-What filters reject of an answer lowers what a node takes of that role, or becomes a combination of roles that the
-next question excludes.
+What filters reject of an answer lowers what a node takes of that role, or becomes a combination of
+roles that the next question excludes.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -201,7 +202,10 @@ def _uncounted(group: GroupProblem) -> str:
     """Return what of an application cannot be counted exactly, an empty text if all can."""
     areas = len(group.costs.matrix)
     if areas > MOST_AREAS:
-        return f"its nodes are in {areas} zones (each without a label is one), {MOST_AREAS} are the most"
+        return (
+            f"its nodes are in {areas} zones (each without a label is one), {MOST_AREAS} "
+            "are the most"
+        )
     if group.links and not parts_of(group):
         # Shares of so many different numbers of pods have no common unit.
         return "minBandwidth is kept exactly only for about as many pods as minMembers ask for"

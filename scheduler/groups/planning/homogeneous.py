@@ -39,7 +39,9 @@ def placed(task: GroupTask, tools: PlanningTools, place: Callable[[Placement], S
 def _as_preferred(
     task: GroupTask, tools: PlanningTools, place: Callable[[Placement], Steps]
 ) -> Steps:
-    """Place the members where claims get what they prefer; a refusal if no such plan is as good otherwise."""
+    """Place the members where claims get what they prefer; a refusal if no such plan is as good
+    otherwise.
+    """
     members = task.context.members
     fits = task.context.fits([between.without_spread(pod) for pod in members])
     if fits.costs is None:
@@ -110,7 +112,9 @@ class HomogeneousPlacement:
         return _question(self._site, self._tools, holds=holds, advise=advise)
 
     def assigned(self, solution: Solution) -> Assigned | Status | None:
-        """Return the assignment of a solution; without one, ask about all leaves, then about repairs."""
+        """Return the assignment of a solution; without one, ask about all leaves, then about
+        repairs.
+        """
         task, site, found = self.task, self._site, solution.placed
         if site.is_thin and found.outcome == "infeasible":
             self._may_be_thin = False  # advice needs all leaves
@@ -211,7 +215,9 @@ def _site(
     *,
     may_be_thin: bool,
 ) -> planning.Site:
-    """Return the instance for the solver: in a large tree only the leaves that the group can use."""
+    """Return the instance for the solver: in a large tree only the leaves that the group can
+    use.
+    """
     standing, nodes, count = task.standing, task.context.nodes, len(task.context.members)
     # Any number is a placement that brings the group to its minimum, or one more beyond it.
     is_elastic = task.spec.is_minimum and not task.wants_all

@@ -1,8 +1,9 @@
-"""Nodes that groups take last: those that are to be avoided, and spare ones for members that were lost.
+"""Nodes that groups take last: those that are to be avoided, and spare ones for members that were
+lost.
 
-Node labels say which they are, arguments of the plugin which labels. A group is planned without them
-first, and with more of them only where that does not work: what is found then is the best of what was
-asked for. Pure.
+Node labels say which they are, arguments of the plugin which labels. A group is planned without
+them first, and with more of them only where that does not work: what is found then is the best of
+what was asked for. Pure.
 """
 
 import msgspec

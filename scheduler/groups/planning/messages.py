@@ -1,8 +1,9 @@
-"""The message of a group that does not fit: the rule, the request, the largest unit, what would help.
+"""The message of a group that does not fit: the rule, the request, the largest unit, what would
+help.
 
-One text for the condition, the event and `explain`. It is made of what the user wrote (level, label,
-request, claim), not of the solver's model; the solver says which rules conflict and which sizes fit.
-Pure.
+One text for the condition, the event and `explain`. It is made of what the user wrote (level,
+label, request, claim), not of the solver's model; the solver says which rules conflict and which
+sizes fit. Pure.
 """
 
 from __future__ import annotations
@@ -40,7 +41,8 @@ class GroupRefusal(msgspec.Struct, frozen=True):
     """What is reported of a group that does not fit.
 
     `conflict` are the rules and requests of which no smaller set conflicts, `would_fit` the largest
-    smaller group that fits (0: none). `is_final`: it would not fit either if all other pods were gone.
+    smaller group that fits (0: none). `is_final`: it would not fit either if all other pods were
+    gone.
     """
 
     text: str
@@ -98,7 +100,9 @@ def apart(key: str, standing: Iterable[Placed], where: Mapping[str, str]) -> str
 
 
 def sentences(first: str, *others: str) -> str:
-    """Join texts to sentences: the first as it is, the others with a capital letter and a period."""
+    """Join texts to sentences: the first as it is, the others with a capital letter and a
+    period.
+    """
     rest = [f"{one[0].upper()}{one[1:].rstrip('.')}." for one in others if one]
     return " ".join([f"{first.rstrip('.')}.", *rest]) if rest else first
 
@@ -129,7 +133,9 @@ def rule_name(task: GroupTask, one: Conflict) -> str:
 
 
 def reasons(task: GroupTask, advice: Advice, enough: str) -> str:
-    """Return which rules cannot hold together, and without which `enough`; '' if no rule conflicts."""
+    """Return which rules cannot hold together, and without which `enough`; '' if no rule
+    conflicts.
+    """
     rules = [one for one in advice.conflict if one.rule != "size"]
     if not rules:
         return ""
@@ -182,7 +188,9 @@ def listed(texts: Sequence[str]) -> str:
 
 
 def _depth(task: GroupTask, site: Site, advice: Advice) -> int | None:
-    """Return how deep the unit is that has to hold the group (0: the root); None for other rules."""
+    """Return how deep the unit is that has to hold the group (0: the root); None for other
+    rules.
+    """
     if not advice.conflict:
         return None  # no conflict was proven in time
     if advice.conflict[0].rule == "size":

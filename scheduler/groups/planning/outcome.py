@@ -1,4 +1,6 @@
-"""`PlanOutcome`: the findings of a plan in the group's record, and whether its bound members are dissolved."""
+"""`PlanOutcome`: the findings of a plan in the group's record, and whether its bound members are
+dissolved.
+"""
 
 from collections.abc import Sequence
 
@@ -29,7 +31,8 @@ class PlanOutcome:
         """Keep the findings in the group's record; return the outcome of the attempt."""
         context, deadline = task.context, task.deadline
         if is_refusal(plan) and (awaited or awaits_room(context, self._handle)):
-            # The victims of these members free capacity that the plan, or the solver's question, lacked.
+            # The victims of these members free capacity that the plan, or the solver's question,
+            # lacked.
             plan = undecided(plan.message)
         if deadline is not None and is_refusal(plan):
             text = messages.sentences(plan.message, deadline.told(context.now))

@@ -1,7 +1,7 @@
 """From counts per node to members on nodes: who goes where, ranks, and the texts that tell of it.
 
-Deterministic (D23): members in natural order of their names, the master first, nodes in the order of
-their paths. The formats are Sakkara's.
+Deterministic (D23): members in natural order of their names, the master first, nodes in the order
+of their paths. The formats are Sakkara's.
 """
 
 from __future__ import annotations
@@ -51,8 +51,8 @@ def oldest(pods: Iterable[Pod]) -> list[Pod]:
 def ranks(seats: Sequence[Seat]) -> dict[str, int]:
     """Return each pod's rank: its place in the order of distance from the master.
 
-    Distance is the number of edges of the tree between two pods; equally far ones stand in the order
-    of their paths and names. The master is the first whose name says so, or the first of all.
+    Distance is the number of edges of the tree between two pods; equally far ones stand in the
+    order of their paths and names. The master is the first whose name says so, or the first of all.
     """
     if not seats:
         return {}

@@ -1,6 +1,7 @@
 """What plan.py asks of homogeneous and heterogeneous groups: `Placement` and `Eviction`.
 
-Each keeps what the filters taught since its first question, so the next question excludes what they rejected.
+Each keeps what the filters taught since its first question, so the next question excludes what they
+rejected.
 """
 
 from collections.abc import Mapping, Sequence
@@ -46,7 +47,9 @@ class Placement(Protocol):
     task: GroupTask
 
     def question(self) -> SolverCall | Status:
-        """Return the next question to the solver; a status if no node takes a member or rounds are used up."""
+        """Return the next question to the solver; a status if no node takes a member or rounds are
+        used up.
+        """
 
     def assigned(self, solution: Solution) -> Assigned | Status | None:
         """Return the assignment of a solution, why there is none, or None to ask again."""
@@ -62,7 +65,9 @@ class Eviction(Protocol):
         """Return the next question to the solver; None if evicting these units cannot help."""
 
     def offer(self, solution: Solution) -> Offer:
-        """Return the nodes and the victims of a solution, a status if it has no answer, None without victims."""
+        """Return the nodes and the victims of a solution, a status if it has no answer, None
+        without victims.
+        """
 
     def learn(self, nodes: Mapping[str, str], misfit: Misfit) -> None:
         """Exclude from the next question what the filters rejected of an offer."""

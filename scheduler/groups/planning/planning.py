@@ -23,8 +23,8 @@ from scheduler.state.resources import Amounts, counted, pod_requests
 class Site(msgspec.Struct, frozen=True):
     """An instance, and the row and name of the node behind each of its leaves.
 
-    A thin one has only leaves that the group can use: what would help when nothing fits is not to be
-    seen in it. `least` are the members that each leaf takes at least: they count as held there.
+    A thin one has only leaves that the group can use: what would help when nothing fits is not to
+    be seen in it. `least` are the members that each leaf takes at least: they count as held there.
     """
 
     instance: Instance
@@ -174,8 +174,8 @@ def lacking(
 ) -> str:
     """Return what the nodes lack of all that a group says it needs, or an empty text.
 
-    What its own members hold already counts as theirs. What they have `asked` for has to be free when they are placed,
-    maybe by evictions: nothing more is needed then.
+    What its own members hold already counts as theirs. What they have `asked` for has to be free
+    when they are placed, maybe by evictions: nothing more is needed then.
     """
     for resource, needed in spec.needs.items():
         held = sum(one.requests.get(resource, 0) for one in standing)

@@ -1,8 +1,9 @@
 """What members' claims prefer: which places to look at first.
 
-A request of a claim may name alternatives, the best first. What the group says of levels comes before that, few
-units of levels that it does not name come after. A group is planned where all members get what they prefer most,
-then with the fewest members that get less. Only if no such plan holds are all places equal. Pure.
+A request of a claim may name alternatives, the best first. What the group says of levels comes
+before that, few units of levels that it does not name come after. A group is planned where all
+members get what they prefer most, then with the fewest members that get less. Only if no such plan
+holds are all places equal. Pure.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -25,8 +26,8 @@ from scheduler.groups.problem.instance import DomainRule
 class PreferredPlaces(msgspec.Struct, frozen=True):
     """How many members each row may take, and takes at least (`least`, None: 0).
 
-    Of all of them `at_most` are on the rows `worse`, where that is set. A plan there counts if the stages of the
-    group's own terms are `own`, the best that is possible anywhere.
+    Of all of them `at_most` are on the rows `worse`, where that is set. A plan there counts if the
+    stages of the group's own terms are `own`, the best that is possible anywhere.
     """
 
     slots: IntColumn
@@ -49,9 +50,11 @@ def own_stages(spec: GroupSpec, stages: Sequence[SolvedStage]) -> tuple[SolvedSt
 def places(
     costs: IntMatrix, slots: IntColumn, count: int, *, is_ruled: bool
 ) -> Iterator[PreferredPlaces]:
-    """Yield where to look for places of `count` like members, the best first; nothing if all are equal.
+    """Yield where to look for places of `count` like members, the best first; nothing if all are
+    equal.
 
-    `costs` [members - 1, row] is what so many lack on a row. With `is_ruled` some level has a rule that binds.
+    `costs` [members - 1, row] is what so many lack on a row. With `is_ruled` some level has a rule
+    that binds.
     """
     steps, there = _steps(costs, slots)
     values = np.unique(steps[there]).tolist()
@@ -70,7 +73,9 @@ def places(
 
 
 def _mostly(better: IntColumn, within: IntColumn, count: int) -> Iterator[PreferredPlaces]:
-    """Yield places of which as few as possible are worse; rows with better ones are used for these alone."""
+    """Yield places of which as few as possible are worse; rows with better ones are used for these
+    alone.
+    """
     worse = (better == 0) & (within > 0)
     slots = np.where(worse, within, better)
     fewest = max(1, count - int(better.sum()))
@@ -115,7 +120,9 @@ def placed_roles(task: GroupTask, place: Callable[[GroupTask], Steps]) -> Steps:
 
 
 def narrowed(kinds: Sequence[RoleMembers]) -> Iterator[list[RoleMembers]]:
-    """Yield members that differ with the places that each prefers, the best first; nothing if all are equal."""
+    """Yield members that differ with the places that each prefers, the best first; nothing if all
+    are equal.
+    """
     steps = [None if one.costs is None else _steps(one.costs, one.slots) for one in kinds]
     found = [np.unique(own[0][own[1]]) for own in steps if own is not None]
     values = np.unique(np.concatenate(found)).tolist() if found else []
@@ -154,7 +161,9 @@ def preferring(found: Site, preferred: PreferredPlaces) -> Site:
 
 
 def _steps(costs: IntMatrix, slots: IntColumn) -> tuple[IntMatrix, np.ndarray]:
-    """Return what each further member lacks on a row, never less than one before it, and which there are."""
+    """Return what each further member lacks on a row, never less than one before it, and which
+    there are.
+    """
     further = np.diff(costs, axis=0, prepend=0)
     there = np.arange(1, len(costs) + 1)[:, None] <= slots[: costs.shape[1]]
     return np.maximum.accumulate(further, axis=0), there

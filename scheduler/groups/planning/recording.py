@@ -1,4 +1,5 @@
-"""`PlanRecorder`: what the solver proved of a group, and why it does not fit, kept in the group's record.
+"""`PlanRecorder`: what the solver proved of a group, and why it does not fit, kept in the group's
+record.
 
 No decision depends on it; the texts of refusals are made here.
 """

@@ -1,9 +1,9 @@
 """Repairs of a group that breaks rules by the members that it has: judged on what they change.
 
-Lost members leave units that break a rule by themselves: a slice of two with one pod, a unit below its minimum.
-Moved labels leave others: two racks where one is allowed. Such units would keep replacements from all others. `mended`
-returns the same problem in which they break nothing, so that a placement may complete them or leave them as they
-are, and break no rule that holds. Pure.
+Lost members leave units that break a rule by themselves: a slice of two with one pod, a unit below
+its minimum. Moved labels leave others: two racks where one is allowed. Such units would keep
+replacements from all others. `mended` returns the same problem in which they break nothing, so that
+a placement may complete them or leave them as they are, and break no rule that holds. Pure.
 """
 
 from collections import Counter, defaultdict
@@ -29,8 +29,9 @@ def mended(site: Site, homes: Mapping[str, Unit]) -> Site:
 
     `homes` are the units that members to be placed belong to (see `homes`).
 
-    Missing members of a unit are assumed to be there as far as there is nothing to complete it with; members
-    beyond what a unit may hold, and units beyond those that may be used, are left out and take no further pods.
+    Missing members of a unit are assumed to be there as far as there is nothing to complete it
+    with; members beyond what a unit may hold, and units beyond those that may be used, are left out
+    and take no further pods.
     """
     instance = site.instance
     leaves = _without_excess(instance)
@@ -48,9 +49,11 @@ def mended(site: Site, homes: Mapping[str, Unit]) -> Site:
 def homes(
     spec: GroupSpec, tree: Topology, standing: Sequence[Placed], waiting: Sequence[Pod]
 ) -> dict[str, Unit]:
-    """Return the unit of each waiting member, by uid, in which others of its slice are; by Kueue, slices go by rank.
+    """Return the unit of each waiting member, by uid, in which others of its slice are; by Kueue,
+    slices go by rank.
 
-    The rank is the pod's index, else its place by name when all members are known. Empty without slices.
+    The rank is the pod's index, else its place by name when all members are known. Empty without
+    slices.
     """
     rule = spec.labels
     if rule is None or not rule.slices:
@@ -75,7 +78,9 @@ def homes(
 def assign(
     site: Site, counts: Sequence[int], members: Iterable[Pod], homes: Mapping[str, Unit]
 ) -> dict[str, str]:
-    """Return the node of each member by uid: those with a home in it first, then all others in order."""
+    """Return the node of each member by uid: those with a home in it first, then all others in
+    order.
+    """
     if not homes:
         return planning.assign(site, counts, members)
     leaves = site.instance.leaves
@@ -107,7 +112,9 @@ def _without_excess(instance: Instance) -> list[Leaf]:
 
 
 def _surplus(leaves: Sequence[Leaf], depth: int, rule: LevelRule) -> Iterable[list[int]]:
-    """Yield the units of a level with held members that are more than may be used, those with least space first."""
+    """Yield the units of a level with held members that are more than may be used, those with least
+    space first.
+    """
     below: dict[Unit, list[list[int]]] = defaultdict(list)
     for unit, places in _held_units(leaves, depth).items():
         below[unit[:-1]].append(places)
@@ -132,7 +139,8 @@ def _with_missing(
 ) -> list[Leaf]:
     """Return the leaves with the members that units lack and that cannot be placed there.
 
-    `wanted` is how many of the members to be placed belong to each unit, None where any may be anywhere.
+    `wanted` is how many of the members to be placed belong to each unit, None where any may be
+    anywhere.
     """
     ruled = [
         (depth, level.rule)

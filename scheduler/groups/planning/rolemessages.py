@@ -1,6 +1,7 @@
 """The message of a group whose members differ, and of a group of groups: see `messages`.
 
-The solver reports no other sizes for roles; what is short is counted over all requests together. Pure.
+The solver reports no other sizes for roles; what is short is counted over all requests together.
+Pure.
 """
 
 from __future__ import annotations
@@ -117,14 +118,20 @@ def _short(task: GroupTask) -> tuple[str, bool]:
         want = amount_text(resource, needed[resource])
         empty = {name: nodes.allocatable(name) for name in needed}
         return (
-            f"they need {want}, {resource_text(resource, free)} {'is' if free == 1 else 'are'} free",
+            (
+                f"they need {want}, {resource_text(resource, free)} "
+                f"{'is' if free == 1 else 'are'} free"
+            ),
             bool(shortage_of(needed, empty, rows)[0]),
         )
     for one in task.kinds:
         places = int(one.slots[rows].sum())
         if 0 < places < len(one.pods):
             return (
-                f"the nodes have capacity for {places} of {len(one.pods)} pods of {_asked(one.request)}",
+                (
+                    f"the nodes have capacity for {places} of {len(one.pods)} pods of "
+                    f"{_asked(one.request)}"
+                ),
                 False,
             )
     return "each fits alone, but no nodes have capacity for all", False

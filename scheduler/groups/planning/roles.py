@@ -1,8 +1,9 @@
 """Groups whose members differ: from nodes and members to the solver's `GroupProblem`, and back.
 
-Members of like requests that fit the same nodes are one kind, whatever else their specs say. Host ports
-count as a resource of which a node has one; required anti-affinity among members is a rule between
-kinds. What these do not say is asked of the filters when an answer is tried. Reads, changes nothing.
+Members of like requests that fit the same nodes are one kind, whatever else their specs say. Host
+ports count as a resource of which a node has one; required anti-affinity among members is a rule
+between kinds. What these do not say is asked of the filters when an answer is tried. Reads, changes
+nothing.
 """
 
 from collections.abc import Hashable, Mapping, Sequence
@@ -71,7 +72,8 @@ def members(
 ) -> list[RoleMembers]:
     """Return the members by kind; an empty list if no claims differ and the group has no classes.
 
-    A device class turns the requests of each container into a claim, so equal sums may be unequal claims.
+    A device class turns the requests of each container into a claim, so equal sums may be unequal
+    claims.
     """
     named = dict.fromkeys(name for amounts in requests.values() for name in amounts)
     claiming = bool(class_backed(device_classes, named)) or any(
@@ -84,7 +86,8 @@ def members(
         return []  # the filters need not be asked for that
     if spec.classes is None:
         return kinds(context.fits_each(), requests)
-    # Class by class: of equal specs, filters may say this of one workload's pods and that of another's.
+    # Class by class: of equal specs, filters may say this of one workload's pods and that of
+    # another's.
     parts = _by_class(context.members, spec.classes).values()
     each = [found for pods in parts for found in context.fits_each(pods)]
     return kinds(each, requests, spec.classes)
@@ -161,7 +164,8 @@ def site(
 ) -> RolesSite:
     """Return the problem of placing at least `least` of these members.
 
-    `evicting` asks where they could be if others went: of those that cannot ever, filters have said so.
+    `evicting` asks where they could be if others went: of those that cannot ever, filters have said
+    so.
     """
     resources = tuple(sorted({name for one in members for name in one.request}))
     nodes = context.nodes

@@ -1,8 +1,10 @@
-"""Groups of groups: from a tree of groups and its members to the solver's parts, and back to who goes where.
+"""Groups of groups: from a tree of groups and its members to the solver's parts, and back to who
+goes where.
 
-Like groups (of the same needs, with as many members of each kind, none of which stands) are one shape; of
-which of them a place is, is told after the answer. A group with rules of its own beyond the unit that it is in is
-a shape alone, and so are those around it: its rules speak of its members, not of a number. Reads, changes nothing.
+Like groups (of the same needs, with as many members of each kind, none of which stands) are one
+shape; of which of them a place is, is told after the answer. A group with rules of its own beyond
+the unit that it is in is a shape alone, and so are those around it: its rules speak of its members,
+not of a number. Reads, changes nothing.
 """
 
 from collections import Counter
@@ -33,7 +35,8 @@ MOST_KINDS = 12
 
 
 class GroupShape(msgspec.Struct, frozen=True):
-    """Like groups, `count` of them in each one of the shape `parent`; their members by kind, `sizes` in each.
+    """Like groups, `count` of them in each one of the shape `parent`; their members by kind,
+    `sizes` in each.
 
     `own` is what each says of levels.
     """
@@ -60,7 +63,8 @@ def members(
     requests: Mapping[str, Amounts],
     standing: Sequence[Placed],
 ) -> tuple[list[RoleMembers], tuple[GroupShape, ...]]:
-    """Return the members by kind, and the shapes that have them; ObjectError when they are too many.
+    """Return the members by kind, and the shapes that have them; ObjectError when they are too
+    many.
 
     `own` is by key what each group says of levels.
     """
@@ -69,7 +73,8 @@ def members(
     if len(maker.kinds) > MOST_KINDS:
         alone = "; each group with rules of its own counts alone" if maker.has_rules(root) else ""
         raise ObjectError(
-            f"its members are of {len(maker.kinds)} kinds, by what they ask for and in what groups they are; "
+            f"its members are of {len(maker.kinds)} kinds, by what they ask for and in "
+            "what groups they are; "
             f"{MOST_KINDS} are the most that are placed exactly{alone}"
         )
     return maker.kinds, tuple(maker.shapes)
@@ -122,7 +127,9 @@ class _Maker:
         return any(self._said(one).rules for one in node.every())
 
     def _said(self, node: GroupNode) -> OwnRules:
-        """Return what a group says of levels, nothing where its rules would have nobody to place."""
+        """Return what a group says of levels, nothing where its rules would have nobody to
+        place.
+        """
         is_still = not any(self._by_group.get(one.key) for one in node.leaves())
         return OwnRules(node.key_label) if is_still else self._own[node.key]
 
@@ -141,7 +148,9 @@ class _Maker:
         return any(self._by_group.get(one.key) or self._standing[one.key] for one in node.leaves())
 
     def _sign(self, node: GroupNode) -> Hashable:
-        """Return what is equal for like groups; one with rules, or of which members stand, is like no other."""
+        """Return what is equal for like groups; one with rules, or of which members stand, is like
+        no other.
+        """
         if any(self._standing[one.key] for one in node.leaves()) or self.has_rules(node):
             return node.key
         says = self._said(node)
@@ -158,7 +167,8 @@ def needed(
 ) -> tuple[list[RoleMembers], tuple[GroupShape, ...]]:
     """Return the members by kind that a tree lacks, and the shapes with them alone.
 
-    Who is in a group that has its minimum with those that stand is beyond it, and so are all groups in such a one.
+    Who is in a group that has its minimum with those that stand is beyond it, and so are all groups
+    in such a one.
     """
     counts = Counter(sources.group_of(one.pod) for one in standing)
     lacking: list[RoleMembers] = []
@@ -178,7 +188,9 @@ def needed(
 def with_parts(
     found: RolesSite, shapes: Sequence[GroupShape], standing: Sequence[Placed]
 ) -> RolesSite:
-    """Return a problem with these shapes as its parts; members are on no node without a label they need."""
+    """Return a problem with these shapes as its parts; members are on no node without a label they
+    need.
+    """
     if not shapes:
         return found
     group = found.group
@@ -246,7 +258,8 @@ def _nowhere(
     keys: Collection[int],
     paths: Sequence[Sequence[str]],
 ) -> dict[int, frozenset[int]]:
-    """Return by kind the leaves where it cannot be: on nodes without a label that its groups, or their rules, name.
+    """Return by kind the leaves where it cannot be: on nodes without a label that its groups, or
+    their rules, name.
 
     `keys` are the levels that are labels which a node may not have.
     """
@@ -296,7 +309,9 @@ def assign(
 
 
 def torn(root: GroupNode, tree: Topology, standing: Sequence[Placed]) -> str:
-    """Return which group's members stand in several places by its topology key, or an empty text."""
+    """Return which group's members stand in several places by its topology key, or an empty
+    text.
+    """
     where: dict[str, set[tuple[str, ...]]] = {}
     paths = tree.paths
     for one in standing:

@@ -20,10 +20,11 @@ NAMED = 2  # how many users of devices a message names
 
 
 def packed(instance: Instance, advice: Advice) -> int:
-    """Return how deep the unit is that has to hold the whole group, by the rules in conflict; 0: none.
+    """Return how deep the unit is that has to hold the whole group, by the rules in conflict; 0:
+    none.
 
-    With hard pack on a level the pods below each used unit above it are in one unit; only where that
-    is so on all levels above as well they are all in one.
+    With hard pack on a level the pods below each used unit above it are in one unit; only where
+    that is so on all levels above as well they are all in one.
     """
     in_conflict = {one.level for one in advice.conflict if one.rule == "hard"}
     found = 0
@@ -51,7 +52,10 @@ def _stock(stock: Stock, pods: PodIndex) -> str:
     for user, number in stock.users.items():
         users[_name(user, pods)] += number
     ordered = sorted(users.items(), key=lambda one: (-one[1], one[0]))
-    text = f"{stock.free} of {stock.total} {stock.what} that match {'is' if stock.free == 1 else 'are'} free"
+    text = (
+        f"{stock.free} of {stock.total} {stock.what} that match "
+        f"{'is' if stock.free == 1 else 'are'} free"
+    )
     said = [f"{number} in use by {name}" for name, number in ordered[:NAMED]]
     rest = sum(number for _, number in ordered[NAMED:])
     said += [f"{rest} by others"] if rest else []

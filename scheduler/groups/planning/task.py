@@ -1,4 +1,6 @@
-"""`GroupTask`: what is decided in one attempt for a group, put together once and handed through it."""
+"""`GroupTask`: what is decided in one attempt for a group, put together once and handed through
+it.
+"""
 
 from collections import Counter
 from collections.abc import Collection, Generator, Iterable, Iterator, Mapping, Sequence
@@ -37,7 +39,8 @@ from scheduler.state.resources import Amounts
 
 # Where members go and who leaves for them, why that is not known, or None when nothing helps.
 Offer: TypeAlias = tuple[dict[str, str], tuple[Placed, ...]] | Status | None
-# JobSet's other way of exclusive placement: nodes are labelled beforehand, and all pods made at once.
+# JobSet's other way of exclusive placement: nodes are labelled beforehand, and all pods made at
+# once.
 PREPARED = "alpha.jobset.sigs.k8s.io/namespaced-job"
 Steps: TypeAlias = Generator[SolverCall, CallResult, Outcome]
 
@@ -53,18 +56,21 @@ def undecided(text: str, retry_at: float = 0.0) -> UndecidedStatus:
 
 
 def unanswered(name: str) -> UndecidedStatus:
-    """Return that the solver said nothing: an error, since no change of the cluster would bring it back."""
+    """Return that the solver said nothing: an error, since no change of the cluster would bring it
+    back.
+    """
     return UndecidedStatus(Code.ERROR, (f"the group {name} waits: no answer came from the solver",))
 
 
 class GroupTask(msgspec.Struct, frozen=True):
     """What is decided in one attempt: the group, its tree, who is to be placed and who stands.
 
-    Nobody is put on nodes with one of the labels in `forbidden`. `described` is the group as its object says,
-    `spec` as it is now: at the `deadline` a hard rule becomes a wish. A group of groups has `shapes`, which have
-    the members of `kinds`. With `wants_all` a placement of fewer members than there are is none.
-    `needs` is the group with the minimum that it still needs, without finished members; `spec` needs fewer where
-    lost members of a group that was whole may come back one by one.
+    Nobody is put on nodes with one of the labels in `forbidden`. `described` is the group as its
+    object says, `spec` as it is now: at the `deadline` a hard rule becomes a wish. A group of
+    groups has `shapes`, which have the members of `kinds`. With `wants_all` a placement of fewer
+    members than there are is none. `needs` is the group with the minimum that it still needs,
+    without finished members; `spec` needs fewer where lost members of a group that was whole may
+    come back one by one.
     """
 
     key: str
@@ -128,7 +134,9 @@ class GroupTask(msgspec.Struct, frozen=True):
         return in_order(members)[: self.least] if self.least else members
 
     def copy(self) -> "GroupTask":
-        """Return the task with roles of its own: what is learnt of nodes for it holds for no other."""
+        """Return the task with roles of its own: what is learnt of nodes for it holds for no
+        other.
+        """
         kinds = [msgspec.structs.replace(one) for one in self.kinds]
         return msgspec.structs.replace(self, kinds=kinds)
 
@@ -148,7 +156,9 @@ class GroupTask(msgspec.Struct, frozen=True):
         return msgspec.structs.replace(self, spec=spec)
 
     def left_open(self, what: str) -> UndecidedStatus:
-        """Return a refusal that is no proof; where nobody of the group stands it need not keep room from others."""
+        """Return a refusal that is no proof; where nobody of the group stands it need not keep room
+        from others.
+        """
         text = f"the group {self.name} {what}"
         return UndecidedStatus(Code.UNSCHEDULABLE, (text,), gives_up=not self.standing)
 
@@ -182,7 +192,9 @@ class GroupTask(msgspec.Struct, frozen=True):
     def eviction_plan(
         self, nodes: Mapping[str, str], victims: tuple[Placed, ...]
     ) -> GroupPlan | None:
-        """Return the plan to evict these; None without victims: then capacity is not what the group lacks."""
+        """Return the plan to evict these; None without victims: then capacity is not what the group
+        lacks.
+        """
         if not victims:
             return None
         text = f"the group {self.name} waits for {len(victims)} pods of lower priority to leave"
@@ -199,7 +211,9 @@ class GroupTask(msgspec.Struct, frozen=True):
 
 
 def leaving(handle: Handle, uids: Iterable[str]) -> frozenset[str]:
-    """Return which pods are on their way out: one whose eviction failed or was never sent is not."""
+    """Return which pods are on their way out: one whose eviction failed or was never sent is
+    not.
+    """
     placed = ((uid, handle.pods.get(uid)) for uid in uids)
     return frozenset(
         uid
@@ -209,7 +223,9 @@ def leaving(handle: Handle, uids: Iterable[str]) -> frozenset[str]:
 
 
 def staying(handle: Handle, standing: Iterable[Placed]) -> list[Placed]:
-    """Return who of these stays: not those whose eviction is confirmed and who are still to be seen."""
+    """Return who of these stays: not those whose eviction is confirmed and who are still to be
+    seen.
+    """
     return [one for one in standing if not handle.is_leaving(one.pod.metadata.uid)]
 
 
@@ -237,7 +253,8 @@ def incomplete(spec: GroupSpec, present: Sequence[Pod] = ()) -> str:
             by = "LeaderWorkerSet by the annotation leaderworkerset.sigs.k8s.io/exclusive-topology"
         if by:
             text += (
-                f"; {by} makes the others only when the first has a node, so that a gang of them never "
+                f"; {by} makes the others only when the first has a node, so that a gang "
+                "of them never "
                 "starts: take it away, and give the group a rule or a topology key instead"
             )
     return text
@@ -247,7 +264,8 @@ def awaits_room(context: PlanningContext, handle: Handle) -> bool:
     """Whether somebody still has to leave a node on which members were promised room."""
     promised = {pod.status.nominated_node_name for pod in context.members} - {""}
     on_them = [placed for node in sorted(promised) for placed in handle.pods.on(node).values()]
-    # Others may have evicted somebody there as well: what they are promised counts already, what leaves not.
+    # Others may have evicted somebody there as well: what they are promised counts already, what
+    # leaves not.
     evicted = handle.evicted() if on_them else ()
     return any(one.pod.is_terminating or one.pod.metadata.uid in evicted for one in on_them)
 

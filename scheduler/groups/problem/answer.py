@@ -1,4 +1,5 @@
-"""What comes out of a solve: counts per leaf, the stages of the objective with bounds, proof, advice.
+"""What comes out of a solve: counts per leaf, the stages of the objective with bounds, proof,
+advice.
 
 Plain records like those of scheduler.groups.problem.instance. An answer is only believed after
 scheduler.groups.problem.checklevels has looked at it.
@@ -46,8 +47,9 @@ class SolvedStage(SolverRecord, frozen=True):
 class SolverAnswer(SolverRecord, frozen=True):
     """The result of placing one group.
 
-    `counts` has one entry per leaf of the instance, held pods included; it is empty unless `outcome`
-    is `placed`. `unknown` says that the time was over before anything was found or excluded.
+    `counts` has one entry per leaf of the instance, held pods included; it is empty unless
+    `outcome` is `placed`. `unknown` says that the time was over before anything was found or
+    excluded.
     """
 
     outcome: Outcome
@@ -98,10 +100,10 @@ class Advice(SolverRecord, frozen=True):
     """Why a group fits nowhere: the conflict, the sizes that would fit, the room there is.
 
     `smaller` and `larger` are the nearest sizes that all rules allow, 0 when there is none.
-    `smallest`: it is proven that no set with fewer rules conflicts. `give_up` is a set of rules without
-    which a placement was found (for an elastic group: of its minimum), a smallest one if time allowed; it is
-    empty when only another size helps, and when none was found in time. `is_size`: the group does not fit
-    under no rule at all.
+    `smallest`: it is proven that no set with fewer rules conflicts. `give_up` is a set of rules
+    without which a placement was found (for an elastic group: of its minimum), a smallest one if
+    time allowed; it is empty when only another size helps, and when none was found in time.
+    `is_size`: the group does not fit under no rule at all.
     """
 
     conflict: tuple[Conflict, ...]

@@ -1,8 +1,10 @@
-"""The checker of assignments: every rule of a problem and every value of its objective, without any solver.
+"""The checker of assignments: every rule of a problem and every value of its objective, without any
+solver.
 
-The caller commits nothing that has not passed here. It counts plainly, by dictionaries, and deliberately shares
-neither tables nor columns with the code that found the answer. Rules of levels are checked in
-`checklevels`, for one role and for all roles together, those of parts in `checkparts`.
+The caller commits nothing that has not passed here. It counts plainly, by dictionaries, and
+deliberately shares neither tables nor columns with the code that found the answer. Rules of levels
+are checked in `checklevels`, for one role and for all roles together, those of parts in
+`checkparts`.
 """
 
 from collections import defaultdict
@@ -49,7 +51,9 @@ def objective(problem: Instance, counts: Sequence[int]) -> Values: ...
 @overload
 def objective(problem: GroupProblem, counts: Rows) -> Values: ...
 def objective(problem: Instance | GroupProblem, counts: Sequence[int] | Rows) -> Values:
-    """Return (level, measure, value) of every stage, the most important first; smaller is better."""
+    """Return (level, measure, value) of every stage, the most important first; smaller is
+    better.
+    """
     if isinstance(problem, Instance):
         return checklevels.objective(problem, cast("Sequence[int]", counts))
     return _roles_objective(problem, cast("Rows", counts))
@@ -94,8 +98,9 @@ def _of_roles(group: GroupProblem, counts: Rows, pieces: Sequence[PlacedPart] | 
 def _roles_objective(group: GroupProblem, counts: Rows) -> Values:
     """Return the values of every stage of several roles.
 
-    Members that are left out; from the top level down what it wants for all pods, then for each class, or for
-    all parts that want something there together; the cost of traffic; where nothing is wished for on the last level, how few leaves are used.
+    Members that are left out; from the top level down what it wants for all pods, then for each
+    class, or for all parts that want something there together; the cost of traffic; where nothing
+    is wished for on the last level, how few leaves are used.
     """
     held = group.held or (0,) * len(group.paths)
     alike = group.alike()

@@ -41,7 +41,9 @@ def units(instance: Instance, counts: Sequence[int]) -> list[dict[Path, int]]:
 
 
 def objective(instance: Instance, counts: Sequence[int]) -> list[tuple[str, str, int]]:
-    """Return (level, measure, value) of every stage, the most important first; smaller is better."""
+    """Return (level, measure, value) of every stage, the most important first; smaller is
+    better.
+    """
     found = []
     for level, used in zip(instance.levels, units(instance, counts), strict=True):
         found += level_values(level.name, level.rule, used)

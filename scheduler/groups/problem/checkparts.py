@@ -1,7 +1,8 @@
-"""Looks at the parts of an answer without any solver: who is whose, who is left out, who stands together.
+"""Looks at the parts of an answer without any solver: who is whose, who is left out, who stands
+together.
 
-Part of scheduler.groups.problem.checker; it counts plainly, piece by piece, and shares nothing with the code
-that found them.
+Part of scheduler.groups.problem.checker; it counts plainly, piece by piece, and shares nothing with
+the code that found them.
 """
 
 from collections import Counter

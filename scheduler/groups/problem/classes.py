@@ -1,7 +1,9 @@
-"""Classes of unlike members in plain records: rules of their own, rules between them, and what they talk.
+"""Classes of unlike members in plain records: rules of their own, rules between them, and what they
+talk.
 
-A class is one or several kinds under a name ("workers"). Part of scheduler.groups.problem.roles.GroupProblem; levels are
-counted from 0, the top one, as in its `levels`.
+A class is one or several kinds under a name ("workers"). Part of
+scheduler.groups.problem.roles.GroupProblem; levels are counted from 0, the top one, as in its
+`levels`.
 """
 
 from collections.abc import Sequence
@@ -17,17 +19,20 @@ Relation = Literal["same", "other", "with", "one"]
 
 
 class ClassRule(SolverRecord, frozen=True):
-    """What holds for the pods of one class on the units of a level, as if no other class were there."""
+    """What holds for the pods of one class on the units of a level, as if no other class were
+    there.
+    """
 
     level: int
     rule: LevelRule
 
 
 class PodClass(SolverRecord, frozen=True):
-    """Kinds under one name, of which at least `minimum` and at most `maximum` pods stand (0: no limit).
+    """Kinds under one name, of which at least `minimum` and at most `maximum` pods stand (0: no
+    limit).
 
-    `held` counts those that stand on each leaf already (empty: none); they count in all rules.
-    In a group with parts they are all pods of one part and of those in it; it is `part`, and one alone.
+    `held` counts those that stand on each leaf already (empty: none); they count in all rules. In a
+    group with parts they are all pods of one part and of those in it; it is `part`, and one alone.
     """
 
     name: str
@@ -42,9 +47,9 @@ class PodClass(SolverRecord, frozen=True):
 class PairRule(SolverRecord, frozen=True):
     """A rule between two classes on the units of a level.
 
-    `same`: all pods of both stand in one unit. `other`: no unit has pods of both. `with`: a unit with
-    pods of the first has some of the second. `one`: a unit has exactly one pod of the first if it has
-    any of the second, and none otherwise.
+    `same`: all pods of both stand in one unit. `other`: no unit has pods of both. `with`: a unit
+    with pods of the first has some of the second. `one`: a unit has exactly one pod of the first if
+    it has any of the second, and none otherwise.
     """
 
     relation: Relation
@@ -54,7 +59,9 @@ class PairRule(SolverRecord, frozen=True):
 
 
 class Traffic(SolverRecord, frozen=True):
-    """How much each pod of the first class talks to each pod of the second, other pods of it if they are one class."""
+    """How much each pod of the first class talks to each pod of the second, other pods of it if
+    they are one class.
+    """
 
     first: int
     second: int
@@ -62,10 +69,12 @@ class Traffic(SolverRecord, frozen=True):
 
 
 class WayLimit(SolverRecord, frozen=True):
-    """No pod of the first class may be in an area that is out of reach of one with a pod of the second.
+    """No pod of the first class may be in an area that is out of reach of one with a pod of the
+    second.
 
-    `beyond` has by area, in the order of `TrafficCosts.areas`, those that are out of reach from there: further than `most`.
-    Where pods that stand break it already, nobody has to go; no other pod comes there.
+    `beyond` has by area, in the order of `TrafficCosts.areas`, those that are out of reach from
+    there: further than `most`. Where pods that stand break it already, nobody has to go; no other
+    pod comes there.
     """
 
     first: int
@@ -85,8 +94,8 @@ class TrafficStream(SolverRecord, frozen=True):
 class LinkLimit(SolverRecord, frozen=True):
     """What flows from pods in some areas to pods in others may not be more than `room`.
 
-    With `is_shared` what flows back counts as well. Each way is rounded up to whole numbers, but for a
-    thousandth. A link that is over its room already takes nothing more.
+    With `is_shared` what flows back counts as well. Each way is rounded up to whole numbers, but
+    for a thousandth. A link that is over its room already takes nothing more.
     """
 
     origins: tuple[int, ...]
@@ -98,9 +107,10 @@ class LinkLimit(SolverRecord, frozen=True):
 class TrafficCosts(SolverRecord, frozen=True):
     """What it costs that two pods talk: where they are apart, and between areas.
 
-    `steps` is by level what two pods cost more that are not in the same unit of it, nothing at levels
-    beyond its end. `matrix` is what it costs more from one area to another, to itself included, `areas` the
-    area of each leaf. Either may be empty. A number of the matrix may be below 0, what a pair costs in all is not.
+    `steps` is by level what two pods cost more that are not in the same unit of it, nothing at
+    levels beyond its end. `matrix` is what it costs more from one area to another, to itself
+    included, `areas` the area of each leaf. Either may be empty. A number of the matrix may be
+    below 0, what a pair costs in all is not.
     """
 
     steps: tuple[int, ...] = ()

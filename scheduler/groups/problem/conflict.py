@@ -1,9 +1,11 @@
-"""The search for a smallest set of rules that cannot hold together, and for a smallest set to give up.
+"""The search for a smallest set of rules that cannot hold together, and for a smallest set to give
+up.
 
-`Trials` answers whether the group fits under a set of rules: yes (a placement was found), no (proven), or
-unknown (the time is over). Only proven answers enter a result, so every statement of an `Advice` is true
-under any time limit; a shorter limit yields fewer statements. Fewer rules never make a placement
-impossible: each answer therefore decides all subsets (fits) or all supersets (does not fit) as well.
+`Trials` answers whether the group fits under a set of rules: yes (a placement was found), no
+(proven), or unknown (the time is over). Only proven answers enter a result, so every statement of
+an `Advice` is true under any time limit; a shorter limit yields fewer statements. Fewer rules never
+make a placement impossible: each answer therefore decides all subsets (fits) or all supersets (does
+not fit) as well.
 """
 
 from __future__ import annotations
@@ -23,10 +25,11 @@ Rules: TypeAlias = frozenset[Conflict]
 def advice_of(
     ordered: Sequence[Conflict], fits: Callable[[Rules], bool | None], is_over: Callable[[], bool]
 ) -> Advice:
-    """Return a smallest conflict among rules and a smallest set to give up, in the order of `ordered`.
+    """Return a smallest conflict among rules and a smallest set to give up, in the order of
+    `ordered`.
 
-    The caller has proven that the group does not fit under all of `ordered`. Without any placement even
-    under no rule, the advice has no conflict, and `is_size` states whether that is proven.
+    The caller has proven that the group does not fit under all of `ordered`. Without any placement
+    even under no rule, the advice has no conflict, and `is_size` states whether that is proven.
     """
     rules, search = frozenset(ordered), Trials(fits, is_over)
     search.conflicting.append(rules)
@@ -34,7 +37,8 @@ def advice_of(
     if not bare:
         return Advice((), smallest=False, is_size=bare is False)
     order = {one: at for at, one in enumerate(ordered)}
-    # Single rules first: they are the fastest trials, and each that conflicts decides many larger sets.
+    # Single rules first: they are the fastest trials, and each that conflicts decides many larger
+    # sets.
     alone = [one for one in sorted(rules, key=str) if search.fits(frozenset((one,))) is False]
     found = frozenset(alone[:1]) or search.reduced(rules)
     given_up = rules - search.extended(frozenset(), rules)
@@ -55,7 +59,9 @@ def advice_of(
 
 
 class Trials:
-    """What is known of sets of rules: `fitting` and `conflicting` ones, and those that stayed unknown."""
+    """What is known of sets of rules: `fitting` and `conflicting` ones, and those that stayed
+    unknown.
+    """
 
     def __init__(self, fits: Callable[[Rules], bool | None], is_over: Callable[[], bool]) -> None:
         self._trial, self.is_over = fits, is_over
@@ -86,7 +92,9 @@ class Trials:
         return conflicting
 
     def extended(self, fitting: Rules, rules: Rules) -> Rules:
-        """Return a fitting superset with every rule of `rules` under which a placement was found."""
+        """Return a fitting superset with every rule of `rules` under which a placement was
+        found.
+        """
         for one in sorted(rules - fitting, key=str):
             if self.fits(fitting | {one}):
                 fitting |= {one}
@@ -149,7 +157,9 @@ def message(advice: Advice, size: int, least: int = 0, *, is_infeasible: bool = 
 
 
 def reasons(advice: Advice, enough: str) -> str:
-    """Say which rules cannot hold together and without which `enough`; nothing of a lack of room."""
+    """Say which rules cannot hold together and without which `enough`; nothing of a lack of
+    room.
+    """
     rules = [one for one in advice.conflict if one.rule != "size"]
     if not rules:
         return ""

@@ -1,4 +1,5 @@
-"""What a solve starts from: a tree with room in its leaves, a group and its rules, in plain records.
+"""What a solve starts from: a tree with room in its leaves, a group and its rules, in plain
+records.
 
 Built by scheduler.groups from columns, sent as JSON to the process that solves, recorded as a
 test. Knows pods, units and amounts, and nothing of Kubernetes. The records hold no derived figures;
@@ -20,9 +21,9 @@ class LevelRule(SolverRecord, frozen=True):
     """What holds for the units of one level; 0 says that a number is not given.
 
     The numbers always bind: every used unit holds between `min` and `max` pods, a multiple of
-    `factor`, and under each used parent exactly `partitions` units are used. `kind` is a wish, unless
-    `hard` stands without numbers: then pack means one used unit under each used parent, spread at
-    most one pod on a unit. `min` or `max` alone bind as well.
+    `factor`, and under each used parent exactly `partitions` units are used. `kind` is a wish,
+    unless `hard` stands without numbers: then pack means one used unit under each used parent,
+    spread at most one pod on a unit. `min` or `max` alone bind as well.
     """
 
     kind: Kind = "pack"
@@ -63,9 +64,9 @@ class Level(SolverRecord, frozen=True):
 class Leaf(SolverRecord, frozen=True):
     """A place for pods: its path of unit names from the top level down, itself last.
 
-    `slots` is how many pods of the group fit, those already there (`held`) included; `free` says the
-    same by amounts, in the order of the instance's `request`, and `slots` then only limits. A leaf
-    with a path shorter than the tree is deep stands alone in units of its own below.
+    `slots` is how many pods of the group fit, those already there (`held`) included; `free` says
+    the same by amounts, in the order of the instance's `request`, and `slots` then only limits. A
+    leaf with a path shorter than the tree is deep stands alone in units of its own below.
     """
 
     path: tuple[str, ...]
@@ -78,10 +79,10 @@ class DomainRule(SolverRecord, frozen=True):
     """A rule between members over sets of leaves that need not be units of the tree.
 
     `sets` holds indices into the instance's leaves; leaves in no set are free of the rule, unless
-    `only` forbids them. `at_most` limits the pods in each set (anti-affinity: 1), `single` keeps all
-    in one set (affinity), `max_skew` limits a set's pods, with those of others in `existing`, over the
-    least of all sets (topology spread). Held pods count, but are never in the wrong place themselves:
-    only where a further one is put do `at_most`, `max_skew` and `only` have to hold.
+    `only` forbids them. `at_most` limits the pods in each set (anti-affinity: 1), `single` keeps
+    all in one set (affinity), `max_skew` limits a set's pods, with those of others in `existing`,
+    over the least of all sets (topology spread). Held pods count, but are never in the wrong place
+    themselves: only where a further one is put do `at_most`, `max_skew` and `only` have to hold.
     """
 
     name: str
@@ -97,8 +98,8 @@ class Instance(SolverRecord, frozen=True):
     """One group to be placed: `size` like pods over `leaves` under the rules of `levels`.
 
     An elastic group has a `minimum` from 1 to `size` and takes any number of pods between them: the
-    most that fit, and of those placements the best by its levels; with `levels_first` the best by its
-    levels, and of those the most pods. 0 stands for `size`: all of them or none.
+    most that fit, and of those placements the best by its levels; with `levels_first` the best by
+    its levels, and of those the most pods. 0 stands for `size`: all of them or none.
     """
 
     levels: tuple[Level, ...]
@@ -125,13 +126,15 @@ class Instance(SolverRecord, frozen=True):
 
 
 class Candidate(SolverRecord, frozen=True):
-    """A group that may be evicted as a whole, or like single pods of one leaf (`single`), one by one.
+    """A group that may be evicted as a whole, or like single pods of one leaf (`single`), one by
+    one.
 
-    `freed` maps an index of the instance's leaves to what one eviction frees there: slots
-    when the instance has no request, amounts otherwise. `pods` counts the pods of one eviction,
-    `groups` the groups (a single pod is one), `count` how many of the like single pods there are. `budgets` maps an index into the problem's
-    budgets to the pods of one eviction that it protects. `counted` says how many of these pods stand in
-    the `existing` of which `DomainRule`: by its name and the number of the set.
+    `freed` maps an index of the instance's leaves to what one eviction frees there: slots when the
+    instance has no request, amounts otherwise. `pods` counts the pods of one eviction, `groups` the
+    groups (a single pod is one), `count` how many of the like single pods there are. `budgets` maps
+    an index into the problem's budgets to the pods of one eviction that it protects. `counted` says
+    how many of these pods stand in the `existing` of which `DomainRule`: by its name and the number
+    of the set.
     """
 
     name: str
@@ -146,7 +149,8 @@ class Candidate(SolverRecord, frozen=True):
 
 
 class ElasticGroup(SolverRecord, frozen=True):
-    """A group that may shrink: single candidates of one priority that are its pods, by their indices.
+    """A group that may shrink: single candidates of one priority that are its pods, by their
+    indices.
 
     Up to `spare` of its pods may go, or all of them: with some more it would be below its minimum.
     """

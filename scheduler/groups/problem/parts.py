@@ -1,9 +1,10 @@
-"""Parts of a group in plain records: groups in a group, of which some may stay out, each with a unit of its own.
+"""Parts of a group in plain records: groups in a group, of which some may stay out, each with a
+unit of its own.
 
-Parts form a tree, the root first, each behind the one it is in. Like parts are one record that counts them:
-nothing is named that nothing tells apart. `scheduler.groups.solver.roles.subgroups` says of a placement which pods are
-whose. Part of scheduler.groups.problem.roles.GroupProblem; levels are counted from 0 as in its `levels`, the last one is
-for no part.
+Parts form a tree, the root first, each behind the one it is in. Like parts are one record that
+counts them: nothing is named that nothing tells apart. `scheduler.groups.solver.roles.subgroups`
+says of a placement which pods are whose. Part of scheduler.groups.problem.roles.GroupProblem;
+levels are counted from 0 as in its `levels`, the last one is for no part.
 """
 
 from collections.abc import Sequence
@@ -16,13 +17,15 @@ ROOT = -1  # what the first part is in
 
 
 class LikeParts(SolverRecord, frozen=True):
-    """Like parts: `count` of them in each part `parent`, every one in one unit of `level` or left out.
+    """Like parts: `count` of them in each part `parent`, every one in one unit of `level` or left
+    out.
 
     With a level of -1 it is where the part is that it is in. One that is not left out has at least
-    `minimum` pods or, where others are in it, so many of those; of the group's `kinds` up to `sizes` pods each.
-    `held` counts its pods that stand on each leaf already (empty: none). Such a part is one alone and never
-    left out. Others in it come one by one then; pods of its own it gets until it has its minimum, or none.
-    With a level `apart` (-1: none) it has at most one pod, held ones included, on any unit of that.
+    `minimum` pods or, where others are in it, so many of those; of the group's `kinds` up to
+    `sizes` pods each. `held` counts its pods that stand on each leaf already (empty: none). Such a
+    part is one alone and never left out. Others in it come one by one then; pods of its own it gets
+    until it has its minimum, or none. With a level `apart` (-1: none) it has at most one pod, held
+    ones included, on any unit of that.
     """
 
     name: str
@@ -43,7 +46,9 @@ class LikeParts(SolverRecord, frozen=True):
 
 
 class PlacedPart(SolverRecord, frozen=True):
-    """One part that is not left out, in the piece `parent`; its new pods as (kind, leaf, how many)."""
+    """One part that is not left out, in the piece `parent`; its new pods as (kind, leaf, how
+    many).
+    """
 
     part: int
     parent: int = ROOT
@@ -89,7 +94,9 @@ def has_held(parts: Sequence[LikeParts]) -> list[bool]:
 
 
 def least(parts: Sequence[LikeParts]) -> int:
-    """Return how many pods are needed at least so that the root is not left out; 1 where some stand."""
+    """Return how many pods are needed at least so that the root is not left out; 1 where some
+    stand.
+    """
     if any(has_held(parts)):
         return 1
     below = inside(parts)
@@ -109,7 +116,9 @@ class WholePart(SolverRecord, frozen=True):
 
 
 def whole(parts: Sequence[LikeParts], kinds: int) -> WholePart | None:
-    """Return what all pods of a group of so many kinds are in, where that is like parts in the root alone."""
+    """Return what all pods of a group of so many kinds are in, where that is like parts in the root
+    alone.
+    """
     below = inside(parts)
     if any(has_held(parts)) or len(below[0]) != 1:
         return None

@@ -1,7 +1,7 @@
 """A group of unlike members in plain records: kinds of pods, leaves with amounts, and the answer.
 
-The counterpart of scheduler.groups.problem.instance for members that differ. Built by scheduler.groups,
-sent as JSON to the process that solves.
+The counterpart of scheduler.groups.problem.instance for members that differ. Built by
+scheduler.groups, sent as JSON to the process that solves.
 """
 
 from collections.abc import Sequence
@@ -26,7 +26,9 @@ from scheduler.groups.problem.parts import LikeParts, PlacedPart
 
 
 class Role(instance.SolverRecord, frozen=True):
-    """Like pods: how many there are, what each asks for, and how many of them a leaf takes at most."""
+    """Like pods: how many there are, what each asks for, and how many of them a leaf takes at
+    most.
+    """
 
     count: int
     request: tuple[int, ...]
@@ -34,7 +36,9 @@ class Role(instance.SolverRecord, frozen=True):
 
 
 class Apart(instance.SolverRecord, frozen=True):
-    """Two kinds that may not meet in any of `sets` (of leaves); of a kind and itself one pod may be there."""
+    """Two kinds that may not meet in any of `sets` (of leaves); of a kind and itself one pod may be
+    there.
+    """
 
     sets: tuple[tuple[int, ...], ...]
     first: int
@@ -42,7 +46,9 @@ class Apart(instance.SolverRecord, frozen=True):
 
 
 class LeafConflict(instance.SolverRecord, frozen=True):
-    """Pods that cannot be on a leaf together, on none of `leaves`: so many of each kind, or more."""
+    """Pods that cannot be on a leaf together, on none of `leaves`: so many of each kind, or
+    more.
+    """
 
     leaves: tuple[int, ...]
     counts: tuple[int, ...]
@@ -51,13 +57,14 @@ class LeafConflict(instance.SolverRecord, frozen=True):
 class GroupProblem(instance.SolverRecord, frozen=True):
     """A group of several kinds; `free` is what each leaf has left of each resource.
 
-    `paths` are those of the leaves in the tree of `levels`; `held` counts the group's pods that stand
-    on a leaf already (empty: none). At least `minimum` pods are to be placed beside those.
+    `paths` are those of the leaves in the tree of `levels`; `held` counts the group's pods that
+    stand on a leaf already (empty: none). At least `minimum` pods are to be placed beside those.
     Classes have rules of their own and `between` them; `traffic` makes them cost what `costs` says.
-    Nothing is wished for on levels in `unwished` (from 0); numbers and hard rules bind there as elsewhere.
-    A group of groups has `parts`, in each of its kinds one, and classes only for rules of these: what they wish for at a
-    level is summed over all of them. `exclusive` are resources that count as a rule which could be given up,
-    by index and name: host ports. `limits` and `links` are between the areas of `costs`, and `flows` go over links.
+    Nothing is wished for on levels in `unwished` (from 0); numbers and hard rules bind there as
+    elsewhere. A group of groups has `parts`, in each of its kinds one, and classes only for rules
+    of these: what they wish for at a level is summed over all of them. `exclusive` are resources
+    that count as a rule which could be given up, by index and name: host ports. `limits` and
+    `links` are between the areas of `costs`, and `flows` go over links.
     """
 
     kinds: tuple[Role, ...]
@@ -96,10 +103,11 @@ class GroupProblem(instance.SolverRecord, frozen=True):
         return tuple(held[leaf] for held in helds if held)
 
     def alike(self, *, is_emptied: bool = False) -> instance.Instance:
-        """Return the group as if its pods were alike: its tree, rules and sizes, and more room than there is.
+        """Return the group as if its pods were alike: its tree, rules and sizes, and more room than
+        there is.
 
-        What breaks a rule of a level there breaks it here, and objectives are the same. When leaves may be
-        emptied, what is free does not limit them.
+        What breaks a rule of a level there breaks it here, and objectives are the same. When leaves
+        may be emptied, what is free does not limit them.
         """
         held = self.held or (0,) * len(self.paths)
         room = self.room(is_emptied=is_emptied)
@@ -170,7 +178,9 @@ class GroupProblem(instance.SolverRecord, frozen=True):
 
 
 class GroupPreemption(instance.SolverRecord, frozen=True):
-    """A group that does not fit, and who might make room for it; as in `Preemption`, with amounts."""
+    """A group that does not fit, and who might make room for it; as in `Preemption`, with
+    amounts.
+    """
 
     group: GroupProblem
     candidates: tuple[instance.Candidate, ...]
@@ -180,7 +190,8 @@ class GroupPreemption(instance.SolverRecord, frozen=True):
 
 
 class GroupAnswer(instance.SolverRecord, frozen=True):
-    """How many pods of each kind go to each leaf, whom that evicts, and whether better is out of limit.
+    """How many pods of each kind go to each leaf, whom that evicts, and whether better is out of
+    limit.
 
     `pieces` say of a group with parts which of the pods are whose.
     """
@@ -202,8 +213,8 @@ class GroupAnswer(instance.SolverRecord, frozen=True):
 def served(pool: Ints, caps: Ints, requests: Ints) -> Ints:
     """Return how many pods amounts of one resource serve, the smallest requests first.
 
-    `pool` has the amounts (those below 0 serve nobody), `caps` by kind and amount how many pods there are
-    at most, `requests` what a pod of each kind asks for.
+    `pool` has the amounts (those below 0 serve nobody), `caps` by kind and amount how many pods
+    there are at most, `requests` what a pod of each kind asks for.
     """
     left, found = pool.clip(min=0), np.zeros_like(pool)
     for number in np.argsort(requests, kind="stable").tolist():

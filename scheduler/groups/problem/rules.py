@@ -1,8 +1,9 @@
-"""The rules of a problem that could be given up, each as a record, and a problem under some of them alone.
+"""The rules of a problem that could be given up, each as a record, and a problem under some of them
+alone.
 
-Every number of a level rule and every hard type is one rule, so is each rule between members and each host
-port; of several roles also the rules of a class, those between classes, and those of parts. Used by the
-search for a conflict; fewer rules never make a placement impossible.
+Every number of a level rule and every hard type is one rule, so is each rule between members and
+each host port; of several roles also the rules of a class, those between classes, and those of
+parts. Used by the search for a conflict; fewer rules never make a placement impossible.
 """
 
 from __future__ import annotations
@@ -84,7 +85,9 @@ def _of_one_role(instance: Instance) -> list[Conflict]:
 
 
 def several_roles(group: GroupProblem, kept: frozenset[Conflict]) -> GroupProblem:
-    """Return the group with only these rules binding, and nothing wished for that could be left out."""
+    """Return the group with only these rules binding, and nothing wished for that could be left
+    out.
+    """
     classes = []
     for one in group.classes:
         own = {rule.rule for rule in kept if rule.level == one.name}

@@ -1,9 +1,11 @@
-"""The objective as numbers that can be added: stages by level from the top, packed into int64 words.
+"""The objective as numbers that can be added: stages by level from the top, packed into int64
+words.
 
-For every level, pack wants few used units and then large counts, spread wants a small sum of squared
-counts. Instead of squares, pairs of pods on one unit are counted: where the pods are as many, the order
-is the same and the numbers are half as large. The stages of all levels in order make one lexicographic
-cost; several of them share a word as long as they cannot run into one another. Used by the exact program.
+For every level, pack wants few used units and then large counts, spread wants a small sum of
+squared counts. Instead of squares, pairs of pods on one unit are counted: where the pods are as
+many, the order is the same and the numbers are half as large. The stages of all levels in order
+make one lexicographic cost; several of them share a word as long as they cannot run into one
+another. Used by the exact program.
 """
 
 import math
@@ -50,7 +52,8 @@ class StageScale:
         return costs
 
     def stages(self, words: Ints, pods: Ints) -> list[Ints]:
-        """Return the stages' values for costs [words, n] of placements of `pods` [n] each, in order.
+        """Return the stages' values for costs [words, n] of placements of `pods` [n] each, in
+        order.
 
         Squares instead of pairs, so that placements of different sizes can be compared.
         """

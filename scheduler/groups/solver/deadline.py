@@ -9,7 +9,8 @@ from scheduler.base.clock import perf_s
 class Deadline:
     """Seconds from now; calling it returns what is left, negative once it has passed.
 
-    OR-Tools takes one to three seconds to load, more than most searches: `loading` adds the time of its block.
+    OR-Tools takes one to three seconds to load, more than most searches: `loading` adds the time of
+    its block.
     """
 
     def __init__(self, seconds: float) -> None:

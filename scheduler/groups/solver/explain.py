@@ -1,7 +1,7 @@
 """Why a group fits nowhere, and what would help: the trials for the conflict search of the problem.
 
-A trial of one role is decided by the tree program or CP-SAT, of several by a descent or CP-SAT. Called after
-a solve has returned `infeasible`.
+A trial of one role is decided by the tree program or CP-SAT, of several by a descent or CP-SAT.
+Called after a solve has returned `infeasible`.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ def explain(
 ) -> Advice:
     """Return why a group does not fit; an empty conflict when it does, or when time is over first.
 
-    `is_infeasible`: the caller has proven that. Under no rule at all, the conflict is the size. An elastic
-    group fits when any of its sizes does. Other sizes are looked for with one role only: of several, a
-    number would not state of which.
+    `is_infeasible`: the caller has proven that. Under no rule at all, the conflict is the size. An
+    elastic group fits when any of its sizes does. Other sizes are looked for with one role only: of
+    several, a number would not state of which.
     """
     limits = limits or SolveLimits()
     left_s = Deadline(limits.total_s)

@@ -83,7 +83,9 @@ def answer(question: Question) -> Solution:
 
 
 def at_once(question: Question) -> Solution | None:
-    """Answer a small question in milliseconds, as `answer` would; None for one that needs longer."""
+    """Answer a small question in milliseconds, as `answer` would; None for one that needs
+    longer.
+    """
     if not isinstance(question, Place) or question.solver != "Auto":
         return None
     placed = solve.at_once(question.instance, question.limits)
@@ -102,7 +104,9 @@ def _placed_roles(question: PlaceRoles) -> Solution:
 
 
 def _for_advice(limits: SolveLimits) -> SolveLimits:
-    """Return the limits of the search for an advice: the caller waits for twice `total_s` in all."""
+    """Return the limits of the search for an advice: the caller waits for twice `total_s` in
+    all.
+    """
     return msgspec.structs.replace(limits, total_s=ADVICE_PART * limits.total_s)
 
 

@@ -1,9 +1,9 @@
 """The door: an instance in, a checked answer with its proof out.
 
-`Auto` tries the exact program wherever it covers the instance, and CP-SAT when that does not or is not
-done in time; `CPSAT` proves with CP-SAT and starts from the exact answer. Whatever is known when time is
-over, the best of it is the answer: never one that is worse than the greedy descent's. No answer leaves
-here that scheduler.groups.problem.checker objects to.
+`Auto` tries the exact program wherever it covers the instance, and CP-SAT when that does not or is
+not done in time; `CPSAT` proves with CP-SAT and starts from the exact answer. Whatever is known
+when time is over, the best of it is the answer: never one that is worse than the greedy descent's.
+No answer leaves here that scheduler.groups.problem.checker objects to.
 """
 
 from __future__ import annotations
@@ -27,9 +27,10 @@ from scheduler.groups.solver.tree import Ints, Tree
 if TYPE_CHECKING:
     from scheduler.groups.solver.cpsat.histogram import CpSatResult
 
-# What part of the time the exact program has before CP-SAT needs the rest; after which part of its own
-# it is judged by its pace; how many times too slow it may seem then, for the work is known roughly only.
-# Beyond its part it goes on only when it is expected to be done within the last one of the whole time.
+# What part of the time the exact program has before CP-SAT needs the rest; after which part of its
+# own it is judged by its pace; how many times too slow it may seem then, for the work is known
+# roughly only. Beyond its part it goes on only when it is expected to be done within the last one
+# of the whole time.
 EXACT_PART, TRIAL, HOPELESS, LAST_PART = 0.6, 0.25, 3.0, 0.95
 # Up to which size a problem is solved on the spot, in at most about five milliseconds.
 QUICK_LEAVES, QUICK_SUMS = 600, 1_500_000
@@ -66,8 +67,8 @@ def solve(
 def at_once(instance: Instance, limits: SolveLimits) -> SolverAnswer | None:
     """Return the best placement, proven, where the exact program is done with it in milliseconds.
 
-    None where it is not, and where there is no placement: what would help is a longer question. Whoever
-    asks does not need another process for this, nor CP-SAT.
+    None where it is not, and where there is no placement: what would help is a longer question.
+    Whoever asks does not need another process for this, nor CP-SAT.
     """
     if len(instance.leaves) > QUICK_LEAVES:
         return None
@@ -86,7 +87,9 @@ def at_once(instance: Instance, limits: SolveLimits) -> SolverAnswer | None:
 
 
 def _any_domain(instance: Instance, best: Callable[[Instance], SolverAnswer]) -> SolverAnswer:
-    """Return the best answer; when all members have to be in one domain, that of the best domain."""
+    """Return the best answer; when all members have to be in one domain, that of the best
+    domain.
+    """
     parts = fold.by_domain(instance)
     if parts is None:
         return best(instance)
@@ -136,10 +139,11 @@ def _best(
 def _in_one_unit(
     instance: Instance, limits: SolveLimits, left_s: Callable[[], float]
 ) -> SolverAnswer:
-    """Return the best placement with all pods in one unit of a level that packs; unknown without one.
+    """Return the best placement with all pods in one unit of a level that packs; unknown without
+    one.
 
-    Rules over sets that run across units may lie in the tree within each of them. When any unit takes
-    the whole group, the best of all is among these.
+    Rules over sets that run across units may lie in the tree within each of them. When any unit
+    takes the whole group, the best of all is among these.
     """
     best, is_proven = SolverAnswer("unknown"), True
     for part, leaves in fold.by_unit(instance):
@@ -228,7 +232,9 @@ def _better(found: SolverAnswer, other: SolverAnswer) -> SolverAnswer:
 def _proven(
     instance: Instance, made: Tree, found: CpSatResult, known: SolverAnswer | None
 ) -> SolverAnswer:
-    """Return CP-SAT's answer; of equally good ones the exact program's, with its proofs for the rest."""
+    """Return CP-SAT's answer; of equally good ones the exact program's, with its proofs for the
+    rest.
+    """
     if found.counts is None:
         if found.is_infeasible:
             return SolverAnswer("infeasible", solver="CP-SAT")

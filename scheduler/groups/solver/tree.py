@@ -1,4 +1,5 @@
-"""The tree of an instance as columns: units of each level in order of their paths, room, counts allowed.
+"""The tree of an instance as columns: units of each level in order of their paths, room, counts
+allowed.
 
 Built once for each solve and read by everything else in this room. Level 0 is the root, level 1 the
 top, the last one the leaves; the units below one unit stand together, in the order of their names.
@@ -21,11 +22,13 @@ Bools: TypeAlias = NDArray[np.bool_]
 
 @dataclass(frozen=True)
 class Tree:
-    """Columns of a tree for a group of `least` to `size` pods; `starts[l][u]` to `starts[l][u + 1]` are the children of unit u of level l.
+    """Columns of a tree for a group of `least` to `size` pods; `starts[l][u]` to `starts[l][u + 1]`
+    are the children of unit u of level l.
 
     `room[l]` is the effective capacity: the most pods that a unit can hold under the rules at and
-    below its level (never too little). `leaf` maps the units of the last level to the instance's leaves.
-    `bare` are levels made of rules over sets of leaves: see scheduler.groups.solver.exact.layers.
+    below its level (never too little). `leaf` maps the units of the last level to the instance's
+    leaves. `bare` are levels made of rules over sets of leaves: see
+    scheduler.groups.solver.exact.layers.
     """
 
     size: int
@@ -46,7 +49,9 @@ class Tree:
         return len(self.rules)
 
     def with_slots(self, slots: Ints) -> "Tree":
-        """Return the same tree with other slots, given per leaf of the instance; room is not kept."""
+        """Return the same tree with other slots, given per leaf of the instance; room is not
+        kept.
+        """
         return replace(self, slots=np.minimum(slots[self.leaf], self.size), room=())
 
     def units(self, level: int) -> int:

@@ -1,4 +1,5 @@
-"""What PodGroups of either API group say in annotations, because their own fields have no words for it.
+"""What PodGroups of either API group say in annotations, because their own fields have no words for
+it.
 
 The rules for levels of the tree, and the name of the tree.
 """
@@ -16,7 +17,9 @@ OF_TREES = (CONSTRAINTS_ANNOTATION, TOPOLOGY_ANNOTATION)
 
 
 def rules(annotations: Mapping[str, str]) -> dict[str, LevelConstraint]:
-    """Read the rules by level from the annotation, none without it; ObjectError says what is wrong."""
+    """Read the rules by level from the annotation, none without it; ObjectError says what is
+    wrong.
+    """
     if CONSTRAINTS_ANNOTATION not in annotations:
         return {}
     where = f"metadata.annotations[{CONSTRAINTS_ANNOTATION}]"

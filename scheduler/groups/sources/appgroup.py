@@ -1,8 +1,10 @@
-"""AppGroups with `gang: true`: the pods of a whole application, placed at once by what they cost each other.
+"""AppGroups with `gang: true`: the pods of a whole application, placed at once by what they cost
+each other.
 
-A label names the AppGroup; of its own namespace alone, and only one that says that it is a gang makes a group of
-its pods. Workloads are classes, dependencies who talks to whom; what that costs is the network's
-business (`framework.together.Ways`). `maxNetworkCost` binds here for each pair of pods.
+A label names the AppGroup; of its own namespace alone, and only one that says that it is a gang
+makes a group of its pods. Workloads are classes, dependencies who talks to whom; what that costs is
+the network's business (`framework.together.Ways`). `maxNetworkCost` binds here for each pair of
+pods.
 """
 
 from collections import Counter
@@ -52,7 +54,9 @@ class AppGroups:
     label = "AppGroup"
 
     def key(self, obj: AppGroup) -> str:
-        """Return `namespace/name` behind the word that sets applications apart; nothing of one that is no gang."""
+        """Return `namespace/name` behind the word that sets applications apart; nothing of one that
+        is no gang.
+        """
         return f"{PREFIX}{obj.metadata.namespace}/{obj.metadata.name}" if obj.spec.gang else ""
 
     def read(self, obj: AppGroup) -> GroupSpec:
@@ -68,7 +72,10 @@ class AppGroups:
             )
             raise ObjectError(text)
         if least.total() > LARGEST_GROUP:
-            text = f"spec.workloads: minMembers are {least.total()} in all, {LARGEST_GROUP} are the most"
+            text = (
+                f"spec.workloads: minMembers are {least.total()} in all, {LARGEST_GROUP} "
+                "are the most"
+            )
             raise ObjectError(text)
         dependencies = [one for entry in entries for one in entry.dependencies]
         check_count(dependencies, MOST_DEPENDENCIES, "spec.workloads", "dependencies of a gang")
@@ -116,7 +123,9 @@ class AppGroups:
 
 
 def key_of(pod: Pod) -> str:
-    """Return the key of the gang that a pod's label names, if it is one; an empty text without the label."""
+    """Return the key of the gang that a pod's label names, if it is one; an empty text without the
+    label.
+    """
     name = pod.metadata.labels.get(GROUP_LABEL)
     return f"{PREFIX}{pod.metadata.namespace}/{name}" if name else ""
 
@@ -134,7 +143,9 @@ def _least(entry: Workload, at: int) -> int:
 
 
 def _ties(entries: Iterable[Workload]) -> Iterable[LimitSpec]:
-    """Yield who depends on whom, and how much the way may cost; ObjectError on one who is not listed."""
+    """Yield who depends on whom, and how much the way may cost; ObjectError on one who is not
+    listed.
+    """
     listed = tuple(entries)
     find = finder(listed)
     for at, entry in enumerate(listed):

@@ -1,7 +1,9 @@
-"""CompositePodGroups of scheduling.k8s.io (v1alpha3, since 1.37): groups of PodGroups, and of one another.
+"""CompositePodGroups of scheduling.k8s.io (v1alpha3, since 1.37): groups of PodGroups, and of one
+another.
 
-They name no pods: the groups in them name them as their parent. `tree` puts what all groups of a tree say
-together, and refuses by name what kube-scheduler calls an invalid layout, and what is not placed exactly here.
+They name no pods: the groups in them name them as their parent. `tree` puts what all groups of a
+tree say together, and refuses by name what kube-scheduler calls an invalid layout, and what is not
+placed exactly here.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -42,7 +44,9 @@ class CompositeGroups(WorkloadGroups):
         self.condition = CONDITION
 
     def read(self, obj: CompositePodGroup) -> GroupSpec:  # type: ignore[override]
-        """Return what it asks for, its size in groups; ObjectError names the field that is wrong."""
+        """Return what it asks for, its size in groups; ObjectError names the field that is
+        wrong.
+        """
         meta, spec = obj.metadata, obj.spec
         policy = spec.scheduling_policy
         if (policy.gang is None) == (policy.basic is None):
@@ -80,9 +84,11 @@ SOURCE = CompositeGroups()
 def tree(
     key: str, specs: Mapping[str, GroupSpec], inside: Mapping[str, Sequence[str]]
 ) -> GroupSpec:
-    """Return what the root `key` asks for with all groups in it, by key; ObjectError says what is wrong.
+    """Return what the root `key` asks for with all groups in it, by key; ObjectError says what is
+    wrong.
 
-    `specs` are what the groups say one by one, `inside` the keys of the groups that name each as their parent.
+    `specs` are what the groups say one by one, `inside` the keys of the groups that name each as
+    their parent.
     """
     root = specs[key]
     if len(specs) > MOST_GROUPS:
@@ -93,7 +99,10 @@ def tree(
     for one, around in _pairs(key, specs, inside):
         _check_pair(one, around, root)
     if root.constraints and any(one.key_label for one in made.every()):
-        text = f"the annotation {annotated.CONSTRAINTS_ANNOTATION} and topology keys exclude each other"
+        text = (
+            f"the annotation {annotated.CONSTRAINTS_ANNOTATION} and topology keys exclude "
+            "each other"
+        )
         raise ObjectError(text)
     size = _least(made)
     if size > LARGEST_GROUP:

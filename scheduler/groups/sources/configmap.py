@@ -82,9 +82,11 @@ class ConfigMapGroups:
         return (obj.data or {}).get("status") == BOUND
 
     def said_since(self, obj: ConfigMap) -> str | None:
-        """Return since when it has said of which group it speaks and how large that is, None if nobody can say.
+        """Return since when it has said of which group it speaks and how large that is, None if
+        nobody can say.
 
-        The API server notes when who set which field; what it says by leaving a key out, it does not.
+        The API server notes when who set which field; what it says by leaving a key out, it does
+        not.
         """
         times = [obj.set_at(*path) for path in _SAID]
         times.append(obj.metadata.creation_timestamp)

@@ -1,7 +1,8 @@
 """PodGroups of scheduling.x-k8s.io, which coscheduling made common; a label on the pods names them.
 
-`minMember` is a minimum: whoever is there beyond it is placed as well, where there is room. Rules for
-levels of the tree stand in an annotation. The members belong to their controller: none is ever let go.
+`minMember` is a minimum: whoever is there beyond it is placed as well, where there is room. Rules
+for levels of the tree stand in an annotation. The members belong to their controller: none is ever
+let go.
 """
 
 from typing import Any

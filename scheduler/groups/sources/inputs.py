@@ -39,7 +39,9 @@ def json_names(data: Mapping[str, str], key: str) -> tuple[str, ...]:
 
 
 def parsed(data: Mapping[str, str], key: str, longest: int = LONGEST_RULES) -> Any:
-    """Return the JSON under `key`, of `longest` characters at most; ObjectError names the key and the place."""
+    """Return the JSON under `key`, of `longest` characters at most; ObjectError names the key and
+    the place.
+    """
     text = data.get(key, "")
     if not text.strip():
         raise ObjectError(f"data.{key} is missing")
@@ -75,25 +77,32 @@ def json_number(found: Any, least: int, most: int, where: str) -> int:
 
 
 def check_between(number: int, least: int, most: int, where: str) -> None:
-    """Check that a number is between `least` and `most`, both included; ObjectError names the place."""
+    """Check that a number is between `least` and `most`, both included; ObjectError names the
+    place.
+    """
     if not least <= number <= most:
         raise ObjectError(f"{where}: {number} is not between {least} and {most}")
 
 
 def known(found: Iterable[str], allowed: Iterable[str], where: str) -> None:
-    """Check that all names of `found` are among `allowed`; ObjectError names the first other one."""
+    """Check that all names of `found` are among `allowed`; ObjectError names the first other
+    one.
+    """
     names = tuple(allowed)
     for one in found:
         if one not in names:
             listed = ", ".join(names)
             meant = did_you_mean(one, names) if len(one) <= LONGEST_NAMED else ""
             raise ObjectError(
-                f'{where}: "{one:.{LONGEST_NAMED}}" is not known{meant} (known: {listed:.{LONGEST_LIST}})'
+                f'{where}: "{one:.{LONGEST_NAMED}}" is not known{meant} (known: '
+                f"{listed:.{LONGEST_LIST}})"
             )
 
 
 def check_count(found: Collection[Any], most: int, where: str, what: str) -> None:
-    """Check that there are not too many of something before each is looked at; ObjectError names the place."""
+    """Check that there are not too many of something before each is looked at; ObjectError names
+    the place.
+    """
     if len(found) > most:
         raise ObjectError(f"{where}: {len(found)} {what} are more than {most}")
 

@@ -1,9 +1,11 @@
-"""Kueue's pod groups: a label of the pods names one, their annotations say its size and where its pods go.
+"""Kueue's pod groups: a label of the pods names one, their annotations say its size and where its
+pods go.
 
-No object describes such a group: its pods do, and all have to say the same. Kueue's gates keep a pod out of the queue until
-it is admitted; what its own topology-aware scheduling has chosen stands in the pod's node selector, and nothing is
-chosen beside it. A group of which pods run takes others one by one: those that have ended are not seen. What is
-not placed exactly here is refused, with the annotation named. Pure.
+No object describes such a group: its pods do, and all have to say the same. Kueue's gates keep a
+pod out of the queue until it is admitted; what its own topology-aware scheduling has chosen stands
+in the pod's node selector, and nothing is chosen beside it. A group of which pods run takes others
+one by one: those that have ended are not seen. What is not placed exactly here is refused, with the
+annotation named. Pure.
 """
 
 from collections.abc import Iterable, Sequence
@@ -34,13 +36,17 @@ LAYERS = f"{_DOMAIN}podset-slice-required-topology-constraints"
 
 
 def name_in(pod: Pod) -> str:
-    """Return the name of the pod's group, or an empty text: pods that are admitted one by one are in none."""
+    """Return the name of the pod's group, or an empty text: pods that are admitted one by one are
+    in none.
+    """
     name = pod.metadata.labels.get(LABEL, "")
     return "" if name and pod.metadata.annotations.kueue_is_fast == "true" else name
 
 
 def read(pod: Pod, placed: int = 0) -> GroupSpec:
-    """Return what the group of a pod asks for, of which `placed` are bound; ObjectError names the annotation."""
+    """Return what the group of a pod asks for, of which `placed` are bound; ObjectError names the
+    annotation.
+    """
     meta = pod.metadata
     said = meta.annotations
     if not said.kueue_total:
@@ -61,7 +67,9 @@ def read(pod: Pod, placed: int = 0) -> GroupSpec:
 
 
 def check(pods: Sequence[Pod]) -> None:
-    """Check that members say the same, and what of it can be placed exactly; ObjectError names two that differ."""
+    """Check that members say the same, and what of it can be placed exactly; ObjectError names two
+    that differ.
+    """
     first = pods[0]
     for other in pods:
         for annotation, one, another in _differences(first, other):
@@ -95,8 +103,10 @@ def _check_roles(pods: Sequence[Pod], asked: str) -> None:
     for other in pods:
         if _role(other) != _role(first):
             raise ObjectError(
-                f"metadata.annotations[{asked}] is refused: {first.metadata.name} and {other.metadata.name} have "
-                f"different roles, each of which would be placed on its own; with one {GROUP}, and without slices, they are "
+                f"metadata.annotations[{asked}] is refused: {first.metadata.name} and "
+                f"{other.metadata.name} have "
+                "different roles, each of which would be placed on its own; with one "
+                f"{GROUP}, and without slices, they are "
                 "placed together"
             )
 
@@ -107,13 +117,16 @@ def _check_order(pods: Iterable[Pod]) -> None:
     numbers = [int(one) if one.isdecimal() else -1 for one in indexes if one]
     if numbers != sorted(numbers):
         raise ObjectError(
-            f"metadata.annotations[{SLICES}] is refused: slices go by the names of pods here, and the label "
+            f"metadata.annotations[{SLICES}] is refused: slices go by the names of pods "
+            "here, and the label "
             f"{INDEX_LABEL} has them in another order"
         )
 
 
 def ranks(pods: Sequence[Pod]) -> dict[str, int]:
-    """Return the rank of pods in their group by uid: the index label, else the place by name if all are given."""
+    """Return the rank of pods in their group by uid: the index label, else the place by name if all
+    are given.
+    """
     indexes = {pod.metadata.uid: pod.metadata.labels.get(INDEX_LABEL, "") for pod in pods}
     if all(text.isdecimal() and len(text) < _DIGITS for text in indexes.values()):
         return {uid: int(text) for uid, text in indexes.items()}
@@ -160,7 +173,9 @@ def _topology(said: PodAnnotations) -> tuple[str, ...]:
 
 
 def _is_chosen(pod: Pod) -> bool:
-    """Whether Kueue has chosen the pod's nodes: its selector names a level that the pod asks about, or a node."""
+    """Whether Kueue has chosen the pod's nodes: its selector names a level that the pod asks about,
+    or a node.
+    """
     chosen, said = pod.spec.node_selector or {}, pod.metadata.annotations
     asked = (said.kueue_required, said.kueue_preferred, said.kueue_slices)
     return HOSTNAME in chosen or any(label and label in chosen for label in asked)

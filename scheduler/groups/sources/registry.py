@@ -1,7 +1,8 @@
 """All sources of groups, asked in a fixed order: whose group a pod is, and what an object asks for.
 
-A source says which objects it reads, how a pod names its group, and what the object asks for. All are
-pure. A pod that two of them claim for different groups is held: nobody can say which one counts.
+A source says which objects it reads, how a pod names its group, and what the object asks for. All
+are pure. A pod that two of them claim for different groups is held: nobody can say which one
+counts.
 """
 
 from collections.abc import Iterable, Sequence
@@ -26,7 +27,8 @@ from scheduler.objects.pod import Pod
 
 
 class GroupSource(Protocol):
-    """A kind of object that describes groups; `kind` is our name for it, `served_as` the API server's, with `api_version`.
+    """A kind of object that describes groups; `kind` is our name for it, `served_as` the API
+    server's, with `api_version`.
 
     `label` names the source in reports.
     """
@@ -50,7 +52,9 @@ class GroupSource(Protocol):
         """Whether the object itself says that the group has been bound."""
 
     def renamed(self, obj: Any, name: str) -> Any:
-        """Return an object that describes another group, of this name, alike; nothing is told of it yet."""
+        """Return an object that describes another group, of this name, alike; nothing is told of it
+        yet.
+        """
 
 
 # Of a group that several describe, the first counts.
@@ -71,14 +75,16 @@ KINDS = tuple(BY_KIND)
 _RANK = {source.kind: rank for rank, source in enumerate(SOURCES)}
 
 
-# What is wrong with an object is told to each pod of its group: whatever somebody wrote there is not repeated at length.
+# What is wrong with an object is told to each pod of its group: whatever somebody wrote there is
+# not repeated at length.
 LONGEST_FAULT = 700
 # That name a group.
 _LABELS = (configmap.LABEL, coscheduling.LABEL, kueue.LABEL)
 
 
 def group_of(pod: Pod) -> str:
-    """Return the key of the group that the pod names, or an empty text; of several claims the first.
+    """Return the key of the group that the pod names, or an empty text; of several claims the
+    first.
 
     An application is a group only if an object says so (`is_by_object`).
     """
@@ -149,11 +155,16 @@ def dispute(pod: Pod) -> str:
 
 
 def also_claimed(pod: Pod) -> str:
-    """Return who claims a pod besides the application that it names, which is a gang; an empty text for nobody."""
+    """Return who claims a pod besides the application that it names, which is a gang; an empty text
+    for nobody.
+    """
     key = _claimed(pod)
     if not key:
         return ""
-    return f"label {GROUP_LABEL} ({pod.metadata.labels[GROUP_LABEL]}, a gang) and the group {title(key)}"
+    return (
+        f"label {GROUP_LABEL} ({pod.metadata.labels[GROUP_LABEL]}, a gang) and the group "
+        f"{title(key)}"
+    )
 
 
 def in_order(found: Iterable[tuple[str, Any]]) -> list[tuple[str, Any]]:
@@ -196,7 +207,9 @@ def described_by(kind: str, *objects: Any) -> set[str]:
 
 
 def began_or_ended(kind: str, old: Any, new: Any) -> str:
-    """Return the key of the application that a change has made a gang, or one no more; an empty text for none."""
+    """Return the key of the application that a change has made a gang, or one no more; an empty
+    text for none.
+    """
     if kind != appgroup.KIND:
         return ""
     before, after = (appgroup.SOURCE.key(obj) if obj is not None else "" for obj in (old, new))
@@ -204,7 +217,9 @@ def began_or_ended(kind: str, old: Any, new: Any) -> str:
 
 
 def label_of(key: str, found: Sequence[tuple[str, Any]]) -> str:
-    """Return how reports name the source of a group that these objects describe, empty if nothing does."""
+    """Return how reports name the source of a group that these objects describe, empty if nothing
+    does.
+    """
     if key.startswith(kueue.PREFIX):
         return kueue.SOURCE_LABEL
     return BY_KIND[found[0][0]].label if found else ""

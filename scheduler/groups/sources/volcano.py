@@ -1,9 +1,11 @@
-"""PodGroups of scheduling.volcano.sh, which Volcano made common; an annotation of the pods names them.
+"""PodGroups of scheduling.volcano.sh, which Volcano made common; an annotation of the pods names
+them.
 
-`minMember` pods are placed at a time, and of each task in `minTaskMember` so many; whoever is there beyond that is
-placed as well, where there is room. A task is a class of members, known by the label that Volcano's controllers
-set. `networkTopology` speaks of tiers of HyperNodes (see `hypernodes`). What it says that is not placed exactly here
-is refused, with the field named. The members belong to their controller: none is ever let go.
+`minMember` pods are placed at a time, and of each task in `minTaskMember` so many; whoever is there
+beyond that is placed as well, where there is room. A task is a class of members, known by the label
+that Volcano's controllers set. `networkTopology` speaks of tiers of HyperNodes (see `hypernodes`).
+What it says that is not placed exactly here is refused, with the field named. The members belong to
+their controller: none is ever let go.
 """
 
 from collections.abc import Mapping
@@ -47,7 +49,9 @@ _OF_CLASSES = tuple(f"{classes.PREFIX}{key}" for key in classes.KEYS)
 
 
 def name_in(pod: Pod) -> str:
-    """Return the name of the pod's group, or an empty text; no longer than what is no name any more."""
+    """Return the name of the pod's group, or an empty text; no longer than what is no name any
+    more.
+    """
     return pod.metadata.annotations.volcano_group[: LONGEST_NAME + 1]
 
 
@@ -64,7 +68,9 @@ class VolcanoGroups:
         return f"{PREFIX}{obj.metadata.namespace}/{obj.metadata.name}"
 
     def read(self, obj: VolcanoPodGroup) -> GroupSpec:
-        """Return what it asks for; ObjectError names the field that is wrong, or not placed exactly here."""
+        """Return what it asks for; ObjectError names the field that is wrong, or not placed exactly
+        here.
+        """
         meta, spec = obj.metadata, obj.spec
         check_between(spec.min_member, 0, LARGEST_GROUP, "spec.minMember")
         _check(obj)
@@ -100,9 +106,11 @@ class VolcanoGroups:
     def status(
         self, obj: VolcanoPodGroup, conditions: tuple[VolcanoCondition, ...] = (), **news: Any
     ) -> list[ApiCall]:
-        """Return the request that sets fields of the status, and these conditions, if anything differs.
+        """Return the request that sets fields of the status, and these conditions, if anything
+        differs.
 
-        It goes to the object itself: the definition that Volcano brings has no subresource for the status.
+        It goes to the object itself: the definition that Volcano brings has no subresource for the
+        status.
         """
         changed = {key: value for key, value in news.items() if getattr(obj.status, key) != value}
         said = [one for one in conditions if not _is_said(obj, one)]
@@ -131,7 +139,8 @@ def _check(obj: VolcanoPodGroup) -> None:
     spec = obj.spec
     if spec.queue not in ("", _DEFAULT_QUEUE):
         raise ObjectError(
-            f"spec.queue: {spec.queue!r:.60} is refused, quotas of Volcano's queues are not kept here; "
+            f"spec.queue: {spec.queue!r:.60} is refused, quotas of Volcano's queues are "
+            "not kept here; "
             f"{_DEFAULT_QUEUE!r} is taken for none"
         )
     if spec.sub_group_policy:
@@ -149,7 +158,9 @@ def _check(obj: VolcanoPodGroup) -> None:
 
 
 def _near(obj: VolcanoPodGroup) -> tuple[str, TierRule | None, bool]:
-    """Return the tree that it is placed in, its rule for tiers, and whether nodes outside may be used."""
+    """Return the tree that it is placed in, its rule for tiers, and whether nodes outside may be
+    used.
+    """
     asked, annotations = obj.spec.network_topology, obj.metadata.annotations
     if asked is None:
         return annotated.topology(annotations), None, False
@@ -171,7 +182,8 @@ def _near(obj: VolcanoPodGroup) -> tuple[str, TierRule | None, bool]:
 def _tasks(least: Mapping[str, int], members: int) -> classes.ClassesSpec | None:
     """Return the tasks as classes of members, None if the numbers of tasks say nothing.
 
-    Volcano: a `minMember` below the sum of the tasks' numbers stands alone, so that a job of open size may start.
+    Volcano: a `minMember` below the sum of the tasks' numbers stands alone, so that a job of open
+    size may start.
     """
     check_count(least, MOST_TASKS, "spec.minTaskMember", "tasks")
     for name, number in least.items():

@@ -1,10 +1,11 @@
 """PodGroups of scheduling.k8s.io, Kubernetes' own; `spec.schedulingGroup` of the pods names them.
 
-Served as v1alpha2 (1.36), v1alpha3 and v1beta1 (1.37); all are read into one struct, and what differs
-is the spelling of `disruptionMode` and the type of the condition that tells of them. A gang needs `minCount` pods
-at a time, a basic group none; both take whatever else fits. A topology key keeps all pods of the group
-in one value of a node label, whichever it is: a tree of one level that nobody has to declare. Without one,
-annotations may say rules for the levels of a tree. A PodGroup may be in a CompositePodGroup (`composite`).
+Served as v1alpha2 (1.36), v1alpha3 and v1beta1 (1.37); all are read into one struct, and what
+differs is the spelling of `disruptionMode` and the type of the condition that tells of them. A gang
+needs `minCount` pods at a time, a basic group none; both take whatever else fits. A topology key
+keeps all pods of the group in one value of a node label, whichever it is: a tree of one level that
+nobody has to declare. Without one, annotations may say rules for the levels of a tree. A PodGroup
+may be in a CompositePodGroup (`composite`).
 """
 
 from typing import Any
@@ -98,11 +99,16 @@ class WorkloadGroups:
         return f"{COMPOSITE_PREFIX}{obj.metadata.namespace}/{name}" if name else ""
 
     def key_of(self, obj: Group) -> str:
-        """Return the label that its topology constraint names, or an empty text; ObjectError beside words of a tree."""
+        """Return the label that its topology constraint names, or an empty text; ObjectError beside
+        words of a tree.
+        """
         key = _key_label(obj.spec.scheduling_constraints.topology)
         beside = next((one for one in annotated.OF_TREES if one in obj.metadata.annotations), "")
         if key and beside:
-            text = f"spec.schedulingConstraints.topology and the annotation {beside} exclude each other"
+            text = (
+                f"spec.schedulingConstraints.topology and the annotation {beside} exclude "
+                "each other"
+            )
             raise ObjectError(text)
         return key
 
@@ -153,7 +159,9 @@ def _words(one: Condition) -> tuple[str, str, str]:
 
 
 def _key_label(topology: tuple[Any, ...]) -> str:
-    """Return the label that a topology constraint names, "" without one; ObjectError on any other."""
+    """Return the label that a topology constraint names, "" without one; ObjectError on any
+    other.
+    """
     if len(topology) > 1:
         raise ObjectError(
             "spec.schedulingConstraints.topology: one entry is the most that is known"

@@ -1,8 +1,10 @@
-"""What is written to PodGroups, of both API groups, and AppGroups, and the events about the object of any group.
+"""What is written to PodGroups, of both API groups, and AppGroups, and the events about the object
+of any group.
 
-Kubernetes' own PodGroups get the condition of their version, coscheduling's the phase that its controller
-would write, AppGroups `status.gang`; an unchanged value is not written. Counts and phase of Coscheduling's
-and Volcano's PodGroups follow the pods. Every change of a message is an event on the group as well. Pure; called by `statuswriter`, which keeps what is said to ConfigMaps.
+Kubernetes' own PodGroups get the condition of their version, coscheduling's the phase that its
+controller would write, AppGroups `status.gang`; an unchanged value is not written. Counts and phase
+of Coscheduling's and Volcano's PodGroups follow the pods. Every change of a message is an event on
+the group as well. Pure; called by `statuswriter`, which keeps what is said to ConfigMaps.
 """
 
 from collections.abc import Sequence
@@ -32,7 +34,9 @@ COUNTS = frozenset(("running", "scheduled"))
 
 
 class News(msgspec.Struct, frozen=True):
-    """What is reported of a group: its stage, its members on nodes, the minimum and the finished that count."""
+    """What is reported of a group: its stage, its members on nodes, the minimum and the finished
+    that count.
+    """
 
     stage: GroupStage
     record: GroupRecord
@@ -80,7 +84,9 @@ def event(
 
 
 def announce(kind: str, obj: Any, news: News) -> list[Told]:
-    """Return what tells a PodGroup or AppGroup of news, and the event about it; nothing if it is told already."""
+    """Return what tells a PodGroup or AppGroup of news, and the event about it; nothing if it is
+    told already.
+    """
     calls: list[Told] = []
     if kind == coscheduling.KIND:
         calls += _phase(obj, news)
@@ -175,7 +181,9 @@ def _condition(source: workload.WorkloadGroups, obj: Any, news: News) -> list[To
 
 
 def said_of(kind: str, obj: Any, status: str, reason: str, message: str, now: float) -> list[Told]:
-    """Return the request that writes the condition of a group of scheduling.k8s.io, if it is news."""
+    """Return the request that writes the condition of a group of scheduling.k8s.io, if it is
+    news.
+    """
     source = NESTED[kind]
     said = Condition(
         source.condition, status, last_transition_time=rfc3339(now), reason=reason,
@@ -256,7 +264,8 @@ def _phase(obj: Any, news: News) -> list[Told]:
 def _phase_by_pods(phase: str, news: News) -> str:
     """Return the phase of Coscheduling's PodGroup by its pods.
 
-    A phase that its own controller may have set for the same pods stays: two writers would overwrite each other.
+    A phase that its own controller may have set for the same pods stays: two writers would
+    overwrite each other.
     """
     if news.has_minimum:
         if news.is_over:

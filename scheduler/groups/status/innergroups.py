@@ -1,7 +1,8 @@
-"""What the groups in a group of groups are told: each its own condition, as far as it says anything new.
+"""What the groups in a group of groups are told: each its own condition, as far as it says anything
+new.
 
-A group that is placed is told so; one that waits, why its root does; one that stays out when the root has its
-minimum, that. Called by `statuswriter`, which tells the root.
+A group that is placed is told so; one that waits, why its root does; one that stays out when the
+root has its minimum, that. Called by `statuswriter`, which tells the root.
 """
 
 from collections import Counter
@@ -25,9 +26,11 @@ class InnerGroupWriter:
 
     def __init__(self, members: GroupMembers) -> None:
         self._members = members
-        # By group what was said of which version of it, and when: what was sent may not be seen yet.
+        # By group what was said of which version of it, and when: what was sent may not be seen
+        # yet.
         self._said: dict[str, tuple[str, float]] = {}
-        # By group the uid of the object of which it was said that it is placed: that is final, and may be on its way.
+        # By group the uid of the object of which it was said that it is placed: that is final, and
+        # may be on its way.
         self._final: dict[str, str] = {}
         self._said_sweep, self._final_sweep = Sweep(), Sweep()
 
@@ -40,7 +43,9 @@ class InnerGroupWriter:
         finished: Sequence[Pod],
         now: float,
     ) -> list[Told]:
-        """Return the requests that report a stage of a root to all groups in it; finished members count."""
+        """Return the requests that report a stage of a root to all groups in it; finished members
+        count.
+        """
         done = Counter(map(sources.group_of, finished))
         there = done + Counter(sources.group_of(one.pod) for one in standing)
         bound = done + Counter(sources.group_of(one.pod) for one in standing if not one.assumed)
@@ -72,7 +77,8 @@ class InnerGroupWriter:
             reason = reasons.SCHEDULER_ERROR if record.is_error else reasons.UNSCHEDULABLE
             return self._say(node, "False", reason, record.message, now)
         if stage is GroupStage.BOUND:
-            # What has landed may be a pod in the place of another, while the root lacks whole groups.
+            # What has landed may be a pod in the place of another, while the root lacks whole
+            # groups.
             says = "has its minimum without this one"
             if not quorum.is_in(root, there):
                 says = f"is not complete: {quorum.lacking(root, there)}"

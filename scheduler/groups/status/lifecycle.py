@@ -1,7 +1,8 @@
 """The life of a group as a table, and what of it is written to the group's ConfigMap and its pods.
 
-Status names, keys and formats are Sakkara's; `message` and `proof` are ours. What lasts for a moment only (Ready,
-Assigned, Permitted) is kept in memory and never written: nobody could read it in time.
+Status names, keys and formats are Sakkara's; `message` and `proof` are ours. What lasts for a
+moment only (Ready, Assigned, Permitted) is kept in memory and never written: nobody could read it
+in time.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -32,8 +33,9 @@ DOES_NOT_FIT, COMPLETED = "DoesNotFit", "Completed"
 class PlacementProof(msgspec.Struct, frozen=True):
     """What is proven of the placement of a whole group: see `GroupReport`.
 
-    `bound` is empty for a placement in several steps: each step is proven for its own members only. Members
-    that were bound before the first step do not move, and the proof is about the placement beside them.
+    `bound` is empty for a placement in several steps: each step is proven for its own members only.
+    Members that were bound before the first step do not move, and the proof is about the placement
+    beside them.
     """
 
     optimal: bool = False
@@ -49,7 +51,9 @@ class PlacementProof(msgspec.Struct, frozen=True):
         optimal: bool,
         is_partial: bool,
     ) -> "PlacementProof":
-        """Return what is proven after a solve; `is_partial`: with other members in place already."""
+        """Return what is proven after a solve; `is_partial`: with other members in place
+        already.
+        """
         if is_partial and outcome != "placed" and self.objective:
             return self  # the members in place stay where they are
         is_step = is_partial and bool(self.objective)
@@ -64,12 +68,13 @@ class PlacementProof(msgspec.Struct, frozen=True):
 class GroupRecord(msgspec.Struct):
     """What is remembered of a group between its attempts, for reports; no decision depends on it.
 
-    `is_partial`: the current attempt places members beside others that are bound already. `is_whole`: `proof`
-    is about all members, none of them bound before. `preemptor`: the group for which it was evicted, empty for a pod on its
-    own. `would_fit` is the largest smaller group that fits; `is_final`: it does not fit an empty
-    cluster either. `refused`: the uids of the members that the last plans had no capacity for. `lack`: what a
-    refused group needs at least before a plan can succeed; None where evictions may help. `final`: the uid of the
-    PodGroup that is reported as scheduled: nothing else is reported of it. `tree`: the tree of the last plan.
+    `is_partial`: the current attempt places members beside others that are bound already.
+    `is_whole`: `proof` is about all members, none of them bound before. `preemptor`: the group for
+    which it was evicted, empty for a pod on its own. `would_fit` is the largest smaller group that
+    fits; `is_final`: it does not fit an empty cluster either. `refused`: the uids of the members
+    that the last plans had no capacity for. `lack`: what a refused group needs at least before a
+    plan can succeed; None where evictions may help. `final`: the uid of the PodGroup that is
+    reported as scheduled: nothing else is reported of it. `tree`: the tree of the last plan.
     `counted_at`: when counts of members were written last.
     """
 

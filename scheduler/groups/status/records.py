@@ -1,8 +1,9 @@
-"""`RecordStore`: what is kept of groups in memory between attempts, each of one object and one set of pods.
+"""`RecordStore`: what is kept of groups in memory between attempts, each of one object and one set
+of pods.
 
-A record belongs to the object that describes the group now, by its uid, and to pods of which at least one is
-still there. An object made anew by an old name, or new pods after all old ones have gone, start with an
-empty record: nothing reported about the old group appears on the new one.
+A record belongs to the object that describes the group now, by its uid, and to pods of which at
+least one is still there. An object made anew by an old name, or new pods after all old ones have
+gone, start with an empty record: nothing reported about the old group appears on the new one.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -25,8 +26,8 @@ class _Kept(msgspec.Struct, eq=False):
 class RecordStore:
     """Records by the key of the group.
 
-    `uid_of` returns the uid of the object that describes a group, empty without one; `pods_of` the uids of its
-    members, waiting and placed.
+    `uid_of` returns the uid of the object that describes a group, empty without one; `pods_of` the
+    uids of its members, waiting and placed.
     """
 
     def __init__(
@@ -46,7 +47,9 @@ class RecordStore:
         return None if kept is None or kept.uid != self._uid_of(key) else kept.record
 
     def of(self, key: str) -> GroupRecord:
-        """Return the record of a group, an empty one if it is about another object or about other pods."""
+        """Return the record of a group, an empty one if it is about another object or about other
+        pods.
+        """
         kept, uid, pods = self._kept.get(key), self._uid_of(key), frozenset(self._pods_of(key))
         if kept is None or kept.uid != uid or (pods and kept.pods.isdisjoint(pods) and kept.pods):
             kept = self._kept[key] = _Kept(uid, pods, GroupRecord())

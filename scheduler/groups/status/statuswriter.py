@@ -111,8 +111,8 @@ class GroupStatusWriter:
         """Compare what is written with what is: a restart or a lost request may lie between.
 
         A group that is whole says so with the placement that holds, unless its members are being
-        evicted. One without any member keeps what was written last: it has ended, or begins anew when
-        others come.
+        evicted. One without any member keeps what was written last: it has ended, or begins anew
+        when others come.
         """
         standing = self._members.standing(key)
         found = self._members.described_by(key)
@@ -150,7 +150,9 @@ class GroupStatusWriter:
         )
 
     def _in_part(self, key: str, standing: Sequence[Placed], data: Mapping[str, str]) -> list[Told]:
-        """Return what takes back that a ConfigMap's group is bound, of which some members are lost."""
+        """Return what takes back that a ConfigMap's group is bound, of which some members are
+        lost.
+        """
         is_part = 0 < len(standing) and not any(placed.assumed for placed in standing)
         if not is_part or data.get("status") != BOUND:
             return []
@@ -167,7 +169,8 @@ class GroupStatusWriter:
     def status(self, key: str, size: int) -> str:
         """Return a group's status: bound when all are there, else what became of its last attempt.
 
-        One that was not tried here and has no member any more keeps what its object says: it has ended.
+        One that was not tried here and has no member any more keeps what its object says: it has
+        ended.
         """
         standing = self._members.standing(key)
         if 0 < size <= self.present(key):
@@ -228,7 +231,9 @@ class GroupStatusWriter:
         return calls
 
     def _begun_anew(self, key: str) -> list[Told]:
-        """Take back that a group is bound when members wait and none stands: another life begins."""
+        """Take back that a group is bound when members wait and none stands: another life
+        begins.
+        """
         maps = self._members.config_maps(key)
         is_told = any((one.data or {}).get("status") == BOUND for one in maps)
         if not is_told or self._members.placed(key):
@@ -315,7 +320,9 @@ class GroupStatusWriter:
 
 
 def _seated(tree: Topology | None, standing: list[Placed]) -> list[Seat]:
-    """Return the members' seats; of a group that was never planned here only the nodes are known."""
+    """Return the members' seats; of a group that was never planned here only the nodes are
+    known.
+    """
     if tree is not None:
         return seats(tree, standing)
     return [Seat(one.pod.metadata.name, one.node, ()) for one in standing]

@@ -1,8 +1,8 @@
 """The tree that Volcano's HyperNodes make, and rules that speak of their tiers.
 
-Tiers are levels, `tier-2` above `tier-1`; a node that no HyperNode of a tier has is a unit of its own there, and so is
-a HyperNode without one above it. What is no tree is refused with the HyperNodes named. Reads, changes nothing; called
-by `trees`, and by `deciding` for the rules.
+Tiers are levels, `tier-2` above `tier-1`; a node that no HyperNode of a tier has is a unit of its
+own there, and so is a HyperNode without one above it. What is no tree is refused with the
+HyperNodes named. Reads, changes nothing; called by `trees`, and by `deciding` for the rules.
 """
 
 import re
@@ -38,7 +38,9 @@ class HyperNodes:
         self._matching: dict[str, frozenset[str]] = {}
 
     def tree(self, found: Mapping[str, HyperNode], nodes: Mapping[str, Labels]) -> Topology:
-        """Return the tree of these HyperNodes over nodes with these labels; ObjectError says why it is none."""
+        """Return the tree of these HyperNodes over nodes with these labels; ObjectError says why it
+        is none.
+        """
         if len(found) > MOST:
             raise ObjectError(f"{len(found)} HyperNodes are more than {MOST}")
         names = tuple(nodes)
@@ -58,7 +60,8 @@ class HyperNodes:
             astray = next((one for one in within if one not in path), "")
             if astray:
                 raise ObjectError(
-                    f"the HyperNodes are no tree: the node {name} is in {lowest} and in {astray}, of which neither is "
+                    f"the HyperNodes are no tree: the node {name} is in {lowest} and in "
+                    f"{astray}, of which neither is "
                     "in the other"
                 )
             paths[name] = {tiers[one]: one for one in path}
@@ -116,7 +119,9 @@ def with_strays(tree: Topology, nodes: Iterable[str]) -> Topology:
 
 
 def resolved(spec: GroupSpec, tree: Topology) -> GroupSpec:
-    """Return a group with its rule for tiers as rules for levels; ObjectError when no tier is allowed."""
+    """Return a group with its rule for tiers as rules for levels; ObjectError when no tier is
+    allowed.
+    """
     asked = spec.tiers
     if asked is None:
         return spec
@@ -147,7 +152,8 @@ def _tier(obj: HyperNode) -> int:
     is_number = len(text) < _DIGITS and text.isascii() and text.isdecimal()
     if not is_number or int(text) > LARGEST_TIER:
         raise ObjectError(
-            f"HyperNode {obj.metadata.name}: spec.tier: {text!r:.60} is no number up to {LARGEST_TIER}"
+            f"HyperNode {obj.metadata.name}: spec.tier: {text!r:.60} is no number up to "
+            f"{LARGEST_TIER}"
         )
     return int(text)
 
@@ -162,7 +168,8 @@ def _above(found: Mapping[str, HyperNode], tiers: Mapping[str, int]) -> dict[str
             for below in _hyper_nodes(name, member, found):
                 if tiers[below] >= tiers[name]:
                     raise ObjectError(
-                        f"HyperNode {name}: its member {below} is of tier {tiers[below]}, which is not below its "
+                        f"HyperNode {name}: its member {below} is of tier {tiers[below]}, "
+                        "which is not below its "
                         f"own, {tiers[name]}"
                     )
                 if above.setdefault(below, name) != name:
@@ -205,7 +212,8 @@ def _compiled(name: str, pattern: str) -> re.Pattern[str]:
     repeats = [found for found in _QUANTIFIED.finditer(pattern) if found[2]]
     if any(found[1] for found in repeats) or len(repeats) > MOST_REPEATS:
         raise ObjectError(
-            f"{where} is refused: it repeats a group without end, or has more than {MOST_REPEATS} parts that "
+            f"{where} is refused: it repeats a group without end, or has more than "
+            f"{MOST_REPEATS} parts that "
             "are repeated so"
         )
     try:
@@ -226,7 +234,9 @@ def _upwards(name: str, above: Mapping[str, str]) -> list[str]:
 def _filled(
     node: str, path: Mapping[int, str], levels: Sequence[int], found: Mapping[str, HyperNode]
 ) -> tuple[str, ...]:
-    """Return a node's units from the top; where a tier has none the next one below stands for it."""
+    """Return a node's units from the top; where a tier has none the next one below stands for
+    it.
+    """
     filled: list[str] = []
     unit = node if node not in found else f"{node} (node)"
     for tier in reversed(levels):

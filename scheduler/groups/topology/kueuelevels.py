@@ -1,4 +1,6 @@
-"""Rules that speak of labels, as Kueue's annotations do, as rules for the levels of the tree that has them. Pure."""
+"""Rules that speak of labels, as Kueue's annotations do, as rules for the levels of the tree that
+has them. Pure.
+"""
 
 from msgspec.structs import replace
 
@@ -9,10 +11,11 @@ from scheduler.groups.topology.tree import Topology
 
 
 def resolved(spec: GroupSpec, tree: Topology) -> GroupSpec:
-    """Return a group with its rule for labels as rules for levels; ObjectError on slices that are not inside.
+    """Return a group with its rule for labels as rules for levels; ObjectError on slices that are
+    not inside.
 
-    One unit of a level is one of each level above it. What is preferred needs no rule: few units, from the
-    top down, are what is wished for anyway.
+    One unit of a level is one of each level above it. What is preferred needs no rule: few units,
+    from the top down, are what is wished for anyway.
     """
     asked = spec.labels
     if asked is None:

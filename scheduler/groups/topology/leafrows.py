@@ -1,10 +1,11 @@
-"""Of the leaves of a tree those that a group can ever use: a few of each unit instead of all of them.
+"""Of the leaves of a tree those that a group can ever use: a few of each unit instead of all of
+them.
 
 Under one parent leaves differ by their room alone, so of those with room for k members a group of n
-never needs more than the first n / k by name: whoever stands behind them could change places with one
-of them. Room is cut off at n. In the same way it needs n at most of the units above the leaves that are
-left with the same rooms. The best placement is the same, down to the choice among equal units. Pure
-columns; the arrays of one tree are kept until the tree or a node changes.
+never needs more than the first n / k by name: whoever stands behind them could change places with
+one of them. Room is cut off at n. In the same way it needs n at most of the units above the leaves
+that are left with the same rooms. The best placement is the same, down to the choice among equal
+units. Pure columns; the arrays of one tree are kept until the tree or a node changes.
 """
 
 import itertools
@@ -30,7 +31,9 @@ class LeafRows:
         self._order = np.zeros(0, dtype=np.intp)
 
     def of(self, tree: Topology, nodes: Nodes) -> tuple[IntColumn, IntColumn, IntColumn]:
-        """Return by leaf the row (-1: no such node) and the parent, and the leaves in order of paths."""
+        """Return by leaf the row (-1: no such node) and the parent, and the leaves in order of
+        paths.
+        """
         touched = nodes.facts_touched
         mark = -1 if touched is None else touched.mark
         if tree is not self._tree or mark != self._mark or mark < 0:
@@ -47,7 +50,8 @@ class LeafRows:
     def useful(
         self, tree: Topology, nodes: Nodes, slots: IntColumn, held: BoolColumn, size: int
     ) -> list[int] | None:
-        """Return the leaves that a group of `size` can use, in the tree's order; None for all of them.
+        """Return the leaves that a group of `size` can use, in the tree's order; None for all of
+        them.
 
         `slots` is the room by row; rows in `held` are kept.
         """
@@ -81,7 +85,8 @@ def _without_like_units(
 ) -> IntColumn:
     """Return the leaves of units that no more than `size` like ones under the same parent precede.
 
-    `leaves` stand in the order of their paths; the others are columns by leaf. A unit with held members is like no other.
+    `leaves` stand in the order of their paths; the others are columns by leaf. A unit with held
+    members is like no other.
     """
     if not len(leaves):
         return leaves

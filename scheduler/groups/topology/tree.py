@@ -1,7 +1,7 @@
 """The tree of racks and nodes that groups are placed in, and how a ConfigMap says it.
 
-Units are known by their path, so two racks may share a name. Pure; which tree counts for whom is known
-to `trees`.
+Units are known by their path, so two racks may share a name. Pure; which tree counts for whom is
+known to `trees`.
 """
 
 from collections.abc import Mapping, Sequence
@@ -45,7 +45,8 @@ PRESETS: Mapping[str, tuple[str, ...]] = {
 DEEPEST = MOST_LEVELS
 MOST_UNITS = 200_000
 RESOURCES_CHOOSE_NOTHING = (
-    "data.resource-names chooses nothing: every resource that members request counts, named there or "
+    "data.resource-names chooses nothing: every resource that members request counts, "
+    "named there or "
     "not; the key can go"
 )
 NAMED = 3  # how many nodes a message names
@@ -54,9 +55,9 @@ NAMED = 3  # how many nodes a message names
 class Topology(msgspec.Struct, frozen=True, dict=True):
     """A tree: `levels` from the top to the leaves, `leaves` as (path of inner units, node name).
 
-    Every path has one entry per inner level; a node that stands higher than the deepest one gets units
-    of its own name below, so that it takes part like all others and shares them with nobody. `aliases` are other
-    words for levels.
+    Every path has one entry per inner level; a node that stands higher than the deepest one gets
+    units of its own name below, so that it takes part like all others and shares them with nobody.
+    `aliases` are other words for levels.
     """
 
     name: str
@@ -74,8 +75,8 @@ class Topology(msgspec.Struct, frozen=True, dict=True):
 def from_config_map(data: Mapping[str, str], source: str) -> Topology:
     """Read a topology ConfigMap; ObjectError names the key that is wrong.
 
-    `resource-names` is checked and chooses nothing: whatever members request counts, listed or not, as a
-    group that is placed by some of it only would be refused by its nodes.
+    `resource-names` is checked and chooses nothing: whatever members request counts, listed or not,
+    as a group that is placed by some of it only would be refused by its nodes.
     """
     tree = json_object(data, "tree", LONGEST_TEXT)
     levels = json_names(data, "level-names") if data.get("level-names") else DEFAULT_LEVELS
@@ -105,12 +106,15 @@ def name_in(data: Mapping[str, str]) -> str:
 
 
 def levels_of(labels: Sequence[str]) -> tuple[str, ...]:
-    """Return what the levels of a tree of labels are called: what stands behind the slash, then `node`."""
+    """Return what the levels of a tree of labels are called: what stands behind the slash, then
+    `node`.
+    """
     return (*(label.rpartition("/")[2] for label in labels), NODE)
 
 
 def nowhere(tree: Topology, nodes: Nodes, fitting: BoolColumn) -> str:
-    """Return why a tree offers no node although that is not the nodes' own fault; else an empty text.
+    """Return why a tree offers no node although that is not the nodes' own fault; else an empty
+    text.
 
     `fitting` are the rows on which a member would fit, in the tree or not.
     """

@@ -1,9 +1,11 @@
-"""The trees that groups are placed in: by name or the profile's own; objects → `Topology`, or what is wrong.
+"""The trees that groups are placed in: by name or the profile's own; objects → `Topology`, or what
+is wrong.
 
-A group may name a tree: that of a topology ConfigMap, a `Topology` of Kueue, or `hypernodes`. One that names none is placed
-in the one that the argument `topology` names; without it in the tree of the first topology ConfigMap, else
-of node labels. Objects are read once per version. A ConfigMap that cannot be read leaves its last good tree in
-place; `events` says so, and which of its keys choose nothing here (nothing is guessed).
+A group may name a tree: that of a topology ConfigMap, a `Topology` of Kueue, or `hypernodes`. One
+that names none is placed in the one that the argument `topology` names; without it in the tree of
+the first topology ConfigMap, else of node labels. Objects are read once per version. A ConfigMap
+that cannot be read leaves its last good tree in place; `events` says so, and which of its keys
+choose nothing here (nothing is guessed).
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -34,7 +36,9 @@ MOST_NAMED = 8  # how many trees a message names
 
 
 class _Read:
-    """What is known of one topology ConfigMap: the version read last, its tree or the last good one."""
+    """What is known of one topology ConfigMap: the version read last, its tree or the last good
+    one.
+    """
 
     def __init__(self) -> None:
         self.version: Any = None
@@ -60,7 +64,9 @@ class Trees:
         self._hyper_tree = hypernodes.HyperNodes()
 
     def of(self, spec: GroupSpec, nodes: Nodes) -> Topology:
-        """Return the tree that a group is placed in; ObjectError when it cannot be read or is not there."""
+        """Return the tree that a group is placed in; ObjectError when it cannot be read or is not
+        there.
+        """
         if spec.by_network:
             return self._by_labels(nodes, (), (topology.NODE,), "all nodes")
         if spec.key_label:
@@ -109,12 +115,15 @@ class Trees:
         named = ", ".join(sorted(there)[:MOST_NAMED]) or "none"
         more = f" and {len(there) - MOST_NAMED} others" if len(there) > MOST_NAMED else ""
         raise ObjectError(
-            f"no topology is called {name} (there are: {named}{more}): neither a ConfigMap with the label "
+            f"no topology is called {name} (there are: {named}{more}): neither a "
+            "ConfigMap with the label "
             f"sakkara.topology in the namespace {self._namespace} nor a Topology of Kueue"
         )
 
     def _of_hyper_nodes(self, nodes: Nodes, *, with_strays: bool) -> Topology:
-        """Return the tree that HyperNodes make: the same one until one of them, or a node, changes."""
+        """Return the tree that HyperNodes make: the same one until one of them, or a node,
+        changes.
+        """
         marked = -1 if nodes.facts_touched is None else nodes.facts_touched.mark
         mark = (marked, self._hyper_nodes.version)
         key = (hypernodes.NAME, str(with_strays))
@@ -138,7 +147,9 @@ class Trees:
         return self._by_labels(nodes, labels, levels, f"Topology {name} of Kueue")
 
     def _with_levels(self, labels: Sequence[str], nodes: Nodes) -> Topology:
-        """Return the tree of the Topology of Kueue that has these levels; ObjectError where none or several do."""
+        """Return the tree of the Topology of Kueue that has these levels; ObjectError where none or
+        several do.
+        """
         found: dict[str, Any] = {}
         for kind in KUEUE_KINDS:
             for name, one in self._handle.objects(kind).items():
@@ -151,7 +162,8 @@ class Trees:
         others = sorted(one for one in found if found[one].labels != found[name].labels)
         if others and name != self._name:
             text = (
-                f"several Topologies of Kueue have the level {wanted}: {name} and {others[0]}; the argument topology "
+                f"several Topologies of Kueue have the level {wanted}: {name} and "
+                f"{others[0]}; the argument topology "
                 "of ClusterTopologyPlacementGroup says which counts"
             )
             raise ObjectError(text)

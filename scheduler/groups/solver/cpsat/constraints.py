@@ -1,7 +1,7 @@
 """What must hold, one class each: every rule builds its rows into the model and nothing else.
 
-`ALL` is the list that scheduler.groups.solver.cpsat.histogram builds, in this order. A rule that an instance does not
-have adds nothing.
+`ALL` is the list that scheduler.groups.solver.cpsat.histogram builds, in this order. A rule that an
+instance does not have adds nothing.
 """
 
 from typing import Any, Protocol
@@ -35,7 +35,9 @@ class Sums:
 
 
 class UnitUse:
-    """A used unit holds at least what its rule asks for and at most what fits; an unused one nothing."""
+    """A used unit holds at least what its rule asks for and at most what fits; an unused one
+    nothing.
+    """
 
     def build(self, model: Variables) -> None:
         """Add kmin * y <= x <= room * y for each inner unit."""
@@ -138,7 +140,8 @@ def _skew(
 ) -> None:
     """A set that takes further pods may be at most `max_skew` above the least of all sets.
 
-    `counts` are by set: the group's pods, others that are there, and those of the group's that are held.
+    `counts` are by set: the group's pods, others that are there, and those of the group's that are
+    held.
     """
     pods, before, stood = counts
     highest = model.tree.size + max(domains.existing, default=0)

@@ -1,8 +1,9 @@
 """Solves the histogram model stage by stage and decodes the answer.
 
-Deterministic: one worker, a fixed seed, stages in a fixed order; only a time limit that is reached makes
-two runs differ. A stage that is not proven keeps its best answer with the bound, and the next stages go
-on from it. Besides scheduler.groups.solver.victims.victimmodel the only module that runs CP-SAT.
+Deterministic: one worker, a fixed seed, stages in a fixed order; only a time limit that is reached
+makes two runs differ. A stage that is not proven keeps its best answer with the bound, and the next
+stages go on from it. Besides scheduler.groups.solver.victims.victimmodel the only module that runs
+CP-SAT.
 """
 
 from collections.abc import Callable
@@ -81,7 +82,8 @@ def solver_for(limits: SolveLimits, seconds: float) -> cp_model.CpSolver:
     solver.parameters.num_workers = limits.workers
     solver.parameters.random_seed = limits.seed
     solver.parameters.cp_model_probing_level = 0
-    # With substitutions OR-Tools 9.15 ended the process over a wrong answer of its own (tests/unit/solver/test_presolve.py).
+    # With substitutions OR-Tools 9.15 ended the process over a wrong answer of its own
+    # (tests/unit/solver/test_presolve.py).
     solver.parameters.presolve_substitution_level = 0
     solver.parameters.max_time_in_seconds = max(0.001, seconds)
     return solver

@@ -1,7 +1,8 @@
-"""What is wanted, one class each: the stages of the objective as linear expressions with known bounds.
+"""What is wanted, one class each: the stages of the objective as linear expressions with known
+bounds.
 
-Stages are minimised one after the other from the top level down; a finished one is frozen. `bound` is
-what can be said without solving; it lets a stage end as soon as it is reached.
+Stages are minimised one after the other from the top level down; a finished one is frozen. `bound`
+is what can be said without solving; it lets a stage end as soon as it is reached.
 """
 
 from typing import TYPE_CHECKING, Any, Protocol
@@ -60,7 +61,9 @@ class Large:
         self.level = level
 
     def expression(self, model: "Variables") -> Any | None:
-        """Return minus the sum of squares, as products for inner units; None when they are too many."""
+        """Return minus the sum of squares, as products for inner units; None when they are too
+        many.
+        """
         tree = model.tree
         if self.level == tree.depth:
             return sum(-k * k * var for one in model.classes for k, var in one.taken.items())
@@ -146,7 +149,9 @@ def stages(tree: Tree) -> list[Objective]:
 
 
 def narrow(model: "Variables") -> None:
-    """Limit the top level's counts to the water level, where nothing but room decides about them."""
+    """Limit the top level's counts to the water level, where nothing but room decides about
+    them.
+    """
     tree = model.tree
     if tree.least < tree.size:
         return

@@ -1,7 +1,8 @@
-"""The variables of the CP-SAT model: pods and use of inner units, a histogram of the leaves below each.
+"""The variables of the CP-SAT model: pods and use of inner units, a histogram of the leaves below
+each.
 
-Leaves under one parent are interchangeable: t[k] counts how many of them take exactly k pods, so ten
-thousand leaves need a few thousand numbers. Leaves that a rule tells apart (held pods, sets of
+Leaves under one parent are interchangeable: t[k] counts how many of them take exactly k pods, so
+ten thousand leaves need a few thousand numbers. Leaves that a rule tells apart (held pods, sets of
 `Domains`) stand in classes of their own. Loaded only where solving happens.
 """
 
@@ -19,7 +20,9 @@ from scheduler.groups.solver.tree import Bools, Ints, Tree, allowed
 
 @dataclass(frozen=True)
 class LeafClass:
-    """Like leaves under one parent: their positions, held pods, sets they are in, and t by count."""
+    """Like leaves under one parent: their positions, held pods, sets they are in, and t by
+    count.
+    """
 
     parent: int
     positions: Ints

@@ -1,4 +1,6 @@
-"""From how many leaves take k pods to which: the leaf whose name comes first takes the most it can."""
+"""From how many leaves take k pods to which: the leaf whose name comes first takes the most it
+can.
+"""
 
 from collections.abc import Mapping
 

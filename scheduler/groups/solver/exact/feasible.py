@@ -1,7 +1,8 @@
 """Which group sizes fit at all: sets of counts as bits of one number, added up over the tree.
 
 Much faster than the cost tables because nothing is weighed. Used where only yes or no is asked: by
-scheduler.groups.solver.explain for the rules in the way, and by scheduler.groups.solver.victims.search.
+scheduler.groups.solver.explain for the rules in the way, and by
+scheduler.groups.solver.victims.search.
 """
 
 import itertools
@@ -14,7 +15,9 @@ from scheduler.groups.solver.tree import Tree, allowed
 
 
 def sizes(layers: Layers, late: Callable[[], bool] = lambda: False) -> int | None:
-    """Return the sizes from 0 to the tree's own that fit under all rules, as bits; None when late."""
+    """Return the sizes from 0 to the tree's own that fit under all rules, as bits; None when
+    late.
+    """
     found = 0
     for masks in layers.choices(0):
         if late():
@@ -70,7 +73,8 @@ def _leaf(tree: Tree, at: int, fits: int) -> int:
 
 
 def _together(units: list[list[int]], wanted: int, mask: int, *, is_bare: bool) -> list[int]:
-    """Return the counts that units hold together, one row for each number of used ones if that binds.
+    """Return the counts that units hold together, one row for each number of used ones if that
+    binds.
 
     A bare unit has such rows itself, and all used below it count.
     """

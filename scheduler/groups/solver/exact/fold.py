@@ -1,9 +1,9 @@
 """Rules between members that the tree can carry itself: folded into slots and rules of levels.
 
-One member per host is a limit of a leaf, one domain per unit of a level is a rule of that level, and all
-in one domain is as many smaller problems as there are domains. What is left is for
-scheduler.groups.solver.exact.layers or CP-SAT. Every fold
-keeps the set of placements exactly as it was; called before solving, never before checking.
+One member per host is a limit of a leaf, one domain per unit of a level is a rule of that level,
+and all in one domain is as many smaller problems as there are domains. What is left is for
+scheduler.groups.solver.exact.layers or CP-SAT. Every fold keeps the set of placements exactly as it
+was; called before solving, never before checking.
 """
 
 import msgspec
@@ -51,8 +51,8 @@ def by_domain(instance: Instance) -> list[Instance] | None:
 def by_unit(instance: Instance) -> list[tuple[Instance, tuple[int, ...]]]:
     """Return the instance in each unit of the first level that has several, with the leaves of it.
 
-    Only where that level packs and one unit may take all: if the group fits into any of them, its best
-    placement is the best of these. Units without room for the whole group are left out.
+    Only where that level packs and one unit may take all: if the group fits into any of them, its
+    best placement is the best of these. Units without room for the whole group are left out.
     """
     usable = [at for at, leaf in enumerate(instance.leaves) if leaf.held or _room(leaf, instance)]
     for level, one in enumerate(instance.levels[:-1], start=1):
@@ -160,7 +160,9 @@ def _with_rule(instance: Instance, level: int, rule: LevelRule) -> Instance:
 
 
 def _capped(leaf: Leaf, most: int) -> Leaf:
-    """Return the leaf with room for at most so many, held pods included; they are never taken away."""
+    """Return the leaf with room for at most so many, held pods included; they are never taken
+    away.
+    """
     limit = max(most, leaf.held)
     return Leaf(
         leaf.path, limit if leaf.slots < 0 else min(leaf.slots, limit), leaf.free, leaf.held

@@ -1,9 +1,9 @@
 """The greedy descent of chic-sched, for comparison and as the solver `Greedy`.
 
 Visits the children of a unit once, largest free room first for pack, smallest first for spread, and
-takes from each what its rule's range allows; undone units are not tried again, and units without room
-count like others. It fails where answers exist and is often worse; nothing of ours relies on it. Ties go
-to the name that comes first.
+takes from each what its rule's range allows; undone units are not tried again, and units without
+room count like others. It fails where answers exist and is often worse; nothing of ours relies on
+it. Ties go to the name that comes first.
 """
 
 import numpy as np

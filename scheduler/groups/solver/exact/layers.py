@@ -1,10 +1,10 @@
 """Rules over sets of leaves as levels of the tree: what lets the exact program decide about them.
 
-Where every set lies below one unit and holds its children whole, the set becomes a unit between the two
-and the rule says which counts it may hold. Spread counts from the least of all sets: with that number
-given every set stands for itself, so all of them are tried. Levels made here are `bare`: no part of the
-objective, and what is counted per parent is counted through them. Pure; called by scheduler.groups.solver.solve,
-feasible and eviction, which ask CP-SAT where a rule does not lie so.
+Where every set lies below one unit and holds its children whole, the set becomes a unit between the
+two and the rule says which counts it may hold. Spread counts from the least of all sets: with that
+number given every set stands for itself, so all of them are tried. Levels made here are `bare`: no
+part of the objective, and what is counted per parent is counted through them. Pure; called by
+scheduler.groups.solver.solve, feasible and eviction, which ask CP-SAT where a rule does not lie so.
 """
 
 import itertools
@@ -27,7 +27,9 @@ Masks: TypeAlias = Mapping[int, Bools]
 
 @dataclass(frozen=True)
 class Layer:
-    """One rule as a level: `units` has the unit of each of its sets, -1 for a set without a leaf."""
+    """One rule as a level: `units` has the unit of each of its sets, -1 for a set without a
+    leaf.
+    """
 
     level: int
     domains: DomainRule
@@ -46,13 +48,16 @@ class Layers:
         return replace(self, tree=self.tree.with_slots(slots))
 
     def with_rules(self, domains: Sequence[DomainRule]) -> "Layers":
-        """Return the same with rules of the same names over the same sets, which may count others."""
+        """Return the same with rules of the same names over the same sets, which may count
+        others.
+        """
         by_name = {one.name: one for one in domains}
         layers = (replace(one, domains=by_name[one.domains.name]) for one in self.layers)
         return replace(self, layers=tuple(layers))
 
     def choices(self, least: int | None = None) -> Iterator[Masks]:
-        """Yield what the bare levels may hold, one way after the other; together they are the rules.
+        """Yield what the bare levels may hold, one way after the other; together they are the
+        rules.
 
         Ways in which no size from `least` (else the group's own) to the group's can be reached are
         left out.

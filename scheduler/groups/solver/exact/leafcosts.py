@@ -1,9 +1,9 @@
 """Tables of the last level: the least cost of n pods on the leaves of one unit, and how they lie.
 
-Made for all units above the leaves at once. Without range, partitions and held pods the answer is known:
-pack fills the largest leaves first, spread fills like water. Otherwise leaf after leaf is added to the
-tables; only as many leaves as a group can use take part, the largest ones, because cost depends on the
-count alone.
+Made for all units above the leaves at once. Without range, partitions and held pods the answer is
+known: pack fills the largest leaves first, spread fills like water. Otherwise leaf after leaf is
+added to the tables; only as many leaves as a group can use take part, the largest ones, because
+cost depends on the count alone.
 """
 
 from dataclasses import dataclass
@@ -49,7 +49,9 @@ class LeafTables:
         return self.cost[unit, : int(self.most[unit]) + 1]
 
     def rows(self, unit: int) -> list[Ints]:
-        """Return the costs of one unit by how many leaves are used, where that binds; else one row."""
+        """Return the costs of one unit by how many leaves are used, where that binds; else one
+        row.
+        """
         wanted = self.tree.used_below(self.tree.depth - 1)
         if not wanted:
             return [self.of(unit)]
@@ -151,7 +153,9 @@ def _within(runs: Ints) -> Ints:
 
 
 def _above(units: Ints, room: Ints, highest: int) -> Ints:
-    """Return [unit, k]: how many leaves of a unit have room for more than k, up to `highest` - 1."""
+    """Return [unit, k]: how many leaves of a unit have room for more than k, up to `highest` -
+    1.
+    """
     number = int(units[-1]) + 1
     cells = np.bincount(units * (highest + 1) + room, minlength=number * (highest + 1))
     exactly = cells.reshape(number, highest + 1)
@@ -159,7 +163,9 @@ def _above(units: Ints, room: Ints, highest: int) -> Ints:
 
 
 def _cut(widths: Ints, runs: Ints, most: Ints) -> Ints:
-    """Return runs of steps, `widths` of them for each unit, cut off where a unit has `most` steps."""
+    """Return runs of steps, `widths` of them for each unit, cut off where a unit has `most`
+    steps.
+    """
     ends = np.cumsum(runs)
     first = np.cumsum(widths) - widths
     base = np.repeat(np.concatenate(([0], ends))[first], widths)
@@ -188,7 +194,9 @@ def _options(rule: LevelRule, slots: int, held: int, most: int) -> list[int]:
 
 
 def _stepwise(tree: Tree, order: Ints, unit_cost: Ints, most: Ints) -> tuple[Ints, ...]:
-    """Add the largest leaf of every unit, then the next; row u stands for u used leaves if that binds."""
+    """Add the largest leaf of every unit, then the next; row u stands for u used leaves if that
+    binds.
+    """
     rule = tree.rule(tree.depth)
     starts = tree.starts[tree.depth - 1]
     wanted = rule.units_per_parent

@@ -13,7 +13,9 @@ CELLS = 1 << 16  # how many sums are made at once: what a core's own cache holds
 
 
 def workspace(most: int) -> Ints:
-    """Return the place for sums that all merges of one tree share: fresh memory costs more than they do."""
+    """Return the place for sums that all merges of one tree share: fresh memory costs more than
+    they do.
+    """
     return np.empty(max(CELLS, most + 1), dtype=np.int64)
 
 

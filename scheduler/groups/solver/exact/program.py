@@ -1,8 +1,9 @@
 """The exact program: the best placement of like pods in a tree, by tables added unit by unit.
 
-Polynomial because the costs of units add up: f_v(n) is the least cost of n pods under v. Rules over sets
-of leaves are levels of the tree to it (scheduler.groups.solver.exact.layers); it knows no preemption. Of equally good answers it gives the one in which the unit whose name comes
-first holds the most pods, from the top level down.
+Polynomial because the costs of units add up: f_v(n) is the least cost of n pods under v. Rules over
+sets of leaves are levels of the tree to it (scheduler.groups.solver.exact.layers); it knows no
+preemption. Of equally good answers it gives the one in which the unit whose name comes first holds
+the most pods, from the top level down.
 """
 
 from collections.abc import Callable, Iterator
@@ -21,7 +22,9 @@ Late = Callable[[float], bool]  # asked with the share of the work that is done
 
 
 def work(tree: Tree) -> list[int]:
-    """Return about how many sums the program makes, by level from the root's; 300 to 600 million a second."""
+    """Return about how many sums the program makes, by level from the root's; 300 to 600 million a
+    second.
+    """
     found = []
     for level in range(1, tree.depth):
         most = np.minimum(tree.room[level - 1], tree.size)
@@ -41,8 +44,8 @@ def work(tree: Tree) -> list[int]:
 class Exact:
     """The tables of one tree; asked for the best answer, once for each of the layers' choices.
 
-    A unit's table is one row of costs by pods, or for a bare unit one row for each number of units that
-    are used below it. Where no such number binds it is a single row.
+    A unit's table is one row of costs by pods, or for a bare unit one row for each number of units
+    that are used below it. Where no such number binds it is a single row.
     """
 
     def __init__(self, layers: Layers, scale: StageScale, late: Late) -> None:
@@ -198,7 +201,9 @@ def _added(acc: list[Ints], child: Ints, most: int, space: Ints) -> list[Ints]:
 
 
 def _joined(acc: list[Ints], child: list[Ints], most: int, space: Ints) -> list[Ints]:
-    """Return the tables with one more bare child, whose used units count together with the others'."""
+    """Return the tables with one more bare child, whose used units count together with the
+    others'.
+    """
     found = []
     for row in range(len(acc)):
         ways = [
@@ -262,7 +267,9 @@ def program(layers: Layers, scale: StageScale, late: Late = lambda _: False) -> 
 
 
 def _best(tree: Tree, scale: StageScale, root: Ints) -> tuple[int, list[int]] | None:
-    """Return how many pods are best and the values of all stages then; None when none are possible."""
+    """Return how many pods are best and the values of all stages then; None when none are
+    possible.
+    """
     pods = np.flatnonzero(root[0] < NEVER // 2)
     pods = pods[pods >= tree.least]
     if not len(pods):

@@ -1,9 +1,9 @@
 """The rules and costs of classes in the CP-SAT model of unlike members.
 
-What a class has on a unit is a sum of the model's pods, made where a rule or a cost asks for it. What two
-classes talk within a unit is one product for each unit of a level, since a step costs all pairs but those
-inside; between areas one for each area: its pods times what the others cost from there. Loaded only where
-solving happens.
+What a class has on a unit is a sum of the model's pods, made where a rule or a cost asks for it.
+What two classes talk within a unit is one product for each unit of a level, since a step costs all
+pairs but those inside; between areas one for each area: its pods times what the others cost from
+there. Loaded only where solving happens.
 """
 
 import itertools
@@ -21,7 +21,9 @@ from scheduler.groups.solver.tree import Tree, allowed
 
 
 class ClassModel:
-    """The variables of the classes of a group, over a model's x[kind, leaf]; levels count from 1, 0 is the root."""
+    """The variables of the classes of a group, over a model's x[kind, leaf]; levels count from 1, 0
+    is the root.
+    """
 
     def __init__(
         self,

@@ -1,7 +1,9 @@
-"""Assign pods to identical subgroups: at most one pod per node and subgroup, sizes differing by at most one.
+"""Assign pods to identical subgroups: at most one pod per node and subgroup, sizes differing by at
+most one.
 
-Bipartite edge colouring, possible if no node has more pods than there are subgroups: pods are the edges
-between nodes and roles, subgroups are the colours. Called by scheduler.groups.solver.roles.subgroups.
+Bipartite edge colouring, possible if no node has more pods than there are subgroups: pods are the
+edges between nodes and roles, subgroups are the colours. Called by
+scheduler.groups.solver.roles.subgroups.
 """
 
 from collections import Counter, defaultdict
@@ -13,7 +15,8 @@ _NOBODY = -1
 
 
 def dealt(pods: Pods, many: int) -> list[int]:
-    """Return the part, from 0, of each of these pods, which are (kind, place): at most `many` of a place.
+    """Return the part, from 0, of each of these pods, which are (kind, place): at most `many` of a
+    place.
 
     No part has two of a place, and all parts have as many of a kind, and in all, up to one.
     """
@@ -25,7 +28,9 @@ def dealt(pods: Pods, many: int) -> list[int]:
 
 
 class _Coloured:
-    """Pods with their parts. Those of a kind meet in vertices of `many` each, so that every part has one of these."""
+    """Pods with their parts. Those of a kind meet in vertices of `many` each, so that every part
+    has one of these.
+    """
 
     def __init__(self, pods: Pods, many: int) -> None:
         self._many = many
@@ -40,7 +45,9 @@ class _Coloured:
         self._sizes = [0] * many
 
     def add(self, number: int) -> None:
-        """Give a pod to the smallest part that has none of its place and kind, or make that possible."""
+        """Give a pod to the smallest part that has none of its place and kind, or make that
+        possible.
+        """
         place, kind = (self._has[end] for end in self._ends[number])
         free = [part for part in range(self._many) if place[part] == _NOBODY]
         both = [part for part in free if kind[part] == _NOBODY]
@@ -62,7 +69,9 @@ class _Coloured:
             self._swap(next(path for path in paths if len(path) % 2), large, small)
 
     def _path(self, start: Hashable, one: int, other: int) -> list[int]:
-        """Return the pods on the way from a vertex without `other`, in turn of `one` and `other`."""
+        """Return the pods on the way from a vertex without `other`, in turn of `one` and
+        `other`.
+        """
         path: list[int] = []
         at, part = start, one
         while (number := self._has[at][part]) != _NOBODY:

@@ -1,6 +1,8 @@
-"""What a descent finds for unlike members, with no search: where everything fits easily it is the best.
+"""What a descent finds for unlike members, with no search: where everything fits easily it is the
+best.
 
-Called by scheduler.groups.solver.roles.heterogeneous; whether what is found breaks a rule is looked at there.
+Called by scheduler.groups.solver.roles.heterogeneous; whether what is found breaks a rule is looked
+at there.
 """
 
 from collections import defaultdict
@@ -15,7 +17,8 @@ from scheduler.groups.solver.tree import Ints
 
 
 def unit_by_unit(group: GroupProblem) -> Ints:
-    """Fill the units of the level where to be apart costs most, the roomiest first, one after the other.
+    """Fill the units of the level where to be apart costs most, the roomiest first, one after the
+    other.
 
     So members that talk are together, as far as one unit has room for them.
     """

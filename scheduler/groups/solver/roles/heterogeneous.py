@@ -1,11 +1,12 @@
 """Groups of unlike members: several kinds of pods, each with its own request, over common leaves.
 
 The rules of the levels hold for all pods together, whatever their kind, those of classes
-(scheduler.groups.problem.classes) for theirs. `solve` looks for the most pods,
-and of those placements for the best by the levels from the top down, as for like members; it proves
-that there is no better one, or says of which stage it does not know. `evict` finds the fewest victims
-that make room for `minimum` pods. A descent (large pods first, the fullest leaf that takes them) finds
-what is easy, scheduler.groups.solver.roles.rolesearch improves and proves. Called by scheduler.groups.solver.questions.
+(scheduler.groups.problem.classes) for theirs. `solve` looks for the most pods, and of those
+placements for the best by the levels from the top down, as for like members; it proves that there
+is no better one, or says of which stage it does not know. `evict` finds the fewest victims that
+make room for `minimum` pods. A descent (large pods first, the fullest leaf that takes them) finds
+what is easy, scheduler.groups.solver.roles.rolesearch improves and proves. Called by
+scheduler.groups.solver.questions.
 """
 
 from collections.abc import Sequence
@@ -58,7 +59,9 @@ def solve(group: GroupProblem, limits: SolveLimits) -> GroupAnswer:
 
 
 def fits(group: GroupProblem, limits: SolveLimits, left_s: Deadline, part: float) -> bool | None:
-    """Return whether at least the minimum fits; None when a `part` of the time left does not tell."""
+    """Return whether at least the minimum fits; None when a `part` of the time left does not
+    tell.
+    """
     if _is_hopeless(group):
         return False
     if group.links and not linkflows.parts_of(group):
@@ -111,7 +114,9 @@ def _checked(group: GroupProblem, found: Ints) -> tuple[Rows, tuple[PlacedPart, 
 
 
 def _best(group: GroupProblem, limits: SolveLimits, left_s: Deadline) -> RolesResult:
-    """Return the best placement: inside of one unit where that is wanted and possible, else in all."""
+    """Return the best placement: inside of one unit where that is wanted and possible, else in
+    all.
+    """
     if _is_hopeless(group):
         return RolesResult(None, is_proven=True)
     if group.links and not linkflows.parts_of(group):
@@ -188,7 +193,8 @@ def _paid(
     limits: SolveLimits,
     left_s: Deadline,
 ) -> list[int]:
-    """Return the stage bounds with a tightened traffic bound; uses at most PAID_PART of the time left.
+    """Return the stage bounds with a tightened traffic bound; uses at most PAID_PART of the time
+    left.
 
     Where costs depend on levels alone, patterns of equal leaves prove them as fast.
     """
@@ -205,7 +211,8 @@ def _paid(
 
 
 def _is_free_together(group: GroupProblem, level: int) -> bool:
-    """Whether talk costs nothing in one unit of a level and something from one to another, and comes first.
+    """Whether talk costs nothing in one unit of a level and something from one to another, and
+    comes first.
 
     Everybody has to be placed for that, and to talk to all others, over some at least.
     """

@@ -1,7 +1,9 @@
-"""Leaves that nothing tells apart, wherever they are: what stands on one may as well stand on another.
+"""Leaves that nothing tells apart, wherever they are: what stands on one may as well stand on
+another.
 
-Called by scheduler.groups.solver.roles.patterns, and by scheduler.groups.solver.traffic.trafficleaves and scheduler.groups.solver.traffic.trafficunits, which
-know when it costs nothing.
+Called by scheduler.groups.solver.roles.patterns, and by
+scheduler.groups.solver.traffic.trafficleaves and scheduler.groups.solver.traffic.trafficunits,
+which know when it costs nothing.
 """
 
 import numpy as np
@@ -14,7 +16,8 @@ from scheduler.groups.solver.tree import Ints
 def room(group: GroupProblem) -> list[tuple[int, ...]]:
     """Return by leaf what it has that its pods can use: of each resource, and slots of each kind.
 
-    What pods take in all is a multiple of what their requests have in common, so the rest of an amount is of no use.
+    What pods take in all is a multiple of what their requests have in common, so the rest of an
+    amount is of no use.
     """
     requests = np.array([kind.request for kind in group.kinds], dtype=np.int64)
     counts = np.array([kind.count for kind in group.kinds], dtype=np.int64)
@@ -27,7 +30,9 @@ def room(group: GroupProblem) -> list[tuple[int, ...]]:
 
 
 def numbers(group: GroupProblem) -> Ints:
-    """Return for each leaf a number, the same for all that are like it: by room, and by who stands there."""
+    """Return for each leaf a number, the same for all that are like it: by room, and by who stands
+    there.
+    """
     found: dict[object, int] = {}
     held = group.held or (0,) * len(group.paths)
     return np.array(
@@ -40,7 +45,9 @@ def numbers(group: GroupProblem) -> Ints:
 
 
 def dealt(group: GroupProblem, counts: Ints) -> Ints | None:
-    """Return the same pods by kind and leaf on like leaves of one unit, the lowest with so many of each; None without one."""
+    """Return the same pods by kind and leaf on like leaves of one unit, the lowest with so many of
+    each; None without one.
+    """
     alike = numbers(group)
     used = np.flatnonzero(counts.any(axis=0))
     wanted = np.bincount(alike[used], minlength=int(alike.max(initial=0)) + 1)

@@ -1,8 +1,8 @@
 """What flows between areas over links with little room, in the CP-SAT model of unlike members.
 
-What a pod sends is split over those it sends to, so shares are fractions of how many these are in all. Everything
-is counted in one common part of them, a whole number of which makes each. Loaded only where solving happens,
-but for `parts_of`.
+What a pod sends is split over those it sends to, so shares are fractions of how many these are in
+all. Everything is counted in one common part of them, a whole number of which makes each. Loaded
+only where solving happens, but for `parts_of`.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -20,7 +20,9 @@ GRAIN = 1000
 
 
 def parts_of(group: GroupProblem) -> int:
-    """Return into how many parts a unit is divided so that all shares are whole numbers of them; 0 if too many."""
+    """Return into how many parts a unit is divided so that all shares are whole numbers of them; 0
+    if too many.
+    """
     numbers = {n for flow in group.flows for n in receiving(group, flow)}
     parts = reduce(lcm, sorted(numbers), 1)
     pods = [
@@ -40,7 +42,9 @@ def receiving(group: GroupProblem, flow: TrafficStream) -> range:
 
 
 class FlowModel:
-    """The variables of flows; `areas` has the pods of a class by area, `times` multiplies two variables."""
+    """The variables of flows; `areas` has the pods of a class by area, `times` multiplies two
+    variables.
+    """
 
     def __init__(
         self,
@@ -105,7 +109,9 @@ class FlowModel:
         return total
 
     def _number(self, number: int, numbers: range) -> Mapping[int, Any]:
-        """Return by how many pods of a class there are whether there are so many; of none, one will do."""
+        """Return by how many pods of a class there are whether there are so many; of none, one will
+        do.
+        """
         if number not in self._is:
             found = self._is[number] = {n: self._cp.new_bool_var("") for n in numbers}
             self._cp.add_exactly_one(list(found.values()))

@@ -1,9 +1,11 @@
-"""The model of unlike members over leaves that are alike: how many of them take which pods together.
+"""The model of unlike members over leaves that are alike: how many of them take which pods
+together.
 
-Leaves of one unit with the same room are a cell. A pattern is what one leaf may take, of each kind a number,
-and y[cell, pattern] is how many of the cell's leaves take it. Whatever is said of single leaves, rules and
-stages and what it costs to be on different ones, is then linear in y. Above the leaves the model of
-scheduler.groups.solver.roles.rolemodel holds, with cells for leaves. Loaded only where solving happens.
+Leaves of one unit with the same room are a cell. A pattern is what one leaf may take, of each kind
+a number, and y[cell, pattern] is how many of the cell's leaves take it. Whatever is said of single
+leaves, rules and stages and what it costs to be on different ones, is then linear in y. Above the
+leaves the model of scheduler.groups.solver.roles.rolemodel holds, with cells for leaves. Loaded
+only where solving happens.
 """
 
 from __future__ import annotations
@@ -83,7 +85,9 @@ def _patterns(group: GroupProblem, leaf: int) -> Ints | None:
 
 
 def _may_stand(group: GroupProblem, leaf: int, row: Ints) -> bool:
-    """Whether the rules of the last level, and those of classes there, let a leaf take these pods."""
+    """Whether the rules of the last level, and those of classes there, let a leaf take these
+    pods.
+    """
     last = len(group.levels) - 1
     pods = int(row.sum()) + (group.held[leaf] if group.held else 0)
     if not _is_allowed(group.levels[last].rule, pods):
@@ -178,7 +182,9 @@ class PatternModel:
         )
 
     def _keep_numbers(self) -> None:
-        """How many leaves are used under each used parent, by all or by a class; one leaf for `same`."""
+        """How many leaves are used under each used parent, by all or by a class; one leaf for
+        `same`.
+        """
         group, last = self._group, self._last
         wanted = group.levels[-1].rule.units_per_parent
         if wanted:
@@ -193,7 +199,9 @@ class PatternModel:
                 self.cp.add(sum(self._with((rule.first, rule.second))) <= 1)
 
     def _keep_apart(self) -> None:
-        """No leaf has more pods of parts that have one there each than there are such parts around it."""
+        """No leaf has more pods of parts that have one there each than there are such parts around
+        it.
+        """
         enough: dict[tuple[int, int], Any] = {}
         for at, part in enumerate(self._group.parts):
             if part.apart != self._last - 1:
@@ -236,7 +244,9 @@ class PatternModel:
         ]
 
     def _apart(self) -> Any:
-        """Return what it costs that pods which talk are on different leaves: all pairs but those on one."""
+        """Return what it costs that pods which talk are on different leaves: all pairs but those on
+        one.
+        """
         group = self._group
         step = sum(group.costs.steps[self._last - 1 :])
         if not step:
@@ -263,7 +273,9 @@ class PatternModel:
         return zip(self._cells[number].patterns.tolist(), self._y[number], strict=True)
 
     def _pods(self, number: int, row: Sequence[int], of: int) -> int:
-        """Return the pods of a class, or of EVERYBODY, on a leaf of a cell with a pattern, held ones included."""
+        """Return the pods of a class, or of EVERYBODY, on a leaf of a cell with a pattern, held
+        ones included.
+        """
         leaf = self._cells[number].leaves[0]
         if of == EVERYBODY:
             return sum(row) + (self._group.held[leaf] if self._group.held else 0)

@@ -1,9 +1,11 @@
-"""What a group of unlike members could be at best if its pods were alike, and that placement with its own pods.
+"""What a group of unlike members could be at best if its pods were alike, and that placement with
+its own pods.
 
-Were they alike, each taking as little as the least of them, every placement of the group would still be
-one. So what the exact program finds for them, in milliseconds, bounds the stages that speak of all pods, as
-long as those before them are as good. Mostly the pods themselves can stand like that: then nothing is better,
-and there is nothing to search for. Called by scheduler.groups.solver.roles.heterogeneous before CP-SAT is.
+Were they alike, each taking as little as the least of them, every placement of the group would
+still be one. So what the exact program finds for them, in milliseconds, bounds the stages that
+speak of all pods, as long as those before them are as good. Mostly the pods themselves can stand
+like that: then nothing is better, and there is nothing to search for. Called by
+scheduler.groups.solver.roles.heterogeneous before CP-SAT is.
 """
 
 from collections.abc import Sequence
@@ -26,9 +28,11 @@ _OF_ALL = ("leftOut", "units", "large", "squares")
 
 
 class Alike(msgspec.Struct, frozen=True):
-    """The best values of the first stages for pods that are alike, and the group's own pods like that, if found.
+    """The best values of the first stages for pods that are alike, and the group's own pods like
+    that, if found.
 
-    A value is a lower limit while all before it are as good as theirs. Nothing at all fits if `is_none`.
+    A value is a lower limit while all before it are as good as theirs. Nothing at all fits if
+    `is_none`.
     """
 
     values: tuple[int, ...] = ()
@@ -60,7 +64,9 @@ def best(
 
 
 def _by_the(size: int, depth: int, group: GroupProblem) -> Instance:
-    """Return the group as if its pods were alike, with so many of them together in a unit or none."""
+    """Return the group as if its pods were alike, with so many of them together in a unit or
+    none.
+    """
     found = group.alike()
     level = found.levels[depth - 1]
     rule = msgspec.structs.replace(level.rule, factor=lcm(size, max(1, level.rule.factor)))
@@ -69,7 +75,9 @@ def _by_the(size: int, depth: int, group: GroupProblem) -> Instance:
 
 
 def _wholes(group: GroupProblem, whole: WholePart, totals: Ints) -> Ints | None:
-    """Return pods of each kind so that each unit has those of its parts, None where that is not found."""
+    """Return pods of each kind so that each unit has those of its parts, None where that is not
+    found.
+    """
     units: dict[tuple[str, ...], list[int]] = {}
     for leaf, path in enumerate(group.paths):
         if totals[leaf]:

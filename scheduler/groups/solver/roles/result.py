@@ -1,4 +1,6 @@
-"""Results of solving a group of several roles: counts by role and leaf, and the bounds that are proven for them."""
+"""Results of solving a group of several roles: counts by role and leaf, and the bounds that are
+proven for them.
+"""
 
 from collections import defaultdict
 from collections.abc import Sequence
@@ -31,7 +33,8 @@ class RolesResult(msgspec.Struct, frozen=True):
 
 
 class KnownLimits(msgspec.Struct, frozen=True):
-    """A placement that breaks no rule, if one is known, and what none is better than; nothing fits if `is_none`.
+    """A placement that breaks no rule, if one is known, and what none is better than; nothing fits
+    if `is_none`.
 
     Each of `limits` holds while all before it are met. Without any, nothing is known.
     """
@@ -74,7 +77,9 @@ def better(one: RolesResult, other: RolesResult) -> RolesResult:
 
 
 def within_gap(values: Sequence[int], bounds: Sequence[int]) -> list[int]:
-    """Return the bounds up to the first stage that is not proven: they say nothing of later ones."""
+    """Return the bounds up to the first stage that is not proven: they say nothing of later
+    ones.
+    """
     open_ones = (
         at for at, (value, bound) in enumerate(zip(values, bounds, strict=True)) if bound < value
     )

@@ -1,11 +1,11 @@
 """What no placement of unlike members can be better than, stage by stage, told from amounts alone.
 
-For every number m of units: no m units hold more pods than the m largest amounts of any one resource
-allow when the smallest requests are served first. Sorted counts of a placement never exceed these
-prefix sums, so neither does what follows from them: how few units may do, and how large the sum of
-squares may be (majorization). What classes allow and need on a unit by their own rules limits both as well. Together
-with the bounds of scheduler.groups.solver.cpsat.objective these are tight in ordinary cases, and a descent that meets them needs no
-proof.
+For every number m of units: no m units hold more pods than the m largest amounts of any one
+resource allow when the smallest requests are served first. Sorted counts of a placement never
+exceed these prefix sums, so neither does what follows from them: how few units may do, and how
+large the sum of squares may be (majorization). What classes allow and need on a unit by their own
+rules limits both as well. Together with the bounds of scheduler.groups.solver.cpsat.objective these
+are tight in ordinary cases, and a descent that meets them needs no proof.
 """
 
 import numpy as np
@@ -58,7 +58,9 @@ def _of_class(group: GroupProblem, made: Tree, one: PodClass, stage: RolesStage)
 
 
 def _fewest(group: GroupProblem, one: PodClass, level: int) -> int:
-    """Return in how many units of a level a class is at least: how many are placed may be open, and then none."""
+    """Return in how many units of a level a class is at least: how many are placed may be open, and
+    then none.
+    """
     size = _size(group, one)
     if group.least < group.wanted or not size:
         return int(one.minimum > 0)

@@ -1,8 +1,9 @@
-"""The CP-SAT model of a group of unlike members: pods of each kind on each leaf, under the rules of levels.
+"""The CP-SAT model of a group of unlike members: pods of each kind on each leaf, under the rules of
+levels.
 
-x[kind, leaf] counts pods; what a leaf and a unit hold are sums of them, and rules and objectives speak of
-these sums only, as for like members. Leaves that nothing tells apart take pods in falling order, which
-leaves out what would be the same placement again. Loaded only where solving happens.
+x[kind, leaf] counts pods; what a leaf and a unit hold are sums of them, and rules and objectives
+speak of these sums only, as for like members. Leaves that nothing tells apart take pods in falling
+order, which leaves out what would be the same placement again. Loaded only where solving happens.
 """
 
 from collections import defaultdict
@@ -26,10 +27,10 @@ Freeing: TypeAlias = Callable[[cp_model.CpModel], Mapping[tuple[int, int], Any]]
 class RolesModel:
     """The variables and rules of one group.
 
-    Leaves have what is free, and with `freeing` what that says of a (leaf, resource) besides; it makes its
-    own variables in the model that it is given.
-    `pods[level][unit]` and `used[level][unit]` start with the root; the last level are the leaves of
-    the tree, whose numbers in the group are in `leaf`. `is_summed` says that leaves are several each.
+    Leaves have what is free, and with `freeing` what that says of a (leaf, resource) besides; it
+    makes its own variables in the model that it is given. `pods[level][unit]` and
+    `used[level][unit]` start with the root; the last level are the leaves of the tree, whose
+    numbers in the group are in `leaf`. `is_summed` says that leaves are several each.
     """
 
     def __init__(

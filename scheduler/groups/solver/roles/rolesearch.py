@@ -1,7 +1,7 @@
 """Unlike members stage by stage: each term is minimised by CP-SAT and frozen before the next one.
 
-Over patterns of like leaves where these are few (scheduler.groups.solver.roles.patterns), else over single leaves.
-Loaded only where solving happens.
+Over patterns of like leaves where these are few (scheduler.groups.solver.roles.patterns), else over
+single leaves. Loaded only where solving happens.
 """
 
 from collections.abc import Callable, Sequence
@@ -29,10 +29,11 @@ def minimize(
     *,
     fullest: int = 0,
 ) -> RolesResult:
-    """Return the best placement stage by stage, from what is known, with at least `fullest` pods in the first unit.
+    """Return the best placement stage by stage, from what is known, with at least `fullest` pods in
+    the first unit.
 
-    `bounds` follow from the room. `alike` are those of the first stages for pods that are alike: each
-    holds while all before it are met.
+    `bounds` follow from the room. `alike` are those of the first stages for pods that are alike:
+    each holds while all before it are met.
     """
     found = patterns.cells(group)
     model = RolesModel(group) if found is None else patterns.PatternModel(group, found)
@@ -72,7 +73,9 @@ def minimize(
 
 
 def exists(group: GroupProblem, limits: SolveLimits, seconds: float) -> bool | None:
-    """Return whether at least the minimum of a group fits, None when time is over before that is known."""
+    """Return whether at least the minimum of a group fits, None when time is over before that is
+    known.
+    """
     found = patterns.cells(group)
     model = RolesModel(group) if found is None else patterns.PatternModel(group, found)
     return verdict(solver_for(limits, seconds).solve(model.cp))

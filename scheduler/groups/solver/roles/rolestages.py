@@ -1,8 +1,8 @@
 """The stages of the objective of unlike members, the most important first, as plain records.
 
-In the order of scheduler.groups.problem.checker.objective: members left out, what each level wants from the top
-down (for all pods, then for each class with a rule there, or for all parts with one together), the cost of
-traffic, leaves in use.
+In the order of scheduler.groups.problem.checker.objective: members left out, what each level wants
+from the top down (for all pods, then for each class with a rule there, or for all parts with one
+together), the cost of traffic, leaves in use.
 """
 
 import msgspec
@@ -16,7 +16,9 @@ _MEASURES = {"pack": ("units", "large"), "spread": ("squares",)}
 
 
 class RolesStage(msgspec.Struct, frozen=True):
-    """What is minimised at a level (from 1; 0: nowhere in particular), for ALL pods or the sum of these classes."""
+    """What is minimised at a level (from 1; 0: nowhere in particular), for ALL pods or the sum of
+    these classes.
+    """
 
     level: int
     measure: str

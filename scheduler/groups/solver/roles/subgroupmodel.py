@@ -1,8 +1,8 @@
 """The parts of a group in the CP-SAT model of unlike members: how many of each stand in each unit.
 
-One number for each part and each unit of its level: like parts are not named. That there are pods, and
-parts, enough for each of them says nothing of who has which, and need not: scheduler.groups.solver.roles.subgroups
-deals them out. Loaded only where solving happens.
+One number for each part and each unit of its level: like parts are not named. That there are pods,
+and parts, enough for each of them says nothing of who has which, and need not:
+scheduler.groups.solver.roles.subgroups deals them out. Loaded only where solving happens.
 """
 
 import itertools
@@ -52,7 +52,9 @@ class PartModel:
         return {leaf: many for leaves, many in together for leaf in leaves}
 
     def _numbers(self, number: int) -> list[Any]:
-        """Return how many of a part stand in each unit of its level: one, where its pods stand already."""
+        """Return how many of a part stand in each unit of its level: one, where its pods stand
+        already.
+        """
         units = self._leaves(self._depths[number])
         if not self._has_held[number]:
             most = self._totals[number]
@@ -86,7 +88,9 @@ class PartModel:
                 cp.add(sum(pods) == 0).only_enforce_if(~grows)
 
     def _keep_apart(self, number: int) -> None:
-        """No more pods on a unit than there are like parts around it: then no part has two there."""
+        """No more pods on a unit than there are like parts around it: then no part has two
+        there.
+        """
         one = self._group.parts[number]
         if one.apart < 0:
             return

@@ -1,9 +1,10 @@
 """From pods by kind and leaf to the parts of a group that have them, or that no parts could.
 
-How many like parts stand in a unit is between two numbers that follow from the pods there, and so it is
-for the parts around them; every number between these will do. What a unit has is then dealt
+How many like parts stand in a unit is between two numbers that follow from the pods there, and so
+it is for the parts around them; every number between these will do. What a unit has is then dealt
 out in turn, so that the parts in it get the same up to one, which is enough for each whenever it is
-enough for all. Exact, and of no other placement: called by scheduler.groups.solver.roles.heterogeneous with what was found.
+enough for all. Exact, and of no other placement: called by
+scheduler.groups.solver.roles.heterogeneous with what was found.
 """
 
 from collections import Counter, defaultdict
@@ -23,7 +24,9 @@ Rows: TypeAlias = Sequence[Sequence[int]]
 
 
 def split(group: GroupProblem, counts: Rows) -> list[PlacedPart] | None:
-    """Return the parts with their pods, the root first and each behind the one it is in; None if there are none."""
+    """Return the parts with their pods, the root first and each behind the one it is in; None if
+    there are none.
+    """
     ranges = _Ranges(group, counts)
     roots = ranges.of(0)
     if roots is None or len(roots) != 1:
@@ -51,7 +54,9 @@ class _Ranges:
         self._known: dict[int, dict[Unit, Range] | None] = {}
 
     def of(self, number: int) -> dict[Unit, Range] | None:
-        """Return by unit how many of a part stand there, only units with any; None if that cannot be."""
+        """Return by unit how many of a part stand there, only units with any; None if that cannot
+        be.
+        """
         if number not in self._known:
             below = self.inside[number]
             self._known[number] = self._around(number) if below else self._own(number)
@@ -146,7 +151,9 @@ class _Dealer:
         self._pieces = pieces
 
     def deal(self, number: int, unit: Unit, those: Sequence[int]) -> None:
-        """Give the parts of one kind in a unit, `those` among the pieces, all that is theirs there."""
+        """Give the parts of one kind in a unit, `those` among the pieces, all that is theirs
+        there.
+        """
         if not self._ranges.inside[number]:
             self._pods(number, unit, those)
             return
@@ -164,7 +171,9 @@ class _Dealer:
     def _wanted(
         self, number: int, many: int, below: dict[int, dict[Unit, Range]]
     ) -> dict[int, int]:
-        """Return how many of each part stand in so many parts: the fewest, which are the fullest."""
+        """Return how many of each part stand in so many parts: the fewest, which are the
+        fullest.
+        """
         ranges = {
             at: (sum(low for low, _ in units.values()), sum(top for _, top in units.values()))
             for at, units in below.items()

@@ -1,6 +1,7 @@
 """How much two parts of a group say to each other at least, whatever the parts.
 
-Called for lower limits of what talk costs (scheduler.groups.solver.traffic.trafficbound, scheduler.groups.solver.traffic.trafficunits).
+Called for lower limits of what talk costs (scheduler.groups.solver.traffic.trafficbound,
+scheduler.groups.solver.traffic.trafficunits).
 """
 
 import numpy as np
@@ -12,11 +13,12 @@ MOST_WAYS = 300_000
 
 
 def least_cut(weights: Ints, numbers: Ints) -> int:
-    """Return the least sum over pairs of pods in two parts of all, neither of them empty; 0 for a single pod or none.
+    """Return the least sum over pairs of pods in two parts of all, neither of them empty; 0 for a
+    single pod or none.
 
-    `weights` is symmetric and has by kind what a pair says, `numbers` how many pods there are of each.
-    How many pods of a kind are in the one part counts in a straight line, or less where it talks to itself. So at the
-    least each kind is whole in one part, or one pod is alone there.
+    `weights` is symmetric and has by kind what a pair says, `numbers` how many pods there are of
+    each. How many pods of a kind are in the one part counts in a straight line, or less where it
+    talks to itself. So at the least each kind is whole in one part, or one pod is alone there.
     """
     there = np.flatnonzero(numbers)
     if numbers.sum() < 2:
@@ -29,7 +31,9 @@ def least_cut(weights: Ints, numbers: Ints) -> int:
 
 
 def least_cuts(weights: Ints, numbers: Ints) -> Ints:
-    """Return [n] the least sum over pairs of n pods and all others, for n from 0 to all; weights as for `least_cut`."""
+    """Return [n] the least sum over pairs of n pods and all others, for n from 0 to all; weights as
+    for `least_cut`.
+    """
     pods = int(numbers.sum())
     ways = np.array([np.zeros(len(numbers), dtype=np.int64)])
     if np.prod(numbers.astype(np.float64) + 1) > MOST_WAYS:
@@ -47,7 +51,9 @@ def least_cuts(weights: Ints, numbers: Ints) -> Ints:
 
 
 def _of_vertices(weights: Ints) -> int:
-    """Return the least sum of weights between two parts of two vertices or more (Stoer and Wagner's algorithm)."""
+    """Return the least sum of weights between two parts of two vertices or more (Stoer and Wagner's
+    algorithm).
+    """
     weights = weights.copy()
     left = list(range(len(weights)))
     found = []

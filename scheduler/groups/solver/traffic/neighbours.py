@@ -1,7 +1,9 @@
-"""Members that talk, placed near one another with no search: one after the other where it costs least.
+"""Members that talk, placed near one another with no search: one after the other where it costs
+least.
 
-Grown from several leaves and then put right pod by pod, the best of all counts: so no answer is dearer
-than what placing pods one by one comes to. Called by scheduler.groups.solver.roles.heterogeneous, which looks at the rules.
+Grown from several leaves and then put right pod by pod, the best of all counts: so no answer is
+dearer than what placing pods one by one comes to. Called by
+scheduler.groups.solver.roles.heterogeneous, which looks at the rules.
 """
 
 from collections.abc import Iterator, Sequence
@@ -79,7 +81,9 @@ class TalkCosts:
         self.ways = self._between() if len(paths) <= MOST_DENSE else None
 
     def more(self, number: int, counts: Ints) -> Ints:
-        """Return by leaf what one pod more of a class costs there beside those of `counts` by kind."""
+        """Return by leaf what one pod more of a class costs there beside those of `counts` by
+        kind.
+        """
         leaves = counts.shape[1]
         found = np.zeros(leaves, dtype=np.int64)
         if number < 0:
@@ -102,7 +106,9 @@ class TalkCosts:
         return found
 
     def _between(self) -> NDArray[np.float64]:
-        """Return [from, to] what a pair costs, by leaves; whole numbers, which sums of keep exact."""
+        """Return [from, to] what a pair costs, by leaves; whole numbers, which sums of keep
+        exact.
+        """
         size = self._held.shape[1]
         found = np.zeros((size, size))
         for step, units in self._levels:
@@ -202,8 +208,8 @@ def _grown(group: GroupProblem, costs: TalkCosts, start: int | None, order: Sequ
 def _tried_anew(group: GroupProblem, costs: TalkCosts, counts: Ints, trials: int) -> Ints:
     """Take some pods away and place them again, some times, and return the best of all.
 
-    Few of any leaves, all of a leaf, or all of an area. What comes out is gone on with if it does not cost much
-    more; how much that is, falls.
+    Few of any leaves, all of a leaf, or all of an area. What comes out is gone on with if it does
+    not cost much more; how much that is, falls.
     """
     rng = Random(len(group.paths))  # noqa: S311 - the same for the same group
     at, here = counts, costs.of(counts)
@@ -231,7 +237,9 @@ def _tried_anew(group: GroupProblem, costs: TalkCosts, counts: Ints, trials: int
 
 
 def _put_cheap(costs: TalkCosts, room: _Room, kind: int) -> bool:
-    """Put a pod where it costs least, of equal leaves on the roomiest; return False if nowhere is room."""
+    """Put a pod where it costs least, of equal leaves on the roomiest; return False if nowhere is
+    room.
+    """
     open_ones = np.flatnonzero(room.takes(kind))
     if not len(open_ones):
         return False

@@ -1,11 +1,12 @@
 """What members that talk cost at least, wherever they stand: a lower limit of the cost of traffic.
 
-Pods on one leaf pay nothing for their talk, others no less than the cheapest way there is. So the more talk leaves can
-keep inside, the less is paid, and how much that is at most is a linear program over patterns: what one leaf may
-take, by kind. Its prices are found by generating columns; whatever they are, the sum of what each leaf
-keeps inside at best beyond them is a limit, which is taken in whole numbers and so owes nothing to rounding.
-Which areas are in use is gone through: one, two, or more; those pay for the talk that they cut as well.
-All other rules are left out, which can only make the limit lower. Loaded only where solving happens.
+Pods on one leaf pay nothing for their talk, others no less than the cheapest way there is. So the
+more talk leaves can keep inside, the less is paid, and how much that is at most is a linear program
+over patterns: what one leaf may take, by kind. Its prices are found by generating columns; whatever
+they are, the sum of what each leaf keeps inside at best beyond them is a limit, which is taken in
+whole numbers and so owes nothing to rounding. Which areas are in use is gone through: one, two, or
+more; those pay for the talk that they cut as well. All other rules are left out, which can only
+make the limit lower. Loaded only where solving happens.
 """
 
 from __future__ import annotations
@@ -73,7 +74,8 @@ def _paid(
     limits: SolveLimits | None,
     left_s: Callable[[], float],
 ) -> int:
-    """Return what is paid at least in a case, from what is `known` up to `value`; with `limits` exactly, if that is found.
+    """Return what is paid at least in a case, from what is `known` up to `value`; with `limits`
+    exactly, if that is found.
 
     Anything from `value` on is as good as that.
     """
@@ -89,7 +91,9 @@ def _paid(
 
 
 class _Case(msgspec.Struct, frozen=True):
-    """Leaves of the blocks in use; between any two of them talk costs `cheapest`, that of blocks in all `cut` more."""
+    """Leaves of the blocks in use; between any two of them talk costs `cheapest`, that of blocks in
+    all `cut` more.
+    """
 
     leaves: list[int]
     cheapest: int
@@ -108,7 +112,9 @@ def _blocks(group: GroupProblem) -> list[list[int]]:
 
 
 def _cases(talk: _Talk, ways: Floats, blocks: Sequence[list[int]]) -> list[_Case]:
-    """Return all leaves, whichever are in use, and then the cases: each block alone, each two, and any more of them."""
+    """Return all leaves, whichever are in use, and then the cases: each block alone, each two, and
+    any more of them.
+    """
     cheap = np.minimum(ways, ways.T)
     np.fill_diagonal(cheap, np.inf)
     between = np.array([[cheap[np.ix_(a, b)].min() for b in blocks] for a in blocks])
@@ -201,7 +207,9 @@ class _Talk:
         return np.flatnonzero(fits & (self._rows <= self._slots[:, leaf]).all(axis=1))
 
     def values(self, leaf: int, rows: Ints) -> Floats:
-        """Return how much is said on a leaf with some of the patterns, by those that stand there too."""
+        """Return how much is said on a leaf with some of the patterns, by those that stand there
+        too.
+        """
         held = self.held[:, leaf]
         return self._talk(self._rows[rows] + held) if held.any() else self._taken[rows]
 
@@ -226,7 +234,9 @@ class _Leaves:
 
 
 class _Prices:
-    """Prices of kinds under which the leaves keep as little as can be inside beyond what they pay."""
+    """Prices of kinds under which the leaves keep as little as can be inside beyond what they
+    pay.
+    """
 
     def __init__(self, talk: _Talk, types: Sequence[_Leaves], needed: int) -> None:
         self._talk, self._types, self._needed = talk, types, needed
@@ -242,7 +252,9 @@ class _Prices:
                 self._solver.Objective().SetCoefficient(spare, -1 - talk.total)
 
     def found(self, left_s: Callable[[], float]) -> int:
-        """Return how much is kept inside at most; where it is less than needed, no matter how much."""
+        """Return how much is kept inside at most; where it is less than needed, no matter how
+        much.
+        """
         for _ in range(MOST_ROUNDS):
             if self._solver.Solve() != pywraplp.Solver.OPTIMAL:
                 break
@@ -255,7 +267,9 @@ class _Prices:
         return int(min(self._best // PARTS, self._talk.total))
 
     def _price(self, prices: Floats) -> bool:
-        """Take the limit that follows from prices, and add each leaf's best pattern; return whether any was."""
+        """Take the limit that follows from prices, and add each leaf's best pattern; return whether
+        any was.
+        """
         paid = self._talk.rows @ prices
         rents = [place.dual_value() for place in self._places]
         limit, added = float(prices @ self._talk.wanted), False
@@ -279,10 +293,12 @@ class _Prices:
             self._kinds[kind].SetCoefficient(column, float(row[kind]))
 
     def exactly(self, kept: int, limits: SolveLimits, left_s: Callable[[], float]) -> int:
-        """Return how much is kept inside at most, by search among the patterns that can be part of what is needed.
+        """Return how much is kept inside at most, by search among the patterns that can be part of
+        what is needed.
 
-        A pattern that keeps less beyond its price than the best does, by more than all of them exceed what is
-        needed, is in no such placement. `kept` where they are too many, or time runs out.
+        A pattern that keeps less beyond its price than the best does, by more than all of them
+        exceed what is needed, is in no such placement. `kept` where they are too many, or time runs
+        out.
         """
         spare = self._best - PARTS * self._needed
         paid = self._talk.rows @ self._prices

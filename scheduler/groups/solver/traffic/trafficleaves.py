@@ -1,10 +1,12 @@
-"""Members that talk, where only levels make that cost: what leaves alone say of it, and the units above them after that.
+"""Members that talk, where only levels make that cost: what leaves alone say of it, and the units
+above them after that.
 
-Without the levels above them all like leaves of a cluster are one cell, so CP-SAT proves in milliseconds what no
-placement is better than. Mostly that one can be dealt out inside one unit, where it costs no more: then it is
-the best. Else all pods are in one unit of a level, each of which is looked at in the same way, or in several, and
-those pay for what they say to one another beside: for the least cut there is. Called by scheduler.groups.solver.roles.heterogeneous
-before anybody searches among all units. Loaded only where solving happens.
+Without the levels above them all like leaves of a cluster are one cell, so CP-SAT proves in
+milliseconds what no placement is better than. Mostly that one can be dealt out inside one unit,
+where it costs no more: then it is the best. Else all pods are in one unit of a level, each of which
+is looked at in the same way, or in several, and those pay for what they say to one another beside:
+for the least cut there is. Called by scheduler.groups.solver.roles.heterogeneous before anybody
+searches among all units. Loaded only where solving happens.
 """
 
 from collections.abc import Callable
@@ -24,7 +26,8 @@ from scheduler.groups.solver.roles.rolesearch import minimize
 from scheduler.groups.solver.traffic.trafficunits import SeveralUnits
 from scheduler.groups.solver.tree import Ints
 
-# Leaves alone have this part of the time that is left, units one by one, and then several, another each.
+# Leaves alone have this part of the time that is left, units one by one, and then several, another
+# each.
 LEAVES_PART, UNITS_PART = 0.25, 0.25
 
 
@@ -60,7 +63,9 @@ def best(
 
 
 def is_told_by_leaves(group: GroupProblem) -> bool:
-    """Whether the stages of a group are those of its leaves alone, but for what talk costs above them."""
+    """Whether the stages of a group are those of its leaves alone, but for what talk costs above
+    them.
+    """
     last = len(group.levels) - 1
     others = group.costs.areas, group.parts, group.apart, group.excluded, group.limits, group.links
     own = [each for one in group.classes for each in one.rules]
@@ -76,7 +81,9 @@ def is_told_by_leaves(group: GroupProblem) -> bool:
 
 
 def _alone(group: GroupProblem) -> GroupProblem:
-    """Return the group with its leaves alone, as if it made no difference in which units these are."""
+    """Return the group with its leaves alone, as if it made no difference in which units these
+    are.
+    """
     last = len(group.levels) - 1
     classes = (
         msgspec.structs.replace(
@@ -110,7 +117,9 @@ def _in_one(
     limits: SolveLimits,
     left_s: Callable[[], float],
 ) -> KnownLimits:
-    """Return the best inside one unit of a level, and limits of all such placements; `least` are those of leaves alone."""
+    """Return the best inside one unit of a level, and limits of all such placements; `least` are
+    those of leaves alone.
+    """
     reached: list[int] | None = None
     counts = None
     known = [[-NOTHING]]  # where there is none at all
@@ -135,7 +144,9 @@ def _in_one(
 
 
 def _promising(group: GroupProblem, level: int) -> list[Ints]:
-    """Return the leaves of units that may take all pods, the roomiest first, of like ones the first."""
+    """Return the leaves of units that may take all pods, the roomiest first, of like ones the
+    first.
+    """
     held, room, cells = sum(group.held), group.room(), likeleaves.numbers(group)
     slots = np.array([kind.slots for kind in group.kinds], dtype=np.int64)
     counts = np.array([kind.count for kind in group.kinds], dtype=np.int64)

@@ -1,10 +1,11 @@
-"""Members that talk, in more than one unit of a level: what that costs at least, and the best of it where that is clear.
+"""Members that talk, in more than one unit of a level: what that costs at least, and the best of it
+where that is clear.
 
-What the pods of a unit and all others say to one another costs the steps of the levels that come between them. How little
-that is when the fullest unit holds so many pods is told by numbers alone; where it is more than is known to do,
-nobody has to look. Else the unit and all others, as if those were one, are a small problem for CP-SAT, and mostly
-what is left for the others has room in one of them. Called by scheduler.groups.solver.traffic.trafficleaves. Loaded only
-where solving happens.
+What the pods of a unit and all others say to one another costs the steps of the levels that come
+between them. How little that is when the fullest unit holds so many pods is told by numbers alone;
+where it is more than is known to do, nobody has to look. Else the unit and all others, as if those
+were one, are a small problem for CP-SAT, and mostly what is left for the others has room in one of
+them. Called by scheduler.groups.solver.traffic.trafficleaves. Loaded only where solving happens.
 """
 
 from collections.abc import Callable, Sequence
@@ -26,7 +27,9 @@ from scheduler.groups.solver.tree import Ints
 
 
 class SeveralUnits:
-    """The placements of a group in more than one unit of a level; `least` are limits of leaves alone, `at` is the cost's."""
+    """The placements of a group in more than one unit of a level; `least` are limits of leaves
+    alone, `at` is the cost's.
+    """
 
     def __init__(self, group: GroupProblem, level: int, least: Sequence[int], at: int) -> None:
         self._group = group
@@ -41,7 +44,9 @@ class SeveralUnits:
         self._apart = _apart(group, self._pods)
 
     def limits(self, fewest: int, most: int) -> list[int]:
-        """Return limits of placements whose fullest unit holds from `fewest` to `most` pods; impossible ones in an empty range."""
+        """Return limits of placements whose fullest unit holds from `fewest` to `most` pods;
+        impossible ones in an empty range.
+        """
         apart = self._apart[max(1, fewest) : min(most, self._pods - 1) + 1]
         if not len(apart):
             return [*self._least[: self._at], -NOTHING]
@@ -53,10 +58,11 @@ class SeveralUnits:
     def best(
         self, values: list[int] | None, limits: SolveLimits, left_s: Callable[[], float]
     ) -> KnownLimits:
-        """Return the best there is in several units, where it may be as good as `values`, and limits of all of them.
+        """Return the best there is in several units, where it may be as good as `values`, and
+        limits of all of them.
 
-        From the fullest that the roomiest unit can be on, as long as emptier ones may do as well and one other
-        has room for all that it leaves.
+        From the fullest that the roomiest unit can be on, as long as emptier ones may do as well
+        and one other has room for all that it leaves.
         """
         counts = None
         second, largest = sorted([0, *self._most])[-2:]
@@ -91,7 +97,9 @@ class SeveralUnits:
     def _fullest(
         self, number: int, fewest: int, limits: SolveLimits, left_s: Callable[[], float]
     ) -> KnownLimits:
-        """Return the best with so many pods in one unit, limits where all others are one; no limits where time is short."""
+        """Return the best with so many pods in one unit, limits where all others are one; no limits
+        where time is short.
+        """
         if left_s() < MEANINGFUL_S:
             return KnownLimits([])
         group, leaves = self._group, self._units[number]
@@ -137,7 +145,9 @@ class SeveralUnits:
 
 
 def _apart(group: GroupProblem, pods: int) -> Ints:
-    """Return [m] how much is said between units at least when the fullest holds m pods of all, for m from 0 to all but one."""
+    """Return [m] how much is said between units at least when the fullest holds m pods of all, for
+    m from 0 to all but one.
+    """
     many = len(group.classes)
     weights = np.zeros((many, many), dtype=np.int64)
     for one in group.traffic:

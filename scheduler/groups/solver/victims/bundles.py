@@ -1,8 +1,8 @@
 """Single pods of one leaf, bundled to the numbers that free capacity for one more member.
 
-Eight pods of one GPU in the way of a member with eight are one decision: fewer evictions than eight free
-nothing. Without bundles the relaxation of the victim search assumes that each of the eight frees a
-member's place, and neither finds nor proves the answer for 500 nodes within its time.
+Eight pods of one GPU in the way of a member with eight are one decision: fewer evictions than eight
+free nothing. Without bundles the relaxation of the victim search assumes that each of the eight
+frees a member's place, and neither finds nor proves the answer for 500 nodes within its time.
 """
 
 from collections import Counter
@@ -50,7 +50,8 @@ class Bundles:
 
 
 def _sizes(room: EvictionRoom, one: Candidate, leaf: int) -> list[int] | None:
-    """Return how many evictions free each further place on a leaf, None where later places take fewer.
+    """Return how many evictions free each further place on a leaf, None where later places take
+    fewer.
 
     A search that counts bundles singly takes the smallest first, so sizes must not decrease.
     """

@@ -1,7 +1,8 @@
 """What it costs at least to free so much in a few units: lower limits that no linear row shows.
 
-Knapsacks of whole candidates, made for many sets of units at once. What a candidate frees in several
-units of a set counts together, and its cost once. Plain arithmetic, used by scheduler.groups.solver.victims.victimmodel.
+Knapsacks of whole candidates, made for many sets of units at once. What a candidate frees in
+several units of a set counts together, and its cost once. Plain arithmetic, used by
+scheduler.groups.solver.victims.victimmodel.
 """
 
 import itertools
@@ -19,7 +20,9 @@ CELLS = 1 << 16  # how many sums are made at once
 
 
 class Covers:
-    """Who frees how much in each of some units; `counts[i]` like evictions of candidate i can be made."""
+    """Who frees how much in each of some units; `counts[i]` like evictions of candidate i can be
+    made.
+    """
 
     def __init__(self, gains: Sequence[Mapping[int, int]], counts: Mapping[int, int]) -> None:
         found = sorted({index for gained in gains for index in gained})
@@ -40,7 +43,9 @@ class Covers:
             ]
 
     def sets(self, together: int, size: int) -> Ints:
-        """Return all sets of so many units as [set, unit]; none when they are too many to look at."""
+        """Return all sets of so many units as [set, unit]; none when they are too many to look
+        at.
+        """
         units = len(self._own)
         number = math.comb(units, together)
         sums = number * together * self._width * size
@@ -50,7 +55,9 @@ class Covers:
         return np.array(found, dtype=np.int64).reshape(-1, together)
 
     def least(self, sets: Ints, needed: Ints, weights: Mapping[int, int]) -> Ints:
-        """Return for each set the least weight that frees what it needs there; NEVER if nobody can."""
+        """Return for each set the least weight that frees what it needs there; NEVER if nobody
+        can.
+        """
         weighed = [weights.get(index, 0) * part for index, part in self._items]
         costs = np.array([*weighed, 0], dtype=np.int64)
         found = np.zeros(len(sets), dtype=np.int64)

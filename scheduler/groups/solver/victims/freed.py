@@ -1,7 +1,8 @@
-"""What evictions free: room per leaf by resource, slots for any choice of candidates, plain arithmetic.
+"""What evictions free: room per leaf by resource, slots for any choice of candidates, plain
+arithmetic.
 
-The view of a `PreemptionInstance` that scheduler.groups.solver.victims.search and its model work on. Knows no solver; the
-proof that a group fits after its evictions is made here.
+The view of a `PreemptionInstance` that scheduler.groups.solver.victims.search and its model work
+on. Knows no solver; the proof that a group fits after its evictions is made here.
 """
 
 from collections import Counter
@@ -124,7 +125,9 @@ class EvictionRoom:
 def rules_after(
     problem: PreemptionInstance, instance: Instance, evicted: Choice
 ) -> tuple[DomainRule, ...]:
-    """Return an instance's rules over sets of leaves without the evicted among the existing pods."""
+    """Return an instance's rules over sets of leaves without the evicted among the existing
+    pods.
+    """
     gone: Counter[tuple[str, int]] = Counter()
     for index, times in evicted.items():
         for name, sets in problem.candidates[index].counted.items():
@@ -160,7 +163,9 @@ def pods(problem: PreemptionInstance, evicted: Choice, priority: int) -> int:
 
 
 def groups(problem: EvictionCandidates, evicted: Choice) -> int:
-    """Return how many groups are hit: a single pod is a group of one, a group that shrinks is not hit."""
+    """Return how many groups are hit: a single pod is a group of one, a group that shrinks is not
+    hit.
+    """
     own = {index for group in problem.elastic for index in group.candidates}
     singles = sum(
         times * problem.candidates[index].groups

@@ -1,7 +1,7 @@
 """Who has to go so that a group of unlike members fits: the least harm, stage by stage, by CP-SAT.
 
-Budgets that are violated come first, then evicted pods from the highest priority down, then how many
-are evicted at once. Loaded only where solving happens.
+Budgets that are violated come first, then evicted pods from the highest priority down, then how
+many are evicted at once. Loaded only where solving happens.
 """
 
 from collections import defaultdict
@@ -22,7 +22,8 @@ LARGEST_COUNT = 1 << 30
 
 
 class Harm(msgspec.Struct, frozen=True):
-    """What is done by the best way that is known, none when `harm` is empty, and whether it is proven.
+    """What is done by the best way that is known, none when `harm` is empty, and whether it is
+    proven.
 
     `counts` are the pods by kind and leaf, those of the leaves that were asked about.
     """

@@ -1,13 +1,14 @@
 """Who is evicted for a group: the least harm that makes it fit, with proof.
 
 Violated budgets come first (or are forbidden), then pods by priority from the highest eligible one
-down, then groups (a single pod is a group of one). Nobody goes for more pods than the group's minimum;
-what is free then takes as many as there is room for. Where budgets play no part, plain feasibility tells the highest priority that
-has to suffer, and everybody below is imagined gone while that one is decided. Then the group is placed
-into the freed room. Nothing here evicts anybody.
+down, then groups (a single pod is a group of one). Nobody goes for more pods than the group's
+minimum; what is free then takes as many as there is room for. Where budgets play no part, plain
+feasibility tells the highest priority that has to suffer, and everybody below is imagined gone
+while that one is decided. Then the group is placed into the freed room. Nothing here evicts
+anybody.
 
-All of it shares one deadline. When the search has used up its part, whoever can be spared without asking
-CP-SAT is spared, and what is known then counts, with the bounds that were proven.
+All of it shares one deadline. When the search has used up its part, whoever can be spared without
+asking CP-SAT is spared, and what is known then counts, with the bounds that were proven.
 """
 
 from collections.abc import Iterable
@@ -29,8 +30,8 @@ if TYPE_CHECKING:
     from scheduler.groups.solver.victims.victimmodel import StageDecision
 
 
-# The parts of the whole time after which the stages end, and sparing others afterwards; the rest is left
-# for the placement.
+# The parts of the whole time after which the stages end, and sparing others afterwards; the rest is
+# left for the placement.
 SEARCH, SPARE = 0.8, 0.9
 STAGE = 0.7  # how much of what is left a stage may take: the next ones need some as well
 MEANINGFUL_S = 0.005
@@ -232,7 +233,8 @@ class VictimSearch:
             self._is_infeasible = found.is_infeasible
             return
         value = freed.pods(self._problem, self._evicted(), priority)
-        # Nobody of this priority would do only with other choices above; with none there, one has to go.
+        # Nobody of this priority would do only with other choices above; with none there, one has
+        # to go.
         is_first = (
             self._more_is_better
             and not self._problem.budgets
@@ -269,7 +271,9 @@ class VictimSearch:
         return total
 
     def _spare(self) -> None:
-        """Spare who is not needed: first the highest priority, many at once as long as that goes."""
+        """Spare who is not needed: first the highest priority, many at once as long as that
+        goes.
+        """
         candidates, known = self._problem.candidates, self._evicted()
         order = sorted(known, key=lambda i: (-candidates[i].priority, -candidates[i].pods, i))
         number = len(order)
@@ -324,7 +328,9 @@ class VictimSearch:
         return self._verdict(evicted) == "placed"
 
     def _verdict(self, evicted: Choice) -> Outcome:
-        """Return whether the group fits after these evictions; unknown when there is no time to ask."""
+        """Return whether the group fits after these evictions; unknown when there is no time to
+        ask.
+        """
         if self._room.knows_rules:
             return "placed" if self._room.fits(evicted) else "infeasible"
         return self._placed(evicted).outcome if self._left(SPARE) > 0 else "unknown"
@@ -338,7 +344,8 @@ class VictimSearch:
         )
         rules = freed.rules_after(self._problem, self._asked, evicted)
         after = msgspec.structs.replace(self._asked, leaves=leaves, request=(), domains=rules)
-        # Once the victims are known, their placement gets its share even when the time is nearly over.
+        # Once the victims are known, their placement gets its share even when the time is nearly
+        # over.
         left = max((1.0 - SPARE) * self._limits.total_s, self._left(1.0))
         return placing.solve(after, msgspec.structs.replace(self._limits, total_s=left))
 
@@ -354,7 +361,9 @@ class VictimSearch:
 
 
 def _budgeted(problem: PreemptionInstance) -> frozenset[int]:
-    """Return who is protected by a budget, and all pods of the elastic groups that have such a one."""
+    """Return who is protected by a budget, and all pods of the elastic groups that have such a
+    one.
+    """
     found = {index for index, one in enumerate(problem.candidates) if one.budgets}
     for group in problem.elastic:
         if not found.isdisjoint(group.candidates):

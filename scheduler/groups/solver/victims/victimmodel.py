@@ -1,8 +1,8 @@
 """The CP-SAT model of one stage of the search for victims.
 
-A boolean for each candidate; leaves that candidates stand on get a number of their own with a row per
-resource, all others stay in histograms. Implied rows say how much the evictions have to yield: without
-them the solver proves little. Loaded only where solving happens.
+A boolean for each candidate; leaves that candidates stand on get a number of their own with a row
+per resource, all others stay in histograms. Implied rows say how much the evictions have to yield:
+without them the solver proves little. Loaded only where solving happens.
 """
 
 from __future__ import annotations
@@ -73,7 +73,9 @@ class StageDecision:
 
 
 class Model:
-    """The model of one stage; `alone` are leaves with variables of their own (None: no sums at all)."""
+    """The model of one stage; `alone` are leaves with variables of their own (None: no sums at
+    all).
+    """
 
     def __init__(
         self,
@@ -116,7 +118,8 @@ class Model:
             if hint is not None:
                 self._cp.add_hint(variable, hint.get(index, 0))
         solver = solver_for(limits, seconds)
-        # What goes together on a leaf bounds well only as linear rows: proofs where there were none.
+        # What goes together on a leaf bounds well only as linear rows: proofs where there were
+        # none.
         solver.parameters.linearization_level = 2
         status = solver.solve(self._cp)
         if status == cp_model.INFEASIBLE:

@@ -1,6 +1,8 @@
-"""One stage of the search for victims: relaxed models first, made exact where an answer does not hold.
+"""One stage of the search for victims: relaxed models first, made exact where an answer does not
+hold.
 
-Called by scheduler.groups.solver.victims.search for each priority; loaded only where solving happens.
+Called by scheduler.groups.solver.victims.search for each priority; loaded only where solving
+happens.
 """
 
 from __future__ import annotations
@@ -22,8 +24,8 @@ def minimise(
     """Run one stage in at most `seconds`.
 
     First with leaves added up per unit, which may say too much about how evictions add up on one
-    leaf: an answer that does not hold makes its leaves stand alone, and the stage is run again. Such
-    an answer is completed meanwhile, so that something is known when time is over.
+    leaf: an answer that does not hold makes its leaves stand alone, and the stage is run again.
+    Such an answer is completed meanwhile, so that something is known when time is over.
     """
     until = perf_s() + seconds
     everybody = {index: room.problem.candidates[index].count for index in task.decided + task.gone}
