@@ -65,7 +65,7 @@ class CaughtUp(Event, frozen=True, tag="CaughtUp"):
 class Answer(Event, frozen=True, tag="Answer"):
     """The answer to effect `effect`.
 
-    `code` is the HTTP status; 0 says that nobody knows whether the effect happened. `body` is the
+    `code` is the HTTP status; 0 means that the outcome is unknown. `body` is the
     part of the response that the effect asked for.
     """
 
@@ -98,7 +98,7 @@ OUTDATED = "Outdated"
 class Bind(Effect, frozen=True, tag="Bind"):
     """Bind a pod by its binding subresource; idempotent because it carries the pod's uid.
 
-    Whoever sends it asks `Engine.objection` first, each time, and answers OUTDATED where there is
+    The sender calls `Engine.objection` before each sending, and answers OUTDATED if there is
     one.
     """
 
@@ -168,7 +168,7 @@ class AskExtender(Effect, frozen=True, tag="AskExtender"):
     """Ask the extender with this number (in the order they are asked) about a pod.
 
     `verb` is filter, prioritize, preempt or bind. Nodes and pods go by their names and uids:
-    whoever carries it out has the whole objects. The answer's body is an `ExtenderAnswer`.
+    the executor has the whole objects. The answer's body is an `ExtenderAnswer`.
     """
 
     id: int

@@ -8,7 +8,7 @@ clock, no global random. `run`, `simulate`, `explain`, `demo` and the tests driv
     engine.next_wakeup()               when to call `run` again though nothing happens
 
 The way of a pod: `intake` → `queue` → `attempt` → `binding`. Each of these knows those before it
-and calls nobody behind it: what concerns them it puts into one queue of changes (a binding ended, a
+and calls none behind it: what concerns them it puts into one queue of changes (a binding ended, a
 suspended cycle came to its end, a plugin's word at permit), and `_settle` alone takes it from there
 to who acts on it.
 """
@@ -284,7 +284,7 @@ class Engine:
         return tuple(self._handle.planners.values())
 
     def attempt(self, pod: Pod, now: float) -> Attempt:
-        """Prepare an attempt on the live view, for whoever wants to see what would be decided."""
+        """Prepare an attempt on the live view, to show what would be decided."""
         return self._attempts.prepare(pod, now)
 
     def _schedule(self, queued: QueuedPod, now: float) -> bool:
@@ -345,7 +345,9 @@ class Engine:
         self.intake.listed(event.kind)
 
     def _break_off(self, now: float) -> None:
-        """Begin the cycles that wait for an answer anew, later: nobody may be asked any more."""
+        """Begin the cycles that wait for an answer anew, later: no question may be sent any
+        more.
+        """
         for key in self.suspended.drop_all():
             queued = self.queues.get(key)
             if queued is not None:

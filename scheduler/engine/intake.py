@@ -132,7 +132,9 @@ class Intake:
         return self._cluster.pods.get(uid) is not None
 
     def wake(self, change: Change, now: float, *, but: str = "") -> None:
-        """Wake whoever waits for such a change, except the pod with uid `but` that caused it."""
+        """Wake pods and bindings that wait for such a change, except the pod with uid `but` that
+        caused it.
+        """
         if change.facts:
             self._bindings.changed(change.facts, now)
             self._queues.wake(change, now, but=but)
@@ -224,7 +226,7 @@ class Intake:
         self._queues.update(self._own_change(queued.pod, pod), now)
 
     def _nominate_anew(self, old: Pod, pod: Pod, now: float) -> None:
-        """Follow a nomination that somebody else changed; ours is in memory already.
+        """Follow a nomination that another client changed; ours is in memory already.
 
         A pod that is leaving will not come: its room is for others from now on.
         """
@@ -279,5 +281,7 @@ def room_freed(pod: Pod) -> Change:
 
 
 def gave_up(pod: Pod) -> Change:
-    """A pod that waits no longer is one less to place, for whoever waits together with it."""
+    """A pod that waits no longer is one less to place, for the members that wait together with
+    it.
+    """
     return Change("Pod", "delete", frozenset((facts.WAITING_DELETED,)), "UnscheduledPodDelete", pod)

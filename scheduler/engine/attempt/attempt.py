@@ -5,7 +5,7 @@ scheduled.
 choose (together `decide`), 6 assume and reserve, 7 permit. What waits comes back here when its
 answer is there: a cycle with extenders and the members of a group join at `decided` and `give_up`,
 and a binding ends in `finished`. Every way out tells the same people the same things: the pod
-(condition, event), the queues, whoever waits for room, and the metrics.
+(condition, event), the queues, pods that wait for capacity, and the metrics.
 """
 
 from collections.abc import Hashable, Iterable, Mapping, Sequence
@@ -173,7 +173,7 @@ class Attempts:
         percentage = (
             runner.profile.percentage_of_nodes_to_score or settings.percentage_of_nodes_to_score
         )
-        cluster, nominated = self.cluster, self._nominated.nobody
+        cluster, nominated = self.cluster, self._nominated.none
         if self._nominations or self._nominations.changed:
             nominated = self._nominated.for_pod(pod, members, spares=spares)
         return Attempt(
@@ -212,16 +212,16 @@ class Attempts:
         if self._nominations:
             self.outrun(pod, decision.node, now)
 
-        # and reserve, 7 permit; the binding follows as soon as nobody holds the pod
+        # and reserve, 7 permit; the binding follows as soon as no plugin keeps the pod waiting
         in_flight = InFlight(queued, attempt.cycle, attempt.runner, attempt.states, decision.node)
         in_flight.started_s = started_s
         self._bindings.begin(in_flight, now)
 
     def outrun(self, pod: Pod, node: str, now: float) -> None:
-        """Let those be tried again who are promised room on a node that a more important pod takes.
+        """Retry pods of lower priority that are nominated to a node which this pod takes.
 
-        There may be none for them any more, and as long as they are promised it nobody gets it who
-        may not evict.
+        Their nominations may be stale; until they are cleared they block every pod that cannot
+        preempt.
         """
         promised = self._nominations.on(node)
         if promised:
@@ -263,7 +263,7 @@ class Attempts:
         freed = self.cluster.forget(queued.uid)
         self._intake.follow(freed)
         if pod.is_lost:
-            # Deleted, or bound by somebody else: the watch tells what becomes of it.
+            # Deleted, or bound by another client: the watch reports which.
             self._queues.remove(queued.uid)
             self._observation.not_scheduled(
                 queued, rejected=False, message=status.message, started_s=pod.started_s
@@ -316,7 +316,7 @@ class Attempts:
             self._queues.failed(queued)
 
     def _send(self, calls: Iterable[ApiCall]) -> None:
-        """Send calls to the API server whose answers nobody waits for."""
+        """Send calls to the API server whose answers are ignored."""
         for one in calls:
             self._outbox.put(
                 Call(self._outbox.new_id(), one.method, one.path, one.content_type, one.body)
@@ -343,7 +343,7 @@ class TurnRefusals:
     """
 
     def __init__(self) -> None:
-        # With a shape, which lives as long as somebody holds it: of pods that wait nobody does.
+        # With a shape, which lives while a table refers to it: none does for waiting pods.
         self._known: dict[Hashable, tuple[Decision, Shape]] = {}
 
     def of(self, attempt: Attempt) -> Decision | None:
@@ -371,7 +371,7 @@ class TurnRefusals:
 
 
 def _is_plain(decision: Decision) -> bool:
-    """Whether a pod is refused, and nobody is asked to go or to do anything for it."""
+    """Return whether a pod is rejected without victims and without calls."""
     return (
         decision.status.is_rejected
         and not decision.node

@@ -238,7 +238,9 @@ def concluded(decision: Decision, found: list[PostFiltered]) -> Decision:
 def _outside(
     attempt: Attempt, pre: PreFiltered, failed: Status, rejections: tuple[Rejection, ...]
 ) -> BoolColumn | None:
-    """Return the rows that pre-filter left out and nobody rejected; None when it left out none."""
+    """Return the rows that pre-filter left out and no plugin rejected; None when it left out
+    none.
+    """
     if pre.rows is None or not failed.is_success:
         return None
     outside = attempt.nodes.exists & ~pre.rows

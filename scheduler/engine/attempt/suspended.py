@@ -85,7 +85,7 @@ class SuspendedCycles:
     def answer(self, answer: Answer, now: float) -> bool:
         """Take in an answer; return whether a cycle waited for it.
 
-        One that comes late, twice, or to a cycle that was dropped finds nobody.
+        One that comes late, twice, or to a cycle that was dropped is ignored.
         """
         waiting = self._by_effect.pop(answer.effect, None)
         if waiting is None:

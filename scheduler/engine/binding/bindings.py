@@ -1,9 +1,9 @@
 """From a chosen node to a bound pod: reserve, permit, pre-bind, bind, and the rules for answers.
 
 Pure like the rest of the engine: what must be asked of the API server goes out as an effect and its
-answer comes back through `answer`. Nobody ever guesses: a bind whose outcome is unknown is looked
-up, and sent again as long as it may still arrive, before the pod's room is given to somebody else.
-So a lost answer can neither lose a pod nor overcommit a node. What became of a pod is put into
+answer comes back through `answer`. The outcome is never guessed: a bind whose outcome is unknown is
+looked up, and sent again as long as it may still arrive, before the pod's capacity is released. So
+a lost answer can neither lose a pod nor overcommit a node. What became of a pod is put into
 `changes`.
 """
 
@@ -212,7 +212,7 @@ class Bindings:
             self._forget_effect(pod)
             self._advance(pod, CallResult(200), now)
         else:
-            # Somebody else bound it to the very node we chose: nothing is left to do.
+            # Another client bound it to the chosen node: nothing is left to do.
             self._end(pod, Status(), now)
 
     def abandon(self, uid: str, now: float) -> None:
@@ -261,7 +261,7 @@ class Bindings:
 
     @property
     def unsettled(self) -> int:
-        """How many binds have been sent, or may still arrive, of which nobody knows the outcome."""
+        """Return how many binds were sent, or may still arrive, with an unknown outcome."""
         return sum(isinstance(pod.asked, BindPod) for pod in self._pods.values())
 
     def next_deadline(self) -> float | None:

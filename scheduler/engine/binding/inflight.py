@@ -1,9 +1,9 @@
 """`InFlight`: one pod between decision and binding, and how far it has come; `Ended`: how it ended.
 
-`Bindings` alone changes it; whoever decides a pod makes it. It does nothing by itself. Binds wait:
-for their turn, for an API server that is busy, for the answer to the one before. A node may have
-gone or become smaller meanwhile, or others may have taken its room, so it is looked at again before
-a bind is sent (`objection`).
+`Bindings` alone changes it; the attempt or the group creates it. It does nothing by itself. Binds
+wait: for their turn, for an API server that is busy, for the answer to the one before. A node may
+have gone or become smaller meanwhile, or others may have taken its room, so it is looked at again
+before a bind is sent (`objection`).
 """
 
 from collections.abc import Generator
@@ -18,7 +18,7 @@ from scheduler.framework.runner import Runner
 from scheduler.framework.status import Status
 from scheduler.state.cluster import Cluster
 
-# How an extender's failure reads when nobody knows what it has done.
+# Reasons of an extender's failure whose outcome is unknown.
 UNKNOWN = frozenset(("Timeout", "Disconnected"))
 
 

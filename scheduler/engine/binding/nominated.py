@@ -44,12 +44,12 @@ class NominatedPods:
         One that is to be placed with other `members` of its group asks with the priority of them
         all, or, with `spares`, with none. Members who may not evict leave everybody their room
         whatever their priority, pods on their own that may not leave it to groups (kube-scheduler:
-        not to other pods). They wait already when somebody evicts, for they can make no room, and
+        not to other pods). They wait already while another pod evicts, for they cannot evict, and
         would take what is made: the victims would have gone in vain.
         """
         self._catch_up()
         if not self._nominations:
-            return self.nobody
+            return self.none
         asking = members or (pod,)
         may_evict = self._nominations.may_evict(asking)
         is_member = self._nominations.is_grouped(pod)
@@ -84,8 +84,8 @@ class NominatedPods:
 
     def _begin_log(self) -> None:
         self._touched = Touched()
-        # What an attempt must respect that has nobody to respect.
-        self.nobody = Nominated(NOBODY.rows, NOBODY.on, self._touched)
+        # The nominations of an attempt that has none to respect.
+        self.none = Nominated(NOBODY.rows, NOBODY.on, self._touched)
 
     def _catch_up(self) -> None:
         changed = self._nominations.take_changed()

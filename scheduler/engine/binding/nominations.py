@@ -33,7 +33,7 @@ class Nominations(dict[str, str]):
         super().__init__()
         self._groups = groups
         self._pods: dict[str, dict[str, Pod]] = {}
-        # The nodes whose nominations changed, until somebody takes them.
+        # The nodes whose nominations changed since the last read.
         self.changed: set[str] = set()
         # Nominated members by the key of their group and by uid, and what has been found to count
         # for them. Their group may become one of another: they are kept by the key that was theirs.
@@ -58,7 +58,7 @@ class Nominations(dict[str, str]):
         return tuple(self._members.get(key, ()))
 
     def is_any_below(self, priority: int) -> bool:
-        """Whether somebody less important is promised room."""
+        """Return whether a pod of lower priority is nominated."""
         pods = (pod for on_node in self._pods.values() for pod in on_node.values())
         return any(self.priority_of(pod) < priority for pod in pods)
 

@@ -1,6 +1,6 @@
 """`PreBindPlaces`: how many pods may wait in pre-bind at a time, and who waits for a place.
 
-A pod whose volumes nobody provisions is in pre-bind for minutes. It takes no place of those that
+A pod whose volumes are not provisioned is in pre-bind for minutes. It takes no place of those that
 are being bound, and a namespace can have only so many of them, so that no tenant's pods stop the
 others'. A pod that only writes something is through as soon as the API server answers, and needs no
 place. `Bindings` asks it; it decides nothing else and owns no pod.
@@ -48,7 +48,7 @@ class PreBindPlaces:
         return ""
 
     def leave(self, namespace: str, uid: str, now: float) -> None:
-        """Give a place back; somebody of the namespace, or else of another, is tried again."""
+        """Give a place back; a waiting pod of the namespace, else of another, is retried."""
         there = self._inside.get(namespace, set())
         if uid not in there:
             return

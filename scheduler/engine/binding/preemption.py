@@ -94,7 +94,7 @@ class Preemptions:
         self._observation.preempted(len(victims))
         leaving = [victim for victim in victims if not victim.pod.is_terminating]
         if not leaving:
-            # kube-scheduler: with nobody to evict it returns before it takes promises back.
+            # kube-scheduler: without victims it returns before it clears nominations.
             return
         self._outbox.put(preempting_event(by, leaving, now))
         self._tell_groups(by, leaving, now)

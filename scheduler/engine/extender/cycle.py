@@ -52,7 +52,7 @@ Complain = Callable[[str, str, Exception], None]
 
 
 class ExtenderCycle:
-    """One attempt at a pod; `attempt` is the one on the newest view, for whoever carries on with
+    """One attempt at a pod; `attempt` is the one on the newest view, for the caller to go on with
     it.
     """
 
@@ -148,7 +148,7 @@ class ExtenderCycle:
             rejection = rejection_of(nodes, refused, said)
             rejections = [*rejections, rejection]
             if pre.rows is not None:
-                # kube-scheduler: nodes of which nobody said anything count as those left out
+                # kube-scheduler: nodes without any answer count as those left out
                 # before.
                 silent = refused & ~reasoned(rejection)
                 pre = msgspec.structs.replace(pre, rows=pre.rows & ~silent)

@@ -25,7 +25,7 @@ SCALE = 10
 _LARGEST = 2**53
 
 
-class ExtenderFault(Exception):  # noqa: N818 - a fault of somebody else, told and perhaps ignored
+class ExtenderFault(Exception):  # noqa: N818 - a fault of another service, reported and perhaps ignored
     """What an extender answered cannot be used, or it did not answer."""
 
 
@@ -79,7 +79,7 @@ def offers_left(
         if nodes.row(offer.node) is None:
             raise ExtenderFault(f'nodeinfo not found for node name "{offer.node}"')
         present = pods_on(nodes, offer.node, offer.victims)
-        # A victim that was shown and has gone by itself meanwhile is nobody's mistake.
+        # A victim that was shown may have gone meanwhile: no fault.
         missing = next(
             (u for u in offer.victims if u not in present and (offer.node, u) not in shown), None
         )

@@ -37,7 +37,7 @@ class Gates:
     def _first_closed(self, pod: Pod) -> Status | None:
         """Ask the plugins in order.
 
-        A plugin that raises keeps the pod out as well: nobody knows whether it may come in.
+        A plugin that raises keeps the pod out as well: whether it may be queued is unknown.
         """
         for bound in self._profiles[pod.spec.scheduler_name].pre_enqueue:
             try:

@@ -19,7 +19,7 @@ from scheduler.state import facts
 from scheduler.state.change import Change
 
 # Rejecting "plugins" without a class: no node at all, an extender, a preemption in our own memory.
-# Of the latter two nobody knows what would help, so everything may.
+# For the latter two no hint tells what would help, so every change may.
 NO_NODES = "NoNodes"
 EXTENDER = "Extender"
 PREEMPTED = "Preempted"

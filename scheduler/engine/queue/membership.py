@@ -14,7 +14,7 @@ from scheduler.objects.pod import Pod
 
 
 class GroupMembership:
-    """The members of all groups by key; `answers` are those of gates that nobody has looked at
+    """The members of all groups by key; `answers` are those of gates that were not read
     yet.
     """
 
@@ -123,7 +123,7 @@ class _Members:
         self._tuple = None
 
     def leave(self, pods: Iterable[Pod]) -> None:
-        """Take in as they are now those of its members that are leaving: nobody need wait for
+        """Take in as they are now those of its members that are leaving: no member waits for
         them.
         """
         leaving = [pod for pod in pods if pod.is_terminating]

@@ -10,14 +10,14 @@ from scheduler.state.change import Change
 
 
 class InFlightChanges:
-    """The changes since each in-flight pod's attempt began; kept only while somebody needs them.
+    """The changes since each in-flight pod's attempt began; kept only while an attempt needs them.
 
     A group is in flight with a thousand members: each finds its own changes without looking at
     theirs.
     """
 
     def __init__(self) -> None:
-        self._since: dict[str, int] = {}  # whoever came later stands later
+        self._since: dict[str, int] = {}  # in order of arrival
         self._changes: deque[tuple[int, Change]] = deque()
         self._own: dict[str, list[tuple[int, Change]]] = {}
         self._number = 0
@@ -27,7 +27,7 @@ class InFlightChanges:
         self._since.setdefault(uid, self._number)
 
     def note(self, change: Change, uid: str = "") -> None:
-        """Keep a change for whoever is in flight, or for one pod alone (its own update)."""
+        """Keep a change for all pods in flight, or for one pod alone (its own update)."""
         if not self._since:
             return
         self._number += 1

@@ -133,7 +133,7 @@ class Queues:
             self._requeue(queued, change.label, now)
 
     def remove(self, uid: str) -> QueuedPod | None:
-        """Forget a pod (deleted, or placed by somebody); return it, or None."""
+        """Forget a pod (deleted, or bound by another client); return it, or None."""
         queued = self._pods.pop(uid, None)
         if queued is not None:
             self._pods.removals += 1
@@ -144,7 +144,7 @@ class Queues:
     def pop(self, now: float, blocked: frozenset[str] = frozenset()) -> QueuedPod | None:
         """Return the next pod to try; it is in flight from now on.
 
-        Pods whose profile is in `blocked` stay. When nobody is active, the one whose back-off ends
+        Pods whose profile is in `blocked` stay. When no pod is active, the one whose back-off ends
         first is taken early: an idle scheduler need not wait.
         """
         queued = self._active.pop(blocked) or self._pop_backoff(blocked, now)
@@ -279,7 +279,7 @@ class Queues:
                 self._requeue(queued, event, now)
 
     def hold_off(self, uid: str, event: str) -> None:
-        """Let a waiting pod wait out its back-off, also where nobody else is to be tried
+        """Let a waiting pod wait out its back-off, also if no other pod is to be tried
         meanwhile.
         """
         queued = self._pods.get(uid)
@@ -292,7 +292,9 @@ class Queues:
             self._wait(queued, Where.ERROR_BACKOFF, event)
 
     def flush(self, now: float) -> None:
-        """Activate whose back-off is over, and now and then whoever waited for too long."""
+        """Activate pods whose back-off is over and, from time to time, those that waited too
+        long.
+        """
         for where, heap in self._waiting.items():
             while heap and heap[0][0] <= now:
                 _, _, ticket, queued = heapq.heappop(heap)

@@ -1,8 +1,8 @@
 """`TurnsActiveQueue`: the active pods where those of one rank are handed out by turns.
 
 By rank, by profile (since profiles can be blocked) and by whose they are; inside a line of pods the
-sort plugin's key counts. Whoever had a turn stands at the end of those who wait for one; so does
-whoever is new. Like `ActiveQueue`, it leaves entries of pods that have gone elsewhere where they
+sort plugin's key counts. A namespace that had a turn goes to the end of the waiting ones; so does
+a new one. Like `ActiveQueue`, it leaves entries of pods that have gone elsewhere where they
 are until their turn comes.
 """
 

@@ -317,7 +317,9 @@ def _ending(pod: InFlight, *, is_bound: bool) -> MemberCause:
 
 
 def _books_more(member: InFlight, own: str) -> bool:
-    """Whether reserve books what the cluster does not count: nobody may come in between then."""
+    """Return whether reserve allocates what the cluster does not count: then all members reserve
+    in one turn.
+    """
     skipped = member.states.skipped
     return any(
         bound.name != own and bound.name not in skipped for bound in member.runner.profile.reserve

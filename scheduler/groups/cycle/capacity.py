@@ -32,7 +32,7 @@ def slots(attempt: Attempt, nodes: Nodes) -> IntColumn:
 def unbounded(
     attempt: Attempt, nodes: Nodes, resources: Collection[str]
 ) -> Mapping[str, BoolColumn]:
-    """Return by resource the rows whose allocatable amount limits nobody, by the filters that
+    """Return by resource the rows whose allocatable amount limits no pod, by the filters that
     compare it.
     """
     for bound in attempt.runner.profile.filter:

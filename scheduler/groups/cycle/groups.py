@@ -71,7 +71,7 @@ class Groups:
             GroupRun
         ] = []  # groups that wait until one before is decided, in queue order
         self._is_new = True  # whether this process has just begun to decide
-        # Groups of which members or description changed and at which nobody has looked since.
+        # Groups whose members or description changed since the last turn.
         self._changed: dict[str, GroupPlanner] = {}
         self._late: dict[str, set[str]] = {}  # members that waited for others on their way
         self.first: set[str] = set()  # left half bound: before them no pod is tried
@@ -201,9 +201,7 @@ class Groups:
         self._bindings.settle(now)
 
     def _report_gated(self, now: float) -> None:
-        """Tell members what their gate says, some in each turn: those who come together wait for
-        nobody.
-        """
+        """Report the gate's reason to gated members, a bounded number in each turn."""
         told = {}
         for uid in list(self._held_back)[:AT_A_TIME]:
             key, message = self._held_back.pop(uid)
@@ -244,10 +242,10 @@ class Groups:
     # An attempt
 
     def _resume(self, now: float) -> None:
-        """Begin with the groups that whoever decided before left half bound.
+        """Begin with the groups that the previous leader left bound in part.
 
         Their room was booked by a process that is gone, and nothing in the cluster books it now:
-        whoever stood before them in the queue would take it, and the group would never be whole.
+        a pod before them in the queue would take it, and the group would never be complete.
         """
         if not self._is_new:
             return
@@ -267,7 +265,7 @@ class Groups:
             # Its siblings are still being told; the last of them hears of what has woken this one.
             self._queues.rejected(queued, (planner.name,), now)
             return
-        self._hear_gates()  # whoever they hold is not there to be decided
+        self._hear_gates()  # gated members do not take part
         wanted = planner.group_wanted(key, self._members.present(key, queued.pod))
         if isinstance(wanted, Status) or queued.uid not in wanted:
             status = wanted if isinstance(wanted, Status) else unschedulable("not needed now")

@@ -3,10 +3,10 @@ that it cannot take.
 
 The API server may refuse to delete one of a group's pods when the others are gone already, and a
 process may die between two of them. What is left does no work and keeps its room. Who they are
-follows from the objects (a mark on each, fewer than the group needs), so whoever leads finishes
-what was begun, however often that is refused.
+follows from the objects (a mark on each, fewer than the group needs), so the leading process
+finishes what was begun, however often that is refused.
 
-A group may lose members that nobody makes again, to others that evict them or with their nodes.
+A group may lose members that no controller replaces, to others that evict them or with their nodes.
 Those that wait keep their promised room for a while, for controllers replace members; then it is
 for others to have. Called by the engine once a turn; decides nothing else.
 """

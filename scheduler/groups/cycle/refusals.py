@@ -1,7 +1,7 @@
 """`MemberRefusals`: members that have to wait, told of it some at a time, so that no turn takes
 long.
 
-Who is told is `groups`' business; nobody's state changes before its turn comes.
+`groups` decides which members wait; a member's state changes when its turn comes.
 """
 
 from collections import deque

@@ -142,7 +142,7 @@ class Descriptions:
         return key
 
     def size_of(self, key: str) -> int:
-        """Return the size of a group, 0 when nobody knows it."""
+        """Return the size of a group, 0 if it is not known."""
         spec = self._readable(key)
         return 0 if spec is None else spec.size
 
@@ -192,7 +192,7 @@ class Descriptions:
         return max(0, members - spec.size)
 
     def spec_of(self, key: str) -> GroupSpec | None:
-        """Return what a group asks for, None when nobody knows or it cannot be read."""
+        """Return what a group asks for, None if it is not known or cannot be read."""
         return self._readable(key)
 
     def _readable(self, key: str) -> GroupSpec | None:

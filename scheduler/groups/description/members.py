@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from scheduler.state.cluster import Cluster
 
 _LEAST_KEPT = 1024
-# Whoever climbs so far from a group does not come to a root that can be planned.
+# A group nested deeper than this is not planned.
 _MOST_ABOVE = 16
 
 
@@ -46,7 +46,7 @@ class GroupMembers:
         self._inside: dict[str, dict[str, None]] = {}
         # By what stands for a preemptor in ConfigMaps: the groups that it evicted.
         self._victims: dict[str, set[str]] = {}
-        # What nobody has looked at since it changed; not part of what is tracked.
+        # Groups that changed since the last read; not part of what is tracked.
         self.changed: set[str] = set()
         self.version = 0
         # Groups by when they last changed, the latest last; older ones than `_forgotten` are left
@@ -138,7 +138,7 @@ class GroupMembers:
         """Return a group and all groups in it, each behind the one it is in; not many more than
         `most`.
 
-        Those from where nobody climbs up to it are left out.
+        Groups that do not lead up to it are left out.
         """
         found, level = {key: None}, [key]
         for _ in range(_MOST_ABOVE - 1):
@@ -234,7 +234,7 @@ class GroupMembers:
             self._touched.pop(each, None)
             self._touched[each] = self._clock
         if len(self._touched) > 2 * len(self._placed) + _LEAST_KEPT:
-            # Groups that are gone need not be known for ever: whoever asks late starts afresh.
+            # Bounds the table: a reader with an older mark gets all groups.
             self._forget()
 
     def _touch_all(self, key: str) -> None:
@@ -317,7 +317,7 @@ class GroupMembers:
             there[key] = pods
 
     def _nest(self, key: str, parent: str) -> None:
-        """Note which group a group is in, none for an empty text; whoever is in it goes with it."""
+        """Note which group a group is in, none for an empty text; its inner groups move with it."""
         before = self._around.get(key, "")
         if before == parent:
             return

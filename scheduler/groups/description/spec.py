@@ -1,6 +1,6 @@
 """`GroupSpec`: what a group asks for, in the one form that all sources are read into.
 
-Made by scheduler.groups.sources, read by whoever plans, tells and evicts; pure.
+Made by scheduler.groups.sources, read by planning, status and eviction; pure.
 """
 
 from collections.abc import Iterator, Mapping

@@ -60,7 +60,7 @@ def site(
     for path, name in tree.leaves if among is None else map(tree.leaves.__getitem__, among):
         row = nodes.row(name)
         there = held.get(name, 0)
-        # A node that joined after its room was asked for takes nobody in this plan.
+        # A node that joined after the filters were asked takes no member in this plan.
         room = 0 if row is None or row >= len(slots) else int(slots[row])
         if row is None or room + there <= 0:
             continue
@@ -154,7 +154,7 @@ def unlike(members: Sequence[Pod], requests: Mapping[str, Mapping[str, int]]) ->
 def misclassed(spec: GroupSpec, members: Sequence[Pod]) -> str:
     """Return which member names another priority class than its group, or an empty text.
 
-    A group's priority is that of its pods: nobody has admitted any other.
+    A group's priority is that of its pods: no other one was admitted by the API server.
     """
     wanted = spec.priority_class
     for pod in members if wanted else ():

@@ -179,7 +179,7 @@ def site(
     together = nodes.label_ids(key) if key else None
     columns = context.free(r for r in resources if PORT not in r)
     places = [one.evictable if evicting else one.slots for one in members]
-    known = min(map(len, places))  # a node that joined since takes nobody in this plan
+    known = min(map(len, places))  # a node that joined since takes no member in this plan
     for path, name in tree.leaves:
         row = nodes.row(name)
         if (

@@ -127,7 +127,7 @@ class _Maker:
         return any(self._said(one).rules for one in node.every())
 
     def _said(self, node: GroupNode) -> OwnRules:
-        """Return what a group says of levels, nothing where its rules would have nobody to
+        """Return what a group says of levels, nothing if its rules would have no member to
         place.
         """
         is_still = not any(self._by_group.get(one.key) for one in node.leaves())

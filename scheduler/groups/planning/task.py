@@ -65,7 +65,7 @@ def unanswered(name: str) -> UndecidedStatus:
 class GroupTask(msgspec.Struct, frozen=True):
     """What is decided in one attempt: the group, its tree, who is to be placed and who stands.
 
-    Nobody is put on nodes with one of the labels in `forbidden`. `described` is the group as its
+    Nodes with one of the labels in `forbidden` take no member. `described` is the group as its
     object says, `spec` as it is now: at the `deadline` a hard rule becomes a wish. A group of
     groups has `shapes`, which have the members of `kinds`. With `wants_all` a placement of fewer
     members than there are is none. `needs` is the group with the minimum that it still needs,
@@ -156,7 +156,7 @@ class GroupTask(msgspec.Struct, frozen=True):
         return msgspec.structs.replace(self, spec=spec)
 
     def left_open(self, what: str) -> UndecidedStatus:
-        """Return a refusal that is no proof; where nobody of the group stands it need not keep room
+        """Return a refusal that is no proof; without bound members it keeps no nominated capacity
         from others.
         """
         text = f"the group {self.name} {what}"
@@ -261,10 +261,10 @@ def incomplete(spec: GroupSpec, present: Sequence[Pod] = ()) -> str:
 
 
 def awaits_room(context: PlanningContext, handle: Handle) -> bool:
-    """Whether somebody still has to leave a node on which members were promised room."""
+    """Return whether a pod still has to leave a node that members are nominated to."""
     promised = {pod.status.nominated_node_name for pod in context.members} - {""}
     on_them = [placed for node in sorted(promised) for placed in handle.pods.on(node).values()]
-    # Others may have evicted somebody there as well: what they are promised counts already, what
+    # Another preemptor may be active on the node: what they are promised counts already, what
     # leaves not.
     evicted = handle.evicted() if on_them else ()
     return any(one.pod.is_terminating or one.pod.metadata.uid in evicted for one in on_them)

@@ -211,8 +211,8 @@ def _limit(group: GroupProblem, counts: Rows, limit: WayLimit) -> list[str]:
 
 def _too_much(group: GroupProblem, counts: Rows) -> list[str]:
     """Return the links that carry more than they have room for, and more than before."""
-    nobody = [[0] * len(group.paths) for _ in group.kinds]
-    before, now = (_by_area(group, rows) for rows in (nobody, counts))
+    empty = [[0] * len(group.paths) for _ in group.kinds]
+    before, now = (_by_area(group, rows) for rows in (empty, counts))
     found = []
     for link in group.links:
         carried = _carried(group, now, link)

@@ -73,7 +73,7 @@ class WayLimit(SolverRecord, frozen=True):
     second.
 
     `beyond` has by area, in the order of `TrafficCosts.areas`, those that are out of reach from
-    there: further than `most`. Where pods that stand break it already, nobody has to go; no other
+    there: further than `most`. Where pods that stand break it already, they stay; no other
     pod comes there.
     """
 

@@ -213,7 +213,7 @@ class GroupAnswer(instance.SolverRecord, frozen=True):
 def served(pool: Ints, caps: Ints, requests: Ints) -> Ints:
     """Return how many pods amounts of one resource serve, the smallest requests first.
 
-    `pool` has the amounts (those below 0 serve nobody), `caps` by kind and amount how many pods
+    `pool` has the amounts (those below 0 serve no pod), `caps` by kind and amount how many pods
     there are at most, `requests` what a pod of each kind asks for.
     """
     left, found = pool.clip(min=0), np.zeros_like(pool)

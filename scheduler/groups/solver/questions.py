@@ -1,7 +1,7 @@
 """The questions that the helper process answers, as records that travel as JSON.
 
-The engine sends them out as the instance of a `Solve` effect; whoever has the solver (the worker
-process, or `simulate` in its own) turns one into a `Solution`.
+The engine sends them out as the instance of a `Solve` effect; the process with the solver (the
+worker process, or `simulate` in its own) turns one into a `Solution`.
 """
 
 from typing import TypeAlias

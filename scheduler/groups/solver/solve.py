@@ -68,7 +68,7 @@ def at_once(instance: Instance, limits: SolveLimits) -> SolverAnswer | None:
     """Return the best placement, proven, where the exact program is done with it in milliseconds.
 
     None where it is not, and where there is no placement: what would help is a longer question.
-    Whoever asks does not need another process for this, nor CP-SAT.
+    The caller needs neither another process nor CP-SAT for it.
     """
     if len(instance.leaves) > QUICK_LEAVES:
         return None

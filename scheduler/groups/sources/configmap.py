@@ -82,8 +82,7 @@ class ConfigMapGroups:
         return (obj.data or {}).get("status") == BOUND
 
     def said_since(self, obj: ConfigMap) -> str | None:
-        """Return since when it has said of which group it speaks and how large that is, None if
-        nobody can say.
+        """Return since when it names its group and its size, None if that is unknown.
 
         The API server notes when who set which field; what it says by leaving a key out, it does
         not.

@@ -1,6 +1,6 @@
 """PodGroups of scheduling.x-k8s.io, which coscheduling made common; a label on the pods names them.
 
-`minMember` is a minimum: whoever is there beyond it is placed as well, where there is room. Rules
+`minMember` is a minimum: members beyond it are placed as well, as capacity allows. Rules
 for levels of the tree stand in an annotation. The members belong to their controller: none is ever
 let go.
 """

@@ -1,7 +1,7 @@
 """All sources of groups, asked in a fixed order: whose group a pod is, and what an object asks for.
 
 A source says which objects it reads, how a pod names its group, and what the object asks for. All
-are pure. A pod that two of them claim for different groups is held: nobody can say which one
+are pure. A pod that two of them claim for different groups is gated: no rule says which one
 counts.
 """
 
@@ -75,7 +75,7 @@ KINDS = tuple(BY_KIND)
 _RANK = {source.kind: rank for rank, source in enumerate(SOURCES)}
 
 
-# What is wrong with an object is told to each pod of its group: whatever somebody wrote there is
+# What is wrong with an object is told to each pod of its group: whatever its author wrote there is
 # not repeated at length.
 LONGEST_FAULT = 700
 # That name a group.
@@ -155,8 +155,8 @@ def dispute(pod: Pod) -> str:
 
 
 def also_claimed(pod: Pod) -> str:
-    """Return who claims a pod besides the application that it names, which is a gang; an empty text
-    for nobody.
+    """Return the groups that claim a pod besides the application that it names, which is a gang;
+    an empty text for none.
     """
     key = _claimed(pod)
     if not key:

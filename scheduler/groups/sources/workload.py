@@ -4,7 +4,7 @@ Served as v1alpha2 (1.36), v1alpha3 and v1beta1 (1.37); all are read into one st
 differs is the spelling of `disruptionMode` and the type of the condition that tells of them. A gang
 needs `minCount` pods at a time, a basic group none; both take whatever else fits. A topology key
 keeps all pods of the group in one value of a node label, whichever it is: a tree of one level that
-nobody has to declare. Without one, annotations may say rules for the levels of a tree. A PodGroup
+needs no declaration. Without one, annotations may say rules for the levels of a tree. A PodGroup
 may be in a CompositePodGroup (`composite`).
 """
 

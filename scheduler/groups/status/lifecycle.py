@@ -1,7 +1,7 @@
 """The life of a group as a table, and what of it is written to the group's ConfigMap and its pods.
 
 Status names, keys and formats are Sakkara's; `message` and `proof` are ours. What lasts for a
-moment only (Ready, Assigned, Permitted) is kept in memory and never written: nobody could read it
+moment only (Ready, Assigned, Permitted) is kept in memory and never written: no reader could see it
 in time.
 """
 

@@ -77,7 +77,7 @@ class GroupStatusWriter:
     def _said(self, key: str, record: GroupRecord, stage: GroupStage, now: float) -> list[Told]:
         """Return what a stage means for the ConfigMap of the group, and for its victims."""
         if stage is GroupStage.HELD:
-            # Whoever is merely not complete has nothing to be told of.
+            # An incomplete group has no fault to report.
             is_faulty = record.status == FAILED and bool(record.message)
             if is_faulty:
                 return self._write(key, {"status": FAILED, "message": record.message})

@@ -2,10 +2,10 @@
 them.
 
 Under one parent leaves differ by their room alone, so of those with room for k members a group of n
-never needs more than the first n / k by name: whoever stands behind them could change places with
-one of them. Room is cut off at n. In the same way it needs n at most of the units above the leaves
-that are left with the same rooms. The best placement is the same, down to the choice among equal
-units. Pure columns; the arrays of one tree are kept until the tree or a node changes.
+never needs more than the first n / k by name: members on leaves behind them could change places
+with one of them. Room is cut off at n. In the same way it needs n at most of the units above the
+leaves that are left with the same rooms. The best placement is the same, down to the choice among
+equal units. Pure columns; the arrays of one tree are kept until the tree or a node changes.
 """
 
 import itertools

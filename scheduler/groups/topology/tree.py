@@ -56,8 +56,8 @@ class Topology(msgspec.Struct, frozen=True, dict=True):
     """A tree: `levels` from the top to the leaves, `leaves` as (path of inner units, node name).
 
     Every path has one entry per inner level; a node that stands higher than the deepest one gets
-    units of its own name below, so that it takes part like all others and shares them with nobody.
-    `aliases` are other words for levels.
+    units of its own name below, so that it takes part like all others and shares them with no other
+    node. `aliases` are other words for levels.
     """
 
     name: str

@@ -201,7 +201,7 @@ class ClassModel:
         return sum(terms)
 
     def _limit(self, limit: WayLimit) -> None:
-        """Where a pod comes, nobody that it needs stands or comes out of its limit."""
+        """Forbid a pod where a pod that it needs is farther away than its limit."""
         first, second = self._areas(limit.first), self._areas(limit.second)
         for here in first:
             beyond = [second[there] for there in limit.beyond[here] if there in second]

@@ -133,7 +133,7 @@ def _best(group: GroupProblem, limits: SolveLimits, left_s: Deadline) -> RolesRe
     elif _is_free_together(group, level):
         best = _in_one_unit(group, level, limits, left_s)
         if best.counts is not None and best.is_proven and best.values[0] == 0:
-            return best  # whoever else pays nothing is in one unit, too
+            return best  # every placement without traffic cost is in one unit, too
     known = bounds(group)
     guess, least = best, KnownLimits([])
     if guess.counts is None:

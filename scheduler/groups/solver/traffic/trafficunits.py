@@ -3,7 +3,7 @@ where that is clear.
 
 What the pods of a unit and all others say to one another costs the steps of the levels that come
 between them. How little that is when the fullest unit holds so many pods is told by numbers alone;
-where it is more than is known to do, nobody has to look. Else the unit and all others, as if those
+where it is more than is known to do, no search is needed. Else the unit and all others, as if those
 were one, are a small problem for CP-SAT, and mostly what is left for the others has room in one of
 them. Called by scheduler.groups.solver.traffic.trafficleaves. Loaded only where solving happens.
 """
@@ -162,7 +162,7 @@ def _apart(group: GroupProblem, pods: int) -> Ints:
     if sizes.sum() < pods:
         return np.zeros(
             max(1, pods), dtype=np.int64
-        )  # somebody is in no class, and talks to nobody
+        )  # a member is in no role, and exchanges no traffic
     cuts = least_cuts(weights + weights.T, sizes)
     found = np.zeros(max(1, pods), dtype=np.int64)
     cheapest = np.inf  # for a pod of a unit with so many at most

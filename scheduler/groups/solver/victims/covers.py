@@ -55,7 +55,7 @@ class Covers:
         return np.array(found, dtype=np.int64).reshape(-1, together)
 
     def least(self, sets: Ints, needed: Ints, weights: Mapping[int, int]) -> Ints:
-        """Return for each set the least weight that frees what it needs there; NEVER if nobody
+        """Return for each set the least weight that frees what it needs there; NEVER if none
         can.
         """
         weighed = [weights.get(index, 0) * part for index, part in self._items]

@@ -1,14 +1,14 @@
 """Who is evicted for a group: the least harm that makes it fit, with proof.
 
 Violated budgets come first (or are forbidden), then pods by priority from the highest eligible one
-down, then groups (a single pod is a group of one). Nobody goes for more pods than the group's
+down, then groups (a single pod is a group of one). No pod is evicted for more pods than the group's
 minimum; what is free then takes as many as there is room for. Where budgets play no part, plain
 feasibility tells the highest priority that has to suffer, and everybody below is imagined gone
 while that one is decided. Then the group is placed into the freed room. Nothing here evicts
 anybody.
 
-All of it shares one deadline. When the search has used up its part, whoever can be spared without
-asking CP-SAT is spared, and what is known then counts, with the bounds that were proven.
+All of it shares one deadline. When the search has used up its part, victims that can be spared
+without asking CP-SAT is spared, and what is known then counts, with the bounds that were proven.
 """
 
 from collections.abc import Iterable
@@ -108,7 +108,7 @@ class VictimSearch:
         return not any(one.counted for one in self._problem.candidates)
 
     def _one_by_one(self) -> None:
-        """Decide all stages over all candidates, with nobody imagined gone."""
+        """Decide all stages over all candidates, with no candidate assumed evicted."""
         self._eligible = tuple(range(len(self._problem.candidates)))
         shape = self._room.tree(self._all_of(self._eligible))
         if not len(shape.slots) or int(shape.room[0][0]) < shape.least:
@@ -161,7 +161,7 @@ class VictimSearch:
     def _up_to_need(self) -> tuple[int, ...]:
         """Return all candidates up to the lowest priority whose going, with all below, suffices.
 
-        Whoever stands above it is spared in every best answer.
+        Candidates above it are spared in every best answer.
         """
         candidates = self._problem.candidates
         priorities = sorted({each.priority for each in candidates})
@@ -233,8 +233,8 @@ class VictimSearch:
             self._is_infeasible = found.is_infeasible
             return
         value = freed.pods(self._problem, self._evicted(), priority)
-        # Nobody of this priority would do only with other choices above; with none there, one has
-        # to go.
+        # Zero victims of this priority are possible only with other choices above; with none there,
+        # one has to go.
         is_first = (
             self._more_is_better
             and not self._problem.budgets
