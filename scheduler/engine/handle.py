@@ -176,12 +176,10 @@ class EngineHandle:
         members = self._shared.members
         return (pod,) if members is None else members.present(key, pod)
 
-    def group_waiting(self, key: str) -> Collection[str]:
-        """Return the uids of a group's members that are to be placed, as far as its gate was asked
-        about them.
-        """
+    def group_waiting(self, key: str) -> Mapping[str, Pod]:
+        """Return a group's pending members for which pre-enqueue has run, by uid."""
         members = self._shared.members
-        return () if members is None else members.uids(key)
+        return {} if members is None else members.uids(key)
 
     def group_tried(self, key: str) -> Collection[str]:
         """Return those of them that no gate holds."""

@@ -81,8 +81,8 @@ class Handle(Protocol):
         For a group's pre-enqueue: `pod` is a member that has just arrived and is included.
         """
 
-    def group_waiting(self, key: str) -> Collection[str]:
-        """Return the uids of a group's pending members for which pre-enqueue has run."""
+    def group_waiting(self, key: str) -> Mapping[str, Pod]:
+        """Return a group's pending members for which pre-enqueue has run, by uid."""
 
     def group_tried(self, key: str) -> Collection[str]:
         """Return those pending members that no pre-enqueue plugin gates."""

@@ -12,6 +12,11 @@ def test_a_group_recovers(source: str):
         recovered(source, seed)
 
 
+def test_a_finished_group_of_two_counts_for_the_other():
+    """Members of one group of a tree are as many as the whole tree needs, and no new run of it."""
+    recovered("Composite", 2650)
+
+
 @pytest.mark.long
 @pytest.mark.parametrize("first", range(1000, 4000, 100))
 @pytest.mark.parametrize("source", STORIES)

@@ -5,7 +5,7 @@ Plugins' gates read it through the handle, `Gates` leaves its answers here, and 
 them.
 """
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from scheduler.base.sweep import Sweep
 from scheduler.engine.queue.pod import QueuedPod, QueuedPods, Where
@@ -66,10 +66,10 @@ class GroupMembership:
         found = self._groups.get(key)
         return [] if found is None else list(found.pods.values())
 
-    def uids(self, key: str) -> Collection[str]:
+    def uids(self, key: str) -> Mapping[str, Pod]:
         """Return the same by their uids, some of which may have gone."""
         found = self._groups.get(key)
-        return () if found is None else found.pods.keys()
+        return {} if found is None else found.pods
 
     def first(self, key: str) -> Pod | None:
         """Return the member that has waited longest, as far as a gate has been asked about them, or

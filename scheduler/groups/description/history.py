@@ -11,6 +11,7 @@ controller belong to an earlier run when no member is on a node and as many wait
 needs.
 """
 
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import TypeVar
 
@@ -18,7 +19,7 @@ import msgspec
 from msgspec.structs import replace
 
 from scheduler.framework.handle import Handle
-from scheduler.groups.description import past
+from scheduler.groups.description import past, quorum
 from scheduler.groups.description.members import GroupMembers
 from scheduler.groups.description.spec import LARGEST_GROUP, GroupNode, GroupSpec
 from scheduler.groups.sources import registry as sources
@@ -36,17 +37,17 @@ class GroupHistory:
         self._handle = handle
         self._members = members
 
-    def completed(self, key: str, size: int, waiting: int) -> list[Pod]:
-        """Return the finished members that count, of a group of `size` of which so many wait."""
+    def completed(self, spec: GroupSpec, key: str, waiting: Collection[Pod]) -> list[Pod]:
+        """Return the finished members that count, of a group of which these members wait."""
         finished = self._members.finished(key)
         if not finished:
             return []
-        is_new_run = waiting >= size and not self._members.standing(key)
+        is_new_run = not self._members.standing(key) and _is_whole(spec, waiting)
         return [pod for pod in finished if _counts(pod, is_new_run=is_new_run)]
 
     def done(self, spec: GroupSpec, key: str) -> list[Pod]:
         """Return the finished members that count beside those that wait now."""
-        return self.completed(key, spec.size, len(self._handle.group_waiting(key)))
+        return self.completed(spec, key, self._handle.group_waiting(key).values())
 
     def asked(
         self, key: str, spec: GroupSpec, standing: Sequence[Placed], waiting: Sequence[Pod]
@@ -56,7 +57,7 @@ class GroupHistory:
         Both without the members that have finished. `spec` is what the objects ask for, `standing`
         are the members on nodes that stay.
         """
-        completed = self.completed(key, spec.size, len(waiting))
+        completed = self.completed(spec, key, waiting)
         runs = self._running(standing)
         if spec.tree is not None:
             tree = _Tree(
@@ -127,6 +128,13 @@ class _Tree(msgspec.Struct, frozen=True):
         leaves = [leaf.key for leaf in node.leaves()]
         is_here = any(self.runs.get(key) or self.waiting.get(key) for key in leaves)
         return now.least == 0 and not is_here and any(self.finished.get(key) for key in leaves)
+
+
+def _is_whole(spec: GroupSpec, waiting: Collection[Pod]) -> bool:
+    """Return whether these members are enough for the whole group, in each group of a tree."""
+    if spec.tree is None or len(waiting) < spec.size:
+        return len(waiting) >= spec.size
+    return quorum.is_in(spec.tree, Counter(sources.group_of(pod) for pod in waiting))
 
 
 def _by_group(members: Iterable[tuple[Pod, _Member]]) -> dict[str, list[_Member]]:
