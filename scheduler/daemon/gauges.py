@@ -1,5 +1,5 @@
-"""How old the figures are that load-aware and network-aware placement decide by, and what
-placements cost, as gauges.
+"""Gauges that plugins know the values of: the age of load and network figures, the network cost of
+placements, devices of no use to waiting pods.
 
 Ages need a clock, which the engine does not have; the daemon does. Labels are few whatever the
 number of nodes: an age per node would be a series per node. All is worked out when it is scraped;
@@ -14,6 +14,7 @@ from scheduler.base.clock import Clock, parse_rfc3339
 from scheduler.base.meters import Meters
 from scheduler.engine.engine import Engine
 from scheduler.framework.plugin import Plugin
+from scheduler.plugins.fragmentation import FragmentationAware
 from scheduler.plugins.loadaware import LoadAwareScheduling
 from scheduler.plugins.network import NetworkMinCost, NetworkOverhead, TotalCost
 
@@ -68,6 +69,21 @@ def show_network(engine: Engine, clock: Clock, meters: Meters) -> None:
 
     meters.network_cost.read_from(lambda: float(total.now()))
     meters.network_weights_age.read_from(ages)
+
+
+def show_devices(engine: Engine, meters: Meters) -> None:
+    """Let the gauges read which idle devices waiting pods cannot use; none without the plugin."""
+    plugins = [one for one in _plugins(engine) if isinstance(one, FragmentationAware)]
+    if not plugins:
+        # An earlier daemon of this process may have had it.
+        meters.devices_idle.read_from(lambda: 0.0)
+        meters.devices_unusable.read_from(dict)
+        return
+    inventory = plugins[0].inventory
+    meters.devices_idle.read_from(inventory.idle)
+    meters.devices_unusable.read_from(
+        lambda: inventory.unusable(queued.pod for queued in engine.queues)
+    )
 
 
 def _plugins(engine: Engine) -> list[Plugin[Any]]:

@@ -27,7 +27,7 @@ from scheduler.config.fingerprint import fingerprint
 from scheduler.daemon import inspection
 from scheduler.daemon.asked import AskedParts
 from scheduler.daemon.decisions import DecisionTrail
-from scheduler.daemon.gauges import show_ages, show_network
+from scheduler.daemon.gauges import show_ages, show_devices, show_network
 from scheduler.daemon.inbox import Inbox
 from scheduler.daemon.loop import Loop, TurnRecord
 from scheduler.daemon.profile import taken
@@ -115,6 +115,7 @@ class Daemon:
         )
         show_ages(self.engine, clock, meters)
         show_network(self.engine, clock, meters)
+        show_devices(self.engine, meters)
         self._synced = Synced(self.engine.intake, clock, meters)
         self._traces = Traces.wanted(loaded.trellis.tracing, options.version, clock)
         self.trail = DecisionTrail(self.engine, self._traces)

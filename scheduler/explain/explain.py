@@ -40,7 +40,10 @@ from scheduler.snapshot.snapshot import Snapshot
 
 
 class PluginVerdict(msgspec.Struct, frozen=True):
-    """What one filter says of a node, whatever the others say; `figures` are what it knows of it."""
+    """One filter's verdict on a node, whatever the others return; `figures` are what it knows of it.
+
+    `code` is empty for a plugin that only scores.
+    """
 
     code: str
     reasons: tuple[str, ...] = ()
@@ -344,7 +347,21 @@ def _each_alone(decision: Decision, attempt: Attempt) -> dict[str, dict[str, Plu
             figures = knows(attempt.cycle, name) if knows is not None else ()
             verdict = PluginVerdict(status.code.value, status.reasons, figures)
             found.setdefault(name, {})[bound.name] = verdict
+    if decision.fits:
+        for name, figures in _score_figures(decision.node, attempt):
+            found.setdefault(decision.node, {})[name] = PluginVerdict("", figures=figures)
     return found
+
+
+def _score_figures(node: str, attempt: Attempt) -> Iterable[tuple[str, tuple[str, ...]]]:
+    """Yield what plugins that only score know of the chosen node."""
+    profile = attempt.runner.profile
+    filters = {bound.name for bound in profile.filter}
+    for bound in profile.score:
+        if bound.name not in filters and bound.plugin.serves("figures"):
+            figures = bound.plugin.figures(attempt.cycle, node)
+            if figures:
+                yield bound.name, figures
 
 
 def _why(node: NodeVerdict, best: NodeVerdict | None, ties: Ties) -> str:

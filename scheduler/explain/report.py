@@ -188,6 +188,7 @@ def explanation_lines(explanation: Explanation) -> list[str]:
     if explanation.nominated_node:
         gone = f" in place of {_names(explanation.victims)}" if explanation.victims else ""
         points.append(("nominated", f"to {explanation.nominated_node}{gone}"))
+    points += _score_figures(explanation)
     points += [("suggestion", one.text) for one in why.suggestions]
     if why.woken_by:
         points.append(("tried again", f"after {'; '.join(why.woken_by)}"))
@@ -197,6 +198,18 @@ def explanation_lines(explanation: Explanation) -> list[str]:
         points.append(("waits", f"as {why.queue.place} of {why.queue.waiting} in the queue{since}"))
     width = max((len(title) for title, _ in points), default=0) + 1
     return [why.sentence, *(f"  {title + ':':<{width}} {text}" for title, text in points)]
+
+
+def _score_figures(explanation: Explanation) -> list[tuple[str, str]]:
+    """Return what plugins that only score report about the chosen node."""
+    return [
+        (name, text)
+        for node in explanation.nodes
+        if node.name == explanation.node
+        for name, verdict in node.plugins.items()
+        if not verdict.code
+        for text in verdict.figures
+    ]
 
 
 def _plugins_table(node: NodeExplanation) -> TextTable:

@@ -24,6 +24,8 @@ ALERTS: list[dict[str, Any]] = yaml.safe_load(RULES.read_text())["groups"][0]["r
 
 # How a cluster looks in which all is well: series → values, a minute each.
 WELL = {
+    "trellis_devices_idle{}": "20x120",
+    'trellis_devices_unusable{size="every"}': "1x120",
     'trellis_build_info{instance="a"}': "1x120",
     'trellis_leading{instance="a"}': "1x120",
     'trellis_leading{instance="b"}': "0x120",
@@ -115,6 +117,9 @@ CASES = {
     ),
     "TrellisWatchRestarts": Case(
         {'trellis_watch_restarts_total{kind="Pod",reason="error"}': "2x5 2+2x10 22x90"}, 7, 12, 34
+    ),
+    "TrellisDevicesUnusable": Case(
+        {'trellis_devices_unusable{size="every"}': "0x5 9x40 0x90"}, 32, 37, 48
     ),
     "TrellisOperatorDown": Case(
         {'trellis_operator_restarts_total{operator="appgroup"}': "1x5 1+1x8 9x90"}, 7, 12, 32

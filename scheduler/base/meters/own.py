@@ -106,6 +106,17 @@ class OwnRows:
         "From the creation of a group's oldest member until all were bound.",
     )
 
+    # -- packing
+    devices_idle = gauge(
+        "trellis_devices_idle",
+        "Idle devices of all nodes and idle shares; with FragmentationAware.",
+    )
+    devices_unusable = gauges(
+        "trellis_devices_unusable{size}",
+        "Idle devices that no waiting pod of this size (devices per pod) can use; every: that no "
+        "waiting pod can use. At most 15 sizes; none without waiting pods.",
+    )
+
     # -- effects
     effects = counters(
         "trellis_effects_total{effect,result}",

@@ -5,31 +5,31 @@ changed, and when the mix has moved by more than the distance in the arguments.
 """
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 import numpy as np
 
+from scheduler.objects.pod import Pod
 from scheduler.plugins.dynamicresources.catalog import DeviceCatalog
 from scheduler.plugins.fragmentation.args import FragmentationAwareArgs
 from scheduler.plugins.fragmentation.devicecolumns import DeviceColumns
 from scheduler.plugins.fragmentation.holes import Ints
-from scheduler.plugins.fragmentation.mix import Mix, MixShape, mix_of
+from scheduler.plugins.fragmentation.loss import Left
+from scheduler.plugins.fragmentation.mix import MOST_SHAPES, WHOLE, Mix, MixShape, is_due, mix_of
 from scheduler.plugins.fragmentation.needs import PodNeed, PodNeeds
+from scheduler.plugins.fragmentation.usable import unusable
 from scheduler.plugins.fragmentation.worth import Beside, NodeClass, Worth
 from scheduler.state.change import Change
 from scheduler.state.podindex import Placed
+from scheduler.state.resources import counted, pod_requests
 
 if TYPE_CHECKING:
     from scheduler.state.cluster import Cluster
 
-# Limits: shapes in a mix, and cells of a limiting resource on the largest node.
-MOST_SHAPES = 128
+# Cells of a limiting resource on the largest node.
 BESIDE_CELLS = 256
-# The mix is compared after this many changes, or after this part of its pods.
-_LEAST_CHANGES = 16
-_PART_CHANGED = 16
 
 
 class DeviceInventory:
@@ -52,6 +52,7 @@ class DeviceInventory:
         self._counts: Counter[PodNeed] = Counter()
         self._changes = 0
         self._nodes_changed = True
+        self._admitted: list[tuple[str, ...]] = []
         self._classes: Ints = np.zeros(0, dtype=np.int64)
         self._rows: Ints = np.zeros(0, dtype=np.int64)
 
@@ -90,8 +91,9 @@ class DeviceInventory:
         if self._cluster is None:
             return self._version
         if self._nodes_changed:
+            self._admitted = []
             self._renew(self._mix())
-        elif self._changes >= max(_LEAST_CHANGES, len(self._needs) // _PART_CHANGED):
+        elif is_due(self._changes, len(self._needs)):
             self._changes = 0
             mix = self._mix()
             if mix.distance(self.mix) > self.args.max_drift:
@@ -111,6 +113,56 @@ class DeviceInventory:
         if self._cluster is None:
             return np.zeros((len(rows), 1), dtype=np.int64), np.zeros_like(rows)
         return self._devices.columns(self._cluster.table.names, rows)
+
+    def left(self, rows: Ints) -> Left:
+        """Return the remainders of these rows of the node table; all of them have devices."""
+        table = self._table()
+        free, devices = self.devices(rows)
+        whole = np.zeros(len(rows), dtype=np.int64)
+        for name in self.args.resources:
+            offered = table.allocatable(name)[rows]
+            devices = devices + offered
+            whole += np.maximum(offered - table.requested(name)[rows], 0)
+        beside = tuple(
+            (table.allocatable(name)[rows] - table.requested(name)[rows]).astype(np.float64)
+            for name in self.args.beside
+        )
+        return Left(self._classes[rows], beside, free, whole, devices)
+
+    def row_of(self, node: str) -> int:
+        """Return the row of a node with devices, -1 for any other."""
+        row: int = self._table().rows.get(node, -1)
+        is_known = 0 <= row < len(self._classes) and self._classes[row] >= 0
+        return row if is_known else -1
+
+    def shape_of(self, need: PodNeed) -> MixShape:
+        """Return a requirement with the models that it admits."""
+        if not need.nodes:
+            return MixShape(need.beside, need.devices, need.milli)
+        admitted = self._models()[need.nodes]
+        return MixShape(need.beside, need.devices, need.milli, admitted)
+
+    def idle(self) -> float:
+        """Return the idle devices of all nodes."""
+        left = self._left_of_all()
+        return 0.0 if left is None else float(left.free.sum() / WHOLE + left.whole.sum())
+
+    def unusable(self, waiting: Iterable[Pod]) -> Mapping[str, float]:
+        """Return the idle devices that waiting pods cannot use, by their size; see `unusable`."""
+        left = self._left_of_all()
+        if left is None or self.worth is None:
+            return {}
+        needs = Counter(self.needs.of(pod, counted(pod_requests(pod))) for pod in waiting)
+        shapes: Counter[MixShape] = Counter()
+        for need, count in needs.items():
+            if need.devices:
+                shapes[self.shape_of(need)] += count
+        return unusable(left, [kind.model for kind in self.worth.classes], shapes)
+
+    def _left_of_all(self) -> Left | None:
+        if self.version < 0 or self.worth is None:
+            return None
+        return self.left(np.flatnonzero(self._classes >= 0))
 
     def need(self, placed: Placed) -> PodNeed:
         """Return the need of a placed pod."""
@@ -133,11 +185,9 @@ class DeviceInventory:
     def _mix(self) -> Mix:
         """Return the mix of the bound pods with devices and of the shapes in the arguments."""
         counts: Counter[MixShape] = Counter()
-        models = self._models()
         for need, count in self._counts.items():
             if need.devices:
-                admitted = models[need.nodes]
-                counts[MixShape(need.beside, need.devices, need.milli, admitted)] += count
+                counts[self.shape_of(need)] += count
         weights = sum(shape.weight for shape in self.args.shapes) or 1.0
         expected: dict[MixShape, float] = dict(counts)
         for shape in self.args.shapes:
@@ -149,11 +199,13 @@ class DeviceInventory:
 
     def _models(self) -> list[tuple[str, ...]]:
         """Return the models that pods admit, by the number of their node requirements."""
-        found: list[tuple[str, ...]] = []
+        found = self._admitted
+        if len(found) == len(self.needs.required):
+            return found
         nodes = [node for node in self._table().nodes if node is not None]
         label = self.args.model_label
         every = {node.metadata.labels.get(label, "") for node in nodes}
-        for required in self.needs.required:
+        for required in self.needs.required[len(found) :]:
             admitted = (
                 every
                 if required is None

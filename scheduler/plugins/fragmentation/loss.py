@@ -1,6 +1,7 @@
 """The loss of value by a placement, for columns of nodes: the objective of FragmentationAware."""
 
 from collections.abc import Sequence
+from typing import Protocol
 
 import msgspec
 import numpy as np
@@ -54,6 +55,36 @@ def losses(
     extra = extra + weights.node_fit * (idle - taken) / _NODE_DEVICES
     extra = extra + weights.beside_fit * worth.share_left(after_beside)
     return np.asarray(before - after + extra, dtype=np.float64)
+
+
+class Need(Protocol):
+    """A pod's requirements."""
+
+    @property
+    def beside(self) -> Sequence[float]:
+        """Return the amounts of the limiting resources."""
+
+    @property
+    def devices(self) -> int:
+        """Return the number of devices."""
+
+    @property
+    def milli(self) -> int:
+        """Return the part of each device."""
+
+
+def remainder(worth: Worth, weights: Weights, left: Left, need: Need) -> Left:
+    """Return what remains of one row after a pod that fits it."""
+    free, whole = left.free.copy(), left.whole
+    if need.devices == 1 and need.milli < WHOLE:
+        place = int(device_keys(worth, weights, free, need.milli)[0].argmin())
+        free[0, place] = max(int(free[0, place]) - need.milli, 0)
+    elif need.devices:
+        places = np.flatnonzero(free[0] == WHOLE)[: need.devices]
+        free[0, places] = 0
+        whole = np.maximum(whole - (need.devices - len(places)), 0)
+    beside = tuple(column - used for column, used in zip(left.beside, need.beside, strict=True))
+    return Left(left.classes, beside, free, whole, left.devices)
 
 
 def device_keys(worth: Worth, weights: Weights, free: Ints, milli: int) -> Floats:

@@ -1,10 +1,16 @@
 """The mix of a cluster's pods: shapes with their shares."""
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 
 import msgspec
 
 WHOLE = 1000  # milli of a device
+# Limit of shapes in a mix.
+MOST_SHAPES = 128
+# The mix is compared after this many changes, or after this part of its pods.
+_LEAST_CHANGES = 16
+_PART_CHANGED = 16
 
 
 class MixShape(msgspec.Struct, frozen=True, order=True):
@@ -48,11 +54,43 @@ class Mix(msgspec.Struct, frozen=True):
         return sum(abs(mine.get(shape, 0.0) - others.get(shape, 0.0)) for shape in both) / 2
 
 
+def is_due(changes: int, pods: int) -> bool:
+    """Return whether to compare the mix with the one in use after this many changes."""
+    return changes >= max(_LEAST_CHANGES, pods // _PART_CHANGED)
+
+
+class SeenShapes:
+    """The mix of counted shapes, and when it is far enough from the one in use to replace it."""
+
+    def __init__(self, max_drift: float) -> None:
+        self.counts: Counter[MixShape] = Counter()
+        self._max_drift = max_drift
+        self._used = Mix()
+        self._changes = self._pods = 0
+
+    def add(self, shape: MixShape) -> None:
+        """Count one pod."""
+        self.counts[shape] += 1
+        self._changes += 1
+        self._pods += 1
+
+    def renewed(self) -> Mix | None:
+        """Return a mix that replaces the one in use, None if that one is near enough."""
+        if not is_due(self._changes, self._pods):
+            return None
+        self._changes = 0
+        mix = mix_of(self.counts, MOST_SHAPES)
+        if mix.distance(self._used) <= self._max_drift:
+            return None
+        self._used = mix
+        return mix
+
+
 def mix_of(counts: Mapping[MixShape, float], most: int = 0) -> Mix:
-    """Return the mix of counted shapes; with `most`, of the most frequent ones."""
+    """Return the mix of counted shapes; with `most`, of those that demand the most devices."""
     ordered = sorted(
         ((shape, count) for shape, count in counts.items() if count > 0),
-        key=lambda entry: (-entry[1], entry[0]),
+        key=lambda entry: (-entry[1] * entry[0].amount, -entry[1], entry[0]),
     )
     kept: Sequence[tuple[MixShape, float]] = ordered[:most] if most else ordered
     total = sum(count for _, count in kept)

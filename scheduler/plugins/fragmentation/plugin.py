@@ -28,8 +28,9 @@ from scheduler.plugins.dynamicresources.podclaims import CLAIM
 from scheduler.plugins.dynamicresources.slices import SLICE
 from scheduler.plugins.fragmentation.args import FragmentationAwareArgs
 from scheduler.plugins.fragmentation.inventory import DeviceInventory
-from scheduler.plugins.fragmentation.loss import Left, Weights, device_keys, losses
+from scheduler.plugins.fragmentation.loss import Left, Weights, device_keys, losses, remainder
 from scheduler.plugins.fragmentation.needs import PodNeed
+from scheduler.plugins.fragmentation.usable import usable_texts
 from scheduler.state.resources import counted, pod_requests
 
 # Raw scores are in millionths of a device.
@@ -99,6 +100,18 @@ class FragmentationAware(Plugin[FragmentationAwareArgs]):
             )
             scores[places] = np.rint(-found * _UNIT).astype(np.int64)
         return scores
+
+    def figures(self, cycle: Cycle, node: str) -> tuple[str, ...]:
+        """Return what the node's devices can take after the pod, for `explain`."""
+        inventory = self.inventory
+        if inventory.version < 0 or inventory.worth is None or (row := inventory.row_of(node)) < 0:
+            return ()
+        left = inventory.left(np.array([row]))
+        need = inventory.needs.of(cycle.pod, cycle.shape.requests)
+        after = remainder(inventory.worth, self._weights, left, need)
+        model = inventory.worth.classes[int(left.classes[0])].model
+        texts = usable_texts(after, inventory.mix, model)
+        return (f"usable afterwards, pods x devices of each: {', '.join(texts)}",) if texts else ()
 
     def _left(self, nodes: Nodes, places: Rows) -> Left:
         """Return the remainders of the nodes at these positions of the view."""

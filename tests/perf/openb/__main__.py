@@ -12,6 +12,7 @@ import msgspec
 import numpy as np
 
 from scheduler.engine.attempt.cycle import Ties
+from scheduler.plugins.fragmentation.args import FragmentationAwareArgs
 from scheduler.plugins.fragmentation.loss import Weights
 from tests.perf.openb import data, table
 from tests.perf.openb.bound import allocation_bound
@@ -22,6 +23,7 @@ from tests.perf.openb.policies import (
     DotProd,
     Fgd,
     FragmentationAware,
+    LearnedFragmentationAware,
     NodeFragmentation,
     TotalFragmentation,
     typical,
@@ -30,6 +32,7 @@ from tests.perf.openb.policies import (
 from tests.perf.openb.replay import Policy, play
 
 _OWN = "FragmentationAware"
+_RANDOM_TIES, _LEARNED = "+random-ties", "+learned"
 PolicyMaker = Callable[[NodeFragmentation], Policy]
 
 
@@ -39,11 +42,17 @@ def main(argv: Sequence[str] | None = None) -> None:
     nodes = data.nodes(options.data)
     published, measured = data.published(options.data), data.measured(options.data)
     runs: list[table.Figures] = []
-    for trace in options.traces.split(","):
+    if options.recorded:
+        decode = msgspec.json.Decoder(table.Figures).decode
+        lines = options.recorded.read_text(encoding="utf-8").splitlines()
+        runs = [decode(line) for line in lines if line.startswith("{")]
+        options.traces = ""
+    for trace in filter(None, options.traces.split(",")):
         pods = data.pods(options.data, trace)
         orders = data.orders(options.data, trace)
         makers = _makers(nodes, pods, options.policies.split(","))
-        shapes = typical(pods)
+        # The values follow from node states, which seeds and policies share.
+        values = NodeFragmentation(typical(pods))
         for seed in map(int, options.seeds.split(",")):
             bound = 0.0
             if options.engine:
@@ -52,8 +61,8 @@ def main(argv: Sequence[str] | None = None) -> None:
                 bound = allocation_bound(nodes, [pods[row] for row in orders[seed].pods.tolist()])
             for policy, make in makers.items():
                 begun = time.perf_counter()
-                values = NodeFragmentation(shapes)
-                rng = np.random.default_rng(seed) if options.ties == "random" else None
+                is_random = options.ties == "random" or policy.endswith(_RANDOM_TIES)
+                rng = np.random.default_rng(seed) if is_random else None
                 total = TotalFragmentation(values)
                 run = play(nodes, pods, orders[seed], make(values), total, rng)
                 spent = time.perf_counter() - begun
@@ -90,13 +99,18 @@ def _makers(
         "DotProd": lambda _: DotProd(),
         "FGD": Fgd,
     }
-    if _OWN in names:
-        worth, weights = worth_of(pods, nodes), Weights()
-        known[_OWN] = lambda _: FragmentationAware(worth, weights)
+    weights = Weights()
+    if any(name.startswith(_OWN) for name in names):
+        worth = worth_of(pods, nodes)
+        known[_OWN] = known[_OWN + _RANDOM_TIES] = lambda _: FragmentationAware(worth, weights)
+        drift = FragmentationAwareArgs().max_drift
+        known[_OWN + _LEARNED] = lambda _: LearnedFragmentationAware(nodes, weights, drift)
     names = [name for name in names if name]
     unknown = [name for name in names if name not in known]
     if unknown:
-        raise SystemExit(f"unknown policies {unknown}; known are {[*known, _OWN]}")
+        raise SystemExit(
+            f"unknown policies {unknown}; known are {[*known, _OWN, _OWN + _LEARNED, _OWN + _RANDOM_TIES]}"
+        )
     return {name: known[name] for name in names}
 
 
@@ -114,6 +128,9 @@ def _options(argv: Sequence[str] | None) -> argparse.Namespace:
         "--learned", action="store_true", help="give the engine no shapes: it learns the mix"
     )
     parser.add_argument("--bound", action="store_true", help="recompute the bound of each run")
+    parser.add_argument(
+        "--recorded", type=Path, help="print the tables of earlier runs from a file of their lines"
+    )
     return parser.parse_args(argv)
 
 

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from scheduler.plugins.fragmentation.loss import Left, Weights, device_keys, losses
-from scheduler.plugins.fragmentation.mix import MixShape, mix_of
+from scheduler.plugins.fragmentation.mix import Mix, MixShape, SeenShapes, mix_of
 from scheduler.plugins.fragmentation.worth import Beside, NodeClass, Worth
 from tests.perf.openb.data import WHOLE, Ints, TraceNode, TracePod
 from tests.perf.openb.replay import Floats, State
@@ -116,7 +116,15 @@ class TotalFragmentation:
         self.total = float(self._values.sum())
 
 
-class BestFit:
+class Fixed:
+    """A policy whose scores follow from the state and the pod alone."""
+
+    def arrives(self, _pod: TracePod) -> bool:
+        """Return False: an arrival changes no score."""
+        return False
+
+
+class BestFit(Fixed):
     """The least CPU and GPU left."""
 
     def scores(self, state: State, pod: TracePod, rows: Ints) -> tuple[Floats, Ints]:
@@ -126,7 +134,7 @@ class BestFit:
         return np.trunc((1 - cpu - gpu) * 100), np.full(len(rows), -1)
 
 
-class DotProd:
+class DotProd(Fixed):
     """The least product of what is left and what is asked for."""
 
     def scores(self, state: State, pod: TracePod, rows: Ints) -> tuple[Floats, Ints]:
@@ -136,7 +144,7 @@ class DotProd:
         return np.trunc(100 * (1 - (cpu + gpu) / 2)), np.full(len(rows), -1)
 
 
-class Fgd:
+class Fgd(Fixed):
     """The least growth of fragmentation (Weng et al.)."""
 
     def __init__(self, nodes: NodeFragmentation) -> None:
@@ -175,7 +183,7 @@ def choices(state: State, pod: TracePod, rows: Ints) -> tuple[Ints, Ints, Ints]:
     return np.arange(count), frees, np.full(count, -1)
 
 
-class FragmentationAware:
+class FragmentationAware(Fixed):
     """This project's policy: the least loss of worth (scheduler.plugins.fragmentation)."""
 
     def __init__(self, worth: Worth, weights: Weights) -> None:
@@ -199,13 +207,38 @@ class FragmentationAware:
         return -loss, device
 
 
+class LearnedFragmentationAware(FragmentationAware):
+    """The same without prior knowledge: the mix is that of the pods that have arrived."""
+
+    def __init__(self, nodes: Sequence[TraceNode], weights: Weights, max_drift: float) -> None:
+        super().__init__(worth_of((), nodes), weights)
+        self._trace_nodes = nodes
+        self._seen = SeenShapes(max_drift)
+
+    def arrives(self, pod: TracePod) -> bool:
+        """Count the pod; return whether the tables were computed again."""
+        if not pod.devices:
+            return False
+        self._seen.add(shape_of(pod))
+        mix = self._seen.renewed()
+        if mix is not None:
+            self._worth = _worth(mix, self._trace_nodes, 0.005)
+        return mix is not None
+
+
 def worth_of(pods: Sequence[TracePod], nodes: Sequence[TraceNode], bonus: float = 0.005) -> Worth:
     """Return the tables for the whole trace as the mix."""
-    counts = Counter(
-        MixShape((pod.cpu,), pod.devices, pod.milli, tuple(sorted(pod.models))) for pod in pods
-    )
+    return _worth(mix_of(Counter(shape_of(pod) for pod in pods)), nodes, bonus)
+
+
+def _worth(mix: Mix, nodes: Sequence[TraceNode], bonus: float) -> Worth:
     supply = tuple(sorted(Counter(kind_of(node) for node in nodes).items()))
-    return Worth(mix_of(counts), supply, [Beside("cpu", 500.0, 128_000.0)], bonus)
+    return Worth(mix, supply, [Beside("cpu", 500.0, 128_000.0)], bonus)
+
+
+def shape_of(pod: TracePod) -> MixShape:
+    """Return the shape of a pod."""
+    return MixShape((pod.cpu,), pod.devices, pod.milli, tuple(sorted(pod.models)))
 
 
 def kind_of(node: TraceNode) -> NodeClass:

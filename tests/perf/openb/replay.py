@@ -71,6 +71,9 @@ class Policy(Protocol):
     def scores(self, state: State, pod: TracePod, rows: Ints) -> tuple[Floats, Ints]:
         """Return the score of each row, all of which fit, and the device it is for."""
 
+    def arrives(self, pod: TracePod) -> bool:
+        """Note an arrival; return whether scores of unchanged rows are different now."""
+
 
 class Run(msgspec.Struct):
     """The course of one run."""
@@ -121,6 +124,8 @@ class Replay:
 
     def best(self, pod: TracePod) -> tuple[int, int] | None:
         """Return the row and the device (-1: by the rule) for a pod, None if it fits nowhere."""
+        if self._policy.arrives(pod):
+            self._kept.clear()
         kept = self._refreshed(pod)
         rows = np.flatnonzero(kept.fits)
         if not len(rows):
