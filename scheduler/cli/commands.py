@@ -199,6 +199,86 @@ class CapacityFlags(NamedTuple):
 capacity = Command(CapacityFlags, "scheduler.cli.capacity.capacity")
 
 
+class MovesForm(StrEnum):
+    """How a plan of moves is printed; html shows the cluster before and after."""
+
+    TABLE = "table"
+    WIDE = "wide"
+    JSON = "json"
+    YAML = "yaml"
+    NAME = "name"
+    HTML = "html"
+
+
+class MovesFlags(NamedTuple):
+    """Plan the fewest relocations of running pods that reach a goal. Nothing is evicted."""
+
+    waiting: Annotated[
+        str, typer.Argument(metavar="[NAME]", help="A pod or group that waits and is to fit.")
+    ] = ""
+    namespace: flags.PodNamespaceFlag = ""
+    free: Annotated[
+        int, typer.Option("--free", metavar="N", min=0, help="So many nodes become free.")
+    ] = 0
+    level: Annotated[
+        str,
+        typer.Option(
+            "--level", metavar="LABEL", help="With --free: whole domains, such as rack, of a label."
+        ),
+    ] = ""
+    selector: Annotated[
+        str,
+        typer.Option("--selector", "-l", metavar="K=V", help="With --free: only nodes with these."),
+    ] = ""
+    capacity: Annotated[
+        int,
+        typer.Option("--capacity", metavar="N", min=0, help="So many copies of the -f shape fit."),
+    ] = 0
+    load_below: Annotated[
+        int,
+        typer.Option(
+            "--load-below", metavar="PERCENT", min=0, max=100, help="No node is measured above it."
+        ),
+    ] = 0
+    resource: Annotated[
+        str, typer.Option("--resource", help="With --load-below: cpu or memory.")
+    ] = "cpu"
+    repair: Annotated[
+        bool, typer.Option("--repair", help="Pods leave nodes that reject them now.")
+    ] = False
+    most: Annotated[
+        int, typer.Option("--most", metavar="N", min=1, max=5000, help="Moves of one plan.")
+    ] = 16
+    allow: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--allow",
+            metavar="RULE",
+            help="local-data, job-retries, single-replica or any-priority; again for more.",
+        ),
+    ] = None
+    from_namespaces: Annotated[
+        list[str] | None,
+        typer.Option("--from-namespace", metavar="NS", help="Only its pods move; again for more."),
+    ] = None
+    seconds: Annotated[
+        float, typer.Option("--seconds", min=0.1, max=600.0, help="For the search.")
+    ] = 10.0
+    snapshot: flags.SnapshotFlag = None
+    filename: ShapeFlag = None
+    config: flags.ConfigFlag = ""
+    now: flags.NowFlag = ""
+    kubernetes: flags.KubernetesFlag = ""
+    cluster: flags.ClusterFlags = flags.ClusterFlags()
+    output: Annotated[
+        MovesForm,
+        typer.Option("--output", "-o", help="How to print the result.", show_choices=True),
+    ] = MovesForm.TABLE
+
+
+moves = Command(MovesFlags, "scheduler.cli.moves.moves")
+
+
 AnonymizeFlag = Annotated[
     bool, typer.Option("--anonymize", help="Hide names, labels and images, consistently.")
 ]

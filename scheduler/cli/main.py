@@ -44,6 +44,7 @@ VERBS: Final = (
     Verb("explain", "Why a pod is where it is, or pending."),
     Verb("history", "How the attempts at a pod ended."),
     Verb("capacity", "How many more pods of a shape fit."),
+    Verb("moves", "Fewest relocations that reach a goal."),
     Verb("snapshot", "Write a live cluster as one List."),
     Verb("topology", "The tree with placements and costs."),
     Verb("groups", "Groups: members, placement, proof, conflict."),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from itertools import combinations, product
+from itertools import combinations
 from random import Random
 
 from scheduler.moves.solver.answer import Answer, Move, Placed, Stage, Verdict
@@ -160,13 +160,36 @@ def _goal(rng, zone, nodes, pods, reaches):
     return Fit(tuple(claims))
 
 
-def enumerated(problem: Problem, *, parallel: bool = True) -> tuple[int, ...] | None:
-    """Return the least cost of a plan by trying all sets of units in the order of their cost; None for none."""
-    numbers = range(len(problem.units))
+class TooLargeError(Exception):
+    """An enumeration has used up its steps."""
+
+
+class Steps:
+    """How many more plans an enumeration may look at."""
+
+    def __init__(self, left: int) -> None:
+        self.left = left
+
+    def take(self) -> None:
+        """Use one; TooLargeError if there is none."""
+        self.left -= 1
+        if self.left < 0:
+            raise TooLargeError
+
+
+def enumerated(
+    problem: Problem, *, parallel: bool = True, most: int = 1 << 60
+) -> tuple[int, ...] | None:
+    """Return the least cost of a plan by trying all sets of units in the order of their cost; None for none.
+
+    TooLargeError after `most` plans.
+    """
+    numbers, steps = range(len(problem.units)), Steps(most)
     sets = [some for size in range(len(numbers) + 1) for some in combinations(numbers, size)]
     priced = sorted((tuple(v for _, v in costs(problem, some)), some) for some in sets)
     for cost, some in priced:
-        if _possible(problem, some) and _feasible(problem, some, parallel=parallel):
+        steps.take()
+        if _possible(problem, some) and _feasible(problem, some, steps, parallel=parallel):
             return cost
     return None
 
@@ -194,31 +217,45 @@ def _after(problem: Problem, moved: set[int]) -> list[list[int]]:
     return free
 
 
-def _feasible(problem: Problem, some: tuple[int, ...], *, parallel: bool) -> bool:
+def _feasible(problem: Problem, some: tuple[int, ...], steps: Steps, *, parallel: bool) -> bool:
     moved = [pod for unit in some for pod in problem.units[unit].pods]
-    single = {problem.units[unit].pods[0] for unit in some if len(problem.units[unit].pods) == 1}
     stages = tuple(Stage(name, value, value) for name, value in costs(problem, some))
-    choices = [
-        sorted(
-            problem.reaches[problem.pods[pod].reach]
-            - ({problem.pods[pod].node} if pod in single else set())
-        )
-        for pod in moved
-    ]
-    for targets in product(*choices):
-        moves = tuple(
-            Move(pod, problem.pods[pod].node, to) for pod, to in zip(moved, targets, strict=True)
-        )
-        if parallel and not all_sources_run(problem, moves):
-            continue
+    for moves in _assignments(problem, moved, steps, parallel=parallel):
         verdict = Verdict.PLANNED if moves else Verdict.REACHED
         for placed, freed in _outcomes(problem, moves):
+            steps.take()
             answer = Answer(verdict, moves, placed, freed, stages)
             if parallel and not faults(problem, answer):
                 return True
             if not parallel and not _final_faults(problem, answer):
                 return True
     return False
+
+
+def _assignments(
+    problem: Problem, moved: list[int], steps: Steps, *, parallel: bool
+) -> Iterator[tuple[Move, ...]]:
+    """Yield destinations of pods; in parallel plans those that fit while all sources run."""
+    single = {unit.pods[0] for unit in problem.units if len(unit.pods) == 1}
+    left = [list(node.free) for node in problem.nodes]
+
+    def assign(at: int, moves: tuple[Move, ...]) -> Iterator[tuple[Move, ...]]:
+        if at == len(moved):
+            yield moves
+            return
+        pod, record = moved[at], problem.pods[moved[at]]
+        for node in sorted(problem.reaches[record.reach]):
+            steps.take()
+            if node == record.node and pod in single:
+                continue
+            pairs = list(zip(record.request, left[node], strict=True))
+            if parallel and any(need and need > have for need, have in pairs):
+                continue
+            left[node] = [have - need for need, have in pairs]
+            yield from assign(at + 1, (*moves, Move(pod, record.node, node)))
+            left[node] = [have for _, have in pairs]
+
+    return assign(0, ())
 
 
 def _final_faults(problem: Problem, answer: Answer) -> bool:

@@ -6,7 +6,7 @@ from itertools import combinations
 
 import pytest
 
-from scheduler.moves.solver.answer import Shortage, Verdict
+from scheduler.moves.solver.answer import Answer, Shortage, Verdict
 from scheduler.moves.solver.planner import SearchLimits, expanded, plan
 from scheduler.moves.solver.problem import (
     Claim,
@@ -19,27 +19,43 @@ from scheduler.moves.solver.problem import (
     Role,
     Unit,
 )
-from tests.unit.moves.clusters import all_sources_run, enumerated, random_problem
+from tests.unit.moves.clusters import (
+    TooLargeError,
+    all_sources_run,
+    enumerated,
+    random_problem,
+)
+
+MOST = 50_000  # plans that one enumeration looks at
 
 
-def judge(seed: int, most_pods: int) -> Verdict:
-    """Compare one random cluster; the verdict is counted by the caller."""
+def judge(seed: int, most_pods: int) -> Verdict | None:
+    """Compare one random cluster; return the verdict, None where the enumeration is too large."""
     problem = expanded(random_problem(seed, most_pods))
     answer = plan(problem, SearchLimits(60))
-    cost = enumerated(problem)
-    if cost is None:
-        assert answer.verdict in (Verdict.IMPOSSIBLE, Verdict.CHAINED), f"seed {seed}"
-        if len(problem.units) <= 4:
-            chained = enumerated(problem, parallel=False) is not None
-            assert (answer.verdict is Verdict.CHAINED) == chained, f"seed {seed}"
-        return answer.verdict
-    assert answer.verdict in (Verdict.REACHED, Verdict.PLANNED), f"seed {seed}: {cost}"
-    assert tuple(stage.value for stage in answer.stages) == cost, f"seed {seed}"
-    assert all(stage.proven for stage in answer.stages), f"seed {seed}"
     for size in range(min(6, len(answer.moves)) + 1):
         for some in combinations(answer.moves, size):
             assert all_sources_run(problem, some), f"seed {seed}"
+    try:
+        compare(problem, answer)
+    except TooLargeError:
+        return None
+    except AssertionError as error:
+        raise AssertionError(f"seed {seed}") from error
     return answer.verdict
+
+
+def compare(problem: Problem, answer: Answer) -> None:
+    """Feasible exactly if enumeration finds a plan; the same values, all proven."""
+    cost = enumerated(problem, most=MOST)
+    if cost is not None:
+        assert answer.verdict in (Verdict.REACHED, Verdict.PLANNED)
+        assert tuple(stage.value for stage in answer.stages) == cost
+        assert all(stage.proven for stage in answer.stages)
+        return
+    assert answer.verdict in (Verdict.IMPOSSIBLE, Verdict.CHAINED)
+    chained = enumerated(problem, parallel=False, most=MOST) is not None
+    assert (answer.verdict is Verdict.CHAINED) == chained
 
 
 @pytest.mark.parametrize("part", range(4))
@@ -53,8 +69,9 @@ def test_small_clusters_equal_enumeration(part):
 @pytest.mark.timeout(3000)
 @pytest.mark.parametrize("part", range(10))
 def test_a_thousand_clusters_equal_enumeration(part):
-    """The same for 1,000 clusters of up to 14 pods."""
-    seen = {judge(seed, 14) for seed in range(1000 + 100 * part, 1100 + 100 * part)}
+    """The same for 1,000 clusters of up to 14 pods; few are too large to enumerate."""
+    seen = [judge(seed, 14) for seed in range(1000 + 100 * part, 1100 + 100 * part)]
+    assert seen.count(None) <= 25
     assert Verdict.PLANNED in seen
 
 

@@ -1,0 +1,224 @@
+"""`trellis moves`: the fewest relocations of running pods that reach a goal, as a plan with its proof.
+
+Of a snapshot, or of what the user may read in the cluster; nothing is evicted. Exit codes: 0 the goal
+is reached or planned; 2 a file is invalid; 3 no plan reaches it; 4 the time limit ended the search, or
+the plan is not proven.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from msgspec.structs import replace
+
+from scheduler.base.errors import InputError
+from scheduler.cli import asking
+from scheduler.cli.commands import MovesFlags, MovesForm
+from scheduler.cli.flags import Output
+from scheduler.cli.live import ClusterOptions, look, reach
+from scheduler.engine.attempt.cycle import Ties
+from scheduler.explain.report import TextTable
+from scheduler.moves.eligible import ALLOWANCES, MoveRules
+from scheduler.moves.facts import ClusterFacts
+from scheduler.moves.finding import MoveOptions, find_moves
+from scheduler.moves.goals import (
+    CapacityGoal,
+    FitGoal,
+    FreeGoal,
+    LoadGoal,
+    MoveGoal,
+    RepairGoal,
+)
+from scheduler.moves.records import MovesReport
+from scheduler.objects.kinds import Kind
+from scheduler.objects.workloads import Service
+from scheduler.simulate.copies import shape_of
+from scheduler.simulate.stage import AnswerOptions, Setup
+from scheduler.snapshot.decoding import READ
+from scheduler.snapshot.documents import Item, SourceFile, items_of
+from scheduler.snapshot.snapshot import Snapshot, SnapshotReader
+
+# Read for their failure policies alone, never as structs.
+JOB = Kind("Job", "batch", "v1", "jobs", Service, required=False)
+
+
+def moves(flags: MovesFlags) -> int:
+    """Plan the fewest relocations of running pods that reach a goal."""
+    asking.be_quick()
+    facts = ClusterFacts()
+    wanted = asking.options(flags.now, Ties.NAME, None, details=False, kubernetes=flags.kubernetes)
+    access = reach(flags.cluster, flags.namespace)
+    if flags.snapshot:
+        world, home = _read_files(flags, facts), "default"
+    else:
+        world, home, wanted = _read_live(access, flags, facts, wanted)
+    asking.tell(f"notice: {notice}" for notice in world.notices)
+    setup = asking.setups(flags.config, None if flags.snapshot else access).default
+    goal = _goal(flags, world, flags.namespace or home)
+    if isinstance(goal, CapacityGoal):
+        given = world.given
+        world = replace(
+            world,
+            unbound=tuple(pod for pod in world.unbound if pod.metadata.uid not in given),
+            given=frozenset(),
+        )
+    report = find_moves(world, facts, setup, goal, _options(flags), wanted)
+    _show(report, flags.output, world, setup, wanted)
+    if report.verdict in ("impossible", "chained"):
+        return asking.EXIT_DOES_NOT_FIT
+    return 0 if report.proven else asking.EXIT_UNPROVEN
+
+
+def _options(flags: MovesFlags) -> MoveOptions:
+    unknown = sorted(set(flags.allow or ()) - set(ALLOWANCES))
+    if unknown:
+        known = ", ".join(ALLOWANCES)
+        raise InputError(f"{unknown[0]!r:.60} is not one of {known}", where="--allow")
+    rules = MoveRules(
+        allowed=frozenset(flags.allow or ()), namespaces=frozenset(flags.from_namespaces or ())
+    )
+    return MoveOptions(rules, flags.most, flags.seconds)
+
+
+def _goal(flags: MovesFlags, world: Snapshot, namespace: str) -> MoveGoal:
+    """Return the one goal that the flags name."""
+    found: list[MoveGoal] = []
+    if flags.waiting:
+        key = flags.waiting if "/" in flags.waiting else f"{namespace}/{flags.waiting}"
+        found.append(FitGoal(key))
+    if flags.free:
+        found.append(FreeGoal(flags.free, flags.level, tuple(_labels(flags.selector))))
+    if flags.capacity:
+        shape = shape_of(world)
+        if flags.capacity > shape.most:
+            raise InputError(f"at most {shape.most} copies of {shape.name}", where="--capacity")
+        found.append(CapacityGoal(flags.capacity, shape.name, shape.pods))
+    if flags.load_below:
+        if flags.resource not in ("cpu", "memory"):
+            raise InputError("cpu or memory is measured", where="--resource")
+        found.append(LoadGoal(flags.load_below, flags.resource))
+    if flags.repair:
+        found.append(RepairGoal())
+    if len(found) != 1:
+        raise InputError(
+            "name one goal: a pod or group that waits, --free N, --capacity N -f SHAPE, "
+            "--load-below PERCENT or --repair"
+        )
+    return found[0]
+
+
+def _labels(text: str) -> Iterator[tuple[str, str]]:
+    for one in filter(None, text.split(",")):
+        key, found, value = one.partition("=")
+        if not found or not key:
+            raise InputError(f"labels are named as KEY=VALUE, not {one!r:.80}", where="--selector")
+        yield key, value
+
+
+def _read_files(flags: MovesFlags, facts: ClusterFacts) -> Snapshot:
+    reader = SnapshotReader()
+    reader.read(_noted(asking.items_in(flags.snapshot or ()), facts))
+    reader.read(_noted(asking.items_in(flags.filename or ()), facts), are_given=True)
+    return reader.snapshot()
+
+
+def _noted(items: Iterable[Item], facts: ClusterFacts) -> Iterator[Item]:
+    for item in items:
+        facts.take(item)
+        yield item
+
+
+def _read_live(
+    access: ClusterOptions, flags: MovesFlags, facts: ClusterFacts, wanted: AnswerOptions
+) -> tuple[Snapshot, str, AnswerOptions]:
+    """Read the cluster with the rights of the user, and its Jobs for their failure policies."""
+    reader = SnapshotReader()
+
+    def take(page: SourceFile) -> None:
+        for item in items_of(page):
+            facts.take(item)
+            if item.head.kind != "Job":
+                reader.read((item,))
+
+    seen = look(access, (*READ, JOB), take)
+    reader.read(_noted(asking.items_in(flags.filename or ()), facts), are_given=True)
+    return reader.snapshot(), seen.namespace, asking.taken_at(wanted, seen)
+
+
+def _show(
+    report: MovesReport,
+    form: MovesForm,
+    world: Snapshot,
+    setup: Setup,
+    wanted: AnswerOptions,
+) -> None:
+    if form is MovesForm.HTML:
+        print(_page(report, world, setup, wanted), end="")
+        return
+    if asking.is_shown(report, Output(form), (f"{one.pod} {one.target}" for one in report.moves)):
+        return
+    asking.tell(f"notice: {notice}" for notice in report.notices)
+    print(*headlines(report), sep="\n")
+    tables = list(_tables(report, wide=form is MovesForm.WIDE))
+    if tables:
+        print()
+        asking.show_tables(tables)
+
+
+def headlines(report: MovesReport) -> list[str]:
+    """Return the goal, the state of it before and after, and what is proven."""
+    states = f"{report.before} -> {report.after}" if report.after else report.before
+    return [f"goal: {report.goal}", f"now: {states}", f"plan: {report.statement}"]
+
+
+def _tables(report: MovesReport, *, wide: bool) -> Iterator[TextTable]:
+    if report.moves:
+        titles = ["", "pod", "from", "to", "priority", "run time lost"]
+        rows = [
+            [
+                str(one.order),
+                one.pod,
+                one.source,
+                one.target,
+                str(one.priority),
+                _age(one.lost_seconds),
+            ]
+            for one in report.moves
+        ]
+        yield TextTable(titles, rows)
+    if report.placed:
+        rows = [[one.pod, one.node] for one in report.placed]
+        yield TextTable(["waiting pod", "fits"], rows)
+    if report.freed:
+        yield TextTable(["free"], [[one] for one in report.freed])
+    if report.excluded:
+        heading = f"{report.movable} pods may move; the others stay:"
+        rows = [
+            [str(one.pods), one.reason, ", ".join(one.examples if wide else one.examples[:1])]
+            for one in report.excluded
+        ]
+        yield TextTable(["pods", "reason", "example"], rows, heading)
+
+
+def _age(seconds: int) -> str:
+    if seconds < 3600:
+        return f"{seconds // 60}m"
+    return f"{seconds // 3600}h" if seconds < 172_800 else f"{seconds // 86_400}d"
+
+
+def _page(report: MovesReport, world: Snapshot, setup: Setup, wanted: AnswerOptions) -> str:
+    """Return a page with the cluster before and after the moves."""
+    from scheduler.cli.comparison import html, side
+    from scheduler.simulate.simulate import simulate
+
+    targets = {one.pod: one.target for one in report.moves}
+    moved = tuple(
+        replace(pod, spec=replace(pod.spec, node_name=targets[pod.key]))
+        if pod.key in targets
+        else pod
+        for pod in world.bound
+    )
+    after = replace(world, bound=moved)
+    scored = replace(wanted, scores=True)
+    first = side("before the moves", world, simulate(world, setup, scored))
+    return html(first, side(report.statement, after, simulate(after, setup, scored)))

@@ -1,0 +1,14 @@
+"""Amounts in words, as Kubernetes writes them."""
+
+from __future__ import annotations
+
+from scheduler.state.resources import CPU, EPHEMERAL, MEMORY
+
+
+def amount(resource: str, number: int) -> str:
+    """Return an amount of a resource: cores of CPU, GiB of memory, units of everything else."""
+    if resource == CPU:
+        return f"{number / 1000:g}"
+    if resource in (MEMORY, EPHEMERAL):
+        return f"{number / 2**30:.3g}Gi"
+    return str(number)

@@ -1,0 +1,82 @@
+"""`trellis moves` on the example of the documentation: plan, exit codes, forms, and what it refuses."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from scheduler.cli.main import run
+
+EXAMPLES = Path(__file__).parents[3] / "docs" / "examples" / "moves"
+CLUSTER, TRAIN = str(EXAMPLES / "cluster.yaml"), str(EXAMPLES / "train.yaml")
+
+
+@pytest.fixture
+def ask(capsys):
+    """Ask about the example cluster; return exit code, stdout and stderr."""
+
+    def asked(*flags):
+        code = run(["moves", "--snapshot", CLUSTER, *flags])
+        said = capsys.readouterr()
+        return code, said.out, said.err
+
+    return asked
+
+
+def test_a_pod_of_8_fits_after_three_moves(ask):
+    """The contract of the JSON: verdict, proof, moves in order, the goal before and after."""
+    code, out, _ = ask("train", "--snapshot", TRAIN, "-o", "json")
+    answer = json.loads(out)
+
+    assert code == 0
+    assert (answer["kind"], answer["verdict"], answer["proven"]) == ("Moves", "planned", True)
+    assert [move["order"] for move in answer["moves"]] == [1, 2, 3]
+    assert {move["source"] for move in answer["moves"]} == {answer["placed"][0]["node"]}
+    assert answer["before"] == "0 of 1 waiting pods fit"
+    assert answer["after"] == "1 of 1 waiting pods fit"
+
+
+def test_no_plan_within_the_limit_is_proven(ask):
+    """Exit code 3, and no table of moves."""
+    code, out, _ = ask("--free", "1", "--level", "rack", "--most", "5")
+
+    assert code == 3
+    assert "no set of at most 5 moves reaches the goal" in out
+
+
+def test_more_than_is_free_is_answered_by_figures(ask):
+    """Six pods of 8 need 48 GPUs; 40 are free."""
+    code, out, _ = ask("--capacity", "6", "-f", TRAIN)
+
+    assert code == 3
+    assert "48 of nvidia.com/gpu are needed, 40 are free" in out
+
+
+def test_a_page_shows_both_sides(ask):
+    """The cluster before and after, in one file."""
+    code, out, _ = ask("--free", "1", "-o", "html")
+
+    assert code == 0
+    assert out.startswith("<!doctype html>")
+    assert "before the moves" in out
+
+
+@pytest.mark.parametrize(
+    ("flags", "text"),
+    [
+        ((), "name one goal"),
+        (("train", "--free", "1"), "name one goal"),
+        (("absent",), "no pod and no group default/absent waits"),
+        (("--free", "1", "--level", "floor"), "no domain of the node label floor"),
+        (("--free", "1", "-l", "gpu"), "KEY=VALUE"),
+        (("--free", "1", "--allow", "everything"), "is not one of local-data"),
+        (("--load-below", "50", "--resource", "disk"), "cpu or memory"),
+    ],
+)
+def test_refused_with_what_to_do(ask, flags, text):
+    """Exit code 2 and one line."""
+    code, _, err = ask(*flags)
+
+    assert code == 2
+    assert text in err
+    assert "Traceback" not in err
