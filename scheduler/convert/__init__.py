@@ -1,1 +1,1 @@
-"""Converts manifests and configurations of older versions to the current ones."""
+"""Convert manifests and configurations of older versions to the current ones."""

@@ -1,8 +1,8 @@
-"""Objects of older texts → the same in today's words; every change is named.
+"""Objects in older formats → the same in the current one; every change is named.
 
-AppGroup and NetworkTopology went through several groups and spellings before today's; scheduler
-configurations through `kind: Policy` and other plugin names. Pure: plain data in, plain data out.
-What is already today's comes back as it is, and so does everything of other kinds.
+AppGroup and NetworkTopology had several groups and spellings before the current ones; scheduler
+configurations had `kind: Policy` and other plugin names. Pure: plain data in, plain data out.
+Current objects and other kinds are returned unchanged.
 """
 
 import re
@@ -29,7 +29,7 @@ OLD_GROUPS: Final = frozenset(
         "networktopology.diktyo.k8s.io",
     )
 )
-# Older dependencies had no limit, and today an absent one counts as 0.
+# Older dependencies had no limit, and an absent one is 0 now.
 NO_LIMIT: Final = 10_000
 _OF_A_NAME = re.compile(r"[a-z0-9]([-a-z0-9.]*[a-z0-9])?")
 _MEASURED: Final = frozenset(("metricProvider", "configmapName"))
@@ -37,16 +37,16 @@ _HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 
 
 class Converted(NamedTuple):
-    """An object in today's words (None: it is not needed any more) and what was changed."""
+    """An object in the current format (None: it is not needed any more) and the changes."""
 
     object: Json | None
     changes: tuple[str, ...]
 
 
 def convert_all(items: Iterable[tuple[Mapping[str, Any], str]]) -> Sequence[Converted]:
-    """Return today's form of objects that belong together, each with where it stands.
+    """Return the current form of related objects, each with its location.
 
-    A scheduler policy could not name the NetworkTopology to go by: it is the one among them.
+    A scheduler policy could not name its NetworkTopology: it is the only one among them.
     """
     given = list(items)
     done = [None if obj.get("kind") == "Policy" else convert(obj, at) for obj, at in given]
@@ -62,7 +62,7 @@ def convert(
     where: str,
     costs: TableReference = TableReference(),  # noqa: B008 - a tuple
 ) -> Converted:
-    """Return today's form of an object; InputError names a part that cannot be read."""
+    """Return the current form of an object; InputError names an unreadable part."""
     rewrite = _REWRITES.get(str(obj.get("kind")))
     if rewrite is None:
         return Converted(dict(obj), ())
@@ -72,7 +72,10 @@ def convert(
 
 
 def _costs(objects: Iterable[Json | None]) -> TableReference:
-    """Return the table of the only NetworkTopology; the usual name when there are none or several."""
+    """Return the table of the only NetworkTopology.
+
+    The usual name when there are none or several.
+    """
     found = [one for one in objects if one is not None and one.get("kind") == "NetworkTopology"]
     if len(found) != 1:
         return TableReference()
@@ -86,7 +89,7 @@ def _costs(objects: Iterable[Json | None]) -> TableReference:
 
 
 class _Work(msgspec.Struct, eq=False):
-    """An object that is being rewritten, and what was changed so far."""
+    """An object that is being rewritten, and the changes so far."""
 
     obj: Json
     where: str
@@ -165,7 +168,7 @@ def _app_group(work: _Work) -> Json:
 
 
 def _member(work: _Work, member: Json, path: str) -> Json:
-    """Return a workload from a pod of the early design, whose dependencies came in several forms."""
+    """Return a workload from a pod of the early design, whose dependencies had several forms."""
     name, kind = member.get("name"), member.get("type") or "Pod"
     if not isinstance(name, str) or not name:
         raise InputError(f"{path}.name is missing", where=work.where)
@@ -226,7 +229,7 @@ def _network_topology(work: _Work) -> Json:
 
 
 def _provider(work: _Work, spec: Json) -> None:
-    """Rewrite the metric provider, which was a list in one text; a token goes into a Secret."""
+    """Rewrite the metric provider, which was a list in one text; move a token to a Secret."""
     path, listed = "spec.metricProvider", spec.get("metricProvider")
     if isinstance(listed, list):
         if len(listed) != 1:
@@ -246,7 +249,8 @@ def _provider(work: _Work, spec: Json) -> None:
     name = f"{meta.get('name', 'metrics')}-token"[:253]
     provider["secretRef"] = {"name": name, "key": "token"}
     work.note(
-        f"{path}.token: left out, a token stands in no object today. Make the Secret that secretRef "
+        f"{path}.token: left out, a token stands in no object today. Make the Secret that "
+        "secretRef "
         f"names: kubectl create secret generic {name} -n {meta.get('namespace', 'default')} "
         "--from-literal=token=..., and let the daemon read it (the chart's rbac.secrets)"
     )
@@ -288,7 +292,7 @@ def _configuration(work: _Work) -> Json:
 
 
 def _leave_out(work: _Work, holder: Json, key: str, path: str) -> None:
-    """Take plugins that are built in, or that do not exist here, out of a list."""
+    """Remove plugins that are built in, or that do not exist here, from a list."""
     entries = holder.get(key) or []
     gone = [one.get("name") for one in entries if one.get("name") in NOT_HERE]
     if gone:

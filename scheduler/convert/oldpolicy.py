@@ -1,8 +1,8 @@
-"""`kind: Policy`, as kube-scheduler read it until 1.22 → a KubeSchedulerConfiguration of today.
+"""`kind: Policy` of kube-scheduler until 1.22 → a current KubeSchedulerConfiguration.
 
-Predicates became filters and priorities scores; the tables below name who took over what. A policy ran
-what it listed and the predicates that kube-scheduler never went without; a list that was left out stood for
-the usual ones. So does the profile that comes out.
+Predicates became filters and priorities scores; the tables below have the successors. A policy ran
+the predicates it listed and those that kube-scheduler always ran; an omitted list meant the default
+ones. So does the resulting profile.
 """
 
 from collections.abc import Iterable, Mapping
@@ -15,7 +15,7 @@ from scheduler.objects.network import USER_DEFINED
 Json = dict[str, Any]
 
 ALWAYS: Final = ("SchedulingGates", "PrioritySort", "DefaultPreemption", "DefaultBinder")
-# What kube-scheduler ran under any policy, listed or not.
+# Predicates that kube-scheduler ran under any policy, listed or not.
 MANDATORY: Final = {
     "CheckNodeUnschedulable": "NodeUnschedulable",
     "PodToleratesNodeTaints": "TaintToleration",
@@ -85,7 +85,7 @@ _WEIGHT: Final = "hardPodAffinitySymmetricWeight"
 
 
 class TableReference(NamedTuple):
-    """Which table of which NetworkTopology the network plugins are to read; `is_given`: it is there."""
+    """The table of a NetworkTopology that the network plugins read; `is_given`: it exists."""
 
     namespace: str = "default"
     name: str = "nt-default"
@@ -94,7 +94,7 @@ class TableReference(NamedTuple):
 
 
 def configuration_of(policy: Json, where: str, costs: TableReference) -> tuple[Json, list[str]]:
-    """Return the configuration that does what a policy did, and what was changed."""
+    """Return the configuration equivalent to a policy, and the changes."""
     changes = ["kind: Policy is a profile of KubeSchedulerConfiguration today"]
     filters = _filters(policy, where, changes)
     scores, strategy = _scores(policy, where, changes)
@@ -130,7 +130,7 @@ def configuration_of(policy: Json, where: str, costs: TableReference) -> tuple[J
 
 
 def _filters(policy: Json, where: str, changes: list[str]) -> list[str]:
-    """Return the filters for the predicates that ran: those listed, and those that always did."""
+    """Return the filters for the predicates that ran: those listed, and those that always ran."""
     if policy.get("predicates") is None:
         changes.append("predicates: none are listed, which stood for kube-scheduler's usual ones")
         return list(USUAL_FILTERS)
@@ -148,7 +148,7 @@ def _filters(policy: Json, where: str, changes: list[str]) -> list[str]:
 
 
 def _scores(policy: Json, where: str, changes: list[str]) -> tuple[dict[str, int], str]:
-    """Return the weight of each score, and the strategy that the policy asked of NodeResourcesFit."""
+    """Return the weight of each score, and the policy's strategy for NodeResourcesFit."""
     if policy.get("priorities") is None:
         changes.append("priorities: none are listed, which stood for kube-scheduler's usual ones")
         return dict(USUAL_SCORES), ""
@@ -184,7 +184,7 @@ def _args(policy: Json, where: str, strategy: str, changes: list[str]) -> dict[s
 
 
 def _network_args(plugin: str, costs: TableReference, changes: list[str]) -> Json:
-    """Name the NetworkTopology that a plugin reads; whoever has none is told to make it."""
+    """Name the NetworkTopology that a plugin reads, with a notice to create a missing one."""
     which = (
         f'{plugin} reads the table {costs.weights} of the NetworkTopology "{costs.name}" '
         f'in namespace "{costs.namespace}"'
@@ -193,7 +193,7 @@ def _network_args(plugin: str, costs: TableReference, changes: list[str]) -> Jso
         which
         if costs.is_given
         else f"{which}: create it, or name yours in pluginConfig; "
-        "without it all nodes are treated alike"
+        "without it all nodes score the same"
     )
     return {
         "namespaces": [costs.namespace],

@@ -1,4 +1,4 @@
-"""Scenarios: a story told on an embedded cluster, chapter by chapter, with expectations that hold."""
+"""Scenarios: chapters of steps on an embedded cluster, with checked expectations."""
 
 from scheduler.demo.form import ScenarioFile, read_scenario
 from scheduler.demo.play import ScenarioOutcome, play

@@ -1,6 +1,7 @@
-"""What applications cost on the network as they are placed, and as other profiles would place them.
+"""Network costs of applications as they are placed, and as other profiles would place them.
 
-The first is the state of the cluster; the second is `simulate` on the same nodes with the same pods.
+The first is the state of the cluster; the second is `simulate` on the same nodes with the same
+pods.
 """
 
 from collections.abc import Sequence
@@ -27,7 +28,7 @@ class ScenarioCosts(NamedTuple):
 
 
 def costs(objects: Sequence[Object], config: Loaded, other: Loaded) -> ScenarioCosts:
-    """Compare; InputError when the profiles of `other` would leave pods of applications waiting."""
+    """Compare; InputError when the profiles of `other` would leave pods of applications pending."""
     placed = simulate(
         read_snapshot(items_of_objects(objects, "cluster")), Setup(config, registry())
     )

@@ -1,9 +1,9 @@
-"""The form of a scenario file.
+"""The format of a scenario file.
 
 A scenario is chapters of steps. A step does one thing (`apply`, `delete`, `drain`, `uncordon`,
-`taint`, `scale`), tells something (`say`), or expects something: of the pods (`expect`), of what
-applications cost on the network (`cost`), or that a group stands in the best way (`prove`). A new chapter is a few lines of YAML;
-docs/examples/demo/scenario.yaml is the one that `trellis demo` plays.
+`taint`, `scale`), prints a text (`say`), or checks something: the pods (`expect`), the network cost
+of applications (`cost`), or that a group's placement is optimal (`prove`). A new chapter is a few
+lines of YAML; docs/examples/demo/scenario.yaml is the one that `trellis demo` plays.
 """
 
 from collections.abc import Iterator
@@ -20,12 +20,12 @@ class _Strict(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields
 
 
 class Expectation(_Strict, frozen=True):
-    """What must become true of the pods of `namespace` that carry the labels of `selector`.
+    """The expected state of the pods of `namespace` with the labels of `selector`.
 
-    `placed` and `pending` count pods with and without a node; `message` must stand in the condition
-    of every pending one; `nodes` are labels that the node of every placed one carries; `except_node`
-    is a node that none of them is on, `per_node` says how many are on each node, the others hold none;
-    `event` must stand in an event on one of them. It has `within` seconds to become true.
+    `placed` and `pending` count pods with and without a node; `message` must be in the condition of
+    every pending one; `nodes` are labels of the node of every placed one; `except_node` is a node
+    without any of them, `per_node` is their number on each node, 0 on all others; `event` must be
+    in an event on one of them. It must become true `within` so many seconds.
     """
 
     namespace: str = "default"
@@ -41,7 +41,7 @@ class Expectation(_Strict, frozen=True):
 
 
 class TaintStep(_Strict, frozen=True):
-    """A taint to put on the nodes that carry the labels of `nodes`."""
+    """A taint to add to the nodes with the labels of `nodes`."""
 
     nodes: dict[str, str]
     key: str
@@ -58,14 +58,16 @@ class ScaleStep(_Strict, frozen=True):
 
 
 class CostLimit(_Strict, frozen=True):
-    """What all applications may cost, as a share of what they cost placed by the profiles of a file."""
+    """A limit on the cost of all applications, as a share of their cost under the profiles of a
+    file.
+    """
 
     against: str
     at_most: float
 
 
 class ScenarioStep(_Strict, frozen=True):
-    """One step; exactly one field is given. Files are named relative to the scenario's."""
+    """One step; exactly one field is set. Files are named relative to the scenario's."""
 
     say: str | None = None
     apply: str | None = None
@@ -79,19 +81,22 @@ class ScenarioStep(_Strict, frozen=True):
     prove: str | None = None
 
     def given(self) -> tuple[str, ...]:
-        """Return the names of the fields that are given."""
+        """Return the names of the fields that are set."""
         return tuple(name for name in self.__struct_fields__ if getattr(self, name) is not None)
 
 
 class Chapter(_Strict, frozen=True):
-    """A part of the story."""
+    """A part of the scenario."""
 
     title: str
     steps: tuple[ScenarioStep, ...]
 
 
 class ScenarioFile(_Strict, frozen=True):
-    """A whole story; `shape` is the file that describes the cluster, `config` the daemon's, if any."""
+    """A whole scenario.
+
+    `shape` is the file that describes the cluster, `config` the daemon's, if any.
+    """
 
     title: str
     shape: str
@@ -102,7 +107,7 @@ class ScenarioFile(_Strict, frozen=True):
 
 
 def read_scenario(path: Path) -> ScenarioFile:
-    """Read a scenario; InputError names the file and what is wrong in it."""
+    """Return a scenario; InputError names the file and its fault."""
     try:
         scenario = msgspec.convert(yaml.safe_load(path.read_text(encoding="utf-8")), ScenarioFile)
     except OSError as error:

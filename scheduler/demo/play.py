@@ -1,6 +1,6 @@
-"""Plays a scenario step by step and checks what it expects.
+"""Play a scenario step by step and check its expectations.
 
-What is to be seen goes through `Show`; whether it went well is the `ScenarioOutcome`.
+Output goes through `Show`; the result is the `ScenarioOutcome`.
 """
 
 import asyncio
@@ -21,7 +21,7 @@ LOOK_EVERY_S = 0.05
 
 
 class ScenarioOutcome(msgspec.Struct, frozen=True):
-    """How a scenario went; `failures` are the expectations that did not come true."""
+    """The result of a scenario; `failures` are the expectations that did not become true."""
 
     chapters: int
     expectations: int
@@ -31,14 +31,14 @@ class ScenarioOutcome(msgspec.Struct, frozen=True):
 
     @property
     def went_well(self) -> bool:
-        """Whether everything came as the scenario says."""
+        """Return whether all expectations became true."""
         return not self.failures
 
 
 async def play(
     scenario: ScenarioFile, stage: ScenarioStage, show: Show, pause_s: float
 ) -> ScenarioOutcome:
-    """Play all chapters; `pause_s` is how long a reader gets after each step."""
+    """Play all chapters; `pause_s` is the reading time after each step."""
     started_s = perf_s()
     expectations, failures = 0, []
     for number, chapter in enumerate(scenario.chapters, 1):
@@ -57,7 +57,7 @@ async def play(
 
 
 async def _step(step: ScenarioStep, chapter: Chapter, stage: ScenarioStage, show: Show) -> str:
-    """Do one step; return what went wrong, or an empty text."""
+    """Do one step; return its fault, or ''."""
     del chapter
     if step.say is not None:
         show.say(step.say)
@@ -67,7 +67,7 @@ async def _step(step: ScenarioStep, chapter: Chapter, stage: ScenarioStage, show
         await stage.delete(step.delete)
         show.did(f"kubectl delete {step.delete}")
     elif step.drain is not None:
-        show.did(f"kubectl drain {step.drain}: {await stage.drain(step.drain)} pods have to go")
+        show.did(f"kubectl drain {step.drain}: {await stage.drain(step.drain)} pods are evicted")
     elif step.uncordon is not None:
         await stage.uncordon(step.uncordon)
         show.did(f"kubectl uncordon {step.uncordon}")
@@ -87,7 +87,7 @@ async def _step(step: ScenarioStep, chapter: Chapter, stage: ScenarioStage, show
 
 
 async def _prove(group: str, stage: ScenarioStage, show: Show) -> str:
-    """Let the solver say of a group that no better placement exists; return what is wrong with it."""
+    """Have the solver prove that a group's placement is optimal; return the fault, or ''."""
     found = await stage.proof(group)
     if not found.optimal:
         wrong = f"{group}: {found.status}, not proven to be the best"
@@ -99,7 +99,7 @@ async def _prove(group: str, stage: ScenarioStage, show: Show) -> str:
 
 
 async def _cost(wanted: CostLimit, stage: ScenarioStage, show: Show) -> str:
-    """Compare what applications cost with what they would; return what is wrong with it."""
+    """Compare the cost of applications with the limit; return the fault, or ''."""
     found = await stage.costs(wanted.against)
     text = (
         f"{found.pods} pods cost {found.placed} on the network as they are placed, "
@@ -114,7 +114,7 @@ async def _cost(wanted: CostLimit, stage: ScenarioStage, show: Show) -> str:
 
 
 async def _expect(wanted: Expectation, stage: ScenarioStage, show: Show) -> str:
-    """Wait until an expectation is true; return what is still wrong when its time is up."""
+    """Wait until an expectation is true; return the remaining fault at its deadline, or ''."""
     deadline = perf_s() + wanted.within
     while True:
         nodes, pods = await stage.nodes(), await stage.pods()
@@ -131,11 +131,15 @@ async def _expect(wanted: Expectation, stage: ScenarioStage, show: Show) -> str:
 
 
 async def _unsaid(wanted: Expectation, pods: Sequence[Pod], stage: ScenarioStage) -> str:
-    """Return that no event says what is expected, or an empty text."""
+    """Return that no event has the expected text, or ''."""
     if not wanted.event:
         return ""
     notes = await stage.notes({pod.metadata.uid for pod in pods})
-    return "" if any(wanted.event in note for note in notes) else f'no event says "{wanted.event}"'
+    return (
+        ""
+        if any(wanted.event in note for note in notes)
+        else f'no event has the text "{wanted.event}"'
+    )
 
 
 def _is_meant(pod: Pod, wanted: Expectation) -> bool:
@@ -149,7 +153,7 @@ def _is_meant(pod: Pod, wanted: Expectation) -> bool:
 
 
 def _wrong(wanted: Expectation, pods: Sequence[Pod], nodes: Sequence[Node]) -> str:
-    """Return the first thing that is not as expected, or an empty text."""
+    """Return the first deviation from the expectation, or ''."""
     placed = [pod for pod in pods if pod.spec.node_name]
     pending = [pod for pod in pods if not pod.spec.node_name]
     if wanted.placed is not None and len(placed) != wanted.placed:
@@ -162,7 +166,7 @@ def _wrong(wanted: Expectation, pods: Sequence[Pod], nodes: Sequence[Node]) -> s
         if node == wanted.except_node:
             return f"{pod.key} is on {node}"
         if not carries(labels.get(node, {}), wanted.nodes):
-            return f"{pod.key} is on {node}, which does not carry {wanted.nodes}"
+            return f"{pod.key} is on {node}, which has no labels {wanted.nodes}"
     found = Counter(pod.spec.node_name for pod in placed)
     if wanted.per_node and found != wanted.per_node:
         return f"the pods per node are {dict(sorted(found.items()))}"
@@ -173,7 +177,7 @@ def _wrong(wanted: Expectation, pods: Sequence[Pod], nodes: Sequence[Node]) -> s
 
 
 def message_of(pod: Pod) -> str:
-    """Return why a pod is not scheduled, as its condition says."""
+    """Return why a pod is not scheduled, from its condition."""
     condition = pod.condition("PodScheduled")
     return condition.message if condition is not None else ""
 

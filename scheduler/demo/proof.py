@@ -1,7 +1,7 @@
-"""Whether a group stands as well as it can: its members placed once more, on the same cluster, by `simulate`.
+"""Whether a group's placement is optimal: plan its members again on the same cluster by `simulate`.
 
-The daemon proved its answer when it placed the group and the objects keep no proof; asking again, with
-everybody else where they are, gives it anew.
+The daemon proved its answer when it placed the group and the objects store no proof; planning
+again, with all other pods in place, restores it.
 """
 
 from collections.abc import Sequence
@@ -23,7 +23,10 @@ _ASKED: Final = ("name", "size", "priority", "constraints")
 
 
 def proof(objects: Sequence[Object], config: Loaded, key: str) -> GroupReport:
-    """Return what the solver says of the group `namespace/name`; InputError when nobody is in it."""
+    """Return the solver's result for the group `namespace/name`.
+
+    InputError when it has no members.
+    """
     namespace, _, name = key.partition("/")
     world = [_asked_again(one, namespace, name) for one in objects]
     found = simulate(
@@ -38,13 +41,13 @@ def proof(objects: Sequence[Object], config: Loaded, key: str) -> GroupReport:
 
 
 def where(placement: dict[str, Any]) -> str:
-    """Return how many pods are below each unit of the highest level: `4 in rack-0, 4 in rack-2`."""
+    """Return how many pods are in each unit of the highest level: `4 in rack-0, 4 in rack-2`."""
     (root,) = placement.values()
     return ", ".join(f"{_pods(below)} in {unit}" for unit, below in sorted(root.items()))
 
 
 def cost(found: GroupReport) -> str:
-    """Return what the members' traffic costs, as a part of a sentence; nothing if it is not counted."""
+    """Return the cost of the members' traffic, as a part of a sentence; '' if it is not counted."""
     terms = dict(zip(found.terms, found.objective, strict=True))
     return f"its traffic costs {terms['cost']}; " if "cost" in terms else ""
 
@@ -54,7 +57,7 @@ def _pods(tree: dict[str, Any]) -> int:
 
 
 def _asked_again(one: Object, namespace: str, name: str) -> Object:
-    """Return a member without its node, and a group without what was written about it."""
+    """Return a member without its node, and a group without its status."""
     meta = one["metadata"]
     if meta.get("namespace") != namespace:
         return one

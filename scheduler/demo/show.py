@@ -1,4 +1,4 @@
-"""What a scenario looks like: a live table in a terminal, plain lines in a pipe."""
+"""The output of a scenario: a live table in a terminal, plain lines in a pipe."""
 
 import sys
 from collections import Counter
@@ -22,7 +22,7 @@ _COLOURS = ("cyan", "green", "magenta", "yellow", "blue", "red")
 
 
 class Show:
-    """Tells a scenario to a person; `with` begins and ends the live table of a terminal."""
+    """Print a scenario; `with` begins and ends the live table of a terminal."""
 
     def __init__(self, console: Console | None = None) -> None:
         self.console = console or Console(file=sys.stdout, highlight=False)
@@ -45,24 +45,24 @@ class Show:
         self._tell(Text(f"{number}. {title}", style="bold"))
 
     def say(self, text: str) -> None:
-        """Tell something."""
+        """Print a text."""
         self._tell(Text(f"   {text.strip()}"))
 
     def did(self, what: str, lines: Sequence[str] = ()) -> None:
-        """Tell what was done to the cluster."""
+        """Print an action on the cluster."""
         more = f" ({len(lines)} objects)" if lines else ""
         self._tell(Text(f"   $ {what}{more}", style="cyan"))
 
     def held(self, text: str) -> None:
-        """Tell that an expectation came true."""
+        """Print that an expectation became true."""
         self._tell(Text(f"   ✓ {text}", style="green"))
 
     def broken(self, text: str) -> None:
-        """Tell that an expectation did not come true."""
+        """Print that an expectation did not become true."""
         self._tell(Text(f"   ✗ {text}", style="bold red"))
 
     def look(self, nodes: Sequence[Node], pods: Sequence[Pod]) -> None:
-        """Draw the cluster as it is now."""
+        """Draw the current cluster."""
         if self._live is not None:
             self._table = cluster_table(nodes, pods)
             self._refresh()
@@ -104,7 +104,7 @@ def cluster_table(nodes: Sequence[Node], pods: Sequence[Pod]) -> Table:
 
 
 def _dividing_label(nodes: Sequence[Node]) -> str:
-    """Return what the columns are: racks while they all go side by side, else zones."""
+    """Return the label of the columns: racks if they all fit side by side, else zones."""
     racks = {node.metadata.labels.get(RACK, "") for node in nodes}
     return RACK if 1 < len(racks) <= MOST_COLUMNS and "" not in racks else ZONE
 
@@ -125,4 +125,7 @@ def _app(pod: Pod) -> str:
 
 def _title(pods: Sequence[Pod]) -> str:
     counts = Counter("placed" if pod.spec.node_name else "pending" for pod in pods)
-    return f"{counts['placed']} pods placed, {counts['pending']} pending   (■ pod  ⊘ cordoned  ▲ tainted)"
+    return (
+        f"{counts['placed']} pods placed, {counts['pending']} pending   (■ pod  ⊘ cordoned  ▲ "
+        "tainted)"
+    )

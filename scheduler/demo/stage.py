@@ -1,6 +1,6 @@
-"""`ScenarioStage`: the embedded cluster and the daemon of a scenario, and what its steps do to them.
+"""`ScenarioStage`: the embedded cluster and the daemon of a scenario, and the actions of its steps.
 
-Steps go the way a person would go: through the API server, with a kubeconfig.
+Steps use the API server with a kubeconfig, as a user would.
 """
 
 import asyncio
@@ -68,7 +68,7 @@ class _Nodes(msgspec.Struct, frozen=True):
 
 
 class ScenarioStage:
-    """What a scenario plays on; made by `stage`."""
+    """The cluster of a scenario; made by `stage`."""
 
     def __init__(
         self,
@@ -91,7 +91,7 @@ class ScenarioStage:
 
     @property
     def store(self) -> ObjectStore:
-        """Return what the API server holds."""
+        """Return the objects of the API server."""
         return self._sandbox.store
 
     async def pods(self) -> tuple[Pod, ...]:
@@ -103,7 +103,7 @@ class ScenarioStage:
         return msgspec.json.decode(await self._send("GET", "/api/v1/nodes"), type=_Nodes).items
 
     async def apply(self, name: str) -> list[str]:
-        """Apply a manifest file; return what was done, a line each."""
+        """Apply a manifest file; return the actions, a line each."""
         return await self._sandbox.apply(str(self._folder / name))
 
     async def delete(self, what: str) -> None:
@@ -113,7 +113,7 @@ class ScenarioStage:
         await self._send("DELETE", f"{root}/namespaces/{namespace}/{plural}/{name}")
 
     async def drain(self, node: str) -> int:
-        """Cordon a node and evict its pods; return how many had to go."""
+        """Cordon a node and evict its pods; return their number."""
         await self._patch(f"/api/v1/nodes/{node}", {"spec": {"unschedulable": True}})
         leaving = [pod for pod in await self.pods() if pod.spec.node_name == node]
         for pod in leaving:
@@ -128,11 +128,11 @@ class ScenarioStage:
         return len(leaving)
 
     async def uncordon(self, node: str) -> None:
-        """Let a drained node take pods again."""
+        """Make a drained node schedulable again."""
         await self._patch(f"/api/v1/nodes/{node}", {"spec": {"unschedulable": None}})
 
     async def taint(self, taint: TaintStep) -> int:
-        """Put a taint on the nodes with certain labels; return how many there are."""
+        """Add a taint to the nodes with certain labels; return their number."""
         chosen = [node for node in await self.nodes() if carries(node.metadata.labels, taint.nodes)]
         for node in chosen:
             kept = [
@@ -150,13 +150,13 @@ class ScenarioStage:
         await self._patch(path, {"spec": {"replicas": scale.replicas}})
 
     async def costs(self, against: str) -> ScenarioCosts:
-        """Return what applications cost on the network, and would by the configuration `against`."""
+        """Return the network cost of applications, now and under the configuration `against`."""
         objects = await self._objects(_FOR_COSTS)
         other = await asyncio.to_thread(_configured, self._folder / against)
         return await asyncio.to_thread(costs, objects, self._config, other)
 
     async def proof(self, group: str) -> GroupReport:
-        """Return what the solver says of a bound group, asked anew."""
+        """Return the solver's result for a bound group, planned again."""
         objects = await self._objects(_FOR_PROOFS)
         return await asyncio.to_thread(proof, objects, self._config, f"default/{group}")
 
@@ -169,7 +169,7 @@ class ScenarioStage:
         return objects
 
     async def notes(self, uids: Collection[str]) -> list[str]:
-        """Return what the events on some objects say."""
+        """Return the messages of the events on some objects."""
         body = await self._send("GET", "/apis/events.k8s.io/v1/events")
         found = [one for one in _items(body) if one["regarding"].get("uid") in uids]
         return [one.get("note", "") for one in found]
@@ -190,7 +190,7 @@ class ScenarioStage:
 
 
 def carries(labels: Mapping[str, str], wanted: Mapping[str, str]) -> bool:
-    """Whether `labels` include all `wanted` ones."""
+    """Return whether `labels` include all `wanted` ones."""
     return all(labels.get(key) == value for key, value in wanted.items())
 
 
@@ -208,7 +208,7 @@ def _configured(config: Path | None) -> Loaded:
 async def stage(
     shape: Path, folder: Path, config: Path | None = None
 ) -> AsyncIterator[ScenarioStage]:
-    """Bring up the cluster of `shape` with the daemon beside it; files are relative to `folder`."""
+    """Start the cluster of `shape` with the daemon; files are relative to `folder`."""
     clock, meters = RealClock(), Meters()
     loaded = await asyncio.to_thread(_configured, config)
     async with Sandbox(SandboxOptions(shape=await asyncio.to_thread(read_shape, shape))) as sandbox:

@@ -1,8 +1,9 @@
-"""`AttemptRecord`: what an attempt at a pod came to, as the daemon keeps it; and the way back in time by them.
+"""`AttemptRecord`: the result of an attempt as the daemon stores it, and clusters restored from
+them.
 
-The daemon's ring holds the last ones, a decision log all of them. `history` are those of one pod in order,
-`moments` what a page's slider moves along, `undone` a cluster as it was before the later ones. Times are
-seconds since the epoch.
+The daemon's ring has the last ones, a decision log all of them. `history` are those of one pod in
+order, `moments` the positions of a page's slider, `undone` a cluster before the later ones. Times
+are seconds since the epoch.
 """
 
 from __future__ import annotations
@@ -20,10 +21,11 @@ from scheduler.snapshot.snapshot import Snapshot
 
 
 class AttemptRecord(msgspec.Struct, rename="camel"):
-    """One attempt, or several in a row that came to the same: `times`, from `since` to `at`.
+    """One attempt, or several in a row with the same result: `times`, from `since` to `at`.
 
-    `node` is empty where none was found; `attempts` counts all attempts at the pod so far. `rejected`
-    counts nodes by plugin and reason, `scores` are (plugin, raw, normalised, weight) of the chosen node.
+    `node` is empty if none was found; `attempts` counts all attempts of the pod so far. `rejected`
+    counts nodes by plugin and reason, `scores` are (plugin, raw, normalised, weight) of the chosen
+    node.
     """
 
     namespace: str
@@ -44,7 +46,7 @@ class AttemptRecord(msgspec.Struct, rename="camel"):
     scores: tuple[tuple[str, int, int, int], ...] = ()
 
     def repeats(self, before: AttemptRecord) -> bool:
-        """Whether it says what the attempt before said, of the same pod."""
+        """Return whether it has the same result as the attempt before, of the same pod."""
         return (
             not self.node
             and self.uid == before.uid
@@ -54,7 +56,7 @@ class AttemptRecord(msgspec.Struct, rename="camel"):
         )
 
     def repeat(self, again: AttemptRecord) -> None:
-        """Take in an attempt that came to the same."""
+        """Count an attempt with the same result."""
         self.at, self.attempts, self.times = again.at, again.attempts, self.times + 1
         self.feasible_nodes, self.all_nodes = again.feasible_nodes, again.all_nodes
         self.rejected = again.rejected
@@ -77,7 +79,10 @@ class PastAttempt(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class History(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
-    """The attempts at one pod, oldest first; `kept_since` is when the oldest attempt at any pod was made."""
+    """The attempts of one pod, oldest first.
+
+    `kept_since` is the time of the oldest attempt of any pod.
+    """
 
     api_version: str = API_VERSION
     kind: str = "History"
@@ -88,7 +93,7 @@ class History(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
 
 
 def history(attempts: Iterable[AttemptRecord], namespace: str, name: str) -> History:
-    """Return what is kept of a pod; no attempts where nothing is."""
+    """Return the stored attempts of a pod; empty if there are none."""
     listed = list(attempts)
     found = [one for one in listed if one.name == name and one.namespace == namespace]
     return History(
@@ -115,7 +120,7 @@ def history(attempts: Iterable[AttemptRecord], namespace: str, name: str) -> His
 
 
 def moments(attempts: Iterable[AttemptRecord]) -> dict[str, Any]:
-    """Return what a page shows of attempts, oldest first by when they began to come to the same."""
+    """Return the attempts for a page, oldest first by the first of equal results."""
     return {
         "moments": [
             {
@@ -133,9 +138,10 @@ def moments(attempts: Iterable[AttemptRecord]) -> dict[str, Any]:
 
 
 def undone(world: Snapshot, attempts: Iterable[AttemptRecord], at: float) -> Snapshot:
-    """Return `world` as it was at `at`, as far as later placements tell: their pods wait, or are not there yet.
+    """Return `world` as it was at `at`, by later placements: their pods are pending, or not created
+    yet.
 
-    What has been deleted since is not known, and stays away.
+    Objects deleted since are unknown, and stay missing.
     """
     coming = [one for one in attempts if one.since > at]
     later = {one.uid for one in coming if one.node}
@@ -145,7 +151,7 @@ def undone(world: Snapshot, attempts: Iterable[AttemptRecord], at: float) -> Sna
         created = parse_rfc3339(pod.metadata.creation_timestamp or "")
         if created is None or created <= at - 1:
             return True
-        # Timestamps are cut to whole seconds: within one, the first attempt tells.
+        # Timestamps are cut to whole seconds: within one, the first attempt decides.
         return created <= at and pod.metadata.uid not in untried
 
     waiting = [
@@ -162,7 +168,9 @@ def undone(world: Snapshot, attempts: Iterable[AttemptRecord], at: float) -> Sna
 
 
 def assumed(world: Snapshot, attempts: Iterable[AttemptRecord], at: float) -> Snapshot:
-    """Return `world` with the pods on their nodes for which the API server's word had not come back by `at`."""
+    """Return `world` with assumed pods on their nodes: those whose binding was unconfirmed at
+    `at`.
+    """
     node_of = {one.uid: one.node for one in attempts if one.since <= at}
     chosen = [
         replace(pod, spec=replace(pod.spec, node_name=node))

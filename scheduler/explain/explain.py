@@ -1,8 +1,7 @@
-"""`explain`: one attempt at one pod on the snapshot as it stands, with everything that was said.
+"""`explain`: one attempt of one pod on the snapshot, with every plugin's result.
 
-A pod that is placed already is looked at as if it were not: why it is where it is, judged by the
-cluster of today. Each filter is also asked alone, so that a node shows all that speaks against it and
-not just the first word.
+A pod that is bound is evaluated as if it were not: why it is on its node, by the current cluster.
+Each filter also runs alone, so that a node shows all reasons against it and not only the first.
 """
 
 from collections.abc import Iterable, Mapping
@@ -40,7 +39,7 @@ from scheduler.snapshot.snapshot import Snapshot
 
 
 class PluginVerdict(msgspec.Struct, frozen=True):
-    """One filter's verdict on a node, whatever the others return; `figures` are what it knows of it.
+    """One filter's verdict on a node, whatever the others return; `figures` are details.
 
     `code` is empty for a plugin that only scores.
     """
@@ -51,7 +50,7 @@ class PluginVerdict(msgspec.Struct, frozen=True):
 
 
 class NodeExplanation(NodeVerdict, frozen=True, rename="camel"):
-    """A node: the verdict, every filter's own word, and why it was not taken."""
+    """A node: the verdict, every filter's own verdict, and why it was not chosen."""
 
     plugins: dict[str, PluginVerdict]
     why: str
@@ -60,10 +59,10 @@ class NodeExplanation(NodeVerdict, frozen=True, rename="camel"):
 class Explanation(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
     """Where a pod would go now (`node`) and where it is (`current_node`), node by node.
 
-    `ties` are what its application talks to, priced from the first of the two that there is; together
-    they are `network_cost`, None for a pod without ties. A member of a group goes where the plan for
-    the whole `group` puts it; the nodes say what one such pod alone would meet. `why` is the answer in a
-    sentence and what it rests on, None where a past decision is told.
+    `ties` are its application's dependencies, priced from the first of the two nodes that exists;
+    their sum is `network_cost`, None for a pod without dependencies. A member of a group is placed
+    by the plan for the whole `group`; the nodes have the verdicts for one such pod alone. `why` is
+    the answer in a sentence with its reasons, None for a past decision.
     """
 
     api_version: str = API_VERSION
@@ -86,12 +85,12 @@ class Explanation(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
 
     @property
     def fits(self) -> bool:
-        """Whether there is a node for the pod."""
+        """Return whether there is a node for the pod."""
         return self.node is not None
 
 
 class ExplainAnswer(msgspec.Struct, frozen=True):
-    """An explanation, and what to say beside it."""
+    """An explanation, and its notices."""
 
     explanation: Explanation
     notices: tuple[str, ...] = ()
@@ -105,7 +104,10 @@ def explain(
     *,
     node: str = "",
 ) -> ExplainAnswer:
-    """Explain the pod `namespace/name`, all nodes or just `node`; MissingError when one is unknown."""
+    """Explain the pod `namespace/name`, all nodes or just `node`.
+
+    MissingError if one is unknown.
+    """
     wanted = options or AnswerOptions()
     found = snapshot.find(pod)
     if found is None:
@@ -115,7 +117,7 @@ def explain(
         raise MissingError(f"no such node{hint}", where=node)
     stage = staged(snapshot, setup, wanted)
     engine = stage.engine
-    # As the stage has it: with the claims that are made for it.
+    # The stage's version: with the claims that are created for it.
     found = next((one for one in stage.pending if one.metadata.uid == found.metadata.uid), found)
     waiting = _unplaced(found, engine, stage.now)
     served, notices = _served(waiting, engine, is_given=found.metadata.uid in snapshot.given)
@@ -137,17 +139,19 @@ def explain(
 
 
 def _missing(snapshot: Snapshot, key: str) -> str:
-    """Return why there is nothing to decide about a pod that is neither bound nor waiting."""
+    """Return why there is no decision about a pod that is neither bound nor pending."""
     for pod in snapshot.ended:
         if pod.key == key:
             where = f"ran on node {pod.spec.node_name}" if pod.spec.node_name else "was never bound"
-            return f"the pod has ended ({pod.status.phase}); it {where}, and takes no room any more"
+            return (
+                f"the pod has ended ({pod.status.phase}); it {where}, and uses no capacity any more"
+            )
     keys = [one.key for one in (*snapshot.bound, *snapshot.unbound)]
     return f"no such pod is bound or waiting{did_you_mean(key, keys)}"
 
 
 def _unplaced(pod: Pod, engine: Engine, now: float) -> Pod:
-    """Take a pod that is placed off its node, as if it were still to be placed."""
+    """Remove a bound pod from its node, as if it were pending."""
     if not pod.spec.node_name:
         return pod
     engine.handle(Watched("Pod", "DELETED", pod), now)
@@ -155,7 +159,7 @@ def _unplaced(pod: Pod, engine: Engine, now: float) -> Pod:
 
 
 def _served(pod: Pod, engine: Engine, *, is_given: bool) -> tuple[Pod, tuple[str, ...]]:
-    """Return the pod as one of a profile of ours."""
+    """Return the pod with a schedulerName of our profiles."""
     name = pod.spec.scheduler_name
     if name in engine.profiles:
         return pod, ()
@@ -166,7 +170,7 @@ def _served(pod: Pod, engine: Engine, *, is_given: bool) -> tuple[Pod, tuple[str
 
 
 def _misspelt(would: Explanation, pod: Pod, meant: str) -> Explanation:
-    """Return that no profile schedules a pod; `would` is what the profile `meant` would do with it."""
+    """Return that no profile schedules a pod; `would` is the result of the profile `meant`."""
     name = pod.spec.scheduler_name
     text = f"no profile is called {name}; did you mean {meant}?"
     suggestions: tuple[Suggestion, ...] = ()
@@ -231,14 +235,14 @@ def _explained(found: Pod, pod: Pod, stage: StagedEngine, ties: Ties) -> Explana
 
 
 def _group_of(pod: Pod, engine: Engine) -> str:
-    """Return the key of the group that the pod is decided with, "" for a pod on its own."""
+    """Return the key of the pod's group, '' for a pod without a group."""
     return engine.group_of(pod)
 
 
 def _with_group(
     explanation: Explanation, key: str, snapshot: Snapshot, setup: Setup, options: AnswerOptions
 ) -> Explanation:
-    """Let the whole group be planned, with all that waits before it, and say what comes of it."""
+    """Plan the whole group, after all pods before it in the queue, and return the result."""
     run = SimulationRun(staged(snapshot, setup, options))
     run.to_the_end()
     done = run.simulation()
@@ -248,9 +252,12 @@ def _with_group(
     found = next((pod for pod in done.pods if (pod.namespace, pod.name) == own), None)
     here = explanation.current_node
     if found is None and here is None:  # its schedulerName is that of another scheduler
-        text = f"{own[0]}/{own[1]} is no member of the group {title(key)} here: no profile has its schedulerName"
+        text = (
+            f"{own[0]}/{own[1]} is no member of the group {title(key)} here: no profile has "
+            "its schedulerName"
+        )
         return replace(explanation, why=Why(sentence=text))
-    if found is None:  # it is placed already, where its group's plan put it
+    if found is None:  # it is bound already, by its group's plan
         facts = facts_of(run, explanation.profile, key)
         nodes = _of_plan(explanation.nodes, here, facts, snapshot)
         why = Why(sentence=f"{own[0]}/{own[1]} is on {here}, with the group {title(key)}")
@@ -276,7 +283,7 @@ def _of_plan(
     facts: GroupFacts | None,
     snapshot: Snapshot,
 ) -> tuple[NodeExplanation, ...]:
-    """Return each node with what it is to the plan for a whole group, where scores decide nothing."""
+    """Return each node with its role in the plan for a whole group, where scores decide nothing."""
     labels = {node.key: node.metadata.labels for node in snapshot.nodes}
 
     def planned(one: NodeExplanation) -> NodeExplanation:
@@ -311,7 +318,10 @@ def explained_nodes(
     ties: Ties,
     alone: Mapping[str, dict[str, PluginVerdict]] | None = None,
 ) -> tuple[NodeExplanation, ...]:
-    """Return verdicts with why the node `chosen` was preferred; `alone` is each filter's own word."""
+    """Return verdicts with the reason why the node `chosen` was preferred.
+
+    `alone` has each filter's own verdict.
+    """
     best = next((one for one in listed if one.name == chosen), None)
     return tuple(
         NodeExplanation(
@@ -322,10 +332,10 @@ def explained_nodes(
 
 
 def _each_alone(decision: Decision, attempt: Attempt) -> dict[str, dict[str, PluginVerdict]]:
-    """Ask each filter about every node, as if it were the only one."""
+    """Run each filter on every node, as if it were the only one."""
     found: dict[str, dict[str, PluginVerdict]] = {}
     if not decision.status.is_success and decision.status.plugin:
-        return found  # pre-filter ended it: the others have nothing to go by
+        return found  # pre-filter ended it: the other filters have no state
     nodes, states = attempt.nodes, attempt.states
     rows = list(zip(nodes.names(nodes.exists), nodes.exists.nonzero()[0].tolist(), strict=True))
     profile = attempt.runner.profile
@@ -333,7 +343,7 @@ def _each_alone(decision: Decision, attempt: Attempt) -> dict[str, dict[str, Plu
         if bound.name in states.skipped:
             continue
         runner = Runner(replace(profile, filter=(bound,)))
-        # The attempt knows by now which filters it needs, all together; this one asks each.
+        # The attempt has selected the filters it needs in combination; here each one runs.
         states.filters = (bound,)
         try:
             _, rejections = runner.filter(attempt.cycle, nodes, states, nodes.exists)
@@ -354,7 +364,7 @@ def _each_alone(decision: Decision, attempt: Attempt) -> dict[str, dict[str, Plu
 
 
 def _score_figures(node: str, attempt: Attempt) -> Iterable[tuple[str, tuple[str, ...]]]:
-    """Yield what plugins that only score know of the chosen node."""
+    """Yield the figures of plugins that only score, about the chosen node."""
     profile = attempt.runner.profile
     filters = {bound.name for bound in profile.filter}
     for bound in profile.score:
@@ -365,9 +375,9 @@ def _score_figures(node: str, attempt: Attempt) -> Iterable[tuple[str, tuple[str
 
 
 def _why(node: NodeVerdict, best: NodeVerdict | None, ties: Ties) -> str:
-    """Return in words why a node was taken or not."""
+    """Return as text why a node was chosen or not."""
     if node.code == Code.SKIP:
-        return "not looked at: the pod was promised another, or enough others fit"
+        return "not evaluated: the pod is nominated to another node, or enough others fit"
     if not node.feasible:
         return f"{node.rejected_by or 'rejected'}: {', '.join(node.reasons)}"
     if best is None or node.name == best.name or node.total is None or best.total is None:
@@ -387,7 +397,7 @@ _TIE_WORDS = {
 
 
 def _differences(node: NodeVerdict, best: NodeVerdict) -> Iterable[str]:
-    """Yield what each plugin's score adds to or takes from the distance, the largest loss first."""
+    """Yield each plugin's contribution to the score difference, the largest loss first."""
     gaps = [
         (score.weighted - best.scores[plugin].weighted, plugin)
         for plugin, score in node.scores.items()

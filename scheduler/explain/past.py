@@ -1,7 +1,7 @@
-"""A decision of the past, as the daemon tells of it, in the form of an explanation.
+"""A past decision, as reported by the daemon, in the form of an explanation.
 
-The daemon keeps the numbers of many decisions and the verdict on each node of some; reads what it
-answers on `/debug/decisions`. Called by `explain --past`.
+The daemon stores the counts of many decisions and the verdict on each node of some; reads the
+answer of `/debug/decisions`. Called by `explain --past`.
 """
 
 import msgspec
@@ -14,9 +14,10 @@ from scheduler.simulate.records import LastVerdict, Result
 
 
 class PastDecision(Explanation, frozen=True, rename="camel", kw_only=True):
-    """What the last attempt at a pod came to; `at` is when, `rejected` counts nodes by plugin and reason.
+    """The result of a pod's last attempt at time `at`.
 
-    `nodes` is empty where the daemon has kept the numbers alone.
+    `rejected` counts nodes by plugin and reason. `nodes` is empty where the daemon has stored the
+    counts alone.
     """
 
     kind: str = "PastDecision"
@@ -32,17 +33,17 @@ _told = msgspec.json.Decoder(LastVerdict)
 
 
 def past_decision(answer: bytes, *, node: str = "") -> tuple[PastDecision, tuple[str, ...]]:
-    """Read a daemon's answer; return it, of all nodes or just `node`, and what to say beside it."""
+    """Return a daemon's answer, of all nodes or just `node`, and notices."""
     try:
         told = _told.decode(answer)
     except msgspec.MsgspecError as error:
         raise InputError(f"not what a daemon of this version answers: {error}") from error
     nodes = explained_nodes(told.nodes or (), told.node, Ties.UID)
-    notices = () if nodes else ("the verdict on each node was not kept, the counts were",)
+    notices = () if nodes else ("the verdict on each node was not stored, only the counts",)
     if node and nodes:
         nodes = tuple(one for one in nodes if one.name == node)
         if not nodes:
-            raise InputError("the daemon tells of no such node in that decision", where=node)
+            raise InputError("that decision has no such node", where=node)
     found = PastDecision(
         namespace=told.namespace,
         name=told.name,

@@ -1,7 +1,8 @@
-"""What a page asks of a snapshot, as plain records: what would happen now, why a pod fares as it does, what a change moves.
+"""A page's questions about a snapshot, as plain records: simulation, explanation, effect of a
+change.
 
-`responder` answers them. The daemon only asks: what plans and simulates is loaded by the process that
-answers, which spares the daemon a tenth of its start.
+`responder` answers them. The daemon only sends them: the planning and simulation modules are loaded
+by the answering process, which saves a tenth of the daemon's start time.
 """
 
 from collections.abc import Iterable
@@ -15,7 +16,8 @@ from scheduler.snapshot.snapshot import Snapshot, read_snapshot
 
 
 class Question(msgspec.Struct, frozen=True, omit_defaults=True):
-    """One question: `pod` is for "explain", `manifests` and `config` (texts) are what to try.
+    """One question: `pod` is for "explain", `manifests` and `config` (texts) are the changes to
+    try.
 
     `shapes` are manifests by name, for "capacity".
     """
@@ -35,13 +37,19 @@ class ShapeRoom(msgspec.Struct, frozen=True):
 
 
 def manifest(text: str, name: str) -> Snapshot:
-    """Return what a text of manifests gives apart from a cluster; InputError says what is wrong where."""
+    """Return the objects of a text of manifests, apart from a cluster.
+
+    InputError names the fault and its position.
+    """
     source = SourceFile(name, text.encode(errors="replace"))
     return read_snapshot((), items_of(source), is_alone=True)
 
 
 def check_shapes(shapes: Iterable[str], where: str) -> None:
-    """Refuse manifests of shapes that cannot be read or hold no pod to place; InputError names the first."""
+    """Reject manifests of shapes that are invalid or have no pod to place.
+
+    InputError names the first.
+    """
     for index, text in enumerate(shapes):
         place = f"{where}: capacity.shapes[{index}].manifest"
         if not manifest(text, place).unbound:

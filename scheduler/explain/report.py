@@ -1,4 +1,4 @@
-"""Records as tables for people: titles and rows of text. Whoever prints them aligns them."""
+"""Records as tables for people: titles and rows of text. The caller aligns and prints them."""
 
 from collections.abc import Iterable, Sequence
 from typing import Final, NamedTuple
@@ -11,12 +11,12 @@ from scheduler.simulate.offers import OfferReport
 from scheduler.simulate.records import PodName, PodResult, Simulation
 from scheduler.simulate.verdicts import NodeVerdict
 
-# So many nodes of which the same is said have a row each.
+# Up to this number of nodes with the same verdict have a row each.
 FEW: Final = 10
 
 
 class TextTable(NamedTuple):
-    """Titles and rows; `heading` stands above it when it is not empty."""
+    """Titles and rows; `heading` is printed above it unless empty."""
 
     titles: Sequence[str]
     rows: Sequence[Sequence[str]]
@@ -28,7 +28,7 @@ def simulation_tables(simulation: Simulation, *, wide: bool) -> list[TextTable]:
     titles = ["namespace", "name", "result", "node"]
     titles += ["profile", "nominated", "victims", "message"] if wide else ["message"]
     tables = [TextTable(titles, [_pod_row(pod, wide=wide) for pod in simulation.pods])]
-    # An unset list is not empty: nobody asked.
+    # An unset list is not empty: it was not requested.
     return tables + [
         nodes_table(pod.nodes, heading=f"{pod.key}: the first attempt")
         for pod in simulation.pods
@@ -63,7 +63,7 @@ def nodes_table(nodes: Iterable[NodeVerdict], *, heading: str = "") -> TextTable
 
 
 def diff_table(diff: SimulationDiff) -> TextTable:
-    """Return one row per pod that fares differently."""
+    """Return one row per pod with different results."""
     rows = [
         [one.namespace, one.name, _side_text(one.before), _side_text(one.after)]
         for one in diff.pods
@@ -74,7 +74,10 @@ def diff_table(diff: SimulationDiff) -> TextTable:
 def diff_line(diff: SimulationDiff) -> str:
     """Return a comparison in one line."""
     before, after = diff.summary.before.scheduled, diff.summary.after.scheduled
-    return f"{len(diff.pods)} pods differ, {diff.same} do not; scheduled: {before} before, {after} after"
+    return (
+        f"{len(diff.pods)} pods differ, {diff.same} do not; scheduled: {before} before, "
+        f"{after} after"
+    )
 
 
 def offers_tables(offers: OfferReport) -> list[TextTable]:
@@ -93,13 +96,16 @@ def offers_tables(offers: OfferReport) -> list[TextTable]:
 
 
 def offers_line(offers: OfferReport) -> str:
-    """Return in one line which nodes to take."""
+    """Return as one line which nodes to add."""
     if not offers.is_needed:
         return "no more nodes are needed"
     best = offers.offers[0]
     if best.nodes is None:
         return f"none of these nodes helps: {best.message}"
-    return f"{best.nodes} of {best.node} for {_price(best.total or 0.0)} do it at least cost; without: {offers.message}"
+    return (
+        f"{best.nodes} of {best.node} for {_price(best.total or 0.0)} suffice at the lowest "
+        f"cost; without them: {offers.message}"
+    )
 
 
 def _price(cost: float) -> str:
@@ -127,10 +133,10 @@ def _names(pods: Iterable[PodName]) -> str:
 
 
 def explanation_tables(explanation: Explanation, *, wide: bool, one_node: bool) -> list[TextTable]:
-    """Return the nodes, best first; for one node what each plugin says of it.
+    """Return the nodes, best first; for one node the verdict of each plugin.
 
-    Unless it is to be wide, many nodes of which the same is said are one row, and so are those that
-    fit beyond the best.
+    Unless `wide` is set, many nodes with the same verdict share one row, and so do those that fit
+    beyond the best.
     """
     if one_node:
         return [_plugins_table(node) for node in explanation.nodes]
@@ -151,10 +157,11 @@ def explanation_tables(explanation: Explanation, *, wide: bool, one_node: bool) 
 
 
 def _folded(ordered: Iterable[NodeExplanation]) -> list[tuple[NodeExplanation, int]]:
-    """Return nodes in their order, each with how many more its row is about."""
+    """Return nodes in their order, each with the number of further nodes in its row."""
     said: dict[tuple[bool, str], list[NodeExplanation]] = {}
     for node in ordered:
-        # What is said of nodes that fit tells how far behind each is: they are alike in being worse.
+        # The reason of a fitting node is its score difference; all nodes behind the best share a
+        # row.
         said.setdefault((node.feasible, "" if node.feasible else node.why), []).append(node)
     rows: list[tuple[NodeExplanation, int]] = []
     for (is_feasible, _), nodes in said.items():
@@ -175,12 +182,12 @@ def _ties_table(explanation: Explanation) -> TextTable:
         ]
         for tie in explanation.ties
     ]
-    heading = f"network cost {explanation.network_cost}: what the pod talks to"
+    heading = f"network cost {explanation.network_cost}: the pod's dependencies"
     return TextTable(["workload", "tie", "pods", "cost", "limit"], rows, heading)
 
 
 def explanation_lines(explanation: Explanation) -> list[str]:
-    """Return an explanation in one sentence, and below it what it rests on, a line for each point."""
+    """Return an explanation as one sentence, and below it its reasons, a line for each."""
     why = explanation.why or Why(sentence="")
     points: list[tuple[str, str]] = []
     if explanation.node is None and explanation.message not in why.sentence:

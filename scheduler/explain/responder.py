@@ -1,7 +1,7 @@
-"""The answers to a page's questions about a snapshot.
+"""Answer a page's questions about a snapshot.
 
-Called by `trellis ui` in a thread and, for the daemon's page, in a process of its own. Works on the
-snapshot that it is given and writes nothing; what may be asked of whom is decided by who makes the snapshot.
+Called by `trellis ui` in a thread and, for the daemon's page, in a separate process. Reads only the
+given snapshot and writes nothing; the creator of the snapshot decides which objects a user may see.
 """
 
 from collections.abc import Mapping
@@ -22,14 +22,17 @@ from scheduler.snapshot.views import merged
 
 
 class QuestionResponder:
-    """Answers questions under the configurations of `setups`; keeps the plan of the last snapshot."""
+    """Answer questions under the configurations of `setups`.
+
+    Caches the plan of the last snapshot.
+    """
 
     def __init__(self, setups: Setups) -> None:
         self._setups = setups
         self._planned: tuple[Snapshot, Simulation] | None = None
 
     def answer(self, question: Question, world: Snapshot, options: AnswerOptions) -> object:
-        """Return a record for JSON; TrellisError says what is wrong with the question."""
+        """Return a record for JSON; TrellisError states the fault of the question."""
         if question.what == "plan":
             return self._plan(world, options)
         if question.what == "explain":
@@ -45,11 +48,11 @@ class QuestionResponder:
     def _room(
         self, shapes: Mapping[str, str], world: Snapshot, options: AnswerOptions
     ) -> ShapeRoom:
-        """Count shape by shape; one that cannot be counted is no reason not to count the others."""
+        """Count shape by shape; a shape that cannot be counted does not affect the others."""
         found = ShapeRoom({}, {})
         for name, text in shapes.items():
             try:
-                # Whoever waits is left out, and might be named like the shape.
+                # Pending pods are left out, and might have a shape's name.
                 alone = merged(replace(world, unbound=()), manifest(text, name))
                 counted = capacity(alone, self._setups.default, options=options)
                 found.counts[name] = counted.fits

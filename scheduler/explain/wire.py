@@ -1,7 +1,8 @@
-"""A snapshot and a question about it as bytes, for another process: JSON, one line per few hundred objects.
+"""A snapshot and a question about it as bytes, for another process: JSON, one line per few hundred
+objects.
 
-`packed` yields the lines, so that whoever sends them can do something else in between; `unpacked` reads
-them back into equal structs.
+`packed` yields the lines, so that the sender can do other work in between; `unpacked` reads them
+back into equal structs.
 """
 
 from collections.abc import Iterator, Sequence
@@ -50,7 +51,10 @@ _DECODERS: dict[str, msgspec.json.Decoder[Any]] = {
 def packed(
     question: Question, world: Snapshot, options: AnswerOptions, config: str = ""
 ) -> Iterator[bytes]:
-    """Yield the lines of a question about `world`; `config` is a configuration's text, empty for the default."""
+    """Yield the lines of a question about `world`.
+
+    `config` is a configuration's text, empty for the default.
+    """
     encode = msgspec.json.encode
     head = _Head(
         question, options, config, tuple(world.given), world.taken_at, tuple(world.notices)
@@ -63,7 +67,7 @@ def packed(
 
 
 def unpacked(lines: bytes) -> tuple[Question, Snapshot, AnswerOptions, str]:
-    """Read what `packed` wrote; InputError when it is something else."""
+    """Return what `packed` wrote; InputError for any other text."""
     first, *rest = lines.rstrip(b"\n").split(b"\n")
     found: dict[str, list[Any]] = {_NODES: [], _BOUND: [], _UNBOUND: [], _ENDED: []}
     objects: list[tuple[str, Any]] = []

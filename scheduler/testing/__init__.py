@@ -1,8 +1,8 @@
 """For tests of plugins, here and in other repositories, from plain manifests.
 
-`evaluate` and `less` give one plugin's verdict, `check_plugin` tries the laws of all plugins on it,
-`Scenario` runs the whole engine on a clock of its own. The scheduler's own code on a cluster in
-memory: needs no API server and never sleeps.
+`evaluate` and `less` return one plugin's verdict, `check_plugin` tests the invariants of all
+plugins on it, `Scenario` runs the whole engine on a clock of its own. The scheduler's own code on a
+cluster in memory: needs no API server and never sleeps.
 """
 
 from scheduler.testing.builders import node, pod

@@ -1,4 +1,4 @@
-"""Short ways to write nodes and pods in tests, as the plain manifests that `evaluate` takes."""
+"""Short constructors of nodes and pods for tests, as the plain manifests that `evaluate` takes."""
 
 from collections.abc import Iterable, Mapping
 from typing import Any

@@ -1,4 +1,4 @@
-"""`check_plugin`: the laws that hold for every plugin, as one call in a plugin's own tests."""
+"""`check_plugin`: the invariants of every plugin, as one call in a plugin's own tests."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import islice
@@ -32,7 +32,7 @@ _MOST_TOLD = 3
 
 
 class BrokenLawsError(AssertionError):
-    """A plugin breaks laws; `broken` has the names of their functions."""
+    """A plugin violates invariants; `broken` has the names of their functions."""
 
     def __init__(self, plugin: str, broken: Mapping[str, Sequence[str]]) -> None:
         lines = [f"{plugin} breaks {len(broken)} law(s):"]
@@ -52,10 +52,11 @@ def check_plugin(
     namespaces: Sequence[Manifest] = (),
     objects: Sequence[Manifest] = (),
 ) -> None:
-    """Try a plugin class on sample objects and raise BrokenLawsError if it breaks a law.
+    """Test a plugin class on sample objects and raise BrokenLawsError if it violates an invariant.
 
-    The usual samples differ in what kube-scheduler's own plugins read. Give further manifests that
-    make this plugin reject some nodes and like others; `pods` are those to be placed.
+    The usual samples differ in all fields that kube-scheduler's own plugins read. Pass further
+    manifests that make this plugin reject some nodes and prefer others; `pods` are those to be
+    placed.
     """
     given = Samples(nodes, pods, existing_pods, namespaces, objects)
     trial = Trial(plugin, args, usual_samples() + given)
@@ -65,6 +66,6 @@ def check_plugin(
         if problems:
             broken[law.__name__] = problems
         if problems and law is laws.constructs:
-            break  # the others need a plugin that can be made
+            break  # the others need a plugin that can be constructed
     if broken:
         raise BrokenLawsError(plugin.name, broken)

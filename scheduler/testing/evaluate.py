@@ -1,4 +1,4 @@
-"""`evaluate` and `less`: what one plugin says about one pod, from plain manifests.
+"""`evaluate` and `less`: the verdict of one plugin on one pod, from plain manifests.
 
 For tests of plugins, in this repository and in others. The plugin runs through the scheduler's own
 `Runner`, alone, over all nodes.
@@ -24,13 +24,13 @@ from scheduler.testing.scene import PluginClass, Scene
 
 
 class Evaluation(msgspec.Struct, frozen=True):
-    """What a plugin said about a pod.
+    """The verdict of a plugin on a pod.
 
     `node_names` are the existing nodes that pre-filter narrowed the search down to, None if it did
-    not. `filter` has every node, each judged in isolation (not narrowed). `raw` and `normalized`
+    not. `filter` has every node, each evaluated in isolation (not narrowed). `raw` and `normalized`
     have the nodes that were scored: empty when pre-filter rejected the pod, when pre-score skipped
-    or failed, and for a plugin that does not score. `pre_score` shows an error that pre-score finds
-    even when pre-filter rejected the pod.
+    or failed, and for a plugin that does not score. `pre_score` has an error of pre-score even when
+    pre-filter rejected the pod.
     """
 
     pre_filter: Status
@@ -58,8 +58,9 @@ def evaluate(
     """Run pre-filter, filter, pre-score and score of one plugin.
 
     `plugin` is a registered name or a class; objects are plain manifests; `now` is in seconds since
-    the epoch, or RFC 3339; `kubernetes` is a release such as 1.37, by default 1.36. Scores cover all nodes, or the `feasible_nodes`. Raises ObjectError for a
-    bad object, ConfigError for bad arguments, PluginError when the plugin raises.
+    the epoch, or RFC 3339; `kubernetes` is a release such as 1.37, by default 1.36. Scores cover
+    all nodes, or the `feasible_nodes`. Raises ObjectError for a bad object, ConfigError for bad
+    arguments, PluginError when the plugin raises.
     """
     scene = Scene(plugin, args, feature_gates, kubernetes)
     scene.fill(nodes, existing_pods, namespaces, objects)
@@ -72,7 +73,7 @@ def look(
     feasible_nodes: Iterable[str] | None = None,
     nodes: Nodes | None = None,
 ) -> Evaluation:
-    """Do what `evaluate` does on a scene that is set up already."""
+    """Evaluate as `evaluate` does on an existing scene."""
     nodes = scene.nodes() if nodes is None else nodes
     states = States()
     pre_filter = scene.runner.pre_filter(cycle, nodes, states)
@@ -103,7 +104,7 @@ def less(
     objects: Iterable[Any] = (),
     queued_at: tuple[float, float] = (0.0, 0.0),
 ) -> bool:
-    """Whether a queue-sort plugin puts `first` before `second` (pod manifests).
+    """Return whether a queue-sort plugin puts `first` before `second` (pod manifests).
 
     `queued_at` are the times they entered the queue, in seconds; `first` entered it first.
     """
@@ -118,7 +119,7 @@ def less(
 
 
 def _line_up(plugin: Any, queued: Iterable[QueuedPod]) -> None:
-    """Tell a plugin that keeps groups together who waits, as the queue does."""
+    """Report the waiting pods to a plugin that keeps groups together, as the queue does."""
     for one in queued if plugin.serves("enter") else ():
         plugin.enter(one)
 
@@ -137,7 +138,7 @@ def _score(
         _, scores = scene.runner.score(cycle, nodes, states)
     except PluginError as error:
         if error.__cause__ is not None:
-            raise  # the plugin raised; only a status of code Error is an outcome
+            raise  # the plugin raised; only a status of code Error is a result
         return Status(Code.ERROR, (error.message,), error.plugin), {}, {}
     if states.skipped_scoring:
         return SKIP, {}, {}
@@ -149,11 +150,11 @@ def _score(
 
 
 def _fault_of_scoring(scene: Scene, cycle: Cycle, nodes: Nodes, states: States) -> Status:
-    """Return the error of a pre-score that finds one without the state of pre-filter."""
+    """Return the error of a pre-score that needs no state of pre-filter."""
     try:
         pre_score, _, _ = _score(scene, cycle, nodes, states)
     except PluginError:
-        return SUCCESS  # it needs what pre-filter did not leave behind
+        return SUCCESS  # it needs the missing state of pre-filter
     return pre_score if pre_score.code is Code.ERROR else SUCCESS
 
 

@@ -1,8 +1,9 @@
-"""The law of waking up: a change that lets a rejected pod pass must be one that wakes it.
+"""The invariant of requeueing: a change that lets a rejected pod pass must wake it.
 
-For small changes of a sample cluster (a node appears, grows, loses a taint; a pod goes, shrinks;
-the waiting pod itself changes) the plugin is asked before and after. Where a rejection turns into
-room, one of the change's facts must be in `reads`, and `hint`, if there is one, must agree.
+For small changes of a sample cluster (a node appears, grows, loses a taint; a pod ends, shrinks;
+the waiting pod itself changes) the plugin runs before and after. Where a rejection turns into
+acceptance, one of the change's facts must be in `reads`, and `hint`, if there is one, must return
+True.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ _replace = msgspec.structs.replace
 
 
 def wakes(trial: Trial) -> Iterator[str]:
-    """Each change that turns a rejection into room wakes the pod."""
+    """Each change that turns a rejection into acceptance wakes the pod."""
     pods = trial.pods()
     rejects = False
     for raw in trial.samples.nodes:
@@ -54,7 +55,7 @@ def _edited(scene: Scene, rejected: list[Pod], title: str, edit: Edit) -> Iterat
 
 
 def _edits(trial: Trial, raw: Manifest) -> Iterator[tuple[str, Edit]]:
-    """Yield changes of a cluster that holds the node `raw` and its pods."""
+    """Yield changes of a cluster with the node `raw` and its pods."""
     node = read_node(raw)
     for other in trial.samples.nodes:
         if other is raw:
@@ -83,7 +84,7 @@ def _pod_edits(name: str, node: str) -> Iterator[tuple[str, Edit]]:
         lambda scene: scene.cluster.drop_pod(placed(scene).metadata.uid),
     )
     yield (
-        f"pod {name} on node {node} asks for less",
+        f"pod {name} on node {node} requests less",
         lambda scene: scene.cluster.put_pod(_shrunk(placed(scene))),
     )
     yield f"pod {name} on node {node} changed its labels", relabel
@@ -108,7 +109,7 @@ def _own_changes(scene: Scene, pod: Pod) -> Iterator[str]:
 
 
 def _passes(scene: Scene, pod: Pod) -> bool | None:
-    """Whether the plugin lets the pod into the queue and onto some node; None where it raises."""
+    """Return whether the plugin admits the pod to the queue and some node; None where it raises."""
     if scene.plugin.serves("pre_enqueue") and scene.plugin.pre_enqueue(pod) is not None:
         return False
     try:

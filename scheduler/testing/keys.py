@@ -1,8 +1,8 @@
-"""The law of keys: pods with one key are treated alike, and what is kept of them stays right.
+"""The invariant of keys: pods with one key get equal results, and cached results stay correct.
 
-A plugin that has a `key` promises that its verdict follows from the key, the row and the facts in
-`reads`, and that its hint says the same to pods of one key and priority. Its samples are put to it while pods leave and nodes change; a runner that has kept its answers
-must say what one says that has met nobody.
+A plugin with a `key` guarantees that its verdict follows from the key, the row and the facts in
+`reads`, and that its hint is equal for pods of one key and priority. Its samples are evaluated
+while pods leave and nodes change; a runner with cached results must agree with a new one.
 """
 
 from collections.abc import Iterator
@@ -27,7 +27,9 @@ from scheduler.testing.trial import Trial
 
 
 def keeps_its_key(trial: Trial) -> Iterator[str]:
-    """Pods with one key are treated alike, those without skipped, and kept answers stay right."""
+    """Pods with one key get equal results, those without are skipped, and cached results stay
+    correct.
+    """
     if not trial.cls.has_key:
         return
     scene = trial.scene()
@@ -43,7 +45,7 @@ def keeps_its_key(trial: Trial) -> Iterator[str]:
         try:
             evaluation = look(scene, scene.cycle(pod))
         except PluginError:
-            continue  # the law "runs" tells
+            continue  # the invariant "runs" reports it
         said = [
             (evaluation.filter[nodes.name(row)].is_success, evaluation.raw.get(nodes.name(row), -1))
             for row in rows
@@ -56,7 +58,7 @@ def keeps_its_key(trial: Trial) -> Iterator[str]:
 
 
 def _faults_without_key(scene: Scene, pod: Pod, nodes: Nodes) -> Iterator[str]:
-    """Yield points that have to do with a pod for which there is no key."""
+    """Yield points that do not skip a pod without a key."""
     cycle, plugin = scene.cycle(pod), scene.plugin
     if plugin.serves("pre_filter"):
         answer = plugin.pre_filter(cycle, nodes)
@@ -69,7 +71,7 @@ def _faults_without_key(scene: Scene, pod: Pod, nodes: Nodes) -> Iterator[str]:
 def _faults_of_cells(
     scene: Scene, pod: Pod, nodes: Nodes, said: list[tuple[bool, int]]
 ) -> Iterator[str]:
-    """Yield cells that say something else of a row than the columns do."""
+    """Yield cells that differ from the columns."""
     states, plugin, name = States(), scene.plugin, scene.plugin.name
     cycle = scene.cycle(pod)
     asked = scene.runner.pre_filter(cycle, nodes, states).status.is_success
@@ -83,7 +85,7 @@ def _faults_of_cells(
 
 
 def _faults_of_hints(trial: Trial, scene: Scene, change: Change) -> Iterator[str]:
-    """Yield pods of one key and priority of which a hint says different things."""
+    """Yield pods of one key and priority with different hints."""
     plugin = scene.plugin
     if not plugin.serves("hint") or change.facts.isdisjoint(plugin.reads):
         return
@@ -99,7 +101,10 @@ def _faults_of_hints(trial: Trial, scene: Scene, change: Change) -> Iterator[str
 
 
 def _faults_of_kept(trial: Trial, scene: Scene) -> Iterator[str]:
-    """Change the cluster bit by bit; what was kept must say what a runner says that kept nothing."""
+    """Change the cluster step by step.
+
+    Cached results must equal those of a runner without a cache.
+    """
     manifests = list(trial.samples.nodes)
     scene.runner = Runner(scene.profile)
     for number, placed in enumerate(list(scene.cluster.pods)):

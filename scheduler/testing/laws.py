@@ -1,7 +1,7 @@
-"""The laws that every plugin keeps, one function each: they yield what is wrong.
+"""The invariants of every plugin, one function each: they yield violations.
 
-`check_plugin` runs them all. That a rejected pod is woken again, and that what is kept per key stays right,
-have modules of their own (`waking`, `keys`).
+`check_plugin` runs them all. Requeueing of rejected pods and the correctness of results cached per
+key have modules of their own (`waking`, `keys`).
 """
 
 from collections.abc import Iterator, Sequence
@@ -30,7 +30,7 @@ def constructs(trial: Trial) -> Iterator[str]:
 
 
 def runs(trial: Trial) -> Iterator[str]:
-    """No sample makes the plugin raise, and normalised scores lie in 0..100."""
+    """No sample makes the plugin raise, and normalised scores are in 0..100."""
     scene = trial.scene()
     for pod in trial.pods():
         try:
@@ -40,7 +40,9 @@ def runs(trial: Trial) -> Iterator[str]:
 
 
 def returns_columns(trial: Trial) -> Iterator[str]:
-    """What filter and pre-filter return has one entry per row, and each rejected row a reason."""
+    """The results of filter and pre-filter have one entry per row, and each rejected row a
+    reason.
+    """
     scene = trial.scene()
     nodes = scene.nodes()
     for pod, _ in trial.looks(scene):
@@ -62,7 +64,7 @@ def returns_columns(trial: Trial) -> Iterator[str]:
 
 
 def writes_nothing(trial: Trial) -> Iterator[str]:
-    """The plugin does not write to the columns that it is given."""
+    """The plugin does not write to the columns that it receives."""
     scene = trial.scene()
     before = _snapshot(scene)
     for _ in trial.looks(scene):
@@ -73,19 +75,19 @@ def writes_nothing(trial: Trial) -> Iterator[str]:
 
 
 def repeats_itself(trial: Trial) -> Iterator[str]:
-    """Asked twice, the plugin says the same."""
+    """Called twice, the plugin returns the same."""
     scene = trial.scene()
     yield from differences(trial.looks(scene), trial.looks(scene), "the second time")
 
 
 def ignores_row_order(trial: Trial) -> Iterator[str]:
-    """What the plugin says of a node does not depend on the node's row."""
+    """The plugin's result for a node does not depend on the node's row."""
     backwards = trial.scene(trial.samples.nodes[::-1])
     yield from differences(trial.looks(), trial.looks(backwards), "with rows in another order")
 
 
 def is_local(trial: Trial) -> Iterator[str]:
-    """A plugin that says `local` judges a row by that row and the pod alone."""
+    """Yield a plugin with `local` evaluates a row by that row and the pod alone."""
     if not trial.cls.local or not trial.cls.serves("filter"):
         return
     together = {pod.key: evaluation.filter for pod, evaluation in trial.looks()}
@@ -98,7 +100,7 @@ def is_local(trial: Trial) -> Iterator[str]:
 
 
 def _keeps_no_rows(trial: Trial) -> Iterator[str]:
-    """The state of a local plugin's pre-filter serves views of a few rows as well."""
+    """The state of a local plugin's pre-filter is valid for views of a few rows as well."""
     scene = trial.scene()
     nodes = scene.nodes()
     rows = np.flatnonzero(nodes.exists)[::2]
@@ -106,7 +108,7 @@ def _keeps_no_rows(trial: Trial) -> Iterator[str]:
         states = States()
         cycle = scene.cycle(pod)
         if not scene.runner.pre_filter(cycle, nodes, states).status.is_success:
-            continue  # without its state it is asked about no node
+            continue  # without its state it runs on no node
         few = nodes.only(rows)
         try:
             fits, _ = scene.runner.filter(cycle, few, states, few.exists)
@@ -142,10 +144,10 @@ def gives_back(trial: Trial) -> Iterator[str]:
 
 
 def tracks(trial: Trial) -> Iterator[str]:
-    """A tracker that followed every change holds what one built afresh holds."""
+    """Yield a tracker that followed every change equals one that was rebuilt."""
     scene = trial.scene()
     for _ in trial.looks(scene):
-        pass  # some plugins ask for their tracker late
+        pass  # some plugins request their tracker late
     for placed in list(scene.cluster.pods)[::2]:
         scene.follow(scene.cluster.drop_pod(placed.pod.metadata.uid))
     for key, tracker in scene.handle.trackers.items():
@@ -165,7 +167,7 @@ def sorts_strictly(trial: Trial) -> Iterator[str]:
     plugin: Any = trial.scene().plugin
     queued = [QueuedPod(pod, number, float(number % 3)) for number, pod in enumerate(trial.pods())]
     for one in queued if plugin.serves("enter") else ():
-        plugin.enter(one)  # one that keeps groups together goes by who waits
+        plugin.enter(one)  # a sort that keeps groups together needs the active pods
     for first, second in product(queued, repeat=2):
         both = f"{first.pod.key} and {second.pod.key}"
         if plugin.less(first, second) and plugin.less(second, first):

@@ -1,4 +1,5 @@
-"""The objects on which `check_plugin` tries a plugin: small, and different in all that plugins read.
+"""The objects on which `check_plugin` tests a plugin: small, and different in all fields that
+plugins read.
 
 A plugin that reads something else (its own label, a custom resource) brings samples of its own.
 """
@@ -19,7 +20,7 @@ GPU = "example.com/gpu"
 
 
 class Samples(msgspec.Struct, frozen=True):
-    """Manifests to try a plugin on; `pods` are still to be placed, `existing_pods` name a node."""
+    """Manifests to test a plugin on; `pods` are pending, `existing_pods` name a node."""
 
     nodes: Sequence[Manifest] = ()
     pods: Sequence[Manifest] = ()
@@ -35,7 +36,7 @@ class Samples(msgspec.Struct, frozen=True):
 
 
 def usual_samples() -> Samples:
-    """Return nodes and pods that differ in all that kube-scheduler's own plugins read."""
+    """Return nodes and pods that differ in all fields that kube-scheduler's own plugins read."""
     return Samples(nodes=_nodes(), pods=_pods(), existing_pods=_existing_pods())
 
 

@@ -1,8 +1,8 @@
-"""`Scenario`: the whole engine on a clock that the test moves, for what one verdict does not show.
+"""`Scenario`: the whole engine on a clock that the test moves, for more than one verdict.
 
-Queues, back-off, waking up, permit, preemption and binding run as in the daemon; the API server is
-played in memory, so that nothing fails unless a plugin makes it. Time stands still until `advance`.
-Called by tests of plugins; never sleeps and opens no socket.
+Queues, back-off, requeueing, permit, preemption and binding run as in the daemon; the API server is
+simulated in memory, so that nothing fails unless a plugin causes it. Time does not pass until
+`advance`. Called by tests of plugins; never sleeps and opens no socket.
 """
 
 import json
@@ -29,7 +29,7 @@ from scheduler.simulate.cluster.extenders import unasked
 from scheduler.simulate.stage import AnswerOptions, Setup, build_engine
 from scheduler.testing.scene import NOW, PluginClass
 
-# A test in which pods chase each other for ever shall end.
+# A test in which pods wake each other forever must end.
 MOST_ROUNDS = 100_000
 _HEAD = {"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration"}
 
@@ -43,12 +43,12 @@ class Fault(NamedTuple):
 
 
 class Scenario:
-    """A cluster with a scheduler in it; objects are plain manifests, pods are named by `name` or
-    `namespace/name`.
+    """A cluster with a scheduler.
 
-    `plugins` are classes to run beside the default ones at all their points, with `args` by plugin
-    name; `config` (the text of a file) replaces both. `events` are what was recorded so far, `faults`
-    what plugins raised; both only grow.
+    Objects are plain manifests, pods are named by `name` or `namespace/name`. `plugins` are classes
+    to run beside the default ones at all their points, with `args` by plugin name; `config` (the
+    text of a file) replaces both. `events` are those recorded so far, `faults` the plugins'
+    exceptions; both only grow.
     """
 
     def __init__(
@@ -81,10 +81,10 @@ class Scenario:
         """Return the time, in seconds since the epoch."""
         return self._clock.now()
 
-    # What happens outside.
+    # External changes.
 
     def apply(self, *objects: Mapping[str, Any]) -> None:
-        """Create objects, or replace those of the same name; ObjectError for what cannot be read."""
+        """Create objects, or replace those of the same name; ObjectError for an invalid one."""
         for raw in objects:
             kind, obj = read_object(raw)
             if isinstance(obj, Pod):
@@ -111,34 +111,37 @@ class Scenario:
     # Time.
 
     def run(self) -> None:
-        """Try pods until nothing more happens at this moment."""
+        """Schedule pods until nothing more happens at this time."""
         for _ in range(MOST_ROUNDS):
             effects = self._engine.run(self.now, 1)
             self.events += [effect for effect in effects if isinstance(effect, Record)]
             self._world.carry_out(effects, self.now)
             if not effects and not self._engine.has_work():
                 return
-        raise StateError(f"pods are still being tried after {MOST_ROUNDS} rounds")
+        raise StateError(f"pods are still being retried after {MOST_ROUNDS} rounds")
 
     def advance(self, seconds: float) -> None:
-        """Let time pass; on its way the engine runs at each of its own deadlines."""
+        """Advance the clock; the engine runs at each of its own deadlines on the way."""
         end = self.now + seconds
         self.run()
         while (wake := self._engine.next_wakeup()) is not None and wake <= end:
-            # A deadline that stays after its run must not hold the clock.
+            # A deadline that remains after its run must not stop the clock.
             self._clock.set(max(self.now + 0.001, wake))
             self.run()
         self._clock.set(max(self.now, end))
         self.run()
 
-    # What came of it.
+    # Results.
 
     def node_of(self, pod: str) -> str:
-        """Return the node that a pod is bound to, "" when it is not; InputError when it is gone."""
+        """Return the node that a pod is bound to, '' if it is not bound.
+
+        InputError after its deletion.
+        """
         return self._pod(pod).spec.node_name
 
     def state(self, pod: str) -> str:
-        """Return where a pod is: `bound`, `gone`, or kube-scheduler's name of its queue."""
+        """Return the state of a pod: `bound`, `gone`, or kube-scheduler's name of its queue."""
         found = self._world.find(_key(pod))
         if found is None:
             return "gone"
@@ -152,20 +155,20 @@ class Scenario:
         return queued.where.value
 
     def message(self, pod: str) -> str:
-        """Return the message of a pod's PodScheduled condition; "" when it has none."""
+        """Return the message of a pod's PodScheduled condition, or ''."""
         condition = self._pod(pod).condition("PodScheduled")
         return "" if condition is None else condition.message
 
     def nominated(self, pod: str) -> str:
-        """Return the node that a pod was promised by preemption, or ""."""
+        """Return the node to which preemption nominated a pod, or ''."""
         return self._pod(pod).status.nominated_node_name
 
     def attempts(self, pod: str) -> int:
-        """Return how often a pod was tried."""
+        """Return the number of attempts of a pod."""
         return len(self.decisions(pod))
 
     def decisions(self, pod: str) -> tuple[Decision, ...]:
-        """Return what came of each attempt at a pod, oldest first."""
+        """Return the result of each attempt of a pod, oldest first."""
         return tuple(self._decisions.get(_key(pod), ()))
 
     def plugin(self, name: str, profile: str = "") -> Plugin[Any]:
@@ -175,11 +178,11 @@ class Scenario:
 
     @property
     def handle(self) -> Handle:
-        """Return what the engine offers to plugins: waiting pods, `allow`, `reject`."""
+        """Return the engine's handle for plugins: waiting pods, `allow`, `reject`."""
         plugins = next(iter(self._engine.profiles.values())).plugins
         return next(iter(plugins.values())).handle
 
-    # Inside.
+    # Internals.
 
     def _put_pod(self, raw: Mapping[str, Any], pod: Pod) -> None:
         meta, spec = pod.metadata, pod.spec
@@ -205,7 +208,7 @@ class Scenario:
         self._refuse(faults)
 
     def _refuse(self, faults: int) -> None:
-        """Raise what the engine said of an object: a test shall not go on without it."""
+        """Raise the engine's error about an object, so that a test does not continue without it."""
         for fault in self.faults[faults:]:
             if isinstance(fault.error, ObjectError):
                 raise ObjectError(fault.error.message, where=f"{fault.plugin} {fault.point}")
@@ -225,7 +228,7 @@ def _key(pod: str) -> str:
 
 
 def _config(classes: Iterable[PluginClass], args: Mapping[str, Mapping[str, Any]]) -> str:
-    """Write the configuration of a profile with these plugins; JSON is YAML."""
+    """Return the configuration text of a profile with these plugins; JSON is YAML."""
     enabled = [{"name": cls.name} for cls in classes]
     given = [{"name": name, "args": plain_data(one)} for name, one in args.items()]
     profile = {"plugins": {"multiPoint": {"enabled": enabled}}, "pluginConfig": given}

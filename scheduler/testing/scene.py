@@ -1,6 +1,6 @@
-"""`Scene`: a small cluster in memory with one plugin on it; what `evaluate` and the laws look at.
+"""`Scene`: a small cluster in memory with one plugin on it, for `evaluate` and the invariants.
 
-Everything goes through the scheduler's own `Cluster`, `Profile` and `Runner`: a plugin cannot tell a
+Everything uses the scheduler's own `Cluster`, `Profile` and `Runner`: a plugin cannot distinguish a
 scene from the daemon. Nothing here decides anything.
 """
 
@@ -31,7 +31,7 @@ from scheduler.state.change import Change
 from scheduler.state.cluster import Cluster
 from scheduler.state.tracker import counts_such, hears_of
 
-# A fixed moment (2026-01-01T00:00:00Z), so that tests that do not care about time are repeatable.
+# A fixed time (2026-01-01T00:00:00Z), so that tests without a time are repeatable.
 NOW = 1767225600.0
 PROFILE = "trellis"
 
@@ -64,7 +64,7 @@ class Scene:
         self.profile = build_profile(spec, Registry((cls,)), handle)
         # A plugin may serve no point at all yet (a class that only declares arguments).
         self.plugin: Any = self.profile.plugins.get(cls.name) or cls(spec.args[cls.name], handle)
-        # What is kept of a pod's likes must not stand in for the plugin's own verdict.
+        # Results cached for equivalent pods must not replace the plugin's own verdict.
         self.runner = Runner(self.profile, keeps=False)
 
     def fill(
@@ -74,9 +74,9 @@ class Scene:
         namespaces: Iterable[Any] = (),
         objects: Iterable[Any] = (),
     ) -> None:
-        """Take manifests in; ObjectError names the one that is wrong.
+        """Add manifests; ObjectError names an invalid one.
 
-        Among `objects`, one without a name is given one: a test rarely cares.
+        Among `objects`, one without a name gets one.
         """
         for raw in namespaces:
             self.follow(self.cluster.put_object("Namespace", read_as(BY_KIND["Namespace"], raw)))
@@ -100,7 +100,7 @@ class Scene:
                     self.follow(self.cluster.put_pod(pod))
 
     def follow(self, change: Change) -> Change:
-        """Tell the plugin's trackers about a change of the cluster, as the engine does."""
+        """Report a change of the cluster to the plugin's trackers, as the engine does."""
         placed = [one for one in (change.before, change.after) if one is not None]
         for tracker in self.handle.trackers.values():
             if hears_of(tracker, change.kind) and (
@@ -114,7 +114,7 @@ class Scene:
         return Nodes(self.cluster.table, self.cluster.pods)
 
     def cycle(self, pod: Pod, now: float | None = None) -> Cycle:
-        """Return an attempt for `pod`; its random source always starts alike."""
+        """Return an attempt for `pod`; its random source always has the same seed."""
         with _naming(f"Pod {pod.key}"):
             shape = self.cluster.shapes.of(pod)
         moment = NOW if now is None else now
@@ -147,7 +147,10 @@ def _with_name(raw: Any, number: int) -> Any:
 
 
 def read_args(cls: PluginClass, args: Mapping[str, Any] | Args | None) -> Args:
-    """Read a plugin's arguments strictly, cross-field rules included; ConfigError says why not."""
+    """Return a plugin's arguments, decoded strictly, cross-field rules included.
+
+    ConfigError names a fault.
+    """
     if isinstance(args, Args):
         read = args
     else:
@@ -162,7 +165,7 @@ def read_args(cls: PluginClass, args: Mapping[str, Any] | Args | None) -> Args:
 
 @contextmanager
 def _naming(where: str) -> Iterator[None]:
-    """Give an ObjectError the name of the object it is about."""
+    """Add the object's name to an ObjectError."""
     try:
         yield
     except ObjectError as error:

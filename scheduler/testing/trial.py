@@ -1,4 +1,4 @@
-"""`Trial`: one plugin class and the samples it is tried on; what the laws ask their questions of."""
+"""`Trial`: one plugin class and its samples; the input of the invariants."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
@@ -21,11 +21,11 @@ class Trial(msgspec.Struct, frozen=True):
     samples: Samples
 
     def pods(self) -> list[Pod]:
-        """Return the pods that are to be placed."""
+        """Return the pods to be placed."""
         return [read_pod(raw) for raw in self.samples.pods]
 
     def scene(self, nodes: Iterable[Manifest] | None = None) -> Scene:
-        """Return a scene with these sample nodes (all by default) and the pods that sit on them."""
+        """Return a scene with these sample nodes (all by default) and the pods on them."""
         chosen = list(self.samples.nodes if nodes is None else nodes)
         names = {raw["metadata"]["name"] for raw in chosen}
         scene = Scene(self.cls, self.args)
@@ -38,10 +38,10 @@ class Trial(msgspec.Struct, frozen=True):
         return scene
 
     def looks(self, scene: Scene | None = None) -> Iterator[tuple[Pod, Evaluation]]:
-        """Yield each pod with what the plugin says of it; pods on which it raises are left out."""
+        """Yield each pod with the plugin's verdict on it; pods on which it raises are left out."""
         scene = self.scene() if scene is None else scene
         for pod in self.pods():
             try:
                 yield pod, look(scene, scene.cycle(pod))
             except PluginError:
-                continue  # the law "runs" tells
+                continue  # the invariant "runs" reports it

@@ -1,4 +1,4 @@
-"""Why a pod waits: what it asks, the smallest part of that which nobody can satisfy, and what would help."""
+"""Why a pod is pending: its requirements, the smallest unsatisfiable subset, and remedies."""
 
 from scheduler.explain.why.records import (
     AskedField,

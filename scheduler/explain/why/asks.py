@@ -1,7 +1,8 @@
-"""What a pod asks, one by one, each with the pod that does not ask it.
+"""The requirements of a pod, one by one, each with the pod without it.
 
-An ask is a part of the spec that can keep a pod off nodes; what it does not tolerate counts as well.
-What plugins ask of every pod is found by trying (`scheduler.explain.why.trials`). Pure.
+A requirement is a part of the spec that can exclude nodes; a missing toleration counts as well. The
+requirements that plugins have for every pod are found by trials (`scheduler.explain.why.trials`).
+Pure functions.
 """
 
 from __future__ import annotations
@@ -30,11 +31,11 @@ REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 
 
 class PodAsk(msgspec.Struct, frozen=True):
-    """One ask: `field` and `text` as in `Asked`; `less` says how to do without it ("without …").
+    """One requirement: `field` and `text` as in `Asked`; `less` states its removal ("without …").
 
-    `without` is None for what a plugin asks; then its filter is left out (and its pre-filter where that
-    rejects), or only what it says in
-    `reasons` is not listened to where there are any. `resource` is what a request asks for.
+    `without` is None for a plugin's requirement; then its filter is left out (and its pre-filter if
+    that rejects), or only its `reasons` are ignored, if there are any. `resource` is the requested
+    resource of a request.
     """
 
     field: str
@@ -49,7 +50,10 @@ class PodAsk(msgspec.Struct, frozen=True):
 
 
 def asks_of(pod: Pod, taints: Sequence[Taint]) -> tuple[PodAsk, ...]:
-    """Return all that the spec of `pod` asks; `taints` are the hard ones that it does not tolerate."""
+    """Return all requirements in the spec of `pod`.
+
+    `taints` are the hard ones that it does not tolerate.
+    """
     return (
         *_requests(pod),
         *_node_selection(pod),
@@ -63,7 +67,7 @@ def asks_of(pod: Pod, taints: Sequence[Taint]) -> tuple[PodAsk, ...]:
 
 
 def without_all(pod: Pod, asks: Iterable[PodAsk]) -> Pod:
-    """Return the pod that asks none of these."""
+    """Return the pod without these requirements."""
     for ask in asks:
         if ask.without is not None:
             pod = ask.without(pod)
@@ -95,7 +99,7 @@ def without_request(pod: Pod, name: str) -> Pod:
     """Return `pod` without its requests and limits of a resource; its overhead remains."""
 
     def cut(resources: ResourceRequirements) -> ResourceRequirements:
-        # The API server makes a limit without a request the request.
+        # The API server copies a limit without a request to the request.
         requests, limits = (
             {key: value for key, value in one.items() if key != name}
             for one in (resources.requests, resources.limits)
@@ -144,7 +148,7 @@ def _without_node_affinity(pod: Pod) -> Pod:
 
 
 def _tolerations(taints: Sequence[Taint]) -> Iterator[PodAsk]:
-    """Yield one ask per taint, and one for the rest where there are many."""
+    """Yield one requirement per taint, and one for the rest where there are many."""
     for taint in taints[:MOST_TAINTS]:
         text = taint_text(taint)
         says, less = f"is free of the taint {text}", f"with a toleration of {text}"
@@ -167,7 +171,7 @@ def _tolerations(taints: Sequence[Taint]) -> Iterator[PodAsk]:
 
 
 def taint_text(taint: Taint) -> str:
-    """Return a taint as kubectl writes it."""
+    """Return a taint in kubectl's format."""
     value = f"={taint.value}" if taint.value else ""
     return f"{taint.key}{value}:{taint.effect}"
 
@@ -217,7 +221,7 @@ def _spreading(pod: Pod) -> Iterator[PodAsk]:
 
 
 def _without(field: str, entry: object) -> Edit:
-    """Return what leaves one entry out of a list of the spec."""
+    """Return an edit that removes one entry from a list of the spec."""
 
     def edit(pod: Pod) -> Pod:
         return _with(pod, **{field: _all_but(entry, getattr(pod.spec, field))})

@@ -1,4 +1,4 @@
-"""Pods with other requests and nodes like others, for trials. Pure."""
+"""Pods with other requests, and copies of nodes, for trials. Pure functions."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from scheduler.state.resources import counted, pod_requests
 
 
 def requesting(pod: Pod, resource: str, amount: int) -> Pod | None:
-    """Return `pod` with a total request of `amount`, its overhead included; None where that is impossible.
+    """Return `pod` with a total request of `amount`, its overhead included; None if impossible.
 
-    A pod-level request is set where there is one; else the first container that requests the resource
-    gets the amount and the others request none.
+    A pod-level request is set where there is one; else the first container that requests the
+    resource gets the amount and the others request none.
     """
     bare = without_request(pod, resource)
     own = amount - counted(pod_requests(bare)).get(resource, 0)

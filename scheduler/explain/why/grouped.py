@@ -1,7 +1,8 @@
-"""Why a group waits: the message of its condition, the rules and requests in conflict, what would help.
+"""Why a group is pending: its condition's message, the conflicting rules and requests, and
+remedies.
 
-Called by `explain` for a member of a group. The sentence is the condition's own, so that explanation,
-condition and event agree; what would help is tried (`remedies`).
+Called by `explain` for a member of a group. The sentence is the condition's own, so that
+explanation, condition and event agree; remedies are tried (`remedies`).
 """
 
 from __future__ import annotations
@@ -31,7 +32,9 @@ CONFLICT_S = 1.0
 def why_with_group(
     member: PodResult, group: GroupReport | None, key: str, run: SimulationRun
 ) -> Why:
-    """Return why `member` of the group `key` fares as it does after `run`, which is used up by it."""
+    """Return why `member` of the group `key` has its result after `run`, which this call
+    consumes.
+    """
     name = title(key)
     if member.node is not None:
         size = "" if group is None else f"{group.size} pods of the "
@@ -62,9 +65,9 @@ def why_with_group(
 def _conflict(
     trial: GroupTrial, facts: GroupFacts, group: GroupReport
 ) -> tuple[tuple[PodAsk | LevelRuleAsk, ...], FoundChanges]:
-    """Return what the members ask and the rules, and which of it (by number) cannot hold together.
+    """Return the requirements and rules of the members, and a minimal conflict (by number).
 
-    The members ask what the first asks: the others are like it, or ask less of that.
+    The first member's requirements stand for all: the others have the same, or weaker ones.
     """
     engine, first = trial.run.engine, trial.members[0]
     own = asks_of(first, PodTrial(engine, first, trial.now).untolerated())
@@ -88,13 +91,13 @@ def _conflict(
 
 
 def _phrase(ask: PodAsk) -> str:
-    """Return what an ask says of a placement of many pods."""
+    """Return a requirement as text for a placement of many pods."""
     text = ask.text.replace("satisfies its", "satisfies their", 1)
     return text.replace("has ", "gives each ", 1) if ask.resource else text
 
 
 def facts_of(run: SimulationRun, profile: str, key: str) -> GroupFacts | None:
-    """Return how a group is described and planned; None for a planner that does not report it."""
+    """Return the description and plan of a group; None for a planner that does not report it."""
     plugins = run.engine.profiles[profile].plugins.values()
     known = next((one for one in plugins if isinstance(one, ClusterTopologyPlacementGroup)), None)
     return None if known is None else known.group_facts(key)

@@ -1,4 +1,5 @@
-"""A trial places a whole group beside all that is placed, with some objects changed, and takes it away.
+"""A trial places a whole group beside all placed pods, with some objects changed, and removes it
+again.
 
 Called by `grouped` on the engine that has just simulated the queue. Nothing is evicted for a trial.
 """
@@ -21,13 +22,13 @@ from scheduler.objects.pod import Pod
 from scheduler.plugins.dynamicresources.podclaims import CLAIM
 from scheduler.simulate.simulate import SimulationRun
 
-# What the solver does not answer after so long stays open, as do all trials after the time for all.
+# A question without an answer after this time stays open, as do all trials after the total time.
 SOLVER_S = 0.25
 ALL_TRIALS_S = 2.0
 
 
 class GroupEdit(msgspec.Struct, frozen=True):
-    """What is different in a trial: the members, objects by kind, and nodes that are added."""
+    """The changes of a trial: the members, objects by kind, and added nodes."""
 
     members: tuple[Pod, ...]
     objects: tuple[tuple[str, Any], ...] = ()
@@ -35,7 +36,7 @@ class GroupEdit(msgspec.Struct, frozen=True):
 
 
 class GroupTrial:
-    """Trials with one group; `members` are those that wait."""
+    """Trials with one group; `members` are the pending ones."""
 
     def __init__(self, run: SimulationRun, key: str) -> None:
         self.run, self._now = run, run.clock.now()
@@ -59,7 +60,7 @@ class GroupTrial:
 
     @contextmanager
     def within(self, seconds: float) -> Iterator[None]:
-        """Let trials in the block take so long, and those after it as long as before."""
+        """Limit each trial in the block to so many seconds."""
         before, self._until = self._until, perf_s() + seconds
         try:
             yield
@@ -67,7 +68,10 @@ class GroupTrial:
             self._until = before + seconds
 
     def placed(self, edit: GroupEdit) -> dict[str, str] | None:
-        """Return the node of each member of the edit; empty unless all fit, None where that stays open."""
+        """Return the node of each member of the edit.
+
+        Empty unless all fit, None if that stays open.
+        """
         if perf_s() > self._until or not edit.members:
             return None
         run, engine = self.run, self.run.engine
@@ -100,7 +104,7 @@ class GroupTrial:
             self.run.engine.handle(Watched(kind, "MODIFIED", obj), self._now)
 
     def _free_claims(self) -> None:
-        """Return claims to their state before: no controller frees here what a trial has allocated."""
+        """Restore claims: no controller frees here what a trial has allocated."""
         engine = self.run.engine
         for key, claim in list(engine.cluster.store.of(CLAIM).items()):
             before = self._claims.get(key)

@@ -1,7 +1,7 @@
-"""Why a pod that no node takes waits: the conflict, what would help, who was asked to go, what would wake it.
+"""Why a pod is pending: the conflict, remedies, the result of preemption, and wake-up events.
 
-Called by `explain` with an attempt's outcome; `scheduler.explain.why.search` looks for the conflict by trials
-with the engine. A call makes a bounded number of them: fewer where there are more nodes.
+Called by `explain` with an attempt's outcome; `scheduler.explain.why.search` finds the conflict by
+trials with the engine. A call makes a bounded number of them: fewer where there are more nodes.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ from scheduler.objects.pod import Pod
 from scheduler.objects.quantity import resource_text
 from scheduler.simulate.hints import woken_by
 
-# A trial takes 0.3 ms at 5,000 nodes: with these, 0.3 s.
+# A trial takes 0.3 ms at 5,000 nodes: with this number, 0.3 s.
 MOST_TRIALS = 1_000
 MOST_ROWS_TRIED = 5_000_000
 MOST_SUGGESTIONS = 5
 MOST_NAMED = 3
-# Above are the priorities of the cluster's own parts.
+# Priorities above are those of system components.
 HIGHEST_OF_USERS = 1_000_000_000 - 1
 PREEMPTION = " preemption: "
 
@@ -37,9 +37,9 @@ PREEMPTION = " preemption: "
 def why_pending(
     engine: Engine, pod: Pod, decision: Decision, now: float, current: str | None = None
 ) -> Why:
-    """Return why `decision` found no node for `pod`, which is on `current` if anywhere.
+    """Return why `decision` found no node for `pod`, which is on `current` if bound.
 
-    The engine is afterwards as it was.
+    The engine is restored afterwards.
     """
     trials = PodTrial(engine, pod, now)
     nodes = engine.attempt(pod, now).nodes.count
@@ -54,13 +54,17 @@ def why_pending(
         preemption=decision.message.partition(PREEMPTION)[2],
         woken_by=woken_by(engine.profiles[pod.spec.scheduler_name], decision.waits_for),
     )
-    lead = f"{pod.key} waits" if current is None else f"{pod.key} is on {current}; would now wait"
+    lead = (
+        f"{pod.key} waits"
+        if current is None
+        else f"{pod.key} is on {current}; would now be pending"
+    )
     largest = _largest(suggesting, [asks[one] for one in found.conflict])
     return replace(why, sentence=f"{lead}{_reason(decision, why, nodes, largest)}")
 
 
 def _largest(suggesting: SuggestionSearch, asks: Sequence[PodAsk]) -> str:
-    """Return what the largest node has of each resource of which no node has enough."""
+    """Return the largest node's amount of each resource that no node has enough of."""
     found = []
     for ask in asks:
         known = suggesting.largest(ask)
@@ -75,7 +79,7 @@ def _largest(suggesting: SuggestionSearch, asks: Sequence[PodAsk]) -> str:
 
 
 def conflict_of(trials: PodTrial, most: int) -> tuple[tuple[PodAsk, ...], FoundChanges]:
-    """Return all that the pod of `trials` asks, and which of it (by number) cannot be met together."""
+    """Return all requirements of the trials' pod, and a minimal conflict (by number)."""
     own = asks_of(trials.pod, trials.untolerated())
     asks = (*own, *trials.plugin_asks(without_all(trials.pod, own)))
     counts: dict[frozenset[int], int] = {}
@@ -88,7 +92,7 @@ def conflict_of(trials: PodTrial, most: int) -> tuple[tuple[PodAsk, ...], FoundC
         return counts[removed]
 
     everything = frozenset(range(len(asks)))
-    # What keeps the pod off most nodes by itself is named first.
+    # A requirement that alone excludes most nodes is named first.
     order = sorted(everything, key=lambda one: (fitting(everything - {one}), one))
     return asks, ChangeSearch(order, lambda removed: fitting(removed) > 0, most).run()
 
@@ -106,7 +110,7 @@ def _suggestions(
 def with_priority(
     engine: Engine, pod: Pod, decision: Decision, now: float
 ) -> tuple[Suggestion, ...]:
-    """Return the lowest priority found with which the pod would get a node by evicting others."""
+    """Return the lowest priority found with which the pod would get a node by evictions."""
     if decision.nominated_node or pod.spec.preemption_policy == "Never":
         return ()
     there = [placed.pod.priority for placed in engine.cluster.pods]
@@ -137,10 +141,13 @@ def _evicting(engine: Engine, pod: Pod, priority: int, now: float) -> Decision |
 
 
 def _reason(decision: Decision, why: Why, nodes: int, largest: str) -> str:
-    """Return why a pod waits, as the end of a sentence; `largest` is what the largest nodes have."""
+    """Return why a pod is pending, as the end of a sentence.
+
+    `largest` is the largest nodes' amounts.
+    """
     if decision.nominated_node and decision.victims:
         gone = named(victim.pod for victim in decision.victims)
-        return f" for {decision.nominated_node}, where {gone} make room for it"
+        return f" for {decision.nominated_node}, where {gone} are evicted for it"
     if not nodes:
         return ": there is no node"
     if not why.conflict:

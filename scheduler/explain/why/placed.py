@@ -1,4 +1,4 @@
-"""Why a node was chosen, and where a pod that waits stands among the others. Pure."""
+"""Why a node was chosen, and the position of a pending pod in the queue. Pure functions."""
 
 from collections.abc import Iterable
 
@@ -13,9 +13,9 @@ MOST_PLUGINS = 3
 
 
 def why_placed(key: str, chosen: str, current: str | None, nodes: Iterable[NodeVerdict]) -> Why:
-    """Return why pod `key`, which is on `current` if anywhere, would go to `chosen`.
+    """Return why pod `key`, which is on `current` if bound, would go to `chosen`.
 
-    Names the next best node, and which plugins made the difference.
+    Names the next best node, and the plugins that made the difference.
     """
     fitting = {one.name: one for one in nodes if one.feasible}
     lead = f"{key} would go to {chosen}"
@@ -48,9 +48,9 @@ def _compared(second: RunnerUp) -> str:
 
 
 def queue_place(engine: Engine, pod: Pod, now: float) -> QueuePlace | None:
-    """Return the place of `pod` among all pods that wait, as if all were tried anew; None if it does not.
+    """Return the position of `pod` among all pending pods, as if all were retried.
 
-    Takes the pods out of the queue of `engine`, which cannot be run afterwards.
+    None if it is not pending. Empties the queue of `engine`, which cannot run afterwards.
     """
     queued = engine.queues.get(pod.metadata.uid)
     if queued is None or queued.where is not Where.ACTIVE:

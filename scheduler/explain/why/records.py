@@ -1,12 +1,12 @@
-"""The records of a why: plain data, whose JSON is part of that of `Explanation`."""
+"""The records of a `Why`: plain data, whose JSON is part of that of `Explanation`."""
 
 import msgspec
 
 
 class AskedField(msgspec.Struct, frozen=True):
-    """One thing that a pod asks: the `field` that asks it and `text`, which goes on from "no node …".
+    """One requirement of a pod: the `field` that states it and `text`, which continues "no node …".
 
-    What a plugin asks of every pod has the field `plugins.NAME`.
+    The field of a plugin's requirement for every pod is `plugins.NAME`.
     """
 
     field: str
@@ -14,10 +14,10 @@ class AskedField(msgspec.Struct, frozen=True):
 
 
 class SuggestedChange(msgspec.Struct, frozen=True, omit_defaults=True):
-    """One step of a suggestion: what to do (`change`) to a field of an object.
+    """One step of a suggestion: the `change` of a field of an object.
 
-    `remove` takes the field away, `add` adds `value` to it, `set` gives it `value`, `delete` takes the
-    object away, `disable` takes the plugin `value` out of the filters of a profile.
+    `remove` deletes the field, `add` adds `value` to it, `set` sets it to `value`, `delete` deletes
+    the object, `disable` removes the plugin `value` from the filters of a profile.
     """
 
     object: str
@@ -27,7 +27,7 @@ class SuggestedChange(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class Suggestion(msgspec.Struct, frozen=True):
-    """What would make the pod fit, tried by the engine: with these changes it goes to `node`."""
+    """A change with which the pod fits, tried by the engine: it then goes to `node`."""
 
     node: str
     changes: tuple[SuggestedChange, ...]
@@ -35,9 +35,9 @@ class Suggestion(msgspec.Struct, frozen=True):
 
 
 class QueuePlace(msgspec.Struct, frozen=True, rename="camel"):
-    """Where a pod stands among all that wait to be tried: 1 is next.
+    """A pod's position among all pending pods: 1 is next.
 
-    `waited_seconds` is how long ago the pod was made, None where that is not known.
+    `waited_seconds` is the time since its creation, None if unknown.
     """
 
     place: int
@@ -46,7 +46,9 @@ class QueuePlace(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class RunnerUp(msgspec.Struct, frozen=True):
-    """The next best node, how many points it is `behind`, and by plugin what made the difference."""
+    """The next best node, how many points it is `behind`, and by plugin what made the
+    difference.
+    """
 
     node: str
     behind: int
@@ -54,12 +56,12 @@ class RunnerUp(msgspec.Struct, frozen=True):
 
 
 class Why(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
-    """The answer in one sentence, and what it rests on.
+    """The answer in one sentence, and its reasons.
 
-    `conflict` is the smallest part of what the pod asks that no node satisfies, whatever else it asks;
-    `smallest` is False where the search for a smaller one was cut short: then no part of it can go.
-    `suggestions` come nearest first. `preemption` is why evicting others does not help, or whom it
-    evicts. `woken_by` is what would let the pod be tried again.
+    `conflict` is the smallest part of the pod's requirements that no node satisfies, whatever the
+    others; `smallest` is False where the search for a smaller one was cut short: then no part of it
+    can be left out. `suggestions` come nearest first. `preemption` is why evictions do not help, or
+    the victims. `woken_by` are the changes that requeue the pod.
     """
 
     sentence: str

@@ -1,8 +1,9 @@
-"""What would let a group fit, the most plausible first: a smaller group, a wish instead of a rule, more
-nodes, smaller requests, and what its pods ask besides.
+"""Remedies for a pending group, the most plausible first: smaller, preferences, more nodes, less.
 
-Every remedy is tried by placing the group (`grouptrials`); only those that place it are suggested. No
-remedy drops a request: a job without its accelerators is another job. Made for `grouped`.
+In order: a smaller group, a preference instead of a rule, more nodes, smaller requests, and the
+pods' other requirements. Every remedy is tried by placing the group (`grouptrials`); only those
+that place it are suggested. No remedy removes a request: a job without its accelerators is another
+job. Used by `grouped`.
 """
 
 from __future__ import annotations
@@ -33,12 +34,12 @@ from scheduler.state.resources import PODS, counted, pod_requests
 
 MOST_SUGGESTIONS = 4
 CLAIMS = "spec.resourceClaims"
-PARTS = (1, 2, 4, 8)  # of what a node has free, tried as requests
+PARTS = (1, 2, 4, 8)  # of a node's free amounts, tried as requests
 MEBI = 1 << 20
 
 
 class Remedy(msgspec.Struct, frozen=True):
-    """One thing to try: the edit, the same as changes of objects, and as words after "fits"."""
+    """One trial: the edit, the same as changes of objects, and as text after "fits"."""
 
     edit: GroupEdit
     changes: tuple[SuggestedChange, ...]
@@ -53,7 +54,7 @@ def remedies(
 ) -> tuple[Suggestion, ...]:
     """Return the remedies that were tried and let the group fit, the most plausible first.
 
-    `corrections` are sets of asks and rules without which it fits.
+    `corrections` are sets of requirements and rules without which it fits.
     """
     found = list(_tried(trial, _candidates(trial, facts, report, corrections), MOST_SUGGESTIONS))
     return tuple(found or _tried(trial, _combined(trial, facts), 1))
@@ -68,9 +69,9 @@ def _tried(trial: GroupTrial, candidates: Iterable[Remedy], most: int) -> Iterat
 
 
 def _combined(trial: GroupTrial, facts: GroupFacts) -> Iterator[Remedy]:
-    """Yield remedies of several parts, for a group that no single one helps.
+    """Yield remedies of several parts, for a group without a single remedy.
 
-    Requests that a node has free, or a part of that; with them no rules, or fewer members.
+    Requests that a node has free, or a part of that; combined with no rules, or fewer members.
     """
     nodes = Nodes(trial.run.engine.cluster.table, trial.run.engine.cluster.pods)
     for part in PARTS:
@@ -86,7 +87,7 @@ def _combined(trial: GroupTrial, facts: GroupFacts) -> Iterator[Remedy]:
 
 
 def _requesting_less(members: Sequence[Pod], nodes: Nodes, part: int) -> Remedy:
-    """Return members that request at most `1/part` of what the largest node has free."""
+    """Return members that request at most `1/part` of the largest node's free amounts."""
     edited, words = tuple(members), list[str]()
     changes: list[SuggestedChange] = []
     for resource, amount in counted(pod_requests(members[0])).items():
@@ -150,7 +151,7 @@ def _bound(report: GroupReport) -> int:
 def _smaller(
     members: Sequence[Pod], facts: GroupFacts, size: int, waiting: int
 ) -> Iterator[Remedy]:
-    """Yield the group with fewer members, of a source that states their number."""
+    """Yield the group with fewer members, for a source that states their number."""
     for kind, obj in facts.objects[:1]:
         resized = _resized(kind, obj, size)
         if resized is None:
@@ -163,7 +164,7 @@ def _smaller(
 
 
 def _resized(kind: str, obj: Any, size: int) -> tuple[str, Any] | None:
-    """Return the field that states the size of a group and the object with another."""
+    """Return the field that states the size of a group and the object with another size."""
     if kind == configmap.KIND:
         return "data.size", replace(obj, data={**(obj.data or {}), "size": str(size)})
     spec = getattr(obj, "spec", None)
@@ -180,7 +181,10 @@ def _resized(kind: str, obj: Any, size: int) -> tuple[str, Any] | None:
 
 
 def _units(facts: GroupFacts, nodes: Nodes) -> dict[tuple[str, ...], list[int]]:
-    """Return the rows of each unit that has to hold the whole group; one unit without such a rule."""
+    """Return the rows of each unit that must contain the whole group.
+
+    One unit without such a rule.
+    """
     tree = facts.tree
     if tree is None:
         return {(): np.flatnonzero(nodes.exists).tolist()}
@@ -198,7 +202,7 @@ def _units(facts: GroupFacts, nodes: Nodes) -> dict[tuple[str, ...], list[int]]:
 
 
 def _more_nodes(members: Sequence[Pod], facts: GroupFacts, nodes: Nodes) -> Iterator[Remedy]:
-    """Yield more nodes like one of the unit with the most free capacity."""
+    """Yield more nodes like one in the unit with the most free capacity."""
     request = {**counted(pod_requests(members[0])), PODS: 1}
     tree = facts.tree
     if tree is not None and tree.source.startswith("ConfigMap"):
@@ -243,7 +247,7 @@ def _free(nodes: Nodes, name: str) -> IntColumn:
 
 
 def _smaller_requests(members: Sequence[Pod], facts: GroupFacts, nodes: Nodes) -> Iterator[Remedy]:
-    """Yield the largest request of each resource with which a unit takes all members."""
+    """Yield the largest request of each resource with which a unit fits all members."""
     requests = counted(pod_requests(members[0]))
     for resource, amount in requests.items():
         free = _free(nodes, resource)
@@ -251,7 +255,7 @@ def _smaller_requests(members: Sequence[Pod], facts: GroupFacts, nodes: Nodes) -
         step = 1 if resource not in ("memory", "ephemeral-storage") else MEBI
         step = 100 if resource == "cpu" and amount > 100 else step
         low, high = 0, (amount - 1) // step
-        while low < high:  # the largest number of steps with which a unit takes all members
+        while low < high:  # the largest number of steps with which a unit fits all members
             middle = (low + high + 1) // 2
             fits = any(int((free[rows] // (middle * step)).sum()) >= len(members) for rows in units)
             low, high = (middle, high) if fits else (low, middle - 1)

@@ -1,7 +1,8 @@
-"""The rules for levels that a group's objects state, one by one, each with the group that lacks it.
+"""The level rules in a group's objects, one by one, each with the group without it.
 
 Read from the objects of every source: JSON by level (ConfigMap, annotation), the topology key of a
-PodGroup, the required topology of Kueue's annotations. Pure; used by `grouped` and `remedies`.
+PodGroup, the required topology of Kueue's annotations. Pure functions; used by `grouped` and
+`remedies`.
 """
 
 from __future__ import annotations
@@ -22,15 +23,15 @@ from scheduler.groups.sources.annotated import CONSTRAINTS_ANNOTATION
 from scheduler.objects.pod import Pod
 from scheduler.objects.podgroup import SchedulingConstraints
 
-# Numbers of a rule, and above which they bind.
+# Numbers of a rule, and the values above which they restrict.
 NUMBERS = {"min": 0, "max": 0, "partitions": 0, "factor": 1}
 KUEUE = "metadata.annotations[kueue.x-k8s.io/podset-%s-topology]"
 
 
 class LevelRuleAsk(msgspec.Struct, frozen=True):
-    """One rule: the field that states it, the rule in words, and the group without it.
+    """One rule: the field that states it, the rule as text, and the group without it.
 
-    `less` goes on from "fits", `wish` instead of it where the rule becomes a preference. `drop` returns
+    `less` continues "fits"; `wish` replaces it where the rule becomes a preference. `drop` returns
     an edit without the rule, `changes` the same as changes of objects.
     """
 
@@ -106,7 +107,7 @@ def _json_rule(kind: str, obj: Any, level: str, key: str, rule: dict[str, Any]) 
     def drop(edit: GroupEdit) -> GroupEdit:
         now = _object_in(edit, kind, obj)
         rules = _rules_in(kind, now)
-        # A time stands beside a hard type only.
+        # A time is allowed beside a hard type only.
         gone = {key, "for"} if key == "hard" else {key}
         rules[level] = {name: value for name, value in rules[level].items() if name not in gone}
         return _with_object(edit, kind, _with_rules(kind, now, rules))
@@ -150,6 +151,6 @@ def _with_rules(kind: str, obj: Any, rules: dict[str, Any]) -> Any:
 
 
 def _binding(rule: dict[str, Any]) -> list[str]:
-    """Return the keys of a rule that bind."""
+    """Return the restricting keys of a rule."""
     found = [key for key, least in NUMBERS.items() if rule.get(key, 0) > least]
     return [*found, *(["hard"] if rule.get("hard") else [])]

@@ -1,8 +1,9 @@
-"""Which asks exclude one another, and which to give up: a search that only knows whether a trial fits.
+"""Find conflicting requirements and minimal corrections: a search over trials (fits or not).
 
-Asks are numbers; `fits(removed)` says whether the pod fits without these, None when that stays open. It need not be monotone
-(a pod without its node selector meets more domains to spread over), so nothing is inferred: what is
-returned was tried. Pure; called by `scheduler.explain.why.pending`.
+Requirements are numbers; `fits(removed)` returns whether the pod fits without these, None when that
+stays open. It need not be monotone (a pod without its node selector matches more domains for its
+spread), so nothing is inferred: every result was tried. Pure; called by
+`scheduler.explain.why.pending`.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -11,17 +12,18 @@ from itertools import combinations
 import msgspec
 
 Asks = frozenset[int]
-MOST_GIVEN_UP = 3  # to give up more at once is no help to anybody
+MOST_GIVEN_UP = 3  # a remedy with more changes is useless
 MOST_CORRECTIONS = 8
 
 
 class FoundChanges(msgspec.Struct, frozen=True):
-    """`conflict`: asks that cannot be met together, though any part of them can, and no smaller one exists.
+    """`conflict`: requirements that exclude one another, though any proper subset fits, and none is
+    smaller.
 
-    `corrections` are the sets of asks without which the pod fits, all of the fewest asks (up to
-    `MOST_CORRECTIONS`), in order. `is_smallest` is False where the trials were used up before all smaller
-    sets had been tried, or a trial stayed open. Without a conflict the pod does not fit whatever it asks, or
-    none was found.
+    `corrections` are the sets of requirements without which the pod fits, all of minimal size (up
+    to `MOST_CORRECTIONS`), in order. `is_smallest` is False where the trials were used up before
+    all smaller sets had been tried, or a trial stayed open. Without a conflict the pod does not fit
+    whatever its requirements, or none was found.
     """
 
     conflict: tuple[int, ...]
@@ -34,7 +36,10 @@ class _UsedUpError(Exception):
 
 
 class ChangeSearch:
-    """One search in at most about `most` trials; of equal answers that with the first of `asks` is found."""
+    """One search in at most about `most` trials.
+
+    Of equal results the one with the first of `asks` is found.
+    """
 
     def __init__(self, asks: Sequence[int], fits: Callable[[Asks], bool | None], most: int) -> None:
         self._ordered = list(asks)
@@ -43,7 +48,7 @@ class ChangeSearch:
         self._tried: dict[Asks, bool] = {}
 
     def run(self) -> FoundChanges:
-        """Return what was found for a pod that does not fit with all it asks."""
+        """Return the result for a pod that does not fit with all requirements."""
         try:
             if not self._without(self._all):
                 return FoundChanges((), (), is_smallest=True)
@@ -88,7 +93,7 @@ class ChangeSearch:
         return tuple(kept), True
 
     def _irreducible(self, kept: list[int]) -> list[int]:
-        """Drop asks as long as the rest cannot be met either."""
+        """Remove requirements while the rest conflicts."""
         dropped = True
         while dropped:
             dropped = False
@@ -99,7 +104,7 @@ class ChangeSearch:
         return kept
 
     def _corrections(self, conflict: Asks) -> tuple[tuple[int, ...], ...]:
-        # Those that give up a part of the conflict come first; others can only help by the way.
+        # Corrections with a part of the conflict come first; others can only help by coincidence.
         order = sorted(self._ordered, key=lambda one: one not in conflict)
         found: list[tuple[int, ...]] = []
         try:
@@ -112,14 +117,14 @@ class ChangeSearch:
                 if found:
                     return tuple(found)
         except _UsedUpError:
-            pass  # those that were found until then
+            pass  # those found so far
         try:
             return tuple(found) or (self._few(order),)
         except _UsedUpError:
             return ()
 
     def _few(self, order: list[int]) -> tuple[int, ...]:
-        """Give all up, and take back what can be taken back."""
+        """Remove all, and restore those that can be restored."""
         given_up = self._all
         for one in reversed(order):
             if self._without(given_up - {one}):

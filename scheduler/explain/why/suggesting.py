@@ -1,8 +1,9 @@
-"""From asks to give up to changes that a user can make, each tried by the engine before it is suggested.
+"""Convert requirements to leave out into user changes, each tried by the engine before it is
+suggested.
 
-A request becomes the amount that is missing on a node. Where no node has that much when it is empty, it
-becomes a smaller request, or a larger node. Pods that repel this one become the pods to delete. All
-other asks become changes of the pod.
+A request becomes the missing amount on a node. Where no empty node has that much, it becomes a
+smaller request, or a larger node. Pods that repel this one become pods to delete. All other
+requirements become changes of the pod.
 """
 
 from collections.abc import Iterator, Sequence
@@ -26,16 +27,17 @@ MOST_NODES = 4  # nodes that are tried for one suggestion
 
 
 class SuggestionSearch:
-    """Makes suggestions for the pod of `trials`."""
+    """Make suggestions for the pod of `trials`."""
 
     def __init__(self, trials: PodTrial) -> None:
         self._trials, self._pod = trials, trials.pod
         self._nodes = trials.engine.attempt(trials.pod, trials.now).nodes
 
     def suggestion(self, given_up: Sequence[PodAsk]) -> tuple[float, Suggestion] | None:
-        """Return how near it is (0 is nearest) and what to do instead of asking `given_up`.
+        """Return the distance (0 is nearest) and the change that replaces the `given_up`
+        requirements.
 
-        None where nothing that can be done was found to help.
+        None where no possible change was found to help.
         """
         of_nodes = [ask for ask in given_up if _is_of_node(ask)]
         rest = [ask for ask in given_up if not _is_of_node(ask)]
@@ -59,7 +61,7 @@ class SuggestionSearch:
         return 1.0 + len(given_up), Suggestion(decision.node, changes, text)
 
     def _nearest(self, fitting: BoolColumn, asks: Sequence[PodAsk]) -> Iterator[tuple[float, int]]:
-        """Yield the nodes that lack least, with what they lack as a share of what is asked."""
+        """Yield the nodes that lack least, with the missing amount as a share of the request."""
         rows = np.flatnonzero(fitting)
         if not len(rows):
             return
@@ -73,10 +75,11 @@ class SuggestionSearch:
             yield float(lack[at]), int(rows[at])
 
     def largest(self, ask: PodAsk) -> tuple[int, bool] | None:
-        """Return the most of a resource that a node has, if that is less than the pod requests.
+        """Return the largest amount of a resource on a node, if that is less than the pod's
+        request.
 
-        Counts the nodes that fit without this ask; without any such node, all. The second value is
-        whether nodes were excluded by other asks.
+        Counts the nodes that fit without this requirement; without any such node, all. The second
+        value is whether nodes were excluded by other requirements.
         """
         if not ask.resource:
             return None
@@ -87,7 +90,7 @@ class SuggestionSearch:
         return (most, int(rows.sum()) < self._nodes.count) if most < wanted else None
 
     def _can_ever(self, asks: Sequence[PodAsk]) -> BoolColumn:
-        """Return the rows that have what `asks` request when no pod runs there."""
+        """Return the rows whose allocatable amounts suffice for `asks`."""
         found = self._nodes.exists.copy()
         for resource, amount in self._wanted(asks):
             found &= self._nodes.allocatable(resource) >= amount
@@ -96,7 +99,9 @@ class SuggestionSearch:
     def _beyond(
         self, fitting: BoolColumn, asks: Sequence[PodAsk], rest: Sequence[PodAsk]
     ) -> tuple[float, Suggestion] | None:
-        """Return a suggestion for requests that exceed every node: smaller ones, else a larger node."""
+        """Return a suggestion for requests that exceed every node: smaller ones, else a larger
+        node.
+        """
         for distance, row in self._nearest(fitting, asks):
             found = self._requesting_less(row, asks, rest) or self._larger_node(row, asks, rest)
             if found is not None:
@@ -106,7 +111,7 @@ class SuggestionSearch:
     def _requesting_less(
         self, row: int, asks: Sequence[PodAsk], rest: Sequence[PodAsk]
     ) -> Suggestion | None:
-        """Return the requests with which the pod fits a node as it is."""
+        """Return the requests with which the pod fits a node unchanged."""
         edited: Pod | None = without_all(self._pod, rest)
         changes, words = list[SuggestedChange](), list[str]()
         for resource, amount in self._wanted(asks):
@@ -130,7 +135,7 @@ class SuggestionSearch:
     def _larger_node(
         self, row: int, asks: Sequence[PodAsk], rest: Sequence[PodAsk]
     ) -> Suggestion | None:
-        """Return a new node like one of the cluster, with as much as the pod requests."""
+        """Return a new node like one of the cluster, with the amounts of the pod's requests."""
         model = self._nodes.node(row)
         if model is None:
             return None
@@ -163,7 +168,7 @@ class SuggestionSearch:
     def _on_node(
         self, row: int, asks: Sequence[PodAsk], rest: Sequence[PodAsk]
     ) -> Suggestion | None:
-        """Return what to change on a node (and, for `rest`, elsewhere), if the pod goes there then."""
+        """Return the change of a node (and, for `rest`, elsewhere), if the pod fits it then."""
         before = self._nodes.node(row)
         if before is None:
             return None
@@ -195,7 +200,7 @@ class SuggestionSearch:
             changes += [SuggestedChange(f"Pod {one.key}", "", "delete") for one in gone]
             words.append(f"{', '.join(one.key for one in gone)} were not there")
         if not changes:
-            return None  # it is not what the node has that keeps the pod off it
+            return None  # the node's amounts do not exclude the pod
         with self._trials.changed(node, gone):
             decision = self._trials.decision(without_all(self._pod, rest), rest)
         if decision is None or not decision.fits:
@@ -217,7 +222,7 @@ class SuggestionSearch:
         yield from changes_of(ask, f"Pod {self._pod.key}")
 
     def _repelling(self, row: int) -> tuple[Pod, ...]:
-        """Return the pods whose anti-affinity keeps the pod off a node."""
+        """Return the pods whose anti-affinity excludes the pod from a node."""
         found = []
         for placed in self._trials.engine.cluster.pods:
             affinity = placed.pod.spec.affinity
@@ -236,7 +241,7 @@ class SuggestionSearch:
 
 
 def changes_of(ask: PodAsk, name: str) -> Iterator[SuggestedChange]:
-    """Yield what to change on the pod called `name` so that it does not ask something."""
+    """Yield the changes of the pod called `name` that remove a requirement."""
     if not ask.tolerates:
         yield SuggestedChange(name, ask.field, "remove")
     for taint in ask.tolerates:

@@ -1,8 +1,8 @@
-"""Trials: would the pod find a node if it, or the cluster, were a little different?
+"""Trials: would the pod fit a node with a change of the pod or the cluster?
 
-The steps are those of an attempt (`scheduler.engine.attempt.cycle`), on the engine that `explain` has told of
-the snapshot. Nodes and pods are changed for the length of a trial and put back. What a plugin asks
-of every pod is left out by leaving the plugin out.
+The steps are those of an attempt (`scheduler.engine.attempt.cycle`), on the engine with the
+snapshot of `explain`. Nodes and pods are changed during a trial and restored. A plugin's own
+requirement is removed by leaving the plugin out.
 """
 
 from __future__ import annotations
@@ -31,14 +31,15 @@ from scheduler.plugins.nodeunschedulable import CORDON
 from scheduler.plugins.tainttoleration import HARD
 from scheduler.state.taints import is_tolerated
 
-# Of these two, what they say of a pod that asks nothing goes together with what the pod asks of them.
+# For these two, the verdict on a pod without requirements is combined with the pod's own
+# requirements.
 IN_PART = ("NodeResourcesFit", "InterPodAffinity")
-# All that these say of a pod follows from a field of its spec, or is found on a pod that asks nothing.
+# All verdicts of these follow from a field of the spec, or are found on a pod without requirements.
 SPEAK_OF_THE_SPEC = frozenset(
     (
         *IN_PART, "DynamicResources", "NodeAffinity", "NodeName", "NodePorts", "NodeUnschedulable",
-        "NodeVolumeLimits", "PodTopologySpread", "TaintToleration", "VolumeBinding", "VolumeRestrictions",
-        "VolumeZone",
+        "NodeVolumeLimits", "PodTopologySpread", "TaintToleration", "VolumeBinding",
+        "VolumeRestrictions", "VolumeZone",
     )
 )  # fmt: skip
 MOST_REASONS = 3
@@ -49,14 +50,17 @@ _WORDS = {
 
 
 class PodTrial:
-    """PodTrial with one pod; `engine` is as the snapshot says between any two of them."""
+    """Trials with one pod; `engine` has the state of the snapshot between any two of them."""
 
     def __init__(self, engine: Engine, pod: Pod, now: float) -> None:
         self.engine, self.pod, self.now = engine, pod, now
         self._runners: dict[tuple[frozenset[str], frozenset[str]], Runner] = {}
 
     def rows(self, pod: Pod, unasked: Iterable[PodAsk] = ()) -> BoolColumn:
-        """Return the rows that `pod` fits on; of `unasked` those that plugins ask are left out."""
+        """Return the rows that `pod` fits on.
+
+        Those of `unasked` that are plugins' requirements are left out.
+        """
         attempt, partly = self._attempt(pod, unasked)
         nothing = np.zeros(attempt.nodes.size, dtype=np.bool_)
         if not attempt.nodes.count:
@@ -70,7 +74,7 @@ class PodTrial:
         return feasible
 
     def decision(self, pod: Pod, unasked: Iterable[PodAsk] = ()) -> Decision | None:
-        """Return what becomes of `pod`; None where a plugin fails."""
+        """Return the decision about `pod`; None where a plugin fails."""
         attempt, _ = self._attempt(pod, unasked)
         try:
             return decide(attempt)
@@ -78,13 +82,15 @@ class PodTrial:
             return None
 
     def plugin_asks(self, bare: Pod) -> tuple[PodAsk, ...]:
-        """Return what plugins ask of `bare`, which asks nothing itself, and others than of the spec of the pod."""
+        """Return the plugins' requirements on `bare`, which has none itself."""
         found = self._objections(self.pod, SPEAK_OF_THE_SPEC)
         names = {ask.plugin for ask in found}
         return (*found, *(ask for ask in self._objections(bare) if ask.plugin not in names))
 
     def _objections(self, pod: Pod, but: Iterable[str] = ()) -> tuple[PodAsk, ...]:
-        """Return one ask for each plugin (`but` these) that keeps `pod` off some node."""
+        """Return one requirement for each plugin (except `but`) that rejects some node for
+        `pod`.
+        """
         found: dict[str, PodAsk] = {}
         while True:
             attempt, _ = self._attempt(pod, found.values(), but)
@@ -98,7 +104,9 @@ class PodTrial:
             found |= {name: _ask_of(one) for name, one in fresh.items()}
 
     def untolerated(self) -> tuple[Taint, ...]:
-        """Return the hard taints of nodes that the pod does not tolerate, the most frequent first."""
+        """Return the hard taints of nodes that the pod does not tolerate, the most frequent
+        first.
+        """
         counts: dict[Taint, int] = {}
         for node in self.engine.cluster.table.nodes:
             if node is None:
@@ -136,10 +144,12 @@ class PodTrial:
     def _attempt(
         self, pod: Pod, unasked: Iterable[PodAsk], but: Iterable[str] = ()
     ) -> tuple[Attempt, list[PodAsk]]:
-        """Return an attempt without the plugins of `unasked` and `but`, and whom of the first to hear in part."""
+        """Return an attempt without the plugins of `unasked` and `but`, and the plugins to ignore
+        in part.
+        """
         asks = [ask for ask in unasked if ask.plugin]
         attempt = self.engine.attempt(pod, self.now)
-        attempt.percentage = 100  # which nodes are sampled is chance
+        attempt.percentage = 100  # the sample of nodes is random
         filters = frozenset((*but, *(ask.plugin for ask in asks)))
         before = frozenset((*but, *(ask.plugin for ask in asks if ask.is_pre_filter)))
         if (filters, before) not in self._runners:
@@ -150,7 +160,7 @@ class PodTrial:
     def _heard_in_part(
         self, attempt: Attempt, pre: PreFiltered, feasible: BoolColumn, ask: PodAsk
     ) -> BoolColumn:
-        """Return the rows of `feasible` that the plugin of `ask` rejects for nothing else than its reasons."""
+        """Return the rows of `feasible` that the plugin of `ask` rejects for its reasons alone."""
         alone = self.engine.attempt(attempt.cycle.pod, self.now)
         bounds = (*alone.runner.profile.pre_filter, *alone.runner.profile.filter)
         names = {bound.name for bound in bounds} - {ask.plugin}
@@ -170,7 +180,7 @@ class PodTrial:
 def _filtered(
     attempt: Attempt, rows: BoolColumn | None = None
 ) -> tuple[PreFiltered, BoolColumn, tuple[Rejection, ...]]:
-    """Take the first two steps of an attempt, on all rows or some."""
+    """Run the first two steps of an attempt, on all rows or some."""
     pre = attempt.runner.pre_filter(attempt.cycle, attempt.nodes, attempt.states)
     if not pre.status.is_success:
         return pre, np.zeros(attempt.nodes.size, dtype=np.bool_), ()
@@ -182,7 +192,10 @@ def _filtered(
 
 
 def _without(runner: Runner, filters: AbstractSet[str], before: AbstractSet[str]) -> Runner:
-    """Return a runner that does not ask these plugins at filter, and those before it; it evicts nobody."""
+    """Return a runner without these plugins at filter, and those at pre-filter.
+
+    It evicts nothing.
+    """
 
     def left(bounds: tuple[Bound, ...], names: AbstractSet[str]) -> tuple[Bound, ...]:
         return tuple(bound for bound in bounds if bound.name not in names)
@@ -199,7 +212,7 @@ def _without(runner: Runner, filters: AbstractSet[str], before: AbstractSet[str]
 
 
 class _Asking:
-    """A plugin that keeps a pod off nodes, and what it says."""
+    """A plugin that rejects nodes, and its reasons."""
 
     def __init__(self, name: str, reasons: Iterable[str], *, is_pre_filter: bool = False) -> None:
         self.name, self.reasons, self.is_pre_filter = name, frozenset(reasons), is_pre_filter
