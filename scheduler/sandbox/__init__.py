@@ -1,4 +1,4 @@
-"""An embedded Kubernetes API server with simulated nodes, reached only over HTTPS.
+"""An embedded Kubernetes API server with simulated nodes, accessed only over HTTPS.
 
-Knows objects and base and nothing else of the scheduler, so that it cannot share its mistakes.
+Imports objects and base and nothing else of the scheduler, so that the two share no faults.
 """

@@ -1,7 +1,7 @@
-"""Which sandboxes run on this machine: a state file per name, locked while its process lives.
+"""The sandboxes that run on this machine: a state file per name, locked while its process lives.
 
-`trellis sandbox up` holds a `Lease` for as long as it runs; `status` and `down` read the files. The lock, not the process id, tells
-whether a sandbox is alive: a recycled id must never be killed.
+`trellis sandbox up` holds a `Lease` while it runs; `status` and `down` read the files. The lock,
+not the process id, shows whether a sandbox is alive: a recycled id must never be killed.
 """
 
 import fcntl
@@ -30,7 +30,7 @@ class State(msgspec.Struct, frozen=True, rename="camel"):
 
 
 def folder() -> Path:
-    """Where state files and default kubeconfigs lie: private to the user."""
+    """Return the folder of state files and default kubeconfigs: private to the user."""
     runtime = os.environ.get("XDG_RUNTIME_DIR")
     if runtime and os.access(runtime, os.W_OK):
         path = Path(runtime, "trellis")
@@ -43,7 +43,7 @@ def folder() -> Path:
 
 
 def kubeconfig_of(name: str) -> Path:
-    """The default kubeconfig of a sandbox."""
+    """Return the default kubeconfig of a sandbox."""
     return folder() / f"{name}.kubeconfig"
 
 
@@ -63,7 +63,7 @@ def check_kubeconfig(path: Path) -> None:
 
 
 def check_name(name: str) -> None:
-    """Refuse a name that no file could have."""
+    """Reject a name that no file could have."""
     if not name or not all(letter.isalnum() or letter in "-_." for letter in name):
         raise InputError(
             f'"{name}" is no name for a sandbox: letters, digits, - _ . only', where="--name"
@@ -71,7 +71,10 @@ def check_name(name: str) -> None:
 
 
 class Lease:
-    """The claim of one process on a sandbox name; `async with` is not needed, it only touches a file."""
+    """The lock of one process on a sandbox name.
+
+    `async with` is not needed, it only uses a file.
+    """
 
     def __init__(self, name: str) -> None:
         check_name(name)
@@ -93,18 +96,18 @@ class Lease:
         return self
 
     def tell(self, state: State) -> None:
-        """Say where the sandbox is; `status` shows it from now on."""
+        """Write the address of the sandbox; `status` shows it from now on."""
         os.ftruncate(self._file, 0)
         os.pwrite(self._file, msgspec.json.encode(state), 0)
 
     def __exit__(self, *_: object) -> None:
-        """Give the name back."""
+        """Release the name."""
         self._path.unlink(missing_ok=True)
         os.close(self._file)
 
 
 def running() -> list[State]:
-    """The sandboxes that are up, by name; what a crashed one left behind is removed."""
+    """Return the running sandboxes, by name; files of a crashed one are removed."""
     found = []
     for path in sorted(folder().glob("*.state")):
         state = _read(path)
@@ -114,7 +117,7 @@ def running() -> list[State]:
 
 
 def find(name: str) -> State | None:
-    """The running sandbox of this name, None when there is none."""
+    """Return the running sandbox of this name, None when there is none."""
     return next((state for state in running() if state.name == name), None)
 
 
@@ -129,7 +132,7 @@ def _read(path: Path) -> State | None:
             return None
         return msgspec.json.decode(os.pread(file, 65_536, 0), type=State)
     except msgspec.DecodeError:
-        return None  # it is starting and has not said yet where it is
+        return None  # it is starting and has no address yet
     finally:
         os.close(file)
 

@@ -1,7 +1,7 @@
-"""Manifests from files into the store, as `kubectl apply -f` would bring them through the API.
+"""Manifests from files into the store, as `kubectl apply -f` would send them.
 
-`read` yields the objects of files, folders and streams with the place where each stands, `apply` brings one into the store through
-the server's own decoding and rules. Errors carry file, line and object.
+`read` yields the objects of files, folders and streams with their locations, `apply` writes one
+into the store through the server's own decoding and rules. Errors have file, line and object.
 """
 
 import sys
@@ -34,7 +34,9 @@ class Manifest(NamedTuple):
 
 
 def read(names: Sequence[str]) -> Iterator[Manifest]:
-    """The objects of these files, folders (their manifests by name) and `-` (standard input), in order."""
+    """Yield the objects of these files, folders (their manifests by name) and `-` (standard input),
+    in order.
+    """
     for name in names:
         if name == "-":
             yield from parse(sys.stdin.read(), "<stdin>")
@@ -55,7 +57,7 @@ def read(names: Sequence[str]) -> Iterator[Manifest]:
 
 
 def parse(text: str, where: str) -> Iterator[Manifest]:
-    """The objects of one text: several documents, and lists taken apart."""
+    """Yield the objects of one text: several documents, and lists taken apart."""
     loader = _LOADER(text)
     try:
         while loader.check_node():
@@ -73,14 +75,14 @@ def parse(text: str, where: str) -> Iterator[Manifest]:
 
 
 def in_order(manifests: Iterable[Manifest]) -> list[Manifest]:
-    """What others need first: a snapshot, or a folder, names its objects in any order."""
+    """Return manifests ordered by dependency: files name their objects in any order."""
     return sorted(
         manifests, key=lambda manifest: _FIRST.get(str(manifest.obj.get("kind")), len(_FIRST))
     )
 
 
 def apply(store: ObjectStore, manifest: Manifest) -> str:
-    """Create the object, or change the one that is there; returns `kind/name created|configured`."""
+    """Create the object, or change an existing one; return `kind/name created|configured`."""
     obj = manifest.obj
     resource = store.kinds.of_kind(str(obj.get("apiVersion", "")), str(obj.get("kind", "")))
     if resource is None:

@@ -4,7 +4,8 @@
         sandbox.kubeconfig_path      # for kubectl, helm, the daemon
         sandbox.url, sandbox.store
 
-`trellis sandbox up`, `trellis demo` and tests use it. It has no scheduler: pods stay Pending until somebody binds them.
+`trellis sandbox up`, `trellis demo` and tests use it. It has no scheduler: pods stay Pending until
+a client binds them.
 """
 
 import asyncio
@@ -35,11 +36,11 @@ _NODES_AT_ONCE: Final = 50
 
 @dataclass(frozen=True, slots=True)
 class SandboxOptions:
-    """What a sandbox is made of.
+    """The options of a sandbox.
 
-    `port` 0 takes a free one; without `kubeconfig` the file lies in a temporary folder that goes with the sandbox;
-    `lazy` kubelets write no pod status; a node is lost when its lease is older than `node_grace_s`. `release` is
-    the Kubernetes whose kinds of groups it serves.
+    `port` 0 takes a free one; without `kubeconfig` the file is in a temporary folder that is
+    removed with the sandbox; `lazy` kubelets write no pod status; a node is lost when its lease is
+    older than `node_grace_s`. `release` is the Kubernetes release whose group kinds it serves.
     """
 
     shape: ClusterShape = field(default_factory=lambda: plain_shape(3))
@@ -69,11 +70,14 @@ class Sandbox:
 
     @property
     def url(self) -> str:
-        """Where the API server listens."""
+        """Return the address of the API server."""
         return self.server.url
 
     async def start(self) -> None:
-        """Start everything; returns when all nodes of the shape are Ready and the kubeconfig is written."""
+        """Start everything.
+
+        Return when all nodes of the shape are Ready and the kubeconfig is written.
+        """
         options = self.options
         # Reads the CRDs from files, so it may block.
         self.store = await asyncio.to_thread(new_store, self._clock, release=options.release)
@@ -96,7 +100,7 @@ class Sandbox:
             raise
 
     async def stop(self) -> None:
-        """Stop everything; the objects are gone."""
+        """Stop everything; the objects are dropped."""
         if self._acting is not None:
             self._acting.cancel()
             await asyncio.gather(self._acting, return_exceptions=True)
@@ -106,7 +110,10 @@ class Sandbox:
             await asyncio.to_thread(shutil.rmtree, self._folder, ignore_errors=True)
 
     async def apply(self, *names: str) -> list[str]:
-        """Bring the manifests of files, folders or `-` into the cluster, namespaces first; what was done, a line each."""
+        """Apply the manifests of files, folders or `-`, namespaces first.
+
+        Return the actions, a line each.
+        """
         found = await asyncio.to_thread(lambda: manifests.in_order(manifests.read(names)))
         lines = []
         for manifest in found:

@@ -1,4 +1,5 @@
-"""A fresh cluster: a store with Kubernetes' rules, its system namespaces and priority classes, and our CRDs.
+"""A fresh cluster: a store with Kubernetes' rules, its system namespaces and priority classes, and
+our CRDs.
 
 store = new_store(RealClock())
 """
@@ -29,11 +30,12 @@ def new_store(
     with_crds: bool = True,
     release: str = kinds.RELEASES[0],
 ) -> ObjectStore:
-    """An empty cluster; `history` is the number of changes per kind that watches may resume from.
+    """Return an empty cluster.
 
-    `release` is the Kubernetes whose kinds of groups it serves.
+    `history` is the number of changes per kind that watches may resume from. `release` is the
+    Kubernetes whose kinds of groups it serves.
     """
-    type_table()  # read now: nobody may read files once requests are served
+    type_table()  # read now: files must not be read once requests are served
     rules = ApiRules()
     store = ObjectStore(
         clock,
@@ -69,7 +71,7 @@ def load_crds(store: ObjectStore) -> None:
 @cache
 def _definitions() -> tuple[Object, ...]:
     found: list[Object] = []
-    # libyaml, where it is there, reads the folder in a tenth of the time.
+    # libyaml, if installed, reads the folder in a tenth of the time.
     loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
     for entry in sorted(resources.files("crds").iterdir(), key=lambda item: item.name):
         if entry.name.endswith((".yaml", ".yml")):

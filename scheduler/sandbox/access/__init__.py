@@ -1,1 +1,1 @@
-"""Who may reach the sandbox, and what they may do: certificates, users, RBAC."""
+"""Authentication and authorization of the sandbox: certificates, users, RBAC."""

@@ -1,9 +1,10 @@
-"""Who is asking: bearer tokens, users, and the reviews that other programs send to ask the same.
+"""Authentication: bearer tokens, users, and the review APIs.
 
-What a known user may do is decided by `rbac`: users are of `system:masters` unless said otherwise and may do
-everything, ServiceAccounts what roles grant them. A request without a token is the anonymous user, who may
-only see health and version; an unknown token is 401. TokenReview and the access reviews answer
-accordingly, and so do requests in another's name (`impersonation`). The server owns one `AccessControl` per cluster.
+`rbac` authorizes known users: users are in `system:masters` by default and may do everything,
+ServiceAccounts have the rights of their roles. A request without a token is the anonymous user, who
+may only read health and version; an unknown token is 401. TokenReview and the access reviews answer
+accordingly, and so do impersonating requests (`impersonation`). The server owns one `AccessControl`
+per cluster.
 """
 
 import math
@@ -26,7 +27,7 @@ _ACCOUNT: Final = "system:serviceaccount:"
 
 @dataclass(frozen=True, slots=True)
 class KnownUser:
-    """A known caller."""
+    """An authenticated user."""
 
     name: str
     groups: tuple[str, ...] = (MASTERS,)
@@ -34,7 +35,7 @@ class KnownUser:
     extra: tuple[tuple[str, tuple[str, ...]], ...] = ()
 
     def info(self) -> Object:
-        """The user as reviews show it."""
+        """Return the user in the format of reviews."""
         groups = list(dict.fromkeys((*self.groups, AUTHENTICATED)))
         shown: Object = {"username": self.name, "groups": groups}
         if self.uid:
@@ -45,7 +46,7 @@ class KnownUser:
 
 
 class AccessControl:
-    """The tokens and rights of one cluster; the store's clock decides when a token has expired."""
+    """The tokens and rights of one cluster; tokens expire by the store's clock."""
 
     def __init__(self, store: ObjectStore) -> None:
         self._store = store
@@ -56,13 +57,13 @@ class AccessControl:
         self._ends: dict[str, float] = {}
 
     def add(self, token: str, user: KnownUser, end_s: float = math.inf) -> None:
-        """Let `token` speak for `user` until `end_s` (Unix seconds)."""
+        """Accept `token` for `user` until `end_s` (Unix seconds)."""
         self._users[token] = user
         self._names[user.name] = user
         self._ends[token] = end_s
 
     def issue(self, namespace: str, account: str, uid: str, lifetime_s: int) -> tuple[str, float]:
-        """A new token for a ServiceAccount, and when it ends."""
+        """Return a new token for a ServiceAccount, and its expiry."""
         name = f"{_ACCOUNT}{namespace}:{account}"
         groups = ("system:serviceaccounts", f"system:serviceaccounts:{namespace}")
         token, end_s = new_token(), self._clock.now() + lifetime_s
@@ -70,9 +71,9 @@ class AccessControl:
         return token, end_s
 
     def user_of(self, headers: Mapping[str, str]) -> KnownUser | None:
-        """Whom a request speaks for by its headers, None for anonymous; 401 for unknown tokens.
+        """Return the user of a request by its headers, None for anonymous; 401 for unknown tokens.
 
-        403 when it is in the name of somebody whom its sender may not impersonate.
+        403 when its sender may not impersonate the named user.
         """
         user = self._authenticated(headers.get("authorization", ""))
         wanted = impersonated(headers)
@@ -95,7 +96,9 @@ class AccessControl:
         return user
 
     def find_token(self, token: str) -> KnownUser | None:
-        """The user whom a token speaks for, None when it is unknown or has expired, or its account has gone."""
+        """Return the user of a token, None when it is unknown or expired, or its account was
+        deleted.
+        """
         user = self._users.get(token)
         if user is not None and (self._ends[token] <= self._clock.now() or self._has_gone(user)):
             del self._users[token], self._ends[token]
@@ -103,7 +106,7 @@ class AccessControl:
         return user
 
     def _has_gone(self, user: KnownUser) -> bool:
-        """Whether a ServiceAccount has been deleted, or replaced by another of its name."""
+        """Return whether a ServiceAccount has been deleted, or replaced by another of its name."""
         if not user.uid or not user.name.startswith(_ACCOUNT):
             return False
         namespace, _, name = user.name.removeprefix(_ACCOUNT).partition(":")
@@ -111,35 +114,38 @@ class AccessControl:
         return found is None or found.obj["metadata"]["uid"] != user.uid
 
     def check(self, user: KnownUser | None, call: ResourceRequest) -> KnownUser:
-        """Let a request through and return whose it is; 403 when the user may not do that."""
+        """Return the user of an authorized request; 403 when the user may not do that."""
         wish = _wish(call)
         if user is None or not self._rbac.allows(user.name, user.groups, wish):
             raise _refused(ANONYMOUS if user is None else user.name, call, wish)
         return user
 
     def allows(self, user: KnownUser, wish: Wish) -> bool:
-        """Whether a user may do something."""
+        """Return whether a user is authorized."""
         return self._rbac.allows(user.name, user.groups, wish)
 
     def binding_refusal(self, user: KnownUser, call: ResourceRequest) -> str:
-        """Why a user may not bind claims, which their status alone does not allow; empty: they may."""
-        # kube-apiserver: a subresource that exists only for this question, cluster-wide.
+        """Return why a user may not bind claims, which needs an extra right besides their status,
+        or ''.
+        """
+        # kube-apiserver: a subresource that exists only for this check, cluster-wide.
         wish = Wish(verb_of(call), call.resource.group, f"{call.resource.plural}/binding")
         if self.allows(user, wish):
             return ""
         asked = replace(call, namespace="", name="")
         refused = _refused(user.name, asked, wish)
         return (
-            f'changing status.allocation or status.reservedFor requires resource="{wish.resource}", '
+            "changing status.allocation or status.reservedFor requires "
+            f'resource="{wish.resource}", '
             f'verb="{wish.verb}" permission: {refused}'
         )
 
     def rules(self, user: KnownUser, namespace: str) -> list[Object]:
-        """What a user may do in a namespace."""
+        """Return the rules of a user in a namespace."""
         return self._rbac.rules(user.name, user.groups, namespace)
 
     def described(self, name: str, groups: Sequence[str]) -> KnownUser:
-        """A user as a review names one; who was added here brings their groups along."""
+        """Return a user named in a review; known users have their groups added."""
         known = self._names.get(name)
         return KnownUser(name, (*groups, *(known.groups if known else ())))
 
@@ -182,7 +188,7 @@ def _self_access(access: AccessControl, spec: Object, user: KnownUser) -> Object
 
 def _decided(access: AccessControl, spec: Object, user: KnownUser) -> Object:
     asked = spec.get("resourceAttributes")
-    if asked is None:  # a path: only those who may do everything may see more than is public
+    if asked is None:  # a path: only those who may do everything may read more than public ones
         return {"allowed": MASTERS in user.groups}
     resource, part = str(asked.get("resource", "")), str(asked.get("subresource", ""))
     wish = Wish(
@@ -219,7 +225,7 @@ _REVIEWS: Final[dict[str, Callable[[AccessControl, Object, KnownUser], Object]]]
 
 
 def new_token() -> str:
-    """A bearer token that nobody can guess."""
+    """Return a random bearer token."""
     return secrets.token_urlsafe(32)
 
 
@@ -254,7 +260,7 @@ def refused_path(path: str) -> StatusError:
 
 
 def verb_of(call: ResourceRequest) -> str:
-    """The Kubernetes verb of a request."""
+    """Return the Kubernetes verb of a request."""
     if call.method == "GET":
         if call.is_watch:
             return "watch"

@@ -1,7 +1,7 @@
 """The sandbox's own certificate authority and the server certificate it signs.
 
-Made in memory at start, valid for a year, never reused: `server.py` loads them into its TLS context and `kubeconfig.py`
-writes the authority's certificate for the clients.
+Made in memory at start, valid for a year, never reused: `server.py` loads them into its TLS context
+and `kubeconfig.py` writes the authority's certificate for the clients.
 """
 
 import contextlib
@@ -30,7 +30,7 @@ class Certificates:
     key: bytes
 
     def context(self) -> ssl.SSLContext:
-        """A server-side TLS context."""
+        """Return a server-side TLS context."""
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         context.minimum_version = ssl.TLSVersion.TLSv1_2
         context.set_alpn_protocols(["http/1.1"])
@@ -45,7 +45,7 @@ class Certificates:
 
 
 def make_certificates(now_s: float, hosts: Sequence[str]) -> Certificates:
-    """A new authority and a server certificate for `hosts` (names or addresses)."""
+    """Return a new authority and a server certificate for `hosts` (names or addresses)."""
     start = dt.datetime.fromtimestamp(now_s, dt.UTC) - dt.timedelta(hours=1)
     end = start + dt.timedelta(days=_VALID_DAYS)
     ca_key = ec.generate_private_key(ec.SECP256R1())

@@ -1,7 +1,8 @@
-"""Requests in another's name, as `kubectl --as` sends them, and the right that each of them takes.
+"""Impersonation, as with `kubectl --as`, and the rights that it requires.
 
-A header names the user, others groups, uid and extra fields. For each of these the sender needs the verb
-`impersonate`, on the name itself. Read by `access`, which knows the sender; nothing here decides.
+A header names the user, others groups, uid and extra fields. For each of these the sender needs the
+verb `impersonate`, on the name itself. Called by `access`, which knows the sender; nothing here
+decides.
 """
 
 from collections.abc import Iterator, Mapping
@@ -19,7 +20,7 @@ _REVIEWS: Final = "authentication.k8s.io"
 
 
 class Impersonated(NamedTuple):
-    """Whom a request wants to be; `groups` are those that it names."""
+    """The user to impersonate; `groups` are those in the request."""
 
     name: str
     groups: tuple[str, ...]
@@ -41,7 +42,7 @@ class Impersonated(NamedTuple):
 
 
 def impersonated(headers: Mapping[str, str]) -> Impersonated | None:
-    """Return whom a request names, None for one in its sender's own name; 400 for groups of nobody."""
+    """Return the user to impersonate, None for a normal request; 400 for groups without a user."""
     if not any(name.startswith(_HEADER) for name in headers):
         return None
     groups = tuple(filter(None, headers.get(f"{_HEADER}group", "").split("\n")))
@@ -59,7 +60,7 @@ def impersonated(headers: Mapping[str, str]) -> Impersonated | None:
 
 
 def wishes(wanted: Impersonated) -> Iterator[Wish]:
-    """Yield everything that the sender must be allowed."""
+    """Yield every right that the sender needs."""
     account = wanted.account
     if account is not None:
         yield Wish(VERB, "", "serviceaccounts", *account)
@@ -75,7 +76,7 @@ def wishes(wanted: Impersonated) -> Iterator[Wish]:
 
 
 def may_not(sender: str, wish: Wish) -> StatusError:
-    """Return 403 for a sender who may not be somebody else."""
+    """Return 403 for a sender who may not impersonate."""
     where = f' in the namespace "{wish.namespace}"' if wish.namespace else " at the cluster scope"
     qualified = f"{wish.resource}.{wish.group}" if wish.group else wish.resource
     text = (

@@ -1,4 +1,4 @@
-"""The kubeconfig that lets kubectl, helm and the daemon reach a sandbox."""
+"""The kubeconfig with which kubectl, helm and the daemon reach a sandbox."""
 
 import base64
 from pathlib import Path
@@ -27,7 +27,7 @@ def write_kubeconfig(path: Path, url: str, authority: bytes, token: str) -> Path
         "current-context": _NAME,
     }
     path.parent.mkdir(parents=True, exist_ok=True)
-    # Written beside and moved into place: a reader never sees half a file.
+    # Written to a temporary file and renamed: a reader never reads half a file.
     fresh = path.with_name(path.name + ".new")
     fresh.touch(mode=0o600)
     fresh.write_text(yaml.safe_dump(content, sort_keys=False), encoding="utf-8")

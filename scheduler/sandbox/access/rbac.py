@@ -1,11 +1,11 @@
-"""Role-based access control: what a user may do by the roles and bindings that the store holds.
+"""Role-based access control: authorize users by the roles and bindings in the store.
 
-Members of `system:masters` may do everything, as on kube-apiserver. The roles that a real server brings
-along and that concern schedulers are known without standing in the store; one that is stored under
-the same name counts instead. Who may write roles may write any: nobody is kept from handing out more
-rights than they have.
+Members of `system:masters` may do everything, as on kube-apiserver. The built-in roles of a real
+server that concern schedulers exist without being stored; a stored role of the same name replaces
+them. Users who may write roles may write any: escalation is not prevented.
 """
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -27,7 +27,7 @@ _ALL: Final = "*"
 
 @dataclass(frozen=True, slots=True)
 class Wish:
-    """What somebody wants to do; `resource` is `pods` or `pods/status`, no `namespace`: the cluster."""
+    """A right to check; `resource` is `pods` or `pods/status`, without `namespace`: the cluster."""
 
     verb: str
     group: str
@@ -45,9 +45,12 @@ class _Grant:
 
 
 def _rules(text: str) -> list[Object]:
-    """Rules, one a line: verbs, API group (`core` for the one without a name), resources, names if any."""
+    """Return rules from lines: verbs, API group (`core` for the empty one), resources, names.
+
+    A line that ends with a comma continues.
+    """
     found: list[Object] = []
-    for line in text.strip().splitlines():
+    for line in re.sub(r",\s+", ",", text).strip().splitlines():
         verbs, group, resources, *names = line.split()
         rule: Object = {
             "verbs": verbs.split(","),
@@ -59,7 +62,7 @@ def _rules(text: str) -> list[Object]:
 
 
 _EVERYTHING: Final = _rules("* * *")
-# As kube-apiserver 1.36 holds them.
+# As in kube-apiserver 1.36.
 _BROUGHT_ALONG: Final[Mapping[str, list[Object]]] = {
     "cluster-admin": _EVERYTHING,
     "system:basic-user": _rules("""
@@ -79,8 +82,10 @@ _BROUGHT_ALONG: Final[Mapping[str, list[Object]]] = {
         create,patch,update events.k8s.io events
         create coordination.k8s.io leases
         get,list,watch,update coordination.k8s.io leases kube-scheduler
-        get,list,watch,patch,update,create,delete,deletecollection coordination.k8s.io leasecandidates
-        get,list,watch core nodes,pods,replicationcontrollers,services,persistentvolumeclaims,persistentvolumes,namespaces
+        get,list,watch,patch,update,
+            create,delete,deletecollection coordination.k8s.io leasecandidates
+        get,list,watch core nodes,pods,replicationcontrollers,services,
+            persistentvolumeclaims,persistentvolumes,namespaces
         delete core pods
         create core bindings,pods/binding
         patch,update core pods/status
@@ -100,7 +105,10 @@ _BROUGHT_ALONG: Final[Mapping[str, list[Object]]] = {
 
 
 class Rbac:
-    """Decides by what the store holds now; what a user was granted is kept until a role changes."""
+    """Authorize by the current objects in the store.
+
+    A user's rights are cached until a role changes.
+    """
 
     def __init__(self, store: ObjectStore) -> None:
         self._store = store
@@ -108,7 +116,7 @@ class Rbac:
         self._grants: dict[tuple[str, frozenset[str]], list[_Grant]] = {}
 
     def allows(self, name: str, groups: Sequence[str], wish: Wish) -> bool:
-        """Whether a user of these groups may do it."""
+        """Return whether a user of these groups has the right."""
         if MASTERS in groups:
             return True
         return any(
@@ -149,7 +157,7 @@ class Rbac:
                     yield _Grant(namespace, rule)
 
     def _role(self, binding: Object, namespace: str) -> list[Object]:
-        """Return the rules of the role that a binding names; none where it is missing."""
+        """Return the rules of the role of a binding; none if it is missing."""
         reference = binding.get("roleRef") or {}
         name = str(reference.get("name", ""))
         if reference.get("kind") == "Role":

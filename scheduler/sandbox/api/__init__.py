@@ -1,1 +1,1 @@
-"""The HTTP face of the sandbox: requests, their verbs, and the forms of their answers."""
+"""The HTTP API of the sandbox: requests, verbs, and formats of responses."""

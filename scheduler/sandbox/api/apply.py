@@ -1,9 +1,10 @@
-"""Server-side apply in a plain form.
+"""Server-side apply, with limits.
 
-Each manager's applied fields are kept in `metadata.managedFields` as the API server writes them. Applying merges the
-configuration, removes what this manager had applied before and no other manager has, and reports conflicts between
-appliers (409, unless forced). Limits: an ordinary update never conflicts (of ConfigMaps `written` keeps what
-it has set); the status and main resource of one manager are separate entries.
+Each manager's applied fields are stored in `metadata.managedFields` as the API server writes them.
+Applying merges the configuration, removes the fields that this manager applied before and that no
+other manager has, and reports conflicts between appliers (409, unless forced). Limits: an ordinary
+update never conflicts (of ConfigMaps `written` records its fields); the status and main resource of
+one manager are separate entries.
 """
 
 import copy
@@ -48,7 +49,10 @@ def apply_object(
     force: bool,
     sub: str = "",
 ) -> Object:
-    """The object after `manager` applied `config` to `old`; 409 when other appliers disagree."""
+    """Return the object after `manager` applied `config` to `old`.
+
+    409 when other appliers disagree.
+    """
     shape = store.rules.shape_of(resource)
     live = from_storage(resource, old.obj) if old is not None else {}
     entries = [dict(entry) for entry in (live.get("metadata") or {}).get("managedFields") or ()]
@@ -92,7 +96,7 @@ def _is_own(entry: Object, manager: str, sub: str) -> bool:
 
 
 def _owned(config: Object) -> Object:
-    """The part of a configuration that a manager can own."""
+    """Return the part of a configuration that a manager can own."""
     owned = {name: part for name, part in config.items() if name not in _UNOWNED}
     meta = {
         name: part
@@ -133,7 +137,7 @@ def _merge(live: Any, config: Any, shape: TypeShape | None, field: TypeField | N
 def _remove(
     value: Any, before: Object, held: Object, shape: TypeShape | None, field: TypeField | None
 ) -> None:
-    """Take out of `value` what stood in `before` and is in nobody's set any more."""
+    """Remove from `value` what was in `before` and is in no manager's set any more."""
     for step, below in before.items():
         inner = _inner(step, shape)
         if step in held:

@@ -1,8 +1,8 @@
-"""Evictions: a deletion that a PodDisruptionBudget may refuse.
+"""Evictions: deletions that a PodDisruptionBudget may reject.
 
-The eviction subresource (`subresources.py`) calls `evict`. What a budget allows at the moment is kept in its status by
-a controller; an eviction takes one disruption from it, as kube-apiserver does, and answers 429 when
-there is none left.
+The eviction subresource (`subresources.py`) calls `evict`. A controller writes the allowed
+disruptions into the budget's status; an eviction uses one, as in kube-apiserver, and answers 429
+when none is left.
 """
 
 from typing import Final
@@ -31,7 +31,7 @@ _FREE_PHASES: Final = frozenset({"Succeeded", "Failed", "Pending"})
 
 
 def evict(store: ObjectStore, call: ResourceRequest, eviction: Object) -> ApiAnswer:
-    """POST of an Eviction: deletes the pod when its budget allows it; 201 or 429."""
+    """Handle POST of an Eviction: delete the pod when its budget allows it; 201 or 429."""
     name = (eviction.get("metadata") or {}).get("name")
     if name and name != call.name:
         raise bad_request("name in URL does not match name in Eviction object")
@@ -82,7 +82,8 @@ def _take_disruption(store: ObjectStore, pod: Object, *, dry_run: bool) -> None:
             Cause(
                 "DisruptionBudget",
                 "",
-                f"The disruption budget {budget['metadata']['name']} is still being processed by the server.",
+                f"The disruption budget {budget['metadata']['name']} is still being processed by "
+                "the server.",
             ),
         )
     allowed = status.get("disruptionsAllowed", 0)
@@ -114,7 +115,8 @@ def _allowed(budget: Object, status: Object, store: ObjectStore) -> Object:
 
 def _refused(budget: Object, status: Object) -> StatusError:
     text = (
-        f"The disruption budget {budget['metadata']['name']} needs {status.get('desiredHealthy', 0)} "
+        f"The disruption budget {budget['metadata']['name']} needs "
+        f"{status.get('desiredHealthy', 0)} "
         f"healthy pods and has {status.get('currentHealthy', 0)} currently"
     )
     return too_many_requests(
@@ -144,7 +146,7 @@ def _lets_unready_go(budget: Object, status: Object) -> bool:
 
 
 def _mark_target(store: ObjectStore, call: ResourceRequest) -> None:
-    """kube-apiserver: an evicted pod carries a DisruptionTarget condition."""
+    """Add the condition DisruptionTarget to an evicted pod, as kube-apiserver does."""
     old = store.get(PODS, call.namespace, call.name)
     status = dict(old.obj.get("status") or {})
     condition: Object = {

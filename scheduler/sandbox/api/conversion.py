@@ -1,7 +1,7 @@
 """The one pair of API versions whose fields differ: core/v1 and events.k8s.io/v1 events.
 
-Both are rows over the same storage, which holds the core form. Everything else that has several versions (CRDs with
-conversion strategy None) shares its fields and needs only another apiVersion.
+Both are rows over the same storage, which holds the core form. Everything else that has several
+versions (CRDs with conversion strategy None) shares its fields and needs only another apiVersion.
 """
 
 from typing import Final
@@ -24,7 +24,7 @@ _TO_CORE: Final = {new: old for old, new in _TO_V1.items()}
 
 
 def to_storage(resource: Resource, obj: Object) -> Object:
-    """The stored form of an object that arrived as `resource`."""
+    """Return the stored form of an object that arrived as `resource`."""
     if resource is not EVENTS_V1:
         return obj
     core = {_TO_CORE.get(name, name): part for name, part in obj.items()}
@@ -47,7 +47,7 @@ def from_storage(resource: Resource, obj: Object) -> Object:
 
 
 def tail_of(resource: Resource, stored: Stored) -> bytes:
-    """The encoded object after kind and apiVersion."""
+    """Return the encoded object after kind and apiVersion."""
     if resource is EVENTS_V1:
         return stored.converted_tail("events", _events_v1)
     return stored.tail()

@@ -1,8 +1,8 @@
 """Request bodies to objects, as strictly as kube-apiserver decodes them.
 
-Unknown fields are dropped and named (a warning, or an error with `fieldValidation=Strict`), wrong types are a 400, quantities get
-their canonical spelling, nulls disappear. The server calls `read_body` and then `clean`; CRDs' own fields are
-left to their schema.
+Unknown fields are dropped and named (a warning, or an error with `fieldValidation=Strict`), wrong
+types are a 400, quantities get their canonical spelling, nulls disappear. The server calls
+`read_body` and then `clean`; CRDs' own fields are left to their schema.
 """
 
 from collections.abc import Callable
@@ -54,7 +54,10 @@ def read_body(body: bytes, content_type: str, kind: str = "") -> Object:
             "application/json, application/yaml, application/vnd.kubernetes.protobuf",
         )
     if not isinstance(found, dict):
-        wrong = f"json parse error: json: cannot unmarshal {_json_name(found)} into Go value of type struct"
+        wrong = (
+            f"json parse error: json: cannot unmarshal {_json_name(found)} into Go value of "
+            "type struct"
+        )
         raise _unrecognized(kind, wrong)
     return found
 
@@ -65,7 +68,7 @@ def _unrecognized(kind: str, fault: str) -> StatusError:
 
 
 def check_kind(resource: Resource, obj: Object) -> None:
-    """Refuse a body whose apiVersion or kind is another; fill in what is left out."""
+    """Reject a body with another apiVersion or kind; fill in missing ones."""
     version, kind = obj.get("apiVersion"), obj.get("kind")
     shown = kind or resource.kind
     fault = ""
@@ -88,9 +91,9 @@ def check_kind(resource: Resource, obj: Object) -> None:
 
 
 def clean(resource: Resource, obj: Object, *, strict: bool = False, fill: bool = True) -> list[str]:
-    """Bring an object into stored form in place; returns warnings for dropped fields.
+    """Bring an object into stored form in place; return warnings for dropped fields.
 
-    `fill` adds the parts that are written out also when empty; a partial object has no use for them.
+    `fill` adds the fields that are also written when empty; partial objects do not need them.
     """
     shape = type_table().of_resource(resource)
     walk = _Walk(_ALWAYS_SHOWN if fill else {})
@@ -108,7 +111,7 @@ def clean(resource: Resource, obj: Object, *, strict: bool = False, fill: bool =
 
 
 def unknown_fields(resource: Resource, texts: list[str]) -> StatusError:
-    """400: strict validation found fields that the kind does not have."""
+    """Return 400: strict validation found fields that the kind does not have."""
     fault = "strict decoding error: " + ", ".join(texts)
     return _undecodable(resource, fault)
 

@@ -1,7 +1,7 @@
-"""/version, /api, /apis and below: what is served, in the classic and in the aggregated form.
+"""/version, /api, /apis and below: the served resources, in classic and aggregated format.
 
-Made from the kinds table and kept until a CRD changes it. The server calls `Discovery.answer` for every path that may be
-discovery; None means that it is something else.
+Computed from the kinds table and cached until a CRD changes it. The server calls `Discovery.answer`
+for every path that may be discovery; None means any other path.
 """
 
 from collections.abc import Iterable, Sequence

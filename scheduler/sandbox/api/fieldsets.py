@@ -1,7 +1,7 @@
-"""Sets of fields in the form of `managedFields`: what `apply.py` remembers of each manager.
+"""Sets of fields in the format of `managedFields`: what `apply.py` stores per manager.
 
-A set is a nested dict: `f:name` for a field, `k:{...}` for an item of a keyed list, `v:...` for a member of a set, `.` for
-the item itself. Pure functions; nothing is changed in place.
+A set is a nested dict: `f:name` for a field, `k:{...}` for an item of a keyed list, `v:...` for a
+member of a set, `.` for the item itself. Pure functions; nothing is changed in place.
 """
 
 from typing import Any
@@ -13,7 +13,7 @@ from scheduler.sandbox.kinds.typetable import TypeField, TypeShape
 
 
 def fields_of(value: Any, shape: TypeShape | None, field: TypeField | None = None) -> Object:
-    """The set of all fields in `value`."""
+    """Return the set of all fields in `value`."""
     if isinstance(value, dict) and not (field is not None and field.atomic_map):
         found: Object = {}
         for name, part in value.items():
@@ -37,7 +37,7 @@ def fields_of(value: Any, shape: TypeShape | None, field: TypeField | None = Non
 
 
 def key_of(item: Any, field: TypeField) -> str:
-    """The identity of an item of a keyed list, as managedFields writes it."""
+    """Return the identity of an item of a keyed list, as managedFields writes it."""
     found = {name: item[name] for name in sorted(field.map_keys) if name in item}
     if "protocol" in field.map_keys and "protocol" not in found:
         found["protocol"] = "TCP"
@@ -45,7 +45,7 @@ def key_of(item: Any, field: TypeField) -> str:
 
 
 def merge_sets(sets: list[Object]) -> Object:
-    """The union."""
+    """Return the union."""
     union: Object = {}
     for fields in sets:
         for step, below in fields.items():
@@ -54,7 +54,7 @@ def merge_sets(sets: list[Object]) -> Object:
 
 
 def subtract(fields: Object, path: tuple[str, ...]) -> Object:
-    """The set without the field at `path`; parents that become empty go too."""
+    """Return the set without the field at `path`; parents that become empty are removed too."""
     step, rest = path[0], path[1:]
     if step not in fields:
         return fields

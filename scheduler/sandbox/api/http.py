@@ -1,9 +1,10 @@
-"""A small HTTP/1.1 server for handlers that never wait: one call per request, one write per answer.
+"""A small HTTP/1.1 server for synchronous handlers: one call per request, one write per response.
 
-`server.py` gives a handler that returns the finished answer, or None after it has taken the connection over for a stream.
-Because no task, coroutine or stream object is made per request, a request costs little more than its TLS and its
-system calls; that is what lets one process carry API server, kubelets and scheduler. Only what
-Kubernetes clients use: keep-alive, pipelining, Content-Length and chunked bodies, 100-continue.
+`server.py` passes a handler that returns the finished response, or None after it has taken over the
+connection for a stream. Because no task, coroutine or stream object is made per request, a request
+costs little more than its TLS and its system calls; so one process can run API server, kubelets and
+scheduler. Only what Kubernetes clients use: keep-alive, pipelining, Content-Length and chunked
+bodies, 100-continue.
 """
 
 import asyncio
@@ -30,7 +31,7 @@ class HttpRequest:
 
 
 class MalformedError(Exception):
-    """Bytes that are no HTTP; the connection is closed with a 400, or with `code`."""
+    """Bytes that are not HTTP; the connection is closed with a 400, or with `code`."""
 
     def __init__(self, message: str, code: int = 400) -> None:
         super().__init__(message)
@@ -46,7 +47,7 @@ def answer(
     content_type: str = _JSON,
     headers: Mapping[str, str] | None = None,
 ) -> bytes:
-    """The bytes of a whole answer."""
+    """Return the bytes of a whole answer."""
     extra = "".join(f"{name}: {value}\r\n" for name, value in headers.items()) if headers else ""
     head = (
         f"HTTP/1.1 {code} {_PHRASES.get(code, '')}\r\nContent-Type: {content_type}\r\n"
@@ -73,7 +74,7 @@ class HttpConnection(asyncio.Protocol):
 
     @property
     def is_paused(self) -> bool:
-        """Whether the client reads more slowly than is written; `on_writable` tells the end of it."""
+        """Return whether the write buffer is full; `on_writable` reports the end of that."""
         return self._is_paused
 
     # What a handler uses to stream
@@ -87,7 +88,7 @@ class HttpConnection(asyncio.Protocol):
         )
 
     def send_chunk(self, data: bytes) -> None:
-        """Send a part of a stream; empty data is no part."""
+        """Send a chunk of a stream; empty data sends nothing."""
         if data:
             self._write(b"%x\r\n%b\r\n" % (len(data), data))
 
@@ -107,7 +108,7 @@ class HttpConnection(asyncio.Protocol):
     # asyncio.Protocol
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """A client has connected."""
+        """Store the connection of a new client."""
         assert isinstance(transport, asyncio.Transport)  # noqa: S101  what a TCP server makes
         self._transport = transport
         transport.set_write_buffer_limits(high=1 << 20)
@@ -145,7 +146,7 @@ class HttpConnection(asyncio.Protocol):
             self._close_gently()
 
     def _read_one(self) -> bool:
-        """Take one whole request out of the buffer and answer it; False when there is none."""
+        """Answer one whole request from the buffer; return False when there is none."""
         request = self._request or self._read_head()
         if request is None:
             return False
@@ -187,7 +188,7 @@ class HttpConnection(asyncio.Protocol):
             if not colon or not name or name[-1] in " \t":
                 raise MalformedError("malformed header")
             name, value = name.lower(), value.strip()
-            # Of these several may come, one per group; lines cannot be part of a value.
+            # Of these several may come, one per group; line breaks cannot be part of a value.
             is_more = name in headers and name.startswith("impersonate-")
             headers[name] = f"{headers[name]}\n{value}" if is_more else value
         path, _, query = parts[1].partition("?")

@@ -1,6 +1,7 @@
 """The part of JSONPath that printer columns, scale paths and selectable fields use.
 
-`.a.b`, `['a']`, `[0]`, `[*]` and filters such as `[?(@.type=="Ready")]`; everything else finds nothing.
+`.a.b`, `['a']`, `[0]`, `[*]` and filters such as `[?(@.type=="Ready")]`; everything else finds
+nothing.
 """
 
 import re
@@ -20,7 +21,7 @@ _STEP: Final = re.compile(
 
 
 def read(obj: Any, path: str) -> list[Any]:
-    """The values at `path`, empty when there are none."""
+    """Return the values at `path`, empty when there are none."""
     found = [obj]
     for kind, first, second in _steps(path):
         found = [value for item in found for value in _follow(item, kind, first, second)]

@@ -1,7 +1,7 @@
 """/openapi/v2 and /openapi/v3: the field table as OpenAPI documents, without descriptions.
 
-kubectl reads them for client-side apply, `explain` and dry runs; helm for validation. Made on first request, per group
-version, from `typetable.py` and the schemas of custom resources.
+kubectl reads them for client-side apply, `explain` and dry runs; helm for validation. Made on first
+request, per group version, from `typetable.py` and the schemas of custom resources.
 """
 
 import hashlib
@@ -17,7 +17,7 @@ from scheduler.sandbox.store.store import ObjectStore
 
 _encode = msgspec.json.Encoder(order="sorted").encode
 WHOLE: Final = "/openapi/v2"
-# Where the same in protobuf is kept; no path of a request looks like this.
+# The key of the protobuf form; no request has such a path.
 PROTOBUF: Final = "v2 in protobuf"
 _PREFIX: Final = "io.k8s.api."
 _META: Final = "io.k8s.apimachinery.pkg.apis."
@@ -46,14 +46,14 @@ class OpenApi:
         self._made: dict[str, bytes] = {}
 
     def answer(self, path: str, accept: str = "") -> tuple[bytes, str] | None:
-        """The body of an /openapi path and its media type, None when there is none."""
+        """Return the body of an /openapi path and its media type, None when there is none."""
         if path == WHOLE and any(asked in accept for asked in openapiproto.ASKED_FOR):
             return self._kept(PROTOBUF), openapiproto.MEDIA_TYPE
         body = self._kept(path)
         return (body, "application/json") if body else None
 
     def _kept(self, path: str) -> bytes:
-        """What was made before, or is made now; empty when there is no such document."""
+        """Return the cached document, computed on first use; empty when there is none."""
         if self._generation != self._kinds.generation:
             self._made.clear()
             self._generation = self._kinds.generation
@@ -176,7 +176,7 @@ class _Schemas:
         return name
 
     def reference(self, shape: TypeShape) -> Object:
-        """The schema of a value of this shape."""
+        """Return the schema of a value of this shape."""
         if shape.fields is not None:
             return {"$ref": self._root + self.add(shape)}
         if shape.inner is not None:

@@ -1,8 +1,8 @@
 """The definitions of /openapi/v2 in protobuf, the only form in which kubectl reads them.
 
-kubectl asks for it before it applies a list of objects, and cannot read JSON there. Called by `openapi`.
-Paths are left out: kubectl takes those from version 3. The message is `Document` of gnostic's
-OpenAPIv2.proto; the numbers below are its fields.
+kubectl asks for it before it applies a list of objects, and cannot read JSON there. Called by
+`openapi`. Paths are left out: kubectl takes those from version 3. The message is `Document` of
+gnostic's OpenAPIv2.proto; the numbers below are its fields.
 """
 
 from collections.abc import Iterator
@@ -14,7 +14,7 @@ from scheduler.base.protobuf import content
 from scheduler.sandbox.api.status import Object
 
 MEDIA_TYPE: Final = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf"
-# What kubectl asks for: older clients write an at sign.
+# The content type that kubectl requests: older clients write an at sign.
 ASKED_FOR: Final = (MEDIA_TYPE, "application/com.github.proto-openapi.spec.v2@v1.0+protobuf")
 
 _SWAGGER, _INFO, _DEFINITIONS = 1, 2, 9
@@ -24,7 +24,7 @@ _as_text = msgspec.json.Encoder(order="sorted").encode
 
 
 def as_protobuf(document: Object) -> bytes:
-    """Write an OpenAPI v2 document; what kubectl does not look at is left out."""
+    """Return an OpenAPI v2 document in protobuf, with the parts that kubectl reads."""
     info = b"".join(
         _text(number, document["info"][name]) for number, name in ((1, "title"), (2, "version"))
     )
@@ -36,7 +36,7 @@ def as_protobuf(document: Object) -> bytes:
 
 
 def _named(schemas: Object) -> bytes:
-    """Definitions and Properties look alike: pairs of name and schema."""
+    """Definitions and Properties have the same form: pairs of name and schema."""
     return b"".join(
         content(1, _text(1, name) + content(2, b"".join(_schema(schema))))
         for name, schema in sorted(schemas.items())

@@ -1,7 +1,8 @@
 """JSON patch (RFC 6902) and JSON merge patch (RFC 7386) on raw objects.
 
-Both return a new object and leave the one they are given alone. A patch that cannot be read is a 400, one that cannot be
-applied a 422, as kube-apiserver answers. Strategic merge patch is in `strategic.py`, apply in `apply.py`.
+Both return a new object and do not change their argument. An unreadable patch is a 400, an
+inapplicable one a 422, as in kube-apiserver. Strategic merge patch is in `strategic.py`, apply in
+`apply.py`.
 """
 
 from typing import Any, Final
@@ -13,7 +14,7 @@ from jsonpointer import JsonPointerException
 from scheduler.sandbox.api.status import Object, StatusError, bad_request, failure
 
 _MAX_OPERATIONS = 10_000
-# What the library makes of operations that are no operations.
+# The library's exceptions for invalid operations.
 _MALFORMED: Final = (KeyError, IndexError, ValueError, TypeError, AttributeError)
 
 
@@ -21,7 +22,8 @@ def json_patch(obj: Object, operations: Any) -> Object:
     """Apply a list of operations in order; all or none."""
     if not isinstance(operations, list):
         raise bad_request(
-            "error decoding patch: json: cannot unmarshal object into Go value of type jsonpatch.Patch"
+            "error decoding patch: json: cannot unmarshal object into Go value of type "
+            "jsonpatch.Patch"
         )
     if len(operations) > _MAX_OPERATIONS:
         raise failure(

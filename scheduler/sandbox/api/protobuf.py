@@ -1,7 +1,8 @@
 """Kubernetes' protobuf bodies to raw objects: what `kubectl create` and kube-scheduler send.
 
-`decoding.read_body` calls `read_protobuf`. Field numbers and types come from the field table; answers are always JSON,
-which every client accepts. Unknown fields are skipped, as protobuf wants it.
+`decoding.read_body` calls `read_protobuf`. Field numbers and types come from the field table;
+answers are always JSON, which every client accepts. Unknown fields are skipped, as protobuf wants
+it.
 """
 
 import base64
@@ -22,7 +23,7 @@ _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def read_protobuf(body: bytes) -> Object:
-    """The object in an enveloped protobuf body; 400 when it cannot be read."""
+    """Return the object in an enveloped protobuf body; 400 when it cannot be read."""
     if not body.startswith(_MAGIC):
         raise bad_request("the provided data does not appear to be a protobuf message")
     try:

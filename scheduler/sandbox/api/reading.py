@@ -1,7 +1,8 @@
 """get and list: bytes from the store, whole, in pages, as a table or as metadata only.
 
-`server.py` calls `get` and `list_objects`. Objects are not copied and not encoded twice: an answer is put together from
-the stored bytes. Continue tokens name a version and a key, and later pages see the list as it was at that version.
+`server.py` calls `get` and `list_objects`. Objects are not copied and not encoded twice: a response
+is assembled from the stored bytes. Continue tokens name a version and a key, and later pages show
+the list as it was at that version.
 """
 
 import base64
@@ -29,7 +30,7 @@ from scheduler.sandbox.store.collection import Stored
 from scheduler.sandbox.store.store import ObjectStore
 
 _encode = msgspec.json.Encoder().encode
-# A token of a list that was forgotten goes on in whatever is there.
+# A token of a dropped list continues in the current one.
 _ANY_VERSION = -1
 _PARTIAL = '{"kind":"PartialObjectMetadata","apiVersion":"meta.k8s.io/v1",'
 
@@ -45,7 +46,7 @@ class ListPage:
 
 
 def get(store: ObjectStore, call: ResourceRequest) -> bytes:
-    """The bytes of one object in the asked form."""
+    """Return the bytes of one object in the asked form."""
     stored = store.get(call.resource, call.namespace, call.name)
     form = tables.form_of(call.accept)
     if form == tables.TABLE:
@@ -58,17 +59,17 @@ def get(store: ObjectStore, call: ResourceRequest) -> bytes:
 
 
 def body_of(resource: Resource, stored: Stored) -> bytes:
-    """An object's bytes in the asked API version."""
+    """Return an object's bytes in the asked API version."""
     return resource.head + tail_of(resource, stored)
 
 
 def metadata_of(stored: Stored) -> bytes:
-    """An object's metadata alone."""
+    """Return an object's metadata alone."""
     return _PARTIAL.encode() + b'"metadata":' + _encode(stored.obj["metadata"]) + b"}"
 
 
 def list_objects(store: ObjectStore, call: ResourceRequest) -> bytes:
-    """The bytes of a list in the asked form."""
+    """Return the bytes of a list in the asked form."""
     page = page_of(store, call)
     meta = _list_meta(page)
     form = tables.form_of(call.accept)
@@ -82,16 +83,16 @@ def list_objects(store: ObjectStore, call: ResourceRequest) -> bytes:
 
 
 def list_body(resource: Resource, page: ListPage) -> bytes:
-    """A page as a typed list."""
+    """Return a page as a typed list."""
     head = f'{{"kind":"{resource.list_kind}","apiVersion":"{resource.api_version}","metadata":'
-    # kube-apiserver: items of a built-in list say nothing of their kind, custom resources do.
+    # kube-apiserver: items of a built-in list do not state their kind, custom resources do.
     opening = resource.head if resource.custom else b"{"
     items = b",".join([opening + tail_of(resource, stored) for stored in page.items])
     return head.encode() + _encode(_list_meta(page)) + b',"items":[' + items + b"]}"
 
 
 def page_of(store: ObjectStore, call: ResourceRequest) -> ListPage:
-    """The objects that a list request asks for."""
+    """Return the objects that a list request asks for."""
     limit = call.number("limit")
     token = call.option("continue")
     accepts = matcher(call.resource, call.option("labelSelector"), call.option("fieldSelector"))
@@ -112,7 +113,7 @@ def page_of(store: ObjectStore, call: ResourceRequest) -> ListPage:
 
 
 def check_version(store: ObjectStore, call: ResourceRequest) -> int | None:
-    """The exact version a list asks for, None for the newest; 400, 410 or 504 otherwise."""
+    """Return the exact version a list asks for, None for the newest; 400, 410 or 504 otherwise."""
     text, match = call.option("resourceVersion"), call.option("resourceVersionMatch")
     if match and not text:
         text = "resourceVersionMatch is forbidden unless resourceVersion is provided"
@@ -131,7 +132,7 @@ def check_version(store: ObjectStore, call: ResourceRequest) -> int | None:
 
 
 def parse_version(text: str) -> int:
-    """A resource version as a number; 400 when it is none."""
+    """Return a resource version as a number; 400 when it is none."""
     try:
         return int(text)
     except ValueError:
@@ -142,7 +143,7 @@ def parse_version(text: str) -> int:
 
 
 def too_large(version: int, current: int) -> StatusError:
-    """504: the client knows a version that this server has not reached."""
+    """Return 504: the client names a version that this server has not reached."""
     details: Object = {
         "causes": [
             {
@@ -173,14 +174,18 @@ def _at(
 
 
 def _forgotten(start: str) -> StatusError:
-    """410 for a page of a list that is kept no more, with a token that goes on in the list of now."""
+    """Return 410 for a page of a dropped list, with a token that continues in the current one."""
     gone = failure(
         410,
         "Expired",
-        "The provided continue parameter is too old to display a consistent list result. You can start a new "
-        "list without the continue parameter, or use the continue token in this response to retrieve the "
-        "remainder of the results. Continuing with the provided token results in an inconsistent list - objects "
-        "that were created, modified, or deleted between the time the first chunk was returned and now may show "
+        "The provided continue parameter is too old to display a consistent list result. You can "
+        "start a new "
+        "list without the continue parameter, or use the continue token in this response to "
+        "retrieve the "
+        "remainder of the results. Continuing with the provided token results in an inconsistent "
+        "list - objects "
+        "that were created, modified, or deleted between the time the first chunk was returned "
+        "and now may show "
         "up in the list.",
     )
     gone.status["metadata"] = {"continue": _write_token(_ANY_VERSION, start)}

@@ -1,7 +1,7 @@
-"""What a request asks for: resource, namespace, name, subresource, verb and options, from path and query.
+"""Parse a request: resource, namespace, name, subresource, verb and options, from path and query.
 
-`server.py` parses every resource request into a `ResourceRequest` and hands it to `reading`, `watching`, `writing` or
-`subresources`. Nothing here touches the store.
+`server.py` parses every resource request into a `ResourceRequest` and passes it to `reading`,
+`watching`, `writing` or `subresources`. Nothing here reads the store.
 """
 
 from dataclasses import dataclass
@@ -16,7 +16,7 @@ _DRY_RUN: Final = "All"
 
 
 class PathNotFoundError(Exception):
-    """A path that leads nowhere at all: answered with 404 in plain text, not with a Status."""
+    """A path without any resource: answered with 404 in plain text, not with a Status."""
 
 
 @dataclass(slots=True)
@@ -32,27 +32,27 @@ class ResourceRequest:
     user: str = ""
     accept: str = ""
     content_type: str = ""
-    # What the client calls itself.
+    # The client's user agent.
     agent: str = ""
     body: bytes = b""
-    # Why this user may not write a claim's allocation and reservations; empty: they may.
+    # Why this user may not write a claim's allocation and reservations, or ''.
     may_not_bind: str = ""
 
     @property
     def is_watch(self) -> bool:
-        """Whether the client asks for a stream of changes."""
+        """Return whether the client requests a stream of changes."""
         return self.query.get("watch", "") in _TRUE
 
     def flag(self, name: str) -> bool:
-        """A boolean option."""
+        """Return a boolean option."""
         return self.query.get(name, "") in _TRUE
 
     def option(self, name: str) -> str:
-        """An option's text, empty when absent."""
+        """Return an option's text, empty when absent."""
         return self.query.get(name, "")
 
     def number(self, name: str) -> int:
-        """A whole number, 0 when absent; 400 when it is none."""
+        """Return a whole number, 0 when absent; 400 when it is none."""
         text = self.query.get(name, "")
         if not text:
             return 0
@@ -63,7 +63,7 @@ class ResourceRequest:
 
     @property
     def dry_run(self) -> bool:
-        """Whether nothing is to be stored; 422 for an unknown directive."""
+        """Return whether nothing is stored; 422 for an unknown directive."""
         text = self.query.get("dryRun", "")
         if text and text != _DRY_RUN:
             fault = f'Unsupported value: ["{text}"]: supported values: "All"'
@@ -72,7 +72,7 @@ class ResourceRequest:
 
     @property
     def strict(self) -> bool:
-        """Whether unknown fields are an error."""
+        """Return whether unknown fields are an error."""
         return self.query.get("fieldValidation", "") == "Strict"
 
     @property
@@ -108,12 +108,12 @@ def parse(kinds: Kinds, method: str, path: str, query: str) -> ResourceRequest:
 
 
 def no_such_path() -> StatusError:
-    """404 for a path that leads nowhere."""
+    """Return 404 for a path without a resource."""
     return failure(404, "NotFound", "the server could not find the requested resource", {})
 
 
 def not_allowed() -> StatusError:
-    """405: the resource has no such verb."""
+    """Return 405: the resource has no such verb."""
     return failure(
         405,
         "MethodNotAllowed",

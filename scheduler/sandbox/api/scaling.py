@@ -55,7 +55,7 @@ def scale(store: ObjectStore, call: ResourceRequest) -> ApiAnswer:
 
 
 def read_body_any(call: ResourceRequest) -> Any:
-    """A patch body of any JSON type."""
+    """Return a patch body of any JSON type."""
     return msgspec.json.decode(call.body)
 
 

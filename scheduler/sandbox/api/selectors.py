@@ -1,7 +1,7 @@
 """Label and field selectors of list, watch and deletecollection requests, compiled to predicates.
 
-The server compiles a selector once per request; the store knows nothing of selectors. Which fields a kind may
-be selected by stands in one table here, as in kube-apiserver.
+The server compiles a selector once per request; the store has no selectors. One table here has the
+selectable fields of each kind, as in kube-apiserver.
 """
 
 import re
@@ -63,7 +63,10 @@ _KEY: Final = re.compile(r"([a-z0-9.-]+/)?[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9]
 
 
 def matcher(resource: Resource, labels: str, fields: str) -> Matcher | None:
-    """A predicate for both selectors, None when neither restricts; 400 for a malformed one."""
+    """Return a predicate for both selectors, None when neither restricts.
+
+    400 for a malformed one.
+    """
     checks = [
         check for check in (_label_matcher(labels), _field_matcher(resource, fields)) if check
     ]

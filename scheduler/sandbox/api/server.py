@@ -1,14 +1,15 @@
-"""The sandbox's API server: a store spoken to over HTTPS, as kube-apiserver would answer.
+"""The sandbox's API server: a store served over HTTPS, with kube-apiserver's responses.
 
     store = new_store(RealClock())
     async with ApiServer(store) as server:
         server.kubeconfig(Path("kubeconfig"))         # for kubectl, helm, the daemon
-        server.url, server.token, server.authority    # https://127.0.0.1:PORT, admin token, CA in PEM
+        server.url, server.token, server.authority    # https://127.0.0.1:PORT, admin token, PEM
         server.access.add(token, User("alice", ("devs",)))
 
-It runs on the caller's loop, next to whatever else lives there; a request is answered without an await between
-reading the store and writing it, so there are no locks. Always HTTPS, with a certificate authority of its own. In-process
-clients use the store directly and are seen by every watcher at once.
+It runs on the caller's loop, beside other tasks; a request is answered without an await between
+reading the store and writing it, so there are no locks. Always HTTPS, with a certificate authority
+of its own. In-process clients use the store directly, and every watcher receives their writes at
+once.
 """
 
 import asyncio
@@ -74,7 +75,7 @@ class ApiServer:
 
     @property
     def kinds(self) -> Kinds:
-        """What is served now."""
+        """Return the served kinds."""
         return self.store.kinds
 
     @property
@@ -84,7 +85,7 @@ class ApiServer:
 
     @property
     def authority(self) -> bytes:
-        """The certificate that clients must trust, in PEM."""
+        """Return the certificate that clients must trust, in PEM."""
         return self._certificates.authority
 
     def kubeconfig(self, path: Path, token: str = "") -> Path:
@@ -98,7 +99,7 @@ class ApiServer:
         self._collecting = asyncio.create_task(self._collect())
 
     async def stop(self) -> None:
-        """Close every connection, also those of watchers."""
+        """Close every connection, including watches."""
         if self._collecting is not None:
             self._collecting.cancel()
             await asyncio.gather(self._collecting, return_exceptions=True)
@@ -122,7 +123,7 @@ class ApiServer:
             await asyncio.sleep(0)
 
     def _handle(self, request: HttpRequest, connection: HttpConnection) -> bytes | None:
-        """Answer one request; None when it has become a watch."""
+        """Answer one request; return None when it has become a watch."""
         try:
             return self._respond(request, connection)
         except StatusError as fault:
@@ -130,7 +131,8 @@ class ApiServer:
         except PathNotFoundError:
             return answer(404, b"404 page not found\n", "text/plain; charset=utf-8")
         except (KeyError, TypeError, AttributeError, ValueError) as fault:
-            # A malformed object that no check has caught: the client is told, the log keeps where.
+            # A malformed object that no check has caught: the client gets an error, the log has the
+            # location.
             _log.exception("request_failed", extra={"path": request.path, "method": request.method})
             return _failed(failure(500, "InternalError", f"Internal error occurred: {fault!r}"))
 

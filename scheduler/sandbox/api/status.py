@@ -1,8 +1,9 @@
-"""The one error of the sandbox: a Kubernetes `Status` that travels as an exception.
+"""The error type of the sandbox: a Kubernetes `Status` as an exception.
 
-Every other sandbox module raises `StatusError` through the functions here, so that reasons, codes and texts
-stand in one place and read as kube-apiserver writes them. The server turns it into an answer; in-process clients
-(simulated kubelets, controllers) look at `reason`. Nothing here knows HTTP beyond the status code.
+Every other sandbox module raises `StatusError` through the functions here, so that reasons, codes
+and texts are in one place and equal kube-apiserver's. The server turns it into a response;
+in-process clients (simulated kubelets, controllers) read `reason`. Nothing here depends on HTTP
+beyond the status code.
 """
 
 from collections.abc import Iterable, Sequence
@@ -15,7 +16,7 @@ from scheduler.sandbox.kinds.kinds import Resource
 
 Object: TypeAlias = dict[str, Any]
 
-# Where kube-apiserver keeps what it does not keep under its own name; shows in messages only.
+# kube-apiserver's storage paths that differ from the resource's name; used in messages only.
 _STORED_AS: Final = {
     "nodes": "minions",
     "services": "services/specs",
@@ -25,7 +26,7 @@ _STORED_AS: Final = {
 
 
 class StatusError(ApiError):
-    """A refused request: `status` is the `v1.Status` object that a client receives."""
+    """A rejected request: `status` is the `v1.Status` object that a client receives."""
 
     def __init__(self, status: Object) -> None:
         super().__init__(status["message"], code=status["code"], reason=status.get("reason", ""))
@@ -47,22 +48,22 @@ class AsJson:
         self._value = value
 
     def __str__(self) -> str:
-        """The JSON text."""
+        """Return the JSON text."""
         return msgspec.json.encode(self._value).decode()
 
 
 def required(field: str, detail: str = "") -> Cause:
-    """A field that must be there and is not."""
+    """Return the cause for a missing required field."""
     return Cause("FieldValueRequired", field, _join("Required value", detail))
 
 
 def invalid_value(field: str, value: Any, detail: str) -> Cause:
-    """A field with a value that breaks a rule."""
+    """Return the cause for a value that breaks a rule."""
     return Cause("FieldValueInvalid", field, f"Invalid value: {_shown(value)}: {detail}")
 
 
 def not_supported(field: str, value: Any, allowed: Sequence[str]) -> Cause:
-    """A field whose value is none of the allowed words."""
+    """Return the cause for a value outside the allowed ones."""
     words = ", ".join(f'"{word}"' for word in allowed)
     return Cause(
         "FieldValueNotSupported",
@@ -72,39 +73,40 @@ def not_supported(field: str, value: Any, allowed: Sequence[str]) -> Cause:
 
 
 def forbidden_field(field: str, detail: str) -> Cause:
-    """A field that may not be set or changed here."""
+    """Return the cause for a field that may not be set or changed here."""
     return Cause("FieldValueForbidden", field, f"Forbidden: {detail}")
 
 
 def not_found(resource: Resource, name: str) -> StatusError:
-    """404: no such object."""
+    """Return 404: no such object."""
     message = f'{resource.qualified} "{name}" not found'
     return failure(404, "NotFound", message, _details(resource, name))
 
 
 def already_exists(resource: Resource, name: str) -> StatusError:
-    """409: an object of that name is there."""
+    """Return 409: the name is in use."""
     message = f'{resource.qualified} "{name}" already exists'
     return failure(409, "AlreadyExists", message, _details(resource, name))
 
 
 def conflict(resource: Resource, name: str, text: str) -> StatusError:
-    """409: the write lost a race or a precondition failed."""
+    """Return 409: the write lost a race or a precondition failed."""
     message = f'Operation cannot be fulfilled on {resource.qualified} "{name}": {text}'
     return failure(409, "Conflict", message, _details(resource, name))
 
 
 def stale(resource: Resource, name: str) -> StatusError:
-    """409: the resourceVersion sent along is not the current one."""
+    """Return 409: the request's resourceVersion is not the current one."""
     return conflict(
         resource,
         name,
-        "the object has been modified; please apply your changes to the latest version and try again",
+        "the object has been modified; please apply your changes to the latest version and try "
+        "again",
     )
 
 
 def precondition(resource: Resource, name: str, namespace: str, text: str) -> StatusError:
-    """409: a uid or version sent along with a write is another one."""
+    """Return 409: the request's uid or version is another one."""
     path = _STORED_AS.get(resource.storage, resource.plural)
     if resource.custom:
         path = f"{resource.group}/{resource.plural}"
@@ -118,13 +120,16 @@ def precondition(resource: Resource, name: str, namespace: str, text: str) -> St
 
 
 def delete_precondition(resource: Resource, name: str, text: str) -> StatusError:
-    """409: a deletion names another uid or version; worded by kind, not by resource."""
+    """Return 409: a deletion names another uid or version.
+
+    The message has the kind, not the resource.
+    """
     message = f'Operation cannot be fulfilled on {resource.kind} "{name}": {text}'
     return failure(409, "Conflict", message, {"name": name, "kind": resource.kind})
 
 
 def invalid(resource: Resource, name: str, causes: Iterable[Cause]) -> StatusError:
-    """422: the object breaks validation; one cause per field."""
+    """Return 422: the object fails validation; one cause per field."""
     found = list(causes)
     texts = list(dict.fromkeys(f"{cause.field}: {cause.message}" for cause in found))
     joined = texts[0] if len(texts) == 1 else "[" + ", ".join(texts) + "]"
@@ -138,14 +143,16 @@ def invalid(resource: Resource, name: str, causes: Iterable[Cause]) -> StatusErr
 
 
 def bad_options(kind: str, cause: Cause) -> StatusError:
-    """422: the options of a request (`ListOptions`, `CreateOptions`, ...) are not acceptable."""
+    """Return 422: the options of a request (`ListOptions`, `CreateOptions`, ...) are not
+    acceptable.
+    """
     details: Object = {"group": "meta.k8s.io", "kind": kind, "causes": [_shown_cause(cause)]}
     message = f'{kind}.meta.k8s.io "" is invalid: {cause.field}: {cause.message}'
     return failure(422, "Invalid", message, details)
 
 
 def forbidden(resource: Resource, name: str, text: str, cause: Cause | None = None) -> StatusError:
-    """403: admission refuses the request."""
+    """Return 403: admission rejects the request."""
     message = f'{resource.qualified} "{name}" is forbidden: {text}'
     details = _details(resource, name)
     if cause is not None:
@@ -154,17 +161,17 @@ def forbidden(resource: Resource, name: str, text: str, cause: Cause | None = No
 
 
 def bad_request(message: str) -> StatusError:
-    """400: the request itself cannot be understood."""
+    """Return 400: the request itself is malformed."""
     return failure(400, "BadRequest", message)
 
 
 def expired(message: str) -> StatusError:
-    """410: the asked version or continue token is no longer kept."""
+    """Return 410: the requested version or continue token is no longer stored."""
     return failure(410, "Expired", message)
 
 
 def too_many_requests(message: str, retry_after_s: int, cause: Cause | None = None) -> StatusError:
-    """429: try again later; used by evictions that a disruption budget holds back."""
+    """Return 429: retry later; for evictions that a disruption budget blocks."""
     details: Object = {}
     if retry_after_s:
         details["retryAfterSeconds"] = retry_after_s
@@ -174,7 +181,7 @@ def too_many_requests(message: str, retry_after_s: int, cause: Cause | None = No
 
 
 def failure(code: int, reason: str, message: str, details: Object | None = None) -> StatusError:
-    """An error with any code and reason."""
+    """Return an error with any code and reason."""
     status: Object = {
         "kind": "Status",
         "apiVersion": "v1",
@@ -191,7 +198,7 @@ def failure(code: int, reason: str, message: str, details: Object | None = None)
 
 
 def success(resource: Resource, name: str, uid: str) -> Object:
-    """The `Status` that answers a completed deletion."""
+    """Return the `Status` that answers a completed deletion."""
     details = _details(resource, name)
     details["uid"] = uid
     return {

@@ -1,8 +1,9 @@
-"""Strategic merge patch: merge patch that knows which lists are keyed.
+"""Strategic merge patch: merge patch with keyed lists.
 
-Merge keys come from the field table, so containers merge by name, conditions by type, tolerations replace as a whole.
-Understands `$patch`, `$retainKeys`, `$deleteFromPrimitiveList` and `$setElementOrder`. Returns a new
-object and leaves the one it is given alone. Custom resources have no such patch (415, told by the server).
+Merge keys come from the field table, so containers merge by name, conditions by type, tolerations
+replace as a whole. Supports `$patch`, `$retainKeys`, `$deleteFromPrimitiveList` and
+`$setElementOrder`. Returns a new object and does not change its argument. Custom resources have no
+such patch (415, from the server).
 """
 
 from typing import Any, Final
@@ -83,7 +84,10 @@ def _merged_by_key(held: list[Any], value: list[Any], field: TypeField) -> list[
 
 
 def _ordered(items: list[Any], order: list[Any], key: str) -> list[Any]:
-    """Listed items in the listed order; the others stay at their place relative to what precedes them."""
+    """Listed items in the listed order.
+
+    The others stay at their place relative to what precedes them.
+    """
     wanted = [entry.get(key) if key else entry for entry in order]
 
     def rank(item: Any) -> int | None:

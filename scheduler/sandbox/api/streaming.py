@@ -1,8 +1,8 @@
-"""Carries a watch over its connection: when to send, bookmarks, the time limit.
+"""Sends a watch over its connection: when to send, bookmarks, the time limit.
 
-What is sent comes from `watching.Stream`. A change wakes the watcher once; it sends in the loop's next turn, so that all writes
-of this turn go out together. While a client reads too slowly nothing is sent, and one that falls
-behind the kept history gets a 410 in its stream.
+The data comes from `watching.Stream`. A change wakes the watcher once; it sends in the loop's next
+turn, so that all writes of this turn are sent together. While a client reads too slowly nothing is
+sent, and one that falls behind the stored history gets a 410 in its stream.
 """
 
 import asyncio
@@ -15,7 +15,7 @@ from scheduler.sandbox.api.watching import WatchStream
 from scheduler.sandbox.store.store import ObjectStore
 
 _LIMIT_S: Final = (1800.0, 3600.0)
-# Only spreads the ends of long watches, so that clients do not come back all at once.
+# Spreads the ends of long watches, so that clients do not reconnect all at once.
 _spread: Final = random.Random()  # noqa: S311
 
 
@@ -39,7 +39,7 @@ class Watcher:
         self._timers: list[asyncio.TimerHandle] = []
 
     def start(self) -> None:
-        """Send what there is and follow what comes."""
+        """Send the initial objects and follow the changes."""
         connection = self._connection
         connection.on_lost = self._release
         connection.on_writable = self._wake

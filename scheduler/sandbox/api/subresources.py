@@ -1,7 +1,7 @@
 """binding, eviction, scale and the other subresources that are more than a part of an object.
 
-`server.py` comes here for every subresource except status. Texts and codes are kube-apiserver's: they are what
-schedulers and drains react to.
+`server.py` calls this for every subresource except status. Texts and codes are kube-apiserver's:
+schedulers and drains react to them.
 """
 
 from typing import Final
@@ -72,7 +72,7 @@ def _body(call: ResourceRequest, resource: Resource) -> Object:
 
 
 def bind_by_collection(store: ObjectStore, call: ResourceRequest) -> ApiAnswer:
-    """POST to /bindings: the pod is named in the body."""
+    """Handle POST to /bindings: the pod is named in the body."""
     obj = _body(call, BINDINGS)
     call.name = (obj.get("metadata") or {}).get("name", "")
     return bind(store, call, obj)
@@ -114,7 +114,7 @@ def _check_target(call: ResourceRequest, meta: Object, target: Object) -> None:
     if not target.get("name"):
         causes.append(required("target.name"))
     if causes:
-        # kube-apiserver: this validation error comes out as a plain 500 without a reason.
+        # kube-apiserver: this validation error is returned as a plain 500 without a reason.
         text = ", ".join(f"{cause.field}: {cause.message}" for cause in causes)
         raise failure(500, "", text if len(causes) == 1 else f"[{text}]")
     name = meta.get("name")
@@ -165,7 +165,7 @@ def _scheduled(conditions: list[Object], now: str) -> list[Object]:
 
 
 def issue_token(store: ObjectStore, access: AccessControl, call: ResourceRequest) -> ApiAnswer:
-    """POST of a TokenRequest: a token that speaks for the ServiceAccount until it expires."""
+    """Handle POST of a TokenRequest: return a token of the ServiceAccount with an expiry."""
     body = read_body(call.body, call.content_type)
     account = store.get(SERVICEACCOUNTS, call.namespace, call.name)
     spec = {"expirationSeconds": _TOKEN_LIFETIME_S, **(body.get("spec") or {})}
@@ -188,7 +188,7 @@ def issue_token(store: ObjectStore, access: AccessControl, call: ResourceRequest
 
 
 def finalize(store: ObjectStore, call: ResourceRequest) -> ApiAnswer:
-    """PUT of a namespace's finalizers; the last one gone removes a deleted namespace."""
+    """Handle PUT of a namespace's finalizers; removing the last one removes a deleted namespace."""
     obj = read_body(call.body, call.content_type)
     old = store.get(NAMESPACES, "", call.name)
     finalizers = (obj.get("spec") or {}).get("finalizers") or []

@@ -1,7 +1,7 @@
 """The `Table` form of objects and lists, which is what `kubectl get` prints.
 
-`reading` and `watching` call `table` when the Accept header asks for it. Columns of built-in kinds are in `columns.py`,
-those of custom resources in their definition.
+`reading` and `watching` call `table` when the Accept header asks for it. Columns of built-in kinds
+are in `columns.py`, those of custom resources in their definition.
 """
 
 from collections.abc import Callable, Sequence
@@ -31,7 +31,9 @@ _AGE: Final = PrinterColumn(
 
 
 def form_of(accept: str) -> str:
-    """The first of `Table`, `PartialObjectMetadata` or plain (empty) that a client accepts."""
+    """Return the first of `Table`, `PartialObjectMetadata` or plain (empty) that a client
+    accepts.
+    """
     if "as=" not in accept:
         return ""
     for choice in accept.split(","):
@@ -50,7 +52,10 @@ def form_of(accept: str) -> str:
 def table(
     store: "ObjectStore", resource: Resource, items: Sequence[Stored], meta: Object, include: str
 ) -> bytes:
-    """The bytes of a table; `include` is the includeObject option (Metadata unless given)."""
+    """Return the bytes of a table.
+
+    `include` is the includeObject option (Metadata unless given).
+    """
     columns = columns_of(store, resource)
     now = store.clock.now()
     body = {
@@ -86,7 +91,7 @@ def row(
 
 
 def columns_of(store: "ObjectStore", resource: Resource) -> Sequence[PrinterColumn]:
-    """The columns of a kind: its own, those of its definition, or name and age."""
+    """Return the columns of a kind: its own, those of its definition, or name and age."""
     if resource.custom:
         served = store.rules.printer_columns(resource)
         own = [_custom(entry) for entry in served]

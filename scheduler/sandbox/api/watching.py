@@ -1,7 +1,7 @@
-"""watch: the stream of changes of a kind, from any kept version, filtered, with bookmarks.
+"""watch: the stream of changes of a kind, from any stored version, filtered, with bookmarks.
 
-`server.py` opens a `WatchStream` per watch request and sends what `first` and `next` return. Each version is encoded once
-for all watchers; what arrives between two sends goes out in one write. Nothing
+`server.py` opens a `WatchStream` per watch request and sends what `first` and `next` return. Each
+version is encoded once for all watchers; changes between two sends go out in one write. Nothing
 here awaits: the server waits for `WatchStream.wake` and for the time limit.
 """
 
@@ -56,14 +56,14 @@ class WatchStream:
         check_options(call)
         since = parse_version(text) if text not in ("", "0") else None
         if since is not None and since > self._store.version:
-            # kube-apiserver: it stays silent, until what is written is newer than what was asked for.
+            # kube-apiserver: it sends nothing until a write is newer than the requested version.
             self._ahead, since = since, self._store.version
         replay = send_initial == "true" or (not send_initial and since is None)
         try:
             start = None if replay or since is None else since
             self._watch = self._store.watch(self._resource, self._namespace, since=start, wake=wake)
         except StatusError as fault:
-            # kube-apiserver: a version too old to watch from is told inside the stream.
+            # kube-apiserver: a version too old to watch from is reported inside the stream.
             self._failed = fault
             return None
         if not replay:
@@ -72,7 +72,7 @@ class WatchStream:
         return list(self._store.list(self._resource, self._namespace))
 
     def first(self) -> bytes:
-        """What goes out at once: the initial objects, or the refusal."""
+        """Return the first data: the initial objects, or the rejection."""
         if self._failed is not None:
             return self.error(self._failed)
         lines = [
@@ -87,23 +87,23 @@ class WatchStream:
         return b"".join(lines)
 
     def next(self) -> bytes:
-        """All changes since the last call; empty when none concern this client."""
+        """Return all changes since the last call; empty when none concern this client."""
         return b"".join(self._changes())
 
     @property
     def ended(self) -> bool:
-        """Whether the stream is over after what was sent last: it has failed, or its kind is served no more."""
+        """Return whether the stream ends: it has failed, or its kind is no longer served."""
         row, kinds = self._resource, self._store.kinds
         is_served = not row.custom or kinds.find(row.group, row.version, row.plural) is not None
         return self._failed is not None or not is_served
 
     @property
     def wants_bookmarks(self) -> bool:
-        """Whether the client asked for bookmarks."""
+        """Return whether the client asked for bookmarks."""
         return self._bookmarks
 
     def bookmark(self, *, initial_end: bool = False) -> bytes:
-        """A line that tells how far the stream has come."""
+        """Return a line with the current version of the stream."""
         meta: Object = {"resourceVersion": str(self._store.version)}
         if initial_end:
             meta["annotations"] = {_INITIAL_END: "true"}
@@ -115,7 +115,7 @@ class WatchStream:
         return _encode({"type": BOOKMARK, "object": obj}) + b"\n"
 
     def error(self, fault: StatusError) -> bytes:
-        """The last line of a stream that cannot go on."""
+        """Return the last line of a failed stream."""
         return _encode({"type": "ERROR", "object": fault.status}) + b"\n"
 
     def close(self) -> None:
@@ -138,7 +138,7 @@ class WatchStream:
         return [line for change in changes if (line := self._filtered(change, self._accepts))]
 
     def _filtered(self, change: StoreChange, accepts: Matcher) -> bytes | None:
-        """A change as seen through a selector: objects may enter and leave the selection."""
+        """Return a change as filtered by a selector: objects may enter and leave the selection."""
         now = change.type != DELETED and accepts(change.stored.obj)
         before = change.previous is not None and accepts(change.previous.obj)
         if now and before:
@@ -178,7 +178,7 @@ class WatchStream:
 
 
 def check_options(call: ResourceRequest) -> None:
-    """Refuse combinations that the API server refuses; 422."""
+    """Reject combinations that the API server rejects; 422."""
     if not call.option("sendInitialEvents"):
         if call.option("resourceVersionMatch"):
             raise _refused(
@@ -198,7 +198,9 @@ def _refused(field: str, text: str) -> StatusError:
 
 
 def _restamped(stored: Stored, version: int) -> Stored:
-    """The old state of an object that left the selection, under the version at which it left."""
+    """Return the old state of an object that left the selection, under the version at which it
+    left.
+    """
     meta = {**stored.obj["metadata"], "resourceVersion": str(version)}
     return Stored(stored.key, version, {**stored.obj, "metadata": meta})
 

@@ -1,7 +1,8 @@
 """create, update, patch, delete and deletecollection of whole objects and their status.
 
-`server.py` calls one function per method; each returns an `ApiAnswer`. Bodies are decoded strictly here, rules
-and storage are the store's. A patch is read, applied and written in one step, so it never loses a race.
+`server.py` calls one function per method; each returns an `ApiAnswer`. Bodies are decoded strictly
+here, rules and storage are the store's. A patch is read, applied and written in one step, so it
+never loses a race.
 """
 
 from dataclasses import dataclass, field, replace
@@ -56,7 +57,7 @@ class ApiAnswer:
 
 
 def create(store: ObjectStore, call: ResourceRequest) -> ApiAnswer:
-    """POST of an object; 201."""
+    """Handle POST of an object; 201."""
     obj = read_body(call.body, call.content_type, call.resource.kind)
     warnings = decode_into(store, call, obj)
     if (obj.get("metadata") or {}).get("resourceVersion"):
@@ -68,7 +69,7 @@ def create(store: ObjectStore, call: ResourceRequest) -> ApiAnswer:
 
 
 def update(store: ObjectStore, call: ResourceRequest) -> ApiAnswer:
-    """PUT of an object or its status; 200, or 201 where a PUT may create."""
+    """Handle PUT of an object or its status; 200, or 201 where a PUT may create."""
     obj = read_body(call.body, call.content_type, call.resource.kind)
     warnings = decode_into(store, call, obj)
     _check_name(call, obj)
@@ -82,7 +83,7 @@ def update(store: ObjectStore, call: ResourceRequest) -> ApiAnswer:
 
 
 def _makes(store: ObjectStore, call: ResourceRequest, obj: Object) -> bool:
-    """Whether a PUT creates: of a lease that is not there, by who names no version of it."""
+    """Return whether a PUT creates: of a missing lease, by a client that names no version of it."""
     if call.resource.storage != LEASES.storage or obj["metadata"].get("resourceVersion"):
         return False
     return store.find(call.resource, call.namespace, call.name) is None
@@ -125,21 +126,21 @@ def _updated(
 
 
 def _version_missing(call: ResourceRequest) -> StatusError:
-    # kube-apiserver: names the plural where the kind belongs.
+    # kube-apiserver: has the plural where the kind belongs.
     named = replace(call.resource, kind=call.resource.plural)
     cause = invalid_value("metadata.resourceVersion", 0, "must be specified for an update")
     return invalid(named, call.name, [cause])
 
 
 def patch(store: ObjectStore, call: ResourceRequest) -> ApiAnswer:
-    """PATCH of an object or its status in any of the four patch types."""
+    """Handle PATCH of an object or its status in any of the four patch types."""
     media = call.content_type.partition(";")[0].strip()
     if media == APPLY_PATCH:
         return _apply(store, call)
     old = store.get(call.resource, call.namespace, call.name)
     before = from_storage(call.resource, old.obj)
     if call.subresource == "status" and media != JSON_PATCH:
-        # Nothing else can change, so nothing else need be merged, checked and cleaned.
+        # Nothing else can change, so nothing else must be merged, checked and cleaned.
         before = {name: part for name, part in before.items() if name in _STATUS_PARTS}
     obj = _patched(call.resource, before, media, call.body)
     if obj.get("metadata") is None:
@@ -165,7 +166,8 @@ def _patched(resource: Resource, before: Object, media: str, body: bytes) -> Obj
         return json_patch(before, content)
     if not isinstance(content, dict):
         raise bad_request(
-            "error decoding patch: json: cannot unmarshal array into Go value of type map[string]interface {}"
+            "error decoding patch: json: cannot unmarshal array into Go value of type "
+            "map[string]interface {}"
         )
     if media == MERGE_PATCH:
         merged: Object = merge_patch(before, content)
@@ -211,7 +213,7 @@ def _apply(store: ObjectStore, call: ResourceRequest) -> ApiAnswer:
 
 
 def delete(store: ObjectStore, call: ResourceRequest) -> ApiAnswer:
-    """DELETE of one object: its last state while something holds it, else a Status."""
+    """Handle DELETE of one object: return its last state while it has finalizers, else a Status."""
     options = deletion_of(call)
     before = store.get(call.resource, call.namespace, call.name)
     stored = store.delete(call.resource, call.namespace, call.name, options)
@@ -222,7 +224,7 @@ def delete(store: ObjectStore, call: ResourceRequest) -> ApiAnswer:
 
 
 def delete_collection(store: ObjectStore, call: ResourceRequest) -> ApiAnswer:
-    """DELETE of everything that a selector finds; answers with the list of what was there."""
+    """Handle DELETE of a collection; return the list of the deleted objects."""
     options = deletion_of(call)
     accepts = matcher(call.resource, call.option("labelSelector"), call.option("fieldSelector"))
     removed = [
@@ -236,7 +238,7 @@ def delete_collection(store: ObjectStore, call: ResourceRequest) -> ApiAnswer:
 
 
 def deletion_of(call: ResourceRequest) -> Deletion:
-    """The options of a delete from query and body; 400 and 422 for bad ones."""
+    """Return the options of a delete from query and body; 400 and 422 for invalid ones."""
     body = read_body(call.body, call.content_type) if call.body else {}
     conditions = body.get("preconditions") or {}
     grace = body.get("gracePeriodSeconds")
@@ -280,7 +282,9 @@ def decode_into(
 
 
 def _check_binding(store: ObjectStore, call: ResourceRequest, obj: Object) -> None:
-    """Refuse a claim's allocation and reservations to those who may only write the rest of its status."""
+    """Reject a claim's allocation and reservations from users who may only write the rest of its
+    status.
+    """
     if not call.may_not_bind:
         return
     old = store.find(call.resource, call.namespace, call.name)
@@ -292,7 +296,7 @@ def _check_binding(store: ObjectStore, call: ResourceRequest, obj: Object) -> No
 
 
 def _note_writer(store: ObjectStore, call: ResourceRequest, obj: Object) -> None:
-    """Note who sets which fields, where that is kept."""
+    """Record which manager sets which fields, for kinds where that is stored."""
     if call.resource.storage != CONFIGMAPS.storage:
         return
     if obj.get("metadata") is None:
@@ -320,7 +324,8 @@ def _check_name(call: ResourceRequest, obj: Object) -> None:
     if call.resource.namespaced:
         if meta.get("namespace", call.namespace) != call.namespace:
             raise bad_request(
-                "the namespace of the provided object does not match the namespace sent on the request"
+                "the namespace of the provided object does not match the namespace sent on the "
+                "request"
             )
         meta["namespace"] = call.namespace
     _check_version(meta)
@@ -329,12 +334,14 @@ def _check_name(call: ResourceRequest, obj: Object) -> None:
 def _check_version(meta: Object) -> None:
     version = meta.get("resourceVersion")
     if version and not version.isdigit():
-        # kube-apiserver: comes out as a plain 500 without a reason.
+        # kube-apiserver: returned as a plain 500 without a reason.
         raise failure(500, "", f'strconv.ParseUint: parsing "{version}": invalid syntax')
 
 
 def _answers_with_object(resource: Resource) -> bool:
-    """kube-apiserver: these kinds answer a completed deletion with the object, the others with a Status."""
+    """Return whether a completed deletion is answered with the object, as kube-apiserver does for
+    some kinds.
+    """
     return resource.storage in _OBJECT_AFTER_DELETE
 
 

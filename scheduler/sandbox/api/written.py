@@ -1,8 +1,8 @@
-"""Who set which field of a ConfigMap in ordinary writes, and when: entries of `metadata.managedFields`.
+"""The manager and time of each field of a ConfigMap in ordinary writes: `metadata.managedFields`.
 
-As the API server keeps them: a field belongs to whoever changed it last, and the time of an entry is that of the last
-change of one of its fields. Kept for ConfigMaps alone, whose readers ask for it (see `trellis`' groups); what was
-applied, `apply` keeps.
+As in the API server: a field belongs to the manager that changed it last, and the time of an entry
+is that of the last change of one of its fields. Recorded for ConfigMaps alone, whose readers use it
+(see `trellis`' groups); `apply` records applied fields.
 """
 
 from typing import Any, Final
@@ -14,7 +14,7 @@ _UNKNOWN: Final = "unknown"
 
 
 def note(new: Object, old: Object | None, manager: str, now: str) -> None:
-    """Note in a ConfigMap, in place, what an ordinary write by `manager` makes of it."""
+    """Record an ordinary write by `manager` in a ConfigMap, in place."""
     before, after = _fields(old or {}), _fields(new)
     changed = [path for path, value in after.items() if before.get(path) != value]
     gone = [path for path in before if path not in after]
@@ -39,7 +39,7 @@ def _is_own(entry: Object, manager: str) -> bool:
 
 
 def _fields(obj: Object) -> dict[tuple[str, ...], Any]:
-    """Return the values of all fields that somebody can hold, by their paths."""
+    """Return the values of all fields that a manager can own, by their paths."""
     meta = obj.get("metadata") or {}
     parts = {
         ("f:data",): obj.get("data"),

@@ -1,1 +1,1 @@
-"""The controllers of a cluster, one per kind, in plain form: they work on the store and only there."""
+"""The controllers of a cluster, one per kind, simplified: they use the store and nothing else."""

@@ -1,7 +1,8 @@
-"""Adoption and release: a controller takes in orphans that its selector matches, and lets go of what it no longer matches.
+"""Adoption and release: a controller adopts orphans that its selector matches, and releases others.
 
-ReplicaSets claim pods, Deployments claim ReplicaSets. Claims are looked at only when something happened that can
-change them (a new owner, new labels, an owner reference taken away), because selectors are dear on big sets.
+ReplicaSets claim pods, Deployments claim ReplicaSets. Claims are evaluated only after a relevant
+change (a new owner, new labels, a removed owner reference), because selectors are expensive on big
+sets.
 """
 
 from scheduler.controlplane.objects import controller_of
@@ -33,7 +34,7 @@ class ControllerRefs:
         return [(self._owners, self._hear_owner), (self._owned, self._hear_owned)]
 
     def settle(self, key: str, owner: Object) -> None:
-        """Adopt and release for one owner, if something happened that can change its claims."""
+        """Adopt and release for one owner after a relevant change."""
         if key not in self._open:
             return
         self._open.discard(key)

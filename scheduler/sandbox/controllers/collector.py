@@ -1,7 +1,9 @@
-"""Background deletion: dependents of deleted owners, contents of deleted namespaces, objects of deleted CRDs.
+"""Background deletion: dependents of deleted owners, contents of deleted namespaces, objects of
+deleted CRDs.
 
-In process, on the store alone. `wake` tells that there may be something to do, and `step` does it; the server's loop calls
-it, tests call it by hand. It follows every built-in kind that can own something and every CRD.
+In process, on the store alone. `wake` reports that there may be work, and `step` does it; the
+server's loop calls it, tests call it directly. It follows every built-in kind that can own objects
+and every CRD.
 """
 
 from collections.abc import Callable
@@ -39,7 +41,7 @@ class Collector:
         self._terminating: dict[tuple[str, str], None] = {}
 
     def step(self) -> bool:
-        """Do what is to be done now; True when it changed something."""
+        """Do the work that is due; return True when it changed something."""
         before = self._store.version
         gone, self._gone = self._gone, []
         for uid in gone:
@@ -73,7 +75,7 @@ class Collector:
             self._wake()
 
     def _collect(self, owner_uid: str) -> None:
-        """Delete what only the owner of this uid held, and cut the reference elsewhere."""
+        """Delete the dependents of only this uid, and remove the reference elsewhere."""
         for resource, stored in self._dependents(owner_uid):
             references = stored.obj["metadata"].get("ownerReferences") or []
             others = [ref for ref in references if ref["uid"] != owner_uid]
@@ -83,7 +85,7 @@ class Collector:
                 self._delete(resource, stored)
 
     def _check_owners(self, resource: kinds.Resource, key: str) -> None:
-        """Delete a new object none of whose owners exists."""
+        """Delete a new object if none of its owners exists."""
         stored = self._store.collection(resource).items.get(key)
         references = stored.obj["metadata"].get("ownerReferences") if stored else None
         if stored is None or not references:
@@ -143,7 +145,7 @@ class Collector:
             self._drop_finalizer(kinds.CUSTOMRESOURCEDEFINITIONS, definition, CLEANUP)
 
     def _release(self, resource: kinds.Resource, owner: Stored) -> None:
-        """Carry out `orphan` and `foregroundDeletion` of an owner that waits for it."""
+        """Carry out `orphan` and `foregroundDeletion` of a deleted owner."""
         held = owner.obj["metadata"].get("finalizers") or ()
         if ORPHAN in held:
             for kind, stored in self._dependents(owner.uid):
@@ -154,7 +156,8 @@ class Collector:
         elif FOREGROUND in held:
             blocking = 0
             for kind, stored in self._dependents(owner.uid):
-                # kube-controller-manager: what owns something itself is deleted in the foreground too.
+                # kube-controller-manager: an owner of other objects is deleted in the foreground
+                # too.
                 way = "Foreground" if stored.uid in self._store.dependents else "Background"
                 if self._delete(kind, stored, way) and _blocks(stored, owner.uid):
                     blocking += 1
@@ -168,7 +171,9 @@ class Collector:
             self._drop_finalizer(resource, owner, _GROUP_PROTECTION)
 
     def _has_members(self, resource: kinds.Resource, group: Stored) -> bool:
-        """Whether a pod that has not ended names the PodGroup, or a group names the composite one."""
+        """Return whether a pod that has not ended names the PodGroup, or a group names the
+        composite one.
+        """
         if resource.storage == kinds.COMPOSITE_POD_GROUPS.storage:
             return any(
                 stored.obj["spec"].get("parentCompositePodGroupName") == group.name
@@ -182,7 +187,7 @@ class Collector:
         )
 
     def _is_claim_used(self, claim: Stored) -> bool:
-        """Whether a pod that has not ended mounts the claim."""
+        """Return whether a pod that has not ended mounts the claim."""
         return any(
             (volume.get("persistentVolumeClaim") or {}).get("claimName") == claim.name
             for stored in self._store.list(kinds.PODS, claim.namespace)
@@ -191,7 +196,7 @@ class Collector:
         )
 
     def _delete(self, resource: kinds.Resource, stored: Stored, way: str = "Background") -> bool:
-        """Delete, in the background unless told otherwise; True while the object is still there."""
+        """Delete, by default in the background; return True while the object still exists."""
         if "deletionTimestamp" not in stored.obj["metadata"]:
             options = Deletion(uid=stored.uid, propagation=way)
             try:

@@ -1,6 +1,7 @@
-"""DaemonSets: one pod on every node that suits, pinned by a node affinity on the node's name.
+"""DaemonSets: one pod on every eligible node, pinned by a node affinity on the node's name.
 
-The scheduler binds the pods. `maxSurge` is taken as `maxUnavailable`: a node never has two pods of a set.
+The scheduler binds the pods. `maxSurge` is treated as `maxUnavailable`: a node never has two pods
+of a set.
 """
 
 from collections import defaultdict
@@ -34,7 +35,8 @@ class DaemonSets:
     def __init__(self, store: ObjectStore) -> None:
         self.work_queue = WorkQueue()
         self._store = store
-        # Per set and node: versions looked at, and the verdict (new pod wanted, old pod may stay).
+        # Per set and node: the compared versions, and the verdict (new pod needed, old pod may
+        # stay).
         self._verdicts: dict[str, dict[str, tuple[int, int, bool, bool]]] = {}
 
     def interests(self) -> list[Interest]:
@@ -46,7 +48,7 @@ class DaemonSets:
         ]
 
     def act(self, key: str, now: float) -> None:
-        """Make, remove or replace pods node by node, then write the status."""
+        """Create, remove or replace pods node by node, then write the status."""
         stored = self._store.collection(DAEMONSETS).items.get(key)
         if stored is None:
             self._verdicts.pop(key, None)
@@ -82,7 +84,7 @@ class DaemonSets:
         return found
 
     def _judge(self, key: str, owner: Object) -> tuple[list[str], set[str]]:
-        """Nodes that should have a pod, and nodes where an existing pod may stay."""
+        """Return the nodes that need a pod, and the nodes where an existing pod may stay."""
         held = self._verdicts.setdefault(key, {})
         generation = owner["metadata"].get("generation", 1)
         spec = owner["spec"]["template"]["spec"]
@@ -133,7 +135,7 @@ class DaemonSets:
         revision: revisions.Revision,
         now: float,
     ) -> None:
-        """Delete pods of old revisions, so many that no more than maxUnavailable are missing."""
+        """Delete pods of old revisions, up to maxUnavailable missing ones."""
         strategy = owner["spec"].get("updateStrategy") or {}
         if strategy.get("type") == "OnDelete":
             return

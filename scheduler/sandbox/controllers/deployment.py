@@ -1,7 +1,8 @@
-"""Deployments: one ReplicaSet per revision of the pod template, and the way from one to the next.
+"""Deployments: one ReplicaSet per revision of the pod template, and the rollout from one to the
+next.
 
-Sizes come from `rollout.py`, conditions and counts from `deployment_status.py`. `kubectl rollout status, history, undo, pause, resume,
-restart` and `kubectl scale` work on what is written here.
+Sizes come from `rollout.py`, conditions and counts from `deployment_status.py`. `kubectl rollout
+status, history, undo, pause, resume, restart` and `kubectl scale` work on the objects written here.
 """
 
 from typing import Final
@@ -45,7 +46,10 @@ class Deployments:
         self._claims = ControllerRefs(store, self.work_queue, DEPLOYMENTS, REPLICASETS)
 
     def interests(self) -> list[Interest]:
-        """Deployments and ReplicaSets; pods are heard of through the ReplicaSets' status."""
+        """Return its interests: Deployments and ReplicaSets.
+
+        Pods through the ReplicaSets' status.
+        """
         return [
             (DEPLOYMENTS, ownership.hear_itself(self.work_queue)),
             (REPLICASETS, ownership.hear_owned(self.work_queue, DEPLOYMENTS.kind)),
@@ -53,7 +57,7 @@ class Deployments:
         ]
 
     def act(self, key: str, now: float) -> None:
-        """Take one step of the rollout; the changes it makes bring it back here."""
+        """Take one step of the rollout; its changes requeue the Deployment."""
         stored = self._store.collection(DEPLOYMENTS).items.get(key)
         if stored is None:
             return
@@ -65,7 +69,7 @@ class Deployments:
         if not ownership.is_deleted(owner):
             moved, new = self._step(owner, sets, new)
             if moved:
-                # What was written is heard of and continues the rollout with fresh counts.
+                # The write is observed and continues the rollout with new counts.
                 self.work_queue.add(key)
                 return
             sets = self._prune(owner, sets, new)
@@ -99,7 +103,7 @@ class Deployments:
         return any(resized), new
 
     def _create(self, owner: Object, sets: list[Stored]) -> Stored:
-        """The ReplicaSet of the current template."""
+        """Return the ReplicaSet of the current template."""
         meta, spec = owner["metadata"], owner["spec"]
         template = spec["template"]
         collisions = (owner.get("status") or {}).get("collisionCount", 0)
@@ -146,7 +150,7 @@ class Deployments:
         return notes | _sizing(owner)
 
     def _scale_all(self, owner: Object, sets: list[Stored], new: Stored | None) -> bool:
-        """Deal a changed number of replicas over the ReplicaSets of a rollout in progress."""
+        """Distribute a changed number of replicas over the ReplicaSets of a rollout in progress."""
         active = [found for found in sets if _replicas(found)]
         wanted = str(owner["spec"]["replicas"])
         stale = [s for s in active if _annotation(s, DESIRED) not in ("", wanted)]
@@ -165,7 +169,7 @@ class Deployments:
         return True
 
     def _clear(self, owner: Object, old: list[Stored]) -> bool:
-        """Recreate: take all old pods down; True while some still run."""
+        """Recreate: delete all old pods; return True while some still run."""
         for found in old:
             self._resize(owner, found, 0)
         return any(

@@ -1,6 +1,7 @@
-"""A Deployment's status: counts over its ReplicaSets, and the conditions that `kubectl rollout status` and people read.
+"""A Deployment's status: counts over its ReplicaSets, and the conditions of `kubectl rollout
+status`.
 
-Pure functions; `deployment.py` writes what they return.
+Pure functions; `deployment.py` writes the results.
 """
 
 from scheduler.base.clock import parse_rfc3339, rfc3339
@@ -14,7 +15,7 @@ _NO_DEADLINE = 2**31 - 1
 def status_of(
     owner: Object, sets: list[Object], new: Object | None, now: float
 ) -> tuple[Object, float | None]:
-    """The status at `now`, and when a progress deadline will be over (None: never)."""
+    """Return the status at `now`, and when a progress deadline will be over (None: never)."""
     old = owner.get("status") or {}
     spec = owner["spec"]
     available = _sum(sets, "availableReplicas")
@@ -49,7 +50,7 @@ def status_of(
 
 
 def is_complete(owner: Object) -> bool:
-    """Whether the status says that every wanted pod is new and available, and no other is left."""
+    """Return whether the status has every wanted pod new and available, and no old ones."""
     return _is_done(owner, owner.get("status") or {})
 
 
@@ -76,7 +77,7 @@ def _available(spec: Object, available: int, old: Object | None, now: float) -> 
 def _progress(
     owner: Object, status: Object, new: Object | None, old: Object | None, now: float
 ) -> tuple[Object | None, float | None]:
-    """The Progressing condition, and when its deadline ends."""
+    """Return the Progressing condition, and when its deadline ends."""
     deadline_s = owner["spec"].get("progressDeadlineSeconds", 600)
     if deadline_s >= _NO_DEADLINE:
         return None, None
@@ -97,7 +98,7 @@ def _progress(
         words = ("True", "NewReplicaSetCreated", f'Created new replica set "{name}"')
         return _condition("Progressing", words, old, now), now + deadline_s
     if reason == "NewReplicaSetAvailable":
-        # The rollout was done: a scale or a lost pod does not begin another.
+        # The rollout was complete: a scale or a lost pod does not begin another.
         return old, None
     if _moved(before, status):
         words = ("True", "ReplicaSetUpdated", f'ReplicaSet "{name}" is progressing.')
@@ -116,7 +117,7 @@ def _progress(
 
 
 def _restarts(old: Object, before: Object, status: Object, name: str) -> bool:
-    """Whether a finished (or failed) rollout was followed by a new template."""
+    """Return whether a finished (or failed) rollout was followed by a new template."""
     finished = old.get("reason") in ("NewReplicaSetAvailable", "ProgressDeadlineExceeded")
     return (
         finished

@@ -1,6 +1,7 @@
-"""PodDisruptionBudgets: how many of the pods they cover may be disrupted now.
+"""PodDisruptionBudgets: how many of their pods may be disrupted now.
 
-The eviction subresource reads and lowers `disruptionsAllowed`; this controller computes it anew whenever pods or budgets change.
+The eviction subresource reads and lowers `disruptionsAllowed`; this controller recomputes it
+whenever pods or budgets change.
 """
 
 from collections import Counter
@@ -25,7 +26,7 @@ from scheduler.sandbox.kinds.objectchecks import selects
 from scheduler.sandbox.store.collection import DELETED, StoreChange, Stored
 from scheduler.sandbox.store.store import ObjectStore
 
-# kube-controller-manager: an eviction that did not lead to a deletion is forgotten after this.
+# kube-controller-manager: an eviction that did not lead to a deletion expires after this time.
 _EVICTION_LIMIT_S: Final = 120.0
 _SCALED: Final = {
     kind.kind: kind for kind in (DEPLOYMENTS, REPLICASETS, REPLICATIONCONTROLLERS, STATEFULSETS)
@@ -33,7 +34,7 @@ _SCALED: Final = {
 
 
 class _Cover:
-    """What one budget covers, counted as pods change: nothing is ever counted through."""
+    """The pods of one budget, counted as they change, without a full recount."""
 
     def __init__(self) -> None:
         self.healthy = 0
@@ -64,7 +65,7 @@ class DisruptionBudgets:
         self._covers: dict[str, _Cover] = {}
 
     def interests(self) -> list[Interest]:
-        """Budgets, the pods they cover and what sets these pods' number."""
+        """Return its interests: budgets, their pods and the owners that set these pods' number."""
         return [
             (PODDISRUPTIONBUDGETS, hear_itself(self.work_queue)),
             (PODDISRUPTIONBUDGETS, self._hear_budget),
@@ -97,7 +98,7 @@ class DisruptionBudgets:
         self._store.update(PODDISRUPTIONBUDGETS, {**budget, "status": status}, subresource="status")
 
     def _hear_budget(self, change: StoreChange) -> None:
-        """Forget counts of another selector, and see what an eviction wrote into the status."""
+        """Drop counts of another selector, and read an eviction's change of the status."""
         key, old = change.stored.key, change.previous
         if (
             change.type == DELETED
@@ -141,7 +142,7 @@ class DisruptionBudgets:
             self.work_queue.add(budget.key)
 
     def _wanted(self, namespace: str, budget: Object, cover: _Cover) -> tuple[int, int]:
-        """How many pods there should be, and how many of them must stay healthy."""
+        """Return how many pods there should be, and how many of them must stay healthy."""
         spec = budget["spec"]
         least, most = spec.get("minAvailable"), spec.get("maxUnavailable")
         if isinstance(least, int):
@@ -152,7 +153,7 @@ class DisruptionBudgets:
         return expected, share(least or 0, expected, round_up=True)
 
     def _scale(self, namespace: str, cover: _Cover) -> int:
-        """The replicas that the controllers of the covered pods ask for."""
+        """Return the replicas that the controllers of the covered pods ask for."""
         total, seen = 0, set()
         for kind, name, uid in cover.owners:
             found = self._top(namespace, {"kind": kind, "name": name, "uid": uid})
@@ -162,7 +163,7 @@ class DisruptionBudgets:
         return total
 
     def _top(self, namespace: str, owner: Object | None) -> Stored | None:
-        """The object that sets the number of replicas: the owner, or the owner's owner."""
+        """Return the object that sets the number of replicas: the owner, or the owner's owner."""
         kind = _SCALED.get(owner["kind"]) if owner is not None else None
         if owner is None or kind is None:
             return None
@@ -172,7 +173,10 @@ class DisruptionBudgets:
         return self._top(namespace, controller_of(found.obj)) or found
 
     def _evicted(self, key: str, budget: Object, now: float) -> tuple[dict[str, str], int]:
-        """Pods whose eviction was granted and who are not yet seen going; and how many look healthy."""
+        """Return pods with a granted eviction and no deletion yet.
+
+        And the number of healthy pods.
+        """
         held = (budget.get("status") or {}).get("disruptedPods") or {}
         kept, lost = {}, 0
         for name, when in held.items():
@@ -187,7 +191,7 @@ class DisruptionBudgets:
 
 
 def is_healthy(pod: Object) -> bool:
-    """Whether a pod counts as healthy: Ready and not going away."""
+    """Return whether a pod counts as healthy: Ready and not terminating."""
     return not is_deleted(pod) and is_ready(pod)
 
 

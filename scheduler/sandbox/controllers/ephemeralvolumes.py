@@ -1,4 +1,6 @@
-"""Generic ephemeral volumes: the PersistentVolumeClaim of each, made when its pod is new and owned by the pod."""
+"""Generic ephemeral volumes: a PersistentVolumeClaim for each, created with its pod and owned by
+it.
+"""
 
 from scheduler.controlplane.claims import ephemeral_volume_claims
 from scheduler.sandbox.controllers.ownership import is_deleted
@@ -20,7 +22,7 @@ class EphemeralVolumes:
         return [(PODS, self._hear_pod)]
 
     def act(self, key: str, now: float) -> None:
-        """Create the claims that a pod lacks; a claim of that name which others made stays."""
+        """Create the claims that a pod lacks; an existing claim of that name stays."""
         del now
         stored = self._store.collection(PODS).items.get(key)
         if stored is None or is_deleted(stored.obj):

@@ -1,7 +1,7 @@
-"""Events that controllers leave for `kubectl describe` and `kubectl get events`.
+"""Events of controllers for `kubectl describe` and `kubectl get events`.
 
-Repetitions of the same event on the same object count up in one Event object, as client-go does. Writing an event never fails
-its controller: in a namespace that is going away it is simply dropped.
+Repetitions of the same event on the same object count up in one Event object, as in client-go.
+Writing an event never fails its controller: in a terminating namespace it is dropped.
 """
 
 from scheduler.sandbox.api.status import Object, StatusError
@@ -23,7 +23,7 @@ def record(
     """Write an event about an object that has its apiVersion and kind."""
     meta = regarding["metadata"]
     namespace = meta.get("namespace") or "default"
-    # The name depends on what is said, so that a repetition finds its predecessor.
+    # The name is a hash of the event, so that a repetition finds its predecessor.
     tag = _tag(f"{meta['uid']}/{component}/{reason}/{message}")
     name = f"{meta['name'][:230]}.{tag:016x}"
     held = store.find(EVENTS, namespace, name)

@@ -7,7 +7,7 @@ from scheduler.sandbox.api.status import Object
 
 
 def of_pod(pod: Object) -> int:
-    """The pod's index, -1 when it has none."""
+    """Return the pod's index, -1 when it has none."""
     text = (pod["metadata"].get("annotations") or {}).get(COMPLETION_INDEX, "")
     return int(text) if text.isdecimal() else -1
 

@@ -1,7 +1,9 @@
-"""Jobs: pods that run to completion, counted, in parallel, indexed, tried again up to the back-off limit.
+"""Jobs: pods that run to completion, counted, in parallel, indexed, retried up to the back-off
+limit.
 
-Counts are kept in the status and, against counting twice, by pod uid in memory: unlike the real controller it puts no finalizer on
-pods. `podFailurePolicy`, `successPolicy` and per-index back-off limits are not acted on.
+Counts are stored in the status and, against counting twice, by pod uid in memory: unlike the real
+controller it sets no finalizer on pods. `podFailurePolicy`, `successPolicy` and per-index back-off
+limits are ignored.
 """
 
 from typing import Final
@@ -34,7 +36,7 @@ _NAME: Final = "job-controller"
 
 
 class _Tally(msgspec.Struct, eq=False):
-    """What became of a job's pods: uids already counted, indexes done, when one failed last."""
+    """The results of a job's pods: uids already counted, indexes done, time of the last failure."""
 
     counted: set[str] = set()
     gone: set[str] = set()
@@ -55,7 +57,7 @@ class Jobs:
         return [(JOBS, hear_itself(self.work_queue)), (PODS, self._hear_pod)]
 
     def act(self, key: str, now: float) -> None:
-        """Count what ended, end the job or make the pods that are missing, write the status."""
+        """Count ended pods, end the job or create missing pods, write the status."""
         stored = self._store.collection(JOBS).items.get(key)
         if stored is None:
             return
@@ -113,7 +115,7 @@ class Jobs:
                 tally.done.add(indexes.of_pod(pod.obj))
             else:
                 status["succeeded"] = status.get("succeeded", 0) + 1
-        # A pod that went away before it ended counts as failed, as an evicted pod of a real Job does.
+        # A pod deleted before its end counts as failed, as an evicted pod of a real Job does.
         for uid in tally.gone - tally.counted:
             tally.counted.add(uid)
             status["failed"] = status.get("failed", 0) + 1
@@ -132,7 +134,7 @@ class Jobs:
         status: Object,
         now: float,
     ) -> StatusError | None:
-        """Make pods up to the parallelism, or remove what is too much."""
+        """Create pods up to the parallelism, or remove the surplus."""
         spec = job["spec"]
         missing = missing_pods(spec, status.get("succeeded", 0), len(active))
         if missing < 0:
@@ -176,7 +178,7 @@ class Jobs:
 
     def _delete(self, pods: list[Stored], tally: _Tally) -> None:
         for pod in pods:
-            # What the controller takes away itself has not failed.
+            # Pods that the controller deletes itself have not failed.
             tally.counted.add(pod.uid)
             self._store.delete(PODS, pod.namespace, pod.name, Deletion(uid=pod.uid))
 
@@ -204,7 +206,7 @@ class Jobs:
             self.work_queue.add_at(key, started + deadline_s)
 
     def _write(self, stored: Stored, status: Object) -> None:
-        """Write the counts of the pods as they are now."""
+        """Write the current counts of the pods."""
         live = sorted_dependents(self._store, stored.obj, PODS)
         active = [pod for pod in live if not is_deleted(pod.obj) and phase(pod.obj) in _ACTIVE]
         counts = {
@@ -252,7 +254,7 @@ def _ended(job: Object) -> Object | None:
 def _verdict(
     job: Object, status: Object, active: list[Stored], now: float
 ) -> tuple[str, str, str] | None:
-    """Condition, reason and message of a job that is over; None while it goes on."""
+    """Return condition, reason and message of a finished job; None while it goes on."""
     spec = job["spec"]
     limit = spec.get("backoffLimit", 6)
     if status.get("failed", 0) > limit or _restarts(spec, active) > limit:
@@ -264,7 +266,7 @@ def _verdict(
         return "Failed", "DeadlineExceeded", "Job was active longer than specified deadline"
     completions = spec.get("completions")
     succeeded = status.get("succeeded", 0)
-    # Without completions it is a work queue: one success and nobody at work.
+    # Without completions it is a work queue: one success and no active pod.
     done = succeeded >= completions if completions is not None else succeeded and not active
     if done:
         return "Complete", "CompletionsReached", "Reached expected number of succeeded pods"
@@ -272,7 +274,7 @@ def _verdict(
 
 
 def _restarts(spec: Object, active: list[Stored]) -> int:
-    """How often containers of running pods began again, where that counts as a failure."""
+    """Return how often containers of running pods restarted, where that counts as a failure."""
     if spec["template"]["spec"].get("restartPolicy") != "OnFailure":
         return 0
     return sum(

@@ -1,8 +1,9 @@
-"""The PodGroup of a Job that says how it is to be scheduled (`spec.scheduling`, Kubernetes 1.37).
+"""The PodGroup of a Job with `spec.scheduling` (Kubernetes 1.37).
 
-As kube-controller-manager's Job controller does with its gate WorkloadWithJob: a Workload with one template,
-and a PodGroup made from it, which the Job's pods name. A gang without a number needs all pods that run at a time;
-the number follows the Job. A Job that says nothing gets no group: its would be a basic one, which asks for nothing.
+As kube-controller-manager's Job controller with its gate WorkloadWithJob: a Workload with one
+template, and a PodGroup created from it, which the Job's pods name. A gang without a number needs
+all pods that run at a time; the number follows the Job. A Job without the field gets no group: it
+would be a basic one without requirements.
 """
 
 import hashlib
@@ -16,7 +17,10 @@ from scheduler.sandbox.store.store import ObjectStore
 
 
 def group_of(store: ObjectStore, job: Object) -> str:
-    """Return the name of a Job's PodGroup, made when it is not there; an empty text if it wants none."""
+    """Return the name of a Job's PodGroup, created if it is missing.
+
+    '' without `spec.scheduling`.
+    """
     asked = _asked(store, job)
     if asked is None:
         return ""
@@ -32,7 +36,7 @@ def group_of(store: ObjectStore, job: Object) -> str:
 
 
 def _asked(store: ObjectStore, job: Object) -> Object | None:
-    """Return what the Job's group asks for, None if there is to be none."""
+    """Return the spec of the Job's group, None if there is none."""
     is_served = store.kinds.find(
         POD_GROUPS_1_37.group, POD_GROUPS_1_37.version, POD_GROUPS_1_37.plural
     )

@@ -1,4 +1,4 @@
-"""What every namespace holds: the ServiceAccount `default`, made anew when somebody deletes it."""
+"""The ServiceAccount `default` of every namespace, created again after its deletion."""
 
 from scheduler.sandbox.controllers.ownership import is_deleted
 from scheduler.sandbox.controllers.workqueue import Interest, WorkQueue
@@ -10,7 +10,7 @@ _NAME = "default"
 
 
 class Namespaces:
-    """The controller of namespaces; emptying deleted ones is the collector's part."""
+    """The controller of namespaces; the collector empties deleted ones."""
 
     def __init__(self, store: ObjectStore) -> None:
         self.work_queue = WorkQueue()
@@ -21,7 +21,7 @@ class Namespaces:
         return [(NAMESPACES, self._hear_namespace), (SERVICEACCOUNTS, self._hear_account)]
 
     def act(self, key: str, now: float) -> None:
-        """Make the account where it is missing."""
+        """Create the account if it is missing."""
         del now
         namespace = self._store.find(NAMESPACES, "", key)
         if namespace is None or is_deleted(namespace.obj):

@@ -1,7 +1,8 @@
-"""Node lifecycle: silent nodes become Unknown, and conditions become taints.
+"""Node lifecycle: nodes without lease renewals become Unknown, and conditions become taints.
 
-A node whose lease was not renewed for the grace period gets Ready=Unknown and the taint `unreachable`; one that reports
-Ready=False gets `not-ready`; a cordoned one `unschedulable`. What the taints do to pods is in `taintevictions.py`.
+A node whose lease was not renewed for the grace period gets Ready=Unknown and the taint
+`unreachable`; one that reports Ready=False gets `not-ready`; a cordoned one `unschedulable`.
+`taintevictions.py` evicts pods for these taints.
 """
 
 from typing import Final
@@ -49,7 +50,7 @@ class NodeHealth:
         return [(NODES, self._hear_node), (LEASES, self._hear_lease)]
 
     def act(self, key: str, now: float) -> None:
-        """Look for silent nodes, or bring the taints of one node in line."""
+        """Find nodes without renewals, or update the taints of one node."""
         if key == _CHECK:
             for name in self._heard:
                 if self._is_silent(name, now):
@@ -76,11 +77,11 @@ class NodeHealth:
             self._heard[change.stored.name] = self._store.clock.now()
 
     def _is_silent(self, name: str, now: float) -> bool:
-        # A node that never had a lease is not judged: its kubelet may be elsewhere.
+        # A node that never had a lease is ignored: its kubelet may be elsewhere.
         return now - self._heard.get(name, now) > self._grace_s
 
     def _lose(self, name: str, node: Object) -> None:
-        """Nothing was heard of the node: its conditions turn Unknown, its pods unready."""
+        """Mark a node without renewals: its conditions become Unknown, its pods unready."""
         now = self._store.now()
         status = node.get("status") or {}
         conditions = [
@@ -131,7 +132,7 @@ class NodeHealth:
 
 
 def _wanted(node: Object) -> list[tuple[str, str]]:
-    """The taints that conditions and `spec.unschedulable` call for."""
+    """Return the taints for the conditions and `spec.unschedulable`."""
     found = []
     for condition in (node.get("status") or {}).get("conditions") or ():
         if condition["type"] == "Ready" and condition["status"] in _READY_TAINTS:

@@ -1,6 +1,7 @@
-"""Who controls what: controller references, and the objects that hang on one owner.
+"""Ownership: controller references, and the objects of an owner.
 
-All controllers find their objects through `dependents`, which the store indexes by the owner's uid. Nothing here writes.
+All controllers find their objects through `dependents`, which the store indexes by the owner's uid.
+Nothing here writes.
 """
 
 from scheduler.controlplane.objects import controller_of, controller_reference
@@ -17,7 +18,7 @@ def reference_to(resource: Resource, owner: Object) -> Object:
 
 
 def dependents(store: ObjectStore, owner: Object, resource: Resource) -> list[Stored]:
-    """What the owner controls of one kind, in no order; O(its dependents)."""
+    """Return the owner's objects of one kind, unordered; O(its dependents)."""
     items = store.collection(resource).items
     uid = owner["metadata"]["uid"]
     found = []
@@ -32,17 +33,17 @@ def dependents(store: ObjectStore, owner: Object, resource: Resource) -> list[St
 
 
 def sorted_dependents(store: ObjectStore, owner: Object, resource: Resource) -> list[Stored]:
-    """The same by name, where the order matters."""
+    """Return the same by name, where the order matters."""
     return sorted(dependents(store, owner, resource), key=lambda stored: stored.key)
 
 
 def is_deleted(obj: Object) -> bool:
-    """Whether the deletion of an object has begun."""
+    """Return whether the deletion of an object has begun."""
     return "deletionTimestamp" in obj["metadata"]
 
 
 def hear_itself(work_queue: WorkQueue) -> Hear:
-    """Put every changed object on the work_queue, unless only its status changed."""
+    """Enqueue every changed object, unless only its status changed."""
 
     def hear(change: StoreChange) -> None:
         if change.previous is None or change.type == DELETED or _asks(change):
@@ -52,7 +53,7 @@ def hear_itself(work_queue: WorkQueue) -> Hear:
 
 
 def hear_owned(work_queue: WorkQueue, kind: str) -> Hear:
-    """Put the controller of every changed object on the work_queue, when it is of this kind."""
+    """Enqueue the controller of every changed object, if it is of this kind."""
 
     def hear(change: StoreChange) -> None:
         for obj in (change.stored.obj, change.previous.obj if change.previous else None):

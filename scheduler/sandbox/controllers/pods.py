@@ -18,7 +18,7 @@ _NEVER: Final = float("inf")
 
 
 def condition_of(obj: Object, *types: str) -> Object | None:
-    """The first condition of one of these types in the status, None without one."""
+    """Return the first condition of one of these types in the status, None without one."""
     conditions: list[Object] = (obj.get("status") or {}).get("conditions") or []
     return next((found for found in conditions if found["type"] in types), None)
 
@@ -29,22 +29,22 @@ def phase(pod: Object) -> str:
 
 
 def is_ended(pod: Object) -> bool:
-    """Whether the containers ended for good."""
+    """Return whether the containers ended for good."""
     return phase(pod) in _ENDED
 
 
 def is_active(pod: Object) -> bool:
-    """Whether the pod counts for its controller: not ended, not being deleted."""
+    """Return whether the pod counts for its controller: not ended, not being deleted."""
     return not is_deleted(pod) and not is_ended(pod)
 
 
 def is_ready(pod: Object) -> bool:
-    """Whether the condition Ready is True."""
+    """Return whether the condition Ready is True."""
     return _ready_condition(pod) is not None
 
 
 def ready_since(pod: Object) -> float | None:
-    """Since when the pod is Ready (seconds since the epoch), None when it is not."""
+    """Return since when the pod is Ready (seconds since the epoch), None when it is not."""
     condition = _ready_condition(pod)
     if condition is None:
         return None
@@ -77,7 +77,7 @@ class Count:
 
 
 def is_available(pod: Object, min_ready_s: float, now: float) -> bool:
-    """Whether the pod has been Ready for `min_ready_s`."""
+    """Return whether the pod has been Ready for `min_ready_s`."""
     since = ready_since(pod)
     return since is not None and since + min_ready_s <= now
 
@@ -85,7 +85,7 @@ def is_available(pod: Object, min_ready_s: float, now: float) -> bool:
 def create_pod(
     store: ObjectStore, owner: Object, component: str, pod: Object
 ) -> StatusError | None:
-    """Make a pod for its owner; a refusal is returned, and told of in an event."""
+    """Create a pod for its owner; a rejection is returned, and reported in an event."""
     try:
         store.create(PODS, pod, owner["metadata"]["namespace"], owned=True)
     except StatusError as refusal:

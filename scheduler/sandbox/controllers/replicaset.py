@@ -1,8 +1,8 @@
-"""ReplicaSets: as many pods as asked for, and which of them go first when there are too many.
+"""ReplicaSets: create missing pods, and delete surplus ones in a fixed order.
 
-Creates at most `_BATCH` pods per turn, so that a set of ten thousand does not hold up the loop; for
-the same reason pods are counted as they change. `fullyLabeledReplicas` equals `replicas`: what the selector
-no longer matches is released at once.
+Creates at most `_BATCH` pods per turn, so that a set of ten thousand does not block the loop; for
+the same reason pods are counted as they change. `fullyLabeledReplicas` equals `replicas`: pods that
+the selector no longer matches are released at once.
 """
 
 from collections import Counter
@@ -34,7 +34,7 @@ _NAME: Final = "replicaset-controller"
 
 
 class Tally(msgspec.Struct, eq=False):
-    """How many pods of one set there are, by what they count for."""
+    """The number of pods of one set, by state."""
 
     pods: int = 0
     active: int = 0
@@ -70,7 +70,7 @@ class ReplicaSets:
         ]
 
     def act(self, key: str, now: float) -> None:
-        """Make or remove pods until there are as many as asked for; then write the status."""
+        """Create or delete pods up to the requested number; then write the status."""
         stored = self._store.collection(REPLICASETS).items.get(key)
         if stored is None:
             return
@@ -92,7 +92,7 @@ class ReplicaSets:
             raise refusal
 
     def _hear_pod(self, change: StoreChange) -> None:
-        """Count the pod where it belongs, so that no set is ever counted through."""
+        """Count the pod in its set, so that no set is ever recounted."""
         if change.previous is not None:
             self._add(change.previous, -1)
         if change.type != DELETED:
@@ -157,7 +157,7 @@ class ReplicaSets:
 
 
 def removal_order(pods: list[Stored]) -> list[Stored]:
-    """Pods in the order in which they go: those that do least first."""
+    """Return pods in the order of deletion: the least useful first."""
     on_node = Counter(pod.obj["spec"].get("nodeName", "") for pod in pods)
 
     return sorted(

@@ -1,9 +1,9 @@
-"""ResourceClaims: those that pods want made from templates, and what is to be taken back when pods are done.
+"""ResourceClaims: create those of templates for pods, and release those of finished pods.
 
-Made claims are owned by their pod and named in its status. A pod that is gone, replaced or finished loses its
-reservation; a claim that nobody holds any more gives its devices back, and goes if it was made for a pod. What a
-PodGroup names is made for the group, and held by it until it goes. As kube-controller-manager's controller of the
-same name.
+Created claims are owned by their pod and named in its status. A pod that is deleted, replaced or
+finished loses its reservation; a claim without reservations releases its devices, and is deleted if
+it was created for a pod. Claims of a PodGroup are created for the group, which keeps them until its
+deletion. As kube-controller-manager's controller of the same name.
 """
 
 from typing import Final
@@ -38,7 +38,7 @@ class ResourceClaims:
     def __init__(self, store: ObjectStore) -> None:
         self.work_queue = WorkQueue()
         self._store = store
-        # Template -> pods and groups (by what is queued for them) that it was missing for.
+        # Template → pods and groups (by queue key) that wait for it.
         self._waiting: dict[str, set[str]] = {}
 
     def interests(self) -> list[Interest]:
@@ -51,7 +51,7 @@ class ResourceClaims:
         ]
 
     def act(self, key: str, now: float) -> None:
-        """Make the claims of a pod or a group, or take back what a claim's users no longer need."""
+        """Create the claims of a pod or a group, or release what a claim's users no longer need."""
         del now
         kind, _, name = key.partition(":")
         namespace, _, name = name.partition("/")
@@ -128,13 +128,13 @@ class ResourceClaims:
         self._store.update(resource, {**owner, "status": status}, subresource="status")
 
     def _group_entries(self, pod: Stored) -> list[Object]:
-        """Return what the pod's PodGroup names: an entry that is equal is the group's."""
+        """Return the entries of the pod's PodGroup: an equal entry is the group's."""
         name = (pod.obj["spec"].get("schedulingGroup") or {}).get("podGroupName")
         group = self._store.find(PODGROUPS, pod.namespace, name) if name else None
         return list(group.obj["spec"].get("resourceClaims") or ()) if group is not None else []
 
     def _is_settled(self, pod: Stored, entry: Object) -> bool:
-        """Whether a pod needs no claim there, or has one that is its own."""
+        """Return whether a pod needs no claim there, or has its own."""
         name = entry.get("resourceClaimName")
         if not name:
             return True
@@ -142,7 +142,7 @@ class ResourceClaims:
         return claim is not None and _is_owned(claim.obj, pod)
 
     def _found(self, pod: Stored, name: str) -> Stored | None:
-        """Return a claim that was made for the pod and not yet written to its status."""
+        """Return a claim that was created for the pod and not yet written to its status."""
         for claim in self._store.list(RESOURCECLAIMS, pod.namespace):
             notes = claim.obj["metadata"].get("annotations") or {}
             if notes.get(POD_CLAIM_NAME) == name and _is_owned(claim.obj, pod):
@@ -189,7 +189,10 @@ class ResourceClaims:
             self._delete_unneeded(stored)
 
     def _still_needs(self, namespace: str, user: Object) -> bool:
-        """Whether somebody holds a reservation rightly; others than pods and groups are left alone."""
+        """Return whether a reservation is valid.
+
+        Consumers other than pods and groups are ignored.
+        """
         if (user.get("apiGroup"), user.get("resource")) == (PODGROUPS.group, PODGROUPS.plural):
             group = self._store.find(PODGROUPS, namespace, user["name"])
             return group is not None and group.uid == user["uid"]
@@ -199,7 +202,10 @@ class ResourceClaims:
         return pod is not None and pod.uid == user["uid"] and not _is_done(pod.obj)
 
     def _release(self, stored: Stored, remaining: list[Object], *, deallocate: bool) -> Stored:
-        """Write who still holds a claim; without holders its devices are free, and it may go."""
+        """Write the remaining reservations of a claim.
+
+        Without any its devices are released, and it may be deleted.
+        """
         claim = stored.obj
         status = {**(claim.get("status") or {}), "reservedFor": remaining}
         if not remaining:
@@ -221,7 +227,7 @@ class ResourceClaims:
         return self._store.update(RESOURCECLAIMS, {**stored.obj, "metadata": kept})
 
     def _delete_unneeded(self, stored: Stored) -> None:
-        """Delete a claim that was made for a pod which will not run any more."""
+        """Delete a claim that was created for a pod which will not run any more."""
         owner = controller_of(stored.obj)
         held = self._store.find(RESOURCECLAIMS, stored.namespace, stored.name)
         if owner is None or owner["kind"] != PODS.kind or held is None or is_deleted(held.obj):
@@ -232,7 +238,7 @@ class ResourceClaims:
 
 
 def _is_done(pod: Object) -> bool:
-    """Whether a pod will not run any more."""
+    """Return whether a pod will not run any more."""
     return is_ended(pod) or (is_deleted(pod) and not pod["spec"].get("nodeName"))
 
 

@@ -1,6 +1,8 @@
-"""ControllerRevisions: the past templates of StatefulSets and DaemonSets, for updates and `kubectl rollout undo`.
+"""ControllerRevisions: the past templates of StatefulSets and DaemonSets, for updates and `rollout
+undo`.
 
-One revision per distinct template; going back to an old template gives its revision the newest number again.
+One revision per distinct template; returning to an old template gives its revision the newest
+number again.
 """
 
 from collections.abc import Collection
@@ -24,7 +26,7 @@ class Revision:
 
 
 def newest(store: ObjectStore, resource: Resource, owner: Object) -> Revision:
-    """The revision of the owner's present template; made when it is new."""
+    """Return the revision of the owner's present template, created if it is new."""
     meta, template = owner["metadata"], owner["spec"]["template"]
     held = sorted_dependents(store, owner, CONTROLLERREVISIONS)
     top = max((int(found.obj["revision"]) for found in held), default=0)
@@ -56,7 +58,7 @@ def newest(store: ObjectStore, resource: Resource, owner: Object) -> Revision:
 
 
 def named(store: ObjectStore, owner: Object, name: str) -> Revision | None:
-    """A revision by its object's name, None when it is gone."""
+    """Return a revision by its object's name, None after its deletion."""
     found = store.find(CONTROLLERREVISIONS, owner["metadata"]["namespace"], name)
     return _revision(found) if found is not None else None
 

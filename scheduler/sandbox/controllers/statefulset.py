@@ -1,7 +1,7 @@
-"""StatefulSets: pods with names that stay, one after the other, each with its own claims.
+"""StatefulSets: pods with stable names, one after the other, each with its own claims.
 
-`OrderedReady` and `Parallel`, rolling updates from the highest ordinal down to the partition, `OnDelete`. Claims are made
-and kept; `persistentVolumeClaimRetentionPolicy` is not acted on.
+`OrderedReady` and `Parallel`, rolling updates from the highest ordinal down to the partition,
+`OnDelete`. Claims are created and kept; `persistentVolumeClaimRetentionPolicy` is ignored.
 """
 
 from typing import Final

@@ -1,4 +1,4 @@
-"""The list of all controllers, in the order in which they hear and act."""
+"""The list of all controllers, in the order in which they observe and act."""
 
 from scheduler.sandbox.controllers.daemonset import DaemonSets
 from scheduler.sandbox.controllers.deployment import Deployments
@@ -16,7 +16,7 @@ from scheduler.sandbox.store.store import ObjectStore
 
 
 def controllers(store: ObjectStore, *, node_grace_s: float = GRACE_S) -> list[Controller]:
-    """New controllers for a store; a node is lost when nothing was heard of it for `node_grace_s`."""
+    """Return new controllers for a store; a node is lost without a renewal for `node_grace_s`."""
     return [
         Namespaces(store),
         NodeHealth(store, grace_s=node_grace_s),

@@ -1,6 +1,8 @@
-"""Taint evictions: pods that do not tolerate a NoExecute taint of their node are deleted, at once or when their time is over.
+"""Taint evictions: delete pods that do not tolerate a NoExecute taint, at once or at their
+deadline.
 
-Also removes the pods that are left on nodes that no longer exist, when their quarantine is over; pods that never ran stay.
+Also removes the pods of nodes that no longer exist, after their quarantine; pods that never ran
+stay.
 """
 
 from collections import defaultdict
@@ -21,13 +23,13 @@ QUARANTINE_S: Final = 40.0
 
 
 class TaintEvictions:
-    """The controller of pods on nodes that are tainted or gone; keys are node names."""
+    """The controller of pods on tainted or deleted nodes; keys are node names."""
 
     def __init__(self, store: ObjectStore) -> None:
         self.work_queue = WorkQueue()
         self._store = store
         self._pods_of: dict[str, set[str]] = defaultdict(set)
-        # Per node the keys of NoExecute taints, and since when: not every taint tells that itself.
+        # Per node the keys of NoExecute taints, and since when: not every taint states its time.
         self._tainted: dict[str, dict[str, float]] = {}
         self._gone: dict[str, float] = {}
 
@@ -36,7 +38,7 @@ class TaintEvictions:
         return [(NODES, self._hear_node), (PODS, self._hear_pod)]
 
     def act(self, key: str, now: float) -> None:
-        """Delete the pods of one node whose time is over."""
+        """Delete the pods of one node whose deadline has passed."""
         pods = self._store.collection(PODS).items
         held = [pods[name] for name in sorted(self._pods_of.get(key, ())) if name in pods]
         node = self._store.find(NODES, "", key)
@@ -87,7 +89,7 @@ class TaintEvictions:
             self.work_queue.add(node)
 
     def _clear(self, node: str, pods: list[Stored], now: float) -> None:
-        """The node was deleted: after a quarantine its pods go, without waiting for a kubelet."""
+        """Delete the pods of a deleted node after a quarantine, without waiting for a kubelet."""
         since = self._gone.get(node)
         if since is None:
             return
@@ -121,7 +123,7 @@ def _executing(node: Object) -> list[Object]:
 
 
 def _due(pod: Object, taints: list[Object], since: Mapping[str, float], now: float) -> float | None:
-    """When the pod must go; None when it may stay."""
+    """Return the pod's deadline; None when it may stay."""
     tolerations = pod["spec"].get("tolerations") or ()
     found: float | None = None
     for taint in taints:

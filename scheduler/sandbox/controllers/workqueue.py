@@ -1,10 +1,11 @@
 """The loop in which simulated kubelets and controllers act.
 
-A controller hears of every change of the kinds it is interested in, puts keys on its `WorkQueue`, and is asked to act on
-one key at a time with what the store says then: what it missed in between does not matter. Hearing happens
-inside the write that made the change, so no history can be lost, and must only touch queues; acting writes.
-`ControllerLoop.tick` runs everything that is due (tests, with a manual clock); `ControllerLoop.run` does the same for ever in
-short slices, so that the HTTP server in the same event loop is never held up for long.
+A controller observes every change of the kinds in its interests, adds keys to its `WorkQueue`, and
+acts on one key at a time with the store's current state: changes in between do not matter.
+Observers run inside the write that made the change, so no history can be lost, and may only change
+queues; acting writes. `ControllerLoop.tick` runs everything that is due (tests, with a manual
+clock); `ControllerLoop.run` does the same forever in short slices, so that it never blocks the HTTP
+server in the same event loop for long.
 """
 
 import asyncio
@@ -31,7 +32,7 @@ _LAST_RETRY_S: Final = 60.0
 
 
 class WorkQueue:
-    """Keys to act on, each once: those that are ready in order of arrival, and those with a time."""
+    """Keys to act on, each once: ready ones in order of arrival, and those with a time."""
 
     def __init__(self) -> None:
         self._ready: dict[str, None] = {}
@@ -42,7 +43,7 @@ class WorkQueue:
         self._unfinished: set[str] = set()
 
     def add(self, key: str) -> None:
-        """Act on `key` soon, or when its rest is over."""
+        """Act on `key` soon, or after its pause."""
         until = self._resting.get(key) if self._resting else None
         if until is None:
             self._ready[key] = None
@@ -50,12 +51,12 @@ class WorkQueue:
             self.add_at(key, until)
 
     def again(self, key: str) -> None:
-        """Act on `key` at once: only part of its work is done, so it may not rest."""
+        """Act on `key` at once: its work is incomplete, so it may not pause."""
         self._unfinished.add(key)
         self._ready[key] = None
 
     def rest(self, key: str, until: float) -> None:
-        """Do not act on `key` before `until`, so that what is dear happens less often."""
+        """Do not act on `key` before `until`, so that expensive work happens less often."""
         if key in self._unfinished:
             self._unfinished.discard(key)
             return
@@ -65,7 +66,7 @@ class WorkQueue:
             self.add_at(key, until)
 
     def add_at(self, key: str, when: float) -> None:
-        """Act on `key` at `when` (seconds since the epoch); the earliest time asked for counts."""
+        """Act on `key` at `when` (seconds since the epoch); the earliest requested time is used."""
         held = self._due.get(key)
         if held is None or when < held:
             self._due[key] = when
@@ -78,12 +79,12 @@ class WorkQueue:
         self.add_at(key, now + min(_FIRST_RETRY_S * 2 ** min(tries, 10), _LAST_RETRY_S))
 
     def succeeded(self, key: str) -> None:
-        """Forget the failures of `key`."""
+        """Reset the failures of `key`."""
         if self._tries:
             self._tries.pop(key, None)
 
     def pop(self, now: float) -> str | None:
-        """The next key to act on, or None when nothing is due."""
+        """Return the next key to act on, or None when nothing is due."""
         timers = self._timers
         while timers and timers[0][0] <= now:
             when, key = heappop(timers)
@@ -108,19 +109,19 @@ class WorkQueue:
 
 
 class Controller(Protocol):
-    """Something that acts by itself in the sandbox."""
+    """A component that acts by itself in the sandbox."""
 
     work_queue: WorkQueue
 
     def interests(self) -> Iterable[Interest]:
-        """Which kinds it wants to hear of, and how."""
+        """Return the kinds that it observes, with the functions to call."""
 
     def act(self, key: str, now: float) -> None:
-        """Bring what `key` names closer to what it should be."""
+        """Reconcile the object of `key`."""
 
 
 class ControllerLoop:
-    """Lets every controller hear and act; `strict` lets an unexpected exception through (tests)."""
+    """Runs every controller; `strict` raises unexpected exceptions (tests)."""
 
     def __init__(
         self, store: ObjectStore, controllers: Sequence[Controller], *, strict: bool = False
@@ -145,10 +146,10 @@ class ControllerLoop:
                 self._hear(resource, StoreChange(ADDED, stored, None))
 
     def turn(self, now: float, is_over: Callable[[], bool]) -> bool:
-        """Act until nothing is due or the slice is over; True when something is left.
+        """Act until nothing is due or the slice is over; return True if work is left.
 
-        Controllers take turns of up to `_ROUND` keys. One key each would make a controller look at all its pods
-        anew after every single pod that a kubelet starts.
+        Controllers take turns of up to `_ROUND` keys. With one key each, a controller would
+        evaluate all its pods again after every single pod that a kubelet starts.
         """
         idle = 0
         while idle < len(self._controllers):
@@ -172,13 +173,13 @@ class ControllerLoop:
         return False
 
     def tick(self, now: float | None = None) -> None:
-        """Do everything that is due at `now`, including what follows from it."""
+        """Do everything that is due at `now`, including its consequences."""
         moment = self._store.clock.now() if now is None else now
         while self.turn(moment, _never):
             pass
 
     def next_due(self) -> float | None:
-        """When the earliest controller has something to do; 0.0 for at once, None for never."""
+        """Return when the earliest controller is due; 0.0 for at once, None for never."""
         found = [
             due
             for controller in self._controllers
@@ -207,7 +208,7 @@ class ControllerLoop:
                 timer.cancel()
 
     def close(self) -> None:
-        """Stop hearing."""
+        """Stop observing."""
         self._hears = {}
 
     def _hear(self, resource: Resource, change: StoreChange) -> None:
@@ -218,7 +219,7 @@ class ControllerLoop:
             try:
                 hear(change)
             except Exception:
-                # The write belongs to somebody else: it must not fail because of a listener.
+                # The write belongs to another component: it must not fail because of a listener.
                 if self._strict:
                     raise
                 self.faults += 1
@@ -246,13 +247,13 @@ class ControllerLoop:
             controller.work_queue.succeeded(key)
 
     def _pace(self, controller: Controller, key: str, now: float, spent_s: float) -> None:
-        """Let a key that is dear to act on rest, so that it takes a tenth of the time at most."""
+        """Pause a key whose work is expensive, so that it takes a tenth of the time at most."""
         if spent_s > _DEAR_S:
             controller.work_queue.rest(key, now + min(_REST * spent_s, _LONGEST_REST_S))
 
 
 def _log() -> Any:
-    # Heavy, and hardly ever needed: the sandbox should be up quickly.
+    # Slow to load, and rarely needed: the sandbox must start quickly.
     import structlog
 
     return structlog.get_logger(__name__)

@@ -1,1 +1,1 @@
-"""What the sandbox knows of each kind: fields, defaults, validation, columns."""
+"""The kinds of the sandbox: fields, defaults, validation, columns."""

@@ -1,6 +1,7 @@
-"""How the cells of `columns.py` are made where a plain field is not enough.
+"""The cells of `columns.py` that are more than a plain field.
 
-Each function takes an object (and the time where it matters) and gives what kubectl shows; they follow kube-apiserver's printers.
+Each function takes an object (and the time where needed) and returns kubectl's text; they follow
+kube-apiserver's printers.
 """
 
 from collections.abc import Callable
@@ -22,7 +23,7 @@ def pod_ready(pod: Object) -> str:
 
 
 def pod_phase(pod: Object) -> str:
-    """The phase, or what keeps the pod from it."""
+    """Return the phase, or the reason that replaces it."""
     status = pod.get("status") or {}
     reason = str(status.get("reason") or status.get("phase") or "Unknown")
     for condition in status.get("conditions") or ():
@@ -43,7 +44,7 @@ def pod_phase(pod: Object) -> str:
 
 
 def pod_restarts(pod: Object, now: float) -> str:
-    """The sum of restarts, with the time of the last one."""
+    """Return the sum of restarts, with the time of the last one."""
     total, last = 0, None
     for status in field(pod, "status", "containerStatuses") or ():
         total += int(status.get("restartCount") or 0)
@@ -54,7 +55,7 @@ def pod_restarts(pod: Object, now: float) -> str:
 
 
 def node_status(obj: Object) -> str:
-    """Ready or not, and whether it takes pods."""
+    """Return whether the node is Ready, and whether it is schedulable."""
     words = [
         "Ready" if condition.get("status") == "True" else "NotReady"
         for condition in field(obj, "status", "conditions") or ()
@@ -75,7 +76,7 @@ def kernel(obj: Object) -> str:
 
 
 def node_roles(obj: Object) -> str:
-    """The roles its labels give a node."""
+    """Return the roles its labels give a node."""
     labels = obj["metadata"].get("labels") or {}
     roles = {
         key.removeprefix("node-role.kubernetes.io/")
@@ -88,7 +89,7 @@ def node_roles(obj: Object) -> str:
 
 
 def address(kind: str) -> Callable[[Object], str]:
-    """A cell that shows the address of one type."""
+    """Return a cell that shows the address of one type."""
 
     def cell(obj: Object) -> str:
         for entry in field(obj, "status", "addresses") or ():
@@ -100,12 +101,12 @@ def address(kind: str) -> Callable[[Object], str]:
 
 
 def ratio(top: tuple[str, ...], bottom: tuple[str, ...]) -> Callable[[Object], str]:
-    """A cell that shows `top/bottom`."""
+    """Return a cell that shows `top/bottom`."""
     return lambda obj: f"{field(obj, *top) or 0}/{field(obj, *bottom) or 0}"
 
 
 def template(part: str) -> Callable[[Object], str]:
-    """A cell that joins one field of the template's containers."""
+    """Return a cell that joins one field of the template's containers."""
 
     def cell(obj: Object) -> str:
         found = field(obj, "spec", "template", "spec", "containers") or ()
@@ -115,7 +116,7 @@ def template(part: str) -> Callable[[Object], str]:
 
 
 def selector(obj: Object) -> str:
-    """The selector of a workload."""
+    """Return the selector of a workload."""
     selector = field(obj, "spec", "selector") or {}
     pairs = selector.get("matchLabels", selector)
     if not isinstance(pairs, dict) or not pairs:
@@ -124,7 +125,7 @@ def selector(obj: Object) -> str:
 
 
 def pairs(*path: str) -> Callable[[Object], str]:
-    """A cell that shows a map as `key=value,...`."""
+    """Return a cell that shows a map as `key=value,...`."""
 
     def cell(obj: Object) -> str:
         found = field(obj, *path) or {}
@@ -134,7 +135,7 @@ def pairs(*path: str) -> Callable[[Object], str]:
 
 
 def ports(obj: Object) -> str:
-    """The ports of a service."""
+    """Return the ports of a service."""
     shown = []
     for port in field(obj, "spec", "ports") or ():
         outside = f":{port['nodePort']}" if port.get("nodePort") else ""
@@ -143,7 +144,7 @@ def ports(obj: Object) -> str:
 
 
 def external(obj: Object) -> str:
-    """How a service is reached from outside."""
+    """Return the external addresses of a service."""
     spec = obj.get("spec") or {}
     if spec.get("type") == "ExternalName":
         return str(spec.get("externalName", ""))
@@ -153,7 +154,7 @@ def external(obj: Object) -> str:
 
 
 def job_status(obj: Object) -> str:
-    """What a job is doing."""
+    """Return the state of a job."""
     for condition in field(obj, "status", "conditions") or ():
         if condition.get("status") == "True" and condition.get("type") in ("Complete", "Failed"):
             return str(condition["type"])
@@ -178,12 +179,12 @@ def job_completions(obj: Object) -> str:
 
 
 def size(*names: str) -> Callable[[Object], int]:
-    """A cell that counts the entries of some maps."""
+    """Return a cell that counts the entries of some maps."""
     return lambda obj: sum(len(obj.get(name) or ()) for name in names)
 
 
 def budget_field(name: str) -> Callable[[Object], str]:
-    """A cell that shows one side of a budget."""
+    """Return a cell that shows one side of a budget."""
 
     def cell(obj: Object) -> str:
         found = field(obj, "spec", name)
@@ -193,7 +194,7 @@ def budget_field(name: str) -> Callable[[Object], str]:
 
 
 def event_object(obj: Object) -> str:
-    """What an event is about."""
+    """Return the object of an event."""
     about = obj.get("involvedObject") or {}
     return f"{str(about.get('kind', '')).lower()}/{about.get('name', '')}"
 
@@ -216,7 +217,7 @@ def event_count(obj: Object) -> int:
 
 
 def event_source(obj: Object) -> str:
-    """Who reported an event."""
+    """Return the reporter of an event."""
     source = obj.get("source") or {}
     name = source.get("component") or obj.get("reportingComponent") or ""
     host = source.get("host") or obj.get("reportingInstance")
@@ -240,6 +241,6 @@ def bound_modes(obj: Object) -> str:
 
 
 def claim_of(obj: Object) -> str:
-    """The claim that a volume belongs to."""
+    """Return the claim that a volume belongs to."""
     claim = field(obj, "spec", "claimRef")
     return f"{claim.get('namespace', '')}/{claim.get('name', '')}" if claim else ""

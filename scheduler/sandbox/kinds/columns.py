@@ -1,6 +1,6 @@
-"""What `kubectl get` shows of each built-in kind: column names and how a cell is made.
+"""The columns of `kubectl get` for each built-in kind: names and cells.
 
-One row of columns per kind in `COLUMNS`; the name column is put in front by `tables.py`. Cells follow
+One row of columns per kind in `COLUMNS`; `tables.py` adds the name column in front. Cells follow
 kube-apiserver's printers.
 """
 

@@ -1,7 +1,8 @@
-"""Custom resources: definitions become rows of the kinds table, and their objects are held to the schema.
+"""Custom resources: definitions become rows of the kinds table, and their objects are validated.
 
-`Definitions` listens to the store's CustomResourceDefinitions, in-process or applied by a user alike; `defaults.py` asks it
-for the rules of a custom resource. A definition is established at once, at its creation.
+`Definitions` listens to the store's CustomResourceDefinitions, in-process or applied by a user
+alike; `defaults.py` gets the rules of a custom resource from it. A definition is established at
+once, at its creation.
 """
 
 from dataclasses import dataclass
@@ -28,7 +29,7 @@ CLEANUP = "customresourcecleanup.apiextensions.k8s.io"
 
 @dataclass(frozen=True, slots=True)
 class ServedVersion:
-    """What one version of a definition says about its objects."""
+    """The rules of one version of a definition for its objects."""
 
     resource: Resource
     schema: Schema
@@ -38,7 +39,7 @@ class ServedVersion:
 
 
 class Definitions:
-    """The custom resources of a store, kept in step with its CustomResourceDefinitions."""
+    """The custom resources of a store, updated with its CustomResourceDefinitions."""
 
     def __init__(self, store: "ObjectStore") -> None:
         self._store = store
@@ -46,7 +47,7 @@ class Definitions:
         self._watch = store.watch(CUSTOMRESOURCEDEFINITIONS, wake=self._follow)
 
     def of(self, resource: Resource) -> ServedVersion | None:
-        """The rules of a custom resource, None for built-in kinds."""
+        """Return the rules of a custom resource, None for built-in kinds."""
         return self._served.get((resource.storage, resource.version))
 
     def _follow(self) -> None:
@@ -126,7 +127,7 @@ def prepare_definition(obj: Object, now: str) -> None:
 
 
 def _unevaluated(spec: Object) -> list[str]:
-    """Where the schemas hold CEL rules, which the sandbox does not evaluate."""
+    """Yield the locations of CEL rules in the schemas, which the sandbox does not evaluate."""
     return [
         f"{version['name']}: {path}"
         for version in spec["versions"]
@@ -152,7 +153,7 @@ def _condition(type_: str, reason: str, message: str, now: str) -> Object:
 
 
 def check_definition(obj: Object) -> None:
-    """Refuse with 422 a definition that could not be served."""
+    """Reject with 422 a definition that could not be served."""
     spec, name = obj["spec"], obj["metadata"].get("name", "")
     names = spec.get("names") or {}
     causes = [required(f"spec.names.{part}") for part in ("plural", "kind") if not names.get(part)]

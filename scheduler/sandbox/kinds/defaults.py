@@ -1,7 +1,8 @@
-"""What the API server does to an object before it is stored: defaults, admission, validation.
+"""The API server's changes and checks before an object is stored: defaults, admission, validation.
 
-`ApiRules` is the `Rules` of a real sandbox store (`start.py`); every write passes here, over HTTP or in process. It picks
-the functions of a kind from `controlplane`, `podadmission`, `podchecks`, `objectchecks` and `crd`.
+`ApiRules` is the `Rules` of a real sandbox store (`start.py`); every write passes here, over HTTP
+or in process. It selects the functions of a kind from `controlplane`, `podadmission`, `podchecks`,
+`objectchecks` and `crd`.
 """
 
 from collections.abc import Sequence
@@ -64,7 +65,7 @@ _WITH_GENERATION: Final = frozenset(
     }
 )
 _STATUS_AT_CREATION: Final = frozenset({"nodes"})
-# The collector takes these off again when nothing uses the object any more.
+# The collector removes these when the object is unused.
 _PROTECTED: Final = {
     "persistentvolumes": "kubernetes.io/pv-protection",
     "persistentvolumeclaims": "kubernetes.io/pvc-protection",
@@ -116,7 +117,8 @@ class ApiRules:
             obj["status"] = {}
         self._check(resource, obj, None, "")
         if resource is PODS:
-            # kube-apiserver defaults what it reads from etcd: pod-level requests follow a LimitRange.
+            # kube-apiserver sets defaults on objects from etcd: pod-level requests follow a
+            # LimitRange.
             poddefaults.fill_pod(obj["spec"])
 
     def prepare_update(
@@ -149,7 +151,7 @@ class ApiRules:
         self._check(resource, new, old, subresource)
 
     def grace_period_s(self, resource: Resource, obj: Object, asked: int | None) -> int | None:
-        """Seconds a pod has to stop; everything else knows no grace."""
+        """Return the seconds a pod has to stop; all other kinds have no grace period."""
         if resource is not PODS:
             return None
         spec = obj["spec"]
@@ -160,7 +162,7 @@ class ApiRules:
         return max(0, int(wanted))
 
     def mark_deleted(self, resource: Resource, obj: Object) -> None:
-        """A namespace turns Terminating; the ones that a cluster needs stay."""
+        """Mark a namespace Terminating; the system namespaces stay."""
         if resource.storage != NAMESPACES.storage:
             return
         name = obj["metadata"]["name"]
@@ -174,7 +176,7 @@ class ApiRules:
         return served.schema.prune(obj) if served else ()
 
     def printer_columns(self, resource: Resource) -> Sequence[Object]:
-        """The columns that a custom resource's definition adds to tables."""
+        """Return the columns that a custom resource's definition adds to tables."""
         served = self._served(resource)
         return served.columns if served else ()
 
@@ -189,7 +191,7 @@ class ApiRules:
         return served.shape if served else type_table().of_resource(resource)
 
     def openapi_schema(self, resource: Resource) -> Object | None:
-        """The schema of a custom resource."""
+        """Return the schema of a custom resource."""
         served = self._served(resource)
         return served.schema.document if served else None
 

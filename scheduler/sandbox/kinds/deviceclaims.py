@@ -1,7 +1,8 @@
-"""Validation of ResourceClaims, their templates and DeviceClasses, in kube-apiserver's words.
+"""Validation of ResourceClaims, their templates and DeviceClasses, with kube-apiserver's messages.
 
-Selectors are compiled here, so a broken one is refused when it is written. Called by `objectchecks` for
-whole objects and by `defaults` for a claim's status. (Rules: resource.k8s.io/v1 of Kubernetes 1.36.)
+Selectors are compiled here, so an invalid one is rejected when it is written. Called by
+`objectchecks` for whole objects and by `defaults` for a claim's status. (Rules: resource.k8s.io/v1
+of Kubernetes 1.36.)
 """
 
 import re
@@ -34,34 +35,37 @@ _LONGEST_DRIVER: Final = 63
 _LONGEST_ID: Final = 32
 _LONGEST_PARAMETERS: Final = 10 * 1024
 _LABEL_WRONG: Final = (
-    "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must "
+    "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and "
+    "must "
     "start and end with an alphanumeric character (e.g. 'my-name',  or '123-abc', regex used for "
     "validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?')"
 )
 _SUBDOMAIN_WRONG: Final = (
-    "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', "
+    "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or "
+    "'.', "
     "and must start and end with an alphanumeric character (e.g. 'example.com', regex used for "
     r"validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')"
 )
 _NOT_PLANNED: Final = "program instantiation failed"
 _NO_REQUEST: Final = (
-    "must be the name of a request in the claim or the name of a request and a subrequest separated "
+    "must be the name of a request in the claim or the name of a request and a subrequest "
+    "separated "
     "by '/'"
 )
 
 
 def too_many(path: str, found: int, most: int) -> Cause:
-    """A list with more items than it may have."""
+    """Return the cause for a list with too many items."""
     return Cause("FieldValueTooMany", path, f"Too many: {found}: must have at most {most} items")
 
 
 def too_long(path: str, most: int) -> Cause:
-    """A text with more bytes than it may have."""
+    """Return the cause for a text with too many bytes."""
     return Cause("FieldValueTooLong", path, f"Too long: may not be more than {most} bytes")
 
 
 def duplicate(path: str, value: Any) -> Cause:
-    """A value that stands in a set twice."""
+    """Return the cause for a duplicate value in a set."""
     return Cause("FieldValueDuplicate", path, f"Duplicate value: {AsJson(value)}")
 
 
@@ -132,7 +136,8 @@ def check_identifier(path: str, name: str) -> Iterator[Cause]:
         yield invalid_value(
             path,
             ident,
-            "a valid C identifier must start with alphabetic character or '_', followed by a string "
+            "a valid C identifier must start with alphabetic character or '_', followed by a "
+            "string "
             "of alphanumeric characters or '_' (e.g. 'my_name',  or 'MY_NAME',  or 'MyName', regex "
             "used for validation is '[A-Za-z_][A-Za-z0-9_]*')",
         )
@@ -154,7 +159,7 @@ def check_selector(selector: Object, path: str) -> Iterator[Cause]:
         program = compile_selector(text)
     except CelCompileError as error:
         if error.message.startswith(_NOT_PLANNED):
-            # kube-apiserver: what only shows when a typed text is planned counts as its own fault.
+            # kube-apiserver: an error found while planning a typed text counts as its own fault.
             yield Cause("InternalError", where, f"Internal error: {error.message}")
         else:
             yield invalid_value(where, text, error.message)
@@ -164,7 +169,7 @@ def check_selector(selector: Object, path: str) -> Iterator[Cause]:
 
 
 def check_class(obj: Object, _old: Object | None) -> Iterator[Cause]:
-    """Yield what is wrong with a DeviceClass."""
+    """Yield the faults of a DeviceClass."""
     spec = obj.get("spec") or {}
     yield from check_items("spec.selectors", spec.get("selectors"), MOST_REQUESTS, check_selector)
     yield from check_items("spec.config", spec.get("config"), MOST_REQUESTS, _configuration)
@@ -176,12 +181,12 @@ def check_class(obj: Object, _old: Object | None) -> Iterator[Cause]:
 
 
 def check_claim(obj: Object, old: Object | None) -> Iterator[Cause]:
-    """Yield what is wrong with a ResourceClaim; its spec may never change."""
+    """Yield the faults of a ResourceClaim; its spec is immutable."""
     yield from _immutable_or_checked(obj, old, "spec", obj.get("spec") or {})
 
 
 def check_template(obj: Object, old: Object | None) -> Iterator[Cause]:
-    """Yield what is wrong with a ResourceClaimTemplate; its spec may never change."""
+    """Yield the faults of a ResourceClaimTemplate; its spec is immutable."""
     yield from _immutable_or_checked(obj, old, "spec.spec", field(obj, "spec", "spec") or {})
 
 
@@ -195,7 +200,7 @@ def _immutable_or_checked(
 
 
 def check_status(obj: Object, old: Object) -> Iterator[Cause]:
-    """Yield what is wrong with a new status of a claim."""
+    """Yield the faults of a new status of a claim."""
     status, before = obj.get("status") or {}, old.get("status") or {}
     users = status.get("reservedFor") or []
     yield from check_items(

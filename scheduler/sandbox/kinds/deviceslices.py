@@ -1,4 +1,4 @@
-"""Validation of ResourceSlices, in kube-apiserver's words: what a driver may publish of its devices.
+"""Validation of ResourceSlices, with kube-apiserver's messages.
 
 Called by `objectchecks`. (Rules: resource.k8s.io/v1 of Kubernetes 1.36.)
 """
@@ -46,7 +46,7 @@ _PLACES: Final = ("nodeName", "nodeSelector", "allNodes", "perDeviceNodeSelectio
 
 
 def check_slice(obj: Object, old: Object | None) -> Iterator[Cause]:
-    """Yield what is wrong with a ResourceSlice."""
+    """Yield the faults of a ResourceSlice."""
     spec = obj.get("spec") or {}
     yield from check_driver("spec.driver", spec.get("driver", ""))
     yield from _pool(spec.get("pool") or {})
@@ -104,7 +104,7 @@ def _pool(pool: Object) -> Iterator[Cause]:
 
 
 def _place(holder: Object, path: str, places: tuple[str, ...], when: str) -> Iterator[Cause]:
-    """Check that exactly one way to say where devices are is used."""
+    """Check that exactly one field selects the nodes of the devices."""
     chosen: list[str] = []
     for place in places:
         value = holder.get(place)

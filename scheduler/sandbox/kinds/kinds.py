@@ -1,10 +1,10 @@
 """The resources that the sandbox serves: one row each, plus those added by CRDs at run time.
 
-The store keys its collections by `Resource.storage`, the server finds a row by group, version and plural, and
-discovery prints the whole table. In-process clients name a resource by the constants (`PODS`, `NODES`, ...).
-Several rows may share a storage: core and events.k8s.io events, and the served versions of one CRD. What a kind
-consists of is found by `typed_as` where its name is not enough: it grew from one release to the next.
-This module holds names only: no objects, no rules.
+The store keys its collections by `Resource.storage`, the server finds a row by group, version and
+plural, and discovery prints the whole table. In-process clients name a resource by the constants
+(`PODS`, `NODES`, ...). Several rows may share a storage: core and events.k8s.io events, and the
+served versions of one CRD. What a kind consists of is found by `typed_as` where its name is not
+enough: it grew from one release to the next. This module holds names only: no objects, no rules.
 """
 
 from collections.abc import Iterable, Iterator
@@ -57,12 +57,12 @@ class Resource:
 
     @property
     def list_kind(self) -> str:
-        """The kind of a list of these."""
+        """Return the kind of a list of these."""
         return self.kind + "List"
 
     @property
     def has_status(self) -> bool:
-        """Whether status is written through its own subresource."""
+        """Return whether status is written through its own subresource."""
         return "status" in self.subresources
 
 
@@ -194,7 +194,7 @@ BUILT_IN: tuple[Resource, ...] = tuple(
 )
 
 
-# Releases of Kubernetes that differ in what they serve; the first is meant where none is named.
+# Releases of Kubernetes with different resources; the first is the default.
 RELEASES = ("1.36", "1.37")
 POD_GROUPS_1_37, WORKLOADS = (
     _row("scheduling.k8s.io/v1beta1", "PodGroup", sub="status"),
@@ -214,7 +214,7 @@ _SINCE_1_37 = (
 
 
 def of_release(release: str) -> tuple[Resource, ...]:
-    """The rows of a release; ValueError names the known ones."""
+    """Return the rows of a release; ValueError names the known ones."""
     if release not in RELEASES:
         raise ValueError(f"{release} is none of the releases {', '.join(RELEASES)}")
     if release == RELEASES[0]:
@@ -246,25 +246,25 @@ class Kinds:
             self.generation += 1
 
     def find(self, group: str, version: str, plural: str) -> Resource | None:
-        """The row at this path, or None."""
+        """Return the row at this path, or None."""
         return self._by_path.get((group, version, plural))
 
     def serves(self, group: str) -> bool:
-        """Whether anything is served in a group."""
+        """Return whether anything is served in a group."""
         if self._groups_at != self.generation:
             self._groups = {row.group for row in self._by_path.values()}
             self._groups_at = self.generation
         return group in self._groups
 
     def of_kind(self, api_version: str, kind: str) -> Resource | None:
-        """The row of a manifest's `apiVersion` and `kind`, or None; O(rows)."""
+        """Return the row of a manifest's `apiVersion` and `kind`, or None; O(rows)."""
         for row in self._by_path.values():
             if row.kind == kind and row.api_version == api_version:
                 return row
         return None
 
     def of_storage(self, storage: str) -> Resource | None:
-        """A row of this storage, or None; O(rows)."""
+        """Return a row of this storage, or None; O(rows)."""
         return next((row for row in self._by_path.values() if row.storage == storage), None)
 
     def __iter__(self) -> Iterator[Resource]:

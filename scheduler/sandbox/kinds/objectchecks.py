@@ -1,7 +1,7 @@
-"""Validation of the kinds other than pods: what a manifest commonly gets wrong, and what may not change.
+"""Validation of the kinds other than pods: common faults of manifests, and immutable fields.
 
-Returns causes in kube-apiserver's words; `defaults.py` turns them into one 422. Not a complete copy of the API
-server's validation.
+Returns causes with kube-apiserver's texts; `defaults.py` turns them into one 422. Not a complete
+copy of the API server's validation.
 """
 
 from collections.abc import Callable, Iterator
@@ -26,7 +26,7 @@ _IMMUTABLE: Final = "field is immutable"
 
 
 def check(resource: Resource, obj: Object, old: Object | None) -> list[Cause]:
-    """All faults of a defaulted object; `old` is the version it replaces, if any."""
+    """Return all faults of a defaulted object; `old` is the version it replaces, if any."""
     if resource.storage == PODGROUPS.storage:
         return list(podgroups.check(obj, old, resource.version))
     if resource.storage == COMPOSITE_POD_GROUPS.storage:
@@ -72,7 +72,7 @@ def _job(obj: Object, old: Object | None) -> Iterator[Cause]:
 
 
 def _job_scheduling(spec: Object, before: Object | None) -> Iterator[Cause]:
-    """Yield what is wrong with how a Job is to be scheduled: only a gang's number may change."""
+    """Yield the faults of a Job's `spec.scheduling`: only a gang's number may change."""
     said = spec.get("scheduling")
     least = field(said or {}, "schedulingPolicy", "gang", "minCount")
     path = "spec.scheduling"
@@ -170,7 +170,7 @@ def _storage_class(obj: Object, old: Object | None) -> Iterator[Cause]:
 def _budget(obj: Object, _old: Object | None) -> Iterator[Cause]:
     spec = obj.get("spec") or {}
     if "minAvailable" in spec and "maxUnavailable" in spec:
-        # kube-apiserver: shows its internal struct, whose fields have no JSON names.
+        # kube-apiserver: prints its internal struct, whose fields have no JSON names.
         shown = {
             "MinAvailable": spec["minAvailable"],
             "Selector": spec.get("selector"),
@@ -224,7 +224,7 @@ def _role_binding(obj: Object, old: Object | None) -> Iterator[Cause]:
 
 
 def selects(selector: Object, labels: Object, *, empty: bool = False) -> bool:
-    """Whether a label selector object matches; `empty` is the answer of an empty one."""
+    """Return whether a label selector object matches; `empty` is the result of an empty one."""
     match = selector.get("matchLabels") or {}
     if any(labels.get(key) != text for key, text in match.items()):
         return False
@@ -242,7 +242,7 @@ def selects(selector: Object, labels: Object, *, empty: bool = False) -> bool:
 
 
 def check_event(obj: Object) -> list[Cause]:
-    """Faults of a new event that came as events.k8s.io/v1, told in that version's words."""
+    """Return the faults of a new event in events.k8s.io/v1, with that version's texts."""
     if not obj.get("eventTime"):
         return [required("eventTime")]
     needed = ("reportingController", "reportingInstance", "action", "reason")

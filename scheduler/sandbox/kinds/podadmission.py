@@ -1,7 +1,9 @@
-"""Admission of pods in the sandbox: the shared rules with the store's objects, and what only a server adds.
+"""Admission of pods in the sandbox: the shared rules with the store's objects, and the server's
+own.
 
-`controlplane.admission` has the rules; here are the refusals of priorities, zone labels, the first status, and
-which part of a pod a subresource changes. Called by `defaults.py` on a private copy; reads the store, never writes it.
+`controlplane.admission` has the rules; here are the rejections of priorities, zone labels, the
+first status, and the part of a pod that a subresource may change. Called by `defaults.py` on a
+private copy; reads the store, never writes it.
 """
 
 from collections.abc import Iterable
@@ -47,7 +49,7 @@ class StoredObjects:
 
 
 def admit(store: "ObjectStore", pod: Object) -> None:
-    """Change a defaulted pod as kube-apiserver's admission plugins do; 403 where they refuse."""
+    """Change a defaulted pod as kube-apiserver's admission plugins do; 403 where they reject it."""
     spec = pod["spec"]
     if spec.get("overhead") and not spec.get("runtimeClassName"):
         text = "pod rejected: Pod Overhead set without corresponding RuntimeClass defined Overhead"
@@ -64,19 +66,19 @@ def admit(store: "ObjectStore", pod: Object) -> None:
 
 
 def admit_volume_claim(store: "ObjectStore", claim: Object) -> None:
-    """Name the default StorageClass in a claim that names none."""
+    """Set the default StorageClass in a claim without a class."""
     admission.admit_volume_claim(StoredObjects(store), claim)
 
 
 def topology_labels(store: "ObjectStore", node: str) -> dict[str, Any]:
-    """kube-apiserver: a pod takes its node's zone and region labels when it is assigned."""
+    """Return the node's zone and region labels, which kube-apiserver copies to an assigned pod."""
     stored = store.find(NODES, "", node)
     labels = (stored.obj["metadata"].get("labels") or {}) if stored else {}
     return {name: labels[name] for name in _TOPOLOGY_LABELS if name in labels}
 
 
 def first_status(pod: Object, now: str) -> Object:
-    """The status that a new pod starts with."""
+    """Return the status that a new pod starts with."""
     status: Object = {"phase": "Pending", "qosClass": qos_class(pod["spec"])}
     if pod["spec"].get("schedulingGates"):
         status["conditions"] = [
@@ -93,7 +95,7 @@ def first_status(pod: Object, now: str) -> Object:
 
 
 def completed_status(status: Object) -> Object:
-    """A written status with the list of addresses that goes with the single one."""
+    """Return a written status with the list of addresses for its single address."""
     address = status.get("podIP")
     if address and not status.get("podIPs"):
         return {**status, "podIPs": [{"ip": address}]}
@@ -101,7 +103,7 @@ def completed_status(status: Object) -> Object:
 
 
 def keep_to_part(new: Object, old: Object, subresource: str) -> None:
-    """Reduce a write through `resize` or `ephemeralcontainers` to what it may change, in place."""
+    """Restrict a write through `resize` or `ephemeralcontainers` to its fields, in place."""
     sent, spec = new["spec"], dict(old["spec"])
     if subresource == "ephemeralcontainers":
         spec["ephemeralContainers"] = sent.get("ephemeralContainers") or []
@@ -142,7 +144,7 @@ def qos_class(spec: Object) -> str:
 def apply_priority(
     store: "ObjectStore", resource: Resource, obj: Object, *, with_policy: bool = True
 ) -> None:
-    """Resolve the priority class of a pod or PodGroup; a value that differs from its class is refused.
+    """Resolve the priority class of a pod or PodGroup; reject a value that differs from its class.
 
     Since Kubernetes 1.37 the class of a group also determines its preemption policy.
     """
@@ -162,12 +164,13 @@ def apply_priority(
 
 
 def _impose(resource: Resource, obj: Object, field: str, what: str, wanted: Any) -> None:
-    """Set a field to the value of the priority class; another value in the request is refused."""
+    """Set a field to the value of the priority class; reject another value."""
     sent = obj["spec"].get(field)
     if sent is not None and sent != wanted:
         kind = "pod" if resource is PODS else "pod group"
         text = (
-            f"the {what} ({sent}) must not be provided in {kind} spec; priority admission controller "
+            f"the {what} ({sent}) must not be provided in {kind} spec; priority admission "
+            "controller "
             f"computed {wanted} from the given PriorityClass name"
         )
         raise forbidden(resource, name_of(obj), text)

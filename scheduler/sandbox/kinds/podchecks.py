@@ -1,7 +1,8 @@
-"""Validation of pods and pod templates: the rules that scheduling depends on, in kube-apiserver's words.
+"""Validation of pods and pod templates: the rules for scheduling, with kube-apiserver's messages.
 
-`check_spec` returns one cause per broken field, `check_update` compares two versions of a pod. Not a
-complete copy of the API server's validation: security contexts, volumes' inner fields and the like are not looked at.
+`check_spec` returns one cause per invalid field, `check_update` compares two versions of a pod. Not
+a complete copy of the API server's validation: security contexts, inner fields of volumes and the
+like are not checked.
 """
 
 import re
@@ -22,8 +23,10 @@ _LABEL: Final = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?")
 _QUALIFIED: Final = re.compile(r"([a-z0-9.-]+/)?[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?")
 _LABEL_VALUE: Final = re.compile(r"(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?")
 _DNS_LABEL_TEXT: Final = (
-    "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must start and "
-    "end with an alphanumeric character (e.g. 'my-name',  or '123-abc', regex used for validation is "
+    "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and "
+    "must start and "
+    "end with an alphanumeric character (e.g. 'my-name',  or '123-abc', regex used for validation "
+    "is "
     "'[a-z0-9]([-a-z0-9]*[a-z0-9])?')"
 )
 _POLICIES: Final = ("Always", "OnFailure", "Never")
@@ -32,14 +35,16 @@ _NODE_OPERATORS: Final = ("In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt")
 _PROTOCOLS: Final = ("SCTP", "TCP", "UDP")
 _MUTABLE_TEXT: Final = (
     "pod updates may not change fields other than `spec.containers[*].image`,"
-    "`spec.initContainers[*].image`,`spec.activeDeadlineSeconds`,`spec.tolerations` (only additions to existing "
-    "tolerations),`spec.terminationGracePeriodSeconds` (allow it to be set to 1 if it was previously negative)"
+    "`spec.initContainers[*].image`,`spec.activeDeadlineSeconds`,`spec.tolerations` (only "
+    "additions to existing "
+    "tolerations),`spec.terminationGracePeriodSeconds` (allow it to be set to 1 if it was "
+    "previously negative)"
 )
 _GATED_FREE: Final = ("nodeSelector", "affinity")
 
 
 def check_spec(spec: Object, path: str) -> list[Cause]:
-    """All faults of a defaulted pod spec; `path` is where it stands, for example `spec`."""
+    """Yield all faults of a defaulted pod spec; `path` is its path, for example `spec`."""
     causes: list[Cause] = []
     if not spec.get("containers"):
         causes.append(required(f"{path}.containers"))
@@ -147,7 +152,8 @@ def check_tolerations(tolerations: Sequence[Object], path: str) -> Iterator[Caus
             yield invalid_value(
                 f"{where}.operator",
                 toleration.get("operator", ""),
-                'operator must be Exists when `key` is empty, which means "match all values and all keys"',
+                'operator must be Exists when `key` is empty, which means "match all values and '
+                'all keys"',
             )
         if (
             toleration.get("tolerationSeconds") is not None
@@ -263,9 +269,10 @@ def check_labels(meta: Object) -> Iterator[Cause]:
 
 
 def check_update(new: Object, old: Object, subresource: str = "") -> list[Cause]:
-    """Faults of a change of a pod's spec; most of it is fixed at creation.
+    """Yield the faults of a change of a pod's spec; most of it is immutable.
 
-    `resize` may change resources and `ephemeralcontainers` may add such containers; nothing else comes through them.
+    `resize` may change resources and `ephemeralcontainers` may add such containers; other changes
+    through them are dropped.
     """
     if subresource:
         return check_spec(new["spec"], "spec")
@@ -327,8 +334,10 @@ def _without_image(container: Object) -> Object:
 
 def _key_text() -> str:
     return (
-        "name part must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an "
-        "alphanumeric character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is "
+        "name part must consist of alphanumeric characters, '-', '_' or '.', and must start and "
+        "end with an "
+        "alphanumeric character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for "
+        "validation is "
         "'([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]')"
     )
 
@@ -337,7 +346,9 @@ def _value_text(text: Any) -> str:
     if isinstance(text, str) and len(text) > 63:
         return "must be no more than 63 characters"
     return (
-        "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', and must "
-        "start and end with an alphanumeric character (e.g. 'MyValue',  or 'my_value',  or '12345', regex used "
+        "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or "
+        "'.', and must "
+        "start and end with an alphanumeric character (e.g. 'MyValue',  or 'my_value',  or "
+        "'12345', regex used "
         "for validation is '(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?')"
     )

@@ -1,7 +1,8 @@
-"""What a PodGroup of scheduling.k8s.io may say, as kube-apiserver 1.36 (v1alpha2) and 1.37 check it.
+"""Validation of PodGroups of scheduling.k8s.io, as kube-apiserver 1.36 (v1alpha2) and 1.37 do.
 
-Since 1.37 (v1beta1, v1alpha3) the disruption mode is a union, a gang may ask for another number of pods later,
-and a group has a preemption policy. A CompositePodGroup (v1alpha3) asks for a number of groups and changes nothing.
+Since 1.37 (v1beta1, v1alpha3) the disruption mode is a union, a gang may change its number of pods
+later, and a group has a preemption policy. A CompositePodGroup (v1alpha3) has a number of groups
+and is immutable.
 """
 
 from collections.abc import Iterable, Iterator
@@ -15,7 +16,7 @@ _REFERENCES: Final = ("resourceClaimName", "resourceClaimTemplateName")
 _MODES: Final = ("Pod", "PodGroup")
 _FIRST: Final = "v1alpha2"
 _UNION: Final = ("single", "all")
-# Everything of the spec: this version changes nothing of a group that is there.
+# The whole spec: this version does not allow changes of an existing group.
 _FIXED: Final = (
     "schedulingPolicy",
     "schedulingConstraints",
@@ -44,11 +45,11 @@ _FIXED_OF_COMPOSITES: Final = (
 
 
 def fill(obj: Object, version: str) -> None:
-    """Fill in what a group of a version does not say."""
+    """Set the defaults of a group in its version."""
     spec = obj.setdefault("spec", {})
     if version == _FIRST:
         spec.setdefault("disruptionMode", "Pod")
-        spec.setdefault("podGroupTemplateRef", None)  # the real server shows it like that
+        spec.setdefault("podGroupTemplateRef", None)  # as in the real server's responses
     else:
         spec.setdefault("disruptionMode", {"single": {}})
 
@@ -75,7 +76,7 @@ def _claims(entries: Iterable[Object]) -> Iterator[Cause]:
 
 
 def check(obj: Object, old: Object | None, version: str = _FIRST) -> Iterator[Cause]:
-    """Yield what is wrong with a defaulted group; `old` is the version it replaces, if any."""
+    """Yield the faults of a defaulted group; `old` is the version it replaces, if any."""
     spec = obj.get("spec") or {}
     if (
         version != _FIRST
@@ -99,7 +100,10 @@ def check(obj: Object, old: Object | None, version: str = _FIRST) -> Iterator[Ca
 
 
 def check_composite(obj: Object, old: Object | None) -> Iterator[Cause]:
-    """Yield what is wrong with a defaulted CompositePodGroup; `old` is the version it replaces, if any."""
+    """Yield the faults of a defaulted CompositePodGroup.
+
+    `old` is the version it replaces, if any.
+    """
     spec = obj.get("spec") or {}
     if not spec.get("workloadRef"):
         yield required("spec.workloadRef")
@@ -111,7 +115,7 @@ def check_composite(obj: Object, old: Object | None) -> Iterator[Cause]:
 
 
 def _policy(spec: Object, least: str) -> Iterator[Cause]:
-    """Yield what is wrong with the policy, of which a gang's `least` is a number above 0."""
+    """Yield the faults of the policy; a gang's `least` must be above 0."""
     path, policy = "spec.schedulingPolicy", spec.get("schedulingPolicy") or {}
     yield from _one_of(policy, _POLICIES, path)
     if policy.get("gang") is not None:
@@ -124,7 +128,7 @@ def _policy(spec: Object, least: str) -> Iterator[Cause]:
 
 
 def _changed(spec: Object, before: Object, fixed: Iterable[str]) -> Iterator[Cause]:
-    """Yield the fields that never change and have."""
+    """Yield the immutable fields that changed."""
     for name in fixed:
         if spec.get(name) != before.get(name):
             yield invalid_value(f"spec.{name}", None, "field is immutable")
@@ -141,7 +145,7 @@ def _keys(spec: Object) -> Iterator[Cause]:
 
 
 def _variant(policy: Object, before: Object) -> Iterator[Cause]:
-    """Yield what of a policy may not change: which of both it is."""
+    """Yield the immutable part of a policy if it changed: which of both it is."""
     path = "spec.schedulingPolicy"
     if before.get("basic") != policy.get("basic"):
         yield invalid_value(f"{path}.basic", None, "field is immutable")
@@ -152,7 +156,7 @@ def _variant(policy: Object, before: Object) -> Iterator[Cause]:
 
 
 def _one_of(union: Object, names: tuple[str, ...], path: str) -> Iterator[Cause]:
-    """Yield what is wrong with a union: exactly one of its members is there."""
+    """Yield the fault of a union unless exactly one of its members is set."""
     named = [name for name in names if union.get(name) is not None]
     choices = ", ".join(f"`{name}`" for name in names)
     if not named:

@@ -1,7 +1,7 @@
-"""What a kind adds to the store's plain rules: the seam between storage and Kubernetes' behaviour.
+"""The interface between the store and Kubernetes' rules for a kind.
 
-The store calls a `Rules` at every write; `defaults.ApiRules` is the real one. `NoRules` adds nothing and
-serves tests of the store alone.
+The store calls a `Rules` at every write; `defaults.ApiRules` is the real one. `NoRules` adds
+nothing and is for tests of the store alone.
 """
 
 from collections.abc import Sequence
@@ -16,10 +16,10 @@ if TYPE_CHECKING:
 
 
 class Rules(Protocol):
-    """What a kind adds to the plain rules; every method may raise `StatusError`."""
+    """Rules of a kind beyond the general ones; every method may raise `StatusError`."""
 
     def prepare_create(self, store: "ObjectStore", resource: Resource, obj: Object) -> None:
-        """Default and check a new object; changes `obj`, never what it shares with others."""
+        """Default and check a new object; change `obj` only, never data it shares with others."""
 
     def prepare_update(
         self, store: "ObjectStore", resource: Resource, new: Object, old: Object, subresource: str
@@ -27,7 +27,10 @@ class Rules(Protocol):
         """Default and check `new` against `old`; changes `new` in the same way."""
 
     def grace_period_s(self, resource: Resource, obj: Object, asked: int | None, /) -> int | None:
-        """Seconds until a deletion completes by itself; 0 deletes at once, None knows no grace."""
+        """Return the seconds until a deletion completes by itself.
+
+        0 deletes at once, None has no grace period.
+        """
 
     def mark_deleted(self, resource: Resource, obj: Object) -> None:
         """Change a fresh copy of an object whose deletion has begun."""
@@ -36,7 +39,7 @@ class Rules(Protocol):
         """Remove fields that a custom resource does not have; returns their paths."""
 
     def printer_columns(self, resource: Resource, /) -> Sequence[Object]:
-        """The columns that a custom resource's definition adds to tables."""
+        """Return the columns that a custom resource's definition adds to tables."""
 
     def scale_paths(self, resource: Resource, /) -> Object | None:
         """Where a custom resource keeps its replicas, None for built-in kinds."""
@@ -45,11 +48,11 @@ class Rules(Protocol):
         """How lists and maps of a kind merge."""
 
     def openapi_schema(self, resource: Resource, /) -> Object | None:
-        """The schema of a custom resource, None for built-in kinds."""
+        """Return the schema of a custom resource, None for built-in kinds."""
 
 
 class NoRules:
-    """Rules for tests of the store alone: nothing is added, nothing is refused."""
+    """Rules for tests of the store alone: nothing is added, nothing is rejected."""
 
     def prepare_create(self, store: "ObjectStore", resource: Resource, obj: Object) -> None:
         """Accept."""
@@ -79,7 +82,7 @@ class NoRules:
         return None
 
     def shape_of(self, _resource: Resource) -> TypeShape | None:
-        """Nothing is known."""
+        """Return None: there is no shape."""
         return None
 
     def openapi_schema(self, _resource: Resource) -> Object | None:

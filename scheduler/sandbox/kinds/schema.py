@@ -1,8 +1,9 @@
 """Structural schemas of custom resources: validation, pruning, defaulting.
 
-A `Schema` is compiled once per served version of a CRD (`crd.py`) and applied to every write of an object of it. Values
-are checked by jsonschema-rs and the findings told in kube-apiserver's words. CEL rules
-(`x-kubernetes-validations`) are not evaluated: `unevaluated` names where they stand, and a condition of the CRD says so.
+A `Schema` is compiled once per served version of a CRD (`crd.py`) and applied to every write of an
+object of it. Values are checked by jsonschema-rs and the findings reported with kube-apiserver's
+texts. CEL rules (`x-kubernetes-validations`) are not evaluated: `unevaluated` returns their
+locations, and a condition of the CRD states it.
 """
 
 import copy
@@ -33,7 +34,7 @@ class Schema:
         self._validator = jsonschema_rs.Draft4Validator(_plain(document))
 
     def prune(self, obj: Object) -> list[str]:
-        """Remove fields that the schema does not know; returns their paths."""
+        """Remove fields that the schema does not have; return their paths."""
         if self.preserve_unknown:
             return []
         removed: list[str] = []
@@ -45,7 +46,7 @@ class Schema:
         _fill(obj, self.document)
 
     def check(self, obj: Object) -> list[Cause]:
-        """All faults of an object; empty when it is valid."""
+        """Return all faults of an object; empty when it is valid."""
         content = {key: part for key, part in obj.items() if key != "metadata"}
         causes = [cause for fault in self._validator.iter_errors(content) for cause in _told(fault)]
         causes += _list_faults(obj, self.document, "")
@@ -53,7 +54,9 @@ class Schema:
 
 
 def _plain(node: Any) -> Any:
-    """The OpenAPI schema as draft 4: nullable and int-or-string spelled out, extensions dropped."""
+    """Return the OpenAPI schema as draft 4: nullable and int-or-string spelled out, extensions
+    dropped.
+    """
     if not isinstance(node, dict):
         return node
     plain: Object = {}
@@ -250,7 +253,7 @@ def _number(limit: Any) -> str:
 
 
 def shape_of(schema: Object) -> TypeShape:
-    """The schema as a merge shape, for server-side apply."""
+    """Return the schema as a merge shape, for server-side apply."""
     if schema.get("type") == "array":
         inner = schema.get("items")
         return TypeShape(

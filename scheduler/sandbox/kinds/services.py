@@ -1,4 +1,4 @@
-"""Cluster addresses and node ports of services: handed out in order, unique while a service lives.
+"""Cluster addresses and node ports of services: assigned in order, unique while a service exists.
 
 `defaults.py` owns one `Addresses` per store. No traffic ever reaches these addresses.
 """
@@ -25,7 +25,7 @@ class Addresses:
         self._port = _FIRST_PORT
 
     def assign(self, store: "ObjectStore", service: Object) -> None:
-        """Give a new service its address and ports, in place."""
+        """Assign address and ports to a new service, in place."""
         spec = service["spec"]
         if spec["type"] == "ExternalName":
             return
@@ -41,7 +41,7 @@ class Addresses:
 
     @staticmethod
     def keep(new: Object, old: Object) -> None:
-        """Carry the address of a service over an update that leaves it out."""
+        """Copy the address of a service to an update that leaves it out."""
         for name in ("clusterIP", "clusterIPs", "ipFamilies", "ipFamilyPolicy"):
             if name in old["spec"] and not new["spec"].get(name):
                 new["spec"][name] = old["spec"][name]

@@ -1,7 +1,9 @@
-"""The field table of the built-in kinds: names, types and merge keys, read once from objects/types.json.
+"""The field table of the built-in kinds: names, types and merge keys, read once from
+objects/types.json.
 
-Decoding (unknown fields, wrong types, canonical quantities), strategic merge patch, apply and the OpenAPI
-documents all read it. It is data about Kubernetes' wire format; nothing here looks at an object.
+Decoding (unknown fields, wrong types, canonical quantities), strategic merge patch, apply and the
+OpenAPI documents all read it. It is data about Kubernetes' wire format; nothing here reads an
+object.
 """
 
 from dataclasses import dataclass
@@ -59,7 +61,9 @@ class TypeField:
 
 
 class WireField(NamedTuple):
-    """A field in protobuf: its JSON name, or the struct (`inlined`) whose fields stand in its place."""
+    """A field in protobuf: its JSON name, or the struct (`inlined`) whose fields stand in its
+    place.
+    """
 
     name: str
     keeps_zero: bool
@@ -88,18 +92,18 @@ class TypeTable:
         self._wire: dict[str, dict[int, WireField]] = {}
 
     def of_resource(self, resource: Resource) -> TypeShape | None:
-        """The type of a resource's objects, None for custom resources."""
+        """Return the type of a resource's objects, None for custom resources."""
         if resource.typed_as:
             return self.shape(self.kinds[resource.typed_as])
         return self.of_kind(resource.group, resource.version, resource.kind)
 
     def of_kind(self, group: str, version: str, kind: str) -> TypeShape | None:
-        """The type of a kind, None when the table has none."""
+        """Return the type of a kind, None when the table has none."""
         name = self.kinds.get(f"{group}/{version}/{kind}") or _EVERYWHERE.get(kind)
         return self.shape(name) if name else None
 
     def shape(self, code: str) -> TypeShape:
-        """The type behind a code such as `[]core.v1.Container`."""
+        """Return the type behind a code such as `[]core.v1.Container`."""
         found = self._shapes.get(code)
         if found is not None:
             return found
@@ -117,7 +121,7 @@ class TypeTable:
         return found
 
     def wire(self, name: str) -> dict[int, WireField]:
-        """The protobuf fields of a struct by number; empty for an unknown one."""
+        """Return the protobuf fields of a struct by number; empty for an unknown one."""
         found = self._wire.get(name)
         if found is None:
             found = {}
@@ -129,7 +133,7 @@ class TypeTable:
         return found
 
     def names(self) -> list[str]:
-        """The names of all struct types, sorted."""
+        """Return the names of all struct types, sorted."""
         return sorted(self.raw)
 
     def _field(self, text: str) -> TypeField:
@@ -149,6 +153,6 @@ class TypeTable:
 
 @cache
 def type_table() -> TypeTable:
-    """The table that ships with the package, and what the next release has besides."""
+    """Return the table that ships with the package, with the next release's additions."""
     folder = resources.files("scheduler.objects")
     return TypeTable(*(folder.joinpath(name).read_bytes() for name in _FILES))

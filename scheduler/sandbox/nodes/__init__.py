@@ -1,1 +1,1 @@
-"""Simulated machines, their kubelets and the agents on them."""
+"""Simulated machines, their kubelets and their agents."""

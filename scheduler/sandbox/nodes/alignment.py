@@ -1,10 +1,10 @@
-"""The kubelet's topology manager: which NUMA zones a pod's containers get, or that it is refused.
+"""The kubelet's topology manager: assign NUMA zones to a pod's containers, or reject the pod.
 
-Written from the kubelet's documentation. Three providers give hints: CPUs and memory for containers of
-Guaranteed pods (CPUs only in whole numbers), devices for all. A hint is a set of zones that has enough
-left; it is preferred when no smaller set could ever do. Hints of all resources are merged, the
-policy accepts the best or not, and what is accepted is taken from its zones, lowest first. Amounts are
-thousandths. Knows no objects and no clock; shares nothing with any scheduler.
+Written from the kubelet's documentation. Three providers give hints: CPUs and memory for containers
+of Guaranteed pods (CPUs only in whole numbers), devices for all. A hint is a set of zones with
+enough free; it is preferred when no smaller set could ever suffice. Hints of all resources are
+merged, the policy accepts the best or not, and the amounts are deducted from its zones, lowest
+first. Amounts are thousandths. Uses no objects and no clock; shares no code with any scheduler.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -30,7 +30,7 @@ Hint: TypeAlias = tuple[int, bool]
 
 @dataclass(slots=True)
 class SimulatedZone:
-    """One NUMA zone: what it has in all and what is left, by resource."""
+    """One NUMA zone: its total and free amounts, by resource."""
 
     capacity: Amounts
     free: Amounts
@@ -38,14 +38,17 @@ class SimulatedZone:
 
 @dataclass(slots=True)
 class Taken:
-    """What one container holds: zone number → amounts; no name for what only init steps need."""
+    """The amounts of one container: zone number → amounts.
+
+    No name for amounts of init steps alone.
+    """
 
     container: str
     amounts: dict[int, Amounts] = field(default_factory=dict)
 
 
 class Aligner:
-    """The zones of one node, and who holds what in them."""
+    """The zones of one node, and their use by pod."""
 
     def __init__(self, zones: Iterable[Mapping[str, int]], policy: Policy, scope: Scope) -> None:
         self.zones = [SimulatedZone(dict(amounts), dict(amounts)) for amounts in zones]
@@ -54,7 +57,7 @@ class Aligner:
         self.held: dict[str, list[Taken]] = {}
 
     def admit(self, uid: str, pod: Object) -> bool:
-        """Give a pod its zones; False, and nothing changes, if the policy refuses it."""
+        """Assign zones to a pod; return False, without a change, if the policy rejects it."""
         if uid in self.held:
             return True
         before = [dict(zone.free) for zone in self.zones]
@@ -67,7 +70,7 @@ class Aligner:
         return True
 
     def release(self, uid: str) -> None:
-        """Take back what a pod held."""
+        """Release the amounts of a pod."""
         for taken in self.held.pop(uid, ()):
             for number, amounts in taken.amounts.items():
                 for name, amount in amounts.items():
@@ -85,7 +88,7 @@ class Aligner:
             for container, stays in _in_order(pod)
             if stays and _managed(container, is_guaranteed=guaranteed)
         ]
-        # All containers run where the pod does; what they hold is accounted for once.
+        # All containers run while the pod does; their amounts are deducted once.
         others = {number: Amounts() for number in amounts}
         return [Taken(name, others if at else amounts) for at, name in enumerate(names or [""])]
 
@@ -97,13 +100,13 @@ class Aligner:
             zones = self._accepted(asked)
             if zones is None:
                 return None
-            # What an init container used is there again for those after it.
+            # An init container's amounts are free again for those after it.
             if stays:
                 found.append(Taken(container["name"], self._take(asked, zones)))
         return found
 
     def _accepted(self, asked: Amounts) -> int | None:
-        """Return the zones for a request as bits, None if the policy refuses it."""
+        """Return the zones for a request as bits, None if the policy rejects it."""
         everything = (1 << len(self.zones)) - 1
         offered = (self._hints(name, amount) for name, amount in asked.items())
         hints = [found for found in offered if found is not None]
@@ -156,7 +159,7 @@ def _best(sets: Iterable[int]) -> int:
 
 
 def _sums(amounts: list[int]) -> list[int]:
-    """Return the sum for every set of zones, by its bits."""
+    """Return the sum for every set of zones, indexed by its bits."""
     sums = [0]
     for amount in amounts:
         sums += [amount + before for before in sums]
@@ -164,7 +167,9 @@ def _sums(amounts: list[int]) -> list[int]:
 
 
 def _whole(pod: Object) -> Amounts:
-    """What a pod holds as a whole: its containers, or its largest init step if that is more."""
+    """Return the amounts of a whole pod: its containers, or its largest init step if that is
+    more.
+    """
     is_guaranteed = qos_of(pod) == "Guaranteed"
     running: Amounts = {}
     sidecars: Amounts = {}
@@ -183,7 +188,7 @@ def _whole(pod: Object) -> Amounts:
 
 
 def _in_order(pod: Object) -> Iterator[tuple[Object, bool]]:
-    """Yield the containers as they start, with whether they run on beside those after them."""
+    """Yield the containers in start order, with whether they run on beside those after them."""
     for container in pod["spec"].get("initContainers") or ():
         yield container, container.get("restartPolicy") == "Always"
     for container in pod["spec"]["containers"]:
@@ -191,7 +196,7 @@ def _in_order(pod: Object) -> Iterator[tuple[Object, bool]]:
 
 
 def _managed(container: Object, *, is_guaranteed: bool) -> Amounts:
-    """What of a container's requests the kubelet assigns: devices; CPUs and memory if Guaranteed."""
+    """Return the requests that the kubelet assigns: devices; CPUs and memory if Guaranteed."""
     requests = (container.get("resources") or {}).get("requests") or {}
     found: Amounts = {}
     for name, text in requests.items():
@@ -208,7 +213,7 @@ def _managed(container: Object, *, is_guaranteed: bool) -> Amounts:
 
 
 def qos_of(pod: Object) -> str:
-    """The class of a pod: as its status says, else from its containers' requests and limits."""
+    """Return the QoS class of a pod: from its status, else from its containers."""
     known: str = (pod.get("status") or {}).get("qosClass") or ""
     if known:
         return known

@@ -1,4 +1,4 @@
-"""Durations as people write them in annotations: `500ms`, `30s`, `1h30m`, or plain seconds."""
+"""Durations in annotations: `500ms`, `30s`, `1h30m`, or plain seconds."""
 
 import re
 from typing import Final
@@ -8,7 +8,7 @@ _UNIT_S: Final = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
 
 
 def seconds(text: str) -> float | None:
-    """The duration in seconds, None when it is none."""
+    """Return the duration in seconds, None when it is none."""
     text = text.strip()
     try:
         return max(0.0, float(text))

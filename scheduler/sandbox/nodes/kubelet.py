@@ -1,8 +1,9 @@
 """The simulated kubelets: bound pods start, run, end and stop, all through the store.
 
-One controller serves all nodes. It hears of every pod change, keeps the pods that are bound, and writes what `podlifecycle`
-says is due. A pod whose node is not there, or whose kubelet is stopped, waits; one that the node has no room for is
-refused. With `lazy` no status is written (load tests of a scheduler), only deletions are completed.
+One controller serves all nodes. It observes every pod change, keeps the bound pods, and writes what
+`podlifecycle` reports as due. A pod whose node is missing, or whose kubelet is stopped, waits; one
+that exceeds the node's free capacity is rejected. With `lazy` no status is written (load tests of a
+scheduler), only deletions are completed.
 """
 
 from collections import defaultdict
@@ -26,7 +27,7 @@ _ENDED = ("Succeeded", "Failed")
 
 
 class _Run(msgspec.Struct, eq=False):
-    """One pod on one node, from binding until it is gone."""
+    """One pod on one node, from binding until its deletion."""
 
     uid: str
     node: str
@@ -61,11 +62,11 @@ class Kubelets:
         self._pods = store.collection(PODS).items
 
     def interests(self) -> list[Interest]:
-        """Pods, and nodes that come or turn."""
+        """Return its interests: pods, and nodes that come or change."""
         return [(PODS, self._hear_pod), (NODES, self._hear_node)]
 
     def act(self, key: str, now: float) -> None:
-        """Bring one pod to the stage where it should be at `now`."""
+        """Bring one pod to the stage that is due at `now`."""
         stored, run = self._pods.get(key), self._runs.get(key)
         if stored is None or run is None:
             return
@@ -101,7 +102,7 @@ class Kubelets:
             self._pods_of[node].add(key)
             self.work_queue.add(key)
         elif change.previous is None or _matters(pod, change.previous.obj):
-            # The plan is read anew: its annotations may have changed.
+            # The plan is read again: its annotations may have changed.
             run.plan = None
             self._count_anew(run, pod)
             self.work_queue.add(key)
@@ -120,7 +121,7 @@ class Kubelets:
                 self.work_queue.add(key)
 
     def _settle(self, run: _Run, machine: Machine, pod: Object, now: float) -> None:
-        """The pod is seen by its kubelet for the first time."""
+        """Record a pod that its kubelet observes for the first time."""
         status = pod.get("status") or {}
         self._free(run)
         run.requests = None
@@ -130,7 +131,7 @@ class Kubelets:
         run.address = status.get("podIP") or ""
 
     def _admit(self, stored: Stored, run: _Run, machine: Machine) -> bool:
-        """Take the pod in, or refuse it for good when the node has not enough left for it."""
+        """Admit the pod, or reject it for good when the node lacks free capacity."""
         pod = stored.obj
         phase = (pod.get("status") or {}).get("phase")
         if phase in _ENDED:
@@ -140,7 +141,7 @@ class Kubelets:
         allocatable = (node.obj.get("status") or {}).get("allocatable") if node else None
         lack = machine.usage.shortage(requests, allocatable or {}) if phase != "Running" else None
         if lack is None and machine.numa is not None:
-            # One that runs already keeps what it has.
+            # A running pod keeps its resources.
             lack = None if machine.numa.admit(pod) or phase == "Running" else REFUSED
         if lack is None or "deletionTimestamp" in pod["metadata"]:
             run.requests = requests
@@ -184,7 +185,7 @@ class Kubelets:
             self.work_queue.add_at(stored.key, stage.due)
 
     def _stop(self, stored: Stored, run: _Run, now: float) -> None:
-        """End a deleted pod when it had its time, at the latest when its grace period is over."""
+        """Stop a deleted pod after its stop time, at the latest after its grace period."""
         if run.plan is None:
             run.plan = plan_of(stored.obj, self._pace)
         meta = stored.obj["metadata"]
@@ -216,14 +217,14 @@ class Kubelets:
 
     @staticmethod
     def _count_anew(run: _Run, pod: Object) -> None:
-        """A resize may have changed what the pod takes."""
+        """Recompute a pod's amounts after a resize."""
         if run.machine is not None and run.requests:
             run.machine.usage.give_back(run.requests)
             run.requests = requests_of(pod["spec"])
             run.machine.usage.take(run.requests)
 
     def _free(self, run: _Run) -> None:
-        """The pod takes nothing of its node any more."""
+        """Release a pod's amounts on its node."""
         if run.machine is not None and run.requests:
             run.machine.usage.give_back(run.requests)
             run.requests = {}
@@ -233,7 +234,7 @@ class Kubelets:
 
 
 def _matters(new: Object, old: Object) -> bool:
-    """Whether a change of a pod is the kubelet's business: everything but most status writes."""
+    """Return whether the kubelet handles a change of a pod: all but most status writes."""
     meta, before = new["metadata"], old["metadata"]
     if meta.get("deletionTimestamp") != before.get("deletionTimestamp"):
         return True

@@ -1,11 +1,11 @@
-"""Agents that report what simulated nodes use, as NodeMetrics, by annotations of nodes and pods.
+"""Agents that report the load of simulated nodes as NodeMetrics, by annotations of nodes and pods.
 
     trellis.dev/simulate-load: cpu=20% memory=10% use=70% noise=5% every=60s      on a node
     trellis.dev/simulate-use: cpu=90% memory=40%                                  on a pod
 
-A node uses `cpu` and `memory` of what it offers by itself; each running pod `use` of what it asks for, or
-what its own annotation says. A change of the node's annotation holds from the next report on; with `agent=off` there
-is none. Only nodes with the annotation have an agent.
+A node itself uses `cpu` and `memory` of its allocatable amounts; each running pod uses `use` of its
+requests, or the shares in its own annotation. A change of the node's annotation takes effect with
+the next report; with `agent=off` there is none. Only nodes with the annotation have an agent.
 """
 
 from collections.abc import Mapping
@@ -50,7 +50,7 @@ class LoadAgents:
         return [(NODES, self._hear_node), (PODS, self._hear_pod)]
 
     def act(self, key: str, now: float) -> None:
-        """Write the report of one node, and come back when the next is due."""
+        """Write the report of one node, and requeue it for the next."""
         stored = self._store.find(NODES, "", key)
         words = words_of(stored.obj, LOAD) if stored is not None else {}
         if stored is None or not words:
@@ -129,14 +129,16 @@ def words_of(obj: Object, name: str) -> Words:
 
 
 def use_of(pod: Object, share: str) -> Thousandths:
-    """Return what a running pod uses, in thousandths: its own shares of its requests, or `share`."""
+    """Return the usage of a running pod in thousandths: its own shares of its requests, or
+    `share`.
+    """
     own = words_of(pod, USE)
     requests = requests_of(pod["spec"])
     return {one: requests.get(one, 0) * percent(own.get(one, share)) for one in RESOURCES}
 
 
 def percent(text: str) -> float:
-    """Read `70%` as 0.7; what cannot be read is nothing."""
+    """Return `70%` as 0.7; an invalid text is 0."""
     try:
         return max(0.0, float(text.removesuffix("%")) / 100)
     except ValueError:

@@ -1,9 +1,10 @@
-"""The simulated machines: a record per Node object, its Lease, its Ready condition, its extended resources.
+"""The simulated machines: a record per Node object, with Lease, Ready condition and resources.
 
-Every Node in the store gets one, also those that a person created, as soon as it appears. Leases are renewed in slots: a slot
-holds the nodes with the same number modulo `_SLOTS`, so ten thousand nodes need a few timers and no burst.
+Every Node in the store gets one as soon as it appears, also those that a person created. Leases are
+renewed in slots: a slot has the nodes with the same number modulo `_SLOTS`, so ten thousand nodes
+need a few timers and no burst.
 
-    trellis.dev/simulate-stopped: "true"    the kubelet is dead: no lease, pods neither start nor stop
+    trellis.dev/simulate-stopped: "true"    the kubelet is dead: no lease, no pod starts or stops
     trellis.dev/simulate-ready: "false"     the kubelet reports NotReady
 """
 
@@ -31,22 +32,24 @@ _BLOCKS: Final = 1 << 15
 
 
 class Alignment(Protocol):
-    """The NUMA side of a machine, if it has one."""
+    """The NUMA part of a machine, if it has one."""
 
     report_after_s: float
 
     def admit(self, pod: Object) -> bool:
-        """Take a pod in, or refuse it."""
+        """Admit a pod, or reject it."""
 
     def release(self, uid: str) -> None:
-        """Let go of a pod that ended or went."""
+        """Release a pod that ended or was deleted."""
 
     def report(self, name: str, resource: Resource) -> Object:
-        """Return what an agent on the node would write now."""
+        """Return the current report of an agent on the node."""
 
 
 class Machine:
-    """What the simulation knows of one node: addresses, what its pods take, whether its kubelet lives."""
+    """The simulated state of one node: addresses, the pods' amounts, and whether its kubelet
+    runs.
+    """
 
     __slots__ = ("_free", "_next", "_prefix", "address", "alive", "numa", "number", "usage")
 
@@ -62,7 +65,7 @@ class Machine:
         self._free: list[str] = []
 
     def take_address(self) -> str:
-        """An address for a pod; free ones are used again."""
+        """Return an address for a pod; free ones are used again."""
         if self._free:
             return self._free.pop()
         found = self._next
@@ -70,7 +73,7 @@ class Machine:
         return f"{self._prefix}{found}"
 
     def give_back(self, address: str) -> None:
-        """The pod with this address is gone."""
+        """Release the address of a deleted pod."""
         if address:
             self._free.append(address)
 
@@ -86,7 +89,7 @@ class SimulatedNodes:
         self._interval_s = renew_interval_s
         self._slots: list[set[str]] = [set() for _ in range(_SLOTS)]
         self._next_number = 0
-        # Extended resources whose capacity was changed and not yet answered, by node.
+        # Extended resources with a changed capacity and no answer yet, by node.
         self._advertised: dict[str, set[str]] = {}
 
     def interests(self) -> list[Interest]:
@@ -94,7 +97,7 @@ class SimulatedNodes:
         return [(NODES, self._hear)]
 
     def act(self, key: str, now: float) -> None:
-        """Renew the leases of a slot, or look after one node."""
+        """Renew the leases of a slot, or update one node."""
         if key.startswith(_SLOT):
             self._renew(int(key[len(_SLOT) :]), now)
         else:
@@ -184,7 +187,9 @@ class SimulatedNodes:
 
 
 def _advertised(old: Object, new: Object) -> set[str]:
-    """Return the extended resources whose capacity alone was changed, as by a PATCH of the status."""
+    """Return the extended resources whose capacity alone was changed, as by a PATCH of the
+    status.
+    """
     before, after = old.get("status") or {}, new.get("status") or {}
     found = set()
     for name in {*(before.get("capacity") or {}), *(after.get("capacity") or {})}:
@@ -198,9 +203,9 @@ def _advertised(old: Object, new: Object) -> set[str]:
 
 
 def _allocatable(node: Object, advertised: Iterable[str]) -> Object | None:
-    """Return what a kubelet makes of capacities that were advertised; None when it stands there already.
+    """Return the kubelet's allocatable amounts for advertised capacities; None if unchanged.
 
-    It holds nothing back of extended resources, and forgets those that are gone.
+    It reserves nothing of extended resources, and drops removed ones.
     """
     status = node.get("status") or {}
     held, capacity = status.get("allocatable") or {}, status.get("capacity") or {}
@@ -221,7 +226,7 @@ def _address(node: Object) -> str:
 
 
 def _reported_status(node: Object, machine: Machine, now: str) -> Object | None:
-    """The status that the kubelet would report now; None when it stands there already."""
+    """Return the status that the kubelet would report now; None if unchanged."""
     status = node.get("status") or {}
     ready = _notes(node).get(READY) != "false"
     held = {found["type"]: found for found in status.get("conditions") or ()}

@@ -1,7 +1,8 @@
-"""What a pod takes of its node, and the kubelet's last word on whether that is still there.
+"""The amounts of a pod on its node, and the kubelet's admission check.
 
-A real kubelet refuses a pod for which its node has not enough left, whoever bound it; so does ours, which makes an overcommitting
-scheduler visible. Amounts are thousandths; nothing here is shared with the scheduler's own arithmetic.
+A real kubelet rejects a pod that exceeds its node's free capacity, whichever scheduler bound it; so
+does ours, which reveals an overcommitting scheduler. Amounts are thousandths; nothing here is
+shared with the scheduler's own arithmetic.
 """
 
 from collections.abc import Mapping
@@ -16,12 +17,14 @@ Amounts: TypeAlias = dict[str, int]
 
 @lru_cache(maxsize=8192)
 def milli(text: str | float) -> int:
-    """A quantity in thousandths, rounded up."""
+    """Return a quantity in thousandths, rounded up."""
     return int(-(-value(text) * 1000 // 1))
 
 
 def requests_of(spec: Object) -> Amounts:
-    """What a pod takes: its containers, or its largest init step if that is more, and the overhead."""
+    """Return a pod's amounts: its containers, or its largest init step if that is more, and the
+    overhead.
+    """
     total: Amounts = {}
     for container in spec["containers"]:
         _add(total, container)
@@ -46,7 +49,7 @@ def requests_of(spec: Object) -> Amounts:
 
 
 class Usage:
-    """What the pods of one node take."""
+    """The sum of the pods of one node."""
 
     __slots__ = ("used",)
 
@@ -54,15 +57,18 @@ class Usage:
         self.used: Amounts = {}
 
     def take(self, requests: Amounts) -> None:
-        """A pod came."""
+        """Add a pod."""
         _merge(self.used, requests, 1)
 
     def give_back(self, requests: Amounts) -> None:
-        """A pod ended or went."""
+        """Remove a pod."""
         _merge(self.used, requests, -1)
 
     def shortage(self, requests: Amounts, allocatable: Mapping[str, str]) -> Object | None:
-        """Reason and message when one resource does not suffice; what the node does not list is free."""
+        """Return reason and message if one resource does not suffice.
+
+        Unlisted resources are free.
+        """
         for name, wanted in requests.items():
             limit = allocatable.get(name)
             if not wanted or limit is None:
@@ -81,7 +87,9 @@ class Usage:
 
 
 def _shown(name: str, amount: int) -> int:
-    """kubelet: cpu is told in thousandths, everything else in whole units."""
+    """Return an amount as the kubelet prints it: cpu in thousandths, everything else in whole
+    units.
+    """
     return amount if name == "cpu" else -(-amount // 1000)
 
 

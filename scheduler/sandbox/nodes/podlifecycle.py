@@ -1,13 +1,14 @@
-"""What happens to a simulated pod, as a function of time: waiting, running, restarted, ended.
+"""The lifecycle of a simulated pod as a function of time: waiting, running, restarted, ended.
 
-`plan_of` reads a pod's `trellis.dev/simulate-*` annotations once, `stage_at` says where the pod stands at a moment and when that
-changes next. The kubelet asks and writes; nothing here keeps state or reads a clock.
+`plan_of` reads a pod's `trellis.dev/simulate-*` annotations once, `stage_at` returns the pod's
+stage at a time and the time of the next one. The kubelet calls and writes; nothing here keeps state
+or reads a clock.
 
     trellis.dev/simulate-start-after: 3s    time from binding until the containers run
     trellis.dev/simulate-ready-after: 10s   time from running until Ready, or `never`
     trellis.dev/simulate-run-for: 1m        time until the containers exit, or `forever`
-    trellis.dev/simulate-exit-code: "1"     what they exit with
-    trellis.dev/simulate-stop-after: 5s     time a deleted pod takes to stop (at most its grace period)
+    trellis.dev/simulate-exit-code: "1"     their exit code
+    trellis.dev/simulate-stop-after: 5s     time a deleted pod takes to stop, up to its grace period
 """
 
 import math
@@ -32,7 +33,7 @@ Step: TypeAlias = Literal["waiting", "running", "succeeded", "failed"]
 
 @dataclass(frozen=True, slots=True)
 class SimulatedPace:
-    """How quick the simulated world is where no annotation says otherwise, in seconds."""
+    """The speed of the simulation without annotations, in seconds."""
 
     start_s: float = 0.0
     job_s: float = 1.0
@@ -41,7 +42,7 @@ class SimulatedPace:
 
 @dataclass(frozen=True, slots=True)
 class LifePlan:
-    """The durations of one pod's life, in seconds; `inf` for never."""
+    """The durations of one pod's lifecycle, in seconds; `inf` for never."""
 
     start_s: float
     ready_s: float
@@ -53,7 +54,7 @@ class LifePlan:
 
 @dataclass(frozen=True, slots=True)
 class LifeStage:
-    """Where a pod stands: `since` is when this step began, `due` when the next begins (`inf`: never)."""
+    """The stage of a pod: `since` is its start, `due` the start of the next (`inf`: never)."""
 
     step: Step
     since: float
@@ -64,7 +65,7 @@ class LifeStage:
 
 
 def plan_of(pod: Object, pace: SimulatedPace) -> LifePlan:
-    """The plan of a pod; values that cannot be read count as absent."""
+    """Return the plan of a pod; values that cannot be read count as absent."""
     meta, spec = pod["metadata"], pod["spec"]
     notes = meta.get("annotations")
     policy = spec.get("restartPolicy", "Always")
@@ -84,7 +85,7 @@ def plan_of(pod: Object, pace: SimulatedPace) -> LifePlan:
 
 
 def stage_at(plan: LifePlan, started: float, now: float) -> LifeStage:
-    """Where a pod that reached its node at `started` stands at `now`."""
+    """Return the stage at `now` of a pod that reached its node at `started`."""
     running = started + plan.start_s
     if now < running:
         return LifeStage("waiting", started, running)

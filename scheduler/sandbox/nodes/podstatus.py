@@ -1,7 +1,9 @@
-"""The status that a kubelet of Kubernetes 1.36 writes for a pod, built from the pod and its stage of life.
+"""The status that a kubelet of Kubernetes 1.36 writes for a pod, built from the pod and its stage
+of life.
 
-Pure functions, called once per write by `kubelet.py`. Conditions keep the time of their last transition, and conditions of others
-(PodScheduled, DisruptionTarget, readiness gates) stay as they are.
+Pure functions, called once per write by `kubelet.py`. Conditions keep the time of their last
+transition, and conditions of others (PodScheduled, DisruptionTarget, readiness gates) stay as they
+are.
 """
 
 from collections.abc import Sequence
@@ -28,7 +30,7 @@ def status_of(
     pod_ip: str,
     exit_code: int = 0,
 ) -> Object:
-    """The whole new status; `started` and `now` are RFC 3339."""
+    """Return the whole new status; `started` and `now` are RFC 3339."""
     old = pod.get("status") or {}
     status: Object = {
         **old,
@@ -74,12 +76,12 @@ def _stamp_of(second: int) -> str:
 
 
 def stamp(now: float) -> str:
-    """The moment as RFC 3339; thousands of pods share the same second."""
+    """Return the moment as RFC 3339; thousands of pods share the same second."""
     return _stamp_of(int(now))
 
 
 def without_readiness(pod: Object, now: str) -> Object:
-    """The status of a pod whose node is lost: Ready turned False, all else kept."""
+    """Return the status of a pod whose node is lost: Ready is False, all else unchanged."""
     status = pod.get("status") or {}
     conditions = [
         {**condition, "status": "False", "lastTransitionTime": now, "reason": "NodeNotReady"}

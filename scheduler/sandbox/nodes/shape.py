@@ -1,8 +1,9 @@
-"""The shape of a simulated cluster: which nodes there are, read from a YAML file.
+"""The shape of a simulated cluster: its nodes, read from a YAML file.
 
-`read_shape` decodes strictly (unknown fields and wrong types are errors with the file's name), `nodes_of` turns a shape into
-Node objects. `trellis sandbox up` calls both; without a file `plain_shape` deals N equal nodes over zones and racks.
-docs/examples/sandbox/ holds a commented file.
+`read_shape` decodes strictly (unknown fields and wrong types are errors with the file's name),
+`nodes_of` turns a shape into Node objects. `trellis sandbox up` calls both; without a file
+`plain_shape` distributes N equal nodes over zones and racks. docs/examples/sandbox/ has a commented
+file.
 """
 
 from collections.abc import Iterator
@@ -39,9 +40,9 @@ class ShapeTaint(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fie
 
 
 class NodeGroup(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
-    """Equal nodes; texts may hold {index}, {zone}, {rack} and {region}.
+    """Equal nodes; texts may contain {index}, {zone}, {rack} and {region}.
 
-    Zones are dealt out by rack, one after the other; `nodes_per_rack` nodes in a row share a rack.
+    Racks are assigned to zones in turn; `nodes_per_rack` consecutive nodes share a rack.
     """
 
     count: int = 1
@@ -74,12 +75,14 @@ class ClusterShape(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_f
 
     @property
     def count(self) -> int:
-        """The number of nodes."""
+        """Return the number of nodes."""
         return sum(group.count for group in self.nodes)
 
 
 def plain_shape(count: int) -> ClusterShape:
-    """`count` equal nodes in three zones, in racks of at most 16, so small that every zone has one."""
+    """Return `count` equal nodes in three zones, in racks of at most 16, small enough for one per
+    zone.
+    """
     zones = ("zone-a", "zone-b", "zone-c")
     nodes_per_rack = max(1, min(16, -(-count // len(zones))))
     width = len(str(max(count - 1, 0)))
@@ -103,7 +106,7 @@ def read_shape(path: Path) -> ClusterShape:
 
 
 def shape_of(raw: Any, *, where: str = "") -> ClusterShape:
-    """Convert what YAML gave; `InputError` names the field that is wrong."""
+    """Return the shape of YAML data; `InputError` names an invalid field."""
     try:
         shape = msgspec.convert(raw, ClusterShape)
     except msgspec.ValidationError as fault:
@@ -114,7 +117,10 @@ def shape_of(raw: Any, *, where: str = "") -> ClusterShape:
 
 
 def nodes_of(shape: ClusterShape, now: str) -> Iterator[Object]:
-    """The Node objects of a shape, ready at `now` (RFC 3339); `InputError` for a name used twice."""
+    """Yield the Node objects of a shape, ready at `now` (RFC 3339).
+
+    `InputError` for a name used twice.
+    """
     seen: set[str] = set()
     number = 0
     for group in shape.nodes:
@@ -129,7 +135,7 @@ def nodes_of(shape: ClusterShape, now: str) -> Iterator[Object]:
 
 
 def device_slices(shape: ClusterShape) -> Iterator[tuple[str, Object]]:
-    """The ResourceSlices of a shape's devices, each with the name of its node."""
+    """Yield the ResourceSlices of a shape's devices, each with the name of its node."""
     for group in shape.nodes:
         if not group.devices:
             continue
@@ -142,7 +148,7 @@ def device_slices(shape: ClusterShape) -> Iterator[tuple[str, Object]]:
 
 
 def ready_conditions(now: str) -> list[Object]:
-    """The conditions of a healthy node, as its kubelet reports them."""
+    """Return the conditions of a healthy node, as its kubelet reports them."""
     return [
         _condition("MemoryPressure", "False", "KubeletHasSufficientMemory", now,
                    "kubelet has sufficient memory available"),
@@ -155,7 +161,7 @@ def ready_conditions(now: str) -> list[Object]:
 
 
 def node_address(number: int) -> str:
-    """The internal address of the node with this number (0 … 2^20 - 1)."""
+    """Return the internal address of the node with this number (0 … 2^20 - 1)."""
     return f"172.{16 + (number >> 16) % 16}.{number >> 8 & 255}.{number & 255}"
 
 
@@ -187,7 +193,7 @@ def _check(group: NodeGroup, path: str, where: str) -> None:
 
 
 def _check_devices(group: NodeGroup, path: str, where: str) -> None:
-    """Publish what the group's first node would, to see that drivers may."""
+    """Check the devices of the group's first node as the API server would."""
     for number, devices in enumerate(group.devices):
         try:
             list(slices_of(devices, "node", _words(group, 0)))
@@ -196,7 +202,7 @@ def _check_devices(group: NodeGroup, path: str, where: str) -> None:
 
 
 def _words(group: NodeGroup, position: int) -> dict[str, Any]:
-    """What texts of a group may refer to, for one of its nodes."""
+    """Return the words for texts of a group, for one of its nodes."""
     rack = position // group.nodes_per_rack
     return {
         "index": group.first_index + position,

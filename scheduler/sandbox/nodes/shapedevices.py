@@ -1,7 +1,7 @@
-"""The devices of a simulated cluster: what the drivers on its nodes publish, as ResourceSlices.
+"""The devices of a simulated cluster: its drivers' ResourceSlices.
 
-A group of a shape file says which devices each of its nodes has; `slices_of` turns that into slices, one pool
-per node and driver. Nothing here watches or writes; `sandbox.py` creates what comes out.
+A group of a shape file lists the devices of each of its nodes; `slices_of` turns that into slices,
+one pool per node and driver. Nothing here watches or writes; `sandbox.py` creates the slices.
 """
 
 from collections.abc import Iterator
@@ -34,7 +34,10 @@ class Devices(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields
 
 
 def slices_of(devices: Devices, node: str, words: dict[str, Any]) -> Iterator[Object]:
-    """The ResourceSlices of a node; InputError with the API server's words if a slice would be refused."""
+    """Yield the ResourceSlices of a node.
+
+    InputError with the API server's text for an invalid slice.
+    """
     most = -(-devices.count // _MOST)
     for number in range(most):
         numbers = range(number * _MOST, min((number + 1) * _MOST, devices.count))

@@ -2,9 +2,9 @@
 
     trellis.dev/simulate-numa: zones=4 policy=single-numa-node scope=pod report-after=30s
 
-What the node offers is dealt out evenly over its zones: CPUs, memory, huge pages and devices. A report is
-written `report-after` a change of the node's pods, with what is true then; so what a scheduler reads
-is up to that old. `devices=0,2` puts devices into these zones only.
+The node's allocatable amounts are divided evenly between its zones: CPUs, memory, huge pages and
+devices. A report is written `report-after` a change of the node's pods, with the state at that
+time; so a scheduler's data is up to that old. `devices=0,2` puts devices into these zones only.
 """
 
 from collections.abc import Iterator, Mapping
@@ -29,7 +29,7 @@ _MOST_ZONES: Final = 8
 
 
 class Numa:
-    """The NUMA side of one machine: its zones, and the pods that its kubelet took in."""
+    """The NUMA part of one machine: its zones, and the pods that its kubelet admitted."""
 
     def __init__(self, aligner: Aligner, report_after_s: float) -> None:
         self.aligner = aligner
@@ -37,7 +37,7 @@ class Numa:
         self.pods: dict[str, tuple[str, str]] = {}
 
     def admit(self, pod: Object) -> bool:
-        """Take a pod in, or refuse it."""
+        """Admit a pod, or reject it."""
         meta = pod["metadata"]
         if not self.aligner.admit(meta["uid"], pod):
             return False
@@ -45,12 +45,12 @@ class Numa:
         return True
 
     def release(self, uid: str) -> None:
-        """Let go of a pod that ended or went."""
+        """Release a pod that ended or was deleted."""
         self.aligner.release(uid)
         self.pods.pop(uid, None)
 
     def report(self, name: str, resource: Resource) -> Object:
-        """Return the object that an agent on the node would write now."""
+        """Return the current report of an agent on the node."""
         aligner = self.aligner
         text = fingerprint(mark_of(*pod) for pod in self.pods.values())
         zone_of = {
@@ -78,7 +78,7 @@ class Numa:
 
 
 class TopologyAgents:
-    """The controller that writes the reports; also makes a machine's NUMA side when its node appears."""
+    """The controller that writes the reports; also creates a machine's NUMA part with its node."""
 
     def __init__(self, store: ObjectStore, nodes: SimulatedNodes) -> None:
         self.work_queue = WorkQueue()
@@ -86,18 +86,18 @@ class TopologyAgents:
         self._nodes = nodes
 
     def interests(self) -> list[Interest]:
-        """Nodes; changes of pods are told by the kubelets."""
+        """Return its interests: nodes; the kubelets report changes of pods."""
         return [(NODES, self._hear)]
 
     def changed(self, node: str) -> None:
-        """The pods of a node changed: report it later."""
+        """Enqueue a node whose pods changed."""
         machine = self._nodes.machines.get(node)
         if machine is not None and machine.numa is not None:
             after_s = machine.numa.report_after_s
             self.work_queue.add_at(node, self._store.clock.now() + after_s)
 
     def act(self, key: str, _now: float) -> None:
-        """Write the report of one node; without the definition of the kind there is none."""
+        """Write the report of one node; without the CRD there is none."""
         machine = self._nodes.machines.get(key)
         resource = self._store.kinds.find(GROUP, VERSION, PLURAL)
         if resource is None or machine is None or machine.numa is None or not machine.alive:
@@ -122,7 +122,7 @@ class TopologyAgents:
 
 
 def numa_of(node: Object) -> Numa | None:
-    """Return the NUMA side of a node by its annotation; None without one, or if it cannot be read."""
+    """Return the NUMA part of a node by its annotation; None without one, or if it is invalid."""
     text = (node["metadata"].get("annotations") or {}).get(NUMA)
     if not text:
         return None
@@ -141,7 +141,9 @@ def numa_of(node: Object) -> Numa | None:
 def zones_of(
     allocatable: Mapping[str, str], count: int, devices: set[int]
 ) -> Iterator[dict[str, int]]:
-    """Yield what each zone has, in thousandths: equal shares, in whole units, the rest in the first."""
+    """Yield the amounts of each zone, in thousandths: equal shares, in whole units, the rest in the
+    first.
+    """
     for number in range(count):
         zone: dict[str, int] = {}
         for name, text in allocatable.items():

@@ -1,1 +1,1 @@
-"""The sandbox's memory: every object, one version counter, synchronous and without I/O."""
+"""The sandbox's store: every object, one version counter, synchronous and without I/O."""

@@ -1,8 +1,9 @@
-"""One stored kind: its current objects, its bounded history, and the watches that follow it.
+"""One stored kind: its current objects, its bounded history, and its watches.
 
-The store owns one `StoredCollection` per storage and is the only writer. A `Stored` is one version of one object; neither it nor
-the dict inside is ever changed after it was committed, so lists and watches hand them out without copying
-and the encoded bytes of a version are made once. Old versions of a list are rebuilt by undoing the history.
+The store owns one `StoredCollection` per storage and is the only writer. A `Stored` is one version
+of one object; neither it nor its dict is ever changed after it was committed, so lists and watches
+return them without copying and the encoded bytes of a version are made once. Old versions of a list
+are rebuilt by undoing the history.
 """
 
 from bisect import bisect_left, bisect_right, insort
@@ -35,10 +36,10 @@ class Stored:
         self._converted: dict[str, bytes] | None = None
 
     def tail(self) -> bytes:
-        """The JSON bytes after kind and apiVersion, closing brace included; made once.
+        """Return the JSON bytes after kind and apiVersion, closing brace included; made once.
 
-        `resource.head + tail` is the object, and `b"{" + tail` an item of a typed list: the same bytes serve every
-        API version and every answer.
+        `resource.head + tail` is the object, and `b"{" + tail` an item of a typed list: the same
+        bytes serve every API version and every answer.
         """
         tail = self._tail
         if tail is None:
@@ -47,7 +48,7 @@ class Stored:
         return tail
 
     def converted_tail(self, form: str, convert: Callable[[Object], Object]) -> bytes:
-        """The tail of what `convert` makes of the object; made once per `form`."""
+        """Return the tail of what `convert` makes of the object; made once per `form`."""
         if self._converted is None:
             self._converted = {}
         tail = self._converted.get(form)
@@ -59,7 +60,7 @@ class Stored:
         return tail
 
     def forget_encoded(self) -> None:
-        """Free the bytes; they are made again should somebody still ask for this version."""
+        """Drop the encoded bytes; they are made again on demand."""
         self._tail = self._converted = None
 
     @property
@@ -79,7 +80,7 @@ class Stored:
 
 
 class StoreChange:
-    """One write: what happened, the version it made and the one before it (None for ADDED).
+    """One write: its type, the new version and the one before it (None for ADDED).
 
     For DELETED `stored` is the last state under the deletion's own version.
     """
@@ -93,15 +94,15 @@ class StoreChange:
 
     @property
     def version(self) -> int:
-        """The resource version of the write."""
+        """Return the resource version of the write."""
         return self.stored.version
 
 
 class Watch:
-    """A position in a collection's history; `wake` is called once each time something arrives.
+    """A position in a collection's history; `wake` is called once after new changes.
 
-    `wake` runs inside the write: it may set an event or schedule a call, and it may read `changes()`, but it
-    must not write to the store.
+    `wake` runs inside the write: it may set an event or schedule a call, and it may read
+    `changes()`, but it must not write to the store.
     """
 
     def __init__(
@@ -115,7 +116,10 @@ class Watch:
         self._closed = False
 
     def changes(self) -> list[StoreChange]:
-        """All changes since the last call, in order; 410 `Expired` when the reader was too slow."""
+        """Return all changes since the last call, in order.
+
+        410 `Expired` when the reader was too slow.
+        """
         self._told = False
         found = self._collection.since(self._position)
         self._position += len(found)
@@ -141,7 +145,7 @@ class StoredCollection:
     def __init__(self, capacity: int, version: int) -> None:
         self.items: dict[str, Stored] = {}
         self.keys: list[str] = []
-        # In the order of their beginning: who is told first must be the same in every run.
+        # In the order of their creation: the order of notifications must be the same in every run.
         self.watches: dict[Watch, None] = {}
         self.version = version
         self._capacity = capacity
@@ -155,7 +159,7 @@ class StoredCollection:
         return self._dropped + len(self._log)
 
     def commit(self, change: StoreChange) -> None:
-        """Take one write into the current state and the history, then wake the watches."""
+        """Commit one write to the current state and the history, then wake the watches."""
         stored = change.stored
         if change.previous is not None:
             change.previous.forget_encoded()
@@ -176,13 +180,13 @@ class StoredCollection:
             watch.notify()
 
     def forget_history(self, version: int) -> None:
-        """Refuse watches that start before `version`, and free what they would have read."""
+        """Reject watches that start before `version`, and free their history."""
         self._dropped += len(self._log)
         self._log.clear()
         self._oldest = max(self._oldest, version)
 
     def since(self, position: int) -> list[StoreChange]:
-        """The changes from `position` on; 410 when some of them are gone."""
+        """Return the changes from `position` on; 410 when some of them are gone."""
         start = position - self._dropped
         if start < 0:
             raise expired("too old resource version: the watch fell behind the kept history")
@@ -196,7 +200,7 @@ class StoredCollection:
         return watch
 
     def range(self, prefix: str) -> list[Stored]:
-        """The current objects whose key starts with `prefix`, sorted by key."""
+        """Return the current objects whose key starts with `prefix`, sorted by key."""
         items = self.items
         if not prefix:
             return [items[key] for key in self.keys]
@@ -234,7 +238,7 @@ def _bounds(keys: Sequence[str], prefix: str) -> tuple[int, int]:
 
 
 def field(obj: Any, *path: str) -> Any:
-    """The value at `path` in nested dicts, or None where the path ends early."""
+    """Return the value at `path` in nested dicts, or None where the path ends early."""
     for name in path:
         if not isinstance(obj, dict):
             return None

@@ -1,7 +1,7 @@
-"""The rules for `metadata` that hold for every kind: names, uids, times, versions, finalizers.
+"""The rules for `metadata` of every kind: names, uids, times, versions, finalizers.
 
 The store calls these on its own copy of an object before it commits; they change that copy only.
-Kind-specific rules live in `defaults.py` and its neighbours.
+Kind-specific rules are in `defaults.py` and its neighbours.
 """
 
 import random
@@ -16,13 +16,17 @@ _ALPHABET: Final = "bcdfghjklmnpqrstvwxz2456789"
 _MAX_GENERATED: Final = 58
 _SUBDOMAIN: Final = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
 _SUBDOMAIN_TEXT: Final = (
-    "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must "
-    "start and end with an alphanumeric character (e.g. 'example.com', regex used for validation is "
+    "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or "
+    "'.', and must "
+    "start and end with an alphanumeric character (e.g. 'example.com', regex used for validation "
+    "is "
     "'[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')"
 )
 _LABEL_TEXT: Final = (
-    "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must start and "
-    "end with an alphanumeric character (e.g. 'my-name',  or '123-abc', regex used for validation is "
+    "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and "
+    "must start and "
+    "end with an alphanumeric character (e.g. 'my-name',  or '123-abc', regex used for validation "
+    "is "
     "'[a-z0-9]([-a-z0-9]*[a-z0-9])?')"
 )
 _LABEL: Final = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?")
@@ -50,7 +54,7 @@ def fill_new(obj: status.Object, now: str, source: random.Random) -> None:
 
 
 def check_name(resource: Resource, obj: status.Object) -> None:
-    """Refuse a missing or malformed name with 422."""
+    """Reject a missing or malformed name with 422."""
     meta = obj["metadata"]
     name = meta.get("name", "")
     if not name:
@@ -62,7 +66,7 @@ def check_name(resource: Resource, obj: status.Object) -> None:
 
 
 def name_fault(kind: str, name: str) -> str:
-    """What is wrong with an object name of this kind, or an empty string."""
+    """Return the fault of an object name of this kind, or ''."""
     if kind in _PATH_KINDS:
         return "" if "/" not in name and "%" not in name else "may not contain '/' or '%'"
     if kind in _LABEL_KINDS:
@@ -75,17 +79,17 @@ def name_fault(kind: str, name: str) -> str:
 
 
 def check_unrenamed(resource: Resource, new: status.Object, old: status.Object) -> None:
-    """Refuse a patch that would make another object of this one; 422."""
+    """Reject a patch that changes the identity of an object; 422."""
     sent, kept = new.get("metadata") or {}, old["metadata"]
     uid = sent.get("uid")
     if uid and uid != kept["uid"]:
         cause = status.invalid_value("metadata.uid", uid, "field is immutable")
-        # kube-apiserver: metadata is validated twice, and each time tells its cause.
+        # kube-apiserver: metadata is validated twice, with its cause reported each time.
         raise status.invalid(resource, kept["name"], [cause, cause])
 
 
 def check_identity(resource: Resource, new: status.Object, old: status.Object) -> None:
-    """Refuse an update of another version (409) or another object (409)."""
+    """Reject an update of another version (409) or another object (409)."""
     sent, kept = new["metadata"], old["metadata"]
     name = kept["name"]
     version = sent.get("resourceVersion")
@@ -103,7 +107,7 @@ def uid_mismatch(resource: Resource, meta: status.Object, sent: str) -> status.S
 
 
 def check_deletion(resource: Resource, meta: status.Object, uid: str, version: str) -> None:
-    """Refuse to delete another object or version than the one named; 409."""
+    """Reject the deletion of another object or version than the one named; 409."""
     if uid and uid != meta["uid"]:
         raise status.delete_precondition(
             resource,
@@ -116,12 +120,13 @@ def check_deletion(resource: Resource, meta: status.Object, uid: str, version: s
             resource,
             meta["name"],
             f"the ResourceVersion in the precondition ({version}) does not match the "
-            f"ResourceVersion in record ({meta['resourceVersion']}). The object might have been modified",
+            f"ResourceVersion in record ({meta['resourceVersion']}). The object might have been "
+            "modified",
         )
 
 
 def keep_system_fields(new: status.Object, old: status.Object) -> None:
-    """Carry over what a client may leave out of an update and may never change."""
+    """Copy fields that a client may leave out of an update and may never change."""
     sent, kept = new["metadata"], old["metadata"]
     for name in (
         "name",
@@ -142,7 +147,7 @@ def keep_system_fields(new: status.Object, old: status.Object) -> None:
 
 
 def check_finalizers(resource: Resource, new: status.Object, old: status.Object) -> None:
-    """Refuse finalizers added to an object that is being deleted."""
+    """Reject finalizers added to a terminating object."""
     if "deletionTimestamp" not in old["metadata"]:
         return
     before = set(old["metadata"].get("finalizers") or ())
@@ -158,7 +163,7 @@ def check_finalizers(resource: Resource, new: status.Object, old: status.Object)
 
 
 def spec_changed(new: status.Object, old: status.Object) -> bool:
-    """Whether anything but metadata and status differs, which makes a new generation."""
+    """Return whether anything but metadata and status differs, which makes a new generation."""
     skip = ("metadata", "status", "apiVersion", "kind")
     keys = {key for key in (*new, *old) if key not in skip}
     return any(new.get(key) != old.get(key) for key in keys)
@@ -189,7 +194,7 @@ def owner_faults(meta: status.Object) -> list[status.Cause]:
 
 
 def check_namespace(resource: Resource, obj: status.Object, namespace: str) -> None:
-    """Put the request's namespace into the object; refuse with 400 when they disagree."""
+    """Set the request's namespace in the object; reject with 400 when they disagree."""
     meta = obj["metadata"]
     if not resource.namespaced:
         meta.pop("namespace", None)

@@ -1,15 +1,17 @@
-"""The sandbox's memory: every object, one version counter, synchronous and without I/O.
+"""The sandbox's store: every object, one version counter, synchronous and without I/O.
 
 The HTTP server and the in-process clients (simulated kubelets, controllers) use the same methods:
 
     store.create(PODS, {...}, "default") -> Stored      store.get(PODS, "default", "p") -> Stored
-    store.update(PODS, {...}) -> Stored                 store.change(PODS, "default", "p", edit) -> Stored
-    store.delete(PODS, "default", "p", Deletion(...))   store.list(PODS, "default") -> [Stored]
-    store.watch(PODS, wake=event.set) -> Watch          watch.changes() -> [Change]
+    store.update(PODS, {...}) -> Stored                 store.list(PODS, "default") -> [Stored]
+    store.delete(PODS, "default", "p", Deletion(...))   watch.changes() -> [Change]
+    store.watch(PODS, wake=event.set) -> Watch
+    store.change(PODS, "default", "p", edit) -> Stored
 
-A stored dict is never changed in place: to change an object build a new dict (sharing what stays) and
-write it. `create` and `update` copy what they are given, so parts shared with stored objects are fine; a status
-write (`subresource="status"`) is not copied and belongs to the store afterwards. Every refusal is an `StatusError`. Kind-specific rules come in as `Rules`.
+A stored dict is never changed in place: to change an object build a new dict (sharing the unchanged
+parts) and write it. `create` and `update` copy their argument, so parts shared with stored objects
+are allowed; a status write (`subresource="status"`) is not copied and belongs to the store
+afterwards. Every rejection is a `StatusError`. Kind-specific rules come in as `Rules`.
 """
 
 import random
@@ -39,7 +41,9 @@ FOREGROUND = "foregroundDeletion"
 
 @dataclass(frozen=True, slots=True)
 class Deletion:
-    """The options of a delete: grace period in seconds (None: the kind's own), preconditions, propagation."""
+    """The options of a delete: grace period in seconds (None: the kind's own), preconditions,
+    propagation.
+    """
 
     grace_period_s: int | None = None
     uid: str = ""
@@ -74,7 +78,7 @@ class ObjectStore:
     # Reading
 
     def collection(self, resource: Resource) -> StoredCollection:
-        """The collection behind a resource; made on first use."""
+        """Return the collection behind a resource; made on first use."""
         found = self._collections.get(resource.storage)
         if found is None:
             found = StoredCollection(self._history, self.version)
@@ -82,18 +86,18 @@ class ObjectStore:
         return found
 
     def find(self, resource: Resource, namespace: str, name: str) -> Stored | None:
-        """The current version, or None."""
+        """Return the current version, or None."""
         return self.collection(resource).items.get(_key(resource, namespace, name))
 
     def get(self, resource: Resource, namespace: str, name: str) -> Stored:
-        """The current version; 404 when there is none."""
+        """Return the current version; 404 when there is none."""
         found = self.find(resource, namespace, name)
         if found is None:
             raise not_found(resource, name)
         return found
 
     def list(self, resource: Resource, namespace: str = "") -> Sequence[Stored]:
-        """The current objects, sorted by namespace and name; O(objects)."""
+        """Return the current objects, sorted by namespace and name; O(objects)."""
         return self.collection(resource).range(_prefix(resource, namespace))
 
     def list_at(self, resource: Resource, namespace: str, version: int) -> Sequence[Stored]:
@@ -116,7 +120,7 @@ class ObjectStore:
         self._listeners.append(listener)
 
     def now(self) -> str:
-        """The current time as Kubernetes writes it."""
+        """Return the current time as Kubernetes writes it."""
         second = int(self.clock.now())
         if second != self._second[0]:
             self._second = (second, rfc3339(second))
@@ -133,9 +137,9 @@ class ObjectStore:
         dry_run: bool = False,
         owned: bool = False,
     ) -> Stored:
-        """Store a new object; 409 when the name is taken, 404 when the namespace is not there.
+        """Store a new object; 409 when the name is in use, 404 when the namespace does not exist.
 
-        `owned` promises that `obj` shares nothing with anybody, which saves a copy.
+        `owned` states that `obj` shares no data with other owners, which saves a copy.
         """
         new = obj if owned else _copy(obj)
         new["metadata"] = dict(new.get("metadata") or {})
@@ -161,10 +165,11 @@ class ObjectStore:
         dry_run: bool = False,
         owned: bool = False,
     ) -> Stored:
-        """Replace an object, or the part a subresource owns.
+        """Replace an object, or the part of a subresource.
 
-        409 when `metadata.resourceVersion` or `metadata.uid` is given and differs. An update that changes
-        nothing is not a write. Removing the last finalizer of a deleted object removes it.
+        409 when `metadata.resourceVersion` or `metadata.uid` is given and differs. An update
+        without changes is not a write. Removing the last finalizer of a terminating object deletes
+        it.
         """
         meta = obj["metadata"]
         old = self.get(resource, meta.get("namespace", ""), meta["name"])
@@ -189,16 +194,17 @@ class ObjectStore:
         return self.update(resource, edit(self.get(resource, namespace, name).obj))
 
     def replace(self, resource: Resource, old: Stored, new: Object) -> Stored:
-        """Write a successor of `old` past the rules: for bindings, finalization and the like.
+        """Write a successor of `old` without the rules: for bindings, finalization and the like.
 
-        `old` must be the current version; `new` must share its identity.
+        `old` must be the current version; `new` must have its identity.
         """
         return self._replace(resource, old, {**new, "metadata": dict(new["metadata"])}, bump=False)
 
     def delete(
         self, resource: Resource, namespace: str, name: str, options: Deletion | None = None
     ) -> Stored:
-        """Delete, or begin to: the answer carries `deletionTimestamp` while something still holds it.
+        """Delete, or start to: the returned object has a `deletionTimestamp` while it has
+        finalizers or a grace period.
 
         409 when a precondition fails. A second call with a shorter grace period shortens it.
         """
@@ -227,7 +233,7 @@ class ObjectStore:
             meta["deletionGracePeriodSeconds"] = grace_s
 
     def wake(self, storage: str) -> None:
-        """Have whoever watches a storage look, though nothing has been written to it."""
+        """Wake the watches of a storage without a write."""
         if (collection := self._collections.get(storage)) is not None:
             for watch in list(collection.watches):
                 watch.notify()
@@ -320,7 +326,7 @@ class ObjectStore:
         found = self.find(NAMESPACES, "", name)
         if found is None:
             raise not_found(NAMESPACES, name)
-        # Events may still be written while a namespace empties, else nobody would learn why it hangs.
+        # Events may still be written while a namespace terminates, since they explain why it hangs.
         if "deletionTimestamp" in found.obj["metadata"] and resource.storage != EVENTS.storage:
             raise forbidden(
                 resource,
@@ -343,7 +349,7 @@ def _prefix(resource: Resource, namespace: str) -> str:
 
 
 def _copy(value: Any) -> Any:
-    """A deep copy of a JSON value; several times faster than `copy.deepcopy`."""
+    """Return a deep copy of a JSON value; several times faster than `copy.deepcopy`."""
     if value.__class__ is dict:
         return {name: _copy(part) for name, part in value.items()}
     if value.__class__ is list:
@@ -352,7 +358,7 @@ def _copy(value: Any) -> Any:
 
 
 def _split_status(resource: Resource, new: Object, old: Object, subresource: str) -> None:
-    """A status write keeps everything else, an ordinary write keeps the status."""
+    """Restrict a status write to the status, and an ordinary write to the rest."""
     if subresource == "status":
         for key in set(new) | set(old):
             if key in ("metadata", "status"):
