@@ -52,7 +52,7 @@ def booked_by(workloads: Sequence[Workload], pods: Pods) -> dict[LabelLink, int]
 
 
 def has_capacities(table: network.Weights) -> bool:
-    """Whether a table limits any way."""
+    """Return whether a table limits any way."""
     return any(way.bandwidth_capacity is not None for _, _, way in _entries(table))
 
 
@@ -108,7 +108,7 @@ def links_of(table: network.Weights) -> network.Weights:
 
 
 def is_links_only(table: network.Weights) -> bool:
-    """Whether a table is one of `links_of`: it tells of ways, and of no cost."""
+    """Return whether a table is one of `links_of`: it tells of ways, and of no cost."""
     ways = [way for _, _, way in _entries(table)]
     return bool(ways) and all(way.network_cost is None for way in ways)
 

@@ -151,7 +151,7 @@ class NetworkTopologyOperator(StatusKeeper[NetworkTopology]):
         return wanted
 
     def _is_expired(self, key: Key, topology: NetworkTopology) -> bool:
-        """Whether the costs in the status are older than answers of their source may be."""
+        """Return whether the costs in the status are older than answers of their source may be."""
         since = parse_rfc3339(topology.status.weight_calculation_time)
         if key in self._results or since is None or measuring.source_of(topology) is None:
             return False

@@ -38,7 +38,7 @@ class SliceKeeper:
 
     @property
     def is_settling(self) -> bool:
-        """Whether something was written that the store may not show yet."""
+        """Return whether something was written that the store may not show yet."""
         return bool(self._written)
 
     def published(self, topology: Key) -> list[NetworkTopologySlice]:

@@ -83,7 +83,7 @@ async def slices_of(
 
 
 def is_same(one: NetworkTopologySlice, other: NetworkTopologySlice) -> bool:
-    """Whether two slices say the same; when they were calculated does not count."""
+    """Return whether two slices say the same; when they were calculated does not count."""
     return one.origins == other.origins and one.origin_zone == other.origin_zone
 
 

@@ -22,8 +22,9 @@ FloatMatrix: TypeAlias = NDArray[np.float64]
 
 
 def is_any(rows: BoolColumn) -> bool:
-    """Whether any entry is set; to look for a byte takes a third of the time that numpy takes to
-    count.
+    """Return whether any entry is set.
+
+    To look for a byte takes a third of the time that numpy takes to count.
     """
     return 1 in rows.tobytes()
 

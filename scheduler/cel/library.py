@@ -60,7 +60,7 @@ class Overload:
     generic: tuple[str, ...]
 
     def fits(self, values: tuple[Any, ...]) -> bool:
-        """Whether the values have the types of the signature, as far as a glance tells."""
+        """Return whether the values have the types of the signature, as far as a glance tells."""
         return len(values) == len(self.args) and all(map(_has_type, values, self.args))
 
 
@@ -187,7 +187,7 @@ def _parameters(kind: Type) -> set[str]:
 
 
 def _has_type(value: Any, kind: Type) -> bool:
-    """Whether a value has a type; of lists and maps the first element speaks for all."""
+    """Return whether a value has a type; of lists and maps the first element speaks for all."""
     if kind.kind in ("dyn", "any", "param"):
         return True
     actual = type_of(value)

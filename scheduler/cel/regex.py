@@ -68,7 +68,7 @@ class Regex:
         return _compiled(pattern)
 
     def matches(self, text: str) -> bool:
-        """Whether the pattern matches anywhere in the text."""
+        """Return whether the pattern matches anywhere in the text."""
         data = _bytes(text)
         self._pay(len(data))
         return self._regexp.search(data) is not None

@@ -195,7 +195,7 @@ class Fold(SyntaxNode):
 
     @property
     def binds(self) -> bool:
-        """Whether this only gives a value a name (`cel.bind`)."""
+        """Return whether this only gives a value a name (`cel.bind`)."""
         return (
             type(self.range) is ListLiteral
             and not self.range.elements

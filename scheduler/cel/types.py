@@ -29,7 +29,7 @@ class Type:
             raise CelCompileError("compilation failed: a type nests too many types")
 
     def same(self, other: "Type") -> bool:
-        """Whether both are exactly the same type."""
+        """Return whether both are exactly the same type."""
         return self is other or (
             self.kind == other.kind
             and self.name == other.name
@@ -115,7 +115,7 @@ def shown(kind: Type) -> str:
 
 
 def is_dynamic(kind: Type) -> bool:
-    """Whether the type is only known at run time."""
+    """Return whether the type is only known at run time."""
     return kind.kind in ("dyn", "any")
 
 
@@ -127,7 +127,7 @@ def unwrapped(kind: Type) -> tuple[Type, bool]:
 
 
 def _less_specific(first: Type, second: Type) -> bool:
-    """Whether `first` is equal to or more general than `second`."""
+    """Return whether `first` is equal to or more general than `second`."""
     if is_dynamic(first) or first.kind == "param":
         return True
     if is_dynamic(second) or second.kind == "param" or first.kind != second.kind:
@@ -166,11 +166,16 @@ class Unifier:
         return _more_general(previous, current) if self.assignable(previous, current) else None
 
     def assignable(self, first: Type, second: Type) -> bool:
-        """Whether `first` may stand where `second` is wanted; learns what follows from it."""
+        """Return whether `first` may stand where `second` is wanted.
+
+        Learns what follows from it.
+        """
         return self.all_assignable((first,), (second,))
 
     def all_assignable(self, first: Sequence[Type], second: Sequence[Type]) -> bool:
-        """Whether each of `first` may stand where that of `second` is wanted, all at once."""
+        """Return whether each of `first` may stand where that of `second` is wanted, all at
+        once.
+        """
         start = len(self._trail)
         if self._all(first, second):
             return True
@@ -241,7 +246,7 @@ class Unifier:
         return False, False
 
     def _absent(self, param: Type, within: Type) -> bool:
-        """Whether `param` does not occur in `within`."""
+        """Return whether `param` does not occur in `within`."""
         while within.kind == "param":
             if within.name == param.name:
                 return False

@@ -35,7 +35,7 @@ def limits(spec: Object) -> tuple[int, int]:
 
 
 def share(amount: Any, total: int, *, round_up: bool) -> int:
-    """A number, or a percentage of `total` as text."""
+    """Return a number, or a percentage of `total` as text."""
     if isinstance(amount, int):
         return amount
     text = str(amount)
@@ -46,7 +46,7 @@ def share(amount: Any, total: int, *, round_up: bool) -> int:
 
 
 def grown(new_replicas: int, all_replicas: int, wanted: int, surge: int) -> int:
-    """The next size of the new ReplicaSet."""
+    """Return the next size of the new ReplicaSet."""
     if new_replicas > wanted:
         return wanted
     room = wanted + surge - all_replicas
@@ -54,7 +54,7 @@ def grown(new_replicas: int, all_replicas: int, wanted: int, surge: int) -> int:
 
 
 def shrunk(old: Sequence[Size], new: Size, wanted: int, unavailable: int) -> dict[str, int]:
-    """The next sizes of old ReplicaSets that may shrink now.
+    """Return the next sizes of old ReplicaSets that may shrink now.
 
     `old` is sorted by age, oldest first.
     """

@@ -126,5 +126,5 @@ class CallResult(msgspec.Struct, frozen=True):
 
     @property
     def ok(self) -> bool:
-        """Whether the call succeeded."""
+        """Return whether the call succeeded."""
         return 200 <= self.code < 300

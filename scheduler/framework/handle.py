@@ -22,15 +22,17 @@ class Handle(Protocol):
 
     @property
     def pods(self) -> PodIndex:
-        """All pods that occupy resources: bound and assumed."""
+        """Return all pods that occupy resources: bound and assumed."""
 
     @property
     def feature_gates(self) -> Mapping[str, bool]:
-        """The feature gates that are switches, each with its value."""
+        """Return the feature gates that are switches, each with its value."""
 
     @property
     def release(self) -> Release:
-        """The minor release of the API server, for behaviour that differs between releases."""
+        """Return the minor release of the API server, for behaviour that differs between
+        releases.
+        """
 
     @property
     def profiles(self) -> frozenset[str]:

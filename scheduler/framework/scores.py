@@ -56,7 +56,9 @@ def check_range(plugin: str, normalized: IntColumn, nodes: Nodes) -> None:
 
 
 def is_constant(column: IntColumn) -> bool:
-    """Whether a column is one of `Nodes.constant`: a single value repeated without storage."""
+    """Return whether a column is one of `Nodes.constant`: a single value repeated without
+    storage.
+    """
     return column.strides == _REPEATED and len(column) > 0
 
 

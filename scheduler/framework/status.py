@@ -40,12 +40,12 @@ class Status(msgspec.Struct, frozen=True):
 
     @property
     def is_success(self) -> bool:
-        """Whether the call succeeded."""
+        """Return whether the call succeeded."""
         return self.code is _SUCCESS_CODE
 
     @property
     def is_rejected(self) -> bool:
-        """Whether the pod was rejected (and not merely in error)."""
+        """Return whether the pod was rejected (and not merely in error)."""
         return self.code in (Code.UNSCHEDULABLE, Code.UNRESOLVABLE, Code.PENDING)
 
     @property

@@ -113,7 +113,9 @@ def _is_direct(host: str, port: int, no_proxy: str) -> bool:
 
 
 def _covers(entry: str, host: str, address: "_Address | None", port: int) -> bool:
-    """Whether an entry of NO_PROXY stands for a host: `*`, a network, an address, a domain."""
+    """Return whether an entry of NO_PROXY stands for a host: `*`, a network, an address, a
+    domain.
+    """
     if entry == "*":
         return True
     if "/" in entry:

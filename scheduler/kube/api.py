@@ -33,12 +33,12 @@ class Response(msgspec.Struct, frozen=True, gc=False):
 
     @property
     def ok(self) -> bool:
-        """Whether the request was carried out."""
+        """Return whether the request was carried out."""
         return 200 <= self.code < 300
 
     @property
     def is_transient(self) -> bool:
-        """Whether the same request may well succeed later."""
+        """Return whether the same request may well succeed later."""
         return self.code in (0, 401, 408, 429) or self.code >= 500
 
 
@@ -47,7 +47,7 @@ class ResponseStream(Protocol):
 
     @property
     def head(self) -> Response:
-        """The status; its body is filled only for a failure."""
+        """Return the status; its body is filled only for a failure."""
 
     async def read(self) -> bytes:
         """Return the next bytes, empty at the end; raise ConnectionError or TimeoutError."""

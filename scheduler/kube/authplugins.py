@@ -53,7 +53,9 @@ class AuthPlugin:
         return self._access
 
     def _is_lasting(self) -> bool:
-        """Whether a program answered without saying until when: then it holds until refused."""
+        """Return whether a program answered without saying until when: then it holds until
+        refused.
+        """
         return self._is_program and not hasattr(self._loader, "exec_plugin_expiry")
 
 

@@ -105,12 +105,12 @@ class ApiClient:
 
     @property
     def credentials(self) -> Credentials:
-        """The credentials in use, for others who connect to the same server."""
+        """Return the credentials in use, for others who connect to the same server."""
         return self._credentials
 
     @property
     def namespace(self) -> str:
-        """The namespace that the kubeconfig's context, or the pod we run in, names."""
+        """Return the namespace that the kubeconfig's context, or the pod we run in, names."""
         return self._credentials.access.namespace
 
     async def close(self) -> None:

@@ -80,12 +80,14 @@ class Collection:
         return None if isinstance(page, Response) else page.resource_version
 
     async def is_behind(self, version: str) -> bool:
-        """Whether the server knows less than `version`: restored from a backup, it stays silent."""
+        """Return whether the server knows less than `version`: restored from a backup, it stays
+        silent.
+        """
         theirs = await self.newest_version() or ""
         return version.isdecimal() and theirs.isdecimal() and int(theirs) < int(version)
 
     async def is_offered(self) -> bool | None:
-        """Whether the server's discovery names the kind; None when it cannot tell."""
+        """Return whether the server's discovery names the kind; None when it cannot tell."""
         resources = await discovered(self._api, self._root)
         if resources is None or resources.code != 404:
             return None if resources is None else self._plural in resources.names

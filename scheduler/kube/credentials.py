@@ -58,7 +58,7 @@ class Credentials:
 
     @property
     def is_due(self) -> bool:
-        """Whether `refresh` has something to do."""
+        """Return whether `refresh` has something to do."""
         return self._clock.now() - self._checked_at >= CHECK_EVERY_S
 
     async def refresh(self, *, force: bool = False) -> bool:

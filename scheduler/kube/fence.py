@@ -23,7 +23,7 @@ class Fence:
 
     @property
     def is_open(self) -> bool:
-        """Whether a request may be sent now."""
+        """Return whether a request may be sent now."""
         return self._clock.now() < self._until
 
     def open_until(self, moment: float) -> None:

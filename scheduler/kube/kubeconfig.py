@@ -51,7 +51,7 @@ class KubeconfigUser(msgspec.Struct, rename="kebab"):
 
     @property
     def is_impersonating(self) -> bool:
-        """Whether requests are to be made in another's name (impersonation)."""
+        """Return whether requests are to be made in another's name (impersonation)."""
         return bool(self.as_name or self.as_uid or self.as_groups or self.as_user_extra)
 
 

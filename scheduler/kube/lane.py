@@ -102,12 +102,12 @@ class Lane(Generic[T]):
 
     @property
     def queued(self) -> int:
-        """How many wait for their turn."""
+        """Return how many wait for their turn."""
         return len(self._queue)
 
     @property
     def is_idle(self) -> bool:
-        """Whether nothing waits and nothing is under way."""
+        """Return whether nothing waits and nothing is under way."""
         return self._is_idle.is_set()
 
     def queued_of(self, whose: str) -> int:

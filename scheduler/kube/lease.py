@@ -68,7 +68,7 @@ class Election:
         self.has_succeeded = False
 
     def is_healthy(self, now: float) -> bool:
-        """Whether we are no leader, or one that could renew lately."""
+        """Return whether we are no leader, or one that could renew lately."""
         if not self.is_leader or self._renewed_at is None:
             return True
         return now - self._renewed_at < self._settings.lease_s + HEALTH_GRACE_S

@@ -44,7 +44,7 @@ class LeaseRecord:
 
     @property
     def is_current(self) -> bool:
-        """Whether the last version seen may still be the one on the server."""
+        """Return whether the last version seen may still be the one on the server."""
         return self._lease is not None
 
     @property
@@ -54,7 +54,7 @@ class LeaseRecord:
 
     @property
     def is_ours(self) -> bool:
-        """Whether we hold the lease, valid or not."""
+        """Return whether we hold the lease, valid or not."""
         return self.holder == self._settings.identity
 
     def see(self, lease: dict[str, Any], now: float) -> None:

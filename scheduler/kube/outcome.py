@@ -18,7 +18,7 @@ def result_of(response: Response) -> str:
 
 
 def was_replaced(response: Response) -> bool:
-    """Whether a write with a uid met another object of the same name."""
+    """Return whether a write with a uid met another object of the same name."""
     if response.code == 409:
         return "uid" in response.message.lower()
     return response.code == 422 and "metadata.uid" in response.message
@@ -38,10 +38,14 @@ def answer(effect: int, response: Response, body: object = None) -> Answer:
 
 
 def _is_barred(response: Response) -> bool:
-    """Whether a webhook's failure ended a request: admission comes before anything is written."""
+    """Return whether a webhook's failure ended a request: admission comes before anything is
+    written.
+    """
     return response.code == 500 and "webhook" in response.message
 
 
 def _is_cut_short(response: Response) -> bool:
-    """Whether etcd failed in the midst of a binding, which kube-apiserver tells as a conflict."""
+    """Return whether etcd failed in the midst of a binding, which kube-apiserver tells as a
+    conflict.
+    """
     return response.code == 409 and any(sign in response.message for sign in _ETCD)

@@ -146,7 +146,7 @@ class StatusWriter:
 
 
 def _is_refusal(effect: SetStatus) -> bool:
-    """Whether a patch tells why a pod waits, and promises nothing."""
+    """Return whether a patch tells why a pod waits, and promises nothing."""
     return effect.nominated_node is None
 
 

@@ -278,7 +278,9 @@ class Recorder:
 
 
 def _is_refusal(record: Record) -> bool:
-    """Whether an event says that a pod could not be placed, which its condition says as well."""
+    """Return whether an event says that a pod could not be placed, which its condition says as
+    well.
+    """
     return record.reason == reasons.FAILED_SCHEDULING
 
 
@@ -305,7 +307,7 @@ def _most(response: Response, *, is_receipt: bool) -> int:
 
 
 def _is_final(response: Response, tries: int, *, is_receipt: bool) -> bool:
-    """Whether the answer to so many tries stands; a receipt is tried whatever the answer."""
+    """Return whether the answer to so many tries stands; a receipt is tried whatever the answer."""
     if response.ok or (response.code == 409 and response.reason == "AlreadyExists"):
         return True
     if is_receipt:

@@ -107,12 +107,14 @@ class Reflector:
 
     @property
     def is_synced(self) -> bool:
-        """Whether the engine has been told all objects, or that the server has not this kind."""
+        """Return whether the engine has been told all objects, or that the server has not this
+        kind.
+        """
         return self._lists > 0 or self._is_offered is False
 
     @property
     def is_missing(self) -> bool:
-        """Whether the server does not offer the kind, as far as it was asked."""
+        """Return whether the server does not offer the kind, as far as it was asked."""
         return self._is_offered is False
 
     def look_again(self) -> None:
@@ -195,7 +197,7 @@ class Reflector:
         return True
 
     async def _is_missing(self, why: Response) -> bool:
-        """Whether a list failed because the server does not offer the kind, or not to us.
+        """Return whether a list failed because the server does not offer the kind, or not to us.
 
         One answer is no proof, for it makes us forget all objects of the kind: what is required is
         always there, and of the rest the server's discovery must say the same.
@@ -209,7 +211,7 @@ class Reflector:
         return await self._collection.is_offered() is False
 
     async def _is_denied(self) -> bool:
-        """Whether a list is still forbidden when all that is required could be listed.
+        """Return whether a list is still forbidden when all that is required could be listed.
 
         A server that rejects all requests, as during its start, does not deny this kind in
         particular.

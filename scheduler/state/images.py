@@ -74,7 +74,7 @@ class ImageIndex:
             self._names_on.pop(row, None)
 
     def holds(self, name: str) -> bool:
-        """Whether any node holds the image."""
+        """Return whether any node holds the image."""
         return name in self._images
 
     def held(self, name: str, rows: int) -> BoolColumn | None:

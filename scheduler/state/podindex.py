@@ -26,7 +26,7 @@ class Placed(msgspec.Struct, frozen=True):
     assumed: bool = False
 
     def weighs_as(self, other: "Placed") -> bool:
-        """Whether the other record takes the same room on the same node."""
+        """Return whether the other record takes the same room on the same node."""
         return (
             self.node == other.node
             and self.requests == other.requests

@@ -19,7 +19,9 @@ def ip_of(port: ContainerPort) -> str:
 
 
 def ports_conflict(first: ContainerPort, second: ContainerPort) -> bool:
-    """Whether two host ports cannot be on one node (`::` is not special, as in kube-scheduler)."""
+    """Return whether two host ports cannot be on one node (`::` is not special, as in
+    kube-scheduler).
+    """
     return (first.protocol or "TCP", first.host_port) == (
         second.protocol or "TCP",
         second.host_port,

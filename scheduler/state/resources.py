@@ -26,7 +26,9 @@ _NAMED = frozenset((CPU, MEMORY, EPHEMERAL))
 
 
 def is_counted(name: str) -> bool:
-    """Whether a resource takes part in scheduling besides cpu, memory and ephemeral-storage."""
+    """Return whether a resource takes part in scheduling besides cpu, memory and
+    ephemeral-storage.
+    """
     return (
         name.startswith(("hugepages-", "attachable-volumes-"))
         or "kubernetes.io/" in name
@@ -35,17 +37,17 @@ def is_counted(name: str) -> bool:
 
 
 def is_extended(name: str) -> bool:
-    """Whether a resource is an extended one: vendor-prefixed, not Kubernetes' own."""
+    """Return whether a resource is an extended one: vendor-prefixed, not Kubernetes' own."""
     return "/" in name and "kubernetes.io/" not in name and not name.startswith("requests.")
 
 
 def is_pod_level(name: str) -> bool:
-    """Whether `spec.resources` of a pod may name the resource."""
+    """Return whether `spec.resources` of a pod may name the resource."""
     return name in (CPU, MEMORY) or name.startswith("hugepages-")
 
 
 def has_pod_level(pod: Pod) -> bool:
-    """Whether a pod requests something as a whole."""
+    """Return whether a pod requests something as a whole."""
     resources = pod.spec.resources
     return resources is not None and any(is_pod_level(name) for name in resources.requests)
 
@@ -185,7 +187,7 @@ def _pod_level(pod: Pod, *, use_status: bool, drops_infeasible: bool) -> Amounts
 
 
 def has_resize_status(pod: Pod) -> bool:
-    """Whether the kubelet's view of a pod's resources may differ from its spec."""
+    """Return whether the kubelet's view of a pod's resources may differ from its spec."""
     status = pod.status
     if status.resources is not None:
         return True

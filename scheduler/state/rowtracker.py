@@ -41,7 +41,7 @@ class RowTracker:
         raise NotImplementedError
 
     def is_same(self, before: Placed, after: Placed) -> bool:
-        """Whether two records of a pod on one node count alike."""
+        """Return whether two records of a pod on one node count alike."""
         return before.shape is after.shape and before.pod.is_terminating == after.pod.is_terminating
 
     def rebuild(self, cluster: "Cluster") -> None:

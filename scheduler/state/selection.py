@@ -63,7 +63,7 @@ class Selection(msgspec.Struct, frozen=True, cache_hash=True, gc=False):
     def matches(
         self, namespace: str, labels: Mapping[str, str], *, is_terminating: bool = False
     ) -> bool:
-        """Whether a pod with these properties is meant."""
+        """Return whether a pod with these properties is meant."""
         return (
             (self.namespaces is None or namespace in self.namespaces)
             and (self.terminating or not is_terminating)

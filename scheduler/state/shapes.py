@@ -162,7 +162,7 @@ class Shapes:
 
 
 def is_controlled(pod: Pod) -> bool:
-    """Whether a pod names a controller among its owners."""
+    """Return whether a pod names a controller among its owners."""
     return any(owner.controller for owner in pod.metadata.owner_references)
 
 

@@ -18,7 +18,7 @@ _MOST_COLUMNS = 256
 
 
 def tolerates(toleration: Toleration, taint: Taint, *, compares: bool = False) -> bool:
-    """Whether one toleration matches one taint (operators Exists and Equal).
+    """Return whether one toleration matches one taint (operators Exists and Equal).
 
     `compares` turns on Gt and Lt, which compare the taint's value with the toleration's as
     integers.
@@ -39,7 +39,7 @@ def tolerates(toleration: Toleration, taint: Taint, *, compares: bool = False) -
 def is_tolerated(
     tolerations: Sequence[Toleration], taint: Taint, *, compares: bool = False
 ) -> bool:
-    """Whether any toleration matches the taint; `compares` as for `tolerates`."""
+    """Return whether any toleration matches the taint; `compares` as for `tolerates`."""
     return any(tolerates(toleration, taint, compares=compares) for toleration in tolerations)
 
 

@@ -57,11 +57,11 @@ class TrackerKey(NamedTuple):
 
 
 def hears_of(tracker: Tracker, kind: str) -> bool:
-    """Whether a tracker wants to hear of changes of a kind at all."""
+    """Return whether a tracker wants to hear of changes of a kind at all."""
     return kind in getattr(tracker, "follows", (kind,))
 
 
 def counts_such(tracker: Tracker, placed: "Placed") -> bool:
-    """Whether a tracker may count a pod of such a shape."""
+    """Return whether a tracker may count a pod of such a shape."""
     passes_over = getattr(tracker, "passes_over", None)
     return passes_over is None or not passes_over(placed)

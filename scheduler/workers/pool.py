@@ -37,7 +37,7 @@ class JobOutcome(msgspec.Struct, frozen=True):
 
     @property
     def ok(self) -> bool:
-        """Whether there is an answer."""
+        """Return whether there is an answer."""
         return self.code == "done"
 
 

@@ -38,7 +38,7 @@ class SimulatedLink(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_
     destination: str = ANY
 
     def fits(self, one: str, other: str) -> bool:
-        """Whether this is the link between two nodes, from either end."""
+        """Return whether this is the link between two nodes, from either end."""
         ends = (self.origin, self.destination)
         return any(
             all(end in (ANY, name) for end, name in zip(ends, names, strict=True))

@@ -43,7 +43,7 @@ class Gauge:
 
     @property
     def value(self) -> float:
-        """The number now."""
+        """Return the number now."""
         return self._value if self._read is None else self._read()
 
     def set(self, value: float) -> None:
@@ -92,7 +92,7 @@ class Histogram:
 
     @property
     def count(self) -> int:
-        """How many observations there were."""
+        """Return how many observations there were."""
         return sum(self.counts)
 
 

@@ -62,7 +62,7 @@ class AffinityState(msgspec.Struct, eq=False):
         self._add(self.repelling, term.key, holders)
 
     def is_repelled(self) -> bool:
-        """Whether a placed pod's term keeps the pod off some node."""
+        """Return whether a placed pod's term keeps the pod off some node."""
         return any(sums[1:].any() for sums in self.repelling.values())
 
     def move(self, pod: Pod, anti_affinity: Iterable[Term], row: int, sign: int) -> None:
@@ -79,7 +79,7 @@ class AffinityState(msgspec.Struct, eq=False):
                 self._count(self.repelling, term.key, row, sign)
 
     def is_meant(self, pod: Pod, anti_affinity: Iterable[Term]) -> bool:
-        """Whether a pod with these anti-affinity terms changes a number here."""
+        """Return whether a pod with these anti-affinity terms changes a number here."""
         meta = pod.metadata
         selections = [selection for _, selection in self.avoided]
         if self.own is not None:

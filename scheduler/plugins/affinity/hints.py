@@ -21,7 +21,7 @@ class WaitingPod(msgspec.Struct, frozen=True):
     placed: PodIndex
 
     def wants(self, pod: Pod | None) -> bool:
-        """Whether a pod is one to be near to: it matches all required terms at once."""
+        """Return whether a pod is one to be near to: it matches all required terms at once."""
         terms = self.terms.affinity
         return pod is not None and bool(terms) and all(self._means(terms, pod))
 
@@ -48,7 +48,7 @@ class WaitingPod(msgspec.Struct, frozen=True):
 
 
 def may_help(change: Change, waiting: WaitingPod) -> bool:
-    """Whether a change may let a rejected pod pass."""
+    """Return whether a change may let a rejected pod pass."""
     if change.kind == "Namespace":
         return _namespace_helps(change, waiting)
     if change.kind == "Node":
@@ -71,7 +71,7 @@ def _pod_helps(change: Change, waiting: WaitingPod) -> bool:
 
 
 def _is_rid_of(old: Pod, new: Pod | None, waiting: WaitingPod) -> bool:
-    """Whether a pod is in the way no longer."""
+    """Return whether a pod is in the way no longer."""
     if waiting.wants(old) and not waiting.wants(new) and waiting.wants(waiting.pod):
         return True  # if it was the last of the group, the waiting one may be the first again
     in_the_way = waiting.avoids(old)

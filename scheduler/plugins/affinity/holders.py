@@ -57,7 +57,7 @@ class TermHolders(RowTracker):
         return self._scoring
 
     def passes_over(self, placed: Placed) -> bool:
-        """Whether pods of such a spec hold no terms."""
+        """Return whether pods of such a spec hold no terms."""
         return placed.pod.spec.affinity is None
 
     def hold(self, placed: Placed, row: int) -> None:

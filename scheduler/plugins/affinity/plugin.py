@@ -111,8 +111,8 @@ class InterPodAffinity(Plugin[InterPodAffinityArgs]):
         state.move(placed.pod, self._terms.of(placed).anti_affinity, row, -1)
 
     def concerns(self, state: AffinityState, placed: Placed) -> bool:
-        """Whether a term of the pod means a placed one, or an anti-affinity term of that one the
-        pod.
+        """Return whether a term of the pod means a placed one, or an anti-affinity term of that one
+        the pod.
         """
         return state.is_meant(placed.pod, self._terms.of(placed).anti_affinity)
 
@@ -160,7 +160,9 @@ class InterPodAffinity(Plugin[InterPodAffinityArgs]):
         return scoring.normalized(nodes, raw)
 
     def hint(self, change: Change, pod: Pod) -> bool:
-        """Whether a change brings a pod to be near to, or takes one away that was in the way."""
+        """Return whether a change brings a pod to be near to, or takes one away that was in the
+        way.
+        """
         terms = self._terms_of.of(pod)
         waiting = hints.WaitingPod(pod, terms, self._names, self._holders, self.handle.pods)
         return hints.may_help(change, waiting)

@@ -30,7 +30,7 @@ class Term(msgspec.Struct, frozen=True, cache_hash=True):
     expressions: Expressions | None
 
     def matches(self, pod: Pod, namespace_labels: Labels) -> bool:
-        """Whether a pod, in a namespace with these labels, is meant."""
+        """Return whether a pod, in a namespace with these labels, is meant."""
         meta = pod.metadata
         return (
             self.expressions is not None
@@ -83,7 +83,7 @@ class PodTerms(msgspec.Struct, frozen=True):
 
     @property
     def has_required(self) -> bool:
-        """Whether some term is required."""
+        """Return whether some term is required."""
         return bool(self.affinity or self.anti_affinity)
 
 

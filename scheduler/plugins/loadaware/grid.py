@@ -30,7 +30,7 @@ class Rooms(msgspec.Struct, frozen=True):
     updated: float
 
     def fits(self, weight: Weight) -> bool:
-        """Whether a pod breaks no threshold."""
+        """Return whether a pod breaks no threshold."""
         rooms = self.prod if weight.is_prod else self.node
         return all(n < room for n, room in zip(weight.estimate, rooms, strict=True))
 

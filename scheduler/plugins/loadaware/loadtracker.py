@@ -39,7 +39,7 @@ class LastReport(msgspec.Struct, frozen=True):
     is_gone: bool = False
 
     def may_help(self, weight: Weight, silence_s: float) -> bool:
-        """Whether a pod may pass the node now and did not before.
+        """Return whether a pod may pass the node now and did not before.
 
         It did not if there was too little room, or if the node was silent for longer than
         `silence_s`: then its figures may have expired in between.
@@ -117,7 +117,7 @@ class LoadTracker:
         return self._grid.updated
 
     def fits(self, node: str, weight: Weight) -> bool:
-        """Whether a pod breaks no threshold of a node; so of one that is not known."""
+        """Return whether a pod breaks no threshold of a node; so of one that is not known."""
         rooms = self._rooms.get(node)
         return rooms is None or rooms.fits(weight)
 

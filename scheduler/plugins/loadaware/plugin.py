@@ -139,7 +139,7 @@ class LoadAwareScheduling(Plugin[LoadAwareSchedulingArgs]):
         """Let it be: the tracker sees that the pod is forgotten."""
 
     def hint(self, change: Change, pod: Pod) -> bool:
-        """Whether the node that a change is about has room now; of reports, if it had none
+        """Return whether the node that a change is about has room now; of reports, if it had none
         before.
         """
         weight = self._waiting.of(pod)

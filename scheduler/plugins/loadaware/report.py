@@ -69,7 +69,7 @@ class LoadReport(msgspec.Struct, frozen=True):
         return None if found is None else _vector(found.pod_usage.resources, self.settings)
 
     def is_prod(self, pod: str) -> bool:
-        """Whether the report counts a pod as production."""
+        """Return whether the report counts a pod as production."""
         found = self.pods.get(pod)
         return found is not None and found.priority == PROD
 

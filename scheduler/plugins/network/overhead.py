@@ -153,7 +153,7 @@ class NetworkOverhead(Plugin[NetworkOverheadArgs]):
         state.move(placed.pod, row, -1)
 
     def concerns(self, state: TiesState, placed: Placed) -> bool:
-        """Whether the pod is one tied to, or may book bandwidth."""
+        """Return whether the pod is one tied to, or may book bandwidth."""
         group, workload = state.membership.key_and_workload(placed.pod)
         if not group:
             return False
@@ -170,7 +170,7 @@ class NetworkOverhead(Plugin[NetworkOverheadArgs]):
         return self.lookup.ways(pod, rows, books=self._enforces)
 
     def hint(self, change: Change, pod: Pod) -> bool:
-        """Whether a change can bring ties nearer or make room on a link."""
+        """Return whether a change can bring ties nearer or make room on a link."""
         if change.kind != "Pod" or change.pod.metadata.uid == pod.metadata.uid:
             return True
         return any(

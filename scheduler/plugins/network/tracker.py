@@ -106,11 +106,11 @@ class NetworkTracker(RowTracker):
             super().apply(change)
 
     def passes_over(self, placed: Placed) -> bool:
-        """Whether a pod is of no group."""
+        """Return whether a pod is of no group."""
         return GROUP_LABEL not in placed.pod.metadata.labels
 
     def is_same(self, before: Placed, after: Placed) -> bool:
-        """Whether two records of a pod on one node count alike."""
+        """Return whether two records of a pod on one node count alike."""
         return _said(before) == _said(after)
 
     def hold(self, placed: Placed, row: int) -> None:

@@ -36,7 +36,7 @@ class SpreadConstraint(msgspec.Struct, frozen=True):
     matches_self: bool
 
     def counts(self, pod: Pod) -> bool:
-        """Whether a placed pod counts."""
+        """Return whether a placed pod counts."""
         meta = pod.metadata
         return self.selection is not None and self.selection.matches(
             meta.namespace, meta.labels, is_terminating=pod.is_terminating

@@ -61,7 +61,10 @@ class Defaults:
         return known.by_action[action]
 
     def may_spread(self, pod: Pod) -> bool:
-        """Whether a pod may get some now; of a controller's pods that is not known beforehand."""
+        """Return whether a pod may get some now.
+
+        Of a controller's pods that is not known beforehand.
+        """
         if not any(self._written.values()):
             return False
         if is_controlled(pod):

@@ -12,7 +12,7 @@ from scheduler.plugins.spread.inclusion import Inclusion
 
 
 def may_help(change: Change, pod: Pod, constraints: Constraints, inclusion: Inclusion) -> bool:
-    """Whether a change may let a rejected pod pass."""
+    """Return whether a change may let a rejected pod pass."""
     if not constraints.items:
         return True  # nothing rejects it any more
     if change.kind == "Node":

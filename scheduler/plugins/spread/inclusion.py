@@ -37,7 +37,7 @@ class Inclusion:
         return mask
 
     def includes(self, pod: Pod, node: Node, constraint: SpreadConstraint) -> bool:
-        """Whether a constraint's policies include one node."""
+        """Return whether a constraint's policies include one node."""
         if constraint.honors_affinity and not required_nodes(pod).matches(node):
             return False
         if constraint.honors_taints:

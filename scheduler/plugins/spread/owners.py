@@ -39,7 +39,7 @@ class Services:
         self._generations: dict[str, int] = {}
 
     def __bool__(self) -> bool:
-        """Whether any service selects pods."""
+        """Return whether any service selects pods."""
         return bool(self._selectors)
 
     def generation(self, namespace: str) -> int:

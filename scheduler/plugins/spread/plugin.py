@@ -91,7 +91,7 @@ class PodTopologySpread(Plugin[PodTopologySpreadArgs]):
         state.move(placed.pod, row, -1)
 
     def concerns(self, state: SpreadState, placed: Placed) -> bool:
-        """Whether a pod counts for one of the constraints."""
+        """Return whether a pod counts for one of the constraints."""
         return any(counted.constraint.counts(placed.pod) for counted in state.counted)
 
     def pre_score(self, cycle: Cycle, *_: object) -> Status | Constraints:
@@ -107,7 +107,7 @@ class PodTopologySpread(Plugin[PodTopologySpreadArgs]):
         return self._scorer.raw(cycle, nodes, constraints)
 
     def hint(self, change: Change, pod: Pod) -> bool:
-        """Whether a change moves a count or a domain of the pod's hard constraints."""
+        """Return whether a change moves a count or a domain of the pod's hard constraints."""
         if pod.spec.topology_spread_constraints:
             constraints = self._hard_of.of(pod)
         else:

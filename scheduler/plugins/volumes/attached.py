@@ -75,7 +75,7 @@ class AttachedVolumes:
             self._attach(attachment)
 
     def passes_over(self, placed: Placed) -> bool:
-        """Whether pods of such a spec use no volume."""
+        """Return whether pods of such a spec use no volume."""
         return not self._has_storage.of(placed)
 
     def apply(self, change: Change) -> None:
@@ -117,7 +117,7 @@ class AttachedVolumes:
         return self._column(self._limits, driver, NO_LIMIT)
 
     def is_limited(self, driver: str) -> bool:
-        """Whether some node has, or had, a limit for the driver."""
+        """Return whether some node has, or had, a limit for the driver."""
         return driver in self._limits
 
     def rows_with(self, volume: CountedVolume) -> list[int]:

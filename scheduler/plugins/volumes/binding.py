@@ -230,7 +230,7 @@ class VolumeBinding(Plugin[VolumeBindingArgs]):
         return SUCCESS
 
     def hint(self, change: Change, pod: Pod) -> bool:
-        """Whether the change may give the pod's claims a volume, or its volumes a node."""
+        """Return whether the change may give the pod's claims a volume, or its volumes a node."""
         return self._hints.helps(change, pod)
 
     def _fault(self, pod: Pod, use: ClaimUse) -> str:
@@ -308,7 +308,7 @@ class VolumeBinding(Plugin[VolumeBindingArgs]):
 
 
 def _is_migrated(csi_node: storage.CSINode | None, plugin: str) -> bool:
-    """Whether a node leaves the volumes of an in-tree plugin to its CSI driver."""
+    """Return whether a node leaves the volumes of an in-tree plugin to its CSI driver."""
     if csi_node is None:
         return False
     return plugin in csi_node.metadata.annotations.get(storage.MIGRATED_PLUGINS, "").split(",")

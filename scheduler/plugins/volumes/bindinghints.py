@@ -31,7 +31,7 @@ class BindingHints:
         self._objects = objects
 
     def helps(self, change: Change, pod: Pod) -> bool:
-        """Whether the pod should be tried again after the change."""
+        """Return whether the pod should be tried again after the change."""
         if change.kind == "Node":
             return True
         if change.kind == CLAIM:
@@ -56,7 +56,7 @@ class BindingHints:
         return old is None or _migrated(old) != _migrated(new)
 
     def _driver_helps(self, change: Change, claims: list[PersistentVolumeClaim]) -> bool:
-        """Whether a driver that one of the claims waits for no longer tells how much room it
+        """Return whether a driver that one of the claims waits for no longer tells how much room it
         has.
         """
         old, new = change.old, change.new
@@ -75,7 +75,9 @@ class BindingHints:
 
 
 def _volume_helps(change: Change, claims: list[PersistentVolumeClaim]) -> bool:
-    """Whether a volume is one of the claims', could become one, or was one and was in conflict."""
+    """Return whether a volume is one of the claims', could become one, or was one and was in
+    conflict.
+    """
     if change.new is None:
         return any(is_reserved_for(change.old, claim) for claim in claims)
     return any(

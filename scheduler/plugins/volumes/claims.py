@@ -42,21 +42,24 @@ def claim_uses(pod: Pod) -> Iterator[ClaimUse]:
 
 
 def has_claims(pod: Pod) -> bool:
-    """Whether a pod uses claims at all."""
+    """Return whether a pod uses claims at all."""
     return any(
         v.persistent_volume_claim is not None or v.ephemeral is not None for v in pod.spec.volumes
     )
 
 
 def has_storage(pod: Pod) -> bool:
-    """Whether a pod has volumes that a volume plugin looks at; most have but tokens and files."""
+    """Return whether a pod has volumes that a volume plugin looks at.
+
+    Most have but tokens and files.
+    """
     return any(
         volume != Volume(name=volume.name, image=volume.image) for volume in pod.spec.volumes
     )
 
 
 def keeps_volumes(before: Placed | None, after: Placed | None) -> bool:
-    """Whether a pod stays on its node with the same volumes."""
+    """Return whether a pod stays on its node with the same volumes."""
     return (
         before is not None
         and after is not None
@@ -71,7 +74,7 @@ def not_found(claim: str) -> str:
 
 
 def is_for_pod(claim: PersistentVolumeClaim, pod: Pod) -> bool:
-    """Whether the claim was made for an ephemeral volume of this very pod."""
+    """Return whether the claim was made for an ephemeral volume of this very pod."""
     return claim.metadata.namespace == pod.metadata.namespace and any(
         owner.controller and owner.uid == pod.metadata.uid
         for owner in claim.metadata.owner_references
@@ -90,12 +93,12 @@ def class_of(obj: PersistentVolumeClaim | PersistentVolume) -> str:
 
 
 def is_bound(claim: PersistentVolumeClaim) -> bool:
-    """Whether claim and volume know of each other."""
+    """Return whether claim and volume know of each other."""
     return bool(claim.spec.volume_name) and BIND_COMPLETED in claim.metadata.annotations
 
 
 def is_reserved_for(volume: PersistentVolume, claim: PersistentVolumeClaim) -> bool:
-    """Whether the volume is bound to the claim, or set aside for one of that name."""
+    """Return whether the volume is bound to the claim, or set aside for one of that name."""
     ref = volume.spec.claim_ref
     return (
         ref is not None

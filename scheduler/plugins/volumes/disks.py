@@ -73,7 +73,7 @@ class DisksInUse:
             self._count(placed, 1)
 
     def passes_over(self, placed: Placed) -> bool:
-        """Whether pods of such a spec use no disk."""
+        """Return whether pods of such a spec use no disk."""
         return not self._has_storage.of(placed)
 
     def apply(self, change: Change) -> None:
@@ -121,7 +121,7 @@ class DisksInUse:
 
 
 def conflicts(wanted: Iterable[tuple[Disk, bool]], other: Pod) -> bool:
-    """Whether a pod with these disks cannot be on a node with `other`."""
+    """Return whether a pod with these disks cannot be on a node with `other`."""
     held = pod_disks(other)
     return any(
         disk == own and not (reads and is_read) for disk, is_read in wanted for own, reads in held

@@ -146,7 +146,8 @@ class NodeVolumeLimits(Plugin[NoArgs]):
         return reject(nodes.part(full), REASON)
 
     def hint(self, change: Change, pod: Pod) -> bool:
-        """Whether a limit grew, volumes went away, or a claim of the pod means something else.
+        """Return whether a limit grew, volumes went away, or a claim of the pod means something
+        else.
 
         A new node counts as well: it has no limits before its CSINode is there.
         """
@@ -240,5 +241,5 @@ def _name_of(driver: CSIDriver | None) -> str:
 
 
 def _has_countable(pod: Pod) -> bool:
-    """Whether a pod has claims or volumes that a CSI driver serves."""
+    """Return whether a pod has claims or volumes that a CSI driver serves."""
     return has_claims(pod) or any(map(is_inline_migratable, pod.spec.volumes))

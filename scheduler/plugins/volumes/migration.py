@@ -88,7 +88,7 @@ def handle_of_inline(volume: pod.Volume) -> tuple[str, str] | None:
 
 
 def is_inline_migratable(volume: pod.Volume) -> bool:
-    """Whether a volume in a pod's spec is one that CSI drivers have taken over."""
+    """Return whether a volume in a pod's spec is one that CSI drivers have taken over."""
     fields = (*(migration.field for migration in MIGRATIONS), *_UNCOUNTED)
     return any(getattr(volume, field) is not None for field in fields)
 

@@ -57,7 +57,7 @@ class WantedDisks:
 
     @property
     def is_claim_used(self) -> bool:
-        """Whether some pod uses a claim that allows no other."""
+        """Return whether some pod uses a claim that allows no other."""
         return any(number > 0 for number in self.uses.values())
 
     def copy(self) -> "WantedDisks":
@@ -132,14 +132,14 @@ class VolumeRestrictions(Plugin[NoArgs]):
         wanted.move(placed, -1)
 
     def concerns(self, wanted: WantedDisks, placed: Placed) -> bool:
-        """Whether a pod uses one of the disks or claims."""
+        """Return whether a pod uses one of the disks or claims."""
         pod = placed.pod
         return bool(pod.spec.volumes) and (
             conflicts(wanted.disks, pod) or any(key in wanted.uses for key in pod_claims(pod))
         )
 
     def hint(self, change: Change, pod: Pod) -> bool:
-        """Whether a disk or claim of the pod was given back, a claim appeared, or a node."""
+        """Return whether a disk or claim of the pod was given back, a claim appeared, or a node."""
         if change.kind == "Node":
             return True
         if change.kind == CLAIM:

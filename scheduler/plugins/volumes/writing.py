@@ -148,7 +148,7 @@ class Progress:
         return f"PersistentVolumeClaim {named} {'is' if len(names) == 1 else 'are'} bound"
 
     def is_done(self) -> bool:
-        """Whether all claims are bound; BindingError when they will not be."""
+        """Return whether all claims are bound; BindingError when they will not be."""
         row = self._nodes.row(self._node)
         node = self._nodes.node(row) if row is not None else None
         seen: list[Any] = [node, self._objects("CSINode").get(self._node)]
@@ -170,7 +170,7 @@ class Progress:
         )
 
     def _is_bound(self, step: ClaimStep, node: Node) -> bool:
-        """Whether a claim and the volume that was chosen for it are bound."""
+        """Return whether a claim and the volume that was chosen for it are bound."""
         name = step.volume.metadata.name if step.volume is not None else ""
         volume: PersistentVolume | None = self._objects(VOLUME).get(name)
         if volume is None:
@@ -186,7 +186,7 @@ class Progress:
         return is_bound(claim)
 
     def _is_made(self, step: ClaimStep, node: Node) -> bool:
-        """Whether the volume of a claim has been made and bound."""
+        """Return whether the volume of a claim has been made and bound."""
         claim = self._claim(step, "failed to check provisioning pvc")
         if self._catalog.claim(claim.key) is not claim:
             return False
@@ -258,7 +258,7 @@ def _content(answer: CallResult) -> dict[str, Any]:
 
 
 def _is_made(step: ClaimStep) -> bool:
-    """Whether the step's volume is made for it; volumes that exist come first."""
+    """Return whether the step's volume is made for it; volumes that exist come first."""
     return step.volume is None
 
 
