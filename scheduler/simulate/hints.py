@@ -21,7 +21,7 @@ _WORDS = {
     facts.POD_ADDED: "a pod that is bound",
     facts.POD_DELETED: "a pod that leaves its node",
     facts.POD_LABELS: "a change of a bound pod's labels",
-    facts.POD_REQUESTS: "a bound pod that asks for less",
+    facts.POD_REQUESTS: "a bound pod that requests less",
     facts.POD_TERMINATING: "a bound pod that is being deleted",
     facts.WAITING_DELETED: "a waiting pod that is deleted",
     facts.SELF_LABELS: "a change of its labels",

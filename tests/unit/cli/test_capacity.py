@@ -77,7 +77,9 @@ def test_which_nodes_at_least_cost(ask, tmp_path):
     shape = [pod("web", requests={"cpu": "3"})]
     code, out, _ = ask(CLUSTER, shape, "--want", "5", *offers)
     assert code == 0
-    assert out.startswith(f"1 of {large} for 5 do it at least cost; without: 1 fit, the next one: ")
+    assert out.startswith(
+        f"1 of {large} for 5 suffice at the lowest cost; without them: 1 fit, the next one: "
+    )
     code, out, _ = ask(CLUSTER, shape, "--want", "5", *offers, "-o", "json")
     answer = json.loads(out)
     assert "NodeOffers" == answer["kind"]

@@ -77,7 +77,7 @@ def test_a_pod_that_fits_nowhere():
     assert got.message.startswith("0/3 nodes are available: ")
     assert ("busy", ["old"]) == (got.nominated_node, [one.name for one in got.victims])
     said = explanation_lines(got)
-    assert "default/p waits for busy, where default/old make room for it" == said[0]
+    assert "default/p waits for busy, where default/old are evicted for it" == said[0]
     assert "  nominated:   to busy in place of default/old" in said
 
 
@@ -145,7 +145,7 @@ def test_a_promised_node_is_taken_without_looking_further():
 
     assert "b" == got.node
     assert "chosen: the only one that fits" == why(got)["b"]
-    assert why(got)["a"].startswith("not looked at")
+    assert why(got)["a"].startswith("not evaluated")
 
 
 def test_a_misspelt_scheduler_name_is_no_placement():
@@ -308,7 +308,7 @@ def test_what_is_said_to_wake_is_all_that_can():
         "a new node",
         "a node that offers more",
         "a pod that leaves its node",
-        "a bound pod that asks for less",
+        "a bound pod that requests less",
         "a smaller request of its own",
     } == set(woken["large"])
     (no_node,) = place(pod("p"), waking=True).pods

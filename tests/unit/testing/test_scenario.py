@@ -190,5 +190,5 @@ def test_a_pod_keeps_its_uid_and_node():
 def test_an_endless_test_ends(monkeypatch: pytest.MonkeyPatch):
     """Pods that are tried for ever are an error, not a hang."""
     monkeypatch.setattr(scenario, "MOST_ROUNDS", 1)
-    with pytest.raises(StateError, match="still being tried"):
+    with pytest.raises(StateError, match="still being retried"):
         Scenario(node("n"), pod("p")).run()
