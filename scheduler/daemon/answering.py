@@ -108,26 +108,27 @@ class AnswerPool:
 
 def cluster_of(engine: Engine, now: float) -> Snapshot:
     """Return the cluster as an engine has it in memory at `now`."""
-    placed = engine.cluster.pods
+    view = engine.view
+    placed = view.placed
     waiting = [
         queued.pod
-        for queued in engine.queues
-        if queued.where is not Where.GONE and placed.get(queued.uid) is None
+        for queued in view.queue()
+        if queued.where is not Where.GONE and placed.get(queued.pod.metadata.uid) is None
     ]
     bound = tuple(one.pod if one.pod.spec.node_name else _on(one.pod, one.node) for one in placed)
     return Snapshot(
-        nodes=tuple(node for node in engine.cluster.table.nodes if node is not None),
+        nodes=view.nodes(),
         objects=tuple(
             (kind, obj)
-            for kind in engine.cluster.store.sizes()
+            for kind in view.kinds()
             if kind != FINISHED
-            for obj in engine.cluster.store.of(kind).values()
+            for obj in view.objects(kind).values()
         ),
         bound=bound,
         unbound=tuple(sorted(waiting, key=_age)),
-        ended=tuple(engine.cluster.store.of(FINISHED).values()),
+        ended=tuple(view.objects(FINISHED).values()),
         taken_at=now,
-        release=engine.settings.release,
+        release=view.known_release,
     )
 
 

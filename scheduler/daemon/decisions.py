@@ -18,7 +18,6 @@ from scheduler.engine.decision import Decision
 from scheduler.engine.engine import Engine
 from scheduler.engine.queue.pod import QueuedPod
 from scheduler.explain.attempts import AttemptRecord
-from scheduler.framework.nodes import Nodes
 from scheduler.simulate.records import LastVerdict, PodName
 from scheduler.simulate.verdicts import NodeVerdict
 
@@ -44,9 +43,7 @@ class DecisionTrail:
         self._whole_bytes = 0
         self._second, self._in_second = 0, 0
         self._names: tuple[int, tuple[str, ...]] = (-1, ())
-        engine.observation.on_decision = self._decided
-        engine.observation.on_end = self._ended
-        engine.observation.on_fault = self._fault
+        engine.report_to(on_decision=self._decided, on_end=self._ended, on_fault=self._fault)
 
     @property
     def attempts(self) -> tuple[AttemptRecord, ...]:
@@ -112,8 +109,7 @@ class DecisionTrail:
         if self._in_second >= WHOLE_PER_S:
             return
         self._in_second += 1
-        cluster = self._engine.cluster
-        nodes = Nodes(cluster.table, cluster.pods, decision.feasible)
+        nodes = self._engine.view.columns(decision.feasible)
         kept = keep(decision, nodes, self._row_names())
         self._whole[key] = kept
         self._whole_bytes += kept.size_bytes
@@ -127,16 +123,15 @@ class DecisionTrail:
 
     def _row_names(self) -> tuple[str, ...]:
         """Return the node name of every row; one tuple as long as no node comes or goes."""
-        table = self._engine.cluster.table
-        if self._names[0] != table.generation:
-            names = tuple("" if node is None else node.metadata.name for node in table.nodes)
-            self._names = (table.generation, names)
+        view = self._engine.view
+        if self._names[0] != view.generation:
+            self._names = (view.generation, view.row_names())
         return self._names[1]
 
     def _scores(self, decision: Decision) -> tuple[tuple[str, int, int, int], ...]:
         if not decision.scores:
             return ()
-        row = self._engine.cluster.table.rows[decision.node]
+        row = self._engine.view.row(decision.node)
         return tuple(
             (scored.plugin, int(scored.raw[row]), int(scored.normalized[row]), scored.weight)
             for scored in decision.scores

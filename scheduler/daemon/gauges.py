@@ -40,7 +40,7 @@ def show_ages(engine: Engine, clock: Clock, meters: Meters) -> None:
     def states() -> dict[str, float]:
         found = [age_s for _, age_s in plugin.ages_s(clock.now())]
         expired = sum(age_s >= plugin.expiration_s for age_s in found)
-        counts = (len(found) - expired, expired, len(engine.cluster.table) - len(found))
+        counts = (len(found) - expired, expired, engine.view.node_count - len(found))
         return dict(zip(STATES, map(float, counts), strict=True))
 
     meters.node_metric_age.read_from(ages)
@@ -87,4 +87,4 @@ def show_devices(engine: Engine, meters: Meters) -> None:
 
 
 def _plugins(engine: Engine) -> list[Plugin[Any]]:
-    return [one for profile in engine.profiles.values() for one in profile.plugins.values()]
+    return engine.view.plugins()

@@ -1,11 +1,11 @@
 """The engine as the debug pages show it: records made on request, bounded, without secrets."""
 
 from collections.abc import Iterator, Mapping
-from itertools import islice
 from typing import Any
 
 from scheduler.engine.engine import Engine
-from scheduler.engine.queue.pod import QueuedPod, Where
+from scheduler.engine.queue.pod import Where
+from scheduler.engine.view import QueuedView
 from scheduler.objects.pod import Pod
 from scheduler.serve.sources import PodResources
 from scheduler.state.resources import amounts
@@ -17,21 +17,23 @@ def state(engine: Engine, most: int) -> dict[str, Any]:
     """Return nodes with what they offer and hold, at most `most` of them, and counts of the
     rest.
     """
-    table = engine.cluster.table
-    nodes = {}
-    for name, row in islice(table.rows.items(), most):
-        nodes[name] = {
-            "allocatable": _amounts_of(engine, row, "allocatable"),
-            "requested": _amounts_of(engine, row, "requested"),
-            "pods": [placed.pod.key for placed in engine.cluster.pods.on(name).values()],
-            "nominated": [pod.key for pod in engine.nominations.on(name).values()],
+    view = engine.view
+    bindings = view.bindings()
+    nodes = {
+        one.name: {
+            "allocatable": dict(one.allocatable),
+            "requested": dict(one.requested),
+            "pods": list(one.pods),
+            "nominated": list(one.nominated),
         }
+        for one in view.node_views(most)
+    }
     return {
-        "nodeCount": len(table),
-        "podCount": len(engine.cluster.pods),
-        "assumedPods": sum(placed.assumed for placed in engine.cluster.pods),
-        "inFlight": len(engine.bindings),
-        "waitingAtPermit": len(engine.bindings.waiting),
+        "nodeCount": view.node_count,
+        "podCount": len(view.placed),
+        "assumedPods": sum(placed.assumed for placed in view.placed),
+        "inFlight": bindings.in_flight,
+        "waitingAtPermit": bindings.at_permit,
         "leading": engine.is_leading,
         "nodes": nodes,
     }
@@ -40,12 +42,12 @@ def state(engine: Engine, most: int) -> dict[str, Any]:
 def queues(engine: Engine, most: int) -> dict[str, Any]:
     """Return the pods that are to be placed by queue, at most `most` per queue."""
     found: dict[str, list[dict[str, Any]]] = {where.value: [] for where in _PLACES}
-    for queued in engine.queues:
+    for queued in engine.view.queue():
         entries = found[queued.where.value]
         if len(entries) < most:
             entries.append(_queued(queued))
     return {
-        where.value: {"count": engine.queues.count(where), "pods": found[where.value]}
+        where.value: {"count": engine.view.count(where), "pods": found[where.value]}
         for where in _PLACES
     }
 
@@ -56,28 +58,23 @@ def pod_resources(engine: Engine) -> Iterator[PodResources]:
     """
     if not engine.is_leading:
         return iter(())
-    placed = [(one.pod, one.node) for one in engine.cluster.pods]
-    waiting = [(queued.pod, "") for queued in engine.queues if queued.where is not Where.IN_FLIGHT]
+    placed = [(one.pod, one.node) for one in engine.view.placed]
+    waiting = [
+        (queued.pod, "") for queued in engine.view.queue() if queued.where is not Where.IN_FLIGHT
+    ]
     return (_resources(pod, node) for pod, node in placed + waiting)
 
 
-def _queued(queued: QueuedPod) -> dict[str, Any]:
+def _queued(queued: QueuedView) -> dict[str, Any]:
     return {
         "pod": queued.pod.key,
         "profile": queued.profile,
-        "priority": queued.priority,
+        "priority": queued.pod.priority,
         "attempts": queued.attempts,
         "queuedAt": queued.queued_at,
         "rejectedBy": list(queued.rejected_by),
         "gatedBy": queued.gated_by,
     }
-
-
-def _amounts_of(engine: Engine, row: int, what: str) -> dict[str, int]:
-    table = engine.cluster.table
-    read = table.allocatable if what == "allocatable" else table.requested
-    found = {name: int(read(name)[row]) for name in table.resources}
-    return {name: amount for name, amount in found.items() if amount}
 
 
 def _resources(pod: Pod, node: str) -> PodResources:

@@ -128,7 +128,7 @@ class Loop:
             self._cycles = min(MOST_CYCLES, self._cycles * 2)
 
     def _room(self) -> int:
-        return MOST_IN_FLIGHT - self._engine.bindings.busy
+        return MOST_IN_FLIGHT - self._engine.view.bindings().busy
 
     def _patience_s(self) -> float | None:
         """Return for how long nothing needs to be done; None for "until an event comes"."""

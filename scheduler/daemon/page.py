@@ -111,7 +111,7 @@ class DaemonPage:
         while True:
             await asyncio.sleep(AGAIN_S)
             waited_s = self._clock.now() - began_at
-            is_busy = self._engine.has_work() or len(self._engine.bindings) > 0
+            is_busy = self._engine.has_work() or self._engine.view.bindings().in_flight > 0
             if waited_s >= LONGEST_REST_S or (
                 process_s() - began_s >= took_s / BUSY_SHARE
                 if is_busy
@@ -149,19 +149,19 @@ class DaemonPage:
 
     def _held(self) -> dict[str, Iterable[str]]:
         """Return the kinds of which there are objects, each with the namespaces where they are."""
-        cluster = self._engine.cluster
+        view = self._engine.view
         held: dict[str, Iterable[str]] = {
-            kind: {obj.metadata.namespace for obj in cluster.store.of(kind).values()}
-            for kind in cluster.store.sizes()
+            kind: {obj.metadata.namespace for obj in view.objects(kind).values()}
+            for kind in view.kinds()
             if kind != FINISHED and BY_KIND[kind].namespaced
         }
-        finished = cluster.store.of(FINISHED).values()
-        pods = Counter(one.pod.metadata.namespace for one in cluster.pods)
-        pods.update(queued.pod.metadata.namespace for queued in self._engine.queues)
+        finished = view.objects(FINISHED).values()
+        pods = Counter(one.pod.metadata.namespace for one in view.placed)
+        pods.update(queued.pod.metadata.namespace for queued in view.queue())
         pods.update(pod.metadata.namespace for pod in finished)
         return (
             held
-            | {kind: () for kind in cluster.store.sizes() if kind not in (*held, FINISHED)}
+            | {kind: () for kind in view.kinds() if kind not in (*held, FINISHED)}
             | {POD.kind: pods}
         )
 

@@ -206,7 +206,7 @@ class Daemon:
             self._start("lag", self._measure_lag())
             self._start("events", self._tick_events())
             if self._options.figures is not None:
-                view = self.engine.intake.view
+                view = self.engine.watched
                 self._start("figures", self._options.figures(view, self._inbox.put))
             if self._asked.parts:
                 self._start("asked", self._asked.run())
@@ -254,11 +254,11 @@ class Daemon:
 
     async def _finish(self) -> None:
         """Finish what is under way, then give the lease back."""
-        _log.info("stopping", in_flight=len(self.engine.bindings))
+        _log.info("stopping", in_flight=self.engine.view.bindings().in_flight)
         self._inbox.put(Leading(active=False))
         self._cancel("operators")
         deadline = self._clock.now() + DRAIN_S
-        while self.engine.bindings.busy:
+        while self.engine.view.bindings().busy:
             left_s = deadline - self._clock.now()
             if left_s <= 0:
                 break
@@ -268,7 +268,7 @@ class Daemon:
         await self._executor.drain(max(0.1, deadline - self._clock.now()))
         election = self._tasks.get("election")
         if self._election is not None and election is not None:
-            unsettled = self.engine.bindings.unsettled
+            unsettled = self.engine.view.bindings().unsettled
             if unsettled:
                 _log.warning("the lease runs out: binds may still be carried out", binds=unsettled)
             self._election.leave(gives_back=not unsettled)
@@ -295,10 +295,10 @@ class Daemon:
             if self._synced.missing():
                 return
             self._options.on_listed()
-            _log.info("scheduling", nodes=len(self.engine.cluster.table))
+            _log.info("scheduling", nodes=self.engine.view.node_count)
             self._inbox.put(Leading(active=True))
             if self._options.operators is not None and "operators" not in self._tasks:
-                view, api = self.engine.intake.view, FencedApi(self._client, self._fence)
+                view, api = self.engine.watched, FencedApi(self._client, self._fence)
                 self._start("operators", self._options.operators(view, api, self._solving))
 
     def _won(self) -> None:

@@ -45,15 +45,16 @@ from scheduler.engine.extender.attempts import ExtenderAttempts, ExtenderRun
 from scheduler.engine.groups import EngineParts, MemberEnded, PlanAborted, group_scheduler
 from scheduler.engine.handle import EngineHandle, Shared
 from scheduler.engine.intake import Intake, identity
-from scheduler.engine.observation import Observation
+from scheduler.engine.observation import Observation, OnDecision, OnEnd, OnFault
 from scheduler.engine.outbox import Outbox
 from scheduler.engine.queue.gates import Gates
 from scheduler.engine.queue.hints import UnschedulablePods
 from scheduler.engine.queue.membership import GroupMembership
 from scheduler.engine.queue.order import active_queue, sort_key
-from scheduler.engine.queue.pod import QueuedPod, QueuedPods
+from scheduler.engine.queue.pod import QueuedPod, QueuedPods, Where
 from scheduler.engine.queue.queues import Queues
 from scheduler.engine.settings import EngineSettings
+from scheduler.engine.view import EngineView
 from scheduler.framework.groups import GroupPlanner
 from scheduler.framework.measure import Stopwatch
 from scheduler.framework.profile import ProfileSpec
@@ -63,6 +64,7 @@ from scheduler.objects.pod import Pod
 from scheduler.state.change import Change
 from scheduler.state.cluster import Cluster
 from scheduler.state.store import object_key
+from scheduler.state.view import LiveView
 
 # What the parts of the engine report to one another; `_settle` dispatches it.
 EngineChange: TypeAlias = Ended | CycleEnded | PermitWord | Change
@@ -181,6 +183,9 @@ class Engine:
                 solves_inline=settings.solves_inline,
             )
         )
+        self.view = EngineView(
+            settings, cluster, queues, bindings, nominations, profiles, self.groups.describe
+        )
         self.extender_attempts = ExtenderAttempts(
             settings.extenders, self.suspended, queues, attempts, observation, outbox
         )
@@ -282,6 +287,51 @@ class Engine:
     def group_planners(self) -> Sequence[GroupPlanner]:
         """Return the plugins that plan groups, in the order of their profiles."""
         return tuple(self._handle.planners.values())
+
+    def report_to(
+        self,
+        *,
+        on_fault: OnFault,
+        on_decision: OnDecision | None = None,
+        on_end: OnEnd | None = None,
+    ) -> None:
+        """Call these for faults, decisions and ends of attempts; None keeps what is set."""
+        self.observation.on_fault = on_fault
+        self.observation.on_decision = on_decision or self.observation.on_decision
+        self.observation.on_end = on_end or self.observation.on_end
+
+    @property
+    def watched(self) -> LiveView:
+        """Return the watched objects, for operators and figures in the same process."""
+        return self.intake.view
+
+    def reserve_nodes(self, count: int) -> None:
+        """Allocate columns for so many nodes at once."""
+        self.cluster.table.reserve(count)
+
+    def new_handle(self) -> EngineHandle:
+        """Return a handle on the live cluster with trackers of its own."""
+        release = self.settings.release or DEFAULT
+        return EngineHandle(self.cluster, self.settings.feature_gates, release=release)
+
+    def position(self, uid: str, now: float) -> tuple[int, int] | None:
+        """Return the place of an active pod and the number of active pods; None for any other pod.
+
+        Takes the pods before it out of the queue: the engine cannot be run afterwards.
+        """
+        queued = self.queues.get(uid)
+        if queued is None or queued.where is not Where.ACTIVE:
+            return None
+        waiting, place = self.queues.count(Where.ACTIVE), 1
+        while self.queues.pop(now) is not queued:
+            place += 1
+        return place, waiting
+
+    def take_apart(self) -> None:
+        """Free the engine after its last use: its parts refer to each other in cycles."""
+        trackers = self.intake.trackers.values()
+        for part in (*self.view.plugins(), *trackers, *vars(self).values(), self):
+            getattr(part, "__dict__", {}).clear()
 
     def attempt(self, pod: Pod, now: float) -> Attempt:
         """Prepare an attempt on the live view, to show what would be decided."""

@@ -49,12 +49,14 @@ class GroupsState(msgspec.Struct, frozen=True):
     """The state of group scheduling between two turns.
 
     `has_work` is set when the next turn takes a group further without any event; `deadline` is the
-    time (seconds since the epoch) at which it does, None without one.
+    time (seconds since the epoch) at which it does, None without one. `states` has the state of
+    each group that is not pending, by key.
     """
 
     is_planning: bool = False
     has_work: bool = False
     deadline: float | None = None
+    states: Mapping[str, str] = {}
 
 
 class GroupScheduler(Protocol):

@@ -203,7 +203,7 @@ def _explained(found: Pod, pod: Pod, stage: StagedEngine, ties: Ties) -> Explana
         current_node=found.spec.node_name or None,
         nominated_node=pod.status.nominated_node_name or None,
     )
-    queued = engine.queues.get(meta.uid)
+    queued = engine.view.queued(meta.uid)
     if queued is not None and queued.where is Where.GATED:
         text = gate_text(engine, queued, (*stage.others, *stage.pending))
         why = Why(sentence=f"{pod.key} waits: {text}".replace("waits: waiting for", "waits for"))

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator
 
 from scheduler.engine.engine import Engine
-from scheduler.engine.queue.pod import QueuedPod
+from scheduler.engine.view import QueuedView
 from scheduler.framework.status import Code, Status
 from scheduler.groups.sources.workload import COMPOSITE_PREFIX
 from scheduler.objects.pod import Pod
@@ -11,7 +11,7 @@ from scheduler.objects.pod import Pod
 MOST_NAMED = 3
 
 
-def gate_text(engine: Engine, queued: QueuedPod, others: Iterable[Pod] = ()) -> str:
+def gate_text(engine: Engine, queued: QueuedView, others: Iterable[Pod] = ()) -> str:
     """Return the message of the plugin that gates a pod.
 
     For a member of a group it has the number of members, and the reasons why `others` are no
@@ -33,16 +33,14 @@ def gate_text(engine: Engine, queued: QueuedPod, others: Iterable[Pod] = ()) -> 
     return ""
 
 
-def _counted(engine: Engine, queued: QueuedPod, others: Iterable[Pod]) -> str:
+def _counted(engine: Engine, queued: QueuedView, others: Iterable[Pod]) -> str:
     named = (one for one in engine.group_planners() if one.name == queued.gated_by)
     planner = next(named, None)
     if planner is None:
         return ""
     # The planner reads labels of pods of any scheduler; the engine has its own profiles.
     key = planner.group_of(queued.pod)
-    there = {
-        one.pod.metadata.uid for one in engine.cluster.pods if planner.group_of(one.pod) == key
-    }
+    there = {one.pod.metadata.uid for one in engine.view.placed if planner.group_of(one.pod) == key}
     whys = []
     for pod in others:
         if pod.metadata.uid in there or planner.group_of(pod) != key:

@@ -13,7 +13,6 @@ from scheduler.engine.attempt.failure import POD_SCHEDULED
 from scheduler.engine.decision import Decision
 from scheduler.engine.queue.pod import QueuedPod, Where
 from scheduler.framework.groups import GroupReport
-from scheduler.framework.nodes import Nodes
 from scheduler.objects.pod import Pod
 from scheduler.plugins.dynamicresources.extended import IN_MEMORY_NAME
 from scheduler.plugins.dynamicresources.podclaims import CLAIM, ClaimLookup
@@ -90,10 +89,11 @@ class SimulationRun:
         self.fruitless = 0
         # Pods may wake each other a few times over without any effect.
         self.patience = 4 * len(stage.pending) + 100
-        observation = self.engine.observation
-        observation.on_decision = self._decided
-        observation.on_end = self._ended
-        observation.on_fault = lambda _plugin, _point, _error: None
+        self.engine.report_to(
+            on_decision=self._decided,
+            on_end=self._ended,
+            on_fault=lambda _plugin, _point, _error: None,
+        )
 
     def to_the_end(self) -> None:
         """Run until nothing can change any more."""
@@ -101,13 +101,13 @@ class SimulationRun:
             now, changes = self.clock.now(), self.world.changes
             # The solver answers at once here: no pod overtakes a group that is being planned. And
             # the members of a group that does not fit are reported one by one.
-            is_planning = self.engine.groups.describe().is_planning
+            is_planning = self.engine.view.groups().is_planning
             effects = self.engine.run(now, 0 if is_planning or self.is_over else 1)
             self.world.carry_out(effects, now)
             while self.leaving:
                 # A terminating victim is not evicted again, yet its capacity is counted.
                 self.world.drop(self.leaving.pop(), now)
-            if self.is_over and not effects and not self.engine.groups.describe().has_work:
+            if self.is_over and not effects and not self.engine.view.groups().has_work:
                 return
             if self.world.changes != changes:
                 self.fruitless = 0
@@ -116,7 +116,7 @@ class SimulationRun:
                 continue
             self.fruitless += 1
             if not effects and not self.engine.has_work():
-                if len(self.engine.bindings):
+                if self.engine.view.bindings().in_flight:
                     self.world.catch_up(now)
                     if self.world.changes != changes:
                         continue
@@ -157,12 +157,12 @@ class SimulationRun:
         reason. A pod with an error is retried only after a change of the world. The flush of
         unschedulable pods is ignored: without a change it helps no pod.
         """
-        queues = self.engine.queues
-        is_open = len(self.engine.bindings) or queues.count(Where.BACKOFF)
-        if not is_open and queues.count(Where.ERROR_BACKOFF):
+        view = self.engine.view
+        is_open = view.bindings().in_flight or view.count(Where.BACKOFF)
+        if not is_open and view.count(Where.ERROR_BACKOFF):
             is_open = any(
-                self._course(queued.uid).seen < self.world.changes
-                for queued in queues
+                self._course(queued.pod.metadata.uid).seen < self.world.changes
+                for queued in view.queue()
                 if queued.where is Where.ERROR_BACKOFF
             )
         return self.engine.next_wakeup() if is_open else None
@@ -179,13 +179,12 @@ class SimulationRun:
             if victim.pod.is_terminating:
                 self.leaving.append(meta.uid)
         if self.told.scores and decision.node:
-            row = self.engine.cluster.table.rows[decision.node]
+            row = self.engine.view.row(decision.node)
             course.scores = {
                 one.plugin: int(one.normalized[row]) * one.weight for one in decision.scores
             }
         if self.told.details and is_first:
-            cluster = self.engine.cluster
-            course.nodes = verdicts(decision, Nodes(cluster.table, cluster.pods))
+            course.nodes = verdicts(decision, self.engine.view.columns())
 
     def _ended(self, queued: QueuedPod, result: str, _text: str) -> None:
         course = self._course(queued.uid)
@@ -222,7 +221,7 @@ class SimulationRun:
         )
 
     def _woken_by(self, pod: Pod) -> tuple[str, ...]:
-        queued = self.engine.queues.get(pod.metadata.uid)
+        queued = self.engine.view.queued(pod.metadata.uid)
         if queued is None or queued.where not in (Where.UNSCHEDULABLE, Where.GATED):
             return ()
         rejected_by = (queued.gated_by,) if queued.where is Where.GATED else queued.rejected_by
@@ -233,10 +232,10 @@ class SimulationRun:
         extended = self.world.extended.get(pod.metadata.uid, {}).get("resourceClaimName")
         if not pod.spec.resource_claims and extended is None:
             return msgspec.UNSET
-        claims = self.engine.cluster.store.of(CLAIM)
+        claims = self.engine.view.objects(CLAIM)
         found = [
             ClaimResult(claim.metadata.name, claim.status.allocation)
-            for claim in ClaimLookup(self.engine.cluster.store.of).of(pod)
+            for claim in ClaimLookup(self.engine.view.objects).of(pod)
         ]
         if extended is not None:
             made = claims[f"{pod.metadata.namespace}/{extended}"]
@@ -249,7 +248,7 @@ class SimulationRun:
             return Result.UNSCHEDULABLE, reasons.PREEMPTED, self._preempted_text(uid)
         if now.spec.node_name:
             return Result.SCHEDULED, "", ""
-        queued = self.engine.queues.get(uid)
+        queued = self.engine.view.queued(uid)
         condition = now.condition(POD_SCHEDULED)
         if queued is not None and queued.where is Where.GATED:
             if now.spec.scheduling_gates:
@@ -269,7 +268,5 @@ class SimulationRun:
         return "preempted"
 
     def _waiting_text(self, uid: str) -> str:
-        for waiting in self.engine.bindings.waiting.values():
-            if waiting.queued.uid == uid:
-                return f"waiting at permit for {', '.join(waiting.until)}"
-        return "waiting"
+        plugins = self.engine.view.permit(uid)
+        return f"waiting at permit for {', '.join(plugins)}" if plugins else "waiting"

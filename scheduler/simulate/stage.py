@@ -85,12 +85,12 @@ def staged(snapshot: Snapshot, setup: Setup, options: AnswerOptions) -> StagedEn
     engine = build_engine(setup, options, snapshot.release)
     now = snapshot.taken_at if options.now is None else options.now
     faults: list[Exception] = []
-    engine.observation.on_fault = lambda _plugin, _point, error: faults.append(error)
+    engine.report_to(on_fault=lambda _plugin, _point, error: faults.append(error))
 
     def tell(kind: str, obj: Any, key: str, at: float = now) -> None:
         _tell(engine, Watched(kind, "ADDED", obj), at, faults, snapshot.place(kind, key))
 
-    engine.cluster.table.reserve(len(snapshot.nodes))
+    engine.reserve_nodes(len(snapshot.nodes))
     for kind, obj in _with_namespaces(snapshot):
         meta = obj.metadata
         tell(kind, obj, f"{meta.namespace}/{meta.name}" if meta.namespace else meta.name)
@@ -132,12 +132,12 @@ def _with_claims(
 
     Return the pods.
     """
-    templates = engine.cluster.store.of(TEMPLATE)
+    templates = engine.view.objects(TEMPLATE)
     if not templates:
         return pending
     groups: dict[str, WorkloadGroup] = {}
     for kind in WORKLOAD_GROUPS:
-        described = engine.cluster.store.of(kind.kind)
+        described = engine.view.objects(kind.kind)
         for group, claims in group_claims_made(
             list(described.values()), kind.api_version, templates
         ):
@@ -161,11 +161,7 @@ def take_apart(stage: StagedEngine) -> None:
     Its parts, plugins and trackers refer to each other in cycles. Collecting those would take a
     fifth of a small simulation; without their fields they are freed at once.
     """
-    engine = stage.engine
-    plugins = [plugin for one in engine.profiles.values() for plugin in one.plugins.values()]
-    trackers = engine.intake.trackers.values()
-    for part in (*plugins, *trackers, *vars(engine).values(), engine):
-        getattr(part, "__dict__", {}).clear()
+    stage.engine.take_apart()
 
 
 def build_engine(setup: Setup, options: AnswerOptions, release: Release | None = None) -> Engine:

@@ -115,10 +115,10 @@ class TracePlayer:
         """Return the current figures."""
         seconds = self._now - self._start
         waiting = [self._waiting(*key, tally) for key, tally in sorted(self._tallies.items())]
-        table = self._engine.cluster.table
+        columns = self._engine.view.columns()
         uses = []
         for name in sorted(self._peak):
-            offered = int(table.allocatable(name).sum()) or 1
+            offered = int(columns.allocatable(name).sum()) or 1
             mean = self._used_seconds.get(name, 0.0) / seconds if seconds > 0 else self._held[name]
             uses.append(
                 TraceUse(name, _percent(mean, offered), _percent(self._peak[name], offered))
@@ -161,8 +161,8 @@ class TracePlayer:
 
     def _next_wake(self) -> float | None:
         """Return when the engine has work without an event, None if only an event helps."""
-        queues = self._engine.queues
-        if len(self._engine.bindings) or queues.count(Where.BACKOFF):
+        view = self._engine.view
+        if view.bindings().in_flight or view.count(Where.BACKOFF):
             return self._engine.next_wakeup()
         return None
 

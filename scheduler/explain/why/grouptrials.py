@@ -51,7 +51,7 @@ class GroupTrial:
                 waiting.append(pod)
             run.world.drop(uid, self._now)  # a pod that waits could take the capacity
         self.members = tuple(in_order(waiting))
-        self._claims = dict(run.engine.cluster.store.of(CLAIM))
+        self._claims = dict(run.engine.view.objects(CLAIM))
 
     @property
     def now(self) -> float:
@@ -75,9 +75,7 @@ class GroupTrial:
         if perf_s() > self._until or not edit.members:
             return None
         run, engine = self.run, self.run.engine
-        before = [
-            (kind, engine.cluster.store.of(kind).get(_key(obj))) for kind, obj in edit.objects
-        ]
+        before = [(kind, engine.view.objects(kind).get(_key(obj))) for kind, obj in edit.objects]
         for node in edit.nodes:
             engine.handle(Watched("Node", "ADDED", node), self._now)
         self._tell(edit.objects)
@@ -106,7 +104,7 @@ class GroupTrial:
     def _free_claims(self) -> None:
         """Restore claims: no controller frees here what a trial has allocated."""
         engine = self.run.engine
-        for key, claim in list(engine.cluster.store.of(CLAIM).items()):
+        for key, claim in list(engine.view.objects(CLAIM).items()):
             before = self._claims.get(key)
             if before is None:
                 engine.handle(Watched(CLAIM, "DELETED", claim), self._now)

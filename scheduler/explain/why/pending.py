@@ -113,7 +113,7 @@ def with_priority(
     """Return the lowest priority found with which the pod would get a node by evictions."""
     if decision.nominated_node or pod.spec.preemption_policy == "Never":
         return ()
-    there = [placed.pod.priority for placed in engine.cluster.pods]
+    there = [placed.pod.priority for placed in engine.view.placed]
     highest = max((one for one in there if one <= HIGHEST_OF_USERS), default=pod.priority)
     if highest < pod.priority:
         return ()

@@ -4,7 +4,6 @@ from collections.abc import Iterable
 
 from scheduler.base.clock import parse_rfc3339
 from scheduler.engine.engine import Engine
-from scheduler.engine.queue.pod import Where
 from scheduler.explain.why.records import QueuePlace, RunnerUp, Why
 from scheduler.objects.pod import Pod
 from scheduler.simulate.verdicts import NodeVerdict
@@ -52,13 +51,10 @@ def queue_place(engine: Engine, pod: Pod, now: float) -> QueuePlace | None:
 
     None if it is not pending. Empties the queue of `engine`, which cannot run afterwards.
     """
-    queued = engine.queues.get(pod.metadata.uid)
-    if queued is None or queued.where is not Where.ACTIVE:
+    found = engine.position(pod.metadata.uid, now)
+    if found is None:
         return None
-    waiting = engine.queues.count(Where.ACTIVE)
-    place = 1
-    while engine.queues.pop(now) is not queued:
-        place += 1
+    place, waiting = found
     made = parse_rfc3339(pod.metadata.creation_timestamp)
     waited = None if made is None or made > now else int(now - made)
     return QueuePlace(place, waiting, waited)

@@ -73,7 +73,7 @@ def _combined(trial: GroupTrial, facts: GroupFacts) -> Iterator[Remedy]:
 
     Requests that a node has free, or a part of that; combined with no rules, or fewer members.
     """
-    nodes = Nodes(trial.run.engine.cluster.table, trial.run.engine.cluster.pods)
+    nodes = trial.run.engine.view.columns()
     for part in PARTS:
         yield from _without_rules(_requesting_less(trial.members, nodes, part), facts)
     size = len(trial.members) // 2
@@ -125,7 +125,7 @@ def _candidates(
     for rule in rules_of(facts):
         text = rule.wish or rule.less
         yield Remedy(rule.drop(GroupEdit(members)), rule.changes(members), text)
-    nodes = Nodes(trial.run.engine.cluster.table, trial.run.engine.cluster.pods)
+    nodes = trial.run.engine.view.columns()
     if not any(pod.spec.resource_claims for pod in members):
         yield from _more_nodes(members, facts, nodes)
     yield from _smaller_requests(members, facts, nodes)

@@ -224,7 +224,7 @@ class SuggestionSearch:
     def _repelling(self, row: int) -> tuple[Pod, ...]:
         """Return the pods whose anti-affinity excludes the pod from a node."""
         found = []
-        for placed in self._trials.engine.cluster.pods:
+        for placed in self._trials.engine.view.placed:
             affinity = placed.pod.spec.affinity
             if affinity is None or affinity.pod_anti_affinity is None:
                 continue

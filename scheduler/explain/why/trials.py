@@ -108,9 +108,7 @@ class PodTrial:
         first.
         """
         counts: dict[Taint, int] = {}
-        for node in self.engine.cluster.table.nodes:
-            if node is None:
-                continue
+        for node in self.engine.view.nodes():
             taints = [taint for taint in node.spec.taints if taint.effect in HARD]
             if node.spec.unschedulable:
                 taints.append(CORDON)
@@ -122,8 +120,7 @@ class PodTrial:
     @contextmanager
     def changed(self, node: Node | None = None, gone: Sequence[Pod] = ()) -> Iterator[None]:
         """Change or add `node` and delete the bound pods `gone` during a trial."""
-        row = None if node is None else self.engine.cluster.table.rows.get(node.key)
-        before = None if row is None else self.engine.cluster.table.nodes[row]
+        before = None if node is None else self.engine.view.node(node.key)
         for pod in gone:
             self._tell("Pod", "DELETED", pod)
         if node is not None:

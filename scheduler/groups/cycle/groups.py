@@ -117,7 +117,8 @@ class Groups:
 
     def describe(self) -> GroupsState:
         """Return the state of group scheduling."""
-        return GroupsState(self.is_planning, self._has_work(), self._next_deadline())
+        states = self._states.known
+        return GroupsState(self.is_planning, self._has_work(), self._next_deadline(), states)
 
     def settle(self, now: float) -> None:
         """Open the gates of members whose groups are complete."""

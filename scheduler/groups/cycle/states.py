@@ -340,6 +340,11 @@ class GroupStates:
         """Return the state of a group."""
         return self._of.get(key, GroupState.PENDING)
 
+    @property
+    def known(self) -> Mapping[str, GroupState]:
+        """Return the states of groups that are not pending, by key."""
+        return self._of
+
     def move(self, key: str, cause: Cause) -> None:
         """Move a group; raise `IllegalMoveError` and leave its state if the table has no such
         row.

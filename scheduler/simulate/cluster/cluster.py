@@ -139,7 +139,7 @@ class World:
         del self._uids[victim.key]
         self._engine.handle(Answer(effect.id, 200), now)
         self._engine.handle(Watched("Pod", "DELETED", victim), now)
-        for budget in list(self._engine.cluster.store.of(BUDGET).values()):
+        for budget in list(self._engine.view.objects(BUDGET).values()):
             self._charge(budget, victim, now)
 
     def _charge(self, budget: PodDisruptionBudget, victim: Pod, now: float) -> None:

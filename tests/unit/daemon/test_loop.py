@@ -12,16 +12,19 @@ from scheduler.engine.effects import Leading
 class Slow:
     """An engine that takes a time of its own for each event and each pod, by a stopwatch that it is."""
 
-    bindings: Any
+    view: Any
 
     def __init__(self, event_s: float, pod_s: float) -> None:
         self.now_s = 0.0
         self.taken = 0
         self.tried: list[int] = []
         self.waiting = True
-        self.bindings = self
+        self.view = self
         self.busy = 0
         self._event_s, self._pod_s = event_s, pod_s
+
+    def bindings(self) -> "Slow":
+        return self
 
     def has_work(self) -> bool:
         return self.waiting

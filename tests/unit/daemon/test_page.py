@@ -15,6 +15,7 @@ from scheduler.daemon.decisions import DecisionTrail
 from scheduler.daemon.page import DaemonPage
 from scheduler.engine.effects import Watched
 from scheduler.engine.engine import Engine
+from scheduler.engine.view import BindingsView
 from scheduler.explain.questions import Question
 from scheduler.framework.registry import Registry
 from scheduler.intree import IN_TREE
@@ -154,7 +155,7 @@ async def test_an_idle_daemon_draws_more_often_than_one_at_work(monkeypatch):
     async def rested(took_s: float, *, busy: bool, share: float) -> float:
         """Return how long it waits while the process gets `share` of the processor."""
         monkeypatch.setattr(house.engine, "has_work", lambda: busy)
-        monkeypatch.setattr(house.engine, "bindings", ())
+        monkeypatch.setattr(house.engine.view, "bindings", lambda: BindingsView(0, 0, 0, 0))
         loop = asyncio.get_running_loop()
         began, used_then, then = loop.time(), used[0], house.clock.now()
         resting = asyncio.ensure_future(house.page._rest(took_s))
