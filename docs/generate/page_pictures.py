@@ -66,7 +66,7 @@ def _coloured(shade: str, name: str) -> Shot:
 # Of the groups, up to the one that fits nowhere, as in the picture of the demo.
 GROUPS = (
     Shot("cluster", "document.querySelector('.unit button')"),
-    Shot("groups", "document.querySelector('.group')"),
+    Shot("groups", "document.querySelector('.groups tbody tr')"),
     Shot("whatif", "document.querySelector('textarea')"),
 )
 # Whose last chapter leaves somebody waiting.

@@ -37,6 +37,7 @@ from scheduler.simulate.setups import Setups
 from scheduler.simulate.stage import AnswerOptions, Setup
 from scheduler.snapshot.decoding import READ
 from scheduler.snapshot.documents import SourceFile, items_of
+from scheduler.snapshot.nodeview import node_view
 from scheduler.snapshot.snapshot import Snapshot, SnapshotReader
 from scheduler.snapshot.views import Sections, sections
 
@@ -87,7 +88,9 @@ class Work:
     @property
     def answers(self) -> Answers:
         """Return what the page may ask."""
-        return Answers(self._plan, self._explain, self._change, self._moments, self._back)
+        return Answers(
+            self._plan, self._explain, self._change, self._moments, self._back, self._node
+        )
 
     def show(self, world: Snapshot, shown: Sections, now: float) -> None:
         """Replace the world by one that was seen at `now`."""
@@ -115,6 +118,12 @@ class Work:
             return sections(world, at, world.notices)
 
         return await self._alone(drawn)
+
+    async def _node(self, name: str, at: float | None) -> object:
+        def viewed() -> object:
+            return node_view(self._world if at is None else self._at(at), name)
+
+        return await self._alone(viewed)
 
     async def _answer(self, question: Question, at: float | None) -> object:
         def answer() -> object:

@@ -29,6 +29,7 @@ from scheduler.objects.kinds import BY_KIND, POD
 from scheduler.serve.access import RequestAuthorizer, ReviewedUser
 from scheduler.serve.feed import PageFeed
 from scheduler.serve.pageroutes import Answers, PageView, TrialChange
+from scheduler.snapshot.nodeview import node_view
 from scheduler.snapshot.snapshot import Snapshot
 from scheduler.snapshot.views import DrawnView
 
@@ -191,7 +192,9 @@ class _View:
     @property
     def answers(self) -> Answers:
         """Return what the page may ask."""
-        return Answers(self._planned, self._explain, self._change, self._moments, self._back)
+        return Answers(
+            self._planned, self._explain, self._change, self._moments, self._back, self._node
+        )
 
     async def draw(self) -> float:
         """Take the cluster and publish it; return the seconds of the processor that it took."""
@@ -234,6 +237,9 @@ class _View:
     async def _back(self, at: float) -> object:
         world = self._at(at)
         return await asyncio.to_thread(self._drawing.sections, world, at, world.notices)
+
+    async def _node(self, name: str, at: float | None) -> object:
+        return await asyncio.to_thread(node_view, self._at(at), name)
 
     def _at(self, at: float | None) -> Snapshot:
         if at is None:

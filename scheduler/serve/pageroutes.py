@@ -57,6 +57,7 @@ class Answers(NamedTuple):
     change: Callable[[TrialChange, float | None], Awaitable[object]]
     moments: Callable[[], Awaitable[object]]
     world: Callable[[float], Awaitable[object]]
+    node: Callable[[str, float | None], Awaitable[object]]
 
 
 class PageView(NamedTuple):
@@ -86,6 +87,7 @@ class PageRoutes:
             web.get(f"{prefix}/api/events", _told(self._events)),
             web.get(f"{prefix}/api/plan", _told(self._plan)),
             web.get(f"{prefix}/api/explain", _told(self._explain)),
+            web.get(f"{prefix}/api/node", _told(self._node)),
             web.post(f"{prefix}/api/whatif", _told(self._whatif)),
             web.get(f"{prefix}/api/moments", _told(self._moments)),
             web.get(f"{prefix}/api/world", _told(self._world)),
@@ -139,6 +141,11 @@ class PageRoutes:
         shown = await self._entry(request)
         pod = request.query.get("pod", "")
         return _json(await shown.answers.explain(pod, _moment(request)))
+
+    async def _node(self, request: web.Request) -> web.Response:
+        shown = await self._entry(request)
+        name = request.query.get("name", "")
+        return _json(await shown.answers.node(name, _moment(request)))
 
     async def _whatif(self, request: web.Request) -> web.Response:
         shown = await self._entry(request)

@@ -156,6 +156,8 @@ def _pod(pod: Pod) -> dict[str, Any]:
         record["group"] = group
     if pod.spec.node_name:
         record["node"] = pod.spec.node_name
+        if pod.spec.priority:
+            record["priority"] = pod.spec.priority
         return record
     created = pod.metadata.creation_timestamp
     said = next((one for one in pod.status.conditions if one.type == POD_SCHEDULED), None)

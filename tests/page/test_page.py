@@ -35,7 +35,7 @@ HOSTILE = "<img src=x onerror=document.title='broken'>"
 LTR, LONG = "\u202egpj.exe", "n" * 253
 VIEWS = {
     "cluster": "document.querySelector('.unit button')",
-    "groups": "document.body.innerText.includes('Waits for its members: 0 of 4 are there.')",
+    "groups": "document.body.innerText.includes('0 of 4 members exist.')",
     "network": "document.querySelector('svg.graph .box') && document.querySelector('td')",
     "queue": "document.body.innerText.includes('Insufficient cpu')"
     " && document.body.innerText.includes('Tried again after a new node; ')",
@@ -134,6 +134,14 @@ async def test_every_view_opens(tmp_path):
                 overflows = "document.documentElement.scrollWidth > innerWidth"
                 assert not await tab.run(overflows), f"{view} is wider than {width}"
         assert "key=" not in await tab.run("location.href")
+        await tab.run("location.hash = '#/cluster'")
+        for wanted in ("a", "n1"):  # a zone of one rack lists its nodes
+            await tab.until(f"document.querySelector('.unit button')?.innerText === '{wanted}'")
+            await tab.run("document.querySelector('.unit button').click()")
+        await tab.until("document.querySelector('.node table')?.innerText.includes('p-one')")
+        assert "topology.kubernetes.io/zone=a" in await tab.run(
+            "document.querySelector('.node').innerText"
+        )
         await tab.run("location.hash = '#/whatif'")
         await tab.until("document.querySelector('#manifests')")
         node_again = json.dumps(json.dumps(node("n9", cpu="200", memory="64Gi")))
@@ -161,12 +169,15 @@ async def test_colours_stand_for_what_is_chosen(tmp_path):
         )
         assert offered == [
             "cpu requested", "memory requested", "cpu in use", "memory in use", "cpu by NUMA zone",
+            "by group", "by namespace", "by priority", "free whole nodes",
         ]  # fmt: skip
         for choice, zones in (
             ("room:cpu", ["75 % 3 / 4", "13 % 1 / 8"]),
             ("load:cpu", ["25 % 1 / 4", "\u2013 not known"]),
             ("load:memory", ["25 % 2Gi / 8Gi", "\u2013 not known"]),
             ("zones:cpu", ["\u2013 not known", "0 % 0 / 4"]),
+            ("free", ["0 % 0 / 1 nodes", "50 % 1 / 2 nodes"]),
+            ("namespace", ["75 % 3 / 4", "13 % 1 / 8"]),
         ):
             await tab.run(
                 f"(() => {{ const one = document.querySelector('select'); one.value = '{choice}';"
@@ -216,6 +227,8 @@ async def test_names_are_never_markup(tmp_path):
             )
             assert 0 == await tab.run("document.querySelectorAll('main img, main script').length")
         await tab.run("location.hash = '#/queue'")
+        await tab.until("document.querySelector('.wait button')")
+        await tab.run("document.querySelector('.wait button').click()")  # the members of the group
         await tab.until(f"document.querySelector('main').textContent.includes({json.dumps(LTR)})")
         assert "broken" not in await tab.run("document.title")
         assert [] == tab.problems

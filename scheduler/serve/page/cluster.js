@@ -1,12 +1,15 @@
-// The cluster as nested blocks: area is capacity, colour is use. Beside it the same as a list.
-import { amount, el, many, name, Rows } from "./dom.js";
+// The cluster as nested blocks: a node is a block in its rack, its colour is use or a category. Beside it the same as a list.
+import { amount, el, many, name, natural, Rows } from "./dom.js";
 import { known } from "./feed.js";
-import { MEANING, shades, used, zonesOf } from "./shades.js";
+import { node } from "./node.js";
+import { ALARMING, categories, COLOURS, isCategory, MEANING, scarcest, shades, used, zonesOf } from "./shades.js";
 import { layout } from "./treemap.js";
 
 const FULL = 0.9;
-/** What colours stand for; kept from view to view. @type {import("./shades.js").Shade} */
-let shown = { id: "room:cpu", of: "room", resource: "cpu", label: "" };
+/** What colours stand for; kept from view to view. The scarcest resource until something is chosen. @type {import("./shades.js").Shade} */
+let shown = { id: "", of: "room", resource: "cpu", label: "" };
+let isChosen = false;
+/** @type {ReturnType<typeof categories>} */ let category = { of: () => undefined, all: [] };
 /** @type {(key: string) => import("./shades.js").Pair | undefined} */ let pair = () => undefined;
 
 /** @param {string} rest @param {boolean} isWhole whether it is a view of its own @returns {{element: HTMLElement, update: () => void}} */
@@ -16,19 +19,21 @@ export function cluster(rest, isWhole = true) {
   /** @type {Map<string, string[]>} */ let children = new Map();
   const canvas = /** @type {HTMLCanvasElement} */ (el("canvas", { role: "img", onclick: open, onmousemove: hover, onmouseleave: () => { tip.hidden = true; } }));
   const tip = el("div", { class: "tip", hidden: true });
-  const choose = /** @type {HTMLSelectElement} */ (el("select", { onchange: () => { shown = all.find((one) => one.id === choose.value) ?? shown; pair = used(shown); draw(); } }));
-  const meaning = el("span");
+  const choose = /** @type {HTMLSelectElement} */ (el("select", { onchange: () => { isChosen = true; shown = all.find((one) => one.id === choose.value) ?? shown; measure(); draw(); } }));
+  const legend = el("span", { class: "legend" });
   /** @type {import("./shades.js").Shade[]} */ let all = [];
   const facts = el("dl", { class: "facts" });
   const crumbs = el("nav", { class: "crumbs", "aria-label": "Part of the cluster" });
   const notices = el("div");
+  const detail = el("div", { class: "detail", hidden: true });
+  let detailed = "";
   const list = /** @type {Rows<string>} */ (new Rows("Parts", 58, "unit", row));
   const element = el("div", { class: "view" },
     el("div", { class: "head" }, el(isWhole ? "h1" : "h2", {}, "Cluster"), crumbs, el("span", { class: "grow" }),
       el("label", {}, "Show", choose),
-      el("span", { class: "legend" }, "0 %", el("span", { class: "ramp" }), meaning, el("span", { class: "fullmark" }), "over 90 %")),
+      legend),
     notices, facts,
-    el("div", { class: "cluster" }, el("div", { class: "card blocks" }, canvas, tip), el("div", { class: "card list" }, list.element)));
+    el("div", { class: "cluster" }, el("div", { class: "card blocks" }, canvas, tip, detail), el("div", { class: "card list" }, list.element)));
   new ResizeObserver(() => draw()).observe(canvas);
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => draw());
 
@@ -41,9 +46,24 @@ export function cluster(rest, isWhole = true) {
     }
     if (!known.units.has(at)) at = "/";
     all = known.units.has("/") ? shades(known.units.get("/")) : [];
-    shown = all.find((one) => one.id === shown.id) ?? all[0] ?? shown;
-    pair = used(shown);
+    const first = known.units.has("/") ? `room:${scarcest(known.units.get("/"))}` : "";
+    shown = all.find((one) => one.id === (isChosen ? shown.id : first)) ?? all[0] ?? shown;
+    for (const those of children.values()) those.sort((a, b) => natural(known.units.get(a).name, known.units.get(b).name));
+    measure();
     draw();
+  }
+
+  function measure() {
+    pair = used(shown);
+    category = isCategory(shown) ? categories(shown) : { of: () => undefined, all: [] };
+  }
+
+  function explainColours() {
+    if (!isCategory(shown)) return legend.replaceChildren("0 %", el("span", { class: "ramp" }), `100 % ${MEANING[shown.of]}`, ...(ALARMING.has(shown.of) ? [el("span", { class: "fullmark" }), "over 90 %"] : []));
+    const others = category.all.slice(COLOURS - 1);
+    const listed = [...category.all.slice(0, COLOURS - 1), ...(others.length > 1 ? [{ label: `${others.length} others`, colour: COLOURS - 1, nodes: others.reduce((sum, one) => sum + one.nodes, 0) }] : others)];
+    legend.replaceChildren(...listed.flatMap((one) => [el("span", { class: `fullmark s${one.colour}` }), el("span", { class: "cut" }, name(one.label), ` ${one.nodes}`)]));
+    if (!listed.length) legend.replaceChildren("none");
   }
 
   function draw() {
@@ -53,16 +73,34 @@ export function cluster(rest, isWhole = true) {
     const resources = Object.keys(unit.room);
     if (choose.length !== all.length) choose.replaceChildren(...all.map((one) => el("option", { value: one.id }, one.label)));
     choose.value = shown.id;
-    meaning.textContent = `100 % ${MEANING[shown.of]}`;
+    explainColours();
     crumbs.replaceChildren(...path().map((key) => el("button", { onclick: () => go(key), "aria-current": key === at ? "true" : null }, known.units.get(key)?.name ? name(known.units.get(key).name) : title(key))));
     facts.replaceChildren(fact("Nodes", unit.nodes), fact("Closed", unit.closed), fact("Pods", unit.pods), fact("Waiting", at === "/" ? waiting() : "–"),
+      fact("Free nodes", freeIn(at)),
       ...resources.map((one) => fact(one, `${amount(one, unit.room[one][0])} of ${amount(one, unit.room[one][1])}`)));
     const below = children.get(at) ?? [];
     // A level of one part says nothing of its own.
     let listed = below;
     while (listed.length === 1 && children.has(listed[0])) listed = children.get(listed[0]) ?? [];
-    list.show(listed.length ? listed : [at]);
-    paint(below);
+    list.show(listed.length ? listed : children.get(unit.parent) ?? [at]);
+    const isNode = unit.level === "node";
+    detail.hidden = !isNode;
+    canvas.style.visibility = isNode ? "hidden" : "";
+    if (!isNode) { detailed = ""; return paint(below); }
+    if (detailed === at) return;
+    detailed = at;
+    detail.replaceChildren(node(unit));
+  }
+
+  /** How many nodes below a unit have no request of the scarcest resource. @param {string} top @returns {number} */
+  function freeIn(top) {
+    const resource = scarcest(known.units.get("/"));
+    let count = 0;
+    for (const unit of known.units.values()) {
+      if (unit.level !== "node" || unit.closed || !(unit.room[resource]?.[1] > 0) || unit.room[resource][0]) continue;
+      for (/** @type {string | null} */ let key = unit.parent; key; key = known.units.get(key)?.parent ?? null) if (key === top) { count++; break; }
+    }
+    return count;
   }
 
   /** @param {string[]} below */
@@ -72,7 +110,7 @@ export function cluster(rest, isWhole = true) {
     const scale = devicePixelRatio || 1;
     canvas.width = width * scale;
     canvas.height = height * scale;
-    canvas.setAttribute("aria-label", `${known.units.get(at).nodes} nodes by capacity, coloured by ${shown.label}; the list beside it says the same`);
+    canvas.setAttribute("aria-label", `${known.units.get(at).nodes} nodes coloured by ${shown.label}; the list beside it says the same`);
     const context = /** @type {CanvasRenderingContext2D} */ (canvas.getContext("2d"));
     context.scale(scale, scale);
     const colours = palette();
@@ -85,26 +123,27 @@ export function cluster(rest, isWhole = true) {
       context.fillRect(block.x, block.y, block.w, block.h);
       if (block.leaf && share === undefined) { context.strokeStyle = colours.edge; context.strokeRect(block.x + 0.5, block.y + 0.5, block.w - 1, block.h - 1); }
       if (block.leaf) for (const [part, [taken, of]] of parts(block)) {
-        context.fillStyle = of && taken / of > FULL ? colours.full : mix(colours.empty, colours.used, of ? taken / of : 0);
+        context.fillStyle = of && isTrouble(taken, of) ? colours.full : mix(colours.empty, colours.used, of ? taken / of : 0);
         context.fillRect(block.x + part.x, block.y, part.w, block.h);
+      }
+      const own = block.leaf && isCategory(shown) ? category.of(block.unit.name) : undefined;
+      if (isCategory(shown) && block.leaf) {
+        context.fillStyle = own ? colours.categories[own.colour] : colours.empty;
+        context.fillRect(block.x, block.y, block.w, block.h);
       }
       if (block.leaf && block.unit.closed && block.w > 6) hatch(context, block, colours.edge);
       const room = block.leaf ? block.h : 18;
       if (block.w < 34 || room < 14) continue;
       // The text begins over the first part.
       const [, [taken, of]] = parts(block)[0] ?? [null, [0, 1]];
-      context.fillStyle = block.leaf && taken / (of || 1) > 0.55 ? colours.strong : colours.text;
+      context.fillStyle = block.leaf && (own || (!isCategory(shown) && taken / (of || 1) > 0.55)) ? colours.strong : colours.text;
       context.font = `${block.leaf ? "" : "600 "}12px system-ui, sans-serif`;
-      const label = block.unit.name || title(block.key), percent = share === undefined ? "not known" : `${Math.round(share * 100)} %`;
+      const label = block.unit.name || title(block.key);
+      const second = isCategory(shown) ? own?.label ?? "" : share === undefined ? "none" : `${Math.round(share * 100)} %`;
       const wide = (block.leaf && parts(block).length > 1 ? parts(block)[0][0].w : block.w) - 10;
-      const cut = fit(context, label, wide);
       const y = block.y + (block.leaf ? Math.min(12, block.h / 2) : 9);
-      // Of a small block its use says more than the beginning of its name.
-      if (block.leaf && cut !== label && (context.measureText(label).width > 1.3 * block.w || block.h <= 32)) context.fillText(fit(context, percent, wide), block.x + 5, y);
-      else {
-        context.fillText(cut, block.x + 5, y);
-        if (block.leaf && block.h > 32) context.fillText(fit(context, percent, wide), block.x + 5, block.y + 27);
-      }
+      context.fillText(fit(context, label, wide), block.x + 5, y);
+      if (block.leaf && block.h > 32 && block.w > 44) context.fillText(fit(context, second, wide), block.x + 5, block.y + 27);
     }
   }
 
@@ -121,7 +160,7 @@ export function cluster(rest, isWhole = true) {
 
   /** @param {string[]} keys @param {{x: number, y: number, w: number, h: number}} box */
   function place(keys, box) {
-    const sized = keys.map((key) => ({ key, size: known.units.get(key)?.room[shown.resource]?.[1] ?? 0 })).filter((one) => one.size > 0);
+    const sized = keys.map((key) => ({ key, size: known.units.get(key)?.nodes ?? 0 })).filter((one) => one.size > 0);
     for (const { key, x, y, w, h } of layout(sized, box)) {
       const unit = known.units.get(key);
       const below = children.get(key) ?? [];
@@ -160,11 +199,15 @@ export function cluster(rest, isWhole = true) {
 
   /** @param {{key: string, unit: any}} block @returns {string} */
   function told(block) {
+    if (isCategory(shown)) {
+      const own = block.unit.level === "node" ? category.of(block.unit.name) : undefined;
+      return own && shown.of !== "free" ? `\nmostly ${own.label}` : "";
+    }
     if (shown.of === "room") return "";
     const zones = shown.of === "zones" && block.unit.level === "node" ? zonesOf(block.unit.name, shown.resource) : [];
     const lines = zones.map(([zone, [taken, of]]) => `\n${zone}: ${amount(shown.resource, taken)} of ${amount(shown.resource, of)}`);
     const sum = pair(block.key);
-    return lines.join("") || `\n${shown.label}: ${sum ? `${amount(shown.resource, sum[0])} of ${amount(shown.resource, sum[1])}` : "not known"}`;
+    return lines.join("") || `\n${shown.label}: ${sum ? `${amount(shown.resource, sum[0])} of ${amount(shown.resource, sum[1])}` : "none"}`;
   }
 
   /** @param {string} key */
@@ -184,10 +227,13 @@ export function cluster(rest, isWhole = true) {
     const isMany = (children.get(key) ?? []).length > 0;
     const sum = pair(key);
     const label = unit.name ? name(unit.name) : title(key);
+    const resource = shown.of === "free" ? "" : shown.resource;
+    const nothing = shown.of === "load" || shown.of === "zones" ? "not known" : "none";
+    const text = sum ? `${amount(resource, sum[0])} / ${amount(resource, sum[1])}${shown.of === "free" ? " nodes" : ""}` : nothing;
     return [
       el("div", {}, key === at ? el("strong", { class: "cut" }, label) : el("button", { class: "cut", onclick: () => go(key) }, label),
         el("span", { class: "sub cut" }, `${isMany ? `${many(unit.nodes, "node")}, ` : ""}${many(unit.pods, "pod")}${unit.closed ? (isMany ? `, ${unit.closed} closed` : ", closed") : ""}`)),
-      el("div", { class: "num" }, share === undefined ? "–" : `${Math.round(share * 100)} %`, el("span", { class: "sub cut" }, sum ? `${amount(shown.resource, sum[0])} / ${amount(shown.resource, sum[1])}` : "not known"), meter(share ?? 0)),
+      el("div", { class: "num" }, share === undefined ? "–" : `${Math.round(share * 100)} %`, el("span", { class: "sub cut" }, text), meter(share ?? 0, ALARMING.has(shown.of))),
     ];
   }
 
@@ -212,17 +258,20 @@ function waiting() {
   return count;
 }
 
-/** @param {number} share */
-function meter(share) {
+/** Whether a share is trouble: measured load near the limit, or more than there is. @param {number} taken @param {number} of */
+const isTrouble = (taken, of) => taken > of || (ALARMING.has(shown.of) && taken / of > FULL);
+
+/** @param {number} share @param {boolean} isAlarming */
+function meter(share, isAlarming) {
   const bar = el("span");
   bar.style.width = `${Math.min(100, share * 100)}%`;
-  return el("div", { class: share > FULL ? "meter full" : "meter" }, bar);
+  return el("div", { class: share > (isAlarming ? FULL : 1) ? "meter full" : "meter" }, bar);
 }
 
 function palette() {
   const style = getComputedStyle(document.documentElement);
   const colour = (/** @type {string} */ one) => style.getPropertyValue(one).trim();
-  return { empty: colour("--use-0"), used: colour("--use-1"), full: colour("--full"), card: colour("--bar"), text: colour("--block-text"), strong: colour("--block-text-strong"), edge: colour("--quiet") };
+  return { empty: colour("--use-0"), used: colour("--use-1"), full: colour("--full"), card: colour("--bar"), text: colour("--block-text"), strong: colour("--block-text-strong"), edge: colour("--quiet"), categories: Array.from({ length: COLOURS }, (_, at) => colour(`--s${at}`)) };
 }
 
 /** @param {string} from @param {string} to `#rrggbb` @param {number} share */
@@ -248,9 +297,10 @@ function hatch(context, block, colour) {
   context.restore();
 }
 
-/** @param {CanvasRenderingContext2D} context @param {string} text @param {number} width */
+/** The end of a text, which tells names apart, or nothing where less than four letters fit. @param {CanvasRenderingContext2D} context @param {string} text @param {number} width */
 function fit(context, text, width) {
-  if (text.length > 60) text = `${text.slice(0, 60)}…`;
-  while (text.length > 1 && context.measureText(text).width > width) text = `${text.slice(0, -2)}…`;
-  return text;
+  if (context.measureText(text).width <= width) return text;
+  if (text.length > 60) text = `…${text.slice(-60)}`;
+  while (text.length > 4 && context.measureText(text).width > width) text = `…${text.slice(2)}`;
+  return text.length > 4 ? text : "";
 }

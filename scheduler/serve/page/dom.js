@@ -29,6 +29,10 @@ export function svg(tag, properties = {}, ...children) {
 /** A name from the cluster: apart from its surroundings, whatever direction it is written in. @param {string} text */
 export const name = (text) => el("bdi", { class: "name" }, text);
 
+const ORDER = new Intl.Collator("en", { numeric: true });
+/** The order of names in which `a-2` comes before `a-10`. @param {string} a @param {string} b */
+export const natural = (a, b) => ORDER.compare(a, b);
+
 /** A number of things, in words: `1 pod`, `2 pods`. @param {number} number @param {string} one */
 export const many = (number, one) => `${number} ${one}${number === 1 ? "" : "s"}`;
 
@@ -95,8 +99,8 @@ export class Rows {
 
 /** @param {string} resource @param {number} amount CPU in milli, all else in whole units */
 export function amount(resource, amount) {
-  if (resource === "cpu") return `${+(amount / 1000).toFixed(amount < 10000 ? 2 : 0)}`;
-  if (!/memory|storage|hugepages/.test(resource)) return String(amount);
+  if (resource === "cpu") return (+(amount / 1000).toFixed(amount < 10000 ? 2 : 0)).toLocaleString("en");
+  if (!/memory|storage|hugepages/.test(resource)) return amount.toLocaleString("en");
   let unit = 0;
   while (amount >= 1024 && unit < 5) { amount /= 1024; unit++; }
   return `${+amount.toFixed(amount < 10 ? 1 : 0)}${["", "Ki", "Mi", "Gi", "Ti", "Pi"][unit]}`;

@@ -1,52 +1,123 @@
-// Groups: where their members are, what is proven of the placement, or what they wait for.
-import { el, failed, many, name, podLink } from "./dom.js";
+// Groups as a table: those that wait first, then where members are, what is proven, and what a group waits for.
+import { amount, duration, el, failed, many, name, natural, podLink } from "./dom.js";
 import { known } from "./feed.js";
 import { planning } from "./plan.js";
 
 const MOST = 300;
 const KINDS = new Map([["Bound", "good"], ["Completed", ""], ["Waiting", "warn"], ["DoesNotFit", "bad"], ["Failed", "bad"]]);
+/** Groups that need attention come first. */
+const RANK = new Map([["Failed", 0], ["DoesNotFit", 1], ["Waiting", 2], ["Bound", 4], ["Completed", 5]]);
+const FEW = 4;
+/** The unit above each node, by its name. @type {Map<string, string>} */ const rackOf = new Map();
+
+/** What the pods of a group say. @typedef {{count: number, since: number | null, priority: number, asks: Map<string, number>}} Members */
 
 /** @returns {{element: HTMLElement, update: () => void}} */
 export function groups() {
-  const body = el("div", { class: "cards" }, el("p", { class: "empty" }, "Planning what waits…"));
-  const filter = /** @type {HTMLInputElement} */ (el("input", { type: "search", id: "filter", oninput: show }));
+  const rows = el("tbody");
+  const table = el("table", { class: "groups" }, el("thead", {}, el("tr", {}, ...["Group", "Status", "Members", "Where", "Proof", "Since", "Message"].map((title) => el("th", { scope: "col" }, title)))), rows);
+  const body = el("div", { class: "card scroll" }, el("p", { class: "empty" }, "Planning the waiting groups…"));
+  const filter = /** @type {HTMLInputElement} */ (el("input", { type: "search", id: "filter", placeholder: "namespace/name", oninput: show }));
   const count = el("p", { class: "sub" });
   const element = el("div", { class: "view" },
     el("div", { class: "head" }, el("h1", {}, "Groups"), count, el("span", { class: "grow" }), el("label", { for: "filter" }, "Name"), filter), body);
   const plan = planning(show);
+
   function show() {
     if (plan.problem) return body.replaceChildren(failed(plan.problem));
     if (!plan.answer) return;
-    const wanted = plan.answer.groups.filter((/** @type {any} */ one) => `${one.namespace}/${one.name}`.includes(filter.value));
-    count.textContent = `${wanted.length} of ${plan.answer.groups.length}${wanted.length > MOST ? `, the first ${MOST} shown` : ""}`;
-    /** @type {Map<string, number>} */ const members = new Map();
-    for (const [, pod] of known.pods) if (pod.group) members.set(pod.group, (members.get(pod.group) ?? 0) + 1);
-    body.replaceChildren(...wanted.slice(0, MOST).map((/** @type {any} */ one) => card(one, members)));
-    if (!wanted.length) body.append(el("p", { class: "empty" }, "No groups. Pods become one by a PodGroup, a ConfigMap of a group, or their owner's labels."));
+    readRacks();
+    const members = membersOf();
+    const wanted = plan.answer.groups.filter((/** @type {any} */ one) => keyOf(one).includes(filter.value));
+    wanted.sort((/** @type {any} */ a, /** @type {any} */ b) => (RANK.get(a.status) ?? 3) - (RANK.get(b.status) ?? 3) || (members.get(keyOf(b))?.priority ?? 0) - (members.get(keyOf(a))?.priority ?? 0) || natural(keyOf(a), keyOf(b)));
+    const waiting = wanted.filter((/** @type {any} */ one) => !["Bound", "Completed"].includes(one.status)).length;
+    count.textContent = `${many(wanted.length, "group")}, ${waiting} waiting${wanted.length > MOST ? `; the first ${MOST} are listed` : ""}`;
+    const open = new Set([...rows.querySelectorAll("details[open]")].map((one) => one.getAttribute("data-key")));
+    rows.replaceChildren(...wanted.slice(0, MOST).map((/** @type {any} */ one) => row(one, members.get(keyOf(one)))));
+    for (const one of rows.querySelectorAll("details")) if (open.has(one.getAttribute("data-key"))) one.setAttribute("open", "");
+    body.replaceChildren(wanted.length ? table : el("p", { class: "empty" }, "No groups. A pod joins a group by a PodGroup, the ConfigMap of a group, or the labels of its owner."));
   }
-  return { element, update: plan.refresh };
+  return { element, update: () => { plan.refresh(); show(); } };
 }
 
-/** @param {any} group @param {Map<string, number>} members how many pods there are of each */
-function card(group, members) {
+/** @param {any} group */
+const keyOf = (group) => `${group.namespace}/${group.name}`;
+
+/** By group, how many pods it has, since when the first one waits, and what they ask for. @returns {Map<string, Members>} */
+function membersOf() {
+  /** @type {Map<string, Members>} */ const found = new Map();
+  for (const pod of known.pods.values()) {
+    if (!pod.group) continue;
+    const those = found.get(pod.group) ?? { count: 0, since: null, priority: 0, asks: new Map() };
+    found.set(pod.group, those);
+    those.count++;
+    those.priority = Math.max(those.priority, pod.priority ?? 0);
+    if (pod.since) those.since = Math.min(those.since ?? pod.since, pod.since);
+    for (const [resource, much] of Object.entries(pod.asks ?? {})) those.asks.set(resource, (those.asks.get(resource) ?? 0) + much);
+  }
+  return found;
+}
+
+/** @param {any} group @param {Members | undefined} members */
+function row(group, members) {
   const placed = count(group.placement.root ?? {});
-  const kind = KINDS.get(group.status) ?? "warn";
-  return el("article", { class: "card group" },
-    el("h2", {}, name(`${group.namespace}/${group.name}`), el("span", { class: `tag ${kind}` }, group.status)),
-    el("p", { class: "sub" }, `${placed} of ${group.minimum}${group.maximum === null ? " or more" : group.maximum === group.minimum ? "" : ` to ${group.maximum}`} members placed · from ${group.source}`),
-    placed > 0 && el("div", {}, tree(group.placement.root, true), el("details", {}, el("summary", {}, "Every member"), tree(group.placement.root, false))),
-    group.objective.length > 0 && el("p", { class: "sub" }, group.optimal ? "Proven best: " : "Not proven best: ", el("span", { class: "num" }, costs(group))),
-    group.conflict.length > 1 && el("div", {}, el("p", {}, "These rules and requests exclude one another:"), el("ul", {}, ...group.conflict.map((/** @type {string} */ rule) => el("li", {}, name(rule))))),
-    why(group, placed, members) && el("p", {}, name(why(group, placed, members))),
-    group.victims.length > 0 && el("details", {}, el("summary", {}, `${many(group.victims.length, "pod")} to go for it`), el("ul", {}, ...group.victims.map((/** @type {any} */ one) => el("li", {}, podLink(`${one.namespace}/${one.name}`))))));
+  const at = known.about.get("about")?.at ?? 0;
+  const most = group.maximum === null ? "+" : group.maximum === group.minimum ? "" : `–${group.maximum}`;
+  const asks = [...(members?.asks ?? [])].filter(([, much]) => much > 0).map(([one, much]) => `${one} ${amount(one, much)}`).join(", ");
+  return el("tr", {},
+    el("td", {}, el("strong", {}, name(keyOf(group))), el("div", { class: "sub" }, `${group.source}${members?.priority ? ` · priority ${members.priority}` : ""}`)),
+    el("td", {}, el("span", { class: `tag ${KINDS.get(group.status) ?? "warn"}` }, group.status)),
+    el("td", { class: "num" }, `${placed} of ${group.minimum}${most}`, asks && el("div", { class: "sub" }, asks)),
+    el("td", {}, placed > 0 && where(group)),
+    el("td", {}, proof(group)),
+    el("td", { class: "num" }, members?.since ? duration(at - members.since) : ""),
+    el("td", { class: "message" }, ...message(group, placed, members)));
 }
 
-/** What a group waits for: the whole message of its condition. @param {any} group @param {number} placed @param {Map<string, number>} members */
-function why(group, placed, members) {
-  if (group.message || placed >= group.minimum) return group.message;
-  // An incomplete group has no message of its own.
-  const there = members.get(`${group.namespace}/${group.name}`) ?? 0;
-  return there < group.minimum ? `Waits for its members: ${there} of ${group.minimum} are there.` : "";
+/** The racks with how many members are in each; every member on demand. @param {any} group */
+function where(group) {
+  const units = [...racks(group.placement.root)].sort(([a], [b]) => natural(a, b));
+  return el("details", { "data-key": `in ${keyOf(group)}` },
+    el("summary", {}, ...units.slice(0, FEW).flatMap(([unit, pods], at) => [at ? ", " : "", name(unit), ` × ${pods}`]), units.length > FEW ? ` and ${units.length - FEW} more` : ""),
+    tree(group.placement.root));
+}
+
+/** Members by the unit above their node, or by node where there is no such unit. @param {any} units @param {Map<string, number>} [found] @returns {Map<string, number>} */
+function racks(units, found = new Map()) {
+  for (const [key, below] of Object.entries(units)) {
+    const isNode = Object.values(below).every((one) => !Object.keys(/** @type {any} */ (one)).length);
+    const unit = isNode ? rackOf.get(key) || key : "";
+    if (isNode) found.set(unit, (found.get(unit) ?? 0) + count(below)); else racks(below, found);
+  }
+  return found;
+}
+
+/** Note the unit above each node. */
+function readRacks() {
+  rackOf.clear();
+  for (const unit of known.units.values()) if (unit.level === "node" && unit.parent !== "/") rackOf.set(unit.name, known.units.get(unit.parent)?.name ?? "");
+}
+
+/** What is proven of a placement, in words. @param {any} group @returns {string} */
+function proof(group) {
+  if (group.conflict.length) return "proven not to fit";
+  if (!group.objective.length) return "";
+  const used = group.terms.flatMap((/** @type {string} */ term, /** @type {number} */ at) => (term.endsWith(" units") ? [many(group.objective[at], term.slice(0, -6))] : []));
+  const text = used.length ? `: ${used.join(", ")}` : "";
+  if (group.optimal) return `proven best${text}`;
+  const gaps = group.objective.map((/** @type {number} */ value, /** @type {number} */ at) => (group.bound[at] === null || group.bound[at] === undefined ? null : value - group.bound[at]));
+  const open = gaps.findIndex((/** @type {number | null} */ gap) => gap !== 0);
+  return `best found${text}${open >= 0 && gaps[open] !== null && group.terms[open] ? `; ${group.terms[open]} at most ${gaps[open]} from the best` : ""}`;
+}
+
+/** What a group waits for: the whole message of its condition, rules that exclude each other, pods to be evicted. @param {any} group @param {number} placed @param {Members | undefined} members @returns {(HTMLElement | string)[]} */
+function message(group, placed, members) {
+  const parts = [];
+  if (group.message) parts.push(name(group.message));
+  else if (placed < group.minimum && (members?.count ?? 0) < group.minimum) parts.push(`${members?.count ?? 0} of ${group.minimum} members exist.`);
+  if (group.conflict.length > 1) parts.push(el("ul", {}, ...group.conflict.map((/** @type {string} */ rule) => el("li", {}, name(rule)))));
+  if (group.victims.length) parts.push(el("details", { "data-key": `victims ${keyOf(group)}` }, el("summary", {}, `evicts ${many(group.victims.length, "pod")}`), el("ul", {}, ...group.victims.map((/** @type {any} */ one) => el("li", {}, podLink(`${one.namespace}/${one.name}`))))));
+  return parts;
 }
 
 /** @param {any} units @returns {number} the pods below, its innermost names */
@@ -54,15 +125,7 @@ function count(units) {
   return Object.values(units).reduce((sum, below) => sum + (Object.keys(below).length ? count(below) : 1), 0);
 }
 
-/** @param {any} units @param {boolean} isTop only the topmost units, with how many are in each @returns {HTMLElement} */
-function tree(units, isTop) {
-  return el("ul", { class: isTop ? "place top" : "place" }, ...Object.entries(units).map(([key, below]) =>
-    el("li", {}, name(key), Object.keys(below).length ? (isTop ? el("strong", { class: "num" }, ` × ${count(below)}`) : tree(below, false)) : null)));
-}
-
-/** Return the values of a placement and the proven limits, without those of which nothing is proven. @param {any} group @returns {string} */
-function costs(group) {
-  const values = `cost ${group.objective.join(", ")}`;
-  if (!group.bound.some((/** @type {number|null} */ one) => one !== null)) return values;
-  return `${values}; no placement costs less than ${group.bound.map((/** @type {number|null} */ one) => one ?? "(nothing is proven)").join(", ")}`;
+/** @param {any} units @returns {HTMLElement} */
+function tree(units) {
+  return el("ul", { class: "place" }, ...Object.entries(units).map(([key, below]) => el("li", {}, name(key), Object.keys(below).length ? tree(below) : null)));
 }

@@ -1,4 +1,5 @@
-// Squarified treemap (Bruls, Huizing, van Wijk 2000): rows are filled as long as their blocks get squarer.
+// Blocks whose areas are numbers of nodes. Similar ones form a grid in their given order; others a squarified treemap
+// (Bruls, Huizing, van Wijk 2000), whose rows are filled while their blocks get squarer.
 
 /** @typedef {{x: number, y: number, w: number, h: number}} Box */
 
@@ -9,6 +10,8 @@
 export function layout(items, box) {
   const total = items.reduce((sum, one) => sum + one.size, 0);
   if (!(total > 0) || box.w <= 0 || box.h <= 0) return [];
+  const sizes = items.map((one) => one.size);
+  if (Math.max(...sizes) <= 2 * Math.min(...sizes)) return grid(items, box);
   const scale = (box.w * box.h) / total;
   const rest = items.map((one) => ({ key: one.key, area: one.size * scale })).sort((a, b) => b.area - a.area || (a.key < b.key ? -1 : 1));
   /** @type {(Box & {key: string})[]} */ const found = [];
@@ -33,4 +36,22 @@ export function layout(items, box) {
     if (w < h) { y += thick; h -= thick; } else { x += thick; w -= thick; }
   }
   return found;
+}
+
+/**
+ * Blocks of one size row by row, with the number of columns whose blocks are closest to squares.
+ * @param {{key: string}[]} items @param {Box} box
+ * @returns {(Box & {key: string})[]}
+ */
+function grid(items, box) {
+  let columns = 1, best = Infinity;
+  for (let count = 1; count <= items.length; count++) {
+    const rows = Math.ceil(items.length / count);
+    const ratio = box.w / count / (box.h / rows);
+    // Empty places at the end count like a shape that is less square.
+    const cost = Math.max(ratio, 1 / ratio) * ((count * rows) / items.length);
+    if (cost < best) [columns, best] = [count, cost];
+  }
+  const [w, h] = [box.w / columns, box.h / Math.ceil(items.length / columns)];
+  return items.map(({ key }, at) => ({ key, x: box.x + (at % columns) * w, y: box.y + Math.floor(at / columns) * h, w, h }));
 }

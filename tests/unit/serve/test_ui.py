@@ -33,11 +33,15 @@ async def _world(at):
     return {"about": {"about": {"at": at}}}
 
 
+async def _node(name, _at):
+    return {"name": name}
+
+
 @pytest.fixture
 async def page():
     """A page with an address of its own: the address, its key, the feed."""
     feed = PageFeed({"pods": {"a/b": {}}})
-    served = PageSite(feed, Answers(_plan, _explain, _change, _moments, _world))
+    served = PageSite(feed, Answers(_plan, _explain, _change, _moments, _world, _node))
     address, _, key = (await served.start()).partition("#key=")
     yield address, key, feed
     await served.stop()
