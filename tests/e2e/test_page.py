@@ -61,7 +61,7 @@ async def look_back(tab: Tab) -> None:
     await tab.until(f"{WAITING} === 'Waiting\\n0'")
     await tab.until("document.querySelector('#state').innerText.startsWith('As it was at')")
     await tab.run("location.hash = '#/queue'")
-    await tab.until("document.body.innerText.includes('Nobody waits')")
+    await tab.until("document.body.innerText.includes('No pod is waiting')")
     await tab.run("document.querySelector('#state button').click()")
     await tab.until("document.body.innerText.includes('second')")
 
