@@ -210,6 +210,23 @@ class PlanningContext(Protocol):
         """
 
 
+class MemberOrder(msgspec.Struct, frozen=True, rename="camel"):
+    """Members by their index with their nodes, and per level how many consecutive ones are in two
+    units.
+
+    `bound` is the proven least number of such crossings, level by level from the top.
+    """
+
+    members: tuple[tuple[str, str], ...]
+    crossings: dict[str, int]
+    bound: dict[str, int]
+
+    @property
+    def is_proven(self) -> bool:
+        """Return whether no order has fewer crossings."""
+        return self.crossings == self.bound
+
+
 class GroupReport(msgspec.Struct, frozen=True, rename="camel"):
     """A group in the results of `simulate`; `placement` is a tree of names with pods as leaves.
 
@@ -218,7 +235,8 @@ class GroupReport(msgspec.Struct, frozen=True, rename="camel"):
     measure ("rack units"), those of a role ("node of workers squares"), or "cost". `conflict` names
     rules that exclude one another. `source` is the kind of object that describes the group. Between
     `minimum` and `maximum` members may be placed; None is no limit. `message` states why the group
-    is pending, `would_fit` the largest smaller group that fits now (0: unknown).
+    is pending, `would_fit` the largest smaller group that fits now (0: unknown). `orders` has the
+    members by index, one order for each subgroup with indexes.
     """
 
     namespace: str
@@ -238,6 +256,7 @@ class GroupReport(msgspec.Struct, frozen=True, rename="camel"):
     message: str = ""
     terms: tuple[str, ...] = ()
     would_fit: int = 0
+    orders: tuple[MemberOrder, ...] | msgspec.UnsetType = msgspec.UNSET
 
 
 class GroupPlanner(Protocol):

@@ -34,6 +34,7 @@ from scheduler.groups.planning import (
     heterogeneous,
     homogeneous,
     lastresort,
+    ordering,
     planning,
     roles,
     shapes,
@@ -226,10 +227,12 @@ class Planner:
                 return found
             if found is None:
                 continue
-            misfit = task.context.hold(found.nodes)  # 5 verify
+            members, orders = ordering.ordered(task, found.nodes)
+            misfit = task.context.hold(members)  # 5 verify
             if misfit is None:
-                return task.plan(found.nodes, found.stages)  # 6 reserve: the members stay assumed
-            placement.learn(found.nodes, misfit)
+                self._records.of(task.key).orders = orders
+                return task.plan(members, found.stages)  # 6 reserve: the members stay assumed
+            placement.learn(members, misfit)
 
     def _evicting(
         self, task: GroupTask, eviction: Eviction
@@ -244,11 +247,13 @@ class Planner:
             offer = unanswered(task.name) if solution is None else eviction.offer(solution)
             if offer is None or isinstance(offer, Status):
                 return offer
-            nodes, victims = offer
+            nodes, orders = ordering.ordered(task, offer[0])
+            victims = offer[1]
             if not self.evictor.may_go(task, victims):
                 continue  # what changed while the solver worked, the next question has right
             misfit = task.context.would_hold(nodes, victims)
             if misfit is None:
+                self._records.of(task.key).orders = orders
                 return task.eviction_plan(nodes, victims)
             eviction.learn(nodes, misfit)
         return None

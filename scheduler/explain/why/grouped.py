@@ -7,8 +7,10 @@ explanation, condition and event agree; remedies are tried (`remedies`).
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from itertools import groupby
 
+import msgspec
 from msgspec.structs import replace
 
 from scheduler.base.reasons import UNSCHEDULABLE
@@ -19,13 +21,14 @@ from scheduler.explain.why.remedies import remedies
 from scheduler.explain.why.rules import LevelRuleAsk, rules_of
 from scheduler.explain.why.search import ChangeSearch, FoundChanges
 from scheduler.explain.why.trials import PodTrial
-from scheduler.framework.groups import GroupReport, title
+from scheduler.framework.groups import GroupReport, MemberOrder, title
 from scheduler.groups.plugin import ClusterTopologyPlacementGroup, GroupFacts
 from scheduler.simulate.records import PodResult
 from scheduler.simulate.simulate import SimulationRun
 
 REQUEST = "request: "
 MOST_TRIALS = 200
+MOST_RUNS = 16
 CONFLICT_S = 1.0
 
 
@@ -41,7 +44,8 @@ def why_with_group(
         is_best = group is not None and group.optimal
         proof = ", and no placement of them is better" if is_best else ""
         text = f"{member.key} would go to {member.node} with the {size}group {name}{proof}"
-        return Why(sentence=text)
+        order = _order_of(member.name, group)
+        return Why(sentence=f"{text}; {order}" if order else text)
     if member.victims:
         gone = ", ".join(f"{pod.namespace}/{pod.name}" for pod in member.victims)
         return Why(sentence=f"{member.key} waits with the group {name}, for which {gone} make room")
@@ -60,6 +64,41 @@ def why_with_group(
         smallest=found.is_smallest,
         suggestions=remedies(trial, facts, group, corrections),
     )
+
+
+def _order_of(name: str, group: GroupReport | None) -> str:
+    """Return the order by index that a member is in, with its crossings, '' without one."""
+    orders = () if group is None or group.orders is msgspec.UNSET else group.orders
+    for order in orders:
+        if any(member == name for member, _ in order.members):
+            crossings = ", ".join(
+                f"{number} of {level}"
+                + ("" if number == order.bound[level] else _at_least(order.bound[level]))
+                for level, number in order.crossings.items()
+            )
+            fewest = ", the fewest possible" if order.is_proven else ""
+            return f"by index: {_runs(order)}; crossings: {crossings}{fewest}"
+    return ""
+
+
+def _at_least(bound: int) -> str:
+    return f" (at least {bound})"
+
+
+def _runs(order: MemberOrder) -> str:
+    """Return the members node by node, of a long order its beginning."""
+    runs = [
+        (node, [name for name, _ in run])
+        for node, run in groupby(order.members, key=lambda one: one[1])
+    ]
+    texts = [f"{_first_to_last(names)} on {node}" for node, names in runs[:MOST_RUNS]]
+    if len(runs) > MOST_RUNS:
+        texts.append(f"and {len(runs) - MOST_RUNS} more")
+    return ", ".join(texts)
+
+
+def _first_to_last(names: Sequence[str]) -> str:
+    return names[0] if len(names) == 1 else f"{names[0]} to {names[-1]}"
 
 
 def _conflict(

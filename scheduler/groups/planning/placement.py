@@ -1,22 +1,21 @@
 """From counts per node to members on nodes: who goes where, ranks, and the texts that tell of it.
 
-Deterministic (D23): members in natural order of their names, the master first, nodes in the order
-of their paths. The formats are Sakkara's.
+Deterministic (D23): members by index, else in natural order of their names, the master first; nodes
+in the order of their paths. The formats are Sakkara's.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import msgspec
 
+from scheduler.groups.description.indexes import has_indexes, natural, order_of
 from scheduler.groups.topology.tree import ROOT
 from scheduler.objects.pod import Pod
 
 Path = tuple[str, ...]
-_DIGITS = re.compile(r"(\d+)")
 
 
 class Seat(msgspec.Struct, frozen=True):
@@ -27,16 +26,13 @@ class Seat(msgspec.Struct, frozen=True):
     path: Path
 
 
-def natural(name: str) -> tuple[Any, ...]:
-    """Return a key that sorts `pod-2` before `pod-10`."""
-    parts = _DIGITS.split(name)
-    return tuple((int(part), "") if part.isdigit() else (-1, part) for part in parts)
-
-
 def in_order(pods: Iterable[Pod]) -> list[Pod]:
-    """Return members as they are handed out: masters first, then by natural name."""
+    """Return members by their index; without indexes masters first, then by natural name."""
+    members = list(pods)
+    if has_indexes(members):
+        return sorted(members, key=order_of)
     return sorted(
-        pods, key=lambda pod: ("master" not in pod.metadata.name, natural(pod.metadata.name))
+        members, key=lambda pod: ("master" not in pod.metadata.name, natural(pod.metadata.name))
     )
 
 

@@ -94,8 +94,6 @@ def check(pods: Sequence[Pod]) -> None:
     )
     if asked and (asked == SLICES or not said.kueue_group):
         _check_roles(pods, asked)
-    if said.kueue_slices:
-        _check_order(pods)
 
 
 def _check_roles(pods: Sequence[Pod], asked: str) -> None:
@@ -109,18 +107,6 @@ def _check_roles(pods: Sequence[Pod], asked: str) -> None:
                 f"{GROUP}, and without slices, they are "
                 "placed together"
             )
-
-
-def _check_order(pods: Iterable[Pod]) -> None:
-    """Check that slices by name are slices by index."""
-    indexes = [pod.metadata.labels.get(INDEX_LABEL, "") for pod in in_order(pods)]
-    numbers = [int(one) if one.isdecimal() else -1 for one in indexes if one]
-    if numbers != sorted(numbers):
-        raise ObjectError(
-            f"metadata.annotations[{SLICES}] is refused: slices go by the names of pods "
-            "here, and the label "
-            f"{INDEX_LABEL} has them in another order"
-        )
 
 
 def ranks(pods: Sequence[Pod]) -> dict[str, int]:

@@ -12,6 +12,7 @@ import msgspec
 
 from scheduler.base.clock import parse_rfc3339, rfc3339_micro
 from scheduler.framework.calls import ApiCall
+from scheduler.framework.groups import MemberOrder
 from scheduler.groups.capacity import Lack
 from scheduler.groups.cycle.states import WAITING
 from scheduler.groups.planning.placement import Seat, rank_text, ranks, tree_text
@@ -75,7 +76,8 @@ class GroupRecord(msgspec.Struct):
     that the last plans had no capacity for. `lack`: what a refused group needs at least before a
     plan can succeed; None where evictions may help. `final`: the uid of the PodGroup that is
     reported as scheduled: nothing else is reported of it. `tree`: the tree of the last plan.
-    `counted_at`: when counts of members were written last.
+    `counted_at`: when counts of members were written last. `orders`: the members of the last plan
+    by index.
     """
 
     status: str = WAITING
@@ -104,6 +106,7 @@ class GroupRecord(msgspec.Struct):
     final: str = ""
     tree: Topology | None = None
     counted_at: float = 0.0
+    orders: tuple[MemberOrder, ...] = ()
 
     def begin(self, tree: Topology) -> None:
         """Note that a plan begins in this tree."""

@@ -1,9 +1,11 @@
 """What is kept of groups in memory, written to their objects, and reported by `simulate`."""
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+
+import msgspec
 
 from scheduler.base import reasons
-from scheduler.framework.groups import GroupEvent, GroupReport, GroupStage, Told, title
+from scheduler.framework.groups import GroupEvent, GroupReport, GroupStage, MemberOrder, Told, title
 from scheduler.groups.cycle.states import FAILED, PREEMPTED, PREEMPTING, STATUS_AFTER, WAITING
 from scheduler.groups.description import past
 from scheduler.groups.description.history import GroupHistory
@@ -215,6 +217,7 @@ class GroupStatusWriter:
             record.message if status != BOUND else "",
             proof.terms,
             record.would_fit if status != BOUND else 0,
+            _orders_of(record, standing),
         )
 
     def _bound(self, key: str, record: GroupRecord, now: float) -> list[Told]:
@@ -326,3 +329,16 @@ def _seated(tree: Topology | None, standing: list[Placed]) -> list[Seat]:
     if tree is not None:
         return seats(tree, standing)
     return [Seat(one.pod.metadata.name, one.node, ()) for one in standing]
+
+
+def _orders_of(
+    record: GroupRecord, placed: Iterable[Placed]
+) -> tuple[MemberOrder, ...] | msgspec.UnsetType:
+    """Return the orders of the last plan as far as their members are where it put them; UNSET for
+    none.
+    """
+    nodes = {one.pod.metadata.name: one.node for one in placed}
+    found = tuple(
+        one for one in record.orders if all(nodes.get(name) == node for name, node in one.members)
+    )
+    return found or msgspec.UNSET

@@ -203,12 +203,17 @@ def test_roles_are_placed_together_or_refused():
     assert 2 == place(*nodes(), *plain).summary.scheduled
 
 
-def test_slices_by_an_index_that_names_do_not_follow_are_refused():
-    """Which of them are a slice would be another question."""
-    asked = {"podset_slice_required_topology": RACK, "podset_slice_size": "2"}
+def test_slices_go_by_the_index_label_whatever_the_names_are():
+    """Indices 0 to 3 and 4 to 7 are slices: each is in one rack, of which each has four places."""
+    asked = {"podset_slice_required_topology": RACK, "podset_slice_size": "4"}
     index = f"{K}pod-group-pod-index"
-    pods = [member(f"g-{at}", "g", 2, labels={index: str(1 - at)}, **asked) for at in range(2)]
-    assert "has them in another order" in held(*nodes(), TREE, *pods)
+    pods = [member(f"g-{at}", "g", 8, labels={index: str(5 * at % 8)}, **asked) for at in range(8)]
+    done = place(*nodes(), TREE, *pods)
+    nodes_of = {5 * int(one.name[2:]) % 8: one.node for one in done.pods}
+
+    assert 8 == done.summary.scheduled
+    assert 1 == len({nodes_of[at][:2] for at in range(4)})
+    assert 1 == len({nodes_of[at][:2] for at in range(4, 8)})
 
 
 def test_a_pod_that_two_claim_is_held_with_both_named():
