@@ -90,7 +90,10 @@ class ResultForm(StrEnum):
 FormFlag = Annotated[
     ResultForm,
     typer.Option(
-        "--output", "-o", help="How to print the result; html: with --against.", show_choices=True
+        "--output",
+        "-o",
+        help="How to print the result; html: with --against or --trace.",
+        show_choices=True,
     ),
 ]
 
@@ -109,9 +112,7 @@ class SimulateFlags(NamedTuple):
     ] = ""
     trace: Annotated[
         str,
-        typer.Option(
-            "--trace", metavar="F", help="Play arrivals and ends of a CSV file; - is stdin."
-        ),
+        typer.Option("--trace", metavar="F", help="Play arrivals: CSV or manifests; - is stdin."),
     ] = ""
     details: Annotated[
         bool, typer.Option("--details", help="Every node's verdict and scores, for every pod.")
@@ -390,6 +391,18 @@ class ReplayFlags(NamedTuple):
 
 
 replay = Command(ReplayFlags, "scheduler.cli.replay.replay")
+
+
+class TraceFlags(NamedTuple):
+    """Write the arrivals and ends of a decision log as a trace for simulate --trace."""
+
+    decision_log: flags.DecisionLogFlag = ""
+    nodes: Annotated[
+        str, typer.Option("--nodes", metavar="F", help="Also write the nodes, for --snapshot.")
+    ] = ""
+
+
+trace = Command(TraceFlags, "scheduler.cli.trace.trace")
 
 FilesFlag = Annotated[
     list[str] | None,

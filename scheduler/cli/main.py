@@ -50,6 +50,7 @@ VERBS: Final = (
     Verb("groups", "Groups: members, placement, proof, conflict."),
     Verb("ui", "The page: the cluster in a browser."),
     Verb("replay", "Run a decision log again and compare."),
+    Verb("trace", "Write a decision log as a trace to play."),
     Verb("convert", "Rewrite older kinds into today's."),
     Verb("support-bundle", "An archive for whoever looks for a fault."),
     Verb("agent", "Node agents: netperf, bandwidth, load.", "scheduler.cli.agent"),

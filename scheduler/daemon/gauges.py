@@ -82,7 +82,7 @@ def show_devices(engine: Engine, meters: Meters) -> None:
     inventory = plugins[0].inventory
     meters.devices_idle.read_from(inventory.idle)
     meters.devices_unusable.read_from(
-        lambda: inventory.unusable(queued.pod for queued in engine.queues)
+        lambda: inventory.unusable(queued.pod for queued in engine.view.queue())
     )
 
 

@@ -5,7 +5,10 @@ import json
 import pytest
 
 from scheduler.cli.main import run
-from scheduler.testing import node
+from scheduler.engine.decisionlog import Header, LogBuffer, encode_header
+from scheduler.engine.effects import Listed, Watched
+from scheduler.objects.plain import read_node, read_pod
+from scheduler.testing import node, pod
 
 HEADER = "arrival,duration,namespace,shape,count,cpu,memory\n"
 
@@ -62,9 +65,51 @@ def test_a_bad_row_is_named_by_line(files, capsys):
     assert "trace.csv:3: arrival" in capsys.readouterr().err
 
 
-def test_a_trace_has_no_page(files, capsys):
-    """What is not there is refused."""
-    argv, _ = files
+def test_the_page_is_one_file_and_escapes_names(files, capsys):
+    """No script, nothing to load; a shape that looks like a tag stays text."""
+    argv, trace = files
+    trace.write_text(HEADER + "0,100,team,<script>x</script>,1,1,1Gi\n")
 
-    assert 2 == run([*argv, "-o", "html"])
-    assert "-o html" in capsys.readouterr().err
+    assert 0 == run([*argv, "-o", "html"])
+    page = capsys.readouterr().out
+    assert "&lt;script&gt;x" in page
+    assert "<script" not in page
+    assert "default-src 'none'" in page
+    assert page.count("<polyline") >= 3
+    assert "http" not in page.replace("http-equiv", "")
+
+
+def test_a_log_becomes_a_trace(tmp_path, capsys):
+    """Nodes for --snapshot, pods with arrival and duration, and the play of both."""
+    log, nodes, trace = (tmp_path / name for name in ("log", "nodes.json", "trace.jsonl"))
+    bound = read_pod(pod("b", node_name="a", spec={"schedulerName": "trellis"}))
+    turns = [
+        (0, Listed("Node", (read_node(node("a")),))),
+        (5, Watched("Pod", "ADDED", read_pod(pod("b", spec={"schedulerName": "trellis"})))),
+        (6, Watched("Pod", "MODIFIED", bound)),
+        (66, Watched("Pod", "DELETED", bound)),
+    ]
+    buffer = LogBuffer()
+    for at, event in turns:
+        buffer.end_turn(1e9 + at, buffer.arrive(event), 1, ())
+    log.write_bytes(encode_header(Header("1")) + bytes(buffer.take()))
+
+    assert 0 == run(["trace", "--decision-log", str(log), "--nodes", str(nodes)])
+    out = capsys.readouterr().out
+    notes = json.loads(out)["metadata"]["annotations"]
+    assert ["5.000000", "60.000000"] == list(notes.values())
+    assert "nodeName" not in json.loads(out)["spec"]
+    trace.write_text(out)
+    assert 0 == run(["simulate", "--snapshot", str(nodes), "--trace", str(trace), "-o", "json"])
+    assert 65.0 == json.loads(capsys.readouterr().out)["seconds"]
+
+
+def test_a_log_that_cannot_be_read_is_named(tmp_path, capsys):
+    """Exit code 2 with file and line."""
+    log = tmp_path / "log"
+    log.write_bytes(encode_header(Header("1")) + b"{}\n")
+
+    assert 2 == run(["trace", "--decision-log", str(log)])
+    assert f"{log}:2" in capsys.readouterr().err
+    assert 2 == run(["trace"])
+    assert 1 <= run(["trace", "--decision-log", str(tmp_path / "none")])

@@ -1,15 +1,29 @@
 """Traces on the virtual clock: arrivals, ends, waiting times, and what cannot be read."""
 
+import json
+from random import Random
+
 import pytest
+from msgspec.structs import replace
 
 from scheduler.base.errors import InputError
 from scheduler.cli import asking
-from scheduler.objects.plain import read_node
+from scheduler.config import default_config
+from scheduler.engine.decisionlog import LogBuffer, decode_step
+from scheduler.engine.effects import Answer, Bind, Leading, Listed, Watched
+from scheduler.engine.engine import Engine
+from scheduler.engine.settings import engine_settings
+from scheduler.intree import registry
+from scheduler.objects.plain import read_node, read_pod
+from scheduler.objects.pod import Pod
 from scheduler.simulate.stage import AnswerOptions, staged
-from scheduler.simulate.tracefile import read_trace
-from scheduler.simulate.traceplay import TracePlayer
+from scheduler.simulate.traces.csvfile import read_trace
+from scheduler.simulate.traces.manifests import read_lines, read_manifests
+from scheduler.simulate.traces.play import TracePlayer
+from scheduler.simulate.traces.record import TraceRecorder
+from scheduler.snapshot.documents import SourceFile
 from scheduler.snapshot.snapshot import Snapshot
-from scheduler.testing import node
+from scheduler.testing import node, pod
 
 HEADER = "arrival,duration,namespace,shape,count,cpu,memory"
 
@@ -86,3 +100,145 @@ def test_a_header_that_cannot_be_used_is_refused(header):
     """The first line names the columns."""
     with pytest.raises(InputError, match=r"t\.csv:1"):
         list(read_trace([header], "t.csv"))
+
+
+def test_a_gang_starts_when_all_of_it_fits():
+    """Two members of three cores each wait for both nodes; jobs and gangs have their times."""
+    header = HEADER.replace("count", "count,gang")
+    found = played("0,100,a,single,1,0,3,1Gi", "10,50,a,gang,2,2,3,1Gi", nodes=2, header=header)
+    single, gang = found.jobs[1], found.jobs[0]
+
+    assert (1, 1, 1, 1) == (gang.jobs, gang.completed, gang.gangs, gang.gangs_started)
+    assert 90 <= gang.gang_wait_p50 <= 101
+    assert gang.gang_wait_p50 + 50 == pytest.approx(gang.completion_p50)
+    assert (1, 0, 100) == (single.completed, single.gangs, single.completion_p50)
+    assert [2, 0] == [one.refused for one in found.waiting]
+
+
+def test_points_over_time_are_bounded():
+    """The interval doubles; the last point is at the end."""
+    found = played("0,100000,a,s,1,2,1Gi", "50000,10,a,t,1,4,1Gi")
+
+    assert 200 <= len(found.points) <= 513
+    assert {0, 1} == {one.waiting for one in found.points}
+    assert 50.0 == found.points[1].allocation["cpu"]
+    # The free half is of no use to the pod of 4 cores, which is one of two shapes.
+    assert {50.0} == {one.fragmentation["cpu"] for one in found.points if one.waiting}
+
+
+def manifest(name, arrival, cpu="1", **more):
+    """Return a pod of a trace."""
+    made = pod(name, requests={"cpu": cpu}, **more)
+    made["metadata"]["annotations"] = {"trellis.dev/arrival": arrival, "trellis.dev/duration": "5"}
+    return made
+
+
+def played_lines(*objects, nodes=1):
+    """Return the bindings of a trace of objects, one per line."""
+    snapshot = Snapshot(nodes=tuple(read_node(node(f"n{i}")) for i in range(nodes)))
+    stage = staged(snapshot, asking.setups("").default, AnswerOptions(now=1e9))
+    player = TracePlayer(stage, "trellis")
+    bound = []
+    player.on_bound = lambda pod, node, at: bound.append((pod, node, at))
+    lines = [json.dumps(one).encode() + b"\n" for one in objects]
+    player.play(read_lines(lines, "t.jsonl"), lambda _pods, _seconds: None)
+    return bound
+
+
+def test_manifests_are_played():
+    """Objects without arrival are there from the start, pods with a node run on it."""
+    group = {
+        "apiVersion": "scheduling.x-k8s.io/v1alpha1",
+        "kind": "PodGroup",
+        "metadata": {"name": "g"},
+        "spec": {"minMember": 2},
+    }
+    label = {"scheduling.x-k8s.io/pod-group": "g"}
+    bound = played_lines(
+        group,
+        manifest("there", "0", "3", node_name="n0"),
+        manifest("a", "1", "2", labels=label),
+        manifest("b", "2", "2", labels=label),
+    )
+
+    assert ("default/there", "n0", 0.0) == bound[0]
+    assert {"default/a", "default/b"} == {one for one, _, _ in bound[1:]}
+    assert 5.0 <= min(at for _, _, at in bound[1:])
+
+
+def test_a_file_of_manifests_is_sorted_by_arrival():
+    """YAML and JSON files are read whole."""
+    found = read_manifests(
+        SourceFile("t.json", json.dumps([manifest("b", "2"), manifest("a", "1")]).encode())
+    )
+
+    assert ["a", "b"] == [one.pod.metadata.name for one in found if one.pod]
+
+
+@pytest.mark.parametrize(
+    ("objects", "text"),
+    [
+        ([manifest("a", "soon")], r't\.jsonl:1: trellis\.dev/arrival "soon"'),
+        ([manifest("a", "2"), manifest("b", "1")], r"t\.jsonl:2: trellis.dev/arrival 1 comes"),
+        ([manifest("a", "1"), manifest("a", "2")], r"t\.jsonl:2: pod default/a has not ended"),
+        ([{"kind": "Pod", "apiVersion": "v1", "metadata": {}}], r"t\.jsonl:1"),
+        ([manifest("a", "1", "many")], r"t\.jsonl:1"),
+    ],
+)
+def test_a_bad_object_is_named_by_line(objects, text):
+    """File, line, value and what to do."""
+    with pytest.raises(InputError, match=text):
+        played_lines(*objects)
+
+
+def test_a_recorded_log_is_played_with_the_same_placements():
+    """Arrivals, bindings and ends of an engine as a trace: the play binds each pod there again."""
+    nodes = [read_node(node(f"n{i}")) for i in range(4)]
+    loaded = default_config(registry())
+    engine = Engine(loaded.profiles, registry(), settings=engine_settings(loaded, seed=0))
+    log = LogBuffer()
+    placed: dict[str, str] = {}
+    pods: dict[str, Pod] = {}
+
+    def turn(now, *events):
+        size = sum(log.arrive(event) for event in events)
+        for event in events:
+            engine.handle(event, now)
+        effects = engine.run(now, 16)
+        log.end_turn(now, size, 16, effects)
+        for effect in effects:
+            if isinstance(effect, Bind):
+                pod_of = pods[effect.uid]
+                placed[pod_of.key] = effect.node
+                spec = replace(pod_of.spec, node_name=effect.node)
+                pods[effect.uid] = bound = replace(pod_of, spec=spec)
+                turn(now, Answer(effect.id, 200), Watched("Pod", "MODIFIED", bound))
+
+    rng = Random(7)
+    turn(1e9, Listed("Node", tuple(nodes)), Leading(active=True))
+    for step in range(1, 80):
+        now = 1e9 + 10 * step
+        if step % 4 == 0:
+            gone = pods.pop(rng.choice(sorted(pods)))
+            turn(now, Watched("Pod", "DELETED", gone))
+        made = pod(f"p{step}", requests={"cpu": f"{rng.randint(1, 3) * 250}m"})
+        made["metadata"]["uid"] = f"u{step}"
+        made["spec"]["schedulerName"] = "trellis"
+        pods[f"u{step}"] = read_pod(made)
+        turn(now + 1, Watched("Pod", "ADDED", pods[f"u{step}"]))
+
+    recorder = TraceRecorder(["trellis"])
+    for line in bytes(log.take()).splitlines(keepends=True):
+        recorder.take(decode_step(line))
+    stage = staged(
+        Snapshot(nodes=tuple(nodes)),
+        asking.setups("").default,
+        AnswerOptions(now=1e9, ties=engine.settings.ties),
+    )
+    player = TracePlayer(stage, "trellis")
+    found: list[tuple[str, str]] = []
+    player.on_bound = lambda pod, node, _at: found.append((pod, node))
+    player.play(read_lines(recorder.lines(), "t"), lambda _pods, _seconds: None)
+
+    assert 40 < len(placed)
+    assert placed == dict(found)

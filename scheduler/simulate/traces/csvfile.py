@@ -1,42 +1,29 @@
 """Read a trace of arrivals: CSV, a row per pod or per count of equal pods, in order of arrival.
 
-    arrival,duration,namespace,shape,count,cpu,memory,nvidia.com/gpu
-    0,3600,research,small,4,8,32Gi,1
+    arrival,duration,namespace,shape,count,gang,cpu,memory,nvidia.com/gpu
+    0,3600,research,small,4,4,8,32Gi,1
 
-`arrival` and `duration` are seconds; an empty duration never ends. Every further column is a
-resource. Rows are read one at a time, so that a trace of any length takes the memory of one row.
+`arrival` and `duration` are seconds; an empty duration never ends. `gang` is the number of
+the row's pods that start together or not at all. Every further column is a resource. Rows are read
+one at a time, so that a trace of any length takes the memory of one row.
 """
 
 import csv
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-import msgspec
-
 from scheduler.base.errors import InputError, ObjectError
 from scheduler.objects.quantity import resource_amount
+from scheduler.simulate.traces.arrival import MOST_PODS, Arrival
 
-FIXED = ("arrival", "duration", "namespace", "shape", "count")
-MOST_PODS = 2_000_000
+FIXED = ("arrival", "duration", "namespace", "shape", "count", "gang")
 MOST_COUNT = 100_000
 MOST_COLUMNS = 64
 LONGEST_LINE = 16_384
 _LONGEST_NAME = 63
 
 
-class TraceRow(msgspec.Struct, frozen=True):
-    """`count` equal pods that arrive together; `duration_s` None never ends."""
-
-    line: int
-    arrival_s: float
-    duration_s: float | None
-    namespace: str
-    shape: str
-    count: int
-    requests: tuple[tuple[str, str], ...]
-
-
-def read_trace(lines: Iterable[str], file: str) -> Iterator[TraceRow]:
+def read_trace(lines: Iterable[str], file: str) -> Iterator[Arrival]:
     """Yield the rows; InputError names the file and the line of the first invalid one."""
     reader = csv.reader(_bounded(lines, file))
     header = [name.strip() for name in next(reader, [])]
@@ -48,11 +35,11 @@ def read_trace(lines: Iterable[str], file: str) -> Iterator[TraceRow]:
         where = f"{file}:{reader.line_num}"
         if len(cells) != len(header):
             raise InputError(f"has {len(cells)} cells, the header has {len(header)}", where=where)
-        row = _row(dict(zip(header, cells, strict=True)), header, reader.line_num, where)
-        if row.arrival_s < last:
-            text = f"arrival {row.arrival_s:g} comes after {last:g}: sort the rows by arrival"
+        row = _row(dict(zip(header, cells, strict=True)), header, where)
+        if row.at_s < last:
+            text = f"arrival {row.at_s:g} comes after {last:g}: sort the rows by arrival"
             raise InputError(text, where=where)
-        last, pods = row.arrival_s, pods + row.count
+        last, pods = row.at_s, pods + row.count
         if pods > MOST_PODS:
             raise InputError(f"more than {MOST_PODS} pods: split the trace", where=where)
         yield row
@@ -87,27 +74,33 @@ def _check_header(header: Sequence[str], file: str) -> None:
             raise InputError(text, where=where)
 
 
-def _row(cells: Mapping[str, str], header: Sequence[str], line: int, where: str) -> TraceRow:
+def _row(cells: Mapping[str, str], header: Sequence[str], where: str) -> Arrival:
     duration = cells.get("duration", "").strip()
-    count = cells.get("count", "").strip() or "1"
-    if not count.isdecimal() or not 1 <= int(count[:9]) <= MOST_COUNT:
-        raise InputError(f'count "{count[:20]}": must be 1 to {MOST_COUNT}', where=where)
-    requests = []
-    for name in header:
-        text = cells[name].strip()
-        if name not in FIXED and text:
-            requests.append((name, _amount(name, text, where)))
-    namespace = _name(cells, "namespace", "default", where)
-    shape = _name(cells, "shape", "", where)
-    return TraceRow(
-        line,
-        _seconds("arrival", cells["arrival"].strip(), where),
-        _seconds("duration", duration, where) if duration else None,
-        namespace,
-        shape or " ".join(f"{name}={text}" for name, text in requests) or "no requests",
-        int(count),
-        tuple(requests),
+    requests = tuple(
+        (name, _amount(name, text, where))
+        for name in header
+        if name not in FIXED and (text := cells[name].strip())
     )
+    shape = _name(cells, "shape", "", where)
+    count = _count(cells, "count", 1, MOST_COUNT, where)
+    return Arrival(
+        where=where,
+        at_s=_seconds("arrival", cells["arrival"].strip(), where),
+        duration_s=_seconds("duration", duration, where) if duration else None,
+        namespace=_name(cells, "namespace", "default", where),
+        shape=shape or " ".join(f"{name}={text}" for name, text in requests) or "no requests",
+        count=count,
+        gang=_count(cells, "gang", 0, count, where),
+        requests=requests,
+    )
+
+
+def _count(cells: Mapping[str, str], column: str, least: int, most: int, where: str) -> int:
+    """Return a number of pods; `least` for an empty cell."""
+    text = cells.get(column, "").strip() or str(least)
+    if not text.isdecimal() or not least <= int(text[:9]) <= most:
+        raise InputError(f'{column} "{text[:20]}": must be {least} to {most}', where=where)
+    return int(text)
 
 
 def _amount(name: str, text: str, where: str) -> str:

@@ -1,0 +1,31 @@
+"""`Arrival`: what a trace adds at one moment, read from any of the file formats."""
+
+from typing import Any
+
+import msgspec
+
+from scheduler.objects.pod import Pod
+
+MOST_PODS = 2_000_000
+LONGEST_LINE = 1 << 20
+
+
+class Arrival(msgspec.Struct, frozen=True, kw_only=True):
+    """`count` equal pods, one `pod` of a manifest, or another object (`kind`, `obj`).
+
+    `where` is the file and line or item, `at_s` is in seconds after the start; `duration_s` None
+    never ends. `gang` is the number of the `count` pods that start together or not at all, 0 for
+    single pods.
+    """
+
+    where: str
+    at_s: float = 0.0
+    duration_s: float | None = None
+    namespace: str = ""
+    shape: str = ""
+    count: int = 1
+    gang: int = 0
+    requests: tuple[tuple[str, str], ...] = ()
+    pod: Pod | None = None
+    kind: str = ""
+    obj: Any = None

@@ -1,0 +1,116 @@
+"""Turn the turns of a decision log into a trace: one JSON object per line, sorted by arrival.
+
+A pod arrives when the log first has it and runs from its binding until it ends or is deleted. Pods
+of the log's profiles arrive without a node, so that a play decides for them; all others, and those
+that were bound at the start, arrive on their node. Other objects arrive when they first appear;
+later changes of them are left out.
+"""
+
+from collections.abc import Collection, Iterator
+from typing import Any
+
+import msgspec
+
+from scheduler.engine.decisionlog import LoggedTurn
+from scheduler.engine.effects import Complete, Listed, Watched
+from scheduler.engine.intake import identity
+from scheduler.objects.kinds import BY_KIND, NODE, POD
+from scheduler.objects.pod import Pod
+from scheduler.simulate.traces.manifests import ARRIVAL, DURATION
+
+
+class _Seen(msgspec.Struct):
+    kind: str
+    arrived_s: float
+    obj: Any
+    bound_s: float | None = None
+    ended_s: float | None = None
+    is_ours: bool = False
+
+
+class TraceRecorder:
+    """Takes the turns of a log in order; `lines` are those of the trace."""
+
+    def __init__(self, profiles: Collection[str]) -> None:
+        self._profiles = frozenset(profiles)
+        self._start: float | None = None
+        self._now = 0.0
+        self._seen: dict[tuple[str, str], _Seen] = {}
+
+    def take(self, turn: LoggedTurn) -> None:
+        """Take one turn."""
+        self._start = turn.now if self._start is None else self._start
+        self._now = turn.now - self._start
+        for event in turn.events:
+            if isinstance(event, Watched):
+                self._see(event.kind, event.object, is_gone=event.verb == "DELETED")
+            elif isinstance(event, Listed):
+                for obj in event.objects:
+                    self._see(event.kind, obj)
+                self._keep_only(event.kind, {identity(obj) for obj in event.objects})
+            elif isinstance(event, Complete):
+                self._keep_only(event.kind, frozenset(event.keys))
+
+    def nodes(self) -> Iterator[bytes]:
+        """Yield the nodes of the log as JSON lines, for `--snapshot`."""
+        for seen in self._seen.values():
+            if seen.kind == NODE.kind:
+                yield _line(seen, {})
+
+    def lines(self) -> Iterator[bytes]:
+        """Yield the pods and other objects by arrival, one JSON object per line."""
+        entries = (seen for seen in self._seen.values() if seen.kind != NODE.kind)
+        # Objects before pods of the same moment: groups and claims are there when pods are read.
+        ordered = sorted(entries, key=lambda seen: (seen.arrived_s, seen.kind == POD.kind))
+        for seen in ordered:
+            notes = {ARRIVAL: f"{seen.arrived_s:.6f}"}
+            if seen.kind == POD.kind and seen.ended_s is not None:
+                if seen.bound_s is None:
+                    continue  # never ran: a play could keep it for ever
+                notes[DURATION] = f"{max(seen.ended_s - seen.bound_s, 0.0):.6f}"
+            yield _line(seen, notes)
+
+    def _see(self, kind: str, obj: Any, *, is_gone: bool = False) -> None:
+        key = (kind, identity(obj))
+        seen = self._seen.get(key)
+        if is_gone:
+            if seen is not None:
+                self._end(seen)
+            return
+        if seen is None:
+            seen = self._seen[key] = _Seen(kind, self._now, obj)
+            if isinstance(obj, Pod):
+                is_bound = bool(obj.spec.node_name)
+                seen.is_ours = obj.spec.scheduler_name in self._profiles and not is_bound
+        if not isinstance(obj, Pod):
+            return
+        if obj.is_finished:
+            self._end(seen)
+        elif obj.spec.node_name and seen.bound_s is None:
+            seen.bound_s = self._now
+            if not seen.is_ours:
+                # Other schedulers decide: the pod takes capacity from its binding on.
+                seen.obj, seen.arrived_s = obj, self._now
+
+    def _end(self, seen: _Seen) -> None:
+        if seen.ended_s is None:
+            seen.ended_s = self._now
+
+    def _keep_only(self, kind: str, keys: Collection[str]) -> None:
+        for (known, name), seen in self._seen.items():
+            if known == kind and name not in keys:
+                self._end(seen)
+
+
+def _line(seen: _Seen, notes: dict[str, str]) -> bytes:
+    """Return an object as a manifest with annotations; a pod of ours without its result."""
+    kind = BY_KIND[seen.kind]
+    plain = msgspec.to_builtins(seen.obj)
+    plain = {"apiVersion": kind.api_version, "kind": kind.name} | plain
+    meta = plain.setdefault("metadata", {})
+    if notes:
+        meta["annotations"] = dict(meta.get("annotations") or {}) | notes
+    if seen.is_ours:
+        plain.pop("status", None)
+        plain.get("spec", {}).pop("nodeName", None)
+    return msgspec.json.encode(plain) + b"\n"
