@@ -42,10 +42,10 @@ Watcher = LoadWatcher | PrometheusWatcher | MetricsServerWatcher
 class FigureFeed:
     """One source, and what the scheduler has been shown of it."""
 
-    def __init__(self, kept: LastGood[ProviderFigures], put: Put, told: Told) -> None:
+    def __init__(self, kept: LastGood[ProviderFigures], put: Put, reported: Told) -> None:
         self._kept = kept
         self._put = put
-        self._told = told
+        self._told = reported
         self._shown: ProviderFigures | None = None
         self._error = ""
 
@@ -70,7 +70,7 @@ class FigureFeed:
 
 
 async def keep_figures(
-    settings: FiguresSettings, view: ClusterView, api: Api, put: Put, clock: Clock, told: Told
+    settings: FiguresSettings, view: ClusterView, api: Api, put: Put, clock: Clock, reported: Told
 ) -> None:
     """Poll until cancelled."""
     async with AsyncExitStack() as stack:
@@ -80,7 +80,7 @@ async def keep_figures(
             fetch = await stack.enter_async_context(HttpSource(settings.http))
             is_watcher = settings.source == LoadWatcher.name
             source = LoadWatcher(fetch, clock) if is_watcher else PrometheusWatcher(fetch, clock)
-        feed = FigureFeed(LastGood(source, clock, settings.expires_s), put, told)
+        feed = FigureFeed(LastGood(source, clock, settings.expires_s), put, reported)
         while True:
             await feed.round()
             await asyncio.sleep(settings.every_s)

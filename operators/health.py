@@ -21,7 +21,7 @@ class MetricSources:
         self._failures = meters.metric_source_failures
         meters.metric_source_age.read_from(self._ages)
 
-    def told(self, name: str, answered_at: float | None, error: str) -> None:
+    def reported(self, name: str, answered_at: float | None, error: str) -> None:
         """Take note of when the newest answer is from, and what went wrong now.
 
         None: never measured, expired, or the source is no longer queried.

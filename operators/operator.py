@@ -36,7 +36,7 @@ class OperatorSurroundings(NamedTuple):
     """What an operator is given at its start.
 
     `legacy` says that the kind has no status subresource; `report` takes an error that the operator
-    lives on with, "" when it is over; `told` takes how a source of measurements does: its name,
+    lives on with, "" when it is over; `reported` takes how a source of measurements does: its name,
     when it answered last, what is wrong. Without a `calculator` what computes long is left out.
     """
 
@@ -47,7 +47,7 @@ class OperatorSurroundings(NamedTuple):
     clock: Clock
     report: Callable[[str], None]
     calculator: Calculator | None = None
-    told: Callable[[str, float | None, str], None] = lambda *_: None
+    reported: Callable[[str, float | None, str], None] = lambda *_: None
 
 
 class Operator(Protocol):

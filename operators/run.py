@@ -129,7 +129,7 @@ async def _one_life(recipe: Recipe, house: House) -> None:
             clock=house.clock,
             report=report,
             calculator=house.calculator,
-            told=house.health.sources.told,
+            reported=house.health.sources.reported,
         )
     )
     house.health.enter(recipe.name, "running")

@@ -16,7 +16,7 @@ from operators.cooperative import Steps, at_once
 from scheduler.objects.grouporder import MOST_WORKLOADS, finder
 from scheduler.objects.groups import AppGroupSpec
 from scheduler.objects.network import REGION_LABEL, ZONE_LABEL, NetworkTopology, Statistics
-from scheduler.objects.networkways import REGION, ZONE, WayTable
+from scheduler.objects.networkways import REGION, ZONE, PathTable
 from scheduler.objects.node import Node
 
 SAME_NODE, SAME_ZONE, UNKNOWN = 0, 1, 100
@@ -30,7 +30,7 @@ class NodePlaces(msgspec.Struct, frozen=True):
     """Region and zone of each node, and the known costs between them."""
 
     of_node: Mapping[str, tuple[str, str]] = {}
-    ways: WayTable | None = None
+    paths: PathTable | None = None
 
     def cost(self, node: str, other: str) -> int:
         """Return the cost from one node to another."""
@@ -43,10 +43,10 @@ class NodePlaces(msgspec.Struct, frozen=True):
             return UNKNOWN
         if here == there:
             return SAME_ZONE
-        if self.ways is None:
+        if self.paths is None:
             return UNKNOWN
         ends = (ZONE, here[1], there[1]) if here[0] == there[0] else (REGION, here[0], there[0])
-        found = self.ways.cost(*ends)
+        found = self.paths.cost(*ends)
         return UNKNOWN if found is None else found
 
 
@@ -59,7 +59,7 @@ def places(nodes: Iterable[Node], topology: NetworkTopology | None, weights: str
         )
         for node in nodes
     }
-    return NodePlaces(of_node, None if topology is None else WayTable(topology, weights))
+    return NodePlaces(of_node, None if topology is None else PathTable(topology, weights))
 
 
 def statistics(spec: AppGroupSpec, pods: Iterable[ObservedPod], at: NodePlaces) -> Summed:

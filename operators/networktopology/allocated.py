@@ -53,7 +53,7 @@ def booked_by(workloads: Sequence[Workload], pods: Pods) -> dict[LabelLink, int]
 
 def has_capacities(table: network.Weights) -> bool:
     """Return whether a table limits any way."""
-    return any(way.bandwidth_capacity is not None for _, _, way in _entries(table))
+    return any(path.bandwidth_capacity is not None for _, _, path in _entries(table))
 
 
 def with_capacities(table: network.Weights, listed: Sequence[network.Weights]) -> network.Weights:
@@ -62,27 +62,27 @@ def with_capacities(table: network.Weights, listed: Sequence[network.Weights]) -
     What the user lists in one direction only holds for each direction that was measured.
     """
     known: dict[LabelLink, network.Quantity] = {}
-    told = [entry for one in listed for entry in _entries(one)]
-    for level, origin, way in told:
-        if way.bandwidth_capacity is not None:
-            link = LabelLink(level.topology_key, origin.origin, way.destination)
-            known.setdefault(link, way.bandwidth_capacity)
+    reported = [entry for one in listed for entry in _entries(one)]
+    for level, origin, path in reported:
+        if path.bandwidth_capacity is not None:
+            link = LabelLink(level.topology_key, origin.origin, path.destination)
+            known.setdefault(link, path.bandwidth_capacity)
     if not known:
         return table
-    own = {LabelLink(level.topology_key, o.origin, way.destination) for level, o, way in told}
+    own = {LabelLink(level.topology_key, o.origin, path.destination) for level, o, path in reported}
     for link, capacity in list(known.items()):
         back = LabelLink(link.topology_key, link.destination, link.origin)
         if back not in own:
             known[back] = capacity
 
     def limited(key: str, origin: network.Origin) -> network.Origin:
-        ways = tuple(
+        paths = tuple(
             msgspec.structs.replace(
-                way, bandwidth_capacity=known.get(LabelLink(key, origin.origin, way.destination))
+                path, bandwidth_capacity=known.get(LabelLink(key, origin.origin, path.destination))
             )
-            for way in origin.ways
+            for path in origin.ways
         )
-        return msgspec.structs.replace(origin, cost_list=ways)
+        return msgspec.structs.replace(origin, cost_list=paths)
 
     return _with_origins(table, limited)
 
@@ -91,12 +91,12 @@ def links_of(table: network.Weights) -> network.Weights:
     """Return a table's limited ways without their costs, which stay where the user wrote them."""
 
     def limited(_key: str, origin: network.Origin) -> network.Origin:
-        ways = tuple(
-            msgspec.structs.replace(way, network_cost=None)
-            for way in origin.ways
-            if way.bandwidth_capacity is not None
+        paths = tuple(
+            msgspec.structs.replace(path, network_cost=None)
+            for path in origin.ways
+            if path.bandwidth_capacity is not None
         )
-        return msgspec.structs.replace(origin, cost_list=ways, costs=())
+        return msgspec.structs.replace(origin, cost_list=paths, costs=())
 
     kept = _with_origins(table, limited)
     levels = tuple(
@@ -109,8 +109,8 @@ def links_of(table: network.Weights) -> network.Weights:
 
 def is_links_only(table: network.Weights) -> bool:
     """Return whether a table is one of `links_of`: it tells of ways, and of no cost."""
-    ways = [way for _, _, way in _entries(table)]
-    return bool(ways) and all(way.network_cost is None for way in ways)
+    paths = [path for _, _, path in _entries(table)]
+    return bool(paths) and all(path.network_cost is None for path in paths)
 
 
 def with_bookings(table: network.Weights, amounts: Mapping[LabelLink, int]) -> network.Weights:
@@ -119,19 +119,19 @@ def with_bookings(table: network.Weights, amounts: Mapping[LabelLink, int]) -> n
     A way listed in one direction carries both; listed in both, each carries its own.
     """
     listed = {
-        LabelLink(level.topology_key, origin.origin, way.destination)
-        for level, origin, way in _entries(table)
+        LabelLink(level.topology_key, origin.origin, path.destination)
+        for level, origin, path in _entries(table)
     }
 
     def held(key: str, origin: network.Origin) -> tuple[network.Cost, ...]:
         found = []
-        for way in origin.ways:
-            link = LabelLink(key, origin.origin, way.destination)
-            back = LabelLink(key, way.destination, origin.origin)
+        for path in origin.ways:
+            link = LabelLink(key, origin.origin, path.destination)
+            back = LabelLink(key, path.destination, origin.origin)
             amount = amounts.get(link, 0) + (0 if back in listed else amounts.get(back, 0))
-            is_limited = way.bandwidth_capacity is not None
+            is_limited = path.bandwidth_capacity is not None
             found.append(
-                msgspec.structs.replace(way, bandwidth_allocated=amount if is_limited else None)
+                msgspec.structs.replace(path, bandwidth_allocated=amount if is_limited else None)
             )
         return tuple(found)
 
@@ -144,8 +144,8 @@ def with_statistics(table: network.Weights) -> network.Weights:
     """Return a table with least, mean and greatest cost and capacity of each origin's ways."""
 
     def stated(_key: str, origin: network.Origin) -> network.Origin:
-        costs = [way.network_cost for way in origin.ways if way.network_cost is not None]
-        bits = [b for way in origin.ways if (b := _bits(way.bandwidth_capacity)) is not None]
+        costs = [path.network_cost for path in origin.ways if path.network_cost is not None]
+        bits = [b for path in origin.ways if (b := _bits(path.bandwidth_capacity)) is not None]
         if not costs and not bits:
             return origin
         return msgspec.structs.replace(
@@ -193,8 +193,8 @@ def _entries(
 ) -> Iterator[tuple[network.TopologyCosts, network.Origin, network.Cost]]:
     for level in table.levels:
         for origin in level.origins:
-            for way in origin.ways:
-                yield level, origin, way
+            for path in origin.ways:
+                yield level, origin, path
 
 
 def _with_origins(table: network.Weights, change: _Change) -> network.Weights:

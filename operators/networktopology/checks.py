@@ -82,33 +82,33 @@ def _of_level(
             yield f'{at}.origin: "{origin.origin}" stands in originList[{first}] too; read as one'
         if values is not None and origin.origin not in values:
             yield f"{at}.origin: {unknown.text(origin.origin, values)}"
-        for place, way in enumerate(origin.ways):
+        for place, path in enumerate(origin.ways):
             here = f"{at}.costList[{place}]"
-            listed.setdefault((origin.origin, way.destination), way.network_cost)
-            if way.destination == origin.origin:
+            listed.setdefault((origin.origin, path.destination), path.network_cost)
+            if path.destination == origin.origin:
                 yield (
-                    f'{here}.destination: "{way.destination}" leads to itself, '
+                    f'{here}.destination: "{path.destination}" leads to itself, '
                     "which is never looked at"
                 )
-            elif values is not None and way.destination not in values:
-                yield f"{here}.destination: {unknown.text(way.destination, values)}"
-            yield from _of_way(way, here)
+            elif values is not None and path.destination not in values:
+                yield f"{here}.destination: {unknown.text(path.destination, values)}"
+            yield from _of_path(path, here)
     for (one, other), cost in listed.items():
         back = listed.get((other, one))
         if one < other and cost is not None and back is not None and cost != back:
             yield f'{where}: "{one}" to "{other}" costs {cost}, the way back {back}'
 
 
-def _of_way(way: network.Cost, at: str) -> Iterator[str]:
-    cost = way.network_cost
+def _of_path(path: network.Cost, at: str) -> Iterator[str]:
+    cost = path.network_cost
     if cost is None:
         yield f"{at}.networkCost: is missing; the way counts as not known"
     elif not 0 <= cost <= HIGHEST_COST:
         yield f"{at}.networkCost: {cost} is not between 0 and {HIGHEST_COST}"
-    if way.bandwidth_capacity is None:
+    if path.bandwidth_capacity is None:
         return
     try:
-        if quantity(way.bandwidth_capacity) < 0:
-            yield f"{at}.bandwidthCapacity: {way.bandwidth_capacity} is negative"
+        if quantity(path.bandwidth_capacity) < 0:
+            yield f"{at}.bandwidthCapacity: {path.bandwidth_capacity} is negative"
     except ObjectError as error:
         yield f"{at}.bandwidthCapacity: {error.message}"

@@ -1,6 +1,6 @@
 """From measured latencies between nodes to costs between regions, zones and segments.
 
-Pure but for the closing of ways (see `ways`). The operator writes the table into `status.weights`,
+Pure but for the closing of ways (see `paths`). The operator writes the table into `status.weights`,
 never into the user's spec. What was not measured has no cost at all: it counts as the most
 expensive, never as free. Published costs are shortest paths, so a known detour beats a slower
 direct way.
@@ -14,8 +14,8 @@ import msgspec
 import numpy as np
 
 from operators.cooperative import in_turns
+from operators.networktopology.paths import NO_WAY, Network, closed
 from operators.networktopology.readings import Reading
-from operators.networktopology.ways import NO_WAY, Network, closed
 from operators.operator import Calculator
 from scheduler.base.arrays import BoolColumn, FloatColumn, IntColumn, IntMatrix, Rows
 from scheduler.base.clock import rfc3339
@@ -74,12 +74,12 @@ class LabelLatencies(NamedTuple):
 class Calculated(msgspec.Struct, frozen=True):
     """The table and the measurements behind it.
 
-    `ways` and `nodes` count what was measured between single nodes, `left_out` costs without room.
+    `paths` and `nodes` count what was measured between single nodes, `left_out` costs without room.
     """
 
     table: Weights
     edges: tuple[Edge, ...] = ()
-    ways: int = 0
+    paths: int = 0
     nodes: int = 0
     left_out: int = 0
 
@@ -126,7 +126,7 @@ async def calculated(
     tables, edges, room, left_out = [], [], MOST_WAYS, 0
     for level in in_use:
         between = measured_between(found, level)
-        network = _both_ways(between)
+        network = _both_directions(between)
         costs = await closed(network, calculator)
         rows = _rows(between, _direct(network) if costs is None else costs)
         if sum(map(len, rows)) > room:
@@ -142,8 +142,8 @@ async def calculated(
             TopologyCosts(
                 topology_key=level,
                 origin_list=tuple(
-                    Origin(origin=value, cost_list=ways, origin_intra_statistics=told)
-                    for value, ways, told in origins
+                    Origin(origin=value, cost_list=paths, origin_intra_statistics=reported)
+                    for value, paths, reported in origins
                 ),
             )
         )
@@ -192,7 +192,7 @@ def _network(found: LatencySamples) -> Network:
     )
 
 
-def _both_ways(between: LabelLatencies) -> Network:
+def _both_directions(between: LabelLatencies) -> Network:
     return Network(
         len(between.values),
         np.concatenate((between.first, between.second)),
@@ -226,23 +226,23 @@ def _inside(
     if costs is None:
         return [None] * len(between.values)
     held = [node.labels.get(between.level, "") for node in found.nodes]
-    told: list[Statistics | None] = []
+    reported: list[Statistics | None] = []
     for value in between.values:
         rows = np.array([place for place, one in enumerate(held) if one == value], dtype=np.intp)
         inside = costs[np.ix_(rows, rows)]
         np.fill_diagonal(inside, NO_WAY)
         inside = inside[inside != NO_WAY]
         if not len(inside):
-            told.append(None)
+            reported.append(None)
             continue
-        told.append(
+        reported.append(
             Statistics(
                 min_cost=int(inside.min()),
                 avg_cost=int(inside.sum()) // len(inside),
                 max_cost=int(inside.max()),
             )
         )
-    return told
+    return reported
 
 
 def _edges(between: LabelLatencies, unit_us: int) -> Iterator[Edge]:

@@ -51,10 +51,10 @@ class _Asked(msgspec.Struct):
 class Measuring:
     """The sources of all objects that have one."""
 
-    def __init__(self, api: Client, clock: Clock, told: Told = lambda *_: None) -> None:
+    def __init__(self, api: Client, clock: Clock, reported: Told = lambda *_: None) -> None:
         self._api = api
         self._clock = clock
-        self._told = told
+        self._told = reported
         self._asked: dict[Key, _Asked] = {}
 
     def forget(self, known: Mapping[Key, NetworkTopology]) -> None:

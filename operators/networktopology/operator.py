@@ -51,7 +51,7 @@ class NetworkTopologyOperator(StatusKeeper[NetworkTopology]):
 
     def __init__(self, around: OperatorSurroundings) -> None:
         super().__init__(around)
-        self._measuring = measuring.Measuring(around.api, around.clock, around.told)
+        self._measuring = measuring.Measuring(around.api, around.clock, around.reported)
         self._slices = SliceKeeper(around)
         self._bookings = PodBookings(around.view, around.settings.app_group.namespaces)
         self._nodes: tuple[MeasuredNode, ...] = ()

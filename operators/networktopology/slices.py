@@ -36,7 +36,7 @@ STILL = 20
 API_VERSION = BY_KIND["NetworkTopology"].api_version
 
 
-class WayRow(NamedTuple):
+class PathRow(NamedTuple):
     """Ways from one node; `key` says in which part they are."""
 
     key: str
@@ -53,18 +53,18 @@ async def slices_of(
     before: dict[str, dict[str, Cost]] = defaultdict(dict)
     for one in published:
         for origin in one.origins:
-            before[origin.origin].update((way.destination, way) for way in origin.ways)
+            before[origin.origin].update((path.destination, path) for path in origin.ways)
         await asyncio.sleep(0)
-    by_zone: dict[str, list[WayRow]] = defaultdict(list)
+    by_zone: dict[str, list[PathRow]] = defaultdict(list)
     async for handful in in_turns(_by_node(found), 50):
         for node, targets, costs in handful:
             known = before.get(node.name, {})
-            ways = tuple(
+            paths = tuple(
                 _way(found.nodes[target].name, cost, known)
                 for target, cost in zip(targets, costs, strict=True)
             )
             zone = node.labels.get(ZONE_LABEL, "")
-            by_zone[zone] += _pieces(node.name, ways)
+            by_zone[zone] += _pieces(node.name, paths)
     meta = topology.metadata
     owner = OwnerReference(API_VERSION, "NetworkTopology", meta.name, meta.uid, controller=True)
     slices = {}
@@ -105,16 +105,16 @@ def _way(destination: str, cost: int, published: Mapping[str, Cost]) -> Cost:
     return Cost(destination=destination, network_cost=cost)
 
 
-def _pieces(name: str, ways: tuple[Cost, ...]) -> Iterator[WayRow]:
-    for start in range(0, len(ways), MOST_WAYS):
-        yield WayRow(f"{name}/{start}", Origin(name, ways[start : start + MOST_WAYS]))
+def _pieces(name: str, paths: tuple[Cost, ...]) -> Iterator[PathRow]:
+    for start in range(0, len(paths), MOST_WAYS):
+        yield PathRow(f"{name}/{start}", Origin(name, paths[start : start + MOST_WAYS]))
 
 
 def _is_still(published: int | None, cost: int) -> bool:
     return published is not None and abs(cost - published) * STILL <= published
 
 
-def _parts(rows: Sequence[WayRow]) -> dict[int, list[Origin]]:
+def _parts(rows: Sequence[PathRow]) -> dict[int, list[Origin]]:
     """Divide rows by their keys into as many parts as are needed, a power of two."""
     sizes = [len(msgspec.json.encode(row.origin)) for row in rows]
     number = 1

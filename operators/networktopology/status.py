@@ -139,16 +139,16 @@ def merge_patch(
     return patch
 
 
-def doubtful_ways(spec: NetworkTopologySpec) -> list[Way]:
+def doubtful_paths(spec: NetworkTopologySpec) -> list[Way]:
     """Return (table, topology key, origin, destination) of what is listed twice, in file order."""
-    ways: Counter[Way] = Counter(
+    paths: Counter[Way] = Counter(
         (table.name, costs.topology_key, origin.origin, cost.destination)
         for table in spec.weights
         for costs in table.levels
         for origin in costs.origins
         for cost in origin.ways
     )
-    return [way for way, times in ways.items() if times > 1]
+    return [path for path, times in paths.items() if times > 1]
 
 
 def _measured(observed: ObservedTopology) -> Condition:
@@ -165,12 +165,12 @@ def _measured(observed: ObservedTopology) -> Condition:
         last = f"; the costs of {observed.measured_at or since} stay in use"
         holds, reason = "False", "SourceFailed"
         message = observed.fault + (last if measured or since else "")
-    elif measured is None or (not measured.edges and not measured.ways):
+    elif measured is None or (not measured.edges and not measured.paths):
         holds, reason = "False", "NothingMeasured"
         message = f"{observed.source} knows no latency between nodes of this cluster"
     else:
         holds, reason = "True", "Measured"
-        message = f"from {observed.source}: {measured.ways} ways between {measured.nodes} nodes"
+        message = f"from {observed.source}: {measured.paths} ways between {measured.nodes} nodes"
         if measured.left_out:
             message += f"; {measured.left_out} costs have no room in this object"
     if observed.refused:
@@ -181,7 +181,7 @@ def _measured(observed: ObservedTopology) -> Condition:
 def _ready(
     spec: NetworkTopologySpec, observed: ObservedTopology, weights: tuple[Weights, ...]
 ) -> Condition:
-    doubtful = doubtful_ways(spec)
+    doubtful = doubtful_paths(spec)
     if doubtful:
         holds, reason, message = "False", "ListedTwice", _told(doubtful)
     elif not spec.weights and not weights:

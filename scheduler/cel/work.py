@@ -12,7 +12,7 @@ class WorkExceededError(Exception):
     """The evaluation has done all that one may do."""
 
 
-class Purse:
+class CostBudget:
     """What is left for the evaluation that runs, in elements compared and steps of a match."""
 
     __slots__ = ("left",)
@@ -31,4 +31,4 @@ class Purse:
             raise WorkExceededError
 
 
-PURSE = Purse()
+PURSE = CostBudget()

@@ -12,14 +12,14 @@ from msgspec.structs import replace
 from scheduler.base.errors import InputError
 from scheduler.base.release import Release, read_release
 from scheduler.config import Loaded, default_config, load
-from scheduler.daemon.decisions import DecisionTrail
+from scheduler.daemon.decisions import DecisionHistory
 from scheduler.engine.decisionlog import Header, LoggedTurn
 from scheduler.engine.engine import Engine
 from scheduler.engine.settings import engine_settings
 from scheduler.explain.attempts import AttemptRecord, assumed
 from scheduler.intree import registry
 from scheduler.simulate.replay import replay
-from scheduler.snapshot.logged import LoggedWorld
+from scheduler.snapshot.logged import LoggedCluster
 from scheduler.snapshot.snapshot import Snapshot
 
 MOST_BYTES = 512 << 20
@@ -50,8 +50,8 @@ class LogView:
     """What a log tells; `notices` are what to say beside it."""
 
     def __init__(self, file: str) -> None:
-        self._trail: DecisionTrail | None = None
-        self._worlds = LoggedWorld()
+        self._trail: DecisionHistory | None = None
+        self._worlds = LoggedCluster()
         self._served: frozenset[str] = frozenset()
         self.header = Header("")
         self.notices: tuple[str, ...] = ()
@@ -92,7 +92,7 @@ class LogView:
         self.header = header
         engine = engine_of(header)
         self._served = frozenset(engine.profiles)
-        self._trail = DecisionTrail(engine, most=MOST_ATTEMPTS)
+        self._trail = DecisionHistory(engine, most=MOST_ATTEMPTS)
         # Nobody wants to read here what the daemon has logged then.
         engine.observation.on_end = lambda _queued, _result, _text: None
         engine.observation.on_fault = lambda _plugin, _point, _error: None

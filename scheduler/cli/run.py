@@ -221,7 +221,7 @@ class DaemonParts(NamedTuple):
                 def show(verb: str, metrics: WatcherMetrics) -> None:
                     put(Watched("WatcherMetrics", verb, metrics))
 
-                api, told = Api(client, REQUEST_LIMIT_S), health.sources.told
+                api, told = Api(client, REQUEST_LIMIT_S), health.sources.reported
                 return keep_figures(wanted_figures, view, api, show, self.clock, told)
 
             options = options._replace(figures=figures)

@@ -23,7 +23,7 @@ from scheduler.cli.asking import options, read_files, setups, tell
 from scheduler.cli.commands import UiFlags
 from scheduler.cli.live import ClusterOptions, connect, reach, survey
 from scheduler.cli.logged import LogView, configuration
-from scheduler.daemon.decisions import DecisionTrail
+from scheduler.daemon.decisions import DecisionHistory
 from scheduler.engine.attempt.cycle import Ties
 from scheduler.explain.attempts import AttemptRecord, moments, undone
 from scheduler.explain.questions import Question
@@ -62,7 +62,7 @@ class PastView(Protocol):
 class TrailView:
     """The past as a daemon of this process keeps it."""
 
-    def __init__(self, trail: DecisionTrail) -> None:
+    def __init__(self, trail: DecisionHistory) -> None:
         self._trail = trail
 
     def attempts(self) -> Sequence[AttemptRecord]:

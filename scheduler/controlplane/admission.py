@@ -98,24 +98,24 @@ def _container_limits(objects: AdmissionObjects, namespace: str) -> Iterator[Obj
 
 def _fill(resources: Object, part: str, amounts: dict[str, Any] | None) -> str:
     """Add missing amounts; return the names of those that were added."""
-    held = resources.get(part) or {}
-    added = [name for name in sorted(amounts or {}) if name not in held]
+    existing = resources.get(part) or {}
+    added = [name for name in sorted(amounts or {}) if name not in existing]
     if amounts and added:
-        resources[part] = {**amounts, **held}
+        resources[part] = {**amounts, **existing}
     return ", ".join(added)
 
 
 def add_default_tolerations(spec: Object) -> None:
     """Tolerate a node that is not ready or unreachable for 300 seconds."""
-    held = list(spec.get("tolerations") or ())
+    existing = list(spec.get("tolerations") or ())
     for key in _TOLERATED:
         covered = any(
             toleration.get("key") in (None, "", key)
             and toleration.get("effect") in (None, "", "NoExecute")
-            for toleration in held
+            for toleration in existing
         )
         if not covered:
-            held.append(
+            existing.append(
                 {
                     "key": key,
                     "operator": "Exists",
@@ -123,7 +123,7 @@ def add_default_tolerations(spec: Object) -> None:
                     "tolerationSeconds": _EVICTION_DELAY_S,
                 }
             )
-    spec["tolerations"] = held
+    spec["tolerations"] = existing
 
 
 def apply_runtime_class(objects: AdmissionObjects, spec: Object) -> None:
@@ -222,7 +222,7 @@ def _merge(term: Object, labels: Object, keys: Iterable[str] | None, operator: s
     added = [
         {"key": key, "operator": operator, "values": [labels[key]]} for key in keys if key in labels
     ]
-    held = selector.get("matchExpressions") or ()
-    added = [one for one in added if one not in held]
+    existing = selector.get("matchExpressions") or ()
+    added = [one for one in added if one not in existing]
     if added:
-        term["labelSelector"] = {**selector, "matchExpressions": [*held, *added]}
+        term["labelSelector"] = {**selector, "matchExpressions": [*existing, *added]}

@@ -70,8 +70,8 @@ def _pin(spec: Object, node: str) -> None:
     on_nodes = spec.setdefault("affinity", {}).setdefault("nodeAffinity", {})
     # The controller has evaluated the template's own terms already; this term replaces them all.
     on_nodes[_REQUIRED] = {"nodeSelectorTerms": [{"matchFields": field}]}
-    held = spec.setdefault("tolerations", [])
-    held += [one for one in _own_tolerations(spec) if one not in held]
+    existing = spec.setdefault("tolerations", [])
+    existing += [one for one in _own_tolerations(spec) if one not in existing]
 
 
 def _own_tolerations(spec: Object) -> list[Object]:

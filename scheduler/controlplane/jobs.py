@@ -31,9 +31,9 @@ def give_index(pod: Object, job: str, index: int) -> None:
     spec.setdefault("hostname", f"{job}-{index}")
     source = {"fieldRef": {"fieldPath": f"metadata.labels['{COMPLETION_INDEX}']"}}
     for container in containers(spec):
-        held = container.setdefault("env", [])
-        if not any(entry["name"] == _VARIABLE for entry in held):
-            held.append({"name": _VARIABLE, "valueFrom": source})
+        existing = container.setdefault("env", [])
+        if not any(entry["name"] == _VARIABLE for entry in existing):
+            existing.append({"name": _VARIABLE, "valueFrom": source})
 
 
 def group_spec(spec: Object) -> Object | None:

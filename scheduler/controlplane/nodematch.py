@@ -31,9 +31,9 @@ def untolerated(
     taints: Iterable[Object], tolerations: Iterable[Object], effects: Iterable[str]
 ) -> bool:
     """Return whether a taint with one of these effects is not tolerated."""
-    held = list(tolerations)
+    existing = list(tolerations)
     return any(
-        taint["effect"] in effects and not any(tolerates(found, taint) for found in held)
+        taint["effect"] in effects and not any(tolerates(found, taint) for found in existing)
         for taint in taints
     )
 
@@ -66,8 +66,8 @@ def _term(term: Object, labels: dict[str, str], fields: dict[str, str]) -> bool:
     )
 
 
-def _holds(rule: Object, held: dict[str, str]) -> bool:
-    text = held.get(rule["key"])
+def _holds(rule: Object, existing: dict[str, str]) -> bool:
+    text = existing.get(rule["key"])
     values: list[str] = rule.get("values") or []
     match rule["operator"]:
         case "In":

@@ -49,8 +49,8 @@ def grown(new_replicas: int, all_replicas: int, wanted: int, surge: int) -> int:
     """Return the next size of the new ReplicaSet."""
     if new_replicas > wanted:
         return wanted
-    room = wanted + surge - all_replicas
-    return new_replicas + max(0, min(room, wanted - new_replicas))
+    headroom = wanted + surge - all_replicas
+    return new_replicas + max(0, min(headroom, wanted - new_replicas))
 
 
 def shrunk(old: Sequence[Size], new: Size, wanted: int, unavailable: int) -> dict[str, int]:

@@ -10,7 +10,7 @@ from scheduler.base.meters import Meters
 from scheduler.config import Loaded, to_log
 from scheduler.daemon.answering import AnswerPool, AnswerSettings
 from scheduler.daemon.capacity import CapacityWatch
-from scheduler.daemon.decisions import DecisionTrail
+from scheduler.daemon.decisions import DecisionHistory
 from scheduler.daemon.page import DaemonPage
 from scheduler.engine.engine import Engine
 from scheduler.serve.access import RequestAuthorizer, ReviewedUser
@@ -26,7 +26,7 @@ class AskedParts:
     def __init__(
         self,
         engine: Engine,
-        trail: DecisionTrail,
+        trail: DecisionHistory,
         access: RequestAuthorizer,
         clock: Clock,
         meters: Meters,

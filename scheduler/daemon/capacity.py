@@ -16,7 +16,7 @@ from scheduler.base.errors import TrellisError
 from scheduler.base.meters import Meters
 from scheduler.daemon.answering import AnswerPool, cluster_of
 from scheduler.engine.engine import Engine
-from scheduler.explain.questions import Question, ShapeRoom
+from scheduler.explain.questions import Question, ShapeCapacity
 
 # Counting takes no more of the helper's time than this, however large the cluster is.
 SHARE = 0.1
@@ -60,9 +60,9 @@ class CapacityWatch:
         question = Question("capacity", shapes=self._shapes)
         try:
             body = await self._helper.ask(question, cluster_of(self._engine, self._clock.now()))
-            found = msgspec.json.decode(body, type=ShapeRoom)
+            found = msgspec.json.decode(body, type=ShapeCapacity)
         except (TrellisError, OSError) as error:
-            found = ShapeRoom({}, dict.fromkeys(self._shapes, str(error)))
+            found = ShapeCapacity({}, dict.fromkeys(self._shapes, str(error)))
         for name, text in found.problems.items():
             if self._problems.get(name) != text:
                 _log.warning("a shape cannot be counted", shape=name, reason=text)

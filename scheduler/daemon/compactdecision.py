@@ -2,7 +2,7 @@
 
 A `Decision` refers to columns that go on changing. `keep` copies what they say now: one number per
 row that stands for a status, and the scores of plugins that tell nodes apart. About 150 kB at 5,000
-nodes, so `DecisionTrail` keeps a few. Pure.
+nodes, so `DecisionHistory` keeps a few. Pure.
 """
 
 from __future__ import annotations

@@ -28,7 +28,7 @@ WHOLE_BYTES = 32 << 20
 _log = structlog.get_logger()
 
 
-class DecisionTrail:
+class DecisionHistory:
     """Keeps the last `most` attempts, those in a row that came to the same as one, and logs how
     they end.
     """

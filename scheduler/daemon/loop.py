@@ -45,7 +45,7 @@ class Outside(Protocol):
     def submit(self, effects: tuple[Effects, ...], /) -> None:
         """Take effects in the engine's order; returns at once."""
 
-    async def wait_room(self) -> None:
+    async def wait_capacity(self) -> None:
         """Wait while too much is queued."""
 
 
@@ -82,7 +82,7 @@ class Loop:
         """Run until cancelled."""
         while True:
             await self._inbox.wait(self._patience_s())
-            await self._outside.wait_room()
+            await self._outside.wait_capacity()
             self.turn()
             # Watches and answers are other tasks of this loop: let them in.
             await asyncio.sleep(0)

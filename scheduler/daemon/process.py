@@ -26,7 +26,7 @@ from scheduler.config import Loaded, to_configz
 from scheduler.config.fingerprint import fingerprint
 from scheduler.daemon import inspection
 from scheduler.daemon.asked import AskedParts
-from scheduler.daemon.decisions import DecisionTrail
+from scheduler.daemon.decisions import DecisionHistory
 from scheduler.daemon.gauges import show_ages, show_devices, show_network
 from scheduler.daemon.inbox import Inbox
 from scheduler.daemon.loop import Loop, TurnRecord
@@ -118,7 +118,7 @@ class Daemon:
         show_devices(self.engine, meters)
         self._synced = Synced(self.engine.intake, clock, meters)
         self._traces = Traces.wanted(loaded.trellis.tracing, options.version, clock)
-        self.trail = DecisionTrail(self.engine, self._traces)
+        self.trail = DecisionHistory(self.engine, self._traces)
         self._inbox = Inbox(None if options.record is None else options.record.arrive)
         self._fence = Fence(clock)
         configured = loaded.scheduler.extenders

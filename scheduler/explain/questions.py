@@ -29,7 +29,7 @@ class Question(msgspec.Struct, frozen=True, omit_defaults=True):
     shapes: dict[str, str] = {}
 
 
-class ShapeRoom(msgspec.Struct, frozen=True):
+class ShapeCapacity(msgspec.Struct, frozen=True):
     """How many more of each shape fit, and why some could not be counted."""
 
     counts: dict[str, int]

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from scheduler.base.errors import TrellisError
 from scheduler.explain.explain import explain
-from scheduler.explain.questions import Question, ShapeRoom, manifest
+from scheduler.explain.questions import Question, ShapeCapacity, manifest
 from scheduler.simulate.capacity import capacity
 from scheduler.simulate.diff import diff
 from scheduler.simulate.records import Simulation
@@ -47,9 +47,9 @@ class QuestionResponder:
 
     def _room(
         self, shapes: Mapping[str, str], world: Snapshot, options: AnswerOptions
-    ) -> ShapeRoom:
+    ) -> ShapeCapacity:
         """Count shape by shape; a shape that cannot be counted does not affect the others."""
-        found = ShapeRoom({}, {})
+        found = ShapeCapacity({}, {})
         for name, text in shapes.items():
             try:
                 # Pending pods are left out, and might have a shape's name.

@@ -15,7 +15,7 @@ from scheduler.framework.profile import Bound
 from scheduler.framework.status import SUCCESS, Rejected, Status
 
 if TYPE_CHECKING:
-    from scheduler.framework.concern import AskedPlugins
+    from scheduler.framework.concern import ApplicablePlugins
     from scheduler.framework.memo import PodKind
     from scheduler.framework.points import Steps
     from scheduler.framework.postfilter import PostFiltered
@@ -36,7 +36,7 @@ class States(msgspec.Struct, eq=False):
     scoring: dict[str, Any] = {}
     skipped: set[str] = set()
     skipped_scoring: set[str] = set()
-    asked: "AskedPlugins | None" = None
+    asked: "ApplicablePlugins | None" = None
     kinds: "Mapping[str, PodKind]" = {}
     filters: tuple[Bound, ...] | None = None
 

@@ -22,7 +22,7 @@ _POINTS = ("pre_filter", "filter", "pre_score", "score", "reserve", "pre_bind")
 _REFUSING = ("pre_filter", "filter", "post_filter")
 
 
-class AskedPlugins(msgspec.Struct, frozen=True):
+class ApplicablePlugins(msgspec.Struct, frozen=True):
     """The plugins to call at the points of an attempt; shared by all pods with the same plugins."""
 
     pre_filter: tuple[Bound, ...]
@@ -43,7 +43,7 @@ class Concern(msgspec.Struct, frozen=True):
     distinguishes from all others.
     """
 
-    asked: AskedPlugins
+    asked: ApplicablePlugins
     kinds: Mapping[str, PodKind]
     versions: tuple[int, ...]
     likeness: Hashable | None = None
@@ -67,7 +67,7 @@ class Concerns:
         self._refuses_alike = keeps and all(
             plugin.has_key and _is_whole(profile, plugin) for plugin in self._refusing
         )
-        self._asked: dict[frozenset[str], AskedPlugins] = {}
+        self._asked: dict[frozenset[str], ApplicablePlugins] = {}
         # The concerns are stored in the shapes, under keys that hold no reference to a pod.
         self._live, self._hypothetical = object(), object()
 
@@ -112,14 +112,14 @@ class Concerns:
         keys = tuple([known[p.name] if p.name in known else p.key(pod) for p in self._refusing])
         return None if EACH_POD in keys else (cycle.shape.spec, keys)
 
-    def _who(self, absent: frozenset[str]) -> AskedPlugins:
+    def _who(self, absent: frozenset[str]) -> ApplicablePlugins:
         asked = self._asked.get(absent)
         if asked is None:
             points = {
                 point: tuple(one for one in getattr(self._profile, point) if one.name not in absent)
                 for point in _POINTS
             }
-            asked = self._asked[absent] = AskedPlugins(
+            asked = self._asked[absent] = ApplicablePlugins(
                 **points,
                 skip_filtering=absent & _names(self._profile.pre_filter + self._profile.filter),
                 skip_scoring=absent & _names(self._profile.pre_score),

@@ -238,7 +238,7 @@ class Nodes:
         """Return the rows whose node declares all these features."""
         return self._cut(self._table.features.declared(features))
 
-    def image_held(self, name: str) -> BoolColumn | None:
+    def image_present(self, name: str) -> BoolColumn | None:
         """Return the rows that have the image; None if no node has it."""
         column = self._table.images.held(name, self._table.size)
         return None if column is None else self._cut(column)

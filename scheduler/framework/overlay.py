@@ -85,7 +85,7 @@ class Overlay:
         places = set(np.flatnonzero(taken[self.rows]).tolist())
         for place in places.union(self.coming.index.tolist() if self.is_coming else ()):
             row = int(self.rows[place])
-            changed[row] = any(self._is_held(place, row, used, port) for port in ports)
+            changed[row] = any(self._is_in_use(place, row, used, port) for port in ports)
         return changed if rows is None else changed[rows]
 
     def pods_on(self, row: int, pods: Mapping[str, Placed]) -> Mapping[str, Placed]:
@@ -115,7 +115,7 @@ class Overlay:
             self._places = {row: place for place, row in enumerate(self.rows.tolist())}
         return self._places
 
-    def _is_held(self, place: int, row: int, used: HostPorts, port: ContainerPort) -> bool:
+    def _is_in_use(self, place: int, row: int, used: HostPorts, port: ContainerPort) -> bool:
         def holds(placed: Placed) -> int:
             return sum(ports_conflict(port, own) for own in placed.shape.host_ports)
 

@@ -129,7 +129,7 @@ class RowPods:
 def row_pods(rows: Rows, moves: Sequence[tuple[Placed, int]] = ()) -> RowPods:
     """Return these pods with their rows; pods on rows outside `rows` are left out."""
     if not moves:
-        return RowPods(rows, np.zeros(len(rows), dtype=np.int64), _nobody)
+        return RowPods(rows, np.zeros(len(rows), dtype=np.int64), _no_pod)
     on: dict[int, list[Placed]] = {row: [] for row in rows.tolist()}
     for placed, row in moves:
         if row in on:
@@ -153,7 +153,7 @@ class Nominated(msgspec.Struct, frozen=True):
 NOBODY = Nominated(np.zeros(0, dtype=np.intp), row_pods)
 
 
-def _nobody(number: int) -> Placed:
+def _no_pod(number: int) -> Placed:
     raise IndexError(number)
 
 

@@ -35,12 +35,12 @@ from scheduler.kube.backoff import RetryBackoff
 from scheduler.kube.bodies import binding, pod_path
 from scheduler.kube.eviction import PodEvictor
 from scheduler.kube.fence import Fence, FencedError
-from scheduler.kube.lane import Lane, aside
 from scheduler.kube.limits import RateLimit
 from scheduler.kube.outcome import answer, result_of, was_replaced
 from scheduler.kube.podstatus import StatusWriter
 from scheduler.kube.recorder import Recorder
 from scheduler.kube.sender import EffectRequest, Sender
+from scheduler.kube.writequeue import WriteQueue, aside
 from scheduler.objects.pod import Pod
 
 # The engine takes a bind for lost after a minute and looks; none may be sent after that.
@@ -54,9 +54,9 @@ _encode = msgspec.json.Encoder().encode
 
 
 class EffectLimits(msgspec.Struct, frozen=True):
-    """How many effects may be under way at a time, and how many may queue before `wait_room` waits.
+    """How many effects may be in flight, and how many may queue before `wait_capacity` waits.
 
-    So many patches may tell each second why pods wait (and as many events), after
+    Limits per second the patches that report why pods are pending (and as many events), after
     `refusals_at_once`.
     """
 
@@ -133,20 +133,30 @@ class Executor:
         self._statuses = StatusWriter(
             self._sender, meters, limit=limits.writes, room=room, pace=limits.pace(clock)
         )
-        self._lanes: dict[type[Effect], Lane[_Task]] = {
-            Bind: Lane("Bind", self._carried(self._bind), limit=limits.binds, room=room),
-            Look: Lane("Look", self._carried(self._look), limit=limits.binds, room=room),
-            Evict: Lane("Evict", self._carried(self._evict), limit=limits.writes, room=room),
-            Call: Lane("Call", self._carried(self._call), limit=limits.writes, room=room),
+        self._lanes: dict[type[Effect], WriteQueue[_Task]] = {
+            Bind: WriteQueue("Bind", self._carried(self._bind), limit=limits.binds, room=room),
+            Look: WriteQueue("Look", self._carried(self._look), limit=limits.binds, room=room),
+            Evict: WriteQueue("Evict", self._carried(self._evict), limit=limits.writes, room=room),
+            Call: WriteQueue("Call", self._carried(self._call), limit=limits.writes, room=room),
         }
         for kind, carry in (others or {}).items():
-            lane = Lane(kind.__name__, self._carried(carry), limit=limits.binds, room=room)
-            self._lanes[kind] = lane
-        self._all: list[Lane[Any]] = [*self._lanes.values(), self._statuses.lane, recorder.lane]
+            write_queue = WriteQueue(
+                kind.__name__, self._carried(carry), limit=limits.binds, room=room
+            )
+            self._lanes[kind] = write_queue
+        self._all: list[WriteQueue[Any]] = [
+            *self._lanes.values(),
+            self._statuses.write_queue,
+            recorder.write_queue,
+        ]
         self._all += [self._statuses.refusals, recorder.refusals]
-        meters.effects_queued.read_from(lambda: {lane.name: lane.queued for lane in self._all})
+        meters.effects_queued.read_from(
+            lambda: {write_queue.name: write_queue.queued for write_queue in self._all}
+        )
         meters.effects_in_flight.read_from(lambda: {x.name: x.in_flight for x in self._all})
-        meters.effects_waiting.read_from(lambda: {lane.name: lane.aside for lane in self._all})
+        meters.effects_waiting.read_from(
+            lambda: {write_queue.name: write_queue.aside for write_queue in self._all}
+        )
 
     def submit(self, effects: Iterable[Effect]) -> None:
         """Take effects in the engine's order; returns at once."""
@@ -159,15 +169,15 @@ class Executor:
             else:
                 self._lanes[type(effect)].put(_Task(effect, now))
 
-    async def wait_room(self) -> None:
+    async def wait_capacity(self) -> None:
         """Wait until no queue is full: the caller decides nothing new before."""
-        for lane in self._all:
-            await lane.wait_room()
+        for write_queue in self._all:
+            await write_queue.wait_capacity()
 
     def fence(self) -> int:
         """Send nothing any more and abandon what is under way; return how much was left undone."""
         self._fence.close()
-        left = sum(lane.stop() for lane in self._lanes.values())
+        left = sum(write_queue.stop() for write_queue in self._lanes.values())
         left += self._statuses.stop() + self._recorder.stop()
         self._evictor.forget()
         if left:
@@ -176,8 +186,8 @@ class Executor:
 
     def resume(self) -> None:
         """Work again after `fence`; the fence itself is opened by who leads."""
-        for lane in self._all:
-            lane.start()
+        for write_queue in self._all:
+            write_queue.start()
 
     async def drain(self, timeout_s: float) -> int:
         """Wait until all work is done, `timeout_s` at most; drop the rest and return its number.
@@ -186,9 +196,9 @@ class Executor:
         """
         try:
             async with asyncio.timeout(timeout_s):
-                while not all(lane.is_idle for lane in self._all):
-                    for lane in self._all:
-                        await lane.wait_idle()
+                while not all(write_queue.is_idle for write_queue in self._all):
+                    for write_queue in self._all:
+                        await write_queue.wait_idle()
         except TimeoutError:
             pass
         return self.fence()
@@ -196,8 +206,8 @@ class Executor:
     async def close(self) -> None:
         """Drop what is left and wait until all tasks have ended."""
         self.fence()
-        for lane in self._all:
-            await lane.wait_stopped()
+        for write_queue in self._all:
+            await write_queue.wait_stopped()
 
     def _carried(self, carry: Carry) -> Callable[[_Task], Any]:
         """Wrap a way to carry an effect out: count, time, and always answer."""

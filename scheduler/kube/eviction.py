@@ -13,8 +13,8 @@ from scheduler.base.clock import Clock, rfc3339
 from scheduler.engine.effects import Evict
 from scheduler.kube.api import JSON, STRATEGIC, Response
 from scheduler.kube.bodies import deletion, disruption_patch, pod_path
-from scheduler.kube.lane import aside
 from scheduler.kube.sender import EffectRequest, Sender
+from scheduler.kube.writequeue import aside
 from scheduler.objects.pod import Pod
 
 MAX_TRIES = 6

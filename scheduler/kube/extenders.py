@@ -37,7 +37,7 @@ CONNECTIONS = 64
 KEEP_IDLE_S = 90.0
 
 
-class _Door:
+class _Endpoint:
     """One extender; `verbs` are its paths by what they are for."""
 
     def __init__(self, extender: Extender) -> None:
@@ -62,7 +62,7 @@ class Extenders:
 
     def __init__(self, configured: Sequence[Extender], fence: Fence, meters: Meters) -> None:
         """Prepare connections; ConfigError when certificates cannot be used."""
-        self._doors = [_Door(extender) for extender in in_order(configured)]
+        self._endpoints = [_Endpoint(extender) for extender in in_order(configured)]
         self.raw_objects = _raw_objects(configured)
         self._fence = fence
         self._duration = meters.extender_duration
@@ -73,15 +73,15 @@ class Extenders:
     async def carry(self, effect: AskExtender, submitted_at: float) -> tuple[Answer, Response]:
         """Ask once; every way it can go wrong is an answer."""
         del submitted_at
-        door = self._doors[effect.extender]
+        endpoint = self._endpoints[effect.extender]
         self._prioritizing += effect.verb == "prioritize"
         started = perf_s()
         try:
-            reply = await self._ask(door, effect)
+            reply = await self._ask(endpoint, effect)
         finally:
             self._prioritizing -= effect.verb == "prioritize"
         result = "ok" if reply.ok else "error"
-        self._duration.labels(door.url, effect.verb, result).observe(perf_s() - started)
+        self._duration.labels(endpoint.url, effect.verb, result).observe(perf_s() - started)
         return reply, Response(reply.code, reason=reply.reason, message=reply.message)
 
     async def close(self) -> None:
@@ -89,18 +89,18 @@ class Extenders:
         if self._session is not None:
             await self._session.close()
 
-    async def _ask(self, door: _Door, effect: AskExtender) -> Answer:
-        url = f"{door.url}/{door.verbs[effect.verb]}"
+    async def _ask(self, endpoint: _Endpoint, effect: AskExtender) -> Answer:
+        url = f"{endpoint.url}/{endpoint.verbs[effect.verb]}"
         try:
-            body = extenderwire.question(effect, self.raw_objects, by_name=door.by_name)
+            body = extenderwire.question(effect, self.raw_objects, by_name=endpoint.by_name)
             if effect.verb == "bind":
                 self._fence.check()
-            code, data = await self._post(door, url, body)
+            code, data = await self._post(endpoint, url, body)
             if code != 200:
-                verb = door.verbs[effect.verb]
+                verb = endpoint.verbs[effect.verb]
                 text = f"failed {verb} with extender at URL {url}, code {code}"
                 return Answer(effect.id, 0, "ExtenderFailed", text)
-            found = await _read(effect.verb, data, by_name=door.by_name)
+            found = await _read(effect.verb, data, by_name=endpoint.by_name)
         except extenderwire.GoneError as error:
             return Answer(effect.id, 0, "NotFound", str(error))
         except TimeoutError:
@@ -117,7 +117,7 @@ class Extenders:
             return Answer(effect.id, 0, "ExtenderFailed", found.error)
         return Answer(effect.id, 200, body=found)
 
-    async def _post(self, door: _Door, url: str, body: bytes) -> tuple[int, bytes]:
+    async def _post(self, endpoint: _Endpoint, url: str, body: bytes) -> tuple[int, bytes]:
         if self._session is None:
             self._session = aiohttp.ClientSession(
                 connector=aiohttp.TCPConnector(limit=CONNECTIONS, keepalive_timeout=KEEP_IDLE_S),
@@ -128,9 +128,9 @@ class Extenders:
             url,
             data=body,
             headers={"Content-Type": JSON},
-            ssl=door.tls,
-            server_hostname=door.server_name or None,
-            timeout=door.timeout,
+            ssl=endpoint.tls,
+            server_hostname=endpoint.server_name or None,
+            timeout=endpoint.timeout,
         ) as response:
             parts: list[bytes] = []
             size = 0

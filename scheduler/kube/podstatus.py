@@ -19,10 +19,10 @@ from scheduler.base.meters import Meters
 from scheduler.engine.effects import SetStatus
 from scheduler.kube.api import STRATEGIC, Response
 from scheduler.kube.bodies import pod_path, status_patch
-from scheduler.kube.lane import Lane, aside
 from scheduler.kube.limits import RateLimit
 from scheduler.kube.outcome import result_of, was_replaced
 from scheduler.kube.sender import EffectRequest, Sender
+from scheduler.kube.writequeue import WriteQueue, aside
 
 MAX_TRIES = 20
 # So many pods of a namespace may wait to be told why they wait; who comes later is told after
@@ -55,8 +55,10 @@ class StatusWriter:
         self._meters = meters
         self._waiting: dict[str, SetStatus] = {}
         self._under_way: dict[str, _UnderWay] = {}
-        self.lane: Lane[str] = Lane("SetStatus", self._write, limit=limit, room=room)
-        self.refusals: Lane[str] = Lane(
+        self.write_queue: WriteQueue[str] = WriteQueue(
+            "SetStatus", self._write, limit=limit, room=room
+        )
+        self.refusals: WriteQueue[str] = WriteQueue(
             "SetStatus of refusals", self._write, limit=limit, room=None, pace=pace
         )
 
@@ -87,7 +89,7 @@ class StatusWriter:
         """Abandon all patches; return how many were left undone."""
         behind = sum(uid in self._under_way for uid in self._waiting)
         self._waiting.clear()
-        return behind + self.lane.stop() + self.refusals.stop()
+        return behind + self.write_queue.stop() + self.refusals.stop()
 
     def _queue(self, effect: SetStatus) -> None:
         """Let a pod stand where its patch is sent; one that stands in both lanes is done with by
@@ -96,7 +98,7 @@ class StatusWriter:
         if _is_refusal(effect):
             self.refusals.put(effect.uid, effect.namespace)
         else:
-            self.lane.put(effect.uid)
+            self.write_queue.put(effect.uid)
 
     async def _write(self, uid: str) -> None:
         if uid in self._under_way:

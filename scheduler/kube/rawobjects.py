@@ -78,11 +78,11 @@ class RawObjects:
 def noting(raw_objects: RawObjects, emit: Callable[[Event], None]) -> Callable[[Event], None]:
     """Return `emit` with `raw_objects` being told of each event first."""
 
-    def told(event: Event) -> None:
+    def reported(event: Event) -> None:
         raw_objects.note(event)
         emit(event)
 
-    return told
+    return reported
 
 
 def _trimmed(raw: bytes) -> dict[str, Any]:

@@ -22,9 +22,9 @@ from scheduler.base.meters import Meters
 from scheduler.engine.effects import Record
 from scheduler.kube.api import JSON, STRATEGIC, Response
 from scheduler.kube.eventbody import EventBodies, event_path
-from scheduler.kube.lane import Lane
 from scheduler.kube.limits import RateLimit
 from scheduler.kube.sender import EffectRequest, Sender
+from scheduler.kube.writequeue import WriteQueue
 
 FINISH_S = 6 * 60.0
 REFRESH_S = 30 * 60.0
@@ -105,18 +105,20 @@ class Recorder:
         self._last_ns = 0
         self._refreshed_at: float | None = None
         self._untold = meters.refusals_untold.labels("Record")
-        self.lane: Lane[_Entry] = Lane("Record", self._write, limit=limit, room=room)
-        self.refusals: Lane[_Entry] = Lane(
+        self.write_queue: WriteQueue[_Entry] = WriteQueue(
+            "Record", self._write, limit=limit, room=room
+        )
+        self.refusals: WriteQueue[_Entry] = WriteQueue(
             "Record of refusals", self._write, limit=limit, room=None, pace=pace
         )
-        both = self.lane, self.refusals
+        both = self.write_queue, self.refusals
         meters.events_queued.read_from(lambda: sum(one.queued + one.in_flight for one in both))
 
     def put(self, record: Record) -> None:
         """Queue an event, or count it on the one it repeats."""
         if record.reason == reasons.SCHEDULED:
             # A pod is bound once: remembering every one for minutes would only cost memory.
-            self.lane.put(self._entry(record))
+            self.write_queue.put(self._entry(record))
             return
         key = _key(record)
         entry = self._entries.get(key)
@@ -166,7 +168,7 @@ class Recorder:
 
     def stop(self) -> int:
         """Write nothing any more; return how many writes were left undone."""
-        left = self.lane.stop() + self.refusals.stop()
+        left = self.write_queue.stop() + self.refusals.stop()
         self._dropped.inc(left)
         self._entries.clear()
         while self._under_way:
@@ -195,7 +197,7 @@ class Recorder:
         """Have an event written, and let `settle` know of it unless it tells why a pod waited."""
         if _is_refusal(entry.record):
             self.refusals.put(entry, entry.record.namespace)
-        elif self.lane.put(entry):
+        elif self.write_queue.put(entry):
             entry.is_awaited = True
             self._under_way.setdefault(entry.record.uid, _UnderWay()).number += 1
 

@@ -15,7 +15,7 @@ from scheduler.base.meters import Meters
 from scheduler.kube.api import JSON, REQUEST_TIMEOUT_S, Api, Response
 from scheduler.kube.backoff import RetryBackoff
 from scheduler.kube.fence import Fence
-from scheduler.kube.lane import aside
+from scheduler.kube.writequeue import aside
 
 
 class EffectRequest(msgspec.Struct, frozen=True, gc=False):

@@ -1,4 +1,4 @@
-"""`WayTable`: the paths between regions and between zones in one table of a NetworkTopology.
+"""`PathTable`: the paths between regions and between zones in one table of a NetworkTopology.
 
 A path listed in one direction serves both; listed in both, each direction has its own. Of
 duplicates the first entry counts. The plugins and the operators use this one implementation.
@@ -32,7 +32,7 @@ class Link(NamedTuple):
         return Link(self.level, self.destination, self.origin)
 
 
-class WayTable:
+class PathTable:
     """The costs and capacities (bit/s) of the table `weights_name`, from spec or else from
     status.
     """
@@ -44,7 +44,7 @@ class WayTable:
         for weights in chosen(topology, weights_name):
             self._read(weights)
 
-    def is_same(self, other: WayTable) -> bool:
+    def is_same(self, other: PathTable) -> bool:
         """Return whether another table lists the same costs and capacities."""
         return (
             self.costs == other.costs

@@ -173,7 +173,7 @@ class RequestedToCapacityRatio:
         """Return the scores of many nodes."""
         line: IntColumn = np.array(self._line, dtype=np.int64)
         scores = line[percent_of(np.minimum(used, offered), offered)]
-        counts = ((offered > 0) & (scores > 0)) * _standing(self._weights)
+        counts = ((offered > 0) & (scores > 0)) * _column_of(self._weights)
         shares = np.maximum(counts.sum(axis=0), 1)
         mean: IntColumn = (2 * (scores * counts).sum(axis=0) + shares) // (2 * shares)
         return mean
@@ -198,7 +198,7 @@ def build_strategy(strategy: ScoringStrategy, resources: Sequence[ResourceSpec])
     return MostAllocated(weights) if strategy.type == MOST else LeastAllocated(weights)
 
 
-def _standing(weights: Sequence[int]) -> IntMatrix:
+def _column_of(weights: Sequence[int]) -> IntMatrix:
     return np.array(weights, dtype=np.int64)[:, np.newaxis]
 
 
@@ -213,9 +213,9 @@ def _mean(scores: IntMatrix, counts: NDArray[np.bool_], weights: Sequence[int]) 
     """Return the weighted mean, rounded down, of the scores in `counts`; 0 where there are none."""
     if weights and counts.all():
         # The usual case; dividing by one number costs a fraction of dividing by a column.
-        every: IntColumn = (scores * _standing(weights)).sum(axis=0) // sum(weights)
+        every: IntColumn = (scores * _column_of(weights)).sum(axis=0) // sum(weights)
         return every
-    shares = counts * _standing(weights)
+    shares = counts * _column_of(weights)
     mean: IntColumn = (scores * shares).sum(axis=0) // np.maximum(shares.sum(axis=0), 1)
     return mean
 

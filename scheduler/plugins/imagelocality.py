@@ -56,7 +56,7 @@ def _scores(names: tuple[str, ...], most: int, nodes: Nodes) -> IntColumn:
     held: list[BoolColumn] = []
     weights: list[int] = []
     for name in names:
-        column = nodes.image_held(name)
+        column = nodes.image_present(name)
         if column is not None:
             held.append(column)
             weights.append(nodes.image_spread_bytes(name))

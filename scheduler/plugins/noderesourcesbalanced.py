@@ -82,10 +82,10 @@ class NodeResourcesBalancedAllocation(Plugin[NodeResourcesBalancedAllocationArgs
         """Return 0..100, 75 for a node whose balance the pod does not change."""
         requested = self._requested.of(cycle)
         names = [name for name, _ in requested]
-        offered, held = nodes.offers(names), nodes.requests(names)
-        before = _evenness(held, offered)
-        held += np.array([[amount] for _, amount in requested], dtype=np.int64)
-        gain = 50 + _evenness(held, offered) - before
+        offered, occupied = nodes.offers(names), nodes.requests(names)
+        before = _evenness(occupied, offered)
+        occupied += np.array([[amount] for _, amount in requested], dtype=np.int64)
+        gain = 50 + _evenness(occupied, offered) - before
         # kube-scheduler: integer division that truncates towards zero.
         return 50 + ((gain + (gain < 0)) >> 1)
 
@@ -119,8 +119,8 @@ def _cell(requested: Requested, nodes: Nodes) -> Callable[[int], int]:
     def cell(row: int) -> int:
         before: list[float] = []
         after: list[float] = []
-        for offered, held, amount in columns:
-            offer, used = offered(row), held(row)
+        for offered, occupied, amount in columns:
+            offer, used = offered(row), occupied(row)
             if offer > 0:
                 before.append(_share(used, offer))
                 after.append(_share(used + amount, offer))
@@ -132,14 +132,14 @@ def _cell(requested: Requested, nodes: Nodes) -> Callable[[int], int]:
 
 def _cell_of_two(first: _Amounts, second: _Amounts) -> Callable[[int], int]:
     """Return the scores for two resources, the usual case: the deviation is half the difference."""
-    offered, held, amount = first
+    offered, occupied, amount = first
     offered_2, held_2, amount_2 = second
 
     def cell(row: int) -> int:
         offer, offer_2 = offered(row), offered_2(row)
         if offer <= 0 or offer_2 <= 0:
             return 75  # a single resource is always balanced
-        used, used_2 = held(row), held_2(row)
+        used, used_2 = occupied(row), held_2(row)
         before = abs((_share(used, offer) - _share(used_2, offer_2)) / 2)
         after = abs((_share(used + amount, offer) - _share(used_2 + amount_2, offer_2)) / 2)
         return 50 + int((50 + int((1 - after) * 100) - int((1 - before) * 100)) / 2)

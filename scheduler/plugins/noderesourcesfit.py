@@ -129,8 +129,8 @@ class NodeResourcesFit(Plugin[NodeResourcesFitArgs]):
         scored = self._scored.of(cycle)
         if not scored:
             return nodes.constant(0)
-        held = np.array([_held(nodes, spec.name) for spec, _ in scored], dtype=np.int64)
-        used = held + np.array([[amount] for _, amount in scored], dtype=np.int64)
+        occupied = np.array([_occupied(nodes, spec.name) for spec, _ in scored], dtype=np.int64)
+        used = occupied + np.array([[amount] for _, amount in scored], dtype=np.int64)
         offered = nodes.offers([spec.name for spec, _ in scored])
         return self._strategy(scored).column(offered, used)
 
@@ -141,10 +141,12 @@ class NodeResourcesFit(Plugin[NodeResourcesFitArgs]):
             return lambda _row: 0
         cell = self._strategy(scored).cell
         columns = [
-            (nodes.allocatable(spec.name).item, _held(nodes, spec.name).item, amount)
+            (nodes.allocatable(spec.name).item, _occupied(nodes, spec.name).item, amount)
             for spec, amount in scored
         ]
-        return lambda row: cell([(o(row), held(row) + amount) for o, held, amount in columns])
+        return lambda row: cell(
+            [(o(row), occupied(row) + amount) for o, occupied, amount in columns]
+        )
 
     def hint(self, change: Change, pod: Pod) -> bool:
         """Return whether the pod may fit now: capacity was freed, or a node grew or appeared."""
@@ -168,10 +170,10 @@ class NodeResourcesFit(Plugin[NodeResourcesFitArgs]):
         that fit nowhere whenever any pod ends.
         """
         wanted = self._wants_of.of(pod)
-        room, offered, lowest = self._left_on(name, change)
-        if room is None or (self._classes and self._devices(wanted)):
+        free, offered, lowest = self._left_on(name, change)
+        if free is None or (self._classes and self._devices(wanted)):
             return True
-        there = offered if lowest < pod.priority else room
+        there = offered if lowest < pod.priority else free
         return all(amount <= there.get(name, 0) for name, amount in ((PODS, 1), *wanted))
 
     def unbounded(self, nodes: Nodes, resources: Iterable[str]) -> dict[str, BoolColumn]:
@@ -198,12 +200,12 @@ class NodeResourcesFit(Plugin[NodeResourcesFitArgs]):
             return [(SMALLEST_PRIORITY, amounts(change.node.status.allocatable))]
         if change.verb != "delete" or change.before is None:
             return None
-        room, offered, lowest = self._left_on(change.before.node, change)
-        if room is None:
+        free, offered, lowest = self._left_on(change.before.node, change)
+        if free is None:
             return None
         anywhere = dict.fromkeys(self._devices((name, 0) for name in names), UNBOUNDED)
         return [
-            (SMALLEST_PRIORITY, {**room, **anywhere}),
+            (SMALLEST_PRIORITY, {**free, **anywhere}),
             (lowest + 1, {**offered, **anywhere}),
         ]
 
@@ -221,12 +223,12 @@ class NodeResourcesFit(Plugin[NodeResourcesFitArgs]):
             return None, {}, 0
         placed = self.handle.pods.on(name).values()
         offered = amounts(node.status.allocatable)
-        room = dict(offered)
-        room[PODS] = room.get(PODS, 0) - len(placed)
+        free = dict(offered)
+        free[PODS] = free.get(PODS, 0) - len(placed)
         for one in placed:
             for resource, amount in one.requests.items():
-                room[resource] = room.get(resource, 0) - amount
-        return room, offered, min((one.pod.priority for one in placed), default=LARGEST_PRIORITY)
+                free[resource] = free.get(resource, 0) - amount
+        return free, offered, min((one.pod.priority for one in placed), default=LARGEST_PRIORITY)
 
     def _wants(self, pod: Pod) -> Wanted:
         requests = counted(pod_requests(pod))
@@ -284,7 +286,7 @@ def _final(wanted: Wanted, devices: Container[str], nodes: Nodes) -> BoolColumn:
     return final
 
 
-def _held(nodes: Nodes, resource: str) -> IntColumn:
+def _occupied(nodes: Nodes, resource: str) -> IntColumn:
     """Return the amounts of a node's pods for scoring: cpu and memory with assumed requests."""
     return nodes.scored(resource) if resource in ASSUMED_REQUESTS else nodes.requested(resource)
 

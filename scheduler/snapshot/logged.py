@@ -19,7 +19,7 @@ CHECKPOINT = 20_000
 Name = tuple[str, str]
 
 
-class LoggedWorld:
+class LoggedCluster:
     """The objects in a log; `world` restores a snapshot from the parts."""
 
     def __init__(self) -> None:

@@ -31,7 +31,7 @@ NOWHERE: Final = ""
 _ALWAYS_SHOWN: Final = ("cpu", "memory")
 
 
-class UnitRoom(msgspec.Struct, frozen=True):
+class UnitCapacity(msgspec.Struct, frozen=True):
     """The requested and the allocatable amount of one resource."""
 
     requested: int
@@ -50,7 +50,7 @@ class TreeUnit(msgspec.Struct, frozen=True, rename="camel"):
     nodes: int
     closed: int
     pods: int
-    room: dict[str, UnitRoom]
+    room: dict[str, UnitCapacity]
     groups: dict[str, int]
     children: "tuple[TreeUnit, ...]" = ()
 
@@ -240,13 +240,13 @@ def _unit(
 
 
 def _sum(level: str, name: str, children: tuple[TreeUnit, ...]) -> TreeUnit:
-    room: dict[str, UnitRoom] = {}
+    room: dict[str, UnitCapacity] = {}
     groups: Counter[str] = Counter()
     for child in children:
         groups.update(child.groups)
         for resource, own in child.room.items():
-            seen = room.get(resource, UnitRoom(0, 0))
-            room[resource] = UnitRoom(
+            seen = room.get(resource, UnitCapacity(0, 0))
+            room[resource] = UnitCapacity(
                 seen.requested + own.requested, seen.allocatable + own.allocatable
             )
     return TreeUnit(
@@ -269,7 +269,7 @@ def _leaf(node: Node, pods: list[Pod], asked: Sequence[str]) -> TreeUnit:
         requested.update(pod_requests(pod, use_status=True))
         if group := group_name(pod):
             groups[group] += 1
-    room = {name: UnitRoom(requested[name], offered[name]) for name in asked if name in offered}
+    room = {name: UnitCapacity(requested[name], offered[name]) for name in asked if name in offered}
     closed = node.spec.unschedulable or any(
         taint.effect in ("NoSchedule", "NoExecute") for taint in node.spec.taints
     )

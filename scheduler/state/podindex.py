@@ -46,7 +46,7 @@ def place(
         requests = counted(pod_requests(pod, use_status=True, sums_first=sums_first))
         held = scored(pod, use_status=True, skip_pod_level=False, sums_first=sums_first)
     else:
-        requests, held = shape.requests, shape.held_scored
+        requests, held = shape.requests, shape.bound_scored
     return Placed(pod, shape, node, requests, held, assumed)
 
 

@@ -36,7 +36,7 @@ class SpecShape:
 
     __slots__ = (
         "__weakref__",
-        "held_scored",
+        "bound_scored",
         "host_ports",
         "images",
         "kept",
@@ -47,7 +47,7 @@ class SpecShape:
     def __init__(self, pod: Pod) -> None:
         self.requests: Amounts = counted(pod_requests(pod))
         self.scored_requests = scored(pod, use_status=False, skip_pod_level=True)
-        self.held_scored = scored(pod, use_status=False, skip_pod_level=False)
+        self.bound_scored = scored(pod, use_status=False, skip_pod_level=False)
         self.host_ports = host_ports(pod)
         self.images = images(pod)
         self.kept: dict[object, Any] = {}
@@ -58,14 +58,14 @@ class Shape:
 
     `requests` are the effective requests of a pod that is still to be placed; `scored_requests` is
     (cpu milli, memory bytes) with the assumed amounts for containers that name none, as scoring
-    wants them for the incoming pod; `held_scored` the same for a pod that sits on a node. `kept` is
-    for what others work out from the shape alone, each under a key of its own; it goes with the
+    wants them for the incoming pod; `bound_scored` the same for a pod that sits on a node. `kept`
+    is for what others work out from the shape alone, each under a key of its own; it goes with the
     shape.
     """
 
     __slots__ = (
         "__weakref__",
-        "held_scored",
+        "bound_scored",
         "host_ports",
         "id",
         "images",
@@ -80,7 +80,7 @@ class Shape:
         self.spec = spec
         self.requests = spec.requests
         self.scored_requests = spec.scored_requests
-        self.held_scored = spec.held_scored
+        self.bound_scored = spec.bound_scored
         self.host_ports = spec.host_ports
         self.images = spec.images
         self.kept: dict[object, Any] = {}

@@ -54,7 +54,7 @@ def keeps_its_key(trial: Trial) -> Iterator[str]:
         other, before = known.setdefault(key, (pod.key, said))
         if before != said:
             yield f"pods {other} and {pod.key}: one key, but they are treated differently"
-    yield from _faults_of_kept(trial, scene)
+    yield from _faults_of_cache(trial, scene)
 
 
 def _faults_without_key(scene: Scene, pod: Pod, nodes: Nodes) -> Iterator[str]:
@@ -100,7 +100,7 @@ def _faults_of_hints(trial: Trial, scene: Scene, change: Change) -> Iterator[str
             yield f"pods {other} and {pod.key}: one key, but the hint tells them apart"
 
 
-def _faults_of_kept(trial: Trial, scene: Scene) -> Iterator[str]:
+def _faults_of_cache(trial: Trial, scene: Scene) -> Iterator[str]:
     """Change the cluster step by step.
 
     Cached results must equal those of a runner without a cache.

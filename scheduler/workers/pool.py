@@ -138,18 +138,18 @@ class WorkerPool:
     async def _work(self, job: _Waiting) -> JobOutcome:
         """Send a job and wait for its end, its limit, or its cancellation."""
         self._number += 1
-        talk = asyncio.create_task(self._talk(self._number, job))
+        exchange = asyncio.create_task(self._exchange(self._number, job))
         limit_s = job.limit_s + self._grace_s
         try:
             await asyncio.wait(
-                {talk, job.done}, timeout=limit_s, return_when=asyncio.FIRST_COMPLETED
+                {exchange, job.done}, timeout=limit_s, return_when=asyncio.FIRST_COMPLETED
             )
-            answered = talk.done() and talk.exception() is None
-            is_dead = talk.done() and not answered
+            answered = exchange.done() and exchange.exception() is None
+            is_dead = exchange.done() and not answered
         finally:
-            talk.cancel()
+            exchange.cancel()
         if answered:
-            return talk.result()
+            return exchange.result()
         await self._kill()
         if job.done.done():
             return JobOutcome("cancelled")
@@ -157,7 +157,7 @@ class WorkerPool:
             return JobOutcome("died", message=f"the helper process ended during {job.kind}")
         return JobOutcome("timeout", message=f"{job.kind} was stopped after {limit_s:g} s")
 
-    async def _talk(self, number: int, job: _Waiting) -> JobOutcome:
+    async def _exchange(self, number: int, job: _Waiting) -> JobOutcome:
         assert self._process is not None  # noqa: S101
         assert self._process.stdin is not None  # noqa: S101
         self._process.stdin.write(frames.pack(frames.JobRequest(number, job.kind), job.payload))

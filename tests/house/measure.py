@@ -30,7 +30,7 @@ KEEPERS = {
     "framework/memo.py": "Memo",
     "framework/rowcache.py": "RowCache",
     "framework/pershape.py": "PerShape, PerSpec, PerPod",
-    "plugins/preemption/remembered.py": "Remembered",
+    "plugins/preemption/remembered.py": "DryRunCache",
 }
 HYPOTHETICAL = (
     "framework/delta.py", "framework/thinning.py", "framework/crowd.py", "framework/rehearsal.py",

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from scheduler.plugins.numa.amounts import level_of, levels_of
 from scheduler.plugins.numa.demand import LIMIT, Needs, is_affine, may_be_host_level
 from scheduler.plugins.numa.filtering import fit
-from scheduler.plugins.numa.leastnuma import ZoneStock, serve
+from scheduler.plugins.numa.leastnuma import ZoneInventory, serve
 from scheduler.plugins.numa.zonecolumns import ZoneColumns
 from scheduler.plugins.numa.zones import UNLISTED, KubeletSettings, Layout, Zones
 from scheduler.plugins.numa.zoneview import ZoneView
@@ -85,7 +85,7 @@ def test_the_fewest_zones_are_found_exactly(rows, asked):
         at_least=lambda _, amount, out: np.greater_equal(free, amount, out),
     )
     layout = Layout((0, 1, 2, 3), (0, 1, 2, 3), ((10,) * 4,) * 4)
-    served = serve(ZoneStock(view, layout, np.arange(len(rows))), (("memory", asked),))
+    served = serve(ZoneInventory(view, layout, np.arange(len(rows))), (("memory", asked),))
 
     assert served.count.tolist() == [_fewest(row, asked) for row in rows]
 
@@ -116,7 +116,7 @@ def test_one_row_is_judged_as_all_are(seed):
     view = seen(columns, 40, topologies)
     needs = tuple((name, source.randint(0, 2)) for name in source.sample(NAMES, 3))
     for is_guaranteed in (True, False):
-        everywhere = fit(view, needs, is_guaranteed=is_guaranteed).misfits(40).tolist()
+        everywhere = fit(view, needs, is_guaranteed=is_guaranteed).infeasible(40).tolist()
         alone = [_misfits_row(view, needs, row, is_guaranteed=is_guaranteed) for row in range(40)]
 
         assert alone == everywhere

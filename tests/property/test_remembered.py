@@ -18,7 +18,7 @@ from scheduler.objects.policy import (
     PodDisruptionBudgetSpec,
     PodDisruptionBudgetStatus,
 )
-from scheduler.plugins.preemption.remembered import Remembered
+from scheduler.plugins.preemption.remembered import DryRunCache
 from scheduler.plugins.preemption.units import UnitIndex
 from tests.property.making import make_node, make_pod, with_meta
 from tests.property.test_memo import outcome
@@ -150,7 +150,7 @@ def test_remembered_dry_runs_are_like_new_ones(seed):
         got = outcome(one)
         chosen += bool(got[3])
         one.cycle.random.setstate(before)
-        memory, plugin._remembered = plugin._remembered, Remembered()
+        memory, plugin._remembered = plugin._remembered, DryRunCache()
         units, plugin._units = plugin._units, UnitIndex(plugin.handle)
 
         assert outcome(other) == got

@@ -63,7 +63,7 @@ REMEMBERED: Mapping[str, str] = {
     "Memo": ANSWERS,
     "Concerns": ANSWERS,
     "PodCounts": ANSWERS,
-    "Remembered": ANSWERS,
+    "DryRunCache": ANSWERS,
     "RowLists": ANSWERS,
     "NominatedPods": ANSWERS,
     "Nominations._priorities": ANSWERS,

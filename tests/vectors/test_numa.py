@@ -146,7 +146,7 @@ def _check_set(case, expect):
     scene.fill([node], (), (), [raw])
     plugin: Any = scene.plugin
     view = plugin._view(scene.nodes())
-    stock = leastnuma.ZoneStock(view, zones.layout, np.array([0]))
+    stock = leastnuma.ZoneInventory(view, zones.layout, np.array([0]))
     served = leastnuma.serve(stock, asked.whole)
     chosen = sorted(zones.layout.ids[slot] for slot in leastnuma.chosen(served, 0))
 

@@ -71,9 +71,9 @@ def _speeds(
         reasons.append(f"{link}: is {state or 'in an unknown state'}")
         return
     if (folder / "device").exists() or (folder / "bonding").exists():
-        told = _megabits(folder / "speed")
-        if told is not None:
-            yield link, told * MBIT
+        reported = _megabits(folder / "speed")
+        if reported is not None:
+            yield link, reported * MBIT
         elif assumed > 0:
             yield link, assumed
         else:

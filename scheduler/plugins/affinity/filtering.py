@@ -140,9 +140,9 @@ def _in_any(nodes: Nodes, sums: Sums) -> BoolColumn | None:
     """Return the rows in a domain with a number above 0; None if there is none."""
     found: BoolColumn | None = None
     for key, numbers in sums.items():
-        held = numbers > 0
-        if held.any():
-            rows = held.take(nodes.domains(key).slots, mode="clip")
+        existing = numbers > 0
+        if existing.any():
+            rows = existing.take(nodes.domains(key).slots, mode="clip")
             found = rows if found is None else found | rows
     return found
 

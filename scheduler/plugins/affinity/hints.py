@@ -39,8 +39,8 @@ class WaitingPod(msgspec.Struct, frozen=True):
         for term in (*self.terms.affinity, *self.terms.anti_affinity):
             yield term.key
         labels = self.names.labels(self.pod.metadata.namespace)
-        for held, _ in self.holders.repelling(self.pod, labels):
-            yield held.term.key
+        for existing, _ in self.holders.repelling(self.pod, labels):
+            yield existing.term.key
 
     def _means(self, terms: Iterable[Term], pod: Pod) -> Iterable[bool]:
         labels = self.names.labels(pod.metadata.namespace)

@@ -20,7 +20,7 @@ NEAR = "required affinity"
 PREFERRED = "preferred"
 
 
-class HeldTerm(msgspec.Struct, frozen=True, cache_hash=True):
+class ExistingTerm(msgspec.Struct, frozen=True, cache_hash=True):
     """A term as placed pods hold it; `weight` is that of a preferred one, negative for "far"."""
 
     kind: str
@@ -33,10 +33,10 @@ class TermHolders(RowTracker):
 
     def __init__(self) -> None:
         super().__init__()
-        self._held: PerShape[tuple[HeldTerm, ...]] = PerShape(held_by)
-        self._holders: dict[HeldTerm, RowCounts] = {}
-        self._repelling: SelectionIndex[HeldTerm] = SelectionIndex()
-        self._scoring: SelectionIndex[HeldTerm] = SelectionIndex()
+        self._held: PerShape[tuple[ExistingTerm, ...]] = PerShape(existing_terms)
+        self._holders: dict[ExistingTerm, RowCounts] = {}
+        self._repelling: SelectionIndex[ExistingTerm] = SelectionIndex()
+        self._scoring: SelectionIndex[ExistingTerm] = SelectionIndex()
 
     def clear(self) -> None:
         """Forget all pods."""
@@ -62,64 +62,64 @@ class TermHolders(RowTracker):
 
     def hold(self, placed: Placed, row: int) -> None:
         """Count a pod's terms on a row."""
-        for held in self._terms(placed):
-            holders = self._holders.get(held)
+        for existing in self._terms(placed):
+            holders = self._holders.get(existing)
             if holders is None:
-                holders = self._holders[held] = RowCounts()
-                self._index(held).add(held.term.place(), held)
+                holders = self._holders[existing] = RowCounts()
+                self._index(existing).add(existing.term.place(), existing)
             holders.add(row, 1)
 
     def release(self, placed: Placed, row: int) -> None:
         """Stop counting a pod's terms on a row."""
-        for held in self._terms(placed):
-            holders = self._holders[held]
+        for existing in self._terms(placed):
+            holders = self._holders[existing]
             holders.add(row, -1)
             if not holders:
-                del self._holders[held]
-                self._index(held).remove(held.term.place(), held)
+                del self._holders[existing]
+                self._index(existing).remove(existing.term.place(), existing)
 
     def repelling(
         self, pod: Pod, namespace_labels: Mapping[str, str]
-    ) -> list[tuple[HeldTerm, RowCounts]]:
+    ) -> list[tuple[ExistingTerm, RowCounts]]:
         """Return the required anti-affinity terms that mean `pod`, with their holders."""
         return self._meaning(self._repelling, pod, namespace_labels)
 
     def scoring(
         self, pod: Pod, namespace_labels: Mapping[str, str]
-    ) -> list[tuple[HeldTerm, RowCounts]]:
+    ) -> list[tuple[ExistingTerm, RowCounts]]:
         """Return the required affinity and the preferred terms that mean `pod`."""
         return self._meaning(self._scoring, pod, namespace_labels)
 
     def columns(self) -> Mapping[str, Any]:
         """Return the holders of each term per row."""
         size = 1 + max(self._rows.values(), default=-1)
-        return {repr(held): holders.column(size) for held, holders in self._holders.items()}
+        return {repr(existing): holders.column(size) for existing, holders in self._holders.items()}
 
     def _meaning(
-        self, index: SelectionIndex[HeldTerm], pod: Pod, namespace_labels: Mapping[str, str]
-    ) -> list[tuple[HeldTerm, RowCounts]]:
+        self, index: SelectionIndex[ExistingTerm], pod: Pod, namespace_labels: Mapping[str, str]
+    ) -> list[tuple[ExistingTerm, RowCounts]]:
         if not index:
             return []
         meta = pod.metadata
         return [
-            (held, self._holders[held])
-            for held in index.candidates(meta.namespace, meta.labels)
-            if held.term.matches(pod, namespace_labels)
+            (existing, self._holders[existing])
+            for existing in index.candidates(meta.namespace, meta.labels)
+            if existing.term.matches(pod, namespace_labels)
         ]
 
-    def _terms(self, placed: Placed) -> tuple[HeldTerm, ...]:
+    def _terms(self, placed: Placed) -> tuple[ExistingTerm, ...]:
         return () if placed.pod.spec.affinity is None else self._held.of(placed)
 
-    def _index(self, held: HeldTerm) -> SelectionIndex[HeldTerm]:
-        return self._repelling if held.kind == ANTI else self._scoring
+    def _index(self, existing: ExistingTerm) -> SelectionIndex[ExistingTerm]:
+        return self._repelling if existing.kind == ANTI else self._scoring
 
 
-def held_by(pod: Pod) -> tuple[HeldTerm, ...]:
+def existing_terms(pod: Pod) -> tuple[ExistingTerm, ...]:
     """Return the terms that a pod holds; those that mean no pod at all are left out."""
     terms = pod_terms(pod)
-    held: Iterable[HeldTerm] = (
-        *(HeldTerm(ANTI, term) for term in terms.anti_affinity),
-        *(HeldTerm(NEAR, term) for term in terms.affinity),
-        *(HeldTerm(PREFERRED, term, weight) for term, weight in terms.preferred),
+    existing: Iterable[ExistingTerm] = (
+        *(ExistingTerm(ANTI, term) for term in terms.anti_affinity),
+        *(ExistingTerm(NEAR, term) for term in terms.affinity),
+        *(ExistingTerm(PREFERRED, term, weight) for term, weight in terms.preferred),
     )
-    return tuple(one for one in held if one.term.expressions is not None)
+    return tuple(one for one in existing if one.term.expressions is not None)

@@ -25,7 +25,7 @@ from scheduler.framework import (
 from scheduler.plugins.affinity import filtering, hints, scoring
 from scheduler.plugins.affinity.args import InterPodAffinityArgs
 from scheduler.plugins.affinity.filtering import AffinityState
-from scheduler.plugins.affinity.holders import NEAR, HeldTerm, TermHolders, held_by
+from scheduler.plugins.affinity.holders import NEAR, ExistingTerm, TermHolders, existing_terms
 from scheduler.plugins.affinity.scoring import TermWeights, Weights
 from scheduler.plugins.affinity.terms import PodTerms, Term, pod_terms
 from scheduler.state.namespacenames import NamespaceNames
@@ -58,7 +58,7 @@ class InterPodAffinity(Plugin[InterPodAffinityArgs]):
         self._names = handle.tracker(NamespaceNames)
         self._terms: PerShape[PodTerms] = PerShape(pod_terms)
         self._terms_of: PerPod[PodTerms] = PerPod(pod_terms)
-        self._held: PerShape[tuple[HeldTerm, ...]] = PerShape(held_by)
+        self._held: PerShape[tuple[ExistingTerm, ...]] = PerShape(existing_terms)
         self.key_follows = (
             self._holders.repelling_terms,
             self._holders.scoring_terms,
@@ -90,8 +90,8 @@ class InterPodAffinity(Plugin[InterPodAffinityArgs]):
             selection = term.selection(self._names.matching)
             if selection is not None:
                 state.avoid(term.key, selection, self._counts)
-        for held, holders in repelling:
-            state.repel(held.term, holders)
+        for existing, holders in repelling:
+            state.repel(existing.term, holders)
         for placed, row, sign in moves:
             state.move(placed.pod, self._terms.of(placed).anti_affinity, row, sign)
         if not terms.has_required and not state.is_repelled():
@@ -137,17 +137,17 @@ class InterPodAffinity(Plugin[InterPodAffinityArgs]):
         ]
         for key, selection, weight in wanted:
             weighing.add(key, self._counts.count(selection), weight)
-        for held, holders in meaning:
-            if self._weighs(held):
-                weighing.add(held.term.key, holders, self._weight(held))
+        for existing, holders in meaning:
+            if self._weighs(existing):
+                weighing.add(existing.term.key, holders, self._weight(existing))
         for placed, row, sign in moves:
             meta = placed.pod.metadata
             for key, selection, weight in wanted:
                 if selection.matches(meta.namespace, meta.labels):
                     weighing.move(key, row, sign * weight)
-            for held in self._held.of(placed):
-                if self._weighs(held) and held.term.matches(cycle.pod, labels):
-                    weighing.move(held.term.key, row, sign * self._weight(held))
+            for existing in self._held.of(placed):
+                if self._weighs(existing) and existing.term.matches(cycle.pod, labels):
+                    weighing.move(existing.term.key, row, sign * self._weight(existing))
         weights = weighing.weights()
         return SKIP if weights is None else weights
 
@@ -175,8 +175,8 @@ class InterPodAffinity(Plugin[InterPodAffinityArgs]):
             return None
         return reduce(Selection.and_also, known)
 
-    def _weighs(self, held: HeldTerm) -> bool:
-        return held.kind != NEAR or self.args.hard_pod_affinity_weight > 0
+    def _weighs(self, existing: ExistingTerm) -> bool:
+        return existing.kind != NEAR or self.args.hard_pod_affinity_weight > 0
 
-    def _weight(self, held: HeldTerm) -> int:
-        return self.args.hard_pod_affinity_weight if held.kind == NEAR else held.weight
+    def _weight(self, existing: ExistingTerm) -> int:
+        return self.args.hard_pod_affinity_weight if existing.kind == NEAR else existing.weight

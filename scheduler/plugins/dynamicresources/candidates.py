@@ -128,7 +128,7 @@ class Candidates:
         """Return whether no claim has the whole device."""
         return self.slots[place].id not in self._in_use.whole
 
-    def likeness(self, place: int) -> tuple[object, ...]:
+    def equivalence_key(self, place: int) -> tuple[object, ...]:
         """Return the equivalence key of a device: devices with equal keys are interchangeable."""
         slot = self.slots[place]
         return self.pool_of[place], slot.content, slot.is_here, self._in_use.state(slot.id)

@@ -117,7 +117,7 @@ class Joint:
             here = np.flatnonzero(rows & group.rows).tolist()
             plan = self._outcomes.kind_of(group.specs).plan
             asked.append(AskedDevices(plan, group.names, [nodes.name(row) for row in here]))
-        return stock_of(self._catalog, asked)
+        return inventory_of(self._catalog, asked)
 
     def seat_together(self, seated: Sequence[SeatedMember]) -> MemberConflict | None:
         """Choose devices for all these pods, or return some that cannot share their node."""
@@ -310,7 +310,7 @@ class AskedDevices(msgspec.Struct, frozen=True):
     nodes: Sequence[str]
 
 
-def stock_of(catalog: DeviceCatalog, asked: Iterable[AskedDevices]) -> Stock:
+def inventory_of(catalog: DeviceCatalog, asked: Iterable[AskedDevices]) -> Stock:
     """Return the number of the nodes' devices that match the claims, and their users.
 
     A device counts once, for any number of nodes that can use it, if any request would accept it

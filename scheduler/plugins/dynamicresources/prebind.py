@@ -130,7 +130,7 @@ class PreBinding:
         devices.written[uid] = written
         self._catalog.settle(identity(claim), pod.metadata.uid, written.metadata.resource_version)
         if extended is not None:
-            yield from writing.tell_pod(pod, written, extended)
+            yield from writing.write_pod_status(pod, written, extended)
 
     def _wait(self, keys: set[str]) -> Generator[BindStep, CallResult, tuple[Status, str]]:
         """Wait until all devices of these claims are ready.

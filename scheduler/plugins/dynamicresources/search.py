@@ -219,15 +219,15 @@ class DeviceSearch:
             self._steps.count()
             if not self._is_free(ask, place) or not devices.is_selectable(ask, place):
                 continue
-            likeness = None
+            equivalence_key = None
             if place not in self._shares and place not in self._taken:
-                likeness = devices.likeness(place)
-                if likeness in frame.failed:
+                equivalence_key = devices.equivalence_key(place)
+                if equivalence_key in frame.failed:
                     continue
             if devices.fits(ask, place) and self._place(frame, place, must=False):
-                frame.cursor, frame.likeness = place + 1, likeness
+                frame.cursor, frame.equivalence_key = place + 1, equivalence_key
                 return place
-            frame.failed.add(likeness)
+            frame.failed.add(equivalence_key)
         self._count_eligible(ask)
         return -1
 
@@ -325,8 +325,8 @@ class DeviceSearch:
             self._values[ask.claim][index].remove(slot)
         self._give_back(frame.counters, slot)
         frame.placed = -1
-        if frame.likeness is not None:
-            frame.failed.add(frame.likeness)
+        if frame.equivalence_key is not None:
+            frame.failed.add(frame.equivalence_key)
 
     def _counters_of(self, place: int) -> PoolCounters:
         pool = self._devices.pool_of[place]
@@ -368,7 +368,7 @@ class _Device(msgspec.Struct, eq=False):
     cursor: int
     placed: int = -1
     counters: PoolCounters | None = None
-    likeness: object = None
+    equivalence_key: object = None
     failed: set[object] = set()
 
 

@@ -133,7 +133,7 @@ def make(
     return found
 
 
-def tell_pod(
+def write_pod_status(
     pod: Pod, claim: ResourceClaim, extended: ExtendedClaim
 ) -> Generator[BindStep, CallResult, None]:
     """Write to a pod which requests of a claim serve its extended resources; WriteError."""

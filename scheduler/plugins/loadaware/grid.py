@@ -22,7 +22,7 @@ _FLAGS = 5
 _LARGEST_EXACT = 2**53 // 101
 
 
-class Rooms(msgspec.Struct, frozen=True):
+class Headrooms(msgspec.Struct, frozen=True):
     """The room of one node for a pod of the node's own class or a production pod, per resource."""
 
     node: list[int]
@@ -32,7 +32,7 @@ class Rooms(msgspec.Struct, frozen=True):
     def fits(self, weight: Weight) -> bool:
         """Return whether a pod breaks no threshold."""
         rooms = self.prod if weight.is_prod else self.node
-        return all(n < room for n, room in zip(weight.estimate, rooms, strict=True))
+        return all(n < headroom for n, headroom in zip(weight.estimate, rooms, strict=True))
 
 
 class LoadColumns:
@@ -58,12 +58,12 @@ class LoadColumns:
     def _view(self) -> None:
         size, width = self._size, self._width
         groups = [self._amounts[i * width : (i + 1) * width, :size] for i in range(_GROUPS)]
-        self.node_room: IntMatrix
-        self.prod_room: IntMatrix
+        self.node_headroom: IntMatrix
+        self.prod_headroom: IntMatrix
         self.node_free: IntMatrix
         self.prod_free: IntMatrix
         divisors: IntMatrix
-        self.node_room, self.prod_room, self.node_free, self.prod_free, divisors = groups
+        self.node_headroom, self.prod_headroom, self.node_free, self.prod_free, divisors = groups
         # What percentages are taken of, at least 1: floats, while dividing by them is exact.
         self.divisors: Numbers = divisors
         if self._is_exact:
@@ -109,7 +109,7 @@ class LoadColumns:
     def write(
         self,
         row: int,
-        rooms: Rooms,
+        rooms: Headrooms,
         *,
         node_free: Sequence[int],
         prod_free: Sequence[int],

@@ -14,7 +14,7 @@ import msgspec
 from scheduler.framework import BoolColumn, Change, FloatColumn, IntColumn, Placed, Pod
 from scheduler.objects.nodemetric import NodeMetric
 from scheduler.objects.pod import PodAnnotations
-from scheduler.plugins.loadaware.grid import LoadColumns, Rooms
+from scheduler.plugins.loadaware.grid import Headrooms, LoadColumns
 from scheduler.plugins.loadaware.limits import UNLIMITED, NodeLimits, node_limits
 from scheduler.plugins.loadaware.nodeload import NodeLoad, Weight, entry_of, weigh
 from scheduler.plugins.loadaware.report import LoadReport, read_report
@@ -34,8 +34,8 @@ class LastReport(msgspec.Struct, frozen=True):
     """What the last change of a report did to its node, for hints."""
 
     node: str = ""
-    before: Rooms | None = None
-    after: Rooms | None = None
+    before: Headrooms | None = None
+    after: Headrooms | None = None
     is_gone: bool = False
 
     def may_help(self, weight: Weight, silence_s: float) -> bool:
@@ -72,7 +72,7 @@ class LoadTracker:
         self._rows: dict[str, int] = {}
         self._loads: dict[str, NodeLoad] = {}
         self._limits: dict[str, NodeLimits] = {}
-        self._rooms: dict[str, Rooms] = {}
+        self._rooms: dict[str, Headrooms] = {}
         self.touched = Touched()
         # Nodes for one of whose percentiles another figure stands in.
         self.substitutes: set[str] = set()
@@ -80,9 +80,9 @@ class LoadTracker:
 
     # What the plugin reads: columns over all rows; `index` is a place in `settings.resources`.
 
-    def room(self, index: int, *, prod: bool) -> IntColumn:
+    def headroom(self, index: int, *, prod: bool) -> IntColumn:
         """Return the least further usage that breaks a threshold of a resource."""
-        column: IntColumn = (self._grid.prod_room if prod else self._grid.node_room)[index]
+        column: IntColumn = (self._grid.prod_headroom if prod else self._grid.node_headroom)[index]
         return column
 
     def free(self, index: int, *, prod: bool) -> IntColumn:
@@ -288,19 +288,19 @@ class LoadTracker:
             self.substitutes.add(name)
         nothing, counts = self.settings.nothing, self.settings.estimates_in_filter
         node_delta = load.node_delta if counts else nothing
-        node_room = _room(limits.node_breaks, report, checked_by.usage, node_delta)
+        node_headroom = _headroom(limits.node_breaks, report, checked_by.usage, node_delta)
         node_free = _free(limits.allocatable, report, scored_by.usage, load.node_delta)
-        prod_room, prod_free = node_room, node_free
+        prod_headroom, prod_free = node_headroom, node_free
         if load.counts_prod:
             production = load.production()
             prod_used = _sum(production, load.prod_delta)
             prod_free = _free(limits.allocatable, report, prod_used, nothing)
             if limits.prod_breaks is not None:
                 filtered_by = prod_used if counts else production
-                prod_room = _room(limits.prod_breaks, report, filtered_by, nothing)
+                prod_headroom = _headroom(limits.prod_breaks, report, filtered_by, nothing)
         has_node, has_prod = limits.node_breaks is not None, limits.prod_breaks is not None
         has_percentile = limits.percentile is not None
-        self._rooms[name] = rooms = Rooms(node_room, prod_room, report.updated)
+        self._rooms[name] = rooms = Headrooms(node_headroom, prod_headroom, report.updated)
         self._grid.write(
             row,
             rooms,
@@ -320,7 +320,7 @@ def _sum(one: Vector | list[int], other: Vector | list[int]) -> list[int]:
     return [a + b for a, b in zip(one, other, strict=True)]
 
 
-def _room(
+def _headroom(
     breaks: Vector | None, report: LoadReport, used: Vector | list[int], more: Vector | list[int]
 ) -> list[int]:
     if breaks is None or report.usage is None:

@@ -205,9 +205,9 @@ class LoadAwareScheduling(Plugin[LoadAwareSchedulingArgs]):
         """Yield, per resource in order of name, the nodes whose first broken threshold it is."""
         weight = incoming.weight
         for place, name in enumerate(self.settings.resources):
-            room = nodes.part(self.tracker.room(place, prod=weight.is_prod))
+            headroom = nodes.part(self.tracker.headroom(place, prod=weight.is_prod))
             adds = weight.estimate[place] if self.settings.estimates_in_filter else 0
-            broken = room <= adds
+            broken = headroom <= adds
             if not np.count_nonzero(broken):
                 continue
             if settled is not None:

@@ -9,9 +9,9 @@ from collections.abc import Iterable, Mapping
 import numpy as np
 
 from scheduler.framework import IntMatrix, Rows, WayLink
-from scheduler.framework import Ways as AreaWays
+from scheduler.framework import Ways as AreaPaths
 from scheduler.objects.network import NetworkTopology
-from scheduler.objects.networkways import WayTable
+from scheduler.objects.networkways import PathTable
 from scheduler.plugins.network.bookings import BookedAmounts
 from scheduler.plugins.network.links import REGION, ZONE, FloatMatrix
 from scheduler.plugins.network.places import NOWHERE, RowPlaces
@@ -25,7 +25,7 @@ from scheduler.plugins.network.prices import (
 )
 
 
-class CostTable(WayTable):
+class CostTable(PathTable):
     """A table with the matrices that were made of it."""
 
     def __init__(self, topology: NetworkTopology, weights_name: str) -> None:
@@ -87,7 +87,7 @@ class CostTable(WayTable):
         return matrix
 
 
-def between(table: CostTable, places: RowPlaces, rows: Rows) -> tuple[AreaWays, Rows]:
+def between(table: CostTable, places: RowPlaces, rows: Rows) -> tuple[AreaPaths, Rows]:
     """Return the ways between rows, and the places of the first areas.
 
     There is an area for each place, and one behind them for each node that is nowhere.
@@ -105,7 +105,7 @@ def between(table: CostTable, places: RowPlaces, rows: Rows) -> tuple[AreaWays, 
     costs[: len(used), : len(used)] = known_costs[used]
     own = np.arange(len(used), size)
     prices[own, own], costs[own, own] = ALWAYS, SAME_PLACE_COST
-    return AreaWays(column, costs, prices), used
+    return AreaPaths(column, costs, prices), used
 
 
 def links_between(
@@ -133,16 +133,16 @@ def links_between(
             if not (origins and targets) or len(places.regions) > places.most:
                 continue
             pair = number[link.origin], number[link.destination]
-            room = capacity - _booked(booked.regions, pair, is_shared=is_shared)
-            found.append(WayLink(name, origins, targets, room, is_shared))
+            headroom = capacity - _booked(booked.regions, pair, is_shared=is_shared)
+            found.append(WayLink(name, origins, targets, headroom, is_shared))
             continue
         for one in origins:
             for other in targets:
                 if names[one][0] != names[other][0] or len(places) > places.most:
                     continue
                 pair = int(used[one]), int(used[other])
-                room = capacity - _booked(booked.zones, pair, is_shared=is_shared)
-                found.append(WayLink(name, (one,), (other,), room, is_shared))
+                headroom = capacity - _booked(booked.zones, pair, is_shared=is_shared)
+                found.append(WayLink(name, (one,), (other,), headroom, is_shared))
     return tuple(found)
 
 

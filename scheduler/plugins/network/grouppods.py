@@ -150,9 +150,9 @@ class GroupPods:
         if at is None:
             self._append(key, count)
             return
-        held = self._counts.item(at) + count
-        if held:
-            self._counts[at] = held
+        current = self._counts.item(at) + count
+        if current:
+            self._counts[at] = current
         else:
             self._drop(key, at)
 

@@ -28,9 +28,9 @@ from scheduler.framework import (
 )
 from scheduler.objects.groups import GROUP_LABEL
 from scheduler.plugins.network.args import Bandwidth, Dependents, Indirect, NetworkOverheadArgs
+from scheduler.plugins.network.headroom import LinkHeadroom
 from scheduler.plugins.network.lookup import Lookup
 from scheduler.plugins.network.places import NOWHERE
-from scheduler.plugins.network.room import LinkRoom
 from scheduler.plugins.network.ties import TiesState
 
 _TABLE = 4096
@@ -81,7 +81,7 @@ class NetworkOverhead(Plugin[NetworkOverheadArgs]):
         self._tracker = self.lookup.tracker
         self._both = args.dependents is Dependents.COUNT
         self._enforces = args.bandwidth is Bandwidth.ENFORCE
-        self._room: LinkRoom | None = None
+        self._headroom: LinkHeadroom | None = None
 
     def key(self, pod: Pod) -> Hashable | None:
         """Return None for a pod of no group."""
@@ -179,12 +179,12 @@ class NetworkOverhead(Plugin[NetworkOverheadArgs]):
             if one is not None
         )
 
-    def _links(self, state: TiesState) -> LinkRoom:
+    def _links(self, state: TiesState) -> LinkHeadroom:
         table, places = state.ties.table, state.places
-        room = self._room
-        if room is None or room.table is not table or room.size != len(places):
-            room = self._room = LinkRoom(table, places)
-        return room
+        headroom = self._headroom
+        if headroom is None or headroom.table is not table or headroom.size != len(places):
+            headroom = self._headroom = LinkHeadroom(table, places)
+        return headroom
 
     def _too_dear(
         self, nodes: Nodes, state: TiesState, places: Rows

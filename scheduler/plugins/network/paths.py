@@ -82,7 +82,7 @@ def _closed(costs: Mapping[tuple[str, str], int]) -> tuple[dict[str, int], NDArr
     return numbers, matrix
 
 
-class CheapestWays(NamedTuple):
+class CheapestPaths(NamedTuple):
     """The cost of the cheapest way per node, 0 where there is none (`lost`); and the dearest
     one.
     """
@@ -112,8 +112,8 @@ class PathSlices:
 
     def read(self, slices: Iterable[NetworkTopologySlice]) -> "tuple[list[str], _Directed]":
         """Return names by number, and all ways: of what is listed twice the first."""
-        held = sum(len(part.origins) for part in self._parts.values())
-        if len(self._numbers) > held + _MOST_GONE:
+        total = sum(len(part.origins) for part in self._parts.values())
+        if len(self._numbers) > total + _MOST_GONE:
             self._numbers, self._parts = {}, {}
         parts = [self._parts.get(id(one)) or self._read(one) for one in slices]
         self._parts = {id(part.source): part for part in parts}
@@ -162,12 +162,12 @@ class NodeGraph:
         self.numbers = {names[one]: number for number, one in enumerate(measured.tolist())}
         self._to = _Relaxing(origins, targets, ways.costs, len(measured))
         self._from = _Relaxing(targets, origins, ways.costs, len(measured))
-        self._known: dict[tuple[str, bool], CheapestWays] = {}
+        self._known: dict[tuple[str, bool], CheapestPaths] = {}
 
     def __bool__(self) -> bool:
         return bool(self.numbers)
 
-    def costs(self, node: str, *, away: bool = False) -> CheapestWays | None:
+    def costs(self, node: str, *, away: bool = False) -> CheapestPaths | None:
         """Return the ways from every node to `node`, or with `away` from it; None if not
         measured.
         """
@@ -179,7 +179,9 @@ class NodeGraph:
             costs = (self._from if away else self._to).to(number)
             lost = ~np.isfinite(costs)
             costs[lost] = 0.0
-            found = CheapestWays(costs, lost if lost.any() else None, float(costs.max(initial=0.0)))
+            found = CheapestPaths(
+                costs, lost if lost.any() else None, float(costs.max(initial=0.0))
+            )
             self._known[node, away] = found
         return found
 

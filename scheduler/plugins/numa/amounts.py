@@ -102,10 +102,10 @@ class _Flags:
     def grow(self, resources: int, rows: int) -> None:
         """Grow the arrays."""
         bigger = np.zeros((resources, rows), dtype=np.bool_)
-        held, capacity = self._flags.shape
-        bigger[:held, :capacity] = self._flags
+        used, capacity = self._flags.shape
+        bigger[:used, :capacity] = self._flags
         self._flags = bigger
-        self._counts += [0] * (resources - held)
+        self._counts += [0] * (resources - used)
 
 
 class ZoneAmounts:
@@ -161,7 +161,7 @@ class ZoneAmounts:
         for name in available:
             if name not in self._places:
                 self._places[name] = len(self._places)
-        self.make_room(row + 1, max((len(one) for one in available.values()), default=0))
+        self.reserve_space(row + 1, max((len(one) for one in available.values()), default=0))
         listed = {self._places[name]: UNLISTED not in one for name, one in available.items()}
         self._listed.write(row, listed)
         self._complete.write(row, [place for place, is_complete in listed.items() if is_complete])
@@ -208,10 +208,10 @@ class ZoneAmounts:
         left = cells - less.reshape(*cells.shape[:-1], 1)
         self._show(some, np.maximum(left, np.minimum(cells, 0)))
 
-    def make_room(self, rows: int, slots: int = 0) -> None:
+    def reserve_space(self, rows: int, slots: int = 0) -> None:
         """Grow for the known resources, and to `rows` rows of `slots` zones."""
-        held, capacity, _ = self.given.shape
-        if len(self._places) <= held and slots <= self.slots and rows <= capacity:
+        used, capacity, _ = self.given.shape
+        if len(self._places) <= used and slots <= self.slots and rows <= capacity:
             return
         while self.slots < slots:
             self.slots += min(self.slots, 8)

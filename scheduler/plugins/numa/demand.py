@@ -189,7 +189,7 @@ def exclusive_needs(needs: Needs, qos: str, listed: Names[str]) -> Needs:
     return tuple(found)
 
 
-def held_alone(demand: ZoneDemand, listed: frozenset[str]) -> tuple[Needs, ...]:
+def exclusive_by_container(demand: ZoneDemand, listed: frozenset[str]) -> tuple[Needs, ...]:
     """Return the exclusive amounts of each container of a running pod, in the order of `parts`.
 
     Sidecars run as long as the others; init containers that ended have nothing.
@@ -199,12 +199,12 @@ def held_alone(demand: ZoneDemand, listed: frozenset[str]) -> tuple[Needs, ...]:
     )
 
 
-def shared_rest(demand: ZoneDemand, held: Iterable[Needs], listed: frozenset[str]) -> Needs:
+def shared_rest(demand: ZoneDemand, used: Iterable[Needs], listed: frozenset[str]) -> Needs:
     """Return the pod-level amounts of a pod beside those of its containers."""
     if not demand.pod_level:
         return ()
     left = dict(_own_needs(demand.pod_level, demand.qos, listed))
-    for needs in held:
+    for needs in used:
         for name, amount in needs:
             left[name] = left.get(name, 0) - amount
     return tuple((name, amount) for name, amount in left.items() if amount > 0)
@@ -212,8 +212,8 @@ def shared_rest(demand: ZoneDemand, held: Iterable[Needs], listed: frozenset[str
 
 def holds_exclusive(demand: ZoneDemand, listed: frozenset[str]) -> bool:
     """Return whether a running pod has exclusive amounts."""
-    held = held_alone(demand, listed)
-    return any(held) or bool(shared_rest(demand, held, listed))
+    used = exclusive_by_container(demand, listed)
+    return any(used) or bool(shared_rest(demand, used, listed))
 
 
 @lru_cache(maxsize=4096)
@@ -222,7 +222,7 @@ def _own_needs(needs: Needs, qos: str, listed: frozenset[str]) -> Needs:
     return exclusive_needs(needs, qos, listed)
 
 
-def held_by_zones(demand: ZoneDemand, needs: Needs) -> Iterator[tuple[str, int]]:
+def zone_usage(demand: ZoneDemand, needs: Needs) -> Iterator[tuple[str, int]]:
     """Yield a started container's use of its zone: only devices if it shares CPUs."""
     for name, amount in needs:
         if amount > 0 and (demand.is_guaranteed or not is_affine(name)):

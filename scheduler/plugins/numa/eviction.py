@@ -80,22 +80,22 @@ class ZoneEvictions:
             leaving, gone = found
             if not is_any(gone):
                 return None
-            everybody = self._by_everybody(view, nodes, leaving) if gone.all() else None
-            if everybody is not None:
-                return everybody
-            held = self._known.get(leaving)
-            if held is None:
-                held = self._holdings(view, leaving.everybody(), leaving.index)
-                self._known[leaving] = held
-            return held.given(gone)
+            node_totals = self._by_everybody(view, nodes, leaving) if gone.all() else None
+            if node_totals is not None:
+                return node_totals
+            used = self._known.get(leaving)
+            if used is None:
+                used = self._holdings(view, leaving.everybody(), leaving.index)
+                self._known[leaving] = used
+            return used.given(gone)
         moves = [(placed, row) for placed, row, sign in nodes.moves() if sign < 0]
         if not moves:
             return None
         places = _places(view)
         here = [(placed, places[row]) for placed, row in moves if row in places]
         index = np.array([place for _, place in here], dtype=np.intp)
-        held = self._holdings(view, enumerate(placed for placed, _ in here), index)
-        return held.given(np.ones(len(here), dtype=np.bool_))
+        used = self._holdings(view, enumerate(placed for placed, _ in here), index)
+        return used.given(np.ones(len(here), dtype=np.bool_))
 
     def _by_everybody(self, view: ZoneView, nodes: Nodes, leaving: RowPods) -> "_Given | None":
         """Return the amounts of removed pods that are all pods with exclusive amounts of their
@@ -108,14 +108,14 @@ class ZoneEvictions:
             return None
         given = _nothing(view)
         for place in range(len(leaving.rows)):
-            whole = self._reserving.everybody(nodes.name(place))
-            if whole is None or not whole.is_told:
+            whole = self._reserving.node_totals(nodes.name(place))
+            if whole is None or not whole.is_reported:
                 continue
             if whole.highest >= leaving.below:
                 return None
-            given.told[place] = True
+            given.reported[place] = True
             given.freed[place] = whole.holds
-            for name, amounts in whole.held.items():
+            for name, amounts in whole.used.items():
                 if name not in given.amounts:
                     given.amounts[name] = np.zeros((view.size, view.slots), dtype=np.int64)
                 given.amounts[name][place, : len(amounts)] = amounts
@@ -132,7 +132,12 @@ class ZoneEvictions:
         There may be tens of thousands: repeated pods cost no call.
         """
         holdings = _Holdings(view, index)
-        told, owners, cells, held = holdings.told, holdings.owners, holdings.cells, holdings.held
+        reported, owners, cells, used = (
+            holdings.reported,
+            holdings.owners,
+            holdings.cells,
+            holdings.used,
+        )
         node, reserved, first = "", None, 0
         known: Mapping[str, Shares] = {}
         slots: Mapping[int, int] = {}
@@ -146,11 +151,11 @@ class ZoneEvictions:
                 shares = None if reserved is None else shares_of(placed, reserved, self._demand)
                 if shares is None:
                     continue
-            told.append(number)
+            reported.append(number)
             for zone, needs in shares:
                 owners.append(number)
                 cells.append(first + slots.get(zone, _NOWHERE))
-                held.append(needs)
+                used.append(needs)
         return holdings
 
 
@@ -162,18 +167,18 @@ _Entries = tuple[Rows, Rows, IntColumn]
 class _Given(msgspec.Struct, frozen=True):
     """Amounts of removed pods, [row, slot] by resource.
 
-    `told` are the rows where an agent reports the zones of a removed pod, `freed` those where one
-    had amounts.
+    `reported` are the rows where an agent reports the zones of a removed pod, `freed` those where
+    one had amounts.
     """
 
-    told: BoolColumn
+    reported: BoolColumn
     freed: BoolColumn
     amounts: dict[str, IntMatrix]
 
 
 def _nothing(view: ZoneView) -> _Given:
-    told, freed = np.zeros((2, view.size), dtype=np.bool_)
-    return _Given(told, freed, {})
+    reported, freed = np.zeros((2, view.size), dtype=np.bool_)
+    return _Given(reported, freed, {})
 
 
 def _give_back(
@@ -189,22 +194,22 @@ def _give_back(
         amounts[matrix < 0] = 0
         matrix += amounts
         too_much |= ((amounts > 0) & (matrix > offered)).any(axis=1)
-    return {NOTHING_TO_ADD: given.told & ~given.freed, TOO_MUCH: too_much}
+    return {NOTHING_TO_ADD: given.reported & ~given.freed, TOO_MUCH: too_much}
 
 
 class _Holdings:
     """The exclusive amounts of some pods in the zones of their rows.
 
-    `index` has the row of each pod. `told` are the numbers of the pods whose zones an agent
-    reports. `owners`, `cells` and `held` are the pods with amounts, where, and which; a cell is a
+    `index` has the row of each pod. `reported` are the numbers of the pods whose zones an agent
+    reports. `owners`, `cells` and `used` are the pods with amounts, where, and which; a cell is a
     slot of a row, or below 0 for an unknown zone.
     """
 
     def __init__(self, view: ZoneView, index: Rows) -> None:
-        self.told: list[int] = []
+        self.reported: list[int] = []
         self.owners: list[int] = []
         self.cells: list[int] = []
-        self.held: list[Needs] = []
+        self.used: list[Needs] = []
         self._index = index
         self._size = view.size
         self._width = view.slots
@@ -225,7 +230,7 @@ class _Holdings:
 
     def given(self, gone: BoolColumn) -> _Given:
         """Return the amounts of the removed pods."""
-        given = _Given(self._on_rows(self.told, gone), self._on_rows(self.owners, gone), {})
+        given = _Given(self._on_rows(self.reported, gone), self._on_rows(self.owners, gone), {})
         for name, (pods, cells, amounts) in self._arrays().items():
             now = gone[pods]
             flat = np.zeros(self._size * self._width, dtype=np.int64)
@@ -242,9 +247,9 @@ class _Holdings:
         """Yield by resource the pods, the cells where they use it, and the amounts."""
         pods, cells = np.array(self.owners, dtype=np.intp), np.array(self.cells, dtype=np.intp)
         # Pods with the same requests share one object, so that few need to be evaluated.
-        kinds = {id(one): one for one in self.held}
+        kinds = {id(one): one for one in self.used}
         places = {number: place for place, number in enumerate(kinds)}
-        kind = np.array([places[id(one)] for one in self.held], dtype=np.intp)
+        kind = np.array([places[id(one)] for one in self.used], dtype=np.intp)
         amounts = [dict(one) for one in kinds.values()]
         for name in dict.fromkeys(name for one in amounts for name in one):
             each = np.array([one.get(name, 0) for one in amounts], dtype=np.int64)[kind]

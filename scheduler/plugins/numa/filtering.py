@@ -25,9 +25,9 @@ from scheduler.plugins.numa.demand import (
     Needs,
     ZoneDemand,
     assigned_needs,
-    held_by_zones,
     is_affine,
     may_be_host_level,
+    zone_usage,
 )
 from scheduler.plugins.numa.zones import sets_of
 from scheduler.plugins.numa.zoneview import ZoneView
@@ -44,7 +44,7 @@ class Fit(msgspec.Struct, frozen=True):
     zones: ZoneFlags | None
     lost: BoolColumn | None
 
-    def misfits(self, size: int) -> BoolColumn:
+    def infeasible(self, size: int) -> BoolColumn:
         """Return the rows where nothing fits."""
         if self.zones is None:
             return np.zeros(size, dtype=np.bool_) if self.lost is None else self.lost
@@ -52,11 +52,11 @@ class Fit(msgspec.Struct, frozen=True):
         return none if self.lost is None else none | self.lost
 
 
-def fit(view: ZoneView, needs: Needs, *, is_guaranteed: bool, room: Pair = (None, None)) -> Fit:
-    """Return the zones with all of `needs` free; the result is written into `room`, if given."""
+def fit(view: ZoneView, needs: Needs, *, is_guaranteed: bool, scratch: Pair = (None, None)) -> Fit:
+    """Return the zones with all of `needs` free; the result is written into `scratch`, if given."""
     zones: ZoneFlags | None = None
     lost: BoolColumn | None = None
-    first, other = room
+    first, other = scratch
     for name, amount in needs:
         if amount <= 0:
             continue
@@ -88,10 +88,10 @@ def unfit_by_container(view: ZoneView, demand: ZoneDemand, rows: BoolColumn) -> 
     last = len(demand.parts) - 1
     for place, part in enumerate(demand.parts):
         found = fit(view.over(taken), part.needs, is_guaranteed=demand.is_guaranteed)
-        misfits = found.misfits(view.size) & left
-        if is_any(misfits):
-            reasons.append(Reason(misfits, f"{CANNOT} {part.kind}"))
-            left = left & ~misfits
+        infeasible = found.infeasible(view.size) & left
+        if is_any(infeasible):
+            reasons.append(Reason(infeasible, f"{CANNOT} {part.kind}"))
+            left = left & ~infeasible
         if part.stays and place < last and found.zones is not None:
             _take(view, taken, found.zones, demand, part.needs)
     if not reasons:
@@ -113,7 +113,7 @@ def _held(
     view: ZoneView, taken: dict[str, IntMatrix], demand: ZoneDemand, needs: Needs
 ) -> Iterator[tuple[IntMatrix, int]]:
     """Yield for each resource in zones the free amounts, and a container's request."""
-    for name, amount in held_by_zones(demand, needs):
+    for name, amount in zone_usage(demand, needs):
         if name not in taken:
             free = view.free(name)
             if free is None:
@@ -150,10 +150,10 @@ def unfit_restricted(
         if not len(left):
             return
         needs = assigned_needs(part.needs)
-        misfits, masks = _unfit_rows(view.over(taken), needs, demand, left)
-        if len(misfits):
-            yield _column(view.size, misfits), f"{CANNOT} {part.kind}"
-            left = np.setdiff1d(left, misfits)
+        infeasible, masks = _unfit_rows(view.over(taken), needs, demand, left)
+        if len(infeasible):
+            yield _column(view.size, infeasible), f"{CANNOT} {part.kind}"
+            left = np.setdiff1d(left, infeasible)
         if part.stays:
             _take_shares(view, taken, demand, needs, masks)
 
@@ -297,7 +297,7 @@ class _Search:
             self._is_possible = self._is_possible and not lost and zones != []
             if part.stays and zones is not None:
                 self._suits.append(zones)
-                self._staying.append(tuple(held_by_zones(demand, part.needs)))
+                self._staying.append(tuple(zone_usage(demand, part.needs)))
             for name, _ in part.needs:
                 free = view.free(name)
                 if free is not None:

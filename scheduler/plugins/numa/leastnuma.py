@@ -68,8 +68,8 @@ def score_by_count(view: ZoneView, demand: ZoneDemand, rows: BoolColumn) -> IntC
             continue
         requests = [demand.whole] if is_whole else [part.needs for part in demand.parts] or [()]
         for number, alike in _by_layout(view, np.flatnonzero(here)):
-            stock = ZoneStock(view, view.layout(number), alike)
-            scores[alike] = _score(stock, requests, stock.of_rows(view.most_zones))
+            inventory = ZoneInventory(view, view.layout(number), alike)
+            scores[alike] = _score(inventory, requests, inventory.of_rows(view.most_zones))
     return scores
 
 
@@ -85,7 +85,7 @@ def _by_layout(view: ZoneView, rows: Rows) -> Iterator[tuple[int, Rows]]:
         yield number, rows[ids == number]
 
 
-class ZoneStock:
+class ZoneInventory:
     """The free amounts in the zones of some rows of one layout; requests can be deducted."""
 
     def __init__(self, view: ZoneView, layout: Layout, rows: Rows) -> None:
@@ -97,9 +97,9 @@ class ZoneStock:
         self._left: dict[str, IntMatrix] = {}
 
     @property
-    def room(self) -> Pair:
+    def scratch(self) -> Pair:
         """Return two scratch matrices for use until the next call; see `Room`."""
-        return self._view.room if self._is_whole else (None, None)
+        return self._view.scratch if self._is_whole else (None, None)
 
     def of_rows(self, column: NDArray[ScalarT]) -> NDArray[ScalarT]:
         """Return the rows' entries of a column or matrix of the view."""
@@ -148,26 +148,26 @@ class ZoneStock:
         return np.full((self.size, self._view.slots), UNLISTED, dtype=np.int64)
 
 
-def _score(stock: ZoneStock, requests: Sequence[Needs], most: IntColumn) -> IntColumn:
+def _score(inventory: ZoneInventory, requests: Sequence[Needs], most: IntColumn) -> IntColumn:
     """Return the scores of rows of one layout: the worst request decides."""
     needs, *others = requests
-    served = serve(stock, needs, names_sets=bool(others))
+    served = serve(inventory, needs, names_sets=bool(others))
     count, is_nearest = served.count, served.is_nearest
     for place, further in enumerate(others, start=1):
-        stock.take(needs, served)
+        inventory.take(needs, served)
         needs = further
-        served = serve(stock, needs, names_sets=place < len(others))
+        served = serve(inventory, needs, names_sets=place < len(others))
         fits = (count != 0) & (served.count != 0)
         is_nearest = (is_nearest | (count < 0)) & (served.is_nearest | (served.count < 0))
         count = np.where(fits, np.maximum(count, served.count), 0)
-    scores = np.empty(stock.size, dtype=np.int64)
+    scores = np.empty(inventory.size, dtype=np.int64)
     # Almost always all kubelets have the same limit.
     first = int(most[0])
     numbers = np.unique(most).tolist() if is_any(most != first) else [first]
     places = 2 * count + is_nearest
     for number in numbers:
         some = most == number if len(numbers) > 1 else slice(None)
-        scores[some] = _scores_of(len(stock.layout.ids), number)[places[some]]
+        scores[some] = _scores_of(len(inventory.layout.ids), number)[places[some]]
     return scores
 
 
@@ -192,13 +192,13 @@ def raw_score(count: IntColumn, is_nearest: BoolColumn, most: IntColumn) -> IntC
     return np.where(count == 0, HIGHEST, np.clip(scores, 0, HIGHEST))
 
 
-def serve(stock: ZoneStock, needs: Needs, *, names_sets: bool = True) -> ServedZones:
+def serve(inventory: ZoneInventory, needs: Needs, *, names_sets: bool = True) -> ServedZones:
     """Return the smallest, then nearest, then first set of zones for each row.
 
     Without `names_sets` the set of a row may be left open.
     """
-    found = _Finding(stock, names_sets=names_sets)
-    if not needs or not stock.layout.ids:
+    found = _Finding(inventory, names_sets=names_sets)
+    if not needs or not inventory.layout.ids:
         found.count[:] = UNLISTED
     else:
         left = found.one_zone(needs)
@@ -210,23 +210,23 @@ def serve(stock: ZoneStock, needs: Needs, *, names_sets: bool = True) -> ServedZ
 class _Finding:
     """The search for sets: rows leave it as soon as a set fits them."""
 
-    def __init__(self, stock: ZoneStock, *, names_sets: bool) -> None:
-        self.count = np.zeros(stock.size, dtype=np.int64)
-        self.is_nearest = np.zeros(stock.size, dtype=np.bool_)
+    def __init__(self, inventory: ZoneInventory, *, names_sets: bool) -> None:
+        self.count = np.zeros(inventory.size, dtype=np.int64)
+        self.is_nearest = np.zeros(inventory.size, dtype=np.bool_)
         self.sets = self.count.copy() if names_sets else self.count[:0]
         self.tried: list[tuple[int, ...]] = []
-        self._stock = stock
+        self._inventory = inventory
         self._names_sets = names_sets
 
     def one_zone(self, needs: Needs) -> Rows:
         """Serve the rows with one sufficient zone, all at once; return the others."""
         (name, amount), *others = needs
-        first, other = self._stock.room
-        alone = self._stock.at_least(name, amount, first)
+        first, other = self._inventory.scratch
+        alone = self._inventory.at_least(name, amount, first)
         for name, amount in others:
-            np.logical_and(alone, self._stock.at_least(name, amount, other), alone)
+            np.logical_and(alone, self._inventory.at_least(name, amount, other), alone)
         none = no_zone(alone)
-        single = sets_by_distance(self._stock.layout, 1)
+        single = sets_by_distance(self._inventory.layout, 1)
         if not self._names_sets and single.nearest == len(single.slots):
             np.logical_not(none, out=self.is_nearest)
             self.count[:] = self.is_nearest
@@ -239,9 +239,9 @@ class _Finding:
 
     def more_zones(self, needs: Needs, rows: Rows) -> None:
         """Serve `rows` from two zones or more; rows without the requested resources are skipped."""
-        zones = len(self._stock.layout.ids)
+        zones = len(self._inventory.layout.ids)
         is_small = zones * max(amount for _, amount in needs) <= _LARGEST
-        free = self._stock.free([name for name, _ in needs], rows, as_floats=is_small)
+        free = self._inventory.free([name for name, _ in needs], rows, as_floats=is_small)
         usable = np.logical_and.reduce(free >= 0)
         asked = [place for place, (_, amount) in enumerate(needs) if amount > 0]
         limits = [needs[place][1] for place in asked]
@@ -263,7 +263,7 @@ class _Finding:
                 return
             now = left[fewest[left] <= number]
             if len(now):
-                sets = sets_by_distance(self._stock.layout, number)
+                sets = sets_by_distance(self._inventory.layout, number)
                 some = amounts if len(now) == len(rows) else amounts[:, :, now]
                 self._try(sets, some, limits, rows[now])
                 left = left[self.count[rows[left]] == 0]

@@ -64,7 +64,7 @@ class NodeResourceTopologyMatch(Plugin[NodeResourceTopologyMatchArgs]):
             following = Following(handle.profiles, cache.resync_method, follows, frees)
             self._reserving = self._topologies.reserve(following)
             self._evictions = ZoneEvictions(self._reserving, self._demand, frees=frees)
-        self._misfits = RowCache(self._no_zone)
+        self._infeasible = RowCache(self._no_zone)
         self._scores = RowCache(self._worth)
         self.key_follows = (_Reported(self._topologies),)
 
@@ -163,7 +163,7 @@ class NodeResourceTopologyMatch(Plugin[NodeResourceTopologyMatchArgs]):
         if demand.is_guaranteed or self.args.preemption_mode == ENABLED:
             return False  # a dry run may be impossible whatever the pod asks for
         topologies, reserving = self._topologies, self._reserving
-        if topologies.has_held or (reserving is not None and reserving.has_stale):
+        if topologies.has_reserved or (reserving is not None and reserving.has_stale):
             return False
         columns = topologies.latest if reserving is None else reserving.published
         if not columns.suits_all(demand.names):
@@ -178,11 +178,11 @@ class NodeResourceTopologyMatch(Plugin[NodeResourceTopologyMatchArgs]):
     def _stale(self, view: ZoneView, cycle: Cycle) -> BoolColumn | None:
         """Return the rows with unreliable data; None if there are none."""
         if self.args.discard_reserved_nodes:
-            held = self._topologies.held_rows()
-            if not held:
+            used = self._topologies.reserved_rows()
+            if not used:
                 return None
             rows = np.zeros(len(self._topologies.latest.known), dtype=np.bool_)
-            rows[held] = True
+            rows[used] = True
             return view.of_table(rows)
         if self._reserving is None:
             return None
@@ -208,10 +208,10 @@ class NodeResourceTopologyMatch(Plugin[NodeResourceTopologyMatchArgs]):
         if RESTRICTED in self.args.policies:
             rows = view.has_policy(RESTRICTED)
             if is_any(rows):
-                for misfits, text in filtering.unfit_restricted(
+                for infeasible, text in filtering.unfit_restricted(
                     view, demand, rows, by_pod=view.pod_scope
                 ):
-                    rejected = _first(rejected, reject(misfits, text))
+                    rejected = _first(rejected, reject(infeasible, text))
         return rejected
 
     def _unfit_single(self, view: ZoneView, demand: ZoneDemand) -> Rejected | None:
@@ -250,14 +250,14 @@ class NodeResourceTopologyMatch(Plugin[NodeResourceTopologyMatchArgs]):
         what: str,
     ) -> Rejected | None:
         """Return those of `rows` without a zone that fits all of `needs`."""
-        (no_zone,) = self._misfits.columns((needs, demand.is_guaranteed), view)
-        misfits = rows & no_zone
-        return reject(misfits, f"{filtering.CANNOT} {what}") if is_any(misfits) else None
+        (no_zone,) = self._infeasible.columns((needs, demand.is_guaranteed), view)
+        infeasible = rows & no_zone
+        return reject(infeasible, f"{filtering.CANNOT} {what}") if is_any(infeasible) else None
 
     def _no_zone(self, key: tuple[Needs, bool], view: ZoneView) -> tuple[BoolColumn]:
         needs, is_guaranteed = key
-        found = filtering.fit(view, needs, is_guaranteed=is_guaranteed, room=view.room)
-        return (found.misfits(view.size),)
+        found = filtering.fit(view, needs, is_guaranteed=is_guaranteed, scratch=view.scratch)
+        return (found.infeasible(view.size),)
 
     def _worth(self, demand: ZoneDemand, view: ZoneView) -> tuple[IntColumn]:
         strategy = self.args.scoring_strategy

@@ -17,7 +17,7 @@ from scheduler.framework import IntColumn, PerShape, Placed
 from scheduler.objects.numa import NodeResourceTopology
 from scheduler.objects.numaplacement import METADATA, VECTOR, Name, zones_of
 from scheduler.objects.podfingerprint import fingerprint, is_fingerprint, mark_of
-from scheduler.plugins.numa.demand import Needs, ZoneDemand, held_alone, shared_rest
+from scheduler.plugins.numa.demand import Needs, ZoneDemand, exclusive_by_container, shared_rest
 from scheduler.plugins.numa.zones import attribute, zone_id
 
 # How many recent arrivals and departures of pods are kept.
@@ -35,17 +35,17 @@ class Owed(msgspec.Struct, frozen=True):
 NOTHING_OWED = Owed(())
 
 
-class Everybody(msgspec.Struct, frozen=True):
+class NodeTotals(msgspec.Struct, frozen=True):
     """The exclusive amounts of a node's pods, by resource and then by slot.
 
-    `is_told` states whether an agent reports their zones, `holds` whether any pod has such amounts,
-    and `highest` is the highest priority of those.
+    `is_reported` states whether an agent reports their zones, `holds` whether any pod has such
+    amounts, and `highest` is the highest priority of those.
     """
 
-    is_told: bool
+    is_reported: bool
     holds: bool
     highest: int
-    held: dict[str, IntColumn]
+    used: dict[str, IntColumn]
 
 
 class Reservations(msgspec.Struct, eq=False):
@@ -63,7 +63,7 @@ class Reservations(msgspec.Struct, eq=False):
     seen: frozenset[str] | None = None
     owed: dict[str, Owed] = {}
     since: float | None = None
-    is_told: bool = False
+    is_reported: bool = False
     # The pods that the figures include, if the agent reports the zones of their containers.
     frozen: tuple[Placed, ...] = ()
     # container → zone, as requested so far; empty if the agent does not report it
@@ -71,14 +71,14 @@ class Reservations(msgspec.Struct, eq=False):
     # uid → zones, and a pod's exclusive amounts there, as requested so far
     shares: dict[str, tuple[tuple[int, Needs], ...]] = {}
     # The sum of all pods on the node; None if it must be recomputed.
-    everybody: Everybody | None = None
+    node_totals: NodeTotals | None = None
     _marks: dict[str, int] = {}
     # A pod, and whether it came or went; the newest last.
     _log: list[tuple[Placed, bool]] = []
 
     def remember(self, placed: Placed, *, came: bool) -> None:
         """Record that a pod came to the node, or left it."""
-        self.everybody = None
+        self.node_totals = None
         if len(self._log) >= 2 * _REMEMBERED:
             del self._log[:_REMEMBERED]
         self._log.append((placed, came))
@@ -230,8 +230,8 @@ def zones_of_containers(
         own, every = set(), set()
         for placed in reserved.frozen:
             asked = demand.of(placed)
-            held = held_alone(asked, reserved.listed)
-            for name, part, needs in zip(_containers(placed), asked.parts, held, strict=True):
+            used = exclusive_by_container(asked, reserved.listed)
+            for name, part, needs in zip(_containers(placed), asked.parts, used, strict=True):
                 if part.stays:
                     every.add(name)
                 if needs:
@@ -256,23 +256,23 @@ def freed_by(
     return freed
 
 
-def everybody_on(
+def node_totals_of(
     pods: Iterable[Placed], reserved: Reservations, demand: PerShape[ZoneDemand], ids: Sequence[int]
-) -> Everybody:
+) -> NodeTotals:
     """Return the exclusive amounts of all pods of a node; `ids` are the numbers of its zones."""
     shares = [(placed, shares_of(placed, reserved, demand)) for placed in pods]
-    holding = [(placed, held) for placed, held in shares if held]
+    holding = [(placed, used) for placed, used in shares if used]
     amounts: dict[str, list[int]] = {}
-    for _, held in holding:
-        for zone, needs in held:
+    for _, used in holding:
+        for zone, needs in used:
             if zone in ids:
                 for name, amount in needs:
                     amounts.setdefault(name, [0] * len(ids))[ids.index(zone)] += amount
-    return Everybody(
-        is_told=any(held is not None for _, held in shares),
+    return NodeTotals(
+        is_reported=any(used is not None for _, used in shares),
         holds=bool(holding),
         highest=max((placed.pod.priority for placed, _ in holding), default=0),
-        held={name: np.array(by_slot, dtype=np.int64) for name, by_slot in amounts.items()},
+        used={name: np.array(by_slot, dtype=np.int64) for name, by_slot in amounts.items()},
     )
 
 
@@ -302,15 +302,15 @@ def _shares(
 
     The pod-level amounts are in their zone; if there are several, no agent reports which.
     """
-    held = held_alone(asked, listed)
+    used = exclusive_by_container(asked, listed)
     zones: set[int] = set()
-    for name, part, needs in zip(_containers(placed), asked.parts, held, strict=True):
+    for name, part, needs in zip(_containers(placed), asked.parts, used, strict=True):
         zone = zone_of.get(name) if part.stays else None
         if zone is not None:
             zones.add(zone)
             if needs:
                 yield zone, needs
-    rest = shared_rest(asked, held, listed)
+    rest = shared_rest(asked, used, listed)
     if rest and len(zones) == 1:
         yield zones.pop(), rest
 

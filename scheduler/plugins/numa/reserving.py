@@ -20,13 +20,13 @@ from scheduler.objects.numa import NodeResourceTopology
 from scheduler.plugins.numa.demand import ZoneDemand, demand_of, holds_exclusive
 from scheduler.plugins.numa.reservations import (
     NOTHING_OWED,
-    Everybody,
     Freed,
+    NodeTotals,
     Owed,
     Reservations,
-    everybody_on,
     freed_by,
     listed_by,
+    node_totals_of,
     says_where,
 )
 from scheduler.plugins.numa.zonecolumns import ZoneColumns
@@ -133,20 +133,20 @@ class Reserving:
         self._next_look = now + _LOOK_EVERY_S
         for name in self._stale:
             reserved = self.by_node.get(name)
-            if reserved is None or reserved.since is None or reserved.is_told:
+            if reserved is None or reserved.since is None or reserved.is_reported:
                 continue
             if now - reserved.since >= _LONG_S:
-                reserved.is_told = True
+                reserved.is_reported = True
                 yield reserved
 
-    def everybody(self, name: str) -> Everybody | None:
+    def node_totals(self, name: str) -> NodeTotals | None:
         """Return the exclusive amounts of all pods of a node; None for a node without a report."""
         reserved = self.by_node.get(name)
-        if reserved is not None and reserved.everybody is None:
+        if reserved is not None and reserved.node_totals is None:
             layout = self._columns.layouts[self._columns.layout_ids[self._rows[name]]]
             here = self._cluster.pods.on(name) if self._cluster is not None else {}
-            reserved.everybody = everybody_on(here.values(), reserved, self._demand, layout.ids)
-        return None if reserved is None else reserved.everybody
+            reserved.node_totals = node_totals_of(here.values(), reserved, self._demand, layout.ids)
+        return None if reserved is None else reserved.node_totals
 
     def _note_time(self, now: float) -> None:
         for name in self._fresh_stale:
@@ -215,7 +215,7 @@ class Reserving:
             self._fall_due(reserved.name)
         if before.shape is after.shape:
             return
-        reserved.everybody = None
+        reserved.node_totals = None
         uid = after.pod.metadata.uid
         was = reserved.owed.pop(uid, None)
         if was is None and not reserved.misses(after):
@@ -295,7 +295,7 @@ class Reserving:
             reserved.seen = seen
             missed = {uid: self._owed(one) for uid, one in pods.items() if reserved.misses(one)}
             reserved.owed = {uid: owed for uid, owed in missed.items() if owed is not NOTHING_OWED}
-        reserved.taken, reserved.placement, reserved.shares, reserved.everybody = (
+        reserved.taken, reserved.placement, reserved.shares, reserved.node_totals = (
             topology,
             None,
             {},
@@ -308,7 +308,7 @@ class Reserving:
         self._leave(name)
         self._count(name, reserved)
         if self._following.frees:
-            self.everybody(name)
+            self.node_totals(name)
 
     def _takes_unnamed(
         self, reserved: Reservations, topology: NodeResourceTopology, text: str
@@ -366,7 +366,7 @@ class Reserving:
             self._stale.pop(name, None)
             self._fresh_stale.pop(name, None)
             if reserved is not None:
-                reserved.since, reserved.is_told = None, False
+                reserved.since, reserved.is_reported = None, False
 
     # For people.
 

@@ -165,11 +165,11 @@ class Topologies:
         self._in_flight.pop(uid, None)
 
     @property
-    def has_held(self) -> bool:
+    def has_reserved(self) -> bool:
         """Return whether a pod is being bound to any node."""
         return bool(self._in_flight)
 
-    def held_rows(self) -> list[int]:
+    def reserved_rows(self) -> list[int]:
         """Return the rows of nodes to which pods are being bound."""
         return [self._rows[node] for node in self._in_flight.values() if node in self._rows]
 

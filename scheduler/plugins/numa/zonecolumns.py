@@ -28,7 +28,7 @@ class ZoneColumns:
     def __init__(self, *, deducts: bool = False) -> None:
         self.count = 0
         self.touched = Touched()
-        self.room = Scratch()
+        self.scratch = Scratch()
         self.layouts: list[Layout] = []
         self._layout_ids: dict[Layout, int] = {}
         self._amounts = ZoneAmounts(deducts=deducts)
@@ -136,10 +136,10 @@ class ZoneColumns:
 
     def columns(self, prefix: str) -> Iterator[tuple[str, object]]:
         """Yield the columns by name, without empty ones."""
-        held = self._amounts
-        for resource in held.names:
-            for name, cells in (("available", held.available), ("allocatable", held.allocatable)):
-                matrix = held.of(cells, resource)
+        used = self._amounts
+        for resource in used.names:
+            for name, cells in (("available", used.available), ("allocatable", used.allocatable)):
+                matrix = used.of(cells, resource)
                 for slot, column in enumerate([] if matrix is None else matrix[: self.rows].T):
                     if (column != UNLISTED).any():
                         yield f"{prefix} {name} {resource} {slot}", column.copy()
@@ -191,7 +191,7 @@ class ZoneColumns:
             self._aligned.clear()
         for column in (self._kinds, self._most, self._layout, self._zones):
             column.grow(rows)
-        self._amounts.make_room(rows)
+        self._amounts.reserve_space(rows)
 
     def _classify(self, row: int, kind: int) -> None:
         before = int(self._kinds.values[row])

@@ -58,12 +58,12 @@ class ZoneView:
         return self._columns.touched
 
     @property
-    def room(self) -> Pair:
+    def scratch(self) -> Pair:
         """Return two scratch matrices [row, slot] for use until the next call.
 
         There are none for a part of the rows: it may be a small one.
         """
-        return self._columns.room.of(self.size, self.slots) if self.is_whole else (None, None)
+        return self._columns.scratch.of(self.size, self.slots) if self.is_whole else (None, None)
 
     @property
     def known(self) -> BoolColumn:

@@ -37,7 +37,7 @@ from scheduler.plugins.preemption.choice import choose
 from scheduler.plugins.preemption.dryrun import Block, Walk, examine
 from scheduler.plugins.preemption.importance import PodsByImportance
 from scheduler.plugins.preemption.offers import best_offer, offers_of
-from scheduler.plugins.preemption.remembered import Chosen, Remembered
+from scheduler.plugins.preemption.remembered import Chosen, DryRunCache
 from scheduler.plugins.preemption.units import UnitIndex
 from scheduler.plugins.preemption.victims import Victims
 
@@ -97,7 +97,7 @@ class DefaultPreemption(Plugin[DefaultPreemptionArgs]):
         self._ranks = handle.tracker(PodsByImportance)
         self._budgets = handle.tracker(BudgetIndex)
         self._units = UnitIndex(handle)
-        self._remembered = Remembered()
+        self._remembered = DryRunCache()
         self._is_1_37 = handle.release >= V1_37
 
     def key(self, _pod: Pod) -> tuple[()]:

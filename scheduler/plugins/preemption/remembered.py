@@ -1,4 +1,4 @@
-"""`Remembered`: dry runs of rows, cached for the next preemptor of the same shape.
+"""`DryRunCache`: dry runs of rows, cached for the next preemptor of the same shape.
 
 Preemptors often arrive in groups of one shape, and each changes a row or two: its victims are
 removed and it is nominated there. The dry run of a row depends on the row's node, its pods, its
@@ -72,7 +72,7 @@ class DryRuns:
             self._victims[row] = tuple(uids)
 
 
-class Remembered:
+class DryRunCache:
     """The dry runs of the most recent shapes, by the shape's id."""
 
     def __init__(self) -> None:

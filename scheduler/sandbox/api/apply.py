@@ -66,8 +66,8 @@ def apply_object(
         entry["fieldsV1"] = subtract(entry["fieldsV1"], path)
     merged: Object = _merge(copy.deepcopy(live), config, shape, None)
     before = own["fieldsV1"] if own else {}
-    held = merge_sets([fields, *(entry["fieldsV1"] for entry in others)])
-    _remove(merged, before, held, shape, None)
+    current = merge_sets([fields, *(entry["fieldsV1"] for entry in others)])
+    _remove(merged, before, current, shape, None)
     kept = [entry for entry in entries if entry is not own and entry.get("fieldsV1")]
     record = {
         "manager": manager,
@@ -135,15 +135,15 @@ def _merge(live: Any, config: Any, shape: TypeShape | None, field: TypeField | N
 
 
 def _remove(
-    value: Any, before: Object, held: Object, shape: TypeShape | None, field: TypeField | None
+    value: Any, before: Object, current: Object, shape: TypeShape | None, field: TypeField | None
 ) -> None:
     """Remove from `value` what was in `before` and is in no manager's set any more."""
     for step, below in before.items():
         inner = _inner(step, shape)
-        if step in held:
+        if step in current:
             child = _child(value, step, field)
             if below and child is not None:
-                _remove(child, below, held[step], inner[0], inner[1])
+                _remove(child, below, current[step], inner[0], inner[1])
         elif step.startswith("f:") and isinstance(value, dict):
             value.pop(step[2:], None)
         elif step.startswith(("k:", "v:")) and isinstance(value, list):

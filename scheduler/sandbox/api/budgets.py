@@ -98,7 +98,7 @@ def _take_disruption(store: ObjectStore, pod: Object, *, dry_run: bool) -> None:
 
 
 def _others(status: Object, type_: str) -> list[Object]:
-    return [held for held in status.get("conditions") or () if held.get("type") != type_]
+    return [current for current in status.get("conditions") or () if current.get("type") != type_]
 
 
 def _allowed(budget: Object, status: Object, store: ObjectStore) -> Object:

@@ -101,8 +101,8 @@ def page_of(store: ObjectStore, call: ResourceRequest) -> ListPage:
     if token:
         if call.option("resourceVersion") not in ("", "0"):
             raise bad_request("specifying resource version is not allowed when using continue")
-        told, start = _read_token(token)
-        version = None if told == _ANY_VERSION else told
+        reported, start = _read_token(token)
+        version = None if reported == _ANY_VERSION else reported
     items = _at(store, call, version, start)
     shown = store.version if version is None else version
     if start:

@@ -57,19 +57,19 @@ def _merged(old: Any, value: Any, field: TypeField | None, inner: TypeShape | No
         return strategic_merge(old if isinstance(old, dict) else {}, value, shape)
     if not isinstance(value, list):
         return value
-    held = old if isinstance(old, list) else []
+    current = old if isinstance(old, list) else []
     if field is None or "merge" not in field.patch:
         return [_stripped(item) for item in value]
     if not field.merge_key:
-        return [*value, *(item for item in held if item not in value)]
-    return _merged_by_key(held, value, field)
+        return [*value, *(item for item in current if item not in value)]
+    return _merged_by_key(current, value, field)
 
 
-def _merged_by_key(held: list[Any], value: list[Any], field: TypeField) -> list[Any]:
+def _merged_by_key(current: list[Any], value: list[Any], field: TypeField) -> list[Any]:
     key, inner = field.merge_key, field.shape.inner
     if any(isinstance(item, dict) and item.get(_DIRECTIVE) == "replace" for item in value):
         return [item for item in value if _DIRECTIVE not in item]
-    result = list(held)
+    result = list(current)
     for item in value:
         if not isinstance(item, dict) or key not in item:
             raise bad_request(f"map: {_go_map(item)} does not contain declared merge key: {key}")

@@ -157,10 +157,10 @@ def _scheduled(conditions: list[Object], now: str) -> list[Object]:
         "lastProbeTime": None,
         "lastTransitionTime": now,
     }
-    for held in conditions:
-        if held.get("type") == "PodScheduled" and held.get("status") == "True":
-            condition["lastTransitionTime"] = held.get("lastTransitionTime")
-    others = [held for held in conditions if held.get("type") != "PodScheduled"]
+    for current in conditions:
+        if current.get("type") == "PodScheduled" and current.get("status") == "True":
+            condition["lastTransitionTime"] = current.get("lastTransitionTime")
+    others = [current for current in conditions if current.get("type") != "PodScheduled"]
     return [*others, condition]
 
 

@@ -217,8 +217,8 @@ def delete(store: ObjectStore, call: ResourceRequest) -> ApiAnswer:
     options = deletion_of(call)
     before = store.get(call.resource, call.namespace, call.name)
     stored = store.delete(call.resource, call.namespace, call.name, options)
-    held = store.find(call.resource, call.namespace, call.name)
-    if _answers_with_object(call.resource) or (held is not None and not options.dry_run):
+    current = store.find(call.resource, call.namespace, call.name)
+    if _answers_with_object(call.resource) or (current is not None and not options.dry_run):
         return ApiAnswer(200, reading.body_of(call.resource, stored))
     return ApiAnswer(200, _encode(success(call.resource, call.name, before.uid)))
 

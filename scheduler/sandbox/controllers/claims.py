@@ -31,7 +31,7 @@ class ControllerRefs:
 
     def interests(self) -> list[Interest]:
         """Both kinds."""
-        return [(self._owners, self._hear_owner), (self._owned, self._hear_owned)]
+        return [(self._owners, self._observe_owner), (self._owned, self._observe_owned)]
 
     def settle(self, key: str, owner: Object) -> None:
         """Adopt and release for one owner after a relevant change."""
@@ -50,11 +50,11 @@ class ControllerRefs:
             if found is not None and self._may_adopt(found, selector):
                 self._write(found, reference_to(self._owners, owner), owner)
 
-    def _hear_owner(self, change: StoreChange) -> None:
+    def _observe_owner(self, change: StoreChange) -> None:
         if change.type == ADDED:
             self._open.add(change.stored.key)
 
-    def _hear_owned(self, change: StoreChange) -> None:
+    def _observe_owned(self, change: StoreChange) -> None:
         obj, key, namespace = change.stored.obj, change.stored.key, change.stored.namespace
         orphans = self._orphans.setdefault(namespace, set())
         owner = controller_of(obj)
@@ -83,7 +83,7 @@ class ControllerRefs:
     def _write(self, stored: Stored, reference: Object | None, owner: Object) -> None:
         meta = stored.obj["metadata"]
         uid = owner["metadata"]["uid"]
-        kept = [held for held in meta.get("ownerReferences") or () if held["uid"] != uid]
+        kept = [current for current in meta.get("ownerReferences") or () if current["uid"] != uid]
         if reference is not None:
             kept.append(reference)
         meta = {**meta, "ownerReferences": kept}

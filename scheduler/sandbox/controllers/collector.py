@@ -69,8 +69,8 @@ class Collector:
             self._wake()
         if "deletionTimestamp" not in meta:
             return
-        held = meta.get("finalizers") or ()
-        if resource.storage in _EMPTIED or _OURS.intersection(held):
+        existing = meta.get("finalizers") or ()
+        if resource.storage in _EMPTIED or _OURS.intersection(existing):
             self._terminating[resource.storage, change.stored.key] = None
             self._wake()
 
@@ -146,14 +146,14 @@ class Collector:
 
     def _release(self, resource: kinds.Resource, owner: Stored) -> None:
         """Carry out `orphan` and `foregroundDeletion` of a deleted owner."""
-        held = owner.obj["metadata"].get("finalizers") or ()
-        if ORPHAN in held:
+        existing = owner.obj["metadata"].get("finalizers") or ()
+        if ORPHAN in existing:
             for kind, stored in self._dependents(owner.uid):
                 references = stored.obj["metadata"].get("ownerReferences") or []
                 others = [ref for ref in references if ref["uid"] != owner.uid]
                 self._rewrite(kind, stored, "ownerReferences", others)
             self._drop_finalizer(resource, owner, ORPHAN)
-        elif FOREGROUND in held:
+        elif FOREGROUND in existing:
             blocking = 0
             for kind, stored in self._dependents(owner.uid):
                 # kube-controller-manager: an owner of other objects is deleted in the foreground
@@ -163,11 +163,11 @@ class Collector:
                     blocking += 1
             if not blocking:
                 self._drop_finalizer(resource, owner, FOREGROUND)
-        elif _CLAIM_PROTECTION in held and not self._is_claim_used(owner):
+        elif _CLAIM_PROTECTION in existing and not self._is_claim_used(owner):
             self._drop_finalizer(resource, owner, _CLAIM_PROTECTION)
-        elif _VOLUME_PROTECTION in held and owner.obj.get("status", {}).get("phase") != "Bound":
+        elif _VOLUME_PROTECTION in existing and owner.obj.get("status", {}).get("phase") != "Bound":
             self._drop_finalizer(resource, owner, _VOLUME_PROTECTION)
-        elif _GROUP_PROTECTION in held and not self._has_members(resource, owner):
+        elif _GROUP_PROTECTION in existing and not self._has_members(resource, owner):
             self._drop_finalizer(resource, owner, _GROUP_PROTECTION)
 
     def _has_members(self, resource: kinds.Resource, group: Stored) -> bool:
@@ -209,8 +209,10 @@ class Collector:
         current = self._store.collection(resource).items.get(stored.key)
         if current is None:
             return
-        held = [entry for entry in current.obj["metadata"].get("finalizers") or () if entry != name]
-        self._rewrite(resource, current, "finalizers", held)
+        existing = [
+            entry for entry in current.obj["metadata"].get("finalizers") or () if entry != name
+        ]
+        self._rewrite(resource, current, "finalizers", existing)
 
     def _rewrite(self, resource: kinds.Resource, stored: Stored, field: str, value: object) -> None:
         meta = dict(stored.obj["metadata"])

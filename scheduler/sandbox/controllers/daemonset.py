@@ -13,8 +13,8 @@ from scheduler.controlplane.templates import CONTROLLER_REVISION
 from scheduler.sandbox.api.status import Object, StatusError
 from scheduler.sandbox.controllers import revisions
 from scheduler.sandbox.controllers.ownership import (
-    hear_itself,
-    hear_owned,
+    enqueue_owner,
+    enqueue_self,
     is_deleted,
     reference_to,
     sorted_dependents,
@@ -42,9 +42,9 @@ class DaemonSets:
     def interests(self) -> list[Interest]:
         """DaemonSets, pods and nodes."""
         return [
-            (DAEMONSETS, hear_itself(self.work_queue)),
-            (PODS, hear_owned(self.work_queue, DAEMONSETS.kind)),
-            (NODES, self._hear_node),
+            (DAEMONSETS, enqueue_self(self.work_queue)),
+            (PODS, enqueue_owner(self.work_queue, DAEMONSETS.kind)),
+            (NODES, self._observe_node),
         ]
 
     def act(self, key: str, now: float) -> None:
@@ -67,7 +67,7 @@ class DaemonSets:
         if refusal is not None:
             raise refusal
 
-    def _hear_node(self, change: StoreChange) -> None:
+    def _observe_node(self, change: StoreChange) -> None:
         previous = change.previous
         if previous is not None:
             new, old = change.stored.obj, previous.obj
@@ -85,15 +85,15 @@ class DaemonSets:
 
     def _judge(self, key: str, owner: Object) -> tuple[list[str], set[str]]:
         """Return the nodes that need a pod, and the nodes where an existing pod may stay."""
-        held = self._verdicts.setdefault(key, {})
+        existing = self._verdicts.setdefault(key, {})
         generation = owner["metadata"].get("generation", 1)
         spec = owner["spec"]["template"]["spec"]
         wanted, allowed = [], set()
         for node in self._store.list(NODES):
-            verdict = held.get(node.name)
+            verdict = existing.get(node.name)
             if verdict is None or verdict[:2] != (node.version, generation):
                 verdict = (node.version, generation, *runs_on(spec, node.obj))
-                held[node.name] = verdict
+                existing[node.name] = verdict
             if verdict[2]:
                 wanted.append(node.name)
             if verdict[3]:
@@ -141,20 +141,20 @@ class DaemonSets:
             return
         rolling = strategy.get("rollingUpdate") or {}
         amounts = [rolling.get("maxUnavailable", 1), rolling.get("maxSurge", 0)]
-        room = max(1, *(rollout.share(part, len(wanted), round_up=True) for part in amounts))
+        headroom = max(1, *(rollout.share(part, len(wanted), round_up=True) for part in amounts))
         seconds = owner["spec"].get("minReadySeconds", 0)
         old: list[Stored] = []
         for node in wanted:
             pod = next(iter(on_node.get(node, ())), None)
             if pod is None or is_deleted(pod.obj) or not is_available(pod.obj, seconds, now):
-                room -= 1
+                headroom -= 1
             if pod is not None and not is_deleted(pod.obj) and _hash(pod) != revision.hash:
                 old.append(pod)
         for pod in old:
             missing = not is_available(pod.obj, seconds, now)
-            if missing or room > 0:
+            if missing or headroom > 0:
                 self._delete(pod)
-                room -= 0 if missing else 1
+                headroom -= 0 if missing else 1
 
     def _delete(self, pod: Stored) -> None:
         if not is_deleted(pod.obj):

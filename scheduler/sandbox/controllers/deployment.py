@@ -51,8 +51,8 @@ class Deployments:
         Pods through the ReplicaSets' status.
         """
         return [
-            (DEPLOYMENTS, ownership.hear_itself(self.work_queue)),
-            (REPLICASETS, ownership.hear_owned(self.work_queue, DEPLOYMENTS.kind)),
+            (DEPLOYMENTS, ownership.enqueue_self(self.work_queue)),
+            (REPLICASETS, ownership.enqueue_owner(self.work_queue, DEPLOYMENTS.kind)),
             *self._claims.interests(),
         ]
 
@@ -126,25 +126,25 @@ class Deployments:
 
     def _mark(self, owner: Object, sets: list[Stored], new: Stored) -> Stored:
         """Keep annotations and minReadySeconds of the new ReplicaSet up to date."""
-        held = new.obj["metadata"].get("annotations") or {}
+        current = new.obj["metadata"].get("annotations") or {}
         others = [found for found in sets if found.name != new.name]
         revision = max(_next_revision(others), _revision(new))
-        notes = self._notes(owner, held, revision)
+        notes = self._notes(owner, current, revision)
         seconds = owner["spec"].get("minReadySeconds", 0)
         spec = new.obj["spec"]
-        if notes == held and spec.get("minReadySeconds", 0) == seconds:
+        if notes == current and spec.get("minReadySeconds", 0) == seconds:
             return new
         meta = {**new.obj["metadata"], "annotations": notes}
         changed = {**new.obj, "metadata": meta, "spec": {**spec, "minReadySeconds": seconds}}
         return self._store.update(REPLICASETS, changed)
 
     @staticmethod
-    def _notes(owner: Object, held: dict[str, str], revision: int) -> dict[str, str]:
+    def _notes(owner: Object, current: dict[str, str], revision: int) -> dict[str, str]:
         own = owner["metadata"].get("annotations") or {}
-        notes = {**held, **{key: text for key, text in own.items() if key not in _NOT_COPIED}}
-        before = held.get(REVISION)
+        notes = {**current, **{key: text for key, text in own.items() if key not in _NOT_COPIED}}
+        before = current.get(REVISION)
         if before and before != str(revision):
-            past = [part for part in held.get(HISTORY, "").split(",") if part]
+            past = [part for part in current.get(HISTORY, "").split(",") if part]
             notes[HISTORY] = ",".join([*past, before])
         notes[REVISION] = str(revision)
         return notes | _sizing(owner)

@@ -37,9 +37,9 @@ def status_of(
     }
     if "collisionCount" in old:
         status["collisionCount"] = old["collisionCount"]
-    held = {found["type"]: found for found in old.get("conditions") or ()}
-    conditions = [_available(spec, available, held.get("Available"), now)]
-    progress, due = _progress(owner, status, new, held.get("Progressing"), now)
+    current = {found["type"]: found for found in old.get("conditions") or ()}
+    conditions = [_available(spec, available, current.get("Available"), now)]
+    progress, due = _progress(owner, status, new, current.get("Progressing"), now)
     if progress is not None:
         conditions.append(progress)
     failure = _failure(sets, new)

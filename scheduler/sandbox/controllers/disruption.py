@@ -11,7 +11,7 @@ from scheduler.base.clock import parse_rfc3339
 from scheduler.controlplane.objects import controller_of
 from scheduler.controlplane.rollout import share
 from scheduler.sandbox.api.status import Object
-from scheduler.sandbox.controllers.ownership import hear_itself, is_deleted
+from scheduler.sandbox.controllers.ownership import enqueue_self, is_deleted
 from scheduler.sandbox.controllers.pods import is_active, is_ready
 from scheduler.sandbox.controllers.workqueue import Interest, WorkQueue
 from scheduler.sandbox.kinds.kinds import (
@@ -67,10 +67,10 @@ class DisruptionBudgets:
     def interests(self) -> list[Interest]:
         """Return its interests: budgets, their pods and the owners that set these pods' number."""
         return [
-            (PODDISRUPTIONBUDGETS, hear_itself(self.work_queue)),
-            (PODDISRUPTIONBUDGETS, self._hear_budget),
-            (PODS, self._hear_pod),
-            *((kind, self._hear_scale) for kind in _SCALED.values()),
+            (PODDISRUPTIONBUDGETS, enqueue_self(self.work_queue)),
+            (PODDISRUPTIONBUDGETS, self._observe_budget),
+            (PODS, self._observe_pod),
+            *((kind, self._observe_scale) for kind in _SCALED.values()),
         ]
 
     def act(self, key: str, now: float) -> None:
@@ -97,7 +97,7 @@ class DisruptionBudgets:
         status["conditions"] = [_condition(budget, self._store.now(), allowed=allowed > 0)]
         self._store.update(PODDISRUPTIONBUDGETS, {**budget, "status": status}, subresource="status")
 
-    def _hear_budget(self, change: StoreChange) -> None:
+    def _observe_budget(self, change: StoreChange) -> None:
         """Drop counts of another selector, and read an eviction's change of the status."""
         key, old = change.stored.key, change.previous
         if (
@@ -111,12 +111,12 @@ class DisruptionBudgets:
         if before.get("disruptedPods") != now.get("disruptedPods"):
             self.work_queue.add(key)
 
-    def _hear_pod(self, change: StoreChange) -> None:
+    def _observe_pod(self, change: StoreChange) -> None:
         for budget in self._store.list(PODDISRUPTIONBUDGETS, change.stored.namespace):
             before, after = change.previous, change.stored
             was = before is not None and _covers(budget.obj, before.obj)
-            held = change.type != DELETED and _covers(budget.obj, after.obj)
-            if not was and not held:
+            current = change.type != DELETED and _covers(budget.obj, after.obj)
+            if not was and not current:
                 continue
             self.work_queue.add(budget.key)
             cover = self._covers.get(budget.key)
@@ -124,7 +124,7 @@ class DisruptionBudgets:
                 continue  # counted at the next act
             if was and before is not None:
                 cover.add(before.obj, -1)
-            if held:
+            if current:
                 cover.add(after.obj, 1)
 
     def _count(self, key: str, budget: Object) -> _Cover:
@@ -134,7 +134,7 @@ class DisruptionBudgets:
                 cover.add(pod.obj, 1)
         return cover
 
-    def _hear_scale(self, change: StoreChange) -> None:
+    def _observe_scale(self, change: StoreChange) -> None:
         old, new = change.previous, change.stored
         if old is not None and old.obj["spec"].get("replicas") == new.obj["spec"].get("replicas"):
             return
@@ -177,9 +177,9 @@ class DisruptionBudgets:
 
         And the number of healthy pods.
         """
-        held = (budget.get("status") or {}).get("disruptedPods") or {}
+        current = (budget.get("status") or {}).get("disruptedPods") or {}
         kept, lost = {}, 0
-        for name, when in held.items():
+        for name, when in current.items():
             end = (parse_rfc3339(when) or now) + _EVICTION_LIMIT_S
             pod = self._store.find(PODS, budget["metadata"]["namespace"], name)
             if pod is None or is_deleted(pod.obj) or now >= end:
@@ -209,13 +209,13 @@ def _covers(budget: Object, pod: Object) -> bool:
 
 def _condition(budget: Object, now: str, *, allowed: bool) -> Object:
     status = "True" if allowed else "False"
-    held = (budget.get("status") or {}).get("conditions") or []
-    same = held and held[0]["status"] == status
+    current = (budget.get("status") or {}).get("conditions") or []
+    same = current and current[0]["status"] == status
     return {
         "type": "DisruptionAllowed",
         "status": status,
         "observedGeneration": budget["metadata"].get("generation", 1),
-        "lastTransitionTime": held[0]["lastTransitionTime"] if same else now,
+        "lastTransitionTime": current[0]["lastTransitionTime"] if same else now,
         "reason": "SufficientPods" if allowed else "InsufficientPods",
         "message": "",
     }

@@ -19,7 +19,7 @@ class EphemeralVolumes:
 
     def interests(self) -> list[Interest]:
         """Return its one interest: pods."""
-        return [(PODS, self._hear_pod)]
+        return [(PODS, self._observe_pod)]
 
     def act(self, key: str, now: float) -> None:
         """Create the claims that a pod lacks; an existing claim of that name stays."""
@@ -32,7 +32,7 @@ class EphemeralVolumes:
             if self._store.find(PERSISTENTVOLUMECLAIMS, stored.namespace, name) is None:
                 self._store.create(PERSISTENTVOLUMECLAIMS, claim, stored.namespace)
 
-    def _hear_pod(self, change: StoreChange) -> None:
+    def _observe_pod(self, change: StoreChange) -> None:
         volumes = change.stored.obj["spec"].get("volumes") or ()
         if change.previous is None and any(volume.get("ephemeral") for volume in volumes):
             self.work_queue.add(change.stored.key)

@@ -26,12 +26,12 @@ def record(
     # The name is a hash of the event, so that a repetition finds its predecessor.
     tag = _tag(f"{meta['uid']}/{component}/{reason}/{message}")
     name = f"{meta['name'][:230]}.{tag:016x}"
-    held = store.find(EVENTS, namespace, name)
+    current = store.find(EVENTS, namespace, name)
     now = store.now()
     try:
-        if held is not None:
-            count = held.obj.get("count", 1) + 1
-            store.update(EVENTS, {**held.obj, "count": count, "lastTimestamp": now})
+        if current is not None:
+            count = current.obj.get("count", 1) + 1
+            store.update(EVENTS, {**current.obj, "count": count, "lastTimestamp": now})
             return
         store.create(
             EVENTS,

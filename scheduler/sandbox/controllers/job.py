@@ -18,7 +18,7 @@ from scheduler.sandbox.api.status import Object, StatusError
 from scheduler.sandbox.controllers import indexes, jobgroups
 from scheduler.sandbox.controllers.events import WARNING, record
 from scheduler.sandbox.controllers.ownership import (
-    hear_itself,
+    enqueue_self,
     is_deleted,
     reference_to,
     sorted_dependents,
@@ -54,7 +54,7 @@ class Jobs:
 
     def interests(self) -> list[Interest]:
         """Jobs and pods."""
-        return [(JOBS, hear_itself(self.work_queue)), (PODS, self._hear_pod)]
+        return [(JOBS, enqueue_self(self.work_queue)), (PODS, self._observe_pod)]
 
     def act(self, key: str, now: float) -> None:
         """Count ended pods, end the job or create missing pods, write the status."""
@@ -90,7 +90,7 @@ class Jobs:
         if refusal is not None:
             raise refusal
 
-    def _hear_pod(self, change: StoreChange) -> None:
+    def _observe_pod(self, change: StoreChange) -> None:
         owner = controller_of(change.stored.obj)
         if owner is None or owner["kind"] != JOBS.kind:
             return
@@ -185,9 +185,9 @@ class Jobs:
     @staticmethod
     def _set_suspended(job: Object, status: Object, now: float) -> None:
         conditions = list(status.get("conditions") or ())
-        held = next((found for found in conditions if found["type"] == "Suspended"), None)
+        existing = next((found for found in conditions if found["type"] == "Suspended"), None)
         suspended = "True" if job["spec"].get("suspend") else "False"
-        if (held or {"status": "False"})["status"] == suspended:
+        if (existing or {"status": "False"})["status"] == suspended:
             return
         words = (
             ("Job suspended", "JobSuspended")
@@ -195,7 +195,7 @@ class Jobs:
             else ("Job resumed", "JobResumed")
         )
         fresh = _condition("Suspended", words[1], words[0], now) | {"status": suspended}
-        status["conditions"] = [found for found in conditions if found is not held] + [fresh]
+        status["conditions"] = [found for found in conditions if found is not existing] + [fresh]
         if suspended == "True":
             status.pop("startTime", None)
 
@@ -284,10 +284,10 @@ def _restarts(spec: Object, active: list[Stored]) -> int:
     )
 
 
-def _end(verdict: tuple[str, str, str], held: list[Object], now: float) -> list[Object]:
+def _end(verdict: tuple[str, str, str], existing: list[Object], now: float) -> list[Object]:
     kind, reason, message = verdict
     first = "SuccessCriteriaMet" if kind == "Complete" else "FailureTarget"
-    kept = [found for found in held if found["type"] not in (first, kind)]
+    kept = [found for found in existing if found["type"] not in (first, kind)]
     return [*kept, *(_condition(each, reason, message, now) for each in (first, kind))]
 
 

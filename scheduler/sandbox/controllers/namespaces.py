@@ -18,7 +18,7 @@ class Namespaces:
 
     def interests(self) -> list[Interest]:
         """Namespaces and service accounts."""
-        return [(NAMESPACES, self._hear_namespace), (SERVICEACCOUNTS, self._hear_account)]
+        return [(NAMESPACES, self._observe_namespace), (SERVICEACCOUNTS, self._observe_account)]
 
     def act(self, key: str, now: float) -> None:
         """Create the account if it is missing."""
@@ -29,10 +29,10 @@ class Namespaces:
         if self._store.find(SERVICEACCOUNTS, key, _NAME) is None:
             self._store.create(SERVICEACCOUNTS, {"metadata": {"name": _NAME}}, key)
 
-    def _hear_namespace(self, change: StoreChange) -> None:
+    def _observe_namespace(self, change: StoreChange) -> None:
         if change.previous is None:
             self.work_queue.add(change.stored.name)
 
-    def _hear_account(self, change: StoreChange) -> None:
+    def _observe_account(self, change: StoreChange) -> None:
         if change.type == DELETED and change.stored.name == _NAME:
             self.work_queue.add(change.stored.namespace)

@@ -47,7 +47,7 @@ class NodeHealth:
 
     def interests(self) -> list[Interest]:
         """Nodes and their leases."""
-        return [(NODES, self._hear_node), (LEASES, self._hear_lease)]
+        return [(NODES, self._observe_node), (LEASES, self._observe_lease)]
 
     def act(self, key: str, now: float) -> None:
         """Find nodes without renewals, or update the taints of one node."""
@@ -65,14 +65,14 @@ class NodeHealth:
             stored = self._store.get(NODES, "", key)
         self._taint(stored.obj)
 
-    def _hear_node(self, change: StoreChange) -> None:
+    def _observe_node(self, change: StoreChange) -> None:
         name = change.stored.name
         if change.type == DELETED:
             self._heard.pop(name, None)
             return
         self.work_queue.add(name)
 
-    def _hear_lease(self, change: StoreChange) -> None:
+    def _observe_lease(self, change: StoreChange) -> None:
         if change.type != DELETED and change.stored.namespace == LEASE_NAMESPACE:
             self._heard[change.stored.name] = self._store.clock.now()
 
@@ -111,15 +111,15 @@ class NodeHealth:
 
     def _taint(self, node: Object) -> None:
         spec = node.get("spec") or {}
-        held = spec.get("taints") or []
+        current = spec.get("taints") or []
         wanted = _wanted(node)
-        present = {(taint["key"], taint["effect"]) for taint in held if taint["key"] in _OWN}
+        present = {(taint["key"], taint["effect"]) for taint in current if taint["key"] in _OWN}
         if present == set(wanted):
             return
         now = self._store.now()
         taints = [
             taint
-            for taint in held
+            for taint in current
             if taint["key"] not in _OWN or (taint["key"], taint["effect"]) in wanted
         ]
         for key, effect in wanted:

@@ -27,7 +27,7 @@ def dependents(store: ObjectStore, owner: Object, resource: Resource) -> list[St
             continue
         stored = items[key]
         owners = stored.obj["metadata"].get("ownerReferences") or ()
-        if any(held["uid"] == uid and held.get("controller") for held in owners):
+        if any(current["uid"] == uid and current.get("controller") for current in owners):
             found.append(stored)
     return found
 
@@ -42,27 +42,27 @@ def is_deleted(obj: Object) -> bool:
     return "deletionTimestamp" in obj["metadata"]
 
 
-def hear_itself(work_queue: WorkQueue) -> Hear:
+def enqueue_self(work_queue: WorkQueue) -> Hear:
     """Enqueue every changed object, unless only its status changed."""
 
-    def hear(change: StoreChange) -> None:
+    def observe(change: StoreChange) -> None:
         if change.previous is None or change.type == DELETED or _asks(change):
             work_queue.add(change.stored.key)
 
-    return hear
+    return observe
 
 
-def hear_owned(work_queue: WorkQueue, kind: str) -> Hear:
+def enqueue_owner(work_queue: WorkQueue, kind: str) -> Hear:
     """Enqueue the controller of every changed object, if it is of this kind."""
 
-    def hear(change: StoreChange) -> None:
+    def observe(change: StoreChange) -> None:
         for obj in (change.stored.obj, change.previous.obj if change.previous else None):
             owner = controller_of(obj) if obj is not None else None
             if owner is not None and owner["kind"] == kind:
                 work_queue.add(f"{change.stored.namespace}/{owner['name']}")
                 return
 
-    return hear
+    return observe
 
 
 def _asks(change: StoreChange) -> bool:

@@ -64,8 +64,8 @@ class ReplicaSets:
     def interests(self) -> list[Interest]:
         """ReplicaSets and pods."""
         return [
-            (REPLICASETS, ownership.hear_itself(self.work_queue)),
-            (PODS, self._hear_pod),
+            (REPLICASETS, ownership.enqueue_self(self.work_queue)),
+            (PODS, self._observe_pod),
             *self._claims.interests(),
         ]
 
@@ -91,7 +91,7 @@ class ReplicaSets:
         if refusal is not None and refusal.code != 404:
             raise refusal
 
-    def _hear_pod(self, change: StoreChange) -> None:
+    def _observe_pod(self, change: StoreChange) -> None:
         """Count the pod in its set, so that no set is ever recounted."""
         if change.previous is not None:
             self._add(change.previous, -1)
@@ -166,9 +166,9 @@ def removal_order(pods: list[Stored]) -> list[Stored]:
 
 
 def _failure(owner: Object, refusal: StatusError, now: str) -> Object:
-    held = condition_of(owner, "ReplicaFailure")
-    if held is not None and held.get("message") == refusal.message:
-        return held
+    current = condition_of(owner, "ReplicaFailure")
+    if current is not None and current.get("message") == refusal.message:
+        return current
     return {
         "type": "ReplicaFailure",
         "status": "True",

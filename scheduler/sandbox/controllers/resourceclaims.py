@@ -44,10 +44,10 @@ class ResourceClaims:
     def interests(self) -> list[Interest]:
         """Pods and PodGroups with claims, the claims, and templates that were missing."""
         return [
-            (PODS, self._hear_pod),
-            (PODGROUPS, self._hear_group),
-            (RESOURCECLAIMS, self._hear_claim),
-            (RESOURCECLAIMTEMPLATES, self._hear_template),
+            (PODS, self._observe_pod),
+            (PODGROUPS, self._observe_group),
+            (RESOURCECLAIMS, self._observe_claim),
+            (RESOURCECLAIMTEMPLATES, self._observe_template),
         ]
 
     def act(self, key: str, now: float) -> None:
@@ -64,7 +64,7 @@ class ResourceClaims:
         elif not is_deleted(stored.obj) and not (resource is PODS and is_ended(stored.obj)):
             self._tend_owner(resource, stored)
 
-    def _hear_pod(self, change: StoreChange) -> None:
+    def _observe_pod(self, change: StoreChange) -> None:
         pod, old = change.stored.obj, change.previous
         status = pod.get("status") or {}
         extended = status.get("extendedResourceClaimStatus") or {}
@@ -77,7 +77,7 @@ class ResourceClaims:
         elif old is None or old.obj.get("status") != status:
             self.work_queue.add(f"{_POD}{change.stored.key}")
 
-    def _hear_group(self, change: StoreChange) -> None:
+    def _observe_group(self, change: StoreChange) -> None:
         group, old = change.stored.obj, change.previous
         if not group["spec"].get("resourceClaims"):
             return
@@ -87,7 +87,7 @@ class ResourceClaims:
         elif old is None or old.obj.get("status") != group.get("status"):
             self.work_queue.add(f"{_GROUP}{change.stored.key}")
 
-    def _hear_claim(self, change: StoreChange) -> None:
+    def _observe_claim(self, change: StoreChange) -> None:
         if change.type != DELETED:
             self.work_queue.add(f"{_CLAIM}{change.stored.key}")
             return
@@ -96,7 +96,7 @@ class ResourceClaims:
         if owner is not None and prefix is not None:
             self.work_queue.add(f"{prefix}{change.stored.namespace}/{owner['name']}")
 
-    def _hear_template(self, change: StoreChange) -> None:
+    def _observe_template(self, change: StoreChange) -> None:
         if change.type != DELETED:
             for key in sorted(self._waiting.pop(change.stored.key, ())):
                 self.work_queue.add(key)
@@ -229,8 +229,13 @@ class ResourceClaims:
     def _delete_unneeded(self, stored: Stored) -> None:
         """Delete a claim that was created for a pod which will not run any more."""
         owner = controller_of(stored.obj)
-        held = self._store.find(RESOURCECLAIMS, stored.namespace, stored.name)
-        if owner is None or owner["kind"] != PODS.kind or held is None or is_deleted(held.obj):
+        current = self._store.find(RESOURCECLAIMS, stored.namespace, stored.name)
+        if (
+            owner is None
+            or owner["kind"] != PODS.kind
+            or current is None
+            or is_deleted(current.obj)
+        ):
             return
         pod = self._store.find(PODS, stored.namespace, owner["name"])
         if pod is not None and (pod.uid != owner["uid"] or _is_done(pod.obj)):

@@ -28,9 +28,9 @@ class Revision:
 def newest(store: ObjectStore, resource: Resource, owner: Object) -> Revision:
     """Return the revision of the owner's present template, created if it is new."""
     meta, template = owner["metadata"], owner["spec"]["template"]
-    held = sorted_dependents(store, owner, CONTROLLERREVISIONS)
-    top = max((int(found.obj["revision"]) for found in held), default=0)
-    for found in held:
+    current = sorted_dependents(store, owner, CONTROLLERREVISIONS)
+    top = max((int(found.obj["revision"]) for found in current), default=0)
+    for found in current:
         if _template(found.obj) == template:
             if found.obj["revision"] != top:
                 store.update(CONTROLLERREVISIONS, {**found.obj, "revision": top + 1})
@@ -82,5 +82,5 @@ def _revision(stored: Stored) -> Revision:
 
 
 def _template(revision: Object) -> Object:
-    held = revision["data"]["spec"]["template"]
-    return {key: part for key, part in held.items() if key != "$patch"}
+    current = revision["data"]["spec"]["template"]
+    return {key: part for key, part in current.items() if key != "$patch"}

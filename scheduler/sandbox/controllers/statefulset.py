@@ -19,8 +19,8 @@ from scheduler.sandbox.controllers import revisions
 from scheduler.sandbox.controllers.events import WARNING, record
 from scheduler.sandbox.controllers.ownership import (
     dependents,
-    hear_itself,
-    hear_owned,
+    enqueue_owner,
+    enqueue_self,
     is_deleted,
     reference_to,
 )
@@ -43,8 +43,8 @@ class StatefulSets:
     def interests(self) -> list[Interest]:
         """StatefulSets and pods."""
         return [
-            (STATEFULSETS, hear_itself(self.work_queue)),
-            (PODS, hear_owned(self.work_queue, STATEFULSETS.kind)),
+            (STATEFULSETS, enqueue_self(self.work_queue)),
+            (PODS, enqueue_owner(self.work_queue, STATEFULSETS.kind)),
         ]
 
     def act(self, key: str, now: float) -> None:

@@ -35,19 +35,19 @@ class TaintEvictions:
 
     def interests(self) -> list[Interest]:
         """Nodes and pods."""
-        return [(NODES, self._hear_node), (PODS, self._hear_pod)]
+        return [(NODES, self._observe_node), (PODS, self._observe_pod)]
 
     def act(self, key: str, now: float) -> None:
         """Delete the pods of one node whose deadline has passed."""
         pods = self._store.collection(PODS).items
-        held = [pods[name] for name in sorted(self._pods_of.get(key, ())) if name in pods]
+        current = [pods[name] for name in sorted(self._pods_of.get(key, ())) if name in pods]
         node = self._store.find(NODES, "", key)
         if node is None:
-            self._clear(key, held, now)
+            self._clear(key, current, now)
             return
         self._gone.pop(key, None)
         taints = _executing(node.obj)
-        for pod in held:
+        for pod in current:
             if is_deleted(pod.obj) or is_ended(pod.obj):
                 continue
             due = _due(pod.obj, taints, self._tainted.get(key, {}), now)
@@ -60,7 +60,7 @@ class TaintEvictions:
                     pod, "DeletionByTaintManager", "Taint manager: deleting due to NoExecute taint"
                 )
 
-    def _hear_node(self, change: StoreChange) -> None:
+    def _observe_node(self, change: StoreChange) -> None:
         name = change.stored.name
         if change.type == DELETED:
             self._tainted.pop(name, None)
@@ -68,16 +68,17 @@ class TaintEvictions:
             self.work_queue.add(name)
             return
         taints = _executing(change.stored.obj)
-        held = self._tainted.pop(name, {})
+        current = self._tainted.pop(name, {})
         if taints:
             now = self._store.clock.now()
             self._tainted[name] = {
-                taint["key"]: parse_rfc3339(taint.get("timeAdded")) or held.get(taint["key"], now)
+                taint["key"]: parse_rfc3339(taint.get("timeAdded"))
+                or current.get(taint["key"], now)
                 for taint in taints
             }
             self.work_queue.add(name)
 
-    def _hear_pod(self, change: StoreChange) -> None:
+    def _observe_pod(self, change: StoreChange) -> None:
         node = change.stored.obj["spec"].get("nodeName")
         if not node:
             return

@@ -67,8 +67,8 @@ class WorkQueue:
 
     def add_at(self, key: str, when: float) -> None:
         """Act on `key` at `when` (seconds since the epoch); the earliest requested time is used."""
-        held = self._due.get(key)
-        if held is None or when < held:
+        current = self._due.get(key)
+        if current is None or when < current:
             self._due[key] = when
             heappush(self._timers, (when, key))
 
@@ -137,13 +137,13 @@ class ControllerLoop:
         self.faults = 0
         resources: dict[str, Resource] = {}
         for controller in self._controllers:
-            for resource, hear in controller.interests():
+            for resource, observe in controller.interests():
                 resources[resource.storage] = resource
-                self._hears.setdefault(resource.storage, []).append(hear)
-        store.listen(self._hear)
+                self._hears.setdefault(resource.storage, []).append(observe)
+        store.listen(self._observe)
         for resource in resources.values():
             for stored in store.list(resource):
-                self._hear(resource, StoreChange(ADDED, stored, None))
+                self._observe(resource, StoreChange(ADDED, stored, None))
 
     def turn(self, now: float, is_over: Callable[[], bool]) -> bool:
         """Act until nothing is due or the slice is over; return True if work is left.
@@ -211,13 +211,13 @@ class ControllerLoop:
         """Stop observing."""
         self._hears = {}
 
-    def _hear(self, resource: Resource, change: StoreChange) -> None:
+    def _observe(self, resource: Resource, change: StoreChange) -> None:
         hears = self._hears.get(resource.storage)
         if hears is None:
             return
-        for hear in hears:
+        for observe in hears:
             try:
-                hear(change)
+                observe(change)
             except Exception:
                 # The write belongs to another component: it must not fail because of a listener.
                 if self._strict:

@@ -119,7 +119,7 @@ def prepare_definition(obj: Object, now: str) -> None:
             _condition(
                 "Established", "InitialNamesAccepted", "the initial names have been accepted", now
             ),
-            *_told_unevaluated(unevaluated, now),
+            *_reported_unevaluated(unevaluated, now),
         ],
         "acceptedNames": dict(names),
         "storedVersions": [item["name"] for item in spec["versions"] if item.get("storage")],
@@ -135,7 +135,7 @@ def _unevaluated(spec: Object) -> list[str]:
     ]
 
 
-def _told_unevaluated(paths: list[str], now: str) -> list[Object]:
+def _reported_unevaluated(paths: list[str], now: str) -> list[Object]:
     if not paths:
         return []
     text = "the sandbox does not evaluate x-kubernetes-validations at " + ", ".join(paths)

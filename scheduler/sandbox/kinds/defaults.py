@@ -99,8 +99,8 @@ class ApiRules:
             obj["spec"] = {**(obj.get("spec") or {}), "finalizers": ["kubernetes"]}
             obj["status"] = {"phase": "Active"}
         elif resource.storage in _PROTECTED:
-            held = obj["metadata"].get("finalizers") or []
-            obj["metadata"]["finalizers"] = [*held, _PROTECTED[resource.storage]]
+            current = obj["metadata"].get("finalizers") or []
+            obj["metadata"]["finalizers"] = [*current, _PROTECTED[resource.storage]]
             obj["status"] = {"phase": "Pending"}
             if resource.storage == PERSISTENTVOLUMES.storage:
                 obj["status"]["lastPhaseTransitionTime"] = store.now()
@@ -110,8 +110,8 @@ class ApiRules:
             self._addresses.assign(store, obj)
             obj["status"] = {"loadBalancer": {}}
         elif resource.storage in _GROUPS:
-            held = obj["metadata"].get("finalizers") or []
-            obj["metadata"]["finalizers"] = [*held, POD_GROUP_PROTECTION]
+            current = obj["metadata"].get("finalizers") or []
+            obj["metadata"]["finalizers"] = [*current, POD_GROUP_PROTECTION]
             has_policy = resource.version != PODGROUPS.version
             podadmission.apply_priority(store, resource, obj, with_policy=has_policy)
             obj["status"] = {}

@@ -206,7 +206,7 @@ def check_status(obj: Object, old: Object) -> Iterator[Cause]:
     yield from check_items(
         "status.reservedFor", users, MOST_USERS, _user, lambda user: user.get("uid")
     )
-    allocation, held = status.get("allocation"), before.get("allocation")
+    allocation, current = status.get("allocation"), before.get("allocation")
     if users and allocation is None:
         yield forbidden_field(
             "status.reservedFor", "may not be specified when `allocated` is not set"
@@ -219,8 +219,8 @@ def check_status(obj: Object, old: Object) -> Iterator[Cause]:
                 "new entries may not be added while `deallocationRequested` or "
                 "`deletionTimestamp` are set",
             )
-    if held is not None and allocation is not None:
-        if held != allocation:
+    if current is not None and allocation is not None:
+        if current != allocation:
             yield invalid_value("status.allocation", AsJson(allocation), _IMMUTABLE)
     elif allocation is not None:
         yield from _allocation(allocation, _request_names(obj))

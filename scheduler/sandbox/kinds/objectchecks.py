@@ -230,13 +230,13 @@ def selects(selector: Object, labels: Object, *, empty: bool = False) -> bool:
         return False
     for rule in selector.get("matchExpressions") or ():
         text = labels.get(rule["key"])
-        held = {
+        current = {
             "In": text in (rule.get("values") or ()),
             "NotIn": text not in (rule.get("values") or ()),
             "Exists": text is not None,
             "DoesNotExist": text is None,
         }
-        if not held.get(rule.get("operator", ""), False):
+        if not current.get(rule.get("operator", ""), False):
             return False
     return empty or bool(match or selector.get("matchExpressions"))
 

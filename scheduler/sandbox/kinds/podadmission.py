@@ -109,11 +109,16 @@ def keep_to_part(new: Object, old: Object, subresource: str) -> None:
         spec["ephemeralContainers"] = sent.get("ephemeralContainers") or []
     elif subresource == "resize":
         for part in ("containers", "initContainers"):
-            resources = {held["name"]: held.get("resources") or {} for held in sent.get(part) or ()}
+            resources = {
+                current["name"]: current.get("resources") or {} for current in sent.get(part) or ()
+            }
             if part in spec:
                 spec[part] = [
-                    {**held, "resources": resources.get(held["name"], held.get("resources", {}))}
-                    for held in spec[part]
+                    {
+                        **current,
+                        "resources": resources.get(current["name"], current.get("resources", {})),
+                    }
+                    for current in spec[part]
                 ]
         if "resources" in sent:
             spec["resources"] = sent["resources"]

@@ -311,9 +311,9 @@ def check_update(new: Object, old: Object, subresource: str = "") -> list[Cause]
 
 
 def _check_gated_selector(after: Object, before: Object) -> Iterator[Cause]:
-    held = before.get("nodeSelector") or {}
+    current = before.get("nodeSelector") or {}
     sent = after.get("nodeSelector") or {}
-    if any(sent.get(key) != text for key, text in held.items()):
+    if any(sent.get(key) != text for key, text in current.items()):
         yield invalid_value(
             "spec.nodeSelector",
             sent,

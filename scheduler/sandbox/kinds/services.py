@@ -50,9 +50,9 @@ class Addresses:
             for port in old["spec"].get("ports") or ()
         }
         for port in new["spec"].get("ports") or ():
-            held = known.get((port.get("port"), port.get("protocol")))
-            if held and new["spec"]["type"] in ("NodePort", "LoadBalancer"):
-                port.setdefault("nodePort", held)
+            current = known.get((port.get("port"), port.get("protocol")))
+            if current and new["spec"]["type"] in ("NodePort", "LoadBalancer"):
+                port.setdefault("nodePort", current)
 
     def _address(self, store: "ObjectStore") -> str:
         taken = {(stored.obj.get("spec") or {}).get("clusterIP") for stored in store.list(SERVICES)}

@@ -54,11 +54,11 @@ class Aligner:
         self.zones = [SimulatedZone(dict(amounts), dict(amounts)) for amounts in zones]
         self.policy: Policy = policy
         self.scope: Scope = scope
-        self.held: dict[str, list[Taken]] = {}
+        self.current: dict[str, list[Taken]] = {}
 
     def admit(self, uid: str, pod: Object) -> bool:
         """Assign zones to a pod; return False, without a change, if the policy rejects it."""
-        if uid in self.held:
+        if uid in self.current:
             return True
         before = [dict(zone.free) for zone in self.zones]
         taken = self._by_pod(pod) if self.scope == "pod" else self._by_container(pod)
@@ -66,12 +66,12 @@ class Aligner:
             for zone, free in zip(self.zones, before, strict=True):
                 zone.free = free
             return False
-        self.held[uid] = taken
+        self.current[uid] = taken
         return True
 
     def release(self, uid: str) -> None:
         """Release the amounts of a pod."""
-        for taken in self.held.pop(uid, ()):
+        for taken in self.current.pop(uid, ()):
             for number, amounts in taken.amounts.items():
                 for name, amount in amounts.items():
                     self.zones[number].free[name] += amount

@@ -63,7 +63,7 @@ class Kubelets:
 
     def interests(self) -> list[Interest]:
         """Return its interests: pods, and nodes that come or change."""
-        return [(PODS, self._hear_pod), (NODES, self._hear_node)]
+        return [(PODS, self._observe_pod), (NODES, self._observe_node)]
 
     def act(self, key: str, now: float) -> None:
         """Bring one pod to the stage that is due at `now`."""
@@ -83,7 +83,7 @@ class Kubelets:
         elif not self._lazy and (pod.get("status") or {}).get("phase") not in _ENDED:
             self._live(stored, run, now)
 
-    def _hear_pod(self, change: StoreChange) -> None:
+    def _observe_pod(self, change: StoreChange) -> None:
         pod = change.stored.obj
         node = pod["spec"].get("nodeName")
         if not node:
@@ -107,7 +107,7 @@ class Kubelets:
             self._count_anew(run, pod)
             self.work_queue.add(key)
 
-    def _hear_node(self, change: StoreChange) -> None:
+    def _observe_node(self, change: StoreChange) -> None:
         name = change.stored.name
         pods = self._pods_of.get(name)
         if not pods:

@@ -47,7 +47,7 @@ class LoadAgents:
 
     def interests(self) -> list[Interest]:
         """Nodes with their annotation, and the pods that run on them."""
-        return [(NODES, self._hear_node), (PODS, self._hear_pod)]
+        return [(NODES, self._observe_node), (PODS, self._observe_pod)]
 
     def act(self, key: str, now: float) -> None:
         """Write the report of one node, and requeue it for the next."""
@@ -65,18 +65,18 @@ class LoadAgents:
         self._write(resource, key, self._status(stored.obj, words, count))
 
     def _write(self, resource: Resource, name: str, status: Object) -> None:
-        held = self._store.find(resource, "", name)
+        current = self._store.find(resource, "", name)
         notes = {SOURCE: "a simulated agent"}
-        if held is None:
+        if current is None:
             kind = {"apiVersion": resource.api_version, "kind": resource.kind}
             meta = {"name": name, "annotations": notes}
-            held = self._store.create(resource, {**kind, "metadata": meta, "spec": {}})
-        elif SOURCE not in (held.obj["metadata"].get("annotations") or {}):
-            meta = held.obj["metadata"]
+            current = self._store.create(resource, {**kind, "metadata": meta, "spec": {}})
+        elif SOURCE not in (current.obj["metadata"].get("annotations") or {}):
+            meta = current.obj["metadata"]
             notes = {**(meta.get("annotations") or {}), **notes}
-            named: Object = {**held.obj, "metadata": {**meta, "annotations": notes}}
-            held = self._store.update(resource, named)
-        self._store.update(resource, {**held.obj, "status": status}, subresource="status")
+            named: Object = {**current.obj, "metadata": {**meta, "annotations": notes}}
+            current = self._store.update(resource, named)
+        self._store.update(resource, {**current.obj, "status": status}, subresource="status")
 
     def _status(self, node: Object, words: Words, count: int) -> Object:
         name = node["metadata"]["name"]
@@ -103,7 +103,7 @@ class LoadAgents:
             "podsMetric": metrics,
         }
 
-    def _hear_node(self, change: StoreChange) -> None:
+    def _observe_node(self, change: StoreChange) -> None:
         node = change.stored.obj
         name = node["metadata"]["name"]
         if change.type == DELETED:
@@ -113,7 +113,7 @@ class LoadAgents:
         if words_of(node, LOAD) != before:
             self.work_queue.add(name)
 
-    def _hear_pod(self, change: StoreChange) -> None:
+    def _observe_pod(self, change: StoreChange) -> None:
         pod = change.stored.obj
         uid, node = pod["metadata"]["uid"], pod["spec"].get("nodeName") or ""
         if change.type == DELETED or (pod.get("status") or {}).get("phase") != "Running":

@@ -94,7 +94,7 @@ class SimulatedNodes:
 
     def interests(self) -> list[Interest]:
         """Nodes only."""
-        return [(NODES, self._hear)]
+        return [(NODES, self._observe)]
 
     def act(self, key: str, now: float) -> None:
         """Renew the leases of a slot, or update one node."""
@@ -103,7 +103,7 @@ class SimulatedNodes:
         else:
             self._tend(key, now)
 
-    def _hear(self, change: StoreChange) -> None:
+    def _observe(self, change: StoreChange) -> None:
         node = change.stored.obj
         name = node["metadata"]["name"]
         machine = self.machines.get(name)
@@ -160,19 +160,19 @@ class SimulatedNodes:
             machine = self.machines[name]
             if not machine.alive:
                 continue
-            held = leases.get(f"{LEASE_NAMESPACE}/{name}")
-            if held is None:
+            current = leases.get(f"{LEASE_NAMESPACE}/{name}")
+            if current is None:
                 self.work_queue.add(name)
                 continue
-            spec = {**held.obj["spec"], "renewTime": stamp}
-            self._store.replace(LEASES, held, {**held.obj, "spec": spec})
+            spec = {**current.obj["spec"], "renewTime": stamp}
+            self._store.replace(LEASES, current, {**current.obj, "spec": spec})
         self.work_queue.add_at(f"{_SLOT}{slot}", now + self._interval_s)
 
     def _write_lease(self, name: str, uid: str, stamp: str) -> None:
-        held = self._store.find(LEASES, LEASE_NAMESPACE, name)
-        if held is not None:
-            spec = {**held.obj["spec"], "renewTime": stamp}
-            self._store.replace(LEASES, held, {**held.obj, "spec": spec})
+        current = self._store.find(LEASES, LEASE_NAMESPACE, name)
+        if current is not None:
+            spec = {**current.obj["spec"], "renewTime": stamp}
+            self._store.replace(LEASES, current, {**current.obj, "spec": spec})
             return
         owner = {"apiVersion": "v1", "kind": "Node", "name": name, "uid": uid}
         lease = {
@@ -208,10 +208,10 @@ def _allocatable(node: Object, advertised: Iterable[str]) -> Object | None:
     It reserves nothing of extended resources, and drops removed ones.
     """
     status = node.get("status") or {}
-    held, capacity = status.get("allocatable") or {}, status.get("capacity") or {}
-    found = {name: amount for name, amount in held.items() if name not in advertised}
+    current, capacity = status.get("allocatable") or {}, status.get("capacity") or {}
+    found = {name: amount for name, amount in current.items() if name not in advertised}
     found |= {name: capacity[name] for name in advertised if name in capacity}
-    return found if found != held else None
+    return found if found != current else None
 
 
 def _notes(node: Object) -> dict[str, str]:
@@ -229,10 +229,14 @@ def _reported_status(node: Object, machine: Machine, now: str) -> Object | None:
     """Return the status that the kubelet would report now; None if unchanged."""
     status = node.get("status") or {}
     ready = _notes(node).get(READY) != "false"
-    held = {found["type"]: found for found in status.get("conditions") or ()}
+    current = {found["type"]: found for found in status.get("conditions") or ()}
     wanted = "True" if ready else "False"
     has_address = bool(status.get("addresses"))
-    if has_address and held.get("Ready", {}).get("status") == wanted and not _has_unknown(held):
+    if (
+        has_address
+        and current.get("Ready", {}).get("status") == wanted
+        and not _has_unknown(current)
+    ):
         return None
     conditions = []
     for fresh in ready_conditions(now):
@@ -242,11 +246,11 @@ def _reported_status(node: Object, machine: Machine, now: str) -> Object | None:
                 "reason": "KubeletNotReady",
                 "message": f"the annotation {READY} says so",
             }
-        old = held.pop(fresh["type"], None)
+        old = current.pop(fresh["type"], None)
         if old is not None and old["status"] == fresh["status"]:
             fresh["lastTransitionTime"] = old.get("lastTransitionTime", now)
         conditions.append(fresh)
-    new = {**status, "conditions": [*held.values(), *conditions]}
+    new = {**status, "conditions": [*current.values(), *conditions]}
     if not has_address:
         new["addresses"] = [
             {"type": "InternalIP", "address": machine.address},
@@ -255,5 +259,5 @@ def _reported_status(node: Object, machine: Machine, now: str) -> Object | None:
     return new
 
 
-def _has_unknown(held: dict[str, Object]) -> bool:
-    return any(condition["status"] == "Unknown" for condition in held.values())
+def _has_unknown(current: dict[str, Object]) -> bool:
+    return any(condition["status"] == "Unknown" for condition in current.values())

@@ -93,19 +93,21 @@ def without_readiness(pod: Object, now: str) -> Object:
 
 
 def _conditions(pod: Object, old: Object, stage: LifeStage, now: str) -> list[Object]:
-    held: dict[str, Object] = {
+    current: dict[str, Object] = {
         condition["type"]: condition for condition in old.get("conditions") or ()
     }
     rows = (
-        _WELL if stage.ready and not pod["spec"].get("readinessGates") else _rows(pod, stage, held)
+        _WELL
+        if stage.ready and not pod["spec"].get("readinessGates")
+        else _rows(pod, stage, current)
     )
     generation = pod["metadata"].get("generation")
-    found = [_condition(held.get(row[0]), row, now, generation) for row in rows]
-    found += [condition for kind, condition in held.items() if kind not in _OWN]
+    found = [_condition(current.get(row[0]), row, now, generation) for row in rows]
+    found += [condition for kind, condition in current.items() if kind not in _OWN]
     return found
 
 
-def _rows(pod: Object, stage: LifeStage, held: dict[str, Object]) -> tuple[_Row, ...]:
+def _rows(pod: Object, stage: LifeStage, current: dict[str, Object]) -> tuple[_Row, ...]:
     ended = stage.step in ("succeeded", "failed")
     reason = {"succeeded": "PodCompleted", "failed": "PodFailed"}.get(stage.step, "")
     well = stage.ready and not ended
@@ -117,7 +119,7 @@ def _rows(pod: Object, stage: LifeStage, held: dict[str, Object]) -> tuple[_Row,
     why_init = "ContainersNotInitialized" if waits else ""
     if stage.step == "succeeded":
         why_init = reason
-    missing = _missing_gates(pod["spec"], held) if well else ""
+    missing = _missing_gates(pod["spec"], current) if well else ""
     ready: _Row = ("Ready", well, reason, message)
     if missing:
         ready = ("Ready", False, "ReadinessGatesNotReady", missing)
@@ -129,14 +131,14 @@ def _rows(pod: Object, stage: LifeStage, held: dict[str, Object]) -> tuple[_Row,
     )
 
 
-def _missing_gates(spec: Object, held: dict[str, Object]) -> str:
+def _missing_gates(spec: Object, current: dict[str, Object]) -> str:
     gates = spec.get("readinessGates")
     if not gates:
         return ""
     texts = []
     for gate in gates:
         kind = gate["conditionType"]
-        found = held.get(kind)
+        found = current.get(kind)
         if found is None:
             texts.append(f'corresponding condition of pod readiness gate "{kind}" does not exist.')
         elif found["status"] != "True":

@@ -55,7 +55,7 @@ class Numa:
         text = fingerprint(mark_of(*pod) for pod in self.pods.values())
         zone_of = {
             (*self.pods[uid], taken.container): min(taken.amounts)
-            for uid, all_taken in aligner.held.items()
+            for uid, all_taken in aligner.current.items()
             for taken in all_taken
             if taken.container and taken.amounts
         }
@@ -87,7 +87,7 @@ class TopologyAgents:
 
     def interests(self) -> list[Interest]:
         """Return its interests: nodes; the kubelets report changes of pods."""
-        return [(NODES, self._hear)]
+        return [(NODES, self._observe)]
 
     def changed(self, node: str) -> None:
         """Enqueue a node whose pods changed."""
@@ -103,13 +103,13 @@ class TopologyAgents:
         if resource is None or machine is None or machine.numa is None or not machine.alive:
             return
         report = machine.numa.report(key, resource)
-        held = self._store.find(resource, "", key)
-        if held is None:
+        current = self._store.find(resource, "", key)
+        if current is None:
             self._store.create(resource, report)
         else:
-            self._store.update(resource, {**report, "metadata": held.obj["metadata"]})
+            self._store.update(resource, {**report, "metadata": current.obj["metadata"]})
 
-    def _hear(self, change: StoreChange) -> None:
+    def _observe(self, change: StoreChange) -> None:
         node = change.stored.obj
         name = node["metadata"]["name"]
         machine = self._nodes.machines.get(name)

@@ -216,10 +216,10 @@ class ObjectStore:
         grace_s = self.rules.grace_period_s(resource, old.obj, options.grace_period_s)
         new = {**old.obj, "metadata": meta}
         self.rules.mark_deleted(resource, new)
-        held = bool(meta.get("finalizers")) or bool(_spec_finalizers(resource, new))
-        if grace_s is not None or held:
+        current = bool(meta.get("finalizers")) or bool(_spec_finalizers(resource, new))
+        if grace_s is not None or current:
             self._mark(resource, meta, grace_s or 0)
-        if not grace_s and not held:
+        if not grace_s and not current:
             return self._commit(resource, DELETED, old.key, new, old, dry_run=options.dry_run)
         return self._replace(resource, old, new, dry_run=options.dry_run, bump=False)
 
@@ -301,10 +301,10 @@ class ObjectStore:
             return
         entry = (resource.storage, key)
         for owner in before or ():
-            held = self.dependents.get(owner["uid"])
-            if held is not None:
-                held.discard(entry)
-                if not held:
+            current = self.dependents.get(owner["uid"])
+            if current is not None:
+                current.discard(entry)
+                if not current:
                     del self.dependents[owner["uid"]]
         for owner in after or ():
             self.dependents[owner["uid"]].add(entry)
@@ -377,12 +377,12 @@ def _split_status(resource: Resource, new: Object, old: Object, subresource: str
 def _set_propagation(meta: Object, propagation: str) -> None:
     if not propagation:
         return
-    held = [name for name in meta.get("finalizers") or () if name not in (ORPHAN, FOREGROUND)]
+    current = [name for name in meta.get("finalizers") or () if name not in (ORPHAN, FOREGROUND)]
     wanted = {"Orphan": ORPHAN, "Foreground": FOREGROUND}.get(propagation)
     if wanted:
-        held.append(wanted)
-    if held:
-        meta["finalizers"] = held
+        current.append(wanted)
+    if current:
+        meta["finalizers"] = current
     else:
         meta.pop("finalizers", None)
 

@@ -7,7 +7,7 @@ from scheduler.base.clock import ManualClock
 from scheduler.config import default_config
 from scheduler.daemon import decisions
 from scheduler.daemon.compactdecision import keep
-from scheduler.daemon.decisions import DecisionTrail
+from scheduler.daemon.decisions import DecisionHistory
 from scheduler.engine.effects import Watched
 from scheduler.engine.engine import Engine
 from scheduler.framework.nodes import Nodes
@@ -65,7 +65,7 @@ class House:
     def __init__(self) -> None:
         self.clock = ManualClock(1_767_225_600.0)
         self.engine = Engine(default_config(REGISTRY).profiles, REGISTRY)
-        self.trail = DecisionTrail(self.engine)
+        self.trail = DecisionHistory(self.engine)
         for raw in NODES:
             self.hear("Node", read_node(raw))
 

@@ -64,7 +64,7 @@ class Outside:
     def submit(self, _effects: Any) -> None:
         raise AssertionError
 
-    async def wait_room(self) -> None:
+    async def wait_capacity(self) -> None:
         raise AssertionError
 
 

@@ -11,7 +11,7 @@ from scheduler.config import default_config
 from scheduler.daemon import answering
 from scheduler.daemon import page as module
 from scheduler.daemon.answering import AnswerPool, AnswerSettings
-from scheduler.daemon.decisions import DecisionTrail
+from scheduler.daemon.decisions import DecisionHistory
 from scheduler.daemon.page import DaemonPage
 from scheduler.engine.effects import Watched
 from scheduler.engine.engine import Engine
@@ -35,7 +35,7 @@ class House:
     def __init__(self) -> None:
         self.clock = ManualClock(NOW)
         self.engine = Engine(default_config(REGISTRY).profiles, REGISTRY)
-        self.trail = DecisionTrail(self.engine)
+        self.trail = DecisionHistory(self.engine)
         self.allowed = {("pods", "a")}
         access = RequestAuthorizer(self.review, self.clock, Meters())
         self.helper = AnswerPool(self.clock, AnswerSettings("scheduler.cli.pagejobs"))

@@ -12,7 +12,7 @@ from scheduler.base.errors import ConfigError
 from scheduler.base.meters import Meters
 from scheduler.config import default_config
 from scheduler.config.trellis import Tracing
-from scheduler.daemon.decisions import DecisionTrail
+from scheduler.daemon.decisions import DecisionHistory
 from scheduler.daemon.traces import Traces
 from scheduler.engine.decision import Decision
 from scheduler.engine.effects import Answer, Bind, Leading, Watched
@@ -38,7 +38,7 @@ def spans(sampler: str = "ALWAYS_ON", meters: Meters | None = None) -> list[Any]
     provider.add_span_processor(sending.SimpleSpanProcessor(exporter))
     clock = ManualClock(NOW)
     engine = Engine(PROFILES, REGISTRY, meters=meters)
-    DecisionTrail(engine, Traces(provider, "1", clock))
+    DecisionHistory(engine, Traces(provider, "1", clock))
     for event in (
         Leading(active=True),
         Watched("Node", "ADDED", make_node("n0")),

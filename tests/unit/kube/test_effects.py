@@ -260,7 +260,7 @@ async def test_who_is_put_off_still_fills_the_lane():
         run.accidents(*[refused(429, retry_after_s=20.0)] * 12, on="binding")
         binds = [Bind(n, "default", f"p{n}", uid, "n1") for n, uid in enumerate(uids)]
         await run.carry_out(*binds)
-        waiting = asyncio.create_task(run.executor.wait_room())
+        waiting = asyncio.create_task(run.executor.wait_capacity())
         await asyncio.sleep(5)
         assert not waiting.done()
         await asyncio.sleep(60)
@@ -300,13 +300,13 @@ async def test_not_more_at_a_time_than_allowed():
 
 
 async def test_a_full_queue_asks_to_wait():
-    """`wait_room` returns when there is room again; until then nothing new should be decided."""
+    """`wait_capacity` returns when there is room again; until then nothing new should be decided."""
     async with running(EffectLimits(binds=1, room=3)) as run:
         run.accidents(*[Accident(Response(200), delay_s=1.0)] * 10, on="binding")
         for number in range(5):
             run.executor.submit([Bind(number, "default", "x", "u", "n1")])
         begun = run.api.clock.now()
-        await asyncio.wait_for(run.executor.wait_room(), 60)
+        await asyncio.wait_for(run.executor.wait_capacity(), 60)
         waited = run.api.clock.now() - begun
         await asyncio.sleep(10)
 

@@ -65,7 +65,7 @@ async def running(**options: Any) -> AsyncIterator[Run]:
         yield run
     finally:
         run.recorder.stop()
-        await run.recorder.lane.wait_stopped()
+        await run.recorder.write_queue.wait_stopped()
 
 
 def at(record: Record, after_s: float) -> Record:
@@ -254,7 +254,7 @@ async def test_a_receipt_is_given_up_after_ten_minutes():
         await run.put(replace(FAILED, reason="Preempted"), time_s=900)
 
     assert (0, 1) == (run.written("created"), run.written("error"))
-    assert run.recorder.lane.is_idle
+    assert run.recorder.write_queue.is_idle
 
 
 async def test_a_namespace_that_ends_takes_its_last_events():
@@ -270,9 +270,9 @@ async def test_nothing_is_dropped_when_writing_is_slow():
     async with running(limit=2, room=10) as run:
         run.api.accident = lambda _, __: Accident(Response(200), delay_s=0.1)
         for number in range(100):
-            await run.recorder.lane.wait_room()
+            await run.recorder.write_queue.wait_capacity()
             run.recorder.put(replace(SCHEDULED, uid=f"u{number}"))
-            assert run.recorder.lane.queued <= 10
+            assert run.recorder.write_queue.queued <= 10
         await asyncio.sleep(20)
 
     assert 100 == len(run.events())

@@ -42,7 +42,7 @@ async def test_nobody_waits_for_what_a_flood_is_told():
     async with running(SLOW) as run:
         uid = run.pod("a")
         run.executor.submit(flood(5000))
-        await asyncio.wait_for(run.executor.wait_room(), 0.1)
+        await asyncio.wait_for(run.executor.wait_capacity(), 0.1)
         promise = status("uid-b", "b", "evicts", nominated="n1")
         await run.carry_out(Bind(1, "default", "a", uid, "n1"), promise, time_s=0.2)
 

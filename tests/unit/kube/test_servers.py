@@ -283,7 +283,7 @@ async def test_a_status_is_written_and_cleared(world: World):
         SetStatus(world.ns, "gone", uid, condition),
     ):
         world.executor.submit([effect])
-        await wait_until(lambda: statuses.lane.is_idle and statuses.refusals.is_idle)
+        await wait_until(lambda: statuses.write_queue.is_idle and statuses.refusals.is_idle)
         stored.append((await world.ask("GET", f"{world.pods}/a"))["status"])
 
     (written,) = [c for c in stored[0]["conditions"] if c["type"] == "PodScheduled"]
@@ -350,7 +350,7 @@ async def test_events_are_taken(world: World):
     recorder = world.recorder
     for record in records:
         world.executor.submit([record])
-        await wait_until(lambda: recorder.lane.is_idle and recorder.refusals.is_idle)
+        await wait_until(lambda: recorder.write_queue.is_idle and recorder.refusals.is_idle)
     world.recorder.put(replace(failed, namespace="no-such-namespace"))
     await wait_until(lambda: recorder.refusals.is_idle)
     path = f"/apis/events.k8s.io/v1/namespaces/{world.ns}/events"

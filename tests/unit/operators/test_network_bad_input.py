@@ -28,7 +28,7 @@ from scheduler.objects.network import (
     NetworkTopologyStatus,
     Statistics,
 )
-from scheduler.objects.networkways import WayTable
+from scheduler.objects.networkways import PathTable
 from scheduler.sandbox.api.status import StatusError
 from scheduler.sandbox.kinds.kinds import CUSTOMRESOURCEDEFINITIONS
 from scheduler.sandbox.start import new_store
@@ -234,7 +234,7 @@ def test_ten_thousand_workloads_take_hardly_longer_than_one_thousand():
 nodes = st.sampled_from(["n1", "n2", "n3", "m1", "m2", "lost"])
 AT = NodePlaces(
     {"n1": ("r", "a"), "n2": ("r", "a"), "n3": ("r", "b"), "m1": ("s", "c"), "m2": ("", "")},
-    WayTable(
+    PathTable(
         msgspec.convert(topology([("r", "s", 40)], [("a", "b", 7)], both=False), NetworkTopology),
         "UserDefined",
     ),

@@ -8,7 +8,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from operators.networktopology.status import ObservedTopology, doubtful_ways, merge_patch, status_of
+from operators.networktopology.status import (
+    ObservedTopology,
+    doubtful_paths,
+    merge_patch,
+    status_of,
+)
 from scheduler.objects.meta import Condition
 from scheduler.objects.network import NetworkTopologySpec, NetworkTopologyStatus
 
@@ -162,4 +167,4 @@ def test_a_second_pass_has_nothing_to_do(listed: list[Any], before: Any, count: 
 @given(ways)
 def test_doubtful_is_what_occurs_twice(listed: list[Any]):
     """Neither order nor grouping into tables changes which ways are in doubt."""
-    assert {way for way in listed if listed.count(way) > 1} == set(doubtful_ways(spec(*listed)))
+    assert {way for way in listed if listed.count(way) > 1} == set(doubtful_paths(spec(*listed)))

@@ -7,10 +7,10 @@ from typing import Any, NamedTuple
 import numpy as np
 import pytest
 
-from operators.networktopology import ways
+from operators.networktopology import paths
 from operators.networktopology.measured import MeasuredNode, calculated, samples
+from operators.networktopology.paths import MOST_HERE, MOST_PLACES, NO_WAY, Network, closed
 from operators.networktopology.readings import Reading
-from operators.networktopology.ways import MOST_HERE, MOST_PLACES, NO_WAY, Network, closed
 from scheduler.objects.network import REGION_LABEL, ZONE_LABEL
 from scheduler.workers.jobs import KINDS
 
@@ -50,7 +50,7 @@ async def test_here_and_there_agree(seed: int, monkeypatch: pytest.MonkeyPatch):
     """A network that could be closed in either place has one answer."""
     calculator, asked = Calculator(), network(60, 90 + 60 * seed, seed)
     here = await closed(asked, calculator)
-    monkeypatch.setattr(ways, "MOST_HERE", 0)
+    monkeypatch.setattr(paths, "MOST_HERE", 0)
     there = await closed(asked, calculator)
 
     assert here is not None

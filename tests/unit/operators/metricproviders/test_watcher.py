@@ -194,7 +194,7 @@ async def test_figures_stay_while_a_source_fails_and_go_when_they_are_too_old():
 
     async with served(lambda _request: answers.pop(0)) as source:
         kept: LastGood[ProviderFigures] = LastGood(LoadWatcher(source, clock), clock, 300)
-        feed = FigureFeed(kept, store.put, sources.told)
+        feed = FigureFeed(kept, store.put, sources.reported)
         await feed.round()
         clock.advance(200)
         await feed.round()

@@ -2,7 +2,7 @@
 
 import asyncio
 
-from scheduler.kube.lane import Lane
+from scheduler.kube.writequeue import WriteQueue
 
 
 async def test_a_stopped_lane_ends_its_work_in_the_order_of_its_beginning():
@@ -15,7 +15,7 @@ async def test_a_stopped_lane_ends_its_work_in_the_order_of_its_beginning():
         finally:
             ended.append(item)
 
-    lane = Lane("test", work, limit=50)
+    lane = WriteQueue("test", work, limit=50)
     for number in range(50):
         lane.put(number)
     await asyncio.sleep(0)

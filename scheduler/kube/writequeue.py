@@ -1,4 +1,4 @@
-"""A `Lane`: work of one kind, carried out in order of arrival, so many at a time.
+"""A `WriteQueue`: work of one kind, carried out in order of arrival, so many at a time.
 
 The executor and the recorder put their work into lanes. Items with an owner are taken in turns by
 owner: a thousand items of one owner do not delay the first item of another. A lane owns its tasks:
@@ -66,11 +66,10 @@ class FairQueue(Generic[T]):
         self._size = 0
 
 
-class Lane(Generic[T]):
-    """At most `limit` calls of `work` at a time; `wait_room` waits while `room` are queued, None
-    never.
+class WriteQueue(Generic[T]):
+    """At most `limit` calls of `work` at a time; `wait_capacity` waits while `room` are queued.
 
-    With a `pace` no more is begun than that lets pass.
+    With `room` None it never waits. A `pace` limits the number of calls started per second.
     """
 
     def __init__(
@@ -121,11 +120,11 @@ class Lane(Generic[T]):
             return False
         self._queue.put(item, whose)
         self._is_idle.clear()
-        self._look_for_room()
+        self._check_capacity()
         self._begin()
         return True
 
-    async def wait_room(self) -> None:
+    async def wait_capacity(self) -> None:
         """Wait until fewer than `room` are queued."""
         await self._has_room.wait()
 
@@ -176,7 +175,7 @@ class Lane(Generic[T]):
     def _count_in(self) -> None:
         self.in_flight += 1
         self.aside -= 1
-        self._look_for_room()
+        self._check_capacity()
 
     def _begin(self) -> None:
         """Start another task if a place is free and not reserved."""
@@ -195,7 +194,7 @@ class Lane(Generic[T]):
                 return
         self._begin()
 
-    def _look_for_room(self) -> None:
+    def _check_capacity(self) -> None:
         # Who stepped aside is still to be done: else a server that is busy would fill our memory.
         if len(self._queue) + self.aside < self._room:
             self._has_room.set()
@@ -210,14 +209,14 @@ class Lane(Generic[T]):
                 if not self._queue:
                     break  # another was at its end before us
             item = self._queue.take()
-            self._look_for_room()
+            self._check_capacity()
             self.in_flight += 1
             try:
                 await self._work(item)
             except FencedError:
                 self.dropped += 1
             except Exception:  # noqa: BLE001 - one fault must not hold up the others
-                _log.exception("work failed", lane=self.name)
+                _log.exception("work failed", write_queue=self.name)
             finally:
                 self.in_flight -= 1
 
@@ -232,15 +231,15 @@ class Lane(Generic[T]):
             self._is_idle.set()
 
 
-_current: ContextVar[Lane[Any] | None] = ContextVar("lane", default=None)
+_current: ContextVar[WriteQueue[Any] | None] = ContextVar("lane", default=None)
 
 
 @asynccontextmanager
 async def aside() -> AsyncGenerator[None, None]:
     """Leave the place in the lane, if this runs in one, for as long as the block takes."""
-    lane = _current.get()
-    if lane is None:
+    write_queue = _current.get()
+    if write_queue is None:
         yield
         return
-    async with lane.stepping_aside():
+    async with write_queue.stepping_aside():
         yield

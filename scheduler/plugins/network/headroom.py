@@ -1,10 +1,10 @@
-"""`LinkRoom`: which places a pod may not go to because a link there has no room for its bandwidth.
+"""`LinkHeadroom`: the places excluded for a pod because a link lacks free bandwidth.
 
-Asked is by how many bit/s the bookings of a link would grow: by the pod's share to each pod it
-depends on, and by the shares of those that depend on it, which they take from the pod's siblings.
-It is the difference between what its group books then and now, rounded as `Bookings` does, so that
-a pod is refused where its bookings would go beyond the capacity, and nowhere else. Everything is a
-matrix over places (for links between zones) or regions, from the candidate's end to the other.
+Computes the growth of a link's allocated bandwidth in bit/s: the pod's share to each pod it depends
+on, plus the shares of its dependents, which its siblings lose. The growth is the difference of its
+group's allocation, rounded as in `Bookings`, so that a pod is rejected exactly where the allocation
+would exceed the capacity. Everything is a matrix over places (for links between zones) or regions,
+from the candidate's end to the other.
 """
 
 from collections import defaultdict
@@ -62,7 +62,7 @@ class _Asked(NamedTuple):
     counts_home: bool
 
 
-class LinkRoom:
+class LinkHeadroom:
     """The links of one table between the places known so far."""
 
     def __init__(self, table: CostTable, places: RowPlaces) -> None:
@@ -188,18 +188,22 @@ def _over(listed: _Listed, asked: _Asked, booked: FloatMatrix) -> Iterator[tuple
     grows_out, grows_home = _growth(asked, others)
     shared = listed.shared[:, others]
     out, home = booked[:, others], booked[others, :].T
-    room_out, room_home = listed.capacity[:, others], listed.capacity[others, :].T
-    for grows, held, room, is_concerned, is_home in (
-        (grows_out, out, room_out, ~shared, False),
-        (grows_home, home, room_home, ~shared, True),
-        (grows_out + grows_home, out + home, room_out, shared, False),
+    headroom_out, headroom_home = listed.capacity[:, others], listed.capacity[others, :].T
+    for grows, current, headroom, is_concerned, is_home in (
+        (grows_out, out, headroom_out, ~shared, False),
+        (grows_home, home, headroom_home, ~shared, True),
+        (grows_out + grows_home, out + home, headroom_out, shared, False),
     ):
-        is_full = is_concerned & (grows > 0) & (held + grows > room)
+        is_full = is_concerned & (grows > 0) & (current + grows > headroom)
         for candidate, place in np.argwhere(is_full).tolist():
             ends = (candidate, int(others[place]))
             is_turned = is_home or listed.turned[ends]
             names = [listed.names[end] for end in (ends[::-1] if is_turned else ends)]
-            figures = (room[candidate, place], held[candidate, place], grows[candidate, place])
+            figures = (
+                headroom[candidate, place],
+                current[candidate, place],
+                grows[candidate, place],
+            )
             yield candidate, _text(Link(listed.level, *names), *map(int, figures))
 
 
