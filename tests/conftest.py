@@ -14,6 +14,9 @@ from hypothesis import HealthCheck, settings
 
 pytest_plugins = ["pytester", "tests.apiserver.realcluster", "tests.detectors"]
 
+# Workers of pytest-xdist set it, and tables are cut to it.
+os.environ.pop("COLUMNS", None)
+
 REAL_FIXTURES = {"real_cluster", "own_real_cluster"}
 # A skip reason with these words: the test needs a program that `make tools` builds.
 TOOLS = "make tools"

@@ -18,10 +18,11 @@ from scheduler.base.release import read_release
 from scheduler.cli.files import MANIFEST_SUFFIXES, manifest_files, read_bytes, read_text, shown
 from scheduler.cli.flags import NodeFlags, Output
 from scheduler.cli.live import ClusterOptions, SeenCluster, look
-from scheduler.cli.printing import show_document, table
+from scheduler.cli.printing import show_document, show_table, shown_width
 from scheduler.config.every import load_or_report_all
 from scheduler.engine.attempt.cycle import Ties
-from scheduler.explain.report import TextTable, offers_line, offers_tables
+from scheduler.explain.report import offers_line, offers_tables
+from scheduler.explain.texttable import TextTable
 from scheduler.framework.registry import Registry
 from scheduler.intree import registry
 from scheduler.objects.kinds import Kind
@@ -37,6 +38,8 @@ from scheduler.snapshot.snapshot import Snapshot, SnapshotReader, read_snapshot
 
 EXIT_DOES_NOT_FIT = 3
 EXIT_UNPROVEN = 4
+# With a headline and its points a default output fits 40 lines.
+MOST_ROWS = 26
 
 
 def read_files(snapshots: Sequence[str] | None, pods: Sequence[str] | None) -> Snapshot:
@@ -144,14 +147,21 @@ def tell(lines: Iterable[str]) -> None:
         print(line, file=sys.stderr)
 
 
-def show_tables(tables: Iterable[TextTable]) -> None:
-    """Print tables with their headings, an empty line between them."""
+def show_tables(tables: Iterable[TextTable], output: Output = Output.TABLE) -> None:
+    """Print tables with their headings, an empty line between them.
+
+    On a terminal a table has at most `MOST_ROWS` rows unless the output is wide.
+    """
+    is_wide = output is Output.WIDE
     for number, one in enumerate(tables):
         if number:
             print()
         if one.heading:
             print(one.heading)
-        print(table(one.titles, one.rows))
+        most = MOST_ROWS if shown_width() and not is_wide else len(one.rows)
+        show_table(one.titles, one.rows[:most], is_wide=is_wide)
+        if len(one.rows) > most:
+            print(f"... and {len(one.rows) - most:,} more rows: -o wide lists all")
 
 
 def is_shown(record: Any, output: Output, names: Iterable[str]) -> bool:
@@ -159,7 +169,9 @@ def is_shown(record: Any, output: Output, names: Iterable[str]) -> bool:
     if output in (Output.JSON, Output.YAML):
         show_document(msgspec.to_builtins(record), output)
     elif output is Output.NAME:
-        print(*names, sep="\n")
+        listed = list(names)
+        if listed:
+            print(*listed, sep="\n")
     else:
         return False
     return True

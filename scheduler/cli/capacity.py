@@ -1,68 +1,108 @@
-"""`trellis capacity`: how many more pods or groups of a shape fit now, where, and what stops the next one.
+"""`trellis capacity`: how many more pods or groups of a shape fit, where, and what stops the next one.
 
-Of a snapshot, or of what the user may read in the cluster. Exit codes: 0 at least one fits, or as many as are
-wanted; 2 a file is invalid; 3 fewer do.
+The shape is a manifest (`-f`), an object of the cluster (`deploy/web`) or amounts (`--cpu 4 --gpu 8`). Exit
+codes: 0 at least one fits, or as many as are wanted; 2 a file is invalid; 3 fewer do.
 """
+
+from collections.abc import Iterable
+
+from msgspec.structs import replace
 
 from scheduler.base.errors import InputError
 from scheduler.cli import asking
 from scheduler.cli.commands import CapacityFlags
-from scheduler.cli.live import ClusterOptions, reach
+from scheduler.cli.flags import Output
+from scheduler.cli.live import reach
+from scheduler.cli.progress import progress
+from scheduler.cli.world import SeenWorld, WorldSource, applied_manifest, read_world, with_copy
 from scheduler.engine.attempt.cycle import Ties
-from scheduler.explain.report import TextTable
+from scheduler.explain.folds import folded_counts
+from scheduler.explain.texttable import TextTable
 from scheduler.simulate.capacity import DEFAULT_LIMIT, Capacity, room_for
 from scheduler.simulate.capacity import capacity as count
 from scheduler.simulate.copies import shape_of
 from scheduler.simulate.offers import cheapest, read_offers
+from scheduler.simulate.shapes import AskedShape, shape_items
 from scheduler.simulate.stage import AnswerOptions
+from scheduler.snapshot.documents import Item
 from scheduler.snapshot.snapshot import Snapshot, SnapshotReader
+from scheduler.snapshot.targets import pods_of, target_of
+
+FEW = 10
 
 
 def capacity(flags: CapacityFlags) -> int:
     """Count how many more pods or groups of a shape fit, or whether as many do as are wanted."""
     asking.be_quick()
     want, nodes, output = flags.want, flags.nodes, flags.output
-    if not flags.filename:
-        raise InputError("name a file with the pod to count: -f POD")
     if flags.limit is not None and want is not None:
         raise InputError(
             "--limit and --want exclude one another: as many as are wanted are counted"
         )
     models = asking.node_models(nodes)
     wanted = asking.options(flags.now, Ties.NAME, None, details=False, kubernetes=flags.kubernetes)
-    if flags.snapshot:
-        world = asking.read_files(flags.snapshot, flags.filename)
-    else:
-        world, wanted = _read_live(reach(flags.cluster), flags.filename, wanted)
+    access = reach(flags.cluster, flags.namespace)
+    source = WorldSource(access, flags.snapshot or (), flags.filename or ())
+    seen = _with_shape(flags, source, wanted)
+    world, wanted = seen.world, seen.options
     asking.tell(f"notice: {notice}" for notice in world.notices)
     changes = asking.node_changes(nodes, models) if any(nodes[:-1]) else None
-    access = None if flags.snapshot else reach(flags.cluster)
-    setup = asking.setups(flags.config, access).default
+    setup = asking.setups(flags.config, access if source.is_live else None).default
     if nodes.offer_nodes:
         number = 1 if want is None else want
         judge = room_for(number, setup, wanted, changes)
         most = number * len(shape_of(world).pods)
         offers = read_offers(nodes.offer_nodes, world, models)
-        return asking.show_offers(cheapest(world, offers, judge, most), output)
+        with progress("trying the nodes on offer"):
+            best = cheapest(world, offers, judge, most)
+        return asking.show_offers(best, output)
     most = next((one for one in (want, flags.limit) if one is not None), DEFAULT_LIMIT)
-    found = count(world, setup, most, wanted, changes)
+    with progress("placing copies"):
+        found = count(world, setup, most, wanted, changes)
     asking.tell(f"notice: {notice}" for notice in found.notices or ())
     if not asking.is_shown(found, output, (node.name for node in found.nodes)):
         print(headline(found))
         if found.nodes:
-            rows = [[node.name, str(node.pods)] for node in found.nodes]
-            asking.show_tables([TextTable(["node", "pods"], rows)])
+            asking.show_tables([_nodes_table(found, world, is_wide=output is Output.WIDE)], output)
     return 0 if found.fits >= (want or 1) else asking.EXIT_DOES_NOT_FIT
 
 
-def _read_live(
-    access: ClusterOptions, filename: list[str], wanted: AnswerOptions
-) -> tuple[Snapshot, AnswerOptions]:
-    """Read the cluster with the rights of the user; its time is that of now unless another is wanted."""
-    reader = SnapshotReader()
-    seen = asking.read_cluster(access, reader)
-    reader.read(asking.items_in(filename), are_given=True)
-    return reader.snapshot(), asking.taken_at(wanted, seen)
+def _with_shape(flags: CapacityFlags, source: WorldSource, wanted: AnswerOptions) -> SeenWorld:
+    """Return the cluster with the shape for its only given pods."""
+    asked = AskedShape(*flags.shape)
+    forms = [bool(flags.words), bool(flags.filename), bool(any(flags.shape))]
+    if sum(forms) != 1:
+        text = "name one shape: -f FILE, TYPE/NAME, or --cpu, --memory and --gpu"
+        raise InputError(text)
+    if any(flags.shape):
+        seen = read_world(source, wanted)
+        return _with_given(seen, shape_items(asked, seen.world))
+    if not flags.words:
+        return read_world(source, wanted, as_copies=True)
+    target = target_of(flags.words, flags.namespace)
+    source = source._replace(
+        access=source.access._replace(namespace=target.namespace or source.access.namespace)
+    )
+    seen = read_world(source, wanted)
+    named = target._replace(namespace=target.namespace or seen.namespace)
+    if not pods_of(seen.world, named):
+        found = applied_manifest(source, named, seen.namespace)
+        if found:
+            return _with_given(seen, found)
+    return seen._replace(world=with_copy(seen.world, named))
+
+
+def _with_given(seen: SeenWorld, items: Iterable[Item]) -> SeenWorld:
+    reader = SnapshotReader(is_alone=True, as_copies=True)
+    reader.read(items, are_given=True)
+    shape, world = reader.snapshot(), seen.world
+    given = replace(
+        world,
+        objects=(*world.objects, *shape.objects),
+        unbound=(*world.unbound, *shape.unbound),
+        given=shape.given,
+    )
+    return seen._replace(world=given)
 
 
 def headline(found: Capacity) -> str:
@@ -70,4 +110,10 @@ def headline(found: Capacity) -> str:
     least = "at least " if found.limited else ""
     stopped = f"; the next one: {found.message}" if found.message else ""
     what = f"groups of {found.members} like {found.group}" if found.group else f"of {found.pod}"
-    return f"{least}{found.fits} more {what} fit{stopped}"
+    return f"{least}{found.fits:,} more {what} fit{stopped}"
+
+
+def _nodes_table(found: Capacity, world: Snapshot, *, is_wide: bool) -> TextTable:
+    if is_wide or len(found.nodes) <= FEW:
+        return TextTable(["node", "pods"], [[node.name, str(node.pods)] for node in found.nodes])
+    return folded_counts({node.name: node.pods for node in found.nodes}, world.nodes)

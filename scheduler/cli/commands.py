@@ -10,6 +10,7 @@ import typer
 
 from scheduler.cli import flags
 from scheduler.cli.command import Command
+from scheduler.cli.completing import complete_nodes
 
 BindAddress = Annotated[str, typer.Option("--bind-address", help="Where the endpoints listen.")]
 SecurePort = Annotated[
@@ -61,9 +62,11 @@ class DemoFlags(NamedTuple):
     once: Annotated[
         bool, typer.Option("--once", help="End with a summary; exit 0 only if all went well.")
     ] = False
+    name: Annotated[str | None, typer.Argument(metavar="[SCENARIO]", help="As --scenario.")] = None
     scenario: Annotated[
         str, typer.Option("--scenario", help="A folder of docs/examples, or a scenario file.")
     ] = "demo"
+    is_listing: Annotated[bool, typer.Option("--list", help="List the scenarios instead.")] = False
 
 
 demo = Command(DemoFlags, "scheduler.cli.demo.demo")
@@ -99,10 +102,11 @@ FormFlag = Annotated[
 
 
 class SimulateFlags(NamedTuple):
-    """Place the pending pods of a snapshot, without a cluster."""
+    """Place the pending pods of the cluster or of a snapshot, without changing anything."""
 
     snapshot: flags.SnapshotFlag = None
     filename: flags.PodsFlag = None
+    cluster: flags.ClusterFlags = flags.ClusterFlags()
     config: flags.ConfigFlag = ""
     against: Annotated[
         str, typer.Option("--against", metavar="F", help="Another configuration to compare with.")
@@ -132,12 +136,21 @@ class SimulateFlags(NamedTuple):
 simulate = Command(SimulateFlags, "scheduler.cli.simulate.simulate")
 
 
-class ExplainFlags(NamedTuple):
-    """Tell why a pod is where it is, or why it is pending."""
+WatchFlag = Annotated[
+    bool, typer.Option("--watch", "-w", help="Print the answer again when it changes.")
+]
 
-    pod: flags.PodArgument
-    namespace: flags.PodNamespaceFlag = ""
-    node: Annotated[str, typer.Option("--node", metavar="N", help="Just this node.")] = ""
+
+class ExplainFlags(NamedTuple):
+    """Explain why a pod or a group is where it is, or why it is pending."""
+
+    words: flags.TargetArgument = None
+    namespace: flags.TargetNamespaceFlag = ""
+    watch: WatchFlag = False
+    node: Annotated[
+        str,
+        typer.Option("--node", metavar="N", help="This node only.", autocompletion=complete_nodes),
+    ] = ""
     snapshot: flags.SnapshotFlag = None
     filename: flags.PodsFlag = None
     config: flags.ConfigFlag = ""
@@ -153,10 +166,11 @@ explain = Command(ExplainFlags, "scheduler.cli.explain.explain")
 
 
 class HistoryFlags(NamedTuple):
-    """Tell how the attempts at a pod ended, in order: from the running daemon, or from a decision log."""
+    """List the attempts at a pod, oldest first: from the running daemon, or from a decision log."""
 
-    pod: flags.PodArgument
-    namespace: flags.PodNamespaceFlag = ""
+    words: flags.TargetArgument = None
+    namespace: flags.TargetNamespaceFlag = ""
+    filename: flags.PodsFlag = None
     decision_log: flags.DecisionLogFlag = ""
     cluster: flags.ClusterFlags = flags.ClusterFlags()
     where: flags.DaemonFlags = flags.DaemonFlags()
@@ -169,7 +183,10 @@ history = Command(HistoryFlags, "scheduler.cli.history.history")
 ShapeFlag = Annotated[
     list[str] | None,
     typer.Option(
-        "--filename", "-f", metavar="F", help="One pod or group, and what it needs; again for more."
+        "--filename",
+        "-f",
+        metavar="F",
+        help="A pod, a workload (one of its pods counts) or a group, and what it needs.",
     ),
 ]
 LimitFlag = Annotated[
@@ -182,9 +199,27 @@ WantFlag = Annotated[
 ]
 
 
+class ShapeFlags(NamedTuple):
+    """A shape without a manifest."""
+
+    cpu: Annotated[str, typer.Option("--cpu", metavar="C", help="CPUs of a pod: 4, 500m.")] = ""
+    memory: Annotated[str, typer.Option("--memory", metavar="M", help="Memory of a pod: 8Gi.")] = ""
+    gpu: Annotated[int | None, typer.Option("--gpu", min=0, metavar="G", help="GPUs of a pod.")] = (
+        None
+    )
+    gang: Annotated[
+        int | None,
+        typer.Option("--gang", min=1, metavar="N", help="N such pods, all of them or none."),
+    ] = None
+    rack: Annotated[bool, typer.Option("--rack", help="The gang in one rack.")] = False
+
+
 class CapacityFlags(NamedTuple):
     """Count how many more pods or groups of a shape fit, without preemption."""
 
+    words: flags.TargetArgument = None
+    namespace: flags.TargetNamespaceFlag = ""
+    shape: ShapeFlags = ShapeFlags()
     snapshot: flags.SnapshotFlag = None
     filename: ShapeFlag = None
     limit: LimitFlag = None
@@ -217,7 +252,7 @@ class MovesFlags(NamedTuple):
     waiting: Annotated[
         str, typer.Argument(metavar="[NAME]", help="A pod or group that waits and is to fit.")
     ] = ""
-    namespace: flags.PodNamespaceFlag = ""
+    namespace: flags.TargetNamespaceFlag = ""
     free: Annotated[
         int, typer.Option("--free", metavar="N", min=0, help="So many nodes become free.")
     ] = 0
@@ -324,10 +359,11 @@ ProfilesFlag = Annotated[
 
 
 class TopologyFlags(NamedTuple):
-    """Show the tree of the cluster with room, pods and groups, or its NUMA zones."""
+    """Show the tree of the cluster with requests, pods and groups, or its NUMA zones."""
 
     config: flags.ConfigFlag = ""
     numa: NumaFlag = False
+    watch: WatchFlag = False
     levels: LevelsFlag = None
     name: TreeFlag = ""
     nodes: NodesFlag = False
@@ -344,10 +380,15 @@ topology = Command(TopologyFlags, "scheduler.cli.topology.topology")
 class GroupsFlags(NamedTuple):
     """List the groups with members, placement, proof or conflict."""
 
-    config: flags.ConfigFlag = ""
-    watch: Annotated[
-        bool, typer.Option("--watch", "-w", help="Print the table again when it changes.")
+    words: flags.TargetArgument = None
+    namespace: flags.TargetNamespaceFlag = ""
+    all_namespaces: flags.AllNamespacesFlag = False
+    failed: Annotated[
+        bool, typer.Option("--failed", help="Groups that wait, do not fit or are incomplete.")
     ] = False
+    filename: flags.PodsFlag = None
+    config: flags.ConfigFlag = ""
+    watch: WatchFlag = False
     snapshot: flags.SnapshotFlag = None
     now: flags.NowFlag = ""
     cluster: flags.ClusterFlags = flags.ClusterFlags()
@@ -355,6 +396,33 @@ class GroupsFlags(NamedTuple):
 
 
 groups = Command(GroupsFlags, "scheduler.cli.groups.groups")
+
+
+class QueueFlags(NamedTuple):
+    """List the pods and groups that wait, in the order of the queue, and why."""
+
+    namespace: flags.TargetNamespaceFlag = ""
+    all_namespaces: flags.AllNamespacesFlag = False
+    filename: flags.PodsFlag = None
+    config: flags.ConfigFlag = ""
+    watch: WatchFlag = False
+    snapshot: flags.SnapshotFlag = None
+    now: flags.NowFlag = ""
+    cluster: flags.ClusterFlags = flags.ClusterFlags()
+    output: flags.OutputFlag = flags.Output.TABLE
+
+
+queue = Command(QueueFlags, "scheduler.cli.queue.queue")
+
+
+class StatusFlags(NamedTuple):
+    """Show leader, version, configuration, kinds, rights, and what is wrong."""
+
+    cluster: flags.ClusterFlags = flags.ClusterFlags()
+    output: flags.OutputFlag = flags.Output.TABLE
+
+
+status = Command(StatusFlags, "scheduler.cli.status.status")
 
 
 NamespaceFlag = Annotated[

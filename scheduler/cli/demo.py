@@ -9,9 +9,11 @@ from pathlib import Path
 
 from scheduler.base import logs
 from scheduler.base.errors import InputError
+from scheduler.base.text import did_you_mean
 from scheduler.cli.asking import options, setups
 from scheduler.cli.commands import DemoFlags
 from scheduler.cli.live import ClusterOptions
+from scheduler.cli.printing import show_table
 from scheduler.cli.ui import TrailView, live_page
 from scheduler.demo import ScenarioOutcome, play, read_scenario
 from scheduler.demo.show import Show
@@ -24,7 +26,10 @@ READING_S = 1.5
 def demo(flags: DemoFlags) -> int:
     """Play a narrated scenario in an embedded cluster."""
     logs.configure(level="error", form="auto")
-    outcome = asyncio.run(_run(_find(flags.scenario), once=flags.once))
+    if flags.is_listing:
+        show_table(["scenario", "title"], [[name, title] for name, title in _scenarios()])
+        return 0
+    outcome = asyncio.run(_run(_find(flags.name or flags.scenario), once=flags.once))
     print(_summary(outcome))
     for failure in outcome.failures:
         print(f"error: {failure}", file=sys.stderr)
@@ -71,7 +76,18 @@ def _find(name: str) -> Path:
         for candidate in (folder / name / "scenario.yaml", folder / f"{name}.yaml"):
             if candidate.is_file():
                 return candidate
-    raise InputError(f'there is no scenario "{name}"', where="--scenario")
+    known = [one for one, _ in _scenarios()]
+    text = f'there is no scenario "{name}"{did_you_mean(name, known)}; there are {", ".join(known)}'
+    raise InputError(text, where="--scenario")
+
+
+def _scenarios() -> list[tuple[str, str]]:
+    """Return the scenarios of the examples by name, each with its title."""
+    found: dict[str, str] = {}
+    for folder in _example_folders():
+        for file in sorted(folder.glob("*/scenario.yaml")):
+            found.setdefault(file.parent.name, read_scenario(file).title)
+    return list(found.items())
 
 
 def _example_folders() -> list[Path]:

@@ -1,74 +1,112 @@
-"""`trellis explain POD`: node by node, why a pod is where it is, or why it is nowhere.
+"""`trellis explain TYPE/NAME`: node by node, why a pod or a group is where it is, or why it waits.
 
-Computed here, by the scheduler's own code: from a snapshot's files, or from what the user may read in
-the cluster; with `--past` as the daemon saw it then. Exit code 3 when there is no node for the pod.
+Computed here by the scheduler's own code from what the user may read in the cluster, or from a
+snapshot's files; with `--past` as the daemon saw it. Exit code 3 when no node fits.
 """
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Final
 
-from msgspec.structs import replace
-
-from scheduler.base.errors import InputError
+from scheduler.base.errors import InputError, MissingError
 from scheduler.cli import asking
 from scheduler.cli.commands import ExplainFlags
 from scheduler.cli.flags import Output
 from scheduler.cli.live import ClusterOptions, reach
 from scheduler.cli.past import ask
+from scheduler.cli.progress import progress
+from scheduler.cli.watching import repeated
+from scheduler.cli.world import SeenWorld, WorldSource, chosen_pod, given_pod, read_world
 from scheduler.engine.attempt.cycle import Ties
-from scheduler.explain.explain import Explanation
+from scheduler.explain.explain import ExplainAnswer, Explanation
 from scheduler.explain.explain import explain as explained
 from scheduler.explain.past import counts_table, past_decision, past_line
-from scheduler.explain.report import TextTable, explanation_lines, explanation_tables
-from scheduler.objects.kinds import POD
+from scheduler.explain.report import explanation_lines, explanation_tables
+from scheduler.explain.texttable import TextTable
 from scheduler.simulate.stage import AnswerOptions
-from scheduler.snapshot.snapshot import Snapshot, SnapshotReader
+from scheduler.snapshot.targets import POD, Target, target_of
 
 # What the API server takes for a pod's name: anything else would be more than a name in a selector.
 _NAME: Final = re.compile(r"[a-z0-9]([-a-z0-9.]*[a-z0-9])?\Z")
 
 
 def explain(flags: ExplainFlags) -> int:
-    """Tell why a pod is where it is, or why it is pending."""
+    """Explain why a pod or a group is where it is, or why it is pending."""
     asking.be_quick()
-    given, _, name = flags.pod.rpartition("/")
-    namespace = given or flags.namespace
-    is_live = not flags.snapshot and not flags.filename
     if flags.past or flags.where.daemon:
-        if not is_live or flags.config or flags.now:
-            raise InputError("--past asks the daemon; it goes without files, --config and --now")
-        answer = ask(flags.where, reach(flags.cluster, namespace), name)
-        found, notices = past_decision(answer, node=flags.node)
-        return _show(found, notices, [past_line(found)], flags, counts_table(found))
+        return _past(flags)
+    if not flags.words and not flags.filename:
+        raise InputError("name what to explain: NAME, TYPE/NAME or -f FILE")
+    target = target_of(flags.words, flags.namespace) if flags.words else None
+    access = reach(flags.cluster, target.namespace if target else flags.namespace)
+    source = WorldSource(access, flags.snapshot or (), flags.filename or ())
     # Of equal nodes a live cluster's daemon takes the one that the pod's uid picks.
-    ties = Ties.UID if is_live else Ties.NAME
+    ties = Ties.UID if source.is_live else Ties.NAME
     wanted = asking.options(flags.now, ties, None, details=True, kubernetes=flags.kubernetes)
-    access = reach(flags.cluster, namespace)
-    setup = asking.setups(flags.config, access if is_live else None).default
-    if not is_live:
-        world, home = asking.read_files(flags.snapshot, flags.filename), "default"
-    else:
-        world, home, wanted = _read_live(access, wanted, name)
-    key = f"{namespace or home}/{name}"
-    computed = explained(world, setup, key, wanted, node=flags.node)
-    return _show(
-        computed.explanation, computed.notices, explanation_lines(computed.explanation), flags
-    )
+    setup = asking.setups(flags.config, access if source.is_live else None).default
+    is_one_pod = target is not None and target.kind in ("", POD) and bool(_NAME.match(target.name))
+    ended = target.name if target is not None and is_one_pod else ""
+
+    def answer() -> ExplainAnswer:
+        seen = read_world(source, wanted, ended=ended)
+        key = _key(seen, target)
+        with progress(f"explaining {key}"):
+            return explained(seen.world, setup, key, seen.options, node=flags.node)
+
+    return _shown(answer, flags, is_watched=flags.watch and source.is_live)
 
 
-def _read_live(
-    access: ClusterOptions, wanted: AnswerOptions, name: str
-) -> tuple[Snapshot, str, AnswerOptions]:
-    reader = SnapshotReader()
-    seen = asking.read_cluster(access, reader)
-    snapshot = reader.snapshot()
-    if snapshot.find(f"{access.namespace or seen.namespace}/{name}") is None and _NAME.match(name):
-        # Pods that have ended are not listed; the one asked about may be one of them.
-        asked = f"metadata.name={name},status.phase!=Pending,status.phase!=Running"
-        asking.read_cluster(access, reader, (replace(POD, field_selector=asked),))
-        snapshot = reader.snapshot()
-    return snapshot, seen.namespace, asking.taken_at(wanted, seen)
+def _key(seen: SeenWorld, target: Target | None) -> str:
+    """Return the pod to explain: the one named, else one that stands for a workload or a group."""
+    if target is None:
+        return given_pod(seen.world).key
+    named = target._replace(namespace=target.namespace or seen.namespace)
+    try:
+        return chosen_pod(seen.world, named).key
+    except MissingError:
+        if named.kind not in ("", POD):
+            raise
+        key = f"{named.namespace}/{named.name}"
+        if any(pod.key == key for pod in seen.world.ended):
+            return key
+        raise
+
+
+def _shown(answer: Callable[[], ExplainAnswer], flags: ExplainFlags, *, is_watched: bool) -> int:
+    found: ExplainAnswer
+
+    def show() -> str:
+        nonlocal found
+        found = answer()
+        return "\n".join(explanation_lines(found.explanation))
+
+    def print_() -> None:
+        one = found.explanation
+        _show(one, found.notices, explanation_lines(one), flags)
+
+    repeated(show, print_, is_watched=is_watched)
+    return 0 if found.explanation.fits else asking.EXIT_DOES_NOT_FIT
+
+
+def _past(flags: ExplainFlags) -> int:
+    if flags.snapshot or flags.filename or flags.config or flags.now:
+        raise InputError("--past asks the daemon; it goes without files, --config and --now")
+    target = target_of(flags.words or (), flags.namespace)
+    name, access = pod_of(target, reach(flags.cluster, target.namespace))
+    found, notices = past_decision(ask(flags.where, access, name), node=flags.node)
+    _show(found, notices, [past_line(found)], flags, counts_table(found))
+    return 0 if found.fits else asking.EXIT_DOES_NOT_FIT
+
+
+def pod_of(target: Target, access: ClusterOptions) -> tuple[str, ClusterOptions]:
+    """Return the pod that stands for a target in the live cluster, and how to reach its namespace."""
+    if target.kind in ("", POD):
+        return target.name, access
+    wanted = AnswerOptions()
+    seen = read_world(WorldSource(access), wanted)
+    named = target._replace(namespace=target.namespace or seen.namespace)
+    pod = chosen_pod(seen.world, named)
+    return pod.metadata.name, access._replace(namespace=pod.metadata.namespace)
 
 
 def _show(
@@ -77,14 +115,13 @@ def _show(
     lines: Sequence[str],
     flags: ExplainFlags,
     otherwise: Sequence[TextTable] = (),
-) -> int:
-    """Print an explanation, or `otherwise` where it says nothing of single nodes; return the exit code."""
+) -> None:
+    """Print an explanation, or `otherwise` where it says nothing of single nodes."""
     asking.tell(f"notice: {notice}" for notice in notices)
-    if not asking.is_shown(found, flags.output, (found.node or "",)):
+    if not asking.is_shown(found, flags.output, (found.node,) if found.node else ()):
         print(*lines, sep="\n")
         wide, one_node = flags.output is Output.WIDE, bool(flags.node)
         tables = explanation_tables(found, wide=wide, one_node=one_node) or otherwise
         if tables:
             print()
-            asking.show_tables(tables)
-    return 0 if found.fits else asking.EXIT_DOES_NOT_FIT
+            asking.show_tables(tables, flags.output)

@@ -5,6 +5,13 @@ from typing import Annotated, NamedTuple
 
 import typer
 
+from scheduler.cli.completing import (
+    complete_added_nodes,
+    complete_namespaces,
+    complete_nodes,
+    complete_targets,
+)
+
 
 class Output(StrEnum):
     """How a result is printed."""
@@ -20,7 +27,8 @@ ConfigFlag = Annotated[
     str, typer.Option("--config", metavar="F", help="The configuration file; defaults without.")
 ]
 KubeconfigFlag = Annotated[
-    str, typer.Option("--kubeconfig", metavar="F", help="Else KUBECONFIG, else in-cluster.")
+    str,
+    typer.Option("--kubeconfig", metavar="F", help="Else KUBECONFIG, ~/.kube/config, in-cluster."),
 ]
 ContextFlag = Annotated[str, typer.Option("--context", help="A context of the kubeconfig.")]
 LogLevelFlag = Annotated[str, typer.Option("--log-level", help="debug, info, warning, error")]
@@ -34,21 +42,47 @@ SnapshotFlag = Annotated[
         "--snapshot", metavar="F", help="Objects of a cluster, YAML or JSON; again for more files."
     ),
 ]
-PodArgument = Annotated[str, typer.Argument(metavar="POD", help="NAME or NAMESPACE/NAME.")]
-PodNamespaceFlag = Annotated[str, typer.Option("--namespace", "-n", help="The pod's namespace.")]
+TargetArgument = Annotated[
+    list[str] | None,
+    typer.Argument(
+        metavar="[TYPE/NAME]",
+        help="NAME, TYPE/NAME or TYPE NAME: pod, job, deploy, sts, podgroup ...",
+        autocompletion=complete_targets,
+    ),
+]
+TargetNamespaceFlag = Annotated[
+    str,
+    typer.Option(
+        "--namespace",
+        "-n",
+        help="The object's namespace; else the context's.",
+        autocompletion=complete_namespaces,
+    ),
+]
+AllNamespacesFlag = Annotated[
+    bool, typer.Option("--all-namespaces", "-A", help="Every namespace, as without -n.")
+]
 PodsFlag = Annotated[
     list[str] | None,
-    typer.Option("--filename", "-f", metavar="F", help="Pods to place, and what they need."),
+    typer.Option("--filename", "-f", metavar="F", help="Objects to add: pods, and what they need."),
 ]
 AddNodesFlag = Annotated[
     list[str] | None,
     typer.Option(
-        "--add-nodes", metavar="N=NODE", help="N more nodes like NODE, or like that of a file."
+        "--add-nodes",
+        metavar="N=NODE",
+        help="N more nodes like NODE, or like that of a file.",
+        autocompletion=complete_added_nodes,
     ),
 ]
 RemoveNodeFlag = Annotated[
     list[str] | None,
-    typer.Option("--remove-node", metavar="NODE", help="Without it; its pods move."),
+    typer.Option(
+        "--remove-node",
+        metavar="NODE",
+        help="Without it; its pods move.",
+        autocompletion=complete_nodes,
+    ),
 ]
 RemoveRackFlag = Annotated[
     list[str] | None,

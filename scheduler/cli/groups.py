@@ -1,91 +1,141 @@
-"""`trellis groups`: every group with its members, where they are, and the proof or what it waits for.
+"""`trellis groups [NAME]`: groups with members, racks, and the proof or what they wait for.
 
 What waits is planned here, by the daemon's own engine on what the user may read in the cluster or on a
-snapshot's files. Nothing is written to the cluster. With `-w` the table is printed again when it changes.
+snapshot's files. Nothing is written to the cluster. Groups that do not fit come first.
 """
 
 from __future__ import annotations
 
-import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import msgspec
 
-from scheduler.cli.asking import be_quick, options, read_cluster, read_files, setups, tell
+from scheduler.base.errors import MissingError
+from scheduler.base.text import did_you_mean
+from scheduler.cli import asking
 from scheduler.cli.commands import GroupsFlags
+from scheduler.cli.flags import Output
 from scheduler.cli.live import reach
-from scheduler.cli.printing import TableColumn, show
+from scheduler.cli.printing import show_document
+from scheduler.cli.progress import progress
+from scheduler.cli.watching import repeated
+from scheduler.cli.world import SeenWorld, WorldSource, group_title, pods_named, read_world
 from scheduler.engine.attempt.cycle import Ties
+from scheduler.explain.folds import racks_of
+from scheduler.explain.grouprows import (
+    group_where,
+    in_order,
+    pods_text,
+    proof_text,
+    short_message,
+    shown_status,
+    waits,
+)
+from scheduler.explain.texttable import TextTable
+from scheduler.framework.groups import GroupReport
 from scheduler.simulate.simulate import simulate
-from scheduler.snapshot.snapshot import SnapshotReader
-
-AGAIN_S = 2.0
+from scheduler.snapshot.snapshot import Snapshot
+from scheduler.snapshot.targets import GROUP, Target, target_of
 
 
 def groups(flags: GroupsFlags) -> int:
     """List the groups with members, placement, proof or conflict."""
-    be_quick()
-    setup = setups(flags.config, None if flags.snapshot else reach(flags.cluster)).default
-    wanted = options(flags.now, Ties.NAME, None, details=False)
+    asking.be_quick()
+    target = target_of(flags.words, flags.namespace) if flags.words else None
+    access = reach(flags.cluster, target.namespace if target else flags.namespace)
+    source = WorldSource(access, flags.snapshot or (), flags.filename or ())
+    setup = asking.setups(flags.config, access if source.is_live else None).default
+    wanted = asking.options(flags.now, Ties.NAME, None, details=False)
+    racks: dict[str, str] = {}
+    listed: list[GroupReport] = []
 
-    def listed() -> dict[str, Any]:
-        if flags.snapshot:
-            world = read_files(flags.snapshot, None)
-        else:
-            reader = SnapshotReader()
-            seen = read_cluster(reach(flags.cluster), reader)
-            tell(f"notice: {notice}" for notice in seen.notices)
-            world = reader.snapshot()
-        found = simulate(world, setup, wanted).groups
-        return {"kind": "GroupList", "items": [msgspec.to_builtins(one) for one in found]}
+    def look() -> list[dict[str, Any]]:
+        nonlocal racks, listed
+        seen = read_world(source, wanted)
+        racks = racks_of(seen.world.nodes)
+        with progress("planning the groups that wait"):
+            found = simulate(seen.world, setup, seen.options).groups
+        listed = _asked_for(list(found), seen, target, flags)
+        return [msgspec.to_builtins(one) | {"solverSeconds": 0} for one in listed]
 
-    last: dict[str, Any] | None = None
-    while True:
-        document = listed()
-        told = {"items": [{**one, "solverSeconds": 0} for one in document["items"]]}
-        if told != last:
-            last = told
-            show(document, _COLUMNS, flags.output)
-        if not flags.watch or flags.snapshot:
-            return 0
-        time.sleep(AGAIN_S)
+    def show() -> None:
+        _show(listed, racks, flags, is_one=target is not None)
+
+    repeated(look, show, is_watched=flags.watch and source.is_live)
+    return 0
 
 
-def _pods(item: Mapping[str, Any]) -> str:
-    """Return how many members have a place, of how many that are needed."""
-    placed = sum(1 for _ in _leaves(item["placement"].get("root") or {}))
-    return f"{placed}/{item['minimum']}{'' if item['maximum'] else '+'}"
+def _asked_for(
+    found: list[GroupReport], seen: SeenWorld, target: Target | None, flags: GroupsFlags
+) -> list[GroupReport]:
+    if target is not None:
+        named = target._replace(namespace=target.namespace or seen.namespace)
+        return _of_target(found, seen.world, named)
+    space = "" if flags.all_namespaces else flags.namespace
+    kept = [one for one in found if not space or one.namespace == space]
+    return [one for one in kept if waits(one)] if flags.failed else kept
 
 
-def _where(item: Mapping[str, Any]) -> str:
-    """Return the topmost units that hold members, with how many are in each."""
-    units = item["placement"].get("root") or {}
-    return " ".join(f"{name}:{sum(1 for _ in _leaves(below))}" for name, below in units.items())
+def _of_target(found: list[GroupReport], world: Snapshot, target: Target) -> list[GroupReport]:
+    """Return the group of this name, else the groups of a workload's pods."""
+    if target.kind in ("", GROUP):
+        key = (target.namespace, target.name)
+        own = [one for one in found if (one.namespace, one.name) == key]
+        if own:
+            return own
+        if target.kind:
+            hint = did_you_mean(target.name, (one.name for one in found))
+            raise MissingError(f"no such group{hint}", where="/".join(key))
+    titles = {group_title(pod) for pod in pods_named(world, target)}
+    own = [one for one in found if f"{one.namespace}/{one.name}" in titles]
+    if not own:
+        raise MissingError("its pods are in no group", where=f"{target.namespace}/{target.name}")
+    return own
 
 
-def _leaves(units: Mapping[str, Any]) -> Iterator[str]:
-    """Yield the pods of a placement, its innermost names."""
-    for name, below in units.items():
-        if below:
-            yield from _leaves(below)
-        else:
-            yield name
+def _show(
+    listed: list[GroupReport], racks: Mapping[str, str], flags: GroupsFlags, *, is_one: bool
+) -> None:
+    output = flags.output
+    if output in (Output.JSON, Output.YAML):
+        items = [msgspec.to_builtins(one) for one in listed]
+        show_document({"kind": "GroupList", "items": items}, output)
+    elif output is Output.NAME:
+        for one in listed:
+            print(f"{one.source.partition('.')[0].lower()}/{one.namespace}/{one.name}")
+    elif not listed:
+        asking.tell(["no group waits" if flags.failed else "no groups"])
+    elif is_one:
+        for one in listed:
+            print(*_lines(one, racks), sep="\n")
+    else:
+        rows = [_row(one, racks, is_wide=output is Output.WIDE) for one in in_order(listed)]
+        titles = ["namespace", "name", "status", "pods", "where", "proof"]
+        titles += ["source", "conflict"] if output is Output.WIDE else []
+        asking.show_tables([TextTable([*titles, "message"], rows)], output)
 
 
-def _proof(item: Mapping[str, Any]) -> str:
-    if item["conflict"]:
-        return "conflict: " + ", ".join(item["conflict"])
-    return "optimal" if item["optimal"] else ""
+def _row(one: GroupReport, racks: Mapping[str, str], *, is_wide: bool) -> list[str]:
+    row = [one.namespace, one.name, shown_status(one), pods_text(one)]
+    row += [group_where(one, racks), proof_text(one)]
+    if is_wide:
+        row += [one.source, ", ".join(one.conflict)]
+    return [*row, one.message if is_wide else short_message(one)]
 
 
-_COLUMNS = (
-    TableColumn("namespace", lambda item: item["namespace"]),
-    TableColumn("name", lambda item: item["name"]),
-    TableColumn("source", lambda item: item["source"]),
-    TableColumn("status", lambda item: item["status"]),
-    TableColumn("pods", _pods),
-    TableColumn("where", _where),
-    TableColumn("proof", _proof),
-    TableColumn("message", lambda item: item["message"]),
-)
+def _lines(one: GroupReport, racks: Mapping[str, str]) -> list[str]:
+    """Return one group point by point."""
+    minimum = f"{pods_text(one).partition('/')[0]} of {one.minimum}"
+    points = [
+        ("status", shown_status(one)),
+        ("members", minimum + (" or more" if not one.maximum else "") + " have a node"),
+        ("source", one.source),
+        ("where", group_where(one, racks)),
+        ("proof", proof_text(one)),
+        ("conflict", ", ".join(one.conflict)),
+        ("fits as", f"a group of {one.would_fit}" if one.would_fit else ""),
+        ("message", one.message),
+    ]
+    shown = [(name, text) for name, text in points if text]
+    return [f"{one.namespace}/{one.name}", *(f"  {f'{name}:':<10}{text}" for name, text in shown)]

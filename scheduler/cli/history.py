@@ -1,4 +1,4 @@
-"""`trellis history POD`: every attempt at a pod that is known, oldest first, with what came of it.
+"""`trellis history TYPE/NAME`: every attempt at a pod that is known, oldest first, with its result.
 
 From the running daemon, which keeps the last ones at all pods, or from a decision log, which has them all.
 Exit codes: 0 there are some, 1 none is known.
@@ -9,33 +9,36 @@ from urllib.parse import quote
 import msgspec
 
 from scheduler.base.errors import InputError
-from scheduler.cli.asking import be_quick, is_shown, show_tables, tell
+from scheduler.cli.asking import be_quick, is_shown, items_in, show_tables, tell
 from scheduler.cli.commands import HistoryFlags
+from scheduler.cli.explain import pod_of
 from scheduler.cli.flags import DaemonFlags, Output
 from scheduler.cli.live import reach
 from scheduler.cli.logged import LogView
 from scheduler.cli.past import NAMESPACE, told
 from scheduler.explain.attempts import History, PastAttempt
 from scheduler.explain.attempts import history as found_in
-from scheduler.explain.report import TextTable
+from scheduler.explain.texttable import TextTable
+from scheduler.objects.plain import plain_data
+from scheduler.snapshot.targets import Target, kind_called, target_of
 
 _history = msgspec.json.Decoder(History)
 
 
 def history(flags: HistoryFlags) -> int:
-    """Tell how the attempts at a pod ended."""
-    given, _, name = flags.pod.rpartition("/")
-    namespace = given or flags.namespace
+    """List the attempts at a pod with their results."""
+    target = _target(flags)
     if flags.decision_log:
         if flags.where != DaemonFlags():
             raise InputError("--decision-log asks a file; it goes without a daemon")
         be_quick()
         past = LogView(flags.decision_log)
         tell(f"notice: {notice}" for notice in past.notices)
-        found = found_in(past.attempts(), namespace or "default", name)
+        found = found_in(past.attempts(), target.namespace or "default", target.name)
     else:
+        name, access = pod_of(target, reach(flags.cluster, target.namespace))
         path = f"/debug/history/{NAMESPACE}/{quote(name, safe='')}"
-        answer = told(flags.where, reach(flags.cluster, namespace), path)
+        answer = told(flags.where, access, path)
         try:
             found = _history.decode(answer)
         except msgspec.MsgspecError as error:
@@ -45,13 +48,26 @@ def history(flags: HistoryFlags) -> int:
     return 0 if found.attempts else 1
 
 
+def _target(flags: HistoryFlags) -> Target:
+    """Return what the words name, else the first object with pods in the files of `-f`."""
+    if flags.words:
+        return target_of(flags.words, flags.namespace)
+    for item in items_in(flags.filename or ()):
+        kind = kind_called(item.head.kind or "")
+        raw = msgspec.json.decode(item.raw) if isinstance(item.raw, bytes) else item.raw
+        meta = plain_data(raw).get("metadata") or {}
+        if kind and meta.get("name"):
+            return Target(kind, flags.namespace or meta.get("namespace") or "", str(meta["name"]))
+    raise InputError("name a pod, a workload or a group: NAME, TYPE/NAME or -f FILE")
+
+
 def _show(found: History, output: Output) -> None:
     if not found.attempts and output not in (Output.JSON, Output.YAML):
         since = f" since {found.kept_since}" if found.kept_since else ""
         tell([f"no attempt at {found.namespace}/{found.name} is known{since}"])
     elif not is_shown(found, output, (one.node or "" for one in found.attempts)):
-        titles = ["attempt", "at", "node", "nodes that fitted", "why"]
-        show_tables([TextTable(titles, [_row(one) for one in found.attempts])])
+        titles = ["attempt", "at", "node", "nodes that fit", "why"]
+        show_tables([TextTable(titles, [_row(one) for one in found.attempts])], output)
 
 
 def _row(one: PastAttempt) -> list[str]:
@@ -62,4 +78,5 @@ def _row(one: PastAttempt) -> list[str]:
     if one.nominated_node:
         gone = ", ".join(f"{pod.namespace}/{pod.name}" for pod in one.victims)
         why += f" (nominated to {one.nominated_node}" + (f" in place of {gone})" if gone else ")")
-    return [numbers, when, one.node or "", f"{one.feasible_nodes} of {one.all_nodes}", why]
+    feasible = f"{one.feasible_nodes} of {one.all_nodes}" if one.all_nodes else ""
+    return [numbers, when, one.node or "", feasible, why]

@@ -87,6 +87,19 @@ async def _look(
         await client.close()
 
 
+def get(access: ClusterOptions, path: str) -> Response:
+    """Return what the API server answers on a path."""
+    return asyncio.run(_get(access, path))
+
+
+async def _get(access: ClusterOptions, path: str) -> Response:
+    client = await connect(access)
+    try:
+        return await client.request("GET", path, timeout_s=access.timeout_s)
+    finally:
+        await client.close()
+
+
 async def connect(access: ClusterOptions) -> ApiClient:
     """Return a client for the cluster; whoever asked for it closes it."""
     return await ApiClient.connect(

@@ -40,22 +40,24 @@ VERBS: Final = (
     Verb("run", "Run the scheduler: the daemon and its endpoints."),
     Verb("sandbox", "An embedded cluster with simulated nodes.", "scheduler.cli.sandbox"),
     Verb("demo", "A narrated scenario in an embedded cluster."),
-    Verb("simulate", "Place pending pods of a snapshot."),
-    Verb("explain", "Why a pod is where it is, or pending."),
-    Verb("history", "How the attempts at a pod ended."),
-    Verb("capacity", "How many more pods of a shape fit."),
+    Verb("status", "Leader, version, configuration, problems."),
+    Verb("queue", "Pods and groups that wait, and why."),
+    Verb("explain", "Why a pod or a group is where it is, or pending."),
+    Verb("groups", "Groups: members, placement, proof, conflict."),
+    Verb("capacity", "How many more pods or groups of a shape fit."),
+    Verb("simulate", "Place pending pods, without changing anything."),
     Verb("moves", "Fewest relocations that reach a goal."),
+    Verb("history", "The attempts at a pod with their results."),
     Verb("snapshot", "Write a live cluster as one List."),
     Verb("topology", "The tree with placements and costs."),
-    Verb("groups", "Groups: members, placement, proof, conflict."),
     Verb("ui", "The page: the cluster in a browser."),
     Verb("replay", "Run a decision log again and compare."),
     Verb("trace", "Write a decision log as a trace to play."),
     Verb("convert", "Rewrite older kinds into today's."),
-    Verb("support-bundle", "An archive for whoever looks for a fault."),
+    Verb("support-bundle", "An archive for fault reports, without secrets."),
     Verb("agent", "Node agents: netperf, bandwidth, load.", "scheduler.cli.agent"),
     Verb("config", "Check and print configuration files."),
-    Verb("plugins", "List plugins with points and arguments."),
+    Verb("plugins", "List plugins with extension points and arguments."),
     Verb("completion", "Print a completion script.", "scheduler.cli.completion"),
     Verb("version", "Version, supported Kubernetes versions.", "scheduler.cli.version"),
 )
@@ -94,10 +96,13 @@ def run(argv: list[str]) -> int:
 
 def _answer(argv: list[str], invocation: Invocation) -> int:
     is_completing = COMPLETE_VARIABLE in os.environ
+    if not is_completing and argv[:1] == ["help"]:
+        # kubectl's form: `help VERB` is `VERB --help`.
+        argv = [*argv[1:], "--help"]
     if not is_completing and (not argv or argv[0] in _HELP_FLAGS):
         print(help_text())
         return 0
-    if not is_completing and argv == ["version"]:
+    if not is_completing and argv in (["version"], ["--version"]):
         print(version_text())
         return 0
     return _dispatch(argv, _words_to_complete() if is_completing else argv, invocation)
@@ -117,7 +122,8 @@ def help_text() -> str:
             *lines,
             "",
             "Options:",
-            "  -h, --help     This text; after a verb, that verb's.",
+            "  -h, --help     This text; after a verb, that verb's. Also: trellis help VERB.",
+            "  --version      The version.",
             "  -v, --verbose  With any verb: a traceback when something fails.",
             "",
             "Exit codes: 0 done, 1 error, 2 wrong usage or invalid file, 3 does not fit,",

@@ -17,7 +17,7 @@ from scheduler.cli.commands import MovesFlags, MovesForm
 from scheduler.cli.flags import Output
 from scheduler.cli.live import ClusterOptions, look, reach
 from scheduler.engine.attempt.cycle import Ties
-from scheduler.explain.report import TextTable
+from scheduler.explain.texttable import TextTable
 from scheduler.moves.eligible import ALLOWANCES, MoveRules
 from scheduler.moves.facts import ClusterFacts
 from scheduler.moves.finding import MoveOptions, find_moves

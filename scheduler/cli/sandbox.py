@@ -95,17 +95,23 @@ def down(name: Name = "default") -> None:
     print(f'sandbox "{name}" stopped')
 
 
+@sandbox.command("list")
+def list_() -> None:
+    """List the sandboxes that run; as status."""
+    status()
+
+
 @sandbox.command()
 def status() -> None:
     """List the sandboxes that run."""
-    from scheduler.cli.printing import table
+    from scheduler.cli.printing import show_table
 
     found = detached.running()
     if not found:
         print("no sandbox is running", file=sys.stderr)
         return
     rows = [[s.name, str(s.pid), str(s.nodes), s.url, s.kubeconfig, s.started] for s in found]
-    print(table(["name", "pid", "nodes", "url", "kubeconfig", "started"], rows))
+    show_table(["name", "pid", "nodes", "url", "kubeconfig", "started"], rows)
 
 
 async def _run(

@@ -1,8 +1,9 @@
-"""`trellis simulate`: what the scheduler would do with the pending pods of a snapshot.
+"""`trellis simulate`: what the scheduler would do with the pending pods of a cluster or a snapshot.
 
-Three forms: one snapshot, one snapshot under two configurations (`--against`), and many cases in one
-process (`--batch`); `-o html` makes a page of a comparison. Exit codes: 0 everything fits (or both configurations agree), 1 they differ, 2 a
-file is invalid, 3 a pod does not fit, 4 all fit but a group perhaps not at its best.
+Three forms: one cluster, one cluster under two configurations (`--against`), and many cases in one
+process (`--batch`); `-o html` writes a comparison as a page. Exit codes: 0 everything fits (or both
+configurations agree), 1 they differ, 2 a file is invalid, 3 a pod does not fit, 4 all fit but a group is
+not proven best.
 """
 
 import sys
@@ -16,13 +17,20 @@ from scheduler.cli import asking
 from scheduler.cli.commands import ResultForm, SimulateFlags
 from scheduler.cli.files import read_text, shown
 from scheduler.cli.flags import Output
+from scheduler.cli.live import reach
 from scheduler.cli.parallel import answer_lines, processors
+from scheduler.cli.progress import progress
+from scheduler.cli.world import WorldSource, group_title, read_world, workload_title
 from scheduler.engine.attempt.cycle import Ties
-from scheduler.explain.report import diff_line, diff_table, simulation_tables, summary_line
+from scheduler.explain.folds import racks_of
+from scheduler.explain.report import diff_line, diff_table, summary_line
+from scheduler.explain.simrows import simulation_tables
+from scheduler.explain.texttable import TextTable
 from scheduler.intree import registry
 from scheduler.simulate.batch import Batch
 from scheduler.simulate.diff import diff
 from scheduler.simulate.offers import cheapest, pods_wait, read_offers
+from scheduler.simulate.records import Simulation
 from scheduler.simulate.simulate import simulate as place
 from scheduler.simulate.simulate import simulate_stage
 from scheduler.simulate.stage import AnswerOptions, staged
@@ -33,7 +41,7 @@ EXIT_DIFFERS: Final = 1
 
 
 def simulate(flags: SimulateFlags) -> int:
-    """Place the pending pods of a snapshot, without a cluster."""
+    """Place the pending pods of the cluster or of a snapshot, without changing anything."""
     asking.be_quick()
     snapshot, filename, nodes, form = flags.snapshot, flags.filename, flags.nodes, flags.output
     wanted = asking.options(
@@ -49,14 +57,19 @@ def simulate(flags: SimulateFlags) -> int:
                 "--batch goes without --snapshot, -f and what changes or compares them"
             )
         return _batch(flags.batch, flags.config, wanted)
-    if not snapshot and not filename:
-        raise InputError("name what to simulate: --snapshot F, -f PODS or --batch F")
     if form is ResultForm.HTML and not flags.against and not flags.trace:
         raise InputError(
             "a page compares: name another configuration by --against", where="-o html"
         )
     models = asking.node_models(nodes)
-    world = changed(asking.read_files(snapshot, filename), asking.node_changes(nodes, models))
+    access = reach(flags.cluster)
+    source = WorldSource(access, snapshot or (), filename or ())
+    if flags.trace and not snapshot and filename:
+        # A trace plays on nodes of its own; it has no live cluster.
+        raise InputError("--trace plays on --snapshot F")
+    seen = read_world(source, wanted)
+    wanted = seen.options
+    world = changed(seen.world, asking.node_changes(nodes, models))
     if flags.trace:
         from scheduler.cli.traces import play_trace
 
@@ -67,22 +80,43 @@ def simulate(flags: SimulateFlags) -> int:
         raise InputError("--offer-nodes and --against exclude one another")
     if flags.against:
         return _compare(world, flags.config, flags.against, wanted, form)
-    output, setup = Output(form), asking.setups(flags.config).default
+    output = Output(form)
+    setup = asking.setups(flags.config, access if source.is_live else None).default
     if nodes.offer_nodes:
         offers = read_offers(nodes.offer_nodes, world, models)
         # A node that no pod needs does not help.
         most = len(staged(world, setup, wanted).pending)
-        return asking.show_offers(cheapest(world, offers, pods_wait(setup, wanted), most), output)
+        with progress("trying the nodes on offer"):
+            best = cheapest(world, offers, pods_wait(setup, wanted), most)
+        return asking.show_offers(best, output)
     stage = staged(world, setup, wanted)
     asking.tell(f"notice: {notice}" for notice in stage.notices)
-    simulation = simulate_stage(stage, wanted)
+    with progress("placing the pods that wait"):
+        simulation = simulate_stage(stage, wanted)
     names = (f"{pod.key} {pod.node}" for pod in simulation.pods if pod.node)
     if not asking.is_shown(simulation, output, names):
-        asking.show_tables(simulation_tables(simulation, wide=output is Output.WIDE))
+        asking.show_tables(_tables(simulation, world, output), output)
         asking.tell([summary_line(simulation)])
     if not simulation.fits:
         return asking.EXIT_DOES_NOT_FIT
     return 0 if simulation.is_proven else asking.EXIT_UNPROVEN
+
+
+def _tables(simulation: Simulation, world: Snapshot, output: Output) -> list[TextTable]:
+    if not simulation.pods:
+        asking.tell(["no pod waits"])
+        return []
+    placed = {pod.key: pod for pod in (*world.unbound, *world.bound)}
+    shown = [placed[pod.key] for pod in simulation.pods if pod.key in placed]
+    described = {f"{one.namespace}/{one.name}" for one in simulation.groups}
+    groups = {pod.key: title for pod in shown if (title := group_title(pod)) in described}
+    return simulation_tables(
+        simulation,
+        wide=output is Output.WIDE,
+        groups=groups,
+        workloads={pod.key: workload for pod in shown if (workload := workload_title(pod))},
+        racks=racks_of(world.nodes),
+    )
 
 
 def _compare(

@@ -1,23 +1,25 @@
-"""`trellis topology`: the tree of the cluster with room, pods and groups on it, and what its network costs.
+"""`trellis topology`: the tree of the cluster with requests, pods and groups, and its network's costs.
 
-With `--numa` what is known of each node's NUMA zones, and what is wrong with it. Recomputed here from what the user
-may read in the cluster, or from a snapshot's files, with the daemon's configuration: the tree is the one in which
-its profile places groups that name none. Nothing is written to the cluster.
+With `--numa` the NUMA zones that are known of each node, and what is wrong with them. Computed here from
+what the user may read in the cluster, or from a snapshot's files, with the daemon's configuration: the tree
+is the one in which its profile places groups that name none. Nothing is written to the cluster.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import msgspec
 
 from scheduler.base.errors import InputError, ObjectError
+from scheduler.cli.amounts import amount
 from scheduler.cli.asking import options, read_cluster, read_files, setups, show_tables, tell
 from scheduler.cli.commands import TopologyFlags
 from scheduler.cli.flags import Output
 from scheduler.cli.live import reach
 from scheduler.cli.printing import TableColumn, show, show_document
+from scheduler.cli.watching import repeated
 from scheduler.engine.attempt.cycle import Ties
-from scheduler.explain.report import TextTable
+from scheduler.explain.texttable import TextTable
 from scheduler.framework.profile import ProfileSpec
 from scheduler.groups.args import ClusterTopologyPlacementGroupArgs
 from scheduler.groups.topology import hypernodes
@@ -47,6 +49,7 @@ from scheduler.snapshot.tree import (
 from scheduler.state.cluster import Cluster
 
 GROUPS = "ClusterTopologyPlacementGroup"
+MOST_GROUPS = 2
 _OF_TREES = (BY_KIND["NetworkTopology"], TOPOLOGY_CONFIG_MAP, *KUEUE_TOPOLOGIES, HYPER_NODE)
 
 
@@ -58,6 +61,22 @@ def topology(flags: TopologyFlags) -> int:
         raise InputError("a tree by its name has its levels: --tree goes without --level")
     setup = setups(flags.config, None if flags.snapshot else reach(flags.cluster)).default
     profiles = setup.loaded.profiles
+    found: tuple[Snapshot, float]
+
+    def look() -> object:
+        nonlocal found
+        found = _read(flags)
+        return found[0]
+
+    def show_() -> None:
+        _show(*found, flags, profiles)
+
+    repeated(look, show_, is_watched=flags.watch and not flags.snapshot)
+    return 0
+
+
+def _read(flags: TopologyFlags) -> tuple[Snapshot, float]:
+    """Return the cluster and its time in seconds since the epoch."""
     if flags.snapshot:
         world = read_files(flags.snapshot, None)
         wanted = options(flags.now, Ties.NAME, None, details=False).now
@@ -67,14 +86,20 @@ def topology(flags: TopologyFlags) -> int:
         reader = SnapshotReader()
         moment = read_cluster(reach(flags.cluster), reader, kinds).now
         world = reader.snapshot()
+    return world, moment
+
+
+def _show(
+    world: Snapshot, moment: float, flags: TopologyFlags, profiles: Sequence[ProfileSpec]
+) -> None:
     if not flags.numa:
-        return _show_tree(world, _as_configured(flags, profiles, world))
+        _show_tree(world, _as_configured(flags, profiles, world))
+        return
     ours = [one.scheduler_name for one in profiles]
     following = Following(frozenset(flags.scheduler_name or ours))
     states = node_states(_followed(world, following), moment)
     items = [msgspec.to_builtins(state) | {"name": state.node} for state in states]
     show({"kind": "NumaTopology", "items": items}, _COLUMNS, flags.output)
-    return 0
 
 
 def _as_configured(
@@ -102,7 +127,7 @@ def _as_configured(
     return flags._replace(levels=carried or None)
 
 
-def _show_tree(world: Snapshot, flags: TopologyFlags) -> int:
+def _show_tree(world: Snapshot, flags: TopologyFlags) -> None:
     wanted, name, output = flags.levels or [], flags.name, flags.output
     missing = [label for label in wanted if label not in levels_of(world.nodes, wanted)]
     if missing:
@@ -133,14 +158,14 @@ def _show_tree(world: Snapshot, flags: TopologyFlags) -> int:
     elif output is Output.NAME:
         print(*(unit.name for _, unit in _walk(root) if unit.name), sep="\n")
     else:
-        show_tables([_tree_table(root, with_nodes=flags.nodes or output is Output.WIDE)])
+        is_wide = output is Output.WIDE
+        show_tables([_tree_table(root, with_nodes=flags.nodes or is_wide, is_wide=is_wide)], output)
         if between:
             print()
             show_tables([_ways_table(between)])
         if trees and not name:
             print()
             show_tables([_trees_table(trees.values())])
-    return 0
 
 
 def _tell_fault(world: Snapshot) -> None:
@@ -161,33 +186,44 @@ def _walk(unit: TreeUnit, depth: int = 0) -> Iterator[tuple[int, TreeUnit]]:
         yield from _walk(child, depth + 1)
 
 
-def _tree_table(root: TreeUnit, *, with_nodes: bool) -> TextTable:
-    rows = []
+def _tree_table(root: TreeUnit, *, with_nodes: bool, is_wide: bool) -> TextTable:
+    rows, unnamed = [], set[int]()
     for depth, unit in _walk(root):
-        if unit.level == "node" and not with_nodes:
+        # Nodes without the label of a level are one row, whatever labels below they lack.
+        is_repeated = not unit.name and depth - 1 in unnamed
+        if is_repeated or (unit.level == "node" and not with_nodes):
             continue
+        lacks_label = bool(depth) and not unit.name
+        unnamed = {one for one in unnamed if one < depth} | ({depth} if lacks_label else set())
         closed = f" ({unit.closed} closed)" if unit.closed and unit.level != "node" else ""
         rows.append(
             [
                 "  " * depth + (unit.name or ("cluster" if not depth else "(without the label)")),
                 unit.level.rpartition("/")[2],
-                f"{unit.nodes}{closed}" if unit.level != "node" else "closed" * unit.closed,
-                str(unit.pods),
+                f"{unit.nodes:,}{closed}" if unit.level != "node" else "closed" * unit.closed,
+                f"{unit.pods:,}",
                 *(_room(unit, name) for name in root.room),
-                ", ".join(f"{name} {count}" for name, count in unit.groups.items()),
+                _groups(unit.groups, is_wide=is_wide),
             ]
         )
     return TextTable(["unit", "level", "nodes", "pods", *root.room, "groups"], rows)
 
 
 def _room(unit: TreeUnit, name: str) -> str:
-    """Write what is requested of what there is: `12 of 48`."""
+    """Return what is requested of what is allocatable: `12 of 48`."""
     room = unit.room.get(name)
     if room is None:
         return ""
-    scale = 1 if name == "cpu" else 1000
-    parts = (amount_text(name, part * scale) for part in (room.requested, room.allocatable))
+    scale = 1000 if name == "cpu" else 1
+    parts = (amount(name, part / scale) for part in (room.requested, room.allocatable))
     return " of ".join(parts)
+
+
+def _groups(groups: Mapping[str, int], *, is_wide: bool) -> str:
+    """Return groups with their pods: two by name, more as a number unless the table is wide."""
+    if len(groups) > MOST_GROUPS and not is_wide:
+        return f"{len(groups):,} groups"
+    return ", ".join(f"{name} {count}" for name, count in groups.items())
 
 
 def _ways_table(between: list[Way]) -> TextTable:

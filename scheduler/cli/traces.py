@@ -15,7 +15,7 @@ from scheduler.cli import asking
 from scheduler.cli.commands import ResultForm, SimulateFlags
 from scheduler.cli.files import read_bytes, shown
 from scheduler.cli.flags import Output
-from scheduler.explain.report import TextTable
+from scheduler.explain.texttable import TextTable
 from scheduler.intree import registry
 from scheduler.simulate.stage import AnswerOptions, Setup, staged, take_apart
 from scheduler.simulate.traces.arrival import LONGEST_LINE, Arrival

@@ -9,7 +9,7 @@ import msgspec
 from scheduler.base.errors import InputError
 from scheduler.engine.attempt.cycle import Ties
 from scheduler.explain.explain import Explanation, explained_nodes
-from scheduler.explain.report import TextTable
+from scheduler.explain.texttable import TextTable
 from scheduler.simulate.records import LastVerdict, Result
 
 

@@ -1,39 +1,20 @@
 """Records as tables for people: titles and rows of text. The caller aligns and prints them."""
 
-from collections.abc import Iterable, Sequence
-from typing import Final, NamedTuple
+from collections.abc import Iterable
+from typing import Final
 
 from scheduler.base.text import go_duration
 from scheduler.explain.explain import Explanation, NodeExplanation
+from scheduler.explain.nodetables import verdict_text
+from scheduler.explain.simrows import pod_names
+from scheduler.explain.texttable import TextTable
 from scheduler.explain.why.records import Why
 from scheduler.simulate.diff import PodSide, SimulationDiff
 from scheduler.simulate.offers import OfferReport
-from scheduler.simulate.records import PodName, PodResult, Simulation
-from scheduler.simulate.verdicts import NodeVerdict
+from scheduler.simulate.records import Simulation
 
 # Up to this number of nodes with the same verdict have a row each.
 FEW: Final = 10
-
-
-class TextTable(NamedTuple):
-    """Titles and rows; `heading` is printed above it unless empty."""
-
-    titles: Sequence[str]
-    rows: Sequence[Sequence[str]]
-    heading: str = ""
-
-
-def simulation_tables(simulation: Simulation, *, wide: bool) -> list[TextTable]:
-    """Return the pods, and with details each pod's nodes."""
-    titles = ["namespace", "name", "result", "node"]
-    titles += ["profile", "nominated", "victims", "message"] if wide else ["message"]
-    tables = [TextTable(titles, [_pod_row(pod, wide=wide) for pod in simulation.pods])]
-    # An unset list is not empty: it was not requested.
-    return tables + [
-        nodes_table(pod.nodes, heading=f"{pod.key}: the first attempt")
-        for pod in simulation.pods
-        if isinstance(pod.nodes, tuple) and pod.nodes
-    ]
 
 
 def summary_line(simulation: Simulation) -> str:
@@ -43,23 +24,6 @@ def summary_line(simulation: Simulation) -> str:
     evicted = f", {gone} evicted for them" if gone else ""
     priced = f"; network cost {cost}" if cost else ""
     return f"{simulation.summary.scheduled} of {total} pods scheduled{evicted}{priced}"
-
-
-def nodes_table(nodes: Iterable[NodeVerdict], *, heading: str = "") -> TextTable:
-    """Return one row per node with its verdict and, where plugins scored, their weighted scores."""
-    listed = list(nodes)
-    plugins = sorted({plugin for node in listed for plugin in node.scores})
-    rows = [
-        [
-            node.name,
-            _verdict(node.feasible, node.rejected_by, f"rejected by {node.rejected_by}"),
-            "" if node.total is None else str(node.total),
-            *(str(node.scores[p].weighted) if p in node.scores else "" for p in plugins),
-            ", ".join(node.reasons),
-        ]
-        for node in listed
-    ]
-    return TextTable(["node", "verdict", "total", *plugins, "reasons"], rows, heading)
 
 
 def diff_table(diff: SimulationDiff) -> TextTable:
@@ -112,24 +76,13 @@ def _price(cost: float) -> str:
     return f"{cost:.10g}"
 
 
-def _pod_row(pod: PodResult, *, wide: bool) -> list[str]:
-    row = [pod.namespace, pod.name, pod.result.value, pod.node or ""]
-    if wide:
-        row += [pod.profile, pod.nominated_node or "", _names(pod.victims)]
-    return [*row, pod.message]
-
-
 def _side_text(side: PodSide | None) -> str:
     if side is None:
         return "not ours"
     text = side.node or side.message or side.result.value
     if side.nominated_node:
         text += f" (nominated to {side.nominated_node})"
-    return text + (f" in place of {_names(side.victims)}" if side.victims else "")
-
-
-def _names(pods: Iterable[PodName]) -> str:
-    return ",".join(f"{pod.namespace}/{pod.name}" for pod in pods)
+    return text + (f" in place of {pod_names(side.victims)}" if side.victims else "")
 
 
 def explanation_tables(explanation: Explanation, *, wide: bool, one_node: bool) -> list[TextTable]:
@@ -145,7 +98,7 @@ def explanation_tables(explanation: Explanation, *, wide: bool, one_node: bool) 
     rows = [
         [
             node.name if not alike else f"{node.name} and {alike} more",
-            _verdict(node.feasible, node.rejected_by, "rejected"),
+            verdict_text(node.feasible, node.rejected_by, "rejected"),
             "" if node.total is None else str(node.total),
             *(str(node.scores[p].weighted) if p in node.scores else "" for p in plugins),
             node.why,
@@ -157,18 +110,26 @@ def explanation_tables(explanation: Explanation, *, wide: bool, one_node: bool) 
 
 
 def _folded(ordered: Iterable[NodeExplanation]) -> list[tuple[NodeExplanation, int]]:
-    """Return nodes in their order, each with the number of further nodes in its row."""
+    """Return nodes in their order, each with how many more its row is about.
+
+    Equal explanations of more than `FEW` nodes are one row. Nodes that fit beyond `FEW` rows are
+    one row as well: each is worse than the last.
+    """
     said: dict[tuple[bool, str], list[NodeExplanation]] = {}
     for node in ordered:
-        # The reason of a fitting node is its score difference; all nodes behind the best share a
-        # row.
-        said.setdefault((node.feasible, "" if node.feasible else node.why), []).append(node)
+        said.setdefault((node.feasible, node.why), []).append(node)
     rows: list[tuple[NodeExplanation, int]] = []
-    for (is_feasible, _), nodes in said.items():
-        alone = FEW if is_feasible or len(nodes) <= FEW else 0
-        rows += [(node, 0) for node in nodes[:alone]]
-        rows += [(node, len(nodes) - alone - 1) for node in nodes[alone : alone + 1]]
-    return rows
+    for nodes in said.values():
+        if len(nodes) > FEW:
+            rows.append((nodes[0], len(nodes) - 1))
+        else:
+            rows += [(node, 0) for node in nodes]
+    fitting = [row for row in rows if row[0].feasible]
+    rest = sum(1 + more for _, more in fitting[FEW + 1 :])
+    if rest:
+        last, more = fitting[FEW]
+        fitting[FEW:] = [(last, more + rest)]
+    return [*fitting, *(row for row in rows if not row[0].feasible)]
 
 
 def _ties_table(explanation: Explanation) -> TextTable:
@@ -193,7 +154,7 @@ def explanation_lines(explanation: Explanation) -> list[str]:
     if explanation.node is None and explanation.message not in why.sentence:
         points.append(("condition", explanation.message))
     if explanation.nominated_node:
-        gone = f" in place of {_names(explanation.victims)}" if explanation.victims else ""
+        gone = f" in place of {pod_names(explanation.victims)}" if explanation.victims else ""
         points.append(("nominated", f"to {explanation.nominated_node}{gone}"))
     points += _score_figures(explanation)
     points += [("suggestion", one.text) for one in why.suggestions]
@@ -235,12 +196,6 @@ def _plugins_table(node: NodeExplanation) -> TextTable:
         )
     titles = ["plugin", "filter", "raw", "normalized", "weight", "weighted", "reasons"]
     return TextTable(titles, rows, heading=f"{node.name}: {node.why}")
-
-
-def _verdict(feasible: bool, rejected_by: str | None, rejected: str) -> str:
-    if feasible:
-        return "fits"
-    return "not looked at" if rejected_by is None else rejected
 
 
 def _rank(node: NodeExplanation, chosen: str | None) -> tuple[bool, bool, int, str]:

@@ -15,6 +15,7 @@ from scheduler.groups.sources import kueue
 from scheduler.groups.sources import registry as sources
 from scheduler.objects.pod import Pod
 from scheduler.snapshot.snapshot import Snapshot
+from scheduler.snapshot.workloads.owned import controller_of
 
 MOST_PODS: Final = 10_000
 
@@ -59,13 +60,21 @@ def shape_of(snapshot: Snapshot) -> CopiedShape:
     )
     keys = {sources.group_of(pod) for pod in given}
     keys = {key if key in described or not sources.is_by_object(key) else "" for key in keys}
+    if keys == {""} and len(given) > 1 and len(set(map(_workload, given))) == 1:
+        given = given[:1]
     if len(keys) != 1 or (not all(keys) and len(given) != 1):
         raise InputError(
             f"one pod that is not bound is needed for the shape, not {len(given)}; "
-            "give one Pod, a workload of one replica, or the members of one group"
+            "give one Pod, one workload, or the members of one group"
         )
     (key,) = keys
     return _group(snapshot, key, given) if key else CopiedShape(given[0].key, tuple(given))
+
+
+def _workload(pod: Pod) -> object:
+    """Return what made a pod; a pod on its own is like no other."""
+    owner = controller_of(pod)
+    return pod.metadata.uid if owner is None else (owner.kind, pod.metadata.namespace, owner.name)
 
 
 def _group(snapshot: Snapshot, key: str, members: Sequence[Pod]) -> CopiedShape:

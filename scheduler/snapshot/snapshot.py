@@ -18,6 +18,7 @@ from scheduler.base.clock import parse_rfc3339
 from scheduler.base.errors import InputError, ObjectError
 from scheduler.base.release import Release, read_release
 from scheduler.controlplane.claims import ephemeral_volume_claims
+from scheduler.groups.sources import registry as sources
 from scheduler.objects import kinds
 from scheduler.objects.node import Node
 from scheduler.objects.pod import Pod
@@ -31,6 +32,7 @@ from scheduler.snapshot.admission import (
 )
 from scheduler.snapshot.admission import READ as ADMISSION_KINDS
 from scheduler.snapshot.checks import check_node, check_pod
+from scheduler.snapshot.copying import free_name, pod_copy, regrouped, workload_copy
 from scheduler.snapshot.daemons import DaemonTemplate
 from scheduler.snapshot.decoding import decoded, is_workload, kind_of, plain_of, read_workload
 from scheduler.snapshot.documents import Head, Item
@@ -96,7 +98,13 @@ def read_snapshot(
 class SnapshotReader:
     """Read objects in any number of parts; workloads make `max_made` pods at most."""
 
-    def __init__(self, max_made: int = MAX_PODS, *, is_alone: bool = False) -> None:
+    def __init__(
+        self, max_made: int = MAX_PODS, *, is_alone: bool = False, as_copies: bool = False
+    ) -> None:
+        """`as_copies`: every given pod and workload is one more, even where the cluster has it."""
+        self._as_copies = as_copies
+        self._own: set[tuple[str, str]] = set()
+        self._clashing: list[tuple[str, str]] = []
         self._allowed = count(max_made, -1)
         self._max_made = max_made
         self._admission = ClusterAdmission(is_alone=is_alone)
@@ -163,6 +171,8 @@ class SnapshotReader:
 
     def _keep(self, workload: FoundWorkload) -> None:
         """Store a workload; a given one replaces the cluster's, as `kubectl apply` does."""
+        if workload.is_given and self._as_copies:
+            workload = self._renamed(workload)
         known = self._workloads.get(workload.key)
         if known is not None and workload.is_given and not known.is_given:
             raw = {"status": known.raw.get("status") or {}, **workload.raw}
@@ -173,6 +183,11 @@ class SnapshotReader:
             text = f"there are two of that name, and they differ: the other is {known.where}"
             raise ObjectError(text, where=workload.title)
         self._workloads[workload.key] = workload
+
+    def _renamed(self, workload: FoundWorkload) -> FoundWorkload:
+        kind, namespace, name = workload.key
+        name = free_name(name, lambda chosen: (kind, namespace, chosen) in self._workloads)
+        return workload_copy(workload, name)
 
     def _make_pods(self) -> None:
         """Create the pods that workloads lack, and remove those that they delete."""
@@ -186,7 +201,11 @@ class SnapshotReader:
         around = SnapshotSurroundings(
             OwnedPods(pods), tuple(nodes), self._workloads, self._admission.pod
         )
-        for workload in self._workloads.values():
+        for found in self._workloads.values():
+            # A Job runs once: one that is given beside the pods of its namesake is another run.
+            runs = found.is_given and found.kind == "Job" and not found.meta.get("uid")
+            is_another = runs and bool(around.pods.of("Job", found.owner))
+            workload = self._renamed(found) if is_another else found
             try:
                 for raw in missing_objects(workload, around):
                     self._drop(around.removed)
@@ -225,6 +244,16 @@ class SnapshotReader:
         obj = decoded(kind, item.raw)
         meta = obj.metadata
         key = (kind.kind, f"{meta.namespace}/{meta.name}" if kind.namespaced else meta.name)
+        exists = is_given and key in self._found and key not in self._own
+        if kind is kinds.POD and is_given and (self._as_copies or exists):
+            if not exists or not _is_same(obj, self._found[key]):
+                item, obj, key = self._copied(kind, item, obj, key)
+                meta = obj.metadata
+        elif exists and kind.kind not in KINDS:
+            self._keep_known(kind, key, obj)
+            return
+        if is_given:
+            self._own.add(key)
         is_new = meta.uid in ("", "/".join(key))
         try:
             if kind.kind == "Pod":
@@ -248,6 +277,24 @@ class SnapshotReader:
         created = meta.creation_timestamp
         if created is not None and created > self._newest:
             self._newest = created
+
+    def _copied(
+        self, kind: kinds.Kind, item: Item, pod: Pod, key: tuple[str, str]
+    ) -> tuple[Item, Pod, tuple[str, str]]:
+        """Return a given pod as one more of its kind, under another name where its own is taken."""
+        name, space = pod.metadata.name, pod.metadata.namespace
+        if key in self._found and key not in self._own:
+            name = free_name(name, lambda chosen: (kind.kind, f"{space}/{chosen}") in self._found)
+        plain = pod_copy(plain_of(item), name)
+        copied = Item(item.where, item.head, plain)
+        return copied, decoded(kind, plain), (kind.kind, f"{space}/{name}")
+
+    def _keep_known(self, kind: kinds.Kind, key: tuple[str, str], obj: Any) -> None:
+        """Use the cluster's object instead of a given one of its name; copy a group later."""
+        if kind.kind in sources.BY_KIND and not self._as_copies:
+            self._clashing.append(key)
+        elif self._found[key] != obj and kind.kind != "Namespace" and not self._as_copies:
+            self._notices.append(f"{kind.name} {key[1]} exists: the cluster's is used")
 
     def _pod(self, pod: Pod, item: Item, key: tuple[str, str], *, is_given: bool) -> Pod:
         meta = pod.metadata
@@ -355,6 +402,7 @@ class SnapshotReader:
             else:
                 unbound.append(obj)
         unbound.sort(key=lambda pod: pod.metadata.creation_timestamp or "~")
+        objects, unbound = regrouped(objects, unbound, self._given, self._clashing)
         new = [pod for pod in unbound if pod.metadata.uid in self._given]
         said = notices(self._passed_over, leaving, astray(bound, nodes), self._admission.unknown)
         quotas = exceeded_quotas(self._admission.all(RESOURCE_QUOTA), new)
@@ -376,6 +424,12 @@ class SnapshotReader:
         for workload in self._workloads.values():
             if workload.kind == "DaemonSet" and "template" in workload.spec:
                 yield DaemonTemplate(workload, self._admission)
+
+
+def _is_same(pod: Pod, known: Pod) -> bool:
+    """Return whether a given pod is the known one, read once more."""
+    uid = pod.metadata.uid or f"Pod/{pod.key}"
+    return replace(pod, metadata=replace(pod.metadata, uid=uid)) == known
 
 
 def _node(node: Node, raw: Any) -> Node:

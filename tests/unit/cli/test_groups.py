@@ -28,14 +28,15 @@ def cluster(tmp_path) -> str:
 
 
 def test_groups_are_listed(cluster, capsys):
-    """One line each: pods of those needed, units, proof, and what the solver says of a group that waits."""
+    """One row each: pods of those needed, units, proof, and the solver's message for a group that waits."""
     assert 0 == run(["groups", "--snapshot", cluster])
     lines = {line.split()[1]: line for line in capsys.readouterr().out.splitlines()}
 
-    assert ["ConfigMap", "Bound", "3/3", "r0:3", "optimal"] == lines["fits"].split()[2:7]
-    assert "0/9" in lines["large"]
-    assert "does not fit" in lines["large"]
-    assert "c:1" in lines["runs"]
+    assert ["Bound", "3/3", "r0", "x3", "proven", "best:"] == lines["fits"].split()[2:8]
+    assert ["DoesNotFit", "0/9", "-"] == lines["large"].split()[2:5]
+    assert "9 pods" in lines["large"]
+    assert "c " in lines["runs"]
+    assert "large" == list(lines)[1], "what waits comes first"
 
 
 def test_groups_as_a_document(cluster, capsys):

@@ -124,7 +124,7 @@ def test_batch(tmp_path, monkeypatch, capfdbinary):
 @pytest.mark.parametrize(
     ("argv", "error"),
     [
-        ([], "error: name what to simulate: --snapshot F, -f PODS or --batch F\n"),
+        (["--kubeconfig", "/no/such"], "error: /no/such: "),
         (
             ["--snapshot", "/no/such"],
             "error: /no/such: cannot be read: No such file or directory\n",

@@ -71,8 +71,8 @@ def test_the_tree_shows_room_and_groups(cluster, capsys):
     assert "3 of 20" in found[1]
     assert "2 of 16" in found[1]
     assert "default/g 2" in found[1]
-    assert ["cluster", "a", "r1", "r2", "b", "r3", "(without", "(without"] == [
-        line.split()[0] for line in found[1:9]
+    assert ["cluster", "a", "r1", "r2", "b", "r3", "(without"] == [
+        line.split()[0] for line in found[1:8]
     ]
     assert "2 (1 closed)" in next(line for line in found if line.split()[:1] == ["r3"])
     assert "default/net UserDefined   zone    a      b    5" in found[-1]

@@ -1,0 +1,140 @@
+"""`trellis queue`: who waits, in the order of the queue, why, and what comes of it in the next attempt.
+
+One row for each group and each pod on its own. Computed here by the scheduler's own code from what the
+user may read in the cluster, or from a snapshot's files.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+import msgspec
+
+from scheduler.base.clock import parse_rfc3339
+from scheduler.cli import asking
+from scheduler.cli.amounts import amount, duration
+from scheduler.cli.commands import QueueFlags
+from scheduler.cli.flags import Output
+from scheduler.cli.live import reach
+from scheduler.cli.progress import progress
+from scheduler.cli.watching import repeated
+from scheduler.cli.world import SeenWorld, WorldSource, group_title, read_world
+from scheduler.engine.attempt.cycle import Ties
+from scheduler.explain.folds import racks_of, where_text
+from scheduler.explain.grouprows import short_message
+from scheduler.explain.texttable import TextTable
+from scheduler.objects.pod import Pod
+from scheduler.simulate.records import API_VERSION, PodResult, Result, Simulation
+from scheduler.simulate.simulate import simulate
+from scheduler.state.resources import pod_requests
+
+
+class QueueEntry(msgspec.Struct, frozen=True, rename="camel"):
+    """A group or a pod that waits: `place` from 1; `asks` sums the requests of its `pods`.
+
+    `result` is that of the next attempt, `where` the nodes or racks it goes to; `since` is in seconds since
+    the epoch, None where no pod states its creation.
+    """
+
+    place: int
+    namespace: str
+    name: str
+    pods: int
+    priority: int
+    result: Result
+    since: float | None
+    asks: dict[str, float]
+    where: str = ""
+    message: str = ""
+
+
+def queue(flags: QueueFlags) -> int:
+    """List the pods and groups that wait, in the order of the queue."""
+    asking.be_quick()
+    access = reach(flags.cluster, flags.namespace)
+    source = WorldSource(access, flags.snapshot or (), flags.filename or ())
+    setup = asking.setups(flags.config, access if source.is_live else None).default
+    wanted = asking.options(flags.now, Ties.NAME, None, details=False)
+    listed: list[QueueEntry] = []
+    now = 0.0
+
+    def look() -> list[QueueEntry]:
+        nonlocal listed, now
+        seen = read_world(source, wanted)
+        now = seen.world.taken_at if seen.options.now is None else seen.options.now
+        with progress("placing the pods that wait"):
+            found = simulate(seen.world, setup, seen.options)
+        space = "" if flags.all_namespaces else flags.namespace
+        listed = [one for one in entries(found, seen) if not space or one.namespace == space]
+        return listed
+
+    repeated(look, lambda: _show(listed, now, flags.output), is_watched=flags.watch)
+    return 0
+
+
+def entries(found: Simulation, seen: SeenWorld) -> list[QueueEntry]:
+    """Return the entries of the queue in its order, a group at the place of its first member."""
+    pods = {pod.key: pod for pod in seen.world.unbound}
+    racks = racks_of(seen.world.nodes)
+    described = {f"{one.namespace}/{one.name}": one for one in found.groups}
+    units: dict[str, list[PodResult]] = {}
+    for result in found.pods:
+        pod = pods.get(result.key)
+        title = group_title(pod) if pod is not None else ""
+        units.setdefault(title if title in described else result.key, []).append(result)
+    listed = []
+    for place, (key, results) in enumerate(units.items(), 1):
+        own = [pods[one.key] for one in results if one.key in pods]
+        waiting = next((one for one in results if one.result is not Result.SCHEDULED), results[0])
+        group = described.get(key)
+        listed.append(
+            QueueEntry(
+                place,
+                results[0].namespace,
+                key.partition("/")[2],
+                len(results),
+                max((pod.spec.priority or 0 for pod in own), default=0),
+                waiting.result,
+                _since(own),
+                _asks(own),
+                where_text((one.node for one in results if one.node), racks),
+                (short_message(group) if group is not None else "") or waiting.message,
+            )
+        )
+    return listed
+
+
+def _since(pods: Iterable[Pod]) -> float | None:
+    stamps = (pod.metadata.creation_timestamp for pod in pods)
+    times = [parse_rfc3339(stamp) for stamp in stamps if stamp]
+    return min((time for time in times if time is not None), default=None)
+
+
+def _asks(pods: Iterable[Pod]) -> dict[str, float]:
+    total: dict[str, float] = {}
+    for pod in pods:
+        for name, value in pod_requests(pod).items():
+            whole = value / 1000 if name == "cpu" else value
+            total[name] = total.get(name, 0) + whole
+    return total
+
+
+def _show(listed: Sequence[QueueEntry], now: float, output: Output) -> None:
+    record = {"apiVersion": API_VERSION, "kind": "Queue", "items": listed}
+    if asking.is_shown(record, output, (f"{one.namespace}/{one.name}" for one in listed)):
+        return
+    if not listed:
+        asking.tell(["no pod waits"])
+        return
+    titles = ["#", "namespace", "name", "pods", "priority", "age", "asks", "next", "why"]
+    asking.show_tables([TextTable(titles, [_row(one, now) for one in listed])], output)
+
+
+def _row(one: QueueEntry, now: float) -> list[str]:
+    asks = ", ".join(
+        f"{amount(name, value)} {name.rpartition('/')[2]}" for name, value in one.asks.items()
+    )
+    age = "" if one.since is None else duration(now - one.since)
+    why = f"goes to {one.where}" if one.result is Result.SCHEDULED else one.message
+    cells = [f"{one.place:,}", one.namespace, one.name, f"{one.pods:,}", f"{one.priority:,}"]
+    return [*cells, age, asks, one.result.value, why]

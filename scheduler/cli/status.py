@@ -1,0 +1,173 @@
+"""`trellis status`: the daemon that leads, its configuration, kinds and rights, and what is wrong.
+
+Read from the Lease, from the API server's lists of kinds, and from pods. Exit code 1 where something is
+wrong.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import AsyncIterator
+from typing import Any
+
+import msgspec
+
+from scheduler.about import VERSION
+from scheduler.base.errors import TrellisError
+from scheduler.base.text import closest
+from scheduler.cli import asking
+from scheduler.cli.commands import StatusFlags
+from scheduler.cli.leader import Leader, leader
+from scheduler.cli.live import ClusterOptions, connect, reach
+from scheduler.cli.printing import show_table
+from scheduler.cli.running import running_setup
+from scheduler.cli.world import WorldSource, read_world
+from scheduler.config import default_config
+from scheduler.config.fingerprint import fingerprint
+from scheduler.intree import registry
+from scheduler.kube.client import ApiClient
+from scheduler.kube.version import server_version
+from scheduler.simulate.records import API_VERSION
+from scheduler.simulate.stage import AnswerOptions
+from scheduler.snapshot.snapshot import Snapshot
+
+OK, NOTICE, PROBLEM, MISSING = "ok", "notice", "problem", "missing"
+# Kinds that a cluster may lack: what each is for.
+_KINDS = {
+    "/apis/scheduling.k8s.io/v1alpha2": ("podgroups", "PodGroups of Kubernetes 1.36"),
+    "/apis/scheduling.k8s.io/v1beta1": ("podgroups", "PodGroups of Kubernetes 1.37"),
+    "/apis/scheduling.x-k8s.io/v1alpha1": ("podgroups", "PodGroups of scheduler-plugins"),
+    "/apis/scheduling.volcano.sh/v1beta1": ("podgroups", "PodGroups of Volcano"),
+    "/apis/resource.k8s.io/v1": ("resourceclaims", "devices (DRA)"),
+    "/apis/appgroup.diktyo.x-k8s.io/v1alpha1": ("appgroups", "applications on a network"),
+    "/apis/topology.node.k8s.io/v1alpha2": ("noderesourcetopologies", "NUMA zones"),
+}
+# What explain, groups, capacity and simulate read; verbs of the daemon are its own account's.
+_RIGHTS = ("nodes", "pods")
+
+
+class StatusLine(msgspec.Struct, frozen=True):
+    """One thing that was looked at: `state` is ok, notice, problem or missing."""
+
+    what: str
+    state: str
+    text: str
+
+
+def status(flags: StatusFlags) -> int:
+    """Show leader, version, configuration, kinds, rights and what is wrong."""
+    asking.be_quick()
+    access = reach(flags.cluster)
+    lines = asyncio.run(_look(access))
+    lines += _configuration(access, lines)
+    lines += _pods(access)
+    record = {
+        "apiVersion": API_VERSION,
+        "kind": "Status",
+        "items": [msgspec.to_builtins(one) for one in lines],
+    }
+    names = (one.what for one in lines if one.state == PROBLEM)
+    if not asking.is_shown(record, flags.output, names):
+        show_table(["what", "state", "found"], [[one.what, one.state, one.text] for one in lines])
+    return 1 if any(one.state == PROBLEM for one in lines) else 0
+
+
+async def _look(access: ClusterOptions) -> list[StatusLine]:
+    client = await connect(access)
+    try:
+        server = await server_version(client, access.timeout_s) or "unknown"
+        text = f"Kubernetes {server} at {client.credentials.access.server}"
+        lines = [StatusLine("cluster", OK, text), StatusLine("command line", OK, VERSION)]
+        try:
+            lines += _leader_lines(await leader(client, "", access.timeout_s))
+        except TrellisError as error:
+            lines.append(StatusLine("leader", PROBLEM, f"{error}; start one: trellis run"))
+        lines += [line async for line in _rights(client, access)]
+        lines += [line async for line in _kinds(client, access)]
+    finally:
+        await client.close()
+    return lines
+
+
+def _leader_lines(found: Leader) -> list[StatusLine]:
+    space = f" (Lease {found.namespace}/trellis)"
+    lines = [StatusLine("leader", OK, f"{found.host}{space}")]
+    version = found.version or "not published"
+    differs = bool(found.version) and found.version != VERSION
+    text = f"{version}; this command line is {VERSION}" if differs else version
+    lines.append(StatusLine("version", NOTICE if differs else OK, text))
+    if found.endpoint:
+        lines.append(StatusLine("endpoint", OK, f"{found.endpoint} (page: {found.endpoint}/ui)"))
+    else:
+        text = "none: --secure-port 0 removes metrics, history and the page"
+        lines.append(StatusLine("endpoint", NOTICE, text))
+    return lines
+
+
+async def _rights(client: ApiClient, access: ClusterOptions) -> AsyncIterator[StatusLine]:
+    for plural in _RIGHTS:
+        answer = await client.request(
+            "GET", f"/api/v1/{plural}?limit=1", timeout_s=access.timeout_s
+        )
+        if not answer.ok:
+            text = answer.message or answer.reason or f"code {answer.code}"
+            yield StatusLine(f"rights: list {plural}", PROBLEM, text)
+            return
+    yield StatusLine("rights", OK, f"you may list {' and '.join(_RIGHTS)} of all namespaces")
+
+
+async def _kinds(client: ApiClient, access: ClusterOptions) -> AsyncIterator[StatusLine]:
+    served: list[str] = []
+    absent: list[str] = []
+    for path, (plural, what) in _KINDS.items():
+        answer = await client.request("GET", path, timeout_s=access.timeout_s)
+        found: Any = msgspec.json.decode(answer.body) if answer.ok else {}
+        names = {one.get("name") for one in found.get("resources", ())}
+        (served if plural in names else absent).append(what)
+    yield StatusLine("kinds", OK, ", ".join(served) or "none beside Kubernetes' own")
+    if absent:
+        yield StatusLine("kinds not served", NOTICE, ", ".join(absent))
+
+
+def _configuration(access: ClusterOptions, lines: list[StatusLine]) -> list[StatusLine]:
+    if any(one.what == "leader" and one.state == PROBLEM for one in lines):
+        return []
+    known = registry()
+    setup, notice = running_setup(access, known)
+    if notice:
+        return [StatusLine("configuration", NOTICE, notice)]
+    is_default = fingerprint(setup.loaded) == fingerprint(default_config(known))
+    names = ", ".join(one.scheduler_name for one in setup.loaded.profiles)
+    text = f"{'the defaults' if is_default else 'a file'}; schedulerName {names}"
+    return [StatusLine("configuration", OK, text)]
+
+
+def _pods(access: ClusterOptions) -> list[StatusLine]:
+    try:
+        seen = read_world(WorldSource(access), AnswerOptions())
+    except TrellisError as error:
+        return [StatusLine("pods", PROBLEM, str(error))]
+    world = seen.world
+    waiting = len(world.unbound)
+    closed = sum(1 for node in world.nodes if node.spec.unschedulable)
+    text = f"{len(world.nodes):,} nodes" + (f", {closed:,} cordoned" if closed else "")
+    lines = [
+        StatusLine("nodes", OK if world.nodes else PROBLEM, text),
+        StatusLine("pods", OK, f"{len(world.bound):,} on nodes, {waiting:,} wait (trellis queue)"),
+    ]
+    return [*lines, *_misspelt(world)]
+
+
+def _misspelt(world: Snapshot) -> list[StatusLine]:
+    """Return the scheduler names of waiting pods that are near to ours."""
+    names = Counter(pod.spec.scheduler_name for pod in world.unbound)
+    return [
+        StatusLine(
+            "schedulerName",
+            PROBLEM,
+            f'{count:,} pods wait for "{name}", which is no profile: did you mean trellis?',
+        )
+        for name, count in names.items()
+        if name != "trellis" and closest(name, ("trellis",))
+    ]

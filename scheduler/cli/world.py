@@ -1,0 +1,152 @@
+"""The cluster that a verb answers about, and the object that its words name.
+
+One implementation for `simulate`, `explain`, `capacity`, `groups`, `queue` and `history`: the live cluster
+(KUBECONFIG, `~/.kube/config`, in-cluster) unless `--snapshot` names files; `-f` adds objects.
+"""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+from urllib.parse import quote
+
+from msgspec.structs import replace
+
+from scheduler.base.errors import InputError
+from scheduler.cli import asking
+from scheduler.cli.live import ClusterOptions, get
+from scheduler.cli.progress import progress
+from scheduler.framework.groups import title
+from scheduler.groups.sources import registry as sources
+from scheduler.objects.kinds import POD
+from scheduler.objects.pod import Pod
+from scheduler.simulate.stage import AnswerOptions
+from scheduler.snapshot.copying import copies_of
+from scheduler.snapshot.documents import Item, SourceFile, items_of
+from scheduler.snapshot.snapshot import Snapshot, SnapshotReader
+from scheduler.snapshot.targets import WORKLOADS, Target, missing, pods_of
+from scheduler.snapshot.workloads.owned import controller_of
+
+
+class SeenWorld(NamedTuple):
+    """A cluster as read, the namespace in use there, and the options with its time."""
+
+    world: Snapshot
+    namespace: str
+    options: AnswerOptions
+
+
+class WorldSource(NamedTuple):
+    """Where a cluster is read from: files, or an API server; `files` are added, as `-f` gives them."""
+
+    access: ClusterOptions
+    snapshots: Sequence[str] = ()
+    files: Sequence[str] = ()
+
+    @property
+    def is_live(self) -> bool:
+        """Return whether an API server is asked."""
+        return not self.snapshots
+
+
+def read_world(
+    source: WorldSource,
+    wanted: AnswerOptions,
+    *,
+    as_copies: bool = False,
+    ended: str = "",
+) -> SeenWorld:
+    """Read the cluster and what is given beside it.
+
+    `as_copies`: given pods and workloads are one more of theirs. `ended` is the name of a pod that may
+    have ended: those are not listed otherwise.
+    """
+    if [*source.snapshots, *source.files].count("-") > 1:
+        raise InputError("standard input can be read once only", where="-")
+    reader = SnapshotReader(as_copies=as_copies)
+    namespace = source.access.namespace or "default"
+    if source.is_live:
+        with progress("listing the cluster"):
+            seen = asking.read_cluster(source.access, reader)
+        namespace, wanted = seen.namespace, asking.taken_at(wanted, seen)
+        if ended:
+            _read_ended(source.access, reader, f"{namespace}/{ended}")
+    else:
+        reader.read(asking.items_in(source.snapshots))
+    reader.read(asking.items_in(source.files), are_given=True)
+    return SeenWorld(reader.snapshot(), namespace, wanted)
+
+
+def _read_ended(access: ClusterOptions, reader: SnapshotReader, key: str) -> None:
+    if reader.snapshot().find(key) is None:
+        name = key.partition("/")[2]
+        asked = f"metadata.name={name},status.phase!=Pending,status.phase!=Running"
+        asking.read_cluster(access, reader, (replace(POD, field_selector=asked),))
+
+
+def pods_named(world: Snapshot, target: Target) -> list[Pod]:
+    """Return the pods of a target, those that wait first; MissingError where it has none."""
+    found = pods_of(world, target)
+    if not found:
+        raise missing(world, target)
+    return found
+
+
+def chosen_pod(world: Snapshot, target: Target) -> Pod:
+    """Return the pod that stands for a target; a notice says how many others it has."""
+    pods = pods_named(world, target)
+    chosen = pods[0]
+    if len(pods) > 1:
+        bound = sum(1 for pod in pods if pod.spec.node_name)
+        text = f"{target.name} has {len(pods)} pods, {bound} on nodes"
+        asking.tell([f"notice: {text}; this is {chosen.key}"])
+    return chosen
+
+
+def given_pod(world: Snapshot) -> Pod:
+    """Return the pod that `-f` gives; InputError when it gives none."""
+    given = [pod for pod in world.unbound if pod.metadata.uid in world.given]
+    if not given:
+        raise InputError("gives no pod that waits; name one: NAME or TYPE/NAME", where="-f")
+    if len(given) > 1:
+        asking.tell([f"notice: {len(given)} pods are given; this is {given[0].key}"])
+    return given[0]
+
+
+def with_copy(world: Snapshot, target: Target) -> Snapshot:
+    """Return the cluster with one more of a target for its only given pods: a pod, or a whole group."""
+    found = pods_named(world, target)
+    group = sources.group_of(found[0])
+    pods = [pod for pod in found if sources.group_of(pod) == group] if group else found[:1]
+    if group:
+        listed = [*world.unbound, *world.bound, *world.ended]
+        pods = [pod for pod in listed if sources.group_of(pod) == group]
+    taken = {pod.key for pod in (*world.bound, *world.unbound, *world.ended)}
+    copies = copies_of(pods, taken)
+    uids = frozenset(pod.metadata.uid for pod in copies)
+    return replace(world, unbound=(*world.unbound, *copies), given=uids)
+
+
+def applied_manifest(source: WorldSource, target: Target, namespace: str) -> list[Item]:
+    """Return a workload of the cluster as `-f` would give it; an empty list where it is not there."""
+    kind = WORKLOADS.get(target.kind)
+    if kind is None or not source.is_live:
+        return []
+    root = f"/apis/{kind.group}/{kind.version}" if kind.group else f"/api/{kind.version}"
+    where = quote(target.namespace or namespace, safe="")
+    path = f"{root}/namespaces/{where}/{kind.plural}/{quote(target.name, safe='')}"
+    answer = get(source.access, path)
+    return list(items_of(SourceFile(str(target), answer.body))) if answer.ok else []
+
+
+def group_title(pod: Pod) -> str:
+    """Return `namespace/name` of a pod's group, '' for a pod on its own."""
+    return title(sources.group_of(pod))
+
+
+def workload_title(pod: Pod) -> str:
+    """Return `namespace/name` of the workload that controls a pod, '' for a pod on its own."""
+    owner = controller_of(pod)
+    if owner is None:
+        return ""
+    hashed = pod.metadata.labels.get("pod-template-hash", "")
+    name = owner.name.removesuffix(f"-{hashed}") if hashed else owner.name
+    return f"{pod.metadata.namespace}/{name}"

@@ -1,0 +1,68 @@
+"""Equal rows of a table as one: nodes that take the same number of pods, pods that fare alike.
+
+A cluster of 300 equal nodes has one row, with the racks that the nodes are in.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+
+from scheduler.explain.texttable import TextTable
+from scheduler.groups.topology.tree import PRESETS
+from scheduler.objects.node import Node
+
+MOST_NAMED = 3
+
+
+def racks_of(nodes: Iterable[Node]) -> dict[str, str]:
+    """Return each node's rack by the label that groups are placed by, of nodes that carry it."""
+    listed = list(nodes)
+    carried = {label for node in listed for label in node.metadata.labels}
+    label = next((one for one in PRESETS["rack"] if one in carried), "")
+    found = {node.metadata.name: node.metadata.labels.get(label, "") for node in listed}
+    return {name: rack for name, rack in found.items() if rack}
+
+
+def where_text(nodes: Iterable[str], racks: Mapping[str, str]) -> str:
+    """Return where pods are, given the node of each: nodes with counts, racks where there are many.
+
+    `gpu-000 x2` for few nodes, `rack-0 (16 nodes)` for many.
+    """
+    counts = Counter(nodes)
+    if len(counts) <= MOST_NAMED or any(name not in racks for name in counts):
+        return counted(counts)
+    return counted_nodes(Counter(racks[name] for name in counts))
+
+
+def counted(counts: Mapping[str, int]) -> str:
+    """Return names with their counts, the first three: `node-0 x16, node-1 x8 and 4 more`."""
+    return listed(f"{name} x{number}" if number > 1 else name for name, number in counts.items())
+
+
+def counted_nodes(counts: Mapping[str, int]) -> str:
+    """Return racks with their numbers of nodes: `rack-0 (16 nodes), rack-1 (1 node)`."""
+    return listed(
+        f"{name} ({number:,} node{'s' if number != 1 else ''})" for name, number in counts.items()
+    )
+
+
+def listed(texts: Iterable[str]) -> str:
+    """Return the first three texts and how many more there are."""
+    shown = list(texts)
+    rest = len(shown) - MOST_NAMED
+    return ", ".join(shown[:MOST_NAMED]) + (f" and {rest:,} more" if rest > 0 else "")
+
+
+def folded_counts(pods: Mapping[str, int], nodes: Sequence[Node]) -> TextTable:
+    """Return one row for all nodes that take equally many pods, most first."""
+    racks, by_count = racks_of(nodes), dict[int, list[str]]()
+    for name, number in pods.items():
+        by_count.setdefault(number, []).append(name)
+    rows = []
+    for number, names in sorted(by_count.items(), reverse=True):
+        in_racks = Counter(racks[name] for name in names if name in racks)
+        has_racks = len(names) > MOST_NAMED and bool(in_racks)
+        text = counted_nodes(in_racks) if has_racks else listed(names)
+        each = f"{number:,} each" if len(names) > 1 else f"{number:,}"
+        count = f"{len(names):,} nodes" if len(names) > 1 else "1 node"
+        rows.append([count, each, text])
+    return TextTable(["nodes", "pods", "where"], rows)
