@@ -48,6 +48,17 @@ class Stage(NamedTuple):
         return self.value <= self.bound
 
 
+class Found(NamedTuple):
+    """A plan over some nodes with its stages, or a proof that there is none over them."""
+
+    moves: tuple[Move, ...] = ()
+    placed: tuple[Placed, ...] = ()
+    freed: tuple[int, ...] = ()
+    stages: tuple[Stage, ...] = ()
+    is_infeasible: bool = False
+    is_known: bool = False
+
+
 class Answer(NamedTuple):
     """The answer. `moves` are in the order of execution, `placed` is where the claims fit then.
 

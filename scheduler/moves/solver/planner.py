@@ -11,19 +11,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, NamedTuple
+from typing import Any, NamedTuple
 
 from scheduler.base.clock import perf_s
 from scheduler.moves.solver import bounds
-from scheduler.moves.solver.answer import Answer, Stage, Verdict
-from scheduler.moves.solver.checker import faults
-from scheduler.moves.solver.focus import focuses
+from scheduler.moves.solver.answer import PODS, Answer, Found, Stage, Verdict
+from scheduler.moves.solver.checker import costs, faults
+from scheduler.moves.solver.focus import SMALL, focuses
+from scheduler.moves.solver.greedy import first_plans
 from scheduler.moves.solver.kinds import Kinds, aggregated
 from scheduler.moves.solver.order import ordered
 from scheduler.moves.solver.problem import Fit, Problem
-
-if TYPE_CHECKING:
-    from scheduler.moves.solver.search import Found
 
 FULL_S = 0.6  # the part of the time after which no larger model is begun
 
@@ -61,9 +59,6 @@ class Planner:
     """One question on its way to an answer."""
 
     def __init__(self, problem: Problem, limits: SearchLimits) -> None:
-        from scheduler.moves.solver import search  # loads CP-SAT, which takes a second
-
-        self._search = search.search
         self._problem, self._limits = problem, limits
         self._kinds: Kinds = aggregated(problem)
         self._started = perf_s()
@@ -77,6 +72,9 @@ class Planner:
         if short is not None:
             return Answer(Verdict.IMPOSSIBLE, shortage=short, seconds=self._spent())
         self._bounds = self._fewest()
+        self._start()
+        if self._best is not None and self._needs_no_model(self._best):
+            return self._planned(self._best)
         exhausted = False
         for active, is_all in self._focuses():
             found = self._search(
@@ -86,6 +84,7 @@ class Planner:
                 self._left,
                 bounds=self._bounds,
                 seed=self._limits.seed,
+                start=self._best,
             )
             self._take(found, is_all=is_all)
             exhausted = is_all and found.is_infeasible
@@ -104,6 +103,18 @@ class Planner:
             return ()
         self._departures = bounds.Departures(self._problem, scale)
         return scale.counts(bounds.fewest(self._problem, self._departures))
+
+    def _start(self) -> None:
+        """Begin with a plan that needs no search, if a simple order gives one."""
+        units = {pod: at for at, unit in enumerate(self._problem.units) for pod in unit.pods}
+        for moves, placed in first_plans(self._problem):
+            values = costs(self._problem, [units[move.pod] for move in moves])
+            stages = tuple(Stage(name, value, 0) for name, value in values)
+            verdict = Verdict.PLANNED if moves else Verdict.REACHED
+            if not faults(self._problem, Answer(verdict, moves, placed, (), stages)):
+                self._take(Found(moves, placed, (), stages, is_known=True), is_all=False)
+            if self._is_optimal(is_all=False):
+                return
 
     def _focuses(self) -> Iterator[tuple[frozenset[int], bool]]:
         for active in focuses(self._problem):
@@ -135,11 +146,15 @@ class Planner:
         for number, stage in enumerate(stages):
             proven = all(one.proven for one in found)
             known = self._bounds[number] if proven and number < len(self._bounds) else 0
-            if proven and number == len(self._bounds) and self._bounds:
-                # All units are counted: a pod each at least, which is exact without groups.
-                known = sum(one.value for one in found)
+            if proven and stage.name == PODS:
+                known = sum(one.value for one in found)  # each unit has a pod at least
             found.append(stage._replace(bound=min(stage.value, known)))
         return tuple(found)
+
+    def _needs_no_model(self, found: Found) -> bool:
+        """Whether a plan is proven; run time lost is optimised too where the cluster is small."""
+        is_large = len(self._problem.nodes) > SMALL
+        return self._is_optimal(is_all=False) and (is_large or found.stages[-1].proven)
 
     def _is_optimal(self, *, is_all: bool) -> bool:
         if self._best is None:
@@ -168,6 +183,14 @@ class Planner:
         if found.is_known:
             return Verdict.CHAINED
         return Verdict.IMPOSSIBLE if found.is_infeasible else Verdict.UNKNOWN
+
+    def _search(self, *args: Any, **options: Any) -> Found:
+        """Run the model; the time for loading CP-SAT, about a second, does not count."""
+        began = perf_s()
+        from scheduler.moves.solver.search import search
+
+        self._started += perf_s() - began
+        return search(*args, **options)
 
     def _spent(self) -> float:
         return perf_s() - self._started

@@ -9,24 +9,13 @@ from typing import Any, NamedTuple
 from ortools.sat.python import cp_model
 
 from scheduler.moves.solver import constraints, goals
-from scheduler.moves.solver.answer import LOST, PODS, Move, Placed, Stage
+from scheduler.moves.solver.answer import LOST, PODS, Found, Move, Placed, Stage
 from scheduler.moves.solver.kinds import Kinds
 from scheduler.moves.solver.problem import Fit, Problem
 from scheduler.moves.solver.variables import Variables
 
 MEANINGFUL_S = 0.01
 QUALITY_S = 1.0  # the time for better destinations: no proof depends on it
-
-
-class Found(NamedTuple):
-    """A plan over some nodes with its stages, or a proof that there is none over them."""
-
-    moves: tuple[Move, ...] = ()
-    placed: tuple[Placed, ...] = ()
-    freed: tuple[int, ...] = ()
-    stages: tuple[Stage, ...] = ()
-    is_infeasible: bool = False
-    is_known: bool = False
 
 
 class Values(NamedTuple):
@@ -56,8 +45,9 @@ def search(
     bounds: tuple[int, ...] = (),
     parallel: bool = True,
     seed: int = 0,
+    start: Found | None = None,
 ) -> Found:
-    """Return the best plan that moves pods between active nodes only.
+    """Return the best plan that moves pods between active nodes only; `start` is a known plan.
 
     `bounds` are known lower bounds of the first stages. The bounds of the result hold for the
     active nodes.
@@ -65,11 +55,15 @@ def search(
     model = Variables(problem, kinds, active, parallel=parallel)
     constraints.build(model)
     goals.build(model)
+    if start is not None:
+        begin_with(model, start)
     best: Values | None = None
     stages: list[Stage] = []
     open_stages = True
     for number, stage in enumerate(_objectives(model)):
         known = bounds[number] if open_stages and number < len(bounds) else 0
+        if stage.name == PODS and open_stages:
+            known = sum(one.value for one in stages)  # each unit has a pod at least
         best, value, lower, verdict = _minimised(model, stage, known, best, left_s, seed)
         if best is None:
             return Found(is_infeasible=verdict == cp_model.INFEASIBLE)
@@ -180,10 +174,36 @@ def _value(expression: Any, values: Values) -> int:
 
 def _hint(model: Variables, best: Values | None) -> None:
     if best is None:
-        return
+        return  # the hints of a known plan stay
     model.cp.clear_hints()  # type: ignore[no-untyped-call]
     for index, value in enumerate(best.numbers):
         model.cp.add_hint(model.cp.get_int_var_from_proto_index(index), value)
+
+
+def begin_with(model: Variables, plan: Found) -> None:
+    """Hint a known plan to the solver; its pods outside of the model are left out."""
+    pods, units = model.problem.pods, model.problem.units
+    unit_of = {unit.pods[0]: at for at, unit in enumerate(units) if len(unit.pods) == 1}
+    source_of = {unit: at for at, one in enumerate(model.kinds.sources) for unit in one.units}
+    gone = {move.pod for move in plan.moves}
+    leaving: Counter[int] = Counter()
+    arriving: Counter[tuple[int, int]] = Counter()
+    for move in plan.moves:
+        source = source_of.get(unit_of.get(move.pod, -1))
+        if source is not None:
+            leaving[source] += 1
+            arriving[model.kinds.sources[source].kind, move.target] += 1
+    waiting = Counter((one.claim, one.role, one.node) for one in plan.placed)
+    for index, variable in model.out.items():
+        model.cp.add_hint(variable, leaving[index])
+    for pair, variable in model.arrivals.items():
+        model.cp.add_hint(variable, arriving[pair])
+    for place, variable in model.waiting.items():
+        model.cp.add_hint(variable, waiting[place])
+    for group, variable in model.moves.items():
+        model.cp.add_hint(
+            variable, pods[units[group].pods[0]].node >= 0 and units[group].pods[0] in gone
+        )
 
 
 def _better_destinations(

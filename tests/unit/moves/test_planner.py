@@ -91,6 +91,13 @@ def test_gangs_on_almost_full_nodes_need_one_move_each():
     assert (answer.verdict, len(answer.moves), answer.proven) == (Verdict.PLANNED, 40, True)
 
 
+def test_a_plan_that_equals_the_bound_needs_no_search():
+    """The simple order finds 40 moves, which the bound proves; no time is left for a model."""
+    answer = plan(gangs(50, 4), SearchLimits(0.0))
+
+    assert (answer.verdict, len(answer.moves), answer.proven) == (Verdict.PLANNED, 40, True)
+
+
 def test_conservation_answers_before_any_search():
     """Moves inside the cluster free nothing: 60 GPUs are needed, 50 are free."""
     answer = plan(gangs(10, 1))
