@@ -11,9 +11,10 @@ import msgspec
 
 from scheduler.base.errors import ObjectError
 from scheduler.framework.duration import Duration, seconds
+from scheduler.groups.problem.instance import NEUTRAL, LevelRule
 from scheduler.groups.sources import inputs
 
-KEYS = ("type", "hard", "for", "partitions", "min", "max", "factor")
+KEYS = ("type", "hard", "for", *NEUTRAL)
 LONGEST_S = 366 * 24 * 3600.0
 
 
@@ -31,6 +32,18 @@ class LevelConstraint(msgspec.Struct, frozen=True):
     max: int = 0
     factor: int = 1
     for_s: float = 0.0
+
+    def for_solver(self) -> LevelRule:
+        """Return the solver's rule; a min or max alone binds nothing, as in Sakkara."""
+        both = self.min > 0 and self.max > 0
+        return LevelRule(
+            self.type,
+            self.hard,
+            self.min if both else 0,
+            self.max if both else 0,
+            self.partitions,
+            self.factor,
+        )
 
 
 def constraints(levels: Mapping[str, Any], where: str) -> dict[str, LevelConstraint]:
@@ -78,7 +91,7 @@ def _for_s(rule: Mapping[str, Any], where: str, *, hard: bool) -> float:
         raise ObjectError(
             f'{where}.for: a time like "10m" is needed, up to a year, not {text!r:.60}'
         )
-    if not hard or any(rule.get(key) for key in ("partitions", "min", "max", "factor")):
+    if not hard or any(rule.get(key) for key in NEUTRAL):
         raise ObjectError(f"{where}.for: only a hard type, without numbers, becomes a wish")
     return value
 

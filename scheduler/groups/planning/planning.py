@@ -82,18 +82,8 @@ def site(
 
 
 def rule(constraint: LevelConstraint | None) -> LevelRule:
-    """Return the solver's rule of a level; a lone min or max says nothing, as in Sakkara."""
-    if constraint is None:
-        return LevelRule()
-    both = constraint.min > 0 and constraint.max > 0
-    return LevelRule(
-        constraint.type,
-        constraint.hard,
-        constraint.min if both else 0,
-        constraint.max if both else 0,
-        constraint.partitions,
-        constraint.factor,
-    )
+    """Return the solver's rule of a level."""
+    return LevelRule() if constraint is None else constraint.for_solver()
 
 
 def assign(found: Site, counts: Sequence[int], members: Iterable[Pod]) -> dict[str, str]:

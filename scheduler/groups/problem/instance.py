@@ -6,7 +6,8 @@ test. Knows pods, units and amounts, and nothing of Kubernetes. The records hold
 those are in scheduler.groups.solver.tree.
 """
 
-from typing import Literal
+from collections.abc import Mapping
+from typing import Final, Literal
 
 import msgspec
 
@@ -15,6 +16,10 @@ Kind = Literal["pack", "spread"]
 
 class SolverRecord(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
     """Base of all records of this room: immutable and written as JSON."""
+
+
+# The numbers of a level rule with the value at which each binds nothing.
+NEUTRAL: Final[Mapping[str, int]] = {"min": 0, "max": 0, "partitions": 0, "factor": 1}
 
 
 class LevelRule(SolverRecord, frozen=True):
@@ -37,6 +42,11 @@ class LevelRule(SolverRecord, frozen=True):
     def has_numbers(self) -> bool:
         """Whether any number binds."""
         return self.min > 0 or self.max > 0 or self.partitions > 0 or self.factor > 1
+
+    def numbers(self) -> dict[str, int]:
+        """Return the numbers that bind, by name."""
+        every = {name: int(getattr(self, name)) for name in NEUTRAL}
+        return {name: number for name, number in every.items() if number > NEUTRAL[name]}
 
     @property
     def is_hard_pack(self) -> bool:

@@ -50,19 +50,8 @@ def one_role(instance: Instance, kept: frozenset[Conflict]) -> Instance:
     levels = []
     for level in instance.levels:
         rule, name = level.rule, level.name
-        levels.append(
-            Level(
-                name,
-                LevelRule(
-                    rule.kind,
-                    (name, "hard") in names,
-                    rule.min if (name, "min") in names else 0,
-                    rule.max if (name, "max") in names else 0,
-                    rule.partitions if (name, "partitions") in names else 0,
-                    rule.factor if (name, "factor") in names else 1,
-                ),
-            )
-        )
+        numbers = {key: n for key, n in rule.numbers().items() if (name, key) in names}
+        levels.append(Level(name, LevelRule(rule.kind, (name, "hard") in names, **numbers)))
     between = {one.value for one in kept if one.rule == "between members"}
     return msgspec.structs.replace(
         instance,
@@ -75,10 +64,7 @@ def _of_one_role(instance: Instance) -> list[Conflict]:
     found = []
     for level in instance.levels:
         rule = level.rule
-        numbers = {"min": rule.min, "max": rule.max, "partitions": rule.partitions}
-        found += [Conflict(level.name, key, str(n)) for key, n in numbers.items() if n > 0]
-        if rule.factor > 1:
-            found.append(Conflict(level.name, "factor", str(rule.factor)))
+        found += [Conflict(level.name, key, str(n)) for key, n in rule.numbers().items()]
         if rule.is_hard_pack or rule.is_hard_spread:
             found.append(Conflict(level.name, "hard", rule.kind))
     return found + [Conflict("", "between members", each.name) for each in instance.domains]

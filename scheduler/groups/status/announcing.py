@@ -94,7 +94,7 @@ def announce(kind: str, obj: Any, news: News) -> list[Told]:
         calls += _gang(obj, news)
     elif kind == volcano.KIND:
         calls += _volcano_status(obj, news)
-    else:
+    elif kind in NESTED:
         calls += _condition(NESTED[kind], obj, news)
     if calls and _is_counting(calls, news):
         since = news.record.counted_at + COUNTS_EVERY_S

@@ -108,8 +108,8 @@ def tables(tree: Tree, unit_cost: Ints) -> LeafTables:
 def is_closed(tree: Tree) -> bool:
     """Whether the last level's answer is known without adding leaf after leaf."""
     rule = tree.rule(tree.depth)
-    no_numbers = rule.units_per_parent == 0 and rule.min <= 1 and rule.max == 0
-    return no_numbers and not tree.held.any()
+    is_plain = rule.units_per_parent == 0 and rule.min <= 1
+    return is_plain and rule.numbers().keys() <= {"min", "factor"} and not tree.held.any()
 
 
 def _have_held(tree: Tree) -> Bools:
