@@ -1,8 +1,8 @@
 """What operators and agents need of an API server, and the plain requests of agents.
 
-`scheduler.kube.client.ApiClient` and its `Credentials` fit the protocols, so that the operators
-share the daemon's connections, limits and rotation of tokens. The operators' own client is
-`operators.client`.
+`ApiClient` of `scheduler.kube.connection.client` and its `Credentials` fit the protocols, so that
+the operators share the daemon's connections, limits and rotation of tokens. The operators' own
+client is `operators.client`.
 """
 
 import ssl

@@ -7,13 +7,13 @@ room knows no scheduling: plugins and the sandbox hand it texts and devices.
 """
 
 from scheduler.cel.compile import LONGEST_TEXT, compile_selector
-from scheduler.cel.costs import COST_LIMIT
 from scheduler.cel.device import Attribute, DeviceInput, UnseenDevice
 from scheduler.cel.errors import CelCompileError, CelRuntimeError
+from scheduler.cel.evaluation.costs import COST_LIMIT
+from scheduler.cel.evaluation.quantity import Quantity
+from scheduler.cel.evaluation.semver import Version
 from scheduler.cel.program import DeviceVerdict, Program
-from scheduler.cel.quantity import Quantity
 from scheduler.cel.rewrite import replace_texts
-from scheduler.cel.semver import Version
 
 __all__ = [
     "COST_LIMIT",

@@ -4,16 +4,16 @@ Bounded in size by what the API server accepts, in depth and time by the parser 
 types; whatever a text does, it ends in a program or in CelCompileError.
 """
 
-from scheduler.cel.checker import check
+from scheduler.cel.checking.checker import check
+from scheduler.cel.checking.estimate import max_cost
+from scheduler.cel.checking.types import ANY, BOOL, Type
+from scheduler.cel.checking.validators import validate
 from scheduler.cel.errors import CelCompileError
-from scheduler.cel.estimate import max_cost
-from scheduler.cel.parser import parse
-from scheduler.cel.plan import plan
-from scheduler.cel.problems import SelectorProblems
+from scheduler.cel.evaluation.plan import plan
+from scheduler.cel.evaluation.work import PURSE, WorkExceededError
+from scheduler.cel.parsing.parser import parse
+from scheduler.cel.parsing.problems import SelectorProblems
 from scheduler.cel.program import Program
-from scheduler.cel.types import ANY, BOOL, Type
-from scheduler.cel.validators import validate
-from scheduler.cel.work import PURSE, WorkExceededError
 
 LONGEST_TEXT = 10 * 1024  # resource.k8s.io: CELSelectorExpressionMaxLength, in bytes
 

@@ -7,9 +7,9 @@ changes: the maps that CEL reads are built once, at first use. Never reads API o
 from collections.abc import Mapping
 from typing import Any, TypeVar
 
-from scheduler.cel.quantity import Quantity
-from scheduler.cel.semver import Version
-from scheduler.cel.values import DomainMap, EvaluationFault
+from scheduler.cel.evaluation.quantity import Quantity
+from scheduler.cel.evaluation.semver import Version
+from scheduler.cel.evaluation.values import DomainMap, EvaluationFault
 
 Attribute = bool | int | str | Version
 _Value = TypeVar("_Value")

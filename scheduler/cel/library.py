@@ -16,9 +16,9 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from scheduler.cel import types
-from scheduler.cel.types import Type
-from scheduler.cel.values import EvaluationFault, type_name, type_of
+from scheduler.cel.checking import types
+from scheduler.cel.checking.types import Type
+from scheduler.cel.evaluation.values import EvaluationFault, type_name, type_of
 
 Implementation = Callable[..., Any]
 

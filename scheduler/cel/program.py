@@ -4,9 +4,9 @@ from typing import Any, NamedTuple
 
 from scheduler.cel.device import DeviceInput
 from scheduler.cel.errors import CelRuntimeError
-from scheduler.cel.run import CancelledError, EvaluationState, Step
-from scheduler.cel.values import EvaluationFault, type_name
-from scheduler.cel.work import PURSE, WorkExceededError
+from scheduler.cel.evaluation.run import CancelledError, EvaluationState, Step
+from scheduler.cel.evaluation.values import EvaluationFault, type_name
+from scheduler.cel.evaluation.work import PURSE, WorkExceededError
 
 _CANCELLED = "operation cancelled: actual cost limit exceeded"
 

@@ -3,9 +3,9 @@
 import json
 from collections.abc import Callable
 
-from scheduler.cel.lexer import tokens
-from scheduler.cel.literals import string_value
-from scheduler.cel.problems import SelectorProblems
+from scheduler.cel.parsing.lexer import tokens
+from scheduler.cel.parsing.literals import string_value
+from scheduler.cel.parsing.problems import SelectorProblems
 
 
 def replace_texts(text: str, other: Callable[[str], str]) -> str:

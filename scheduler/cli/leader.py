@@ -10,7 +10,7 @@ from urllib.parse import quote
 import msgspec
 
 from scheduler.base.errors import ApiError, InputError
-from scheduler.kube.client import ApiClient
+from scheduler.kube.connection.client import ApiClient
 from scheduler.kube.leaserecord import CONFIGURATION, ENDPOINT, VERSION
 
 LEASE = "trellis"

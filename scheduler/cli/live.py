@@ -16,9 +16,9 @@ from scheduler.base.errors import ApiError, InputError
 from scheduler.base.meters import Meters
 from scheduler.cli.flags import ClusterFlags
 from scheduler.kube.api import Response
-from scheduler.kube.client import ApiClient
-from scheduler.kube.collection import selectors
-from scheduler.kube.version import server_version
+from scheduler.kube.connection.client import ApiClient
+from scheduler.kube.connection.version import server_version
+from scheduler.kube.watching.collection import selectors
 from scheduler.objects.kinds import NODE, POD, Kind
 from scheduler.snapshot.documents import SourceFile
 

@@ -19,8 +19,8 @@ from scheduler.cli.flags import DaemonFlags
 from scheduler.cli.leader import Leader, leader
 from scheduler.cli.live import ClusterOptions
 from scheduler.kube.api import Response
-from scheduler.kube.client import ApiClient
-from scheduler.kube.elsewhere import client_at, is_loopback
+from scheduler.kube.connection.client import ApiClient
+from scheduler.kube.connection.elsewhere import client_at, is_loopback
 
 PORT = 10259
 MOST_NODES = 10_000

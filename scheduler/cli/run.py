@@ -50,8 +50,8 @@ from scheduler.engine.decisionlog import Header
 from scheduler.engine.effects import Event, Watched
 from scheduler.explain.questions import check_shapes
 from scheduler.intree import registry
-from scheduler.kube.client import ApiClient
-from scheduler.kube.fence import FencedApi
+from scheduler.kube.connection.client import ApiClient
+from scheduler.kube.writing.fence import FencedApi
 from scheduler.objects.watchermetrics import WatcherMetrics
 from scheduler.plugins.network import NetworkMinCost, NetworkOverhead
 from scheduler.plugins.network.args import TopologyArgs

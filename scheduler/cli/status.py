@@ -26,8 +26,8 @@ from scheduler.cli.world import WorldSource, read_world
 from scheduler.config import default_config
 from scheduler.config.fingerprint import fingerprint
 from scheduler.intree import registry
-from scheduler.kube.client import ApiClient
-from scheduler.kube.version import server_version
+from scheduler.kube.connection.client import ApiClient
+from scheduler.kube.connection.version import server_version
 from scheduler.simulate.records import API_VERSION
 from scheduler.simulate.stage import AnswerOptions
 from scheduler.snapshot.snapshot import Snapshot

@@ -29,7 +29,7 @@ from scheduler.explain.attempts import AttemptRecord, moments, undone
 from scheduler.explain.questions import Question
 from scheduler.explain.responder import QuestionResponder
 from scheduler.intree import registry
-from scheduler.kube.client import ApiClient
+from scheduler.kube.connection.client import ApiClient
 from scheduler.serve.feed import PageFeed
 from scheduler.serve.pageroutes import Answers, TrialChange
 from scheduler.serve.ui import PageSite

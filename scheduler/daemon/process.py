@@ -40,16 +40,16 @@ from scheduler.engine.engine import Engine
 from scheduler.engine.settings import engine_settings
 from scheduler.explain.attempts import history
 from scheduler.framework.registry import Registry
-from scheduler.kube.client import ApiClient
-from scheduler.kube.effects import Carry, EffectLimits, Executor
+from scheduler.kube.connection.client import ApiClient
 from scheduler.kube.extenders import Extenders
-from scheduler.kube.fence import Fence, FencedApi
 from scheduler.kube.lease import Election
 from scheduler.kube.leaserecord import CONFIGURATION, ENDPOINT, LeaseSettings
 from scheduler.kube.leaserecord import VERSION as LEASE_VERSION
-from scheduler.kube.recorder import Recorder
-from scheduler.kube.sender import Sender
-from scheduler.kube.watches import Watches
+from scheduler.kube.watching.watches import Watches
+from scheduler.kube.writing.effects import Carry, EffectLimits, Executor
+from scheduler.kube.writing.fence import Fence, FencedApi
+from scheduler.kube.writing.recorder import Recorder
+from scheduler.kube.writing.sender import Sender
 from scheduler.objects.kinds import WATCHED
 from scheduler.serve.access import RequestAuthorizer
 from scheduler.serve.app import Address, Server

@@ -12,8 +12,8 @@ import asyncio
 import structlog
 
 from scheduler.base.release import DEFAULT, Release
-from scheduler.kube.client import ApiClient
-from scheduler.kube.version import server_release
+from scheduler.kube.connection.client import ApiClient
+from scheduler.kube.connection.version import server_release
 
 LOOK_EVERY_S = 30.0
 TRY_EVERY_S = 5.0

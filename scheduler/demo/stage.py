@@ -25,7 +25,7 @@ from scheduler.demo.proof import proof
 from scheduler.framework.groups import GroupReport
 from scheduler.intree import registry
 from scheduler.kube.api import MERGE
-from scheduler.kube.client import ApiClient
+from scheduler.kube.connection.client import ApiClient
 from scheduler.objects.node import Node
 from scheduler.objects.pod import Pod
 from scheduler.sandbox.nodes.shape import read_shape

@@ -25,9 +25,9 @@ from scheduler.engine.extender.extenders import in_order
 from scheduler.framework.duration import seconds
 from scheduler.kube import extenderwire
 from scheduler.kube.api import JSON, Response
-from scheduler.kube.fence import Fence
-from scheduler.kube.rawobjects import RawObjects
-from scheduler.kube.tls import client_context
+from scheduler.kube.connection.tls import client_context
+from scheduler.kube.watching.rawobjects import RawObjects
+from scheduler.kube.writing.fence import Fence
 
 # An extender that is shown whole nodes sends them back: 15,000 of the largest fit.
 MOST_BYTES = 256 * 1024 * 1024

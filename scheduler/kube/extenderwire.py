@@ -12,7 +12,7 @@ import msgspec
 
 from scheduler.engine.effects import AskExtender, ExtenderAnswer
 from scheduler.framework.calls import Offer
-from scheduler.kube.rawobjects import RawObjects
+from scheduler.kube.watching.rawobjects import RawObjects
 
 T = TypeVar("T")
 _encode = msgspec.json.Encoder().encode

@@ -19,8 +19,8 @@ from scheduler.base.clock import Clock
 from scheduler.base.meters import Meters
 from scheduler.base.reasons import LEADER_ELECTION
 from scheduler.kube.api import Api, Response
-from scheduler.kube.fence import Fence, FencedError
 from scheduler.kube.leaserecord import LeaseRecord, LeaseSettings
+from scheduler.kube.writing.fence import Fence, FencedError
 
 # A standby looks a little less often than the holder renews, so that several do not march in step.
 JITTER = 0.2

@@ -21,7 +21,7 @@ import yaml
 from scheduler.base.clock import RealClock, rfc3339
 from scheduler.base.meters import Meters
 from scheduler.kube.api import MERGE
-from scheduler.kube.client import ApiClient
+from scheduler.kube.connection.client import ApiClient
 from scheduler.testing import node, pod
 from tests.apiserver.patience import PATIENCE_S, asked, until
 from tests.apiserver.processes import free_ports

@@ -16,8 +16,8 @@ from operators.run import run_operators
 from operators.settings import OperatorsSettings
 from scheduler.base.clock import RealClock
 from scheduler.base.meters import Meters
-from scheduler.kube.client import ApiClient
-from scheduler.kube.credentials import Credentials
+from scheduler.kube.connection.client import ApiClient
+from scheduler.kube.connection.credentials import Credentials
 from scheduler.objects.node import Node, NodeMeta
 from scheduler.sandbox.api.server import ApiServer
 from scheduler.sandbox.kinds.kinds import RELEASES

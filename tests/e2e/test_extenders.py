@@ -22,7 +22,7 @@ from scheduler.engine.effects import Effects, Event
 from scheduler.engine.engine import Engine
 from scheduler.engine.settings import engine_settings
 from scheduler.intree import registry
-from scheduler.kube.client import ApiClient
+from scheduler.kube.connection.client import ApiClient
 from scheduler.sandbox.nodes.shape import plain_shape
 from scheduler.sandbox.sandbox import Sandbox, SandboxOptions
 from scheduler.serve.app import Address

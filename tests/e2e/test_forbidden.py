@@ -16,7 +16,7 @@ import pytest
 from scheduler.base.clock import RealClock
 from scheduler.base.meters import Meters
 from scheduler.kube.api import MERGE
-from scheduler.kube.client import ApiClient
+from scheduler.kube.connection.client import ApiClient
 from tests.apiserver.api import JSON_PATCH
 from tests.apiserver.patience import asked
 from tests.apiserver.realcluster import RealCluster, start_cluster

@@ -17,7 +17,7 @@ from scheduler.base.meters import Meters
 from scheduler.config import default_config
 from scheduler.daemon import Daemon, DaemonOptions
 from scheduler.intree import registry
-from scheduler.kube.client import ApiClient
+from scheduler.kube.connection.client import ApiClient
 from scheduler.serve.app import Address
 from tests.apiserver.patience import asked
 from tests.e2e.operatorworld import SERVERS, real, sandbox

@@ -27,9 +27,9 @@ from scheduler.demo.cost import costs
 from scheduler.engine.decision import Decision
 from scheduler.engine.queue.pod import QueuedPod
 from scheduler.intree import registry
-from scheduler.kube.client import ApiClient
-from scheduler.kube.credentials import Credentials
-from scheduler.kube.fence import FencedApi
+from scheduler.kube.connection.client import ApiClient
+from scheduler.kube.connection.credentials import Credentials
+from scheduler.kube.writing.fence import FencedApi
 from scheduler.objects.groups import WORKLOAD_LABEL
 from scheduler.serve.app import Address
 from scheduler.state.view import ClusterView

@@ -11,8 +11,8 @@ import pytest
 from operators.settings import OperatorsSettings
 from scheduler.base.clock import RealClock
 from scheduler.base.meters import Meters
-from scheduler.kube.client import ApiClient
-from scheduler.kube.credentials import Credentials
+from scheduler.kube.connection.client import ApiClient
+from scheduler.kube.connection.credentials import Credentials
 from scheduler.objects.kinds import BY_KIND
 from scheduler.sandbox.api.server import ApiServer
 from scheduler.sandbox.start import new_store

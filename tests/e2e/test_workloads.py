@@ -11,7 +11,7 @@ from scheduler.base.clock import RealClock
 from scheduler.base.meters import Meters
 from scheduler.demo.stage import ScenarioStage, stage
 from scheduler.kube.api import MERGE
-from scheduler.kube.client import ApiClient
+from scheduler.kube.connection.client import ApiClient
 from scheduler.objects.pod import Pod
 from scheduler.sandbox.kinds.kinds import PODS
 from tests.apiserver.patience import PATIENCE_S

@@ -12,7 +12,7 @@ from scheduler.engine.engine import Engine
 from scheduler.engine.queue.pod import Where
 from scheduler.framework.registry import Registry
 from scheduler.intree import IN_TREE
-from scheduler.kube.decode import DecodeFault, Decoder
+from scheduler.kube.watching.decode import DecodeFault, Decoder
 from scheduler.objects.kinds import BY_KIND
 
 REGISTRY = Registry(IN_TREE)

@@ -9,7 +9,7 @@ from tests.house.source import ROOT
 PAGE = ROOT / "docs/explanation/a-pods-way.md"
 ROOMS = ("engine/", "framework/", "kube/")
 # Run by the clock, beside whatever pod: the lease, and what is listed or swept from time to time.
-BY_THE_CLOCK = {"kube/lease.py", "kube/leaserecord.py", "kube/watches.py"}
+BY_THE_CLOCK = {"kube/lease.py", "kube/leaserecord.py", "kube/watching/watches.py"}
 
 
 def test_every_file_that_a_plain_pod_enters_is_named():
@@ -21,4 +21,4 @@ def test_every_file_that_a_plain_pod_enters_is_named():
 
     assert [] == sorted(entered - named - BY_THE_CLOCK)
     assert [] == sorted(file for file in named if not (ROOT / "scheduler" / file).is_file())
-    assert {"kube/watch.py", "engine/intake.py", "engine/attempt/cycle.py"} <= entered
+    assert {"kube/watching/watch.py", "engine/intake.py", "engine/attempt/cycle.py"} <= entered

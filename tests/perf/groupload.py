@@ -27,7 +27,7 @@ from scheduler.config import default_config
 from scheduler.daemon import Daemon, DaemonOptions
 from scheduler.daemon.gctuning import keep, short_pauses
 from scheduler.intree import registry
-from scheduler.kube.client import ApiClient
+from scheduler.kube.connection.client import ApiClient
 from scheduler.sandbox.kinds.kinds import NODES, PODS
 from scheduler.sandbox.nodes.shape import plain_shape
 from scheduler.sandbox.sandbox import Sandbox, SandboxOptions

@@ -25,8 +25,8 @@ import yaml
 
 from scheduler.base.clock import RealClock, parse_rfc3339
 from scheduler.base.meters import Meters
-from scheduler.kube.client import ApiClient
-from scheduler.kube.credentials import Credentials
+from scheduler.kube.connection.client import ApiClient
+from scheduler.kube.connection.credentials import Credentials
 from scheduler.objects.quantity import milli_quantity, quantity
 from scheduler.sandbox.api.server import ApiServer
 from scheduler.sandbox.start import new_store
@@ -43,7 +43,7 @@ BURN = "while True: pass"
 HOLD = f"import time; held = bytearray(b'x' * ({HELD_MIB} << 20)); time.sleep(9999)"
 # The agent as in a pod: there it reads the service account, whose place the kubelet decides.
 IN_POD = (
-    "from pathlib import Path; import scheduler.kube.credentials as c; c.SERVICE_TOKEN = "
+    "from pathlib import Path; import scheduler.kube.connection.credentials as c; c.SERVICE_TOKEN = "
     "Path({token!r}); from scheduler.cli.main import main; main()"
 )
 TICKS = os.sysconf("SC_CLK_TCK")

@@ -22,8 +22,8 @@ from scheduler.daemon.loop import Loop
 from scheduler.engine.effects import Bind, Watched
 from scheduler.engine.engine import Engine
 from scheduler.engine.queue.queues import Queues
-from scheduler.kube.effects import Executor
-from scheduler.kube.watch import Reflector
+from scheduler.kube.watching.watch import Reflector
+from scheduler.kube.writing.effects import Executor
 from scheduler.objects.pod import Pod
 
 STAGES = ("decoded", "taken", "popped", "sent")

@@ -20,7 +20,7 @@ import msgspec
 
 from scheduler.engine.effects import Watched
 from scheduler.framework.answers import States
-from scheduler.kube.decode import Decoder
+from scheduler.kube.watching.decode import Decoder
 from scheduler.objects.kinds import BY_KIND
 from scheduler.objects.plain import read_node, read_pod
 from scheduler.objects.podfingerprint import fingerprint, mark_of

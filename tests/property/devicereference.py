@@ -21,7 +21,7 @@ from scheduler.cel import (
     compile_selector,
 )
 from scheduler.objects.devices import Device
-from scheduler.plugins.dynamicresources.selectors import as_cel
+from scheduler.plugins.dynamicresources.allocation.selectors import as_cel
 
 
 class BrokenError(Exception):

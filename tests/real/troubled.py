@@ -16,8 +16,8 @@ from scheduler.config import default_config, load
 from scheduler.daemon import Daemon, DaemonOptions
 from scheduler.intree import registry
 from scheduler.kube.api import Response, ResponseStream
-from scheduler.kube.client import ApiClient
-from scheduler.kube.credentials import Credentials
+from scheduler.kube.connection.client import ApiClient
+from scheduler.kube.connection.credentials import Credentials
 from scheduler.serve.app import Address
 from tests.apiserver.realcluster import RealCluster
 

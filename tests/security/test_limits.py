@@ -22,7 +22,9 @@ from scheduler.groups.sources import appgroup as application
 from scheduler.groups.sources import configmap, inputs
 from scheduler.groups.topology import tree as topology
 from scheduler.intree import registry
-from scheduler.kube import eventbody, http1, recorder, watch
+from scheduler.kube.connection import http1
+from scheduler.kube.watching import watch
+from scheduler.kube.writing import eventbody, recorder
 from scheduler.objects.grouporder import MOST_WORKLOADS
 from scheduler.objects.groups import AppGroup, AppGroupSpec
 from scheduler.objects.quantity import quantity

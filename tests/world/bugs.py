@@ -17,8 +17,8 @@ class Bug(NamedTuple):
 
 
 _BINDINGS: Final = "scheduler/engine/binding/bindings.py"
-_EFFECTS: Final = "scheduler/kube/effects.py"
-_WATCH: Final = "scheduler/kube/watch.py"
+_EFFECTS: Final = "scheduler/kube/writing/effects.py"
+_WATCH: Final = "scheduler/kube/watching/watch.py"
 _LEASE: Final = "scheduler/kube/lease.py"
 _QUEUES: Final = "scheduler/engine/queue/queues.py"
 _INTAKE: Final = "scheduler/engine/intake.py"
@@ -45,22 +45,22 @@ BUGS: Final = (
         "if not pod.is_lost and now < pod.doubt_until:", "if False:"),
     Bug("a bind counts as lost a second after it got no answer", _BINDINGS,
         "LATE_S = 65.0", "LATE_S = 1.0"),
-    Bug("504 says that nothing happened", "scheduler/kube/outcome.py",
+    Bug("504 says that nothing happened", "scheduler/kube/writing/outcome.py",
         "is_open = response.code == 408 or (response.code >= 500 and not _is_barred(response))",
         "is_open = response.code == 408"),
-    Bug("what is not answered is answered as done", "scheduler/kube/outcome.py",
+    Bug("what is not answered is answered as done", "scheduler/kube/writing/outcome.py",
         "code = 0 if is_open else response.code", "code = 201 if is_open else response.code"),
-    Bug("a bind does not say which pod of this name it means", "scheduler/kube/bodies.py",
+    Bug("a bind does not say which pod of this name it means", "scheduler/kube/writing/bodies.py",
         "ref = _Ref(effect.name, effect.namespace, effect.uid)",
         'ref = _Ref(effect.name, effect.namespace, "")'),
     Bug("a look does not ask which pod of this name it sees", _BINDINGS,
         "if seen.uid == pod.uid and seen.node_name == pod.node:", "if seen.node_name == pod.node:"),
-    Bug("a bind is held back while patches of its pod fail", "scheduler/kube/podstatus.py",
+    Bug("a bind is held back while patches of its pod fail", "scheduler/kube/writing/podstatus.py",
         "            under_way.is_superseded.set()\n", ""),
     # Leading
     Bug("the fence is not asked before a bind", _EFFECTS,
         "        def check() -> None:\n            self._fence.check()\n", "        def check() -> None:\n"),
-    Bug("the fence is not asked again when there is a connection", "scheduler/kube/sender.py",
+    Bug("the fence is not asked again when there is a connection", "scheduler/kube/writing/sender.py",
         "guard=check,", "guard=None,"),
     Bug("the fence stays open for as long as the lease is valid for others", _LEASE,
         "self._fence.open_until(sent_at + self._settings.renew_deadline_s)",
@@ -138,13 +138,13 @@ BUGS: Final = (
     Bug("a pod that was bound elsewhere is tried again", _INTAKE,
         "        self._suspended.drop(uid)\n        self._queues.remove(uid)\n        self._changes.append(change)\n        if promised not in",
         "        self._suspended.drop(uid)\n        self._changes.append(change)\n        if promised not in"),
-    Bug("nobody is told why a pod waits", "scheduler/kube/podstatus.py",
+    Bug("nobody is told why a pod waits", "scheduler/kube/writing/podstatus.py",
         "            response = await self._sender.once(request)\n",
         "            response = Response(200)\n"),
     # Victims
     Bug("victims go before their receipt is written", _EFFECTS,
         "        await self._recorder.settle(effect.uid)\n", ""),
-    Bug("victims are not marked", "scheduler/kube/eviction.py",
+    Bug("victims are not marked", "scheduler/kube/writing/eviction.py",
         'if mark is not None and mark.status == "True":', "if True:"),
     Bug("equally important pods may go", "scheduler/plugins/preemption/victims.py",
         "kept = kept[joined.fields[PRIORITY, kept] < priority]",
@@ -168,8 +168,8 @@ BUGS: Final = (
         "    if not bound or not is_ours or past.was_whole([one.pod for one in bound], described_by):\n        return False\n",
         "    if bound:\n        return True\n"),
     # Others that were found by hand, before there was a world: their mending is taken out again
-    Bug("what an API server asks to wait for is waited for without bound", "scheduler/kube/backoff.py",
+    Bug("what an API server asks to wait for is waited for without bound", "scheduler/kube/connection/backoff.py",
         "return min(retry_after_s, MOST_RETRY_AFTER_S) + min(delay, 1.0)", "return retry_after_s + min(delay, 1.0)"),
-    Bug("a request that waits keeps its place among those that are sent", "scheduler/kube/sender.py",
+    Bug("a request that waits keeps its place among those that are sent", "scheduler/kube/writing/sender.py",
         "        async with aside():\n            await asyncio.sleep(", "        if True:\n            await asyncio.sleep("),
 )  # fmt: skip

@@ -14,7 +14,7 @@ import pytest
 from scheduler.base.meters import Meters
 from scheduler.daemon import Daemon, DaemonOptions
 from scheduler.daemon.loop import TURN_S
-from scheduler.kube.effects import EffectLimits
+from scheduler.kube.writing.effects import EffectLimits
 from scheduler.serve.app import Address
 from scheduler.workers.jobs import KINDS
 from scheduler.workers.pool import JobOutcome

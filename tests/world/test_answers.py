@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from scheduler.kube.api import JSON, Response, failure
-from scheduler.kube.outcome import answer
+from scheduler.kube.writing.outcome import answer
 from tests.unit.kube.memoryapi import Accident, MemoryApi
 from tests.world import answers, moves, plots, races, stages
 

@@ -8,8 +8,7 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-from scheduler.cel.library import Library
-from scheduler.cel.values import (
+from scheduler.cel.evaluation.values import (
     INT64_MAX,
     INT64_MIN,
     NO_OVERLOAD,
@@ -27,6 +26,7 @@ from scheduler.cel.values import (
     find,
     key_of,
 )
+from scheduler.cel.library import Library
 
 LARGEST = 1_000_000  # as many elements as a selector may cost; upstream has no such bound
 

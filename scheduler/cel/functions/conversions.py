@@ -4,15 +4,15 @@ import math
 import re
 from typing import Any
 
-from scheduler.cel import values
-from scheduler.cel.functions.arithmetic import duration, timestamp
-from scheduler.cel.library import Library
-from scheduler.cel.timetext import (
+from scheduler.cel.evaluation import values
+from scheduler.cel.evaluation.timetext import (
     duration_text,
     read_duration,
     read_timestamp,
     timestamp_text,
 )
+from scheduler.cel.functions.arithmetic import duration, timestamp
+from scheduler.cel.library import Library
 
 _INT = re.compile(r"[+-]?[0-9]{1,25}", re.ASCII)
 _UINT = re.compile(r"[0-9]{1,25}", re.ASCII)

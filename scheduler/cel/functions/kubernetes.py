@@ -10,10 +10,10 @@ from collections.abc import Callable
 from typing import Any
 
 from scheduler.base.errors import ObjectError
+from scheduler.cel.evaluation.quantity import Quantity
+from scheduler.cel.evaluation.semver import Version
+from scheduler.cel.evaluation.values import EvaluationFault
 from scheduler.cel.library import Library
-from scheduler.cel.quantity import Quantity
-from scheduler.cel.semver import Version
-from scheduler.cel.values import EvaluationFault
 
 
 def _read(read: Callable[[str], Any]) -> Callable[[str], Any]:

@@ -6,9 +6,7 @@ from collections.abc import Callable
 from functools import cmp_to_key
 from typing import Any
 
-from scheduler.cel.functions.arithmetic import ARITHMETIC, LARGEST, TOO_LARGE
-from scheduler.cel.library import Library
-from scheduler.cel.values import (
+from scheduler.cel.evaluation.values import (
     NO_OVERLOAD,
     Duration,
     EvaluationFault,
@@ -17,6 +15,8 @@ from scheduler.cel.values import (
     equal,
     type_of,
 )
+from scheduler.cel.functions.arithmetic import ARITHMETIC, LARGEST, TOO_LARGE
+from scheduler.cel.library import Library
 
 _COMPARABLE = ["int", "uint", "double", "bool", "duration", "timestamp", "string", "bytes"]
 _SUMMABLE = ["int", "uint", "double", "duration"]

@@ -12,11 +12,11 @@ import re
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from scheduler.cel import types
+from scheduler.cel.checking import types
+from scheduler.cel.evaluation.timetext import read_timestamp
+from scheduler.cel.evaluation.values import NONE, Opaque, Optional
 from scheduler.cel.functions.network import url_problem
 from scheduler.cel.library import Library
-from scheduler.cel.timetext import read_timestamp
-from scheduler.cel.values import NONE, Opaque, Optional
 
 _LABEL = "[a-z0-9]([-a-z0-9]*[a-z0-9])?"
 _SUBDOMAIN = rf"{_LABEL}(\.{_LABEL})*"

@@ -15,10 +15,10 @@ from ipaddress import (
 from typing import Any
 from urllib.parse import unquote_plus
 
-from scheduler.cel import types
-from scheduler.cel.gotext import quoted
+from scheduler.cel.checking import types
+from scheduler.cel.evaluation.gotext import quoted
+from scheduler.cel.evaluation.values import NO_OVERLOAD, EvaluationFault, Opaque
 from scheduler.cel.library import Library
-from scheduler.cel.values import NO_OVERLOAD, EvaluationFault, Opaque
 
 Address = IPv4Address | IPv6Address
 

@@ -2,8 +2,15 @@
 
 from typing import Any
 
+from scheduler.cel.evaluation.values import (
+    NONE,
+    EvaluationFault,
+    Optional,
+    Timestamp,
+    double_text,
+    type_name,
+)
 from scheduler.cel.library import Library
-from scheduler.cel.values import NONE, EvaluationFault, Optional, Timestamp, double_text, type_name
 
 _NO_VALUE = EvaluationFault("optional.none() dereference")
 

@@ -2,11 +2,11 @@
 
 from typing import Any
 
-from scheduler.cel.formatting import formatted
+from scheduler.cel.evaluation.formatting import formatted
+from scheduler.cel.evaluation.regex import Regex, RegexError
+from scheduler.cel.evaluation.values import NO_OVERLOAD, EvaluationFault, shown_value
 from scheduler.cel.functions.arithmetic import LARGEST, TOO_LARGE
 from scheduler.cel.library import Library
-from scheduler.cel.regex import Regex, RegexError
-from scheduler.cel.values import NO_OVERLOAD, EvaluationFault, shown_value
 
 # What Go's strings.TrimSpace takes off.
 _SPACE = (

@@ -11,9 +11,9 @@ from collections.abc import Callable
 from datetime import datetime
 from typing import Any
 
+from scheduler.cel.evaluation.timetext import moment
+from scheduler.cel.evaluation.values import Duration, EvaluationFault, Timestamp
 from scheduler.cel.library import Library
-from scheduler.cel.timetext import moment
-from scheduler.cel.values import Duration, EvaluationFault, Timestamp
 
 _OFFSET = re.compile(r"([+-]?)([0-9]{1,2}):([0-9]{2})", re.ASCII)
 

@@ -37,7 +37,7 @@ async def cluster(kubeconfig: str, context: str) -> AsyncIterator[AgentConnectio
     from scheduler.about import VERSION
     from scheduler.base.clock import RealClock
     from scheduler.base.meters import Meters
-    from scheduler.kube.client import ApiClient
+    from scheduler.kube.connection.client import ApiClient
 
     clock = RealClock()
     client = await ApiClient.connect(

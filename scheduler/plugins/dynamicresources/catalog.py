@@ -18,13 +18,13 @@ from scheduler.framework.handle import Handle
 from scheduler.objects.claims import DeviceResult, ResourceClaim
 from scheduler.objects.devices import DeviceTaintRule, ResourceSlice
 from scheduler.objects.node import Node
-from scheduler.plugins.dynamicresources.contents import Contents
-from scheduler.plugins.dynamicresources.inuse import InUse
+from scheduler.plugins.dynamicresources.allocation.contents import Contents
+from scheduler.plugins.dynamicresources.allocation.inuse import InUse
+from scheduler.plugins.dynamicresources.allocation.pools import PoolView
+from scheduler.plugins.dynamicresources.allocation.rules import TAINT_RULES
+from scheduler.plugins.dynamicresources.allocation.slices import SLICE, DeviceSlices, NodePools
+from scheduler.plugins.dynamicresources.allocation.tainting import RULE, tainted
 from scheduler.plugins.dynamicresources.podclaims import CLAIM, extended_for, identity
-from scheduler.plugins.dynamicresources.pools import PoolView
-from scheduler.plugins.dynamicresources.rules import TAINT_RULES
-from scheduler.plugins.dynamicresources.slices import SLICE, DeviceSlices, NodePools
-from scheduler.plugins.dynamicresources.tainting import RULE, tainted
 from scheduler.state.change import Change
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from scheduler.objects.pod import Pod
 from scheduler.objects.podgroup import WorkloadGroup
 from scheduler.plugins.deviceclasses import DEVICE_CLASS
 from scheduler.plugins.dynamicresources import podclaims
-from scheduler.plugins.dynamicresources.tainting import RULE
+from scheduler.plugins.dynamicresources.allocation.tainting import RULE
 from scheduler.state import facts
 from scheduler.state.change import Change
 

@@ -21,7 +21,10 @@ from scheduler.framework.nodes import Nodes
 from scheduler.framework.together import MemberConflict, MemberDemand, RowRoom, SeatedMember, Stock
 from scheduler.objects.claims import AllocationResult, ResourceClaim, ResourceClaimSpec
 from scheduler.objects.pod import Pod
-from scheduler.plugins.dynamicresources.candidates import Candidates, SearchError
+from scheduler.plugins.dynamicresources.allocation.candidates import Candidates, SearchError
+from scheduler.plugins.dynamicresources.allocation.pools import DeviceId
+from scheduler.plugins.dynamicresources.allocation.requests import AllocationPlan, RequestedDevices
+from scheduler.plugins.dynamicresources.allocation.search import ChosenDevice
 from scheduler.plugins.dynamicresources.catalog import DeviceCatalog
 from scheduler.plugins.dynamicresources.filtering import (
     NO_DEVICES,
@@ -31,9 +34,6 @@ from scheduler.plugins.dynamicresources.filtering import (
 )
 from scheduler.plugins.dynamicresources.outcomes import FITS, MOST_ALTERNATIVES, ClaimKind, Outcomes
 from scheduler.plugins.dynamicresources.podclaims import PODGROUPS, ClaimLookup, identity
-from scheduler.plugins.dynamicresources.pools import DeviceId
-from scheduler.plugins.dynamicresources.requests import AllocationPlan, RequestedDevices
-from scheduler.plugins.dynamicresources.search import ChosenDevice
 from scheduler.plugins.dynamicresources.state import Agreed, Allocated, PodDevices
 from scheduler.plugins.nodeselection import any_of
 

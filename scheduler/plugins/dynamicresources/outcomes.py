@@ -15,18 +15,18 @@ from numpy.typing import NDArray
 
 from scheduler.base.arrays import BoolColumn, IntColumn
 from scheduler.objects.claims import ResourceClaimSpec
-from scheduler.plugins.dynamicresources.catalog import DeviceCatalog
-from scheduler.plugins.dynamicresources.preferring import preferred
-from scheduler.plugins.dynamicresources.requests import AllocationPlan, plan_of
-from scheduler.plugins.dynamicresources.rules import DeviceRules
-from scheduler.plugins.dynamicresources.search import (
+from scheduler.plugins.dynamicresources.allocation.preferring import preferred
+from scheduler.plugins.dynamicresources.allocation.requests import AllocationPlan, plan_of
+from scheduler.plugins.dynamicresources.allocation.rules import DeviceRules
+from scheduler.plugins.dynamicresources.allocation.search import (
     ChosenDevice,
     DeviceSearch,
     OutOfStepsError,
     SearchError,
     Steps,
 )
-from scheduler.plugins.dynamicresources.selectors import Selectors, attributes_named
+from scheduler.plugins.dynamicresources.allocation.selectors import Selectors, attributes_named
+from scheduler.plugins.dynamicresources.catalog import DeviceCatalog
 from scheduler.state.store import Objects
 
 UNKNOWN, FITS, LACKING, INVALID, INCOMPLETE, FAILED, TIMED_OUT = range(7)

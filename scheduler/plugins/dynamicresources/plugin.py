@@ -40,6 +40,16 @@ from scheduler.objects.devices import DeviceClass
 from scheduler.objects.pod import Pod
 from scheduler.plugins.deviceclasses import DEVICE_CLASS
 from scheduler.plugins.dynamicresources import hints, podclaims, writing
+from scheduler.plugins.dynamicresources.allocation.requests import UnsupportedError
+from scheduler.plugins.dynamicresources.allocation.results import allocation_of
+from scheduler.plugins.dynamicresources.allocation.rules import rules_of
+from scheduler.plugins.dynamicresources.allocation.search import (
+    STEPS_PER_S,
+    ChosenDevice,
+    SearchError,
+)
+from scheduler.plugins.dynamicresources.allocation.slices import SLICE
+from scheduler.plugins.dynamicresources.allocation.tainting import RULE
 from scheduler.plugins.dynamicresources.args import DynamicResourcesArgs
 from scheduler.plugins.dynamicresources.catalog import device_catalog
 from scheduler.plugins.dynamicresources.extended import IN_MEMORY_NAME, class_of
@@ -52,13 +62,7 @@ from scheduler.plugins.dynamicresources.filtering import (
 from scheduler.plugins.dynamicresources.joint import Joint
 from scheduler.plugins.dynamicresources.outcomes import ClaimKind, Outcomes
 from scheduler.plugins.dynamicresources.prebind import PreBinding
-from scheduler.plugins.dynamicresources.requests import UnsupportedError
-from scheduler.plugins.dynamicresources.results import allocation_of
-from scheduler.plugins.dynamicresources.rules import rules_of
-from scheduler.plugins.dynamicresources.search import STEPS_PER_S, ChosenDevice, SearchError
-from scheduler.plugins.dynamicresources.slices import SLICE
 from scheduler.plugins.dynamicresources.state import Agreed, Allocated, PodDevices
-from scheduler.plugins.dynamicresources.tainting import RULE
 from scheduler.state.change import Change
 from scheduler.state.resources import counted, pod_requests
 

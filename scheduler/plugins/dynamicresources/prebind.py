@@ -18,6 +18,7 @@ from scheduler.framework.status import SUCCESS, Code, Status
 from scheduler.objects.claims import ResourceClaim
 from scheduler.objects.pod import Pod
 from scheduler.plugins.dynamicresources import binding, writing
+from scheduler.plugins.dynamicresources.allocation.results import stamped
 from scheduler.plugins.dynamicresources.catalog import DeviceCatalog
 from scheduler.plugins.dynamicresources.podclaims import (
     CLAIM,
@@ -26,7 +27,6 @@ from scheduler.plugins.dynamicresources.podclaims import (
     identity,
     is_reserved_for,
 )
-from scheduler.plugins.dynamicresources.results import stamped
 from scheduler.plugins.dynamicresources.state import Allocated, PodDevices
 from scheduler.plugins.dynamicresources.writing import WriteError
 

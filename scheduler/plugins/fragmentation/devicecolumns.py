@@ -6,10 +6,10 @@ Nodes with equal devices in equal use share one situation, which is computed onc
 import numpy as np
 from numpy.typing import NDArray
 
+from scheduler.plugins.dynamicresources.allocation.inuse import InUse
+from scheduler.plugins.dynamicresources.allocation.pools import PoolView
+from scheduler.plugins.dynamicresources.allocation.preferring import free_milli
 from scheduler.plugins.dynamicresources.catalog import DeviceCatalog
-from scheduler.plugins.dynamicresources.inuse import InUse
-from scheduler.plugins.dynamicresources.pools import PoolView
-from scheduler.plugins.dynamicresources.preferring import free_milli
 from scheduler.plugins.fragmentation.holes import Ints
 from scheduler.plugins.fragmentation.mix import WHOLE
 

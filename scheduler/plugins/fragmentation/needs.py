@@ -14,9 +14,9 @@ from scheduler.objects.claims import ALL, DeviceAsk, ResourceClaim
 from scheduler.objects.devices import ResourceSlice
 from scheduler.objects.pod import Pod
 from scheduler.objects.quantity import resource_amount
-from scheduler.plugins.dynamicresources.amounts import amount
+from scheduler.plugins.dynamicresources.allocation.amounts import amount
+from scheduler.plugins.dynamicresources.allocation.slices import SLICE
 from scheduler.plugins.dynamicresources.podclaims import ClaimLookup, NotReadyError
-from scheduler.plugins.dynamicresources.slices import SLICE
 from scheduler.plugins.fragmentation.args import FragmentationAwareArgs, ShapeSpec
 from scheduler.plugins.fragmentation.mix import WHOLE
 from scheduler.plugins.nodeselection import RequiredNodes, required_nodes

@@ -23,9 +23,9 @@ from scheduler.framework import (
     Rows,
     Status,
 )
+from scheduler.plugins.dynamicresources.allocation.slices import SLICE
 from scheduler.plugins.dynamicresources.catalog import device_catalog
 from scheduler.plugins.dynamicresources.podclaims import CLAIM
-from scheduler.plugins.dynamicresources.slices import SLICE
 from scheduler.plugins.fragmentation.args import FragmentationAwareArgs
 from scheduler.plugins.fragmentation.inventory import DeviceInventory
 from scheduler.plugins.fragmentation.loss import Left, Weights, device_keys, losses, remainder

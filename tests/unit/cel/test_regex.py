@@ -3,7 +3,7 @@
 import pytest
 
 from scheduler.cel import CelCompileError, DeviceInput, compile_selector
-from scheduler.cel.regex import Regex, RegexError
+from scheduler.cel.evaluation.regex import Regex, RegexError
 
 DEVICE = DeviceInput("gpu.example.com", {}, {})
 

@@ -10,7 +10,7 @@ from scheduler.engine.effects import Bind, Watched
 from scheduler.engine.engine import Engine
 from scheduler.framework.registry import Registry
 from scheduler.intree import IN_TREE
-from scheduler.kube.decode import DecodeFault, Decoder
+from scheduler.kube.watching.decode import DecodeFault, Decoder
 from scheduler.objects.kinds import BY_KIND
 from scheduler.testing import node, pod
 

@@ -10,11 +10,11 @@ import pytest
 
 from scheduler.base.clock import ManualClock, RealClock
 from scheduler.base.meters import Meters
-from scheduler.kube.access import Access
 from scheduler.kube.api import ResponseStream
-from scheduler.kube.client import ApiClient
-from scheduler.kube.credentials import Credentials
-from scheduler.kube.limits import RateLimit
+from scheduler.kube.connection.access import Access
+from scheduler.kube.connection.client import ApiClient
+from scheduler.kube.connection.credentials import Credentials
+from scheduler.kube.connection.limits import RateLimit
 from tests.unit.kube.memoryapi import LoopClock
 from tests.unit.kube.scripted import Asked, Conversation, Script, ScriptedServer, scripted
 

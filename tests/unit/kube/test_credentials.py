@@ -12,11 +12,11 @@ import yaml
 
 from scheduler.base.clock import ManualClock, RealClock
 from scheduler.base.errors import ConfigError
-from scheduler.kube import authplugins, credentials
-from scheduler.kube.access import Access, Accesses
-from scheduler.kube.authplugins import AuthPlugin
-from scheduler.kube.credentials import CHECK_EVERY_S, Credentials
-from scheduler.kube.kubeconfig import KubeconfigSource
+from scheduler.kube.connection import authplugins, credentials
+from scheduler.kube.connection.access import Access, Accesses
+from scheduler.kube.connection.authplugins import AuthPlugin
+from scheduler.kube.connection.credentials import CHECK_EVERY_S, Credentials
+from scheduler.kube.connection.kubeconfig import KubeconfigSource
 from scheduler.sandbox.access.certificates import make_certificates
 from tests.unit.kube.waiting import wait_until
 

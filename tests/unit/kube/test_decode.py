@@ -10,7 +10,13 @@ from hypothesis import strategies as st
 
 from scheduler.engine.effects import Watched
 from scheduler.kube.api import Response
-from scheduler.kube.decode import Bookmark, DecodeFault, Decoder, GarbageError, without_nulls
+from scheduler.kube.watching.decode import (
+    Bookmark,
+    DecodeFault,
+    Decoder,
+    GarbageError,
+    without_nulls,
+)
 from scheduler.objects.kinds import NODE, POD
 from scheduler.objects.pod import Pod
 

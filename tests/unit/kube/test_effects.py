@@ -23,10 +23,10 @@ from scheduler.engine.effects import (
     SetStatus,
 )
 from scheduler.kube.api import Response
-from scheduler.kube.effects import EffectLimits, Executor
-from scheduler.kube.fence import Fence
-from scheduler.kube.recorder import Recorder
-from scheduler.kube.sender import Sender
+from scheduler.kube.writing.effects import EffectLimits, Executor
+from scheduler.kube.writing.fence import Fence
+from scheduler.kube.writing.recorder import Recorder
+from scheduler.kube.writing.sender import Sender
 from scheduler.objects.pod import PodCondition
 from tests.unit.kube.memoryapi import LOST, UNSENT, Accident, MemoryApi
 

@@ -20,9 +20,9 @@ from scheduler.config.model import Extender, ExtenderTLSConfig
 from scheduler.engine.effects import AskExtender, Complete, ExtenderAnswer, Listed, Watched
 from scheduler.framework.calls import Offer
 from scheduler.kube import extenders as room
-from scheduler.kube.decode import Decoder
 from scheduler.kube.extenders import Extenders
-from scheduler.kube.fence import Fence, FencedError
+from scheduler.kube.watching.decode import Decoder
+from scheduler.kube.writing.fence import Fence, FencedError
 from scheduler.objects.kinds import BY_KIND
 from tests.apiserver.certificates import write_certificates
 from tests.e2e.extenderserver import ExtenderServer, Json, Rule, extender_server, never

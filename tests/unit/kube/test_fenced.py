@@ -2,7 +2,7 @@
 
 import pytest
 
-from scheduler.kube.fence import Fence, FencedApi
+from scheduler.kube.writing.fence import Fence, FencedApi
 from tests.unit.kube.memoryapi import START, MemoryApi
 
 pytestmark = pytest.mark.looptime

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scheduler.kube.http1 import AnswerReader, HttpAnswer, HttpProtocolError, header
+from scheduler.kube.connection.http1 import AnswerReader, HttpAnswer, HttpProtocolError, header
 
 BODY = b'{"kind":"Status","code":201}'
 PLAIN = b"HTTP/1.1 201 Created\r\nContent-Length: %d\r\n\r\n%s" % (len(BODY), BODY)

@@ -15,7 +15,7 @@ from scheduler.engine.effects import Bind, Listed, Watched
 from scheduler.engine.engine import Engine
 from scheduler.framework.registry import Registry
 from scheduler.intree import IN_TREE
-from scheduler.kube.decode import Bookmark, DecodeFault, Decoder
+from scheduler.kube.watching.decode import Bookmark, DecodeFault, Decoder
 from scheduler.objects.kinds import BY_KIND
 from scheduler.testing.builders import node, pod
 

@@ -11,9 +11,9 @@ import structlog
 
 from scheduler.base.meters import Meters
 from scheduler.kube.api import Response
-from scheduler.kube.fence import Fence
 from scheduler.kube.lease import Election
 from scheduler.kube.leaserecord import CONFIGURATION, ENDPOINT, LeaseSettings
+from scheduler.kube.writing.fence import Fence
 from tests.unit.kube.memoryapi import LOST, Accident, LoopClock, MemoryApi
 
 pytestmark = pytest.mark.looptime

@@ -2,7 +2,7 @@
 
 import pytest
 
-from scheduler.kube.access import proxy_of
+from scheduler.kube.connection.access import proxy_of
 
 PROXY = "http://proxy.example:3128"
 

@@ -12,9 +12,9 @@ from msgspec.structs import replace
 from scheduler.base.meters import Meters
 from scheduler.engine.effects import Record
 from scheduler.kube.api import Response
-from scheduler.kube.fence import Fence
-from scheduler.kube.recorder import FINISH_S, REFRESH_S, Recorder
-from scheduler.kube.sender import Sender
+from scheduler.kube.writing.fence import Fence
+from scheduler.kube.writing.recorder import FINISH_S, REFRESH_S, Recorder
+from scheduler.kube.writing.sender import Sender
 from tests.unit.kube.memoryapi import LOST, START, Accident, MemoryApi
 
 pytestmark = pytest.mark.looptime

@@ -7,9 +7,9 @@ import pytest
 from msgspec.structs import replace
 
 from scheduler.engine.effects import Bind
-from scheduler.kube import podstatus, recorder
 from scheduler.kube.api import Response
-from scheduler.kube.effects import EffectLimits
+from scheduler.kube.writing import podstatus, recorder
+from scheduler.kube.writing.effects import EffectLimits
 from tests.unit.kube.memoryapi import Accident
 from tests.unit.kube.test_effects import running, status
 from tests.unit.kube.test_recorder import FAILED

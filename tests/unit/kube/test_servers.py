@@ -27,14 +27,14 @@ from scheduler.engine.effects import (
     Watched,
 )
 from scheduler.kube.api import MERGE
-from scheduler.kube.client import ApiClient
-from scheduler.kube.effects import Executor
-from scheduler.kube.fence import Fence
+from scheduler.kube.connection.client import ApiClient
 from scheduler.kube.lease import Election
 from scheduler.kube.leaserecord import LeaseSettings
-from scheduler.kube.recorder import Recorder
-from scheduler.kube.sender import Sender
-from scheduler.kube.watch import Reflector, WatchSettings
+from scheduler.kube.watching.watch import Reflector, WatchSettings
+from scheduler.kube.writing.effects import Executor
+from scheduler.kube.writing.fence import Fence
+from scheduler.kube.writing.recorder import Recorder
+from scheduler.kube.writing.sender import Sender
 from scheduler.objects.kinds import POD, Kind
 from scheduler.objects.pod import PodCondition
 from scheduler.objects.workloads import Namespace

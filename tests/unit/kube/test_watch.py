@@ -12,8 +12,8 @@ import pytest
 from scheduler.base.meters import Meters
 from scheduler.engine.effects import Behind, CaughtUp, Event, Listed, Watched
 from scheduler.kube.api import Response
-from scheduler.kube.watch import Reflector, WatchSettings
-from scheduler.kube.watches import Watches
+from scheduler.kube.watching.watch import Reflector, WatchSettings
+from scheduler.kube.watching.watches import Watches
 from scheduler.objects.kinds import NODE, POD, Kind
 from scheduler.objects.workloads import Namespace
 from tests.unit.kube.memoryapi import LOST, Accident, MemoryApi

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from scheduler.base.meters import Meters
 from scheduler.engine.effects import Behind, Event, Listed, Watched
 from scheduler.kube.api import Response
-from scheduler.kube.watch import Reflector, WatchSettings
+from scheduler.kube.watching.watch import Reflector, WatchSettings
 from scheduler.objects.kinds import NODE
 from scheduler.sandbox.start import new_store
 from tests.unit.kube.memoryapi import LOST, UNSENT, Accident, LoopClock, MemoryApi

@@ -6,8 +6,8 @@ from asyncio.sslproto import SSLProtocol
 
 import pytest
 
-from scheduler.kube.tls import client_context
-from scheduler.kube.wire import NotSentError, Wire
+from scheduler.kube.connection.tls import client_context
+from scheduler.kube.connection.wire import NotSentError, Wire
 from tests.unit.kube.scripted import Asked, Conversation, scripted
 from tests.unit.kube.waiting import wait_until
 

@@ -2,7 +2,7 @@
 
 import asyncio
 
-from scheduler.kube.writequeue import WriteQueue
+from scheduler.kube.writing.writequeue import WriteQueue
 
 
 async def test_a_stopped_lane_ends_its_work_in_the_order_of_its_beginning():

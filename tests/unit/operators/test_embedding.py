@@ -16,8 +16,8 @@ from operators.embedding import EndedError, KeptSignals, Login, live, quiet_sett
 from operators.kopflog import forgotten_errors_redirected, kopf_logs_redirected
 from operators.networktopology.operator import NETWORK_TOPOLOGY
 from scheduler.base.clock import RealClock
-from scheduler.kube.access import Access
-from scheduler.kube.credentials import Credentials
+from scheduler.kube.connection.access import Access
+from scheduler.kube.connection.credentials import Credentials
 from scheduler.sandbox.api.server import ApiServer
 from scheduler.sandbox.start import new_store
 

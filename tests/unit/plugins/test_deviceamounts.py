@@ -3,10 +3,10 @@
 import pytest
 
 from scheduler.objects.devices import CapacityPolicy, CapacityRange, DeviceCapacity
-from scheduler.plugins.dynamicresources.amounts import amount
-from scheduler.plugins.dynamicresources.capacity import taken_of
+from scheduler.plugins.dynamicresources.allocation.amounts import amount
+from scheduler.plugins.dynamicresources.allocation.capacity import taken_of
+from scheduler.plugins.dynamicresources.allocation.selectors import attributes_named
 from scheduler.plugins.dynamicresources.protobuf import with_finalizer
-from scheduler.plugins.dynamicresources.selectors import attributes_named
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,7 @@
 
 import pytest
 
-from scheduler.plugins.dynamicresources.selectors import Selector
+from scheduler.plugins.dynamicresources.allocation.selectors import Selector
 from scheduler.testing import node
 from tests.property.test_group_devices import simulated
 from tests.unit.plugins.devices import DRIVER, allocated, claim, claiming, gpu_class, local_slice

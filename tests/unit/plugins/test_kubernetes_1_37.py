@@ -5,8 +5,8 @@ import pytest
 from scheduler.base.release import V1_36, V1_37
 from scheduler.engine.effects import SetStatus
 from scheduler.objects.devices import CapacityPolicy, CapacityRange, DeviceCapacity
-from scheduler.plugins.dynamicresources.capacity import CapacityError, taken_of
-from scheduler.plugins.dynamicresources.rules import DeviceRules
+from scheduler.plugins.dynamicresources.allocation.capacity import CapacityError, taken_of
+from scheduler.plugins.dynamicresources.allocation.rules import DeviceRules
 from scheduler.testing import node
 from tests.unit.plugins.devices import GROUP, Daemon, claim, claiming, gpu_class, local_slice
 from tests.unit.simulate.asking import place, pod, results

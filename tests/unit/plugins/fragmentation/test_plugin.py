@@ -4,8 +4,8 @@ import pytest
 
 from scheduler.base.errors import ConfigError
 from scheduler.objects.plain import read_object
-from scheduler.plugins.dynamicresources.inuse import InUse
-from scheduler.plugins.dynamicresources.pools import view_of
+from scheduler.plugins.dynamicresources.allocation.inuse import InUse
+from scheduler.plugins.dynamicresources.allocation.pools import view_of
 from scheduler.plugins.fragmentation.devicecolumns import free_of
 from scheduler.testing import evaluate, node, pod
 from tests.unit.plugins.devices import claim, claiming, gpu_class, local_slice

@@ -1,0 +1,1 @@
+"""Types, validation and worst-case costs of a syntax tree."""

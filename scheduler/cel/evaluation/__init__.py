@@ -1,0 +1,1 @@
+"""Values, functions and the evaluation of a checked selector, with its cost."""

@@ -1,0 +1,1 @@
+"""From the text of a selector to its syntax tree."""

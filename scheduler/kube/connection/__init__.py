@@ -1,0 +1,1 @@
+"""Connections to an API server: kubeconfig, credentials, TLS, HTTP, rate limits."""

@@ -1,0 +1,205 @@
+"""kubeconfig files, read and merged as kubectl does: of several, the first to say something wins.
+
+What a file says outright (tokens, certificates, passwords, also by the name of a file) is read
+here. Who gets a token from a program or a provider is handed on to `authplugins`. Called in a
+thread by `credentials`; every call reads the files anew, for what they say may have been rotated.
+"""
+
+import base64
+import os
+from pathlib import Path
+from typing import Any, NamedTuple, TypeVar
+
+import msgspec
+import yaml
+
+from scheduler.base.errors import ConfigError
+from scheduler.kube.connection.access import Access, Accesses, AccessProof
+from scheduler.kube.connection.authplugins import AuthPlugin
+
+_LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+
+
+class KubeconfigCluster(msgspec.Struct, rename="kebab"):
+    """Where an API server is and how to know it."""
+
+    server: str = ""
+    certificate_authority: str = ""
+    certificate_authority_data: str = ""
+    insecure_skip_tls_verify: bool = False
+    tls_server_name: str | None = None
+    proxy_url: str | None = None
+
+
+class KubeconfigUser(msgspec.Struct, rename="kebab"):
+    """Who we are and what proves it."""
+
+    token: str = ""
+    token_file: str = msgspec.field(default="", name="tokenFile")
+    client_certificate: str = ""
+    client_certificate_data: str = ""
+    client_key: str = ""
+    client_key_data: str = ""
+    username: str = ""
+    password: str = ""
+    exec: Any = None
+    auth_provider: Any = None
+    as_name: str = msgspec.field(default="", name="as")
+    as_uid: str = ""
+    as_groups: list[str] | None = None
+    as_user_extra: dict[str, list[str]] | None = None
+
+    @property
+    def is_impersonating(self) -> bool:
+        """Return whether requests are to be made in another's name (impersonation)."""
+        return bool(self.as_name or self.as_uid or self.as_groups or self.as_user_extra)
+
+
+class Context(msgspec.Struct):
+    """A cluster and a user by their names, and the namespace that is meant without one."""
+
+    cluster: str = ""
+    user: str = ""
+    namespace: str = ""
+
+
+class _NamedCluster(msgspec.Struct):
+    name: str
+    cluster: KubeconfigCluster | None = None
+
+
+class _NamedUser(msgspec.Struct):
+    name: str
+    user: KubeconfigUser | None = None
+
+
+class _NamedContext(msgspec.Struct):
+    name: str
+    context: Context | None = None
+
+
+class _File(msgspec.Struct, rename="kebab"):
+    clusters: list[_NamedCluster] | None = None
+    users: list[_NamedUser] | None = None
+    contexts: list[_NamedContext] | None = None
+    current_context: str | None = None
+
+
+_Found = TypeVar("_Found")
+
+
+class _Merged(NamedTuple):
+    """By name, what the first file to name it says, with that file's folder."""
+
+    clusters: dict[str, tuple[KubeconfigCluster, Path]]
+    users: dict[str, tuple[KubeconfigUser, Path]]
+    contexts: dict[str, tuple[Context, Path]]
+
+
+class KubeconfigSource:
+    """The files in `paths` (separated as in PATH), seen from one context."""
+
+    def __init__(self, paths: str, context: str) -> None:
+        self._paths = paths
+        self._context = context
+        self._accesses = Accesses()
+        self._plugin: AuthPlugin | None = None
+
+    def load(self, *, force: bool) -> Access:
+        """Return the access of this moment; `force` asks a plugin for a new token."""
+        merged, current = _read(self._paths)
+        name = self._context or current
+        if not name:
+            raise ConfigError("no current-context; choose one with --context", where=self._paths)
+        context, _ = self._pick(merged.contexts, "context", name)
+        cluster = self._pick(merged.clusters, "cluster", context.cluster)
+        user = (KubeconfigUser(), Path())
+        if context.user:
+            user = self._pick(merged.users, "user", context.user)
+        who, _ = user
+        if who.is_impersonating:
+            # Made in our own name, they might be allowed more than was meant.
+            text = f'user "{context.user}" impersonates another (as, as-groups): unsupported'
+            raise ConfigError(f"{text}: name the credentials of that user", where=self._paths)
+        if who.exec is None and who.auth_provider is None:
+            return self._accesses.make(_proof(context, cluster, user))
+        if self._plugin is None:
+            self._plugin = AuthPlugin(self._paths, name, is_program=who.exec is not None)
+        return self._plugin.load(context.namespace, self._accesses, force=force)
+
+    def _pick(
+        self, listed: dict[str, tuple[_Found, Path]], kind: str, name: str
+    ) -> tuple[_Found, Path]:
+        found = listed.get(name)
+        if found is None:
+            known = ", ".join(listed) or "none"
+            raise ConfigError(f'no {kind} "{name}" (there are: {known})', where=self._paths)
+        return found
+
+
+def _read(paths: str) -> tuple[_Merged, str]:
+    """Return what the files say together, and the current context."""
+    merged, current = _Merged({}, {}, {}), ""
+    for path in map(Path, filter(None, paths.split(os.pathsep))):
+        file = path.expanduser()
+        if not file.exists():
+            continue
+        said, folder = _decode(file), file.absolute().parent
+        current = current or said.current_context or ""
+        for cluster in said.clusters or ():
+            merged.clusters.setdefault(
+                cluster.name, (cluster.cluster or KubeconfigCluster(), folder)
+            )
+        for user in said.users or ():
+            merged.users.setdefault(user.name, (user.user or KubeconfigUser(), folder))
+        for context in said.contexts or ():
+            merged.contexts.setdefault(context.name, (context.context or Context(), folder))
+    return merged, current
+
+
+def _decode(file: Path) -> _File:
+    try:
+        return msgspec.convert(yaml.load(file.read_bytes(), Loader=_LOADER), _File)  # noqa: S506
+    except (msgspec.ValidationError, yaml.YAMLError, UnicodeDecodeError) as error:
+        text = " ".join(str(error).split())
+        raise ConfigError(f"no kubeconfig: {text}", where=str(file)) from error
+
+
+def _proof(
+    context: Context, cluster: tuple[KubeconfigCluster, Path], user: tuple[KubeconfigUser, Path]
+) -> AccessProof:
+    (at, its), (who, ours) = cluster, user
+    if not at.server:
+        raise ConfigError(f'cluster "{context.cluster}" names no server')
+    return AccessProof(
+        at.server,
+        _authorization(who, ours),
+        _content(at.certificate_authority_data, at.certificate_authority, its),
+        _content(who.client_certificate_data, who.client_certificate, ours),
+        _content(who.client_key_data, who.client_key, ours),
+        at.insecure_skip_tls_verify,
+        at.tls_server_name,
+        at.proxy_url,
+        context.namespace,
+    )
+
+
+def _authorization(who: KubeconfigUser, folder: Path) -> str:
+    if who.token_file:
+        # The file is the newer one where both are given, as long as it can be read.
+        path = folder / who.token_file
+        if not who.token or os.access(path, os.R_OK):
+            return f"Bearer {path.read_text()}"
+    if who.token:
+        return f"Bearer {who.token}"
+    if who.username:
+        pair = f"{who.username}:{who.password}".encode()
+        return f"Basic {base64.b64encode(pair).decode()}"
+    return ""
+
+
+def _content(data: str, file: str, folder: Path) -> bytes:
+    """Return what is written out in base64, else what the file holds; b"" without either."""
+    if data:
+        return base64.b64decode("".join(data.split()), validate=True)
+    return (folder / file).read_bytes() if file else b""

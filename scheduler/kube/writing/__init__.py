@@ -1,0 +1,1 @@
+"""Writes to the API server: bindings, statuses, evictions and events, fenced and in order."""

@@ -1,0 +1,113 @@
+"""Evicting victims of preemption: mark each, then delete it with its own grace period.
+
+Victims of one unit wait for one another between the two: where one cannot be marked the others'
+places would not help the preemptor, and a group would have lost its work in vain. The mark also
+states, for the next leader, that the eviction of a group has begun.
+"""
+
+import asyncio
+
+import msgspec
+
+from scheduler.base.clock import Clock, rfc3339
+from scheduler.engine.effects import Evict
+from scheduler.kube.api import JSON, STRATEGIC, Response
+from scheduler.kube.writing.bodies import deletion, disruption_patch, pod_path
+from scheduler.kube.writing.sender import EffectRequest, Sender
+from scheduler.kube.writing.writequeue import aside
+from scheduler.objects.pod import Pod
+
+MAX_TRIES = 6
+# The engine considers a preemption failed after a minute: no victim may be deleted after that.
+UNIT_S = 45.0
+_pods = msgspec.json.Decoder(Pod)
+
+
+class _Unit:
+    """Victims that go together: how many are not marked yet, how many have not come to their
+    end.
+    """
+
+    def __init__(self, size: int) -> None:
+        self.unmarked = self.left = size
+        self.refusal: Response | None = None
+        self.is_decided = asyncio.Event()
+
+    def note(self, response: Response) -> None:
+        """Record the result of a mark; a deleted pod counts as marked."""
+        self.unmarked -= 1
+        if not response.ok and response.code != 404:
+            self.refusal = self.refusal or response
+        if self.refusal or not self.unmarked:
+            self.is_decided.set()
+
+
+class PodEvictor:
+    """Carries out `Evict` effects; every step may be repeated without harm."""
+
+    def __init__(self, sender: Sender, clock: Clock) -> None:
+        self._sender = sender
+        self._clock = clock
+        self._units: dict[int, _Unit] = {}
+
+    async def evict(self, effect: Evict) -> Response:
+        """Mark and delete a pod; return the answer that decided it, 404 when it is gone already."""
+        if not effect.unit:
+            marked = await self._mark(effect)
+            return await self._delete(effect) if marked.ok else marked
+        unit = self._units.get(effect.unit)
+        if unit is None:
+            unit = self._units[effect.unit] = _Unit(effect.unit_size)
+        try:
+            marked = await self._mark(effect)
+            unit.note(marked)
+            refusal = await self._decided(unit)
+            if not marked.ok or refusal is not None:
+                return refusal or marked
+            return await self._delete(effect)
+        finally:
+            unit.left -= 1
+            if not unit.left:
+                # Who was fenced has forgotten all units, while some of their victims come to an
+                # end.
+                self._units.pop(effect.unit, None)
+
+    def forget(self) -> None:
+        """Forget the units of which some were dropped before their turn came."""
+        self._units.clear()
+
+    async def _decided(self, unit: _Unit) -> Response | None:
+        """Wait for the others of a unit; return why none of them goes, or None."""
+        if not unit.is_decided.is_set():
+            try:
+                async with aside(), asyncio.timeout(UNIT_S):
+                    await unit.is_decided.wait()
+            except TimeoutError:
+                unit.note(Response(504, reason="Timeout", message="others could not be marked"))
+        return unit.refusal
+
+    async def _mark(self, effect: Evict) -> Response:
+        """Write on a pod that it is to go, unless it says so already."""
+        path = pod_path(effect.namespace, effect.name)
+        found = await self._send("GET", path)
+        if not found.ok:
+            return found
+        pod = _pods.decode(found.body)
+        if pod.metadata.uid != effect.uid:
+            return Response(404, reason="NotFound", message="another pod has this name now")
+        mark = pod.condition("DisruptionTarget")
+        if mark is not None and mark.status == "True":
+            return found
+        now = rfc3339(self._clock.now())
+        body = disruption_patch(effect.uid, effect.message, pod.metadata.generation, now)
+        return await self._send("PATCH", f"{path}/status", body, STRATEGIC)
+
+    async def _delete(self, effect: Evict) -> Response:
+        path = pod_path(effect.namespace, effect.name)
+        return await self._send("DELETE", path, deletion(effect.uid))
+
+    async def _send(
+        self, method: str, path: str, body: bytes = b"", content_type: str = JSON
+    ) -> Response:
+        request = EffectRequest("Evict", method, path, body, content_type)
+        return await self._sender.repeatedly(request, MAX_TRIES)

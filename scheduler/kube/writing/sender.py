@@ -1,0 +1,83 @@
+"""`Sender`: the one way by which effects and events leave, fenced, and repeated where asked.
+
+A request goes out only while the fence is open. Only idempotent requests are repeated; the caller
+states how often.
+"""
+
+import asyncio
+from collections.abc import Callable
+from math import inf
+from random import Random
+
+import msgspec
+
+from scheduler.base.meters import Meters
+from scheduler.kube.api import JSON, REQUEST_TIMEOUT_S, Api, Response
+from scheduler.kube.connection.backoff import RetryBackoff
+from scheduler.kube.writing.fence import Fence
+from scheduler.kube.writing.writequeue import aside
+
+
+class EffectRequest(msgspec.Struct, frozen=True, gc=False):
+    """What is to be sent; `effect` names it in metrics."""
+
+    effect: str
+    method: str
+    path: str
+    body: bytes = b""
+    content_type: str = JSON
+
+
+class Sender:
+    """Sends requests through an `Api` while `fence` is open; raises FencedError otherwise."""
+
+    def __init__(self, api: Api, fence: Fence, random: Random, meters: Meters) -> None:
+        self._api = api
+        self._fence = fence
+        self._random = random
+        self._retries = meters.effect_retries
+
+    async def once(
+        self,
+        request: EffectRequest,
+        timeout_s: float = REQUEST_TIMEOUT_S,
+        check: Callable[[], None] | None = None,
+    ) -> Response:
+        """Send a request once, unless `check` (or without it the fence) raises.
+
+        It is asked once more when a connection is there: a stopped process may have waited for one
+        past its deadline.
+        """
+        check = check or self._fence.check
+        check()
+        return await self._api.request(
+            request.method,
+            request.path,
+            request.body,
+            content_type=request.content_type,
+            timeout_s=timeout_s,
+            guard=check,
+        )
+
+    async def repeatedly(self, request: EffectRequest, tries: float = inf) -> Response:
+        """Send a request until its answer is definite, at most `tries` times; waits in between."""
+        backoff = self.backoff()
+        while True:
+            response = await self.once(request)
+            if not response.is_transient or backoff.failures + 1 >= tries:
+                return response
+            await self.pause(request.effect, response, backoff)
+
+    async def pause(self, effect: str, response: Response, backoff: RetryBackoff) -> None:
+        """Wait before the next try, and count it."""
+        self.count_retry(effect, response)
+        async with aside():
+            await asyncio.sleep(backoff.next_s(response.retry_after_s))
+
+    def count_retry(self, effect: str, response: Response) -> None:
+        """Count that a request is sent once more."""
+        self._retries.labels(effect, response.reason or str(response.code)).inc()
+
+    def backoff(self) -> RetryBackoff:
+        """Return delays for one request: from a twentieth of a second to ten seconds."""
+        return RetryBackoff(self._random, first_s=0.05, longest_s=10.0)

@@ -1,0 +1,1 @@
+"""The search for devices on one node: pools, requests, constraints and shares."""
