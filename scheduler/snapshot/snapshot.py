@@ -17,6 +17,7 @@ from msgspec.structs import replace
 from scheduler.base.clock import parse_rfc3339
 from scheduler.base.errors import InputError, ObjectError
 from scheduler.base.release import Release, read_release
+from scheduler.controlplane.admission import LIMIT_RANGE
 from scheduler.controlplane.claims import ephemeral_volume_claims
 from scheduler.groups.sources import registry as sources
 from scheduler.objects import kinds
@@ -37,7 +38,7 @@ from scheduler.snapshot.daemons import DaemonTemplate
 from scheduler.snapshot.decoding import decoded, is_workload, kind_of, plain_of, read_workload
 from scheduler.snapshot.documents import Head, Item
 from scheduler.snapshot.notices import astray, has_no_bearing, notices
-from scheduler.snapshot.quotas import exceeded_quotas
+from scheduler.snapshot.quotas import exceeded_quotas, violated_ranges
 from scheduler.snapshot.spelling import check_spelling
 from scheduler.snapshot.workloads.found import MAX_PODS, FoundWorkload, SnapshotSurroundings
 from scheduler.snapshot.workloads.owned import OwnedPods
@@ -406,6 +407,7 @@ class SnapshotReader:
         new = [pod for pod in unbound if pod.metadata.uid in self._given]
         said = notices(self._passed_over, leaving, astray(bound, nodes), self._admission.unknown)
         quotas = exceeded_quotas(self._admission.all(RESOURCE_QUOTA), new)
+        ranges = violated_ranges(self._admission.all(LIMIT_RANGE), new)
         return Snapshot(
             nodes=tuple(nodes),
             objects=tuple(objects),
@@ -415,7 +417,7 @@ class SnapshotReader:
             given=frozenset(self._given),
             taken_at=_time(self._newest),
             places=self._places,
-            notices=(*said, *self._notices, *quotas),
+            notices=(*said, *self._notices, *quotas, *ranges),
             daemons=tuple(self._daemons()),
             release=self._release or _newest_release(self._kubelets),
         )

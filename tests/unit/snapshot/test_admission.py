@@ -129,6 +129,57 @@ def test_a_quota_that_pods_would_exceed_is_noticed():
     assert () == snapshot(quota, given=[pod("p", requests={"cpu": "500m"})]).notices
 
 
+def test_a_quota_counts_the_pods_of_its_scope():
+    """Of a priority class, or with requests; scopes that do not match count nothing."""
+    hard = {"hard": {"pods": "0"}}
+    pods = [pod("p", requests={"cpu": "1"}, spec={"priorityClassName": "gold"})]
+    gold = {"scopeName": "PriorityClass", "operator": "In", "values": ["gold"]}
+    for scope, counts in (
+        ({"scopeSelector": {"matchExpressions": [gold]}}, True),
+        ({"scopeSelector": {"matchExpressions": [gold | {"operator": "NotIn"}]}}, False),
+        ({"scopes": ["NotBestEffort"]}, True),
+        ({"scopes": ["BestEffort"]}, False),
+        ({"scopes": ["Terminating"]}, False),
+    ):
+        quota = manifest_of("ResourceQuota", "v1", "q", spec=hard | scope)
+        told = [one for one in snapshot(quota, *GOLD, given=pods).notices if "would refuse" in one]
+        assert counts == bool(told), scope
+
+
+GOLD = [
+    {
+        "apiVersion": "scheduling.k8s.io/v1",
+        "kind": "PriorityClass",
+        "metadata": {"name": "gold"},
+        "value": 5,
+    }
+]
+
+
+def test_a_limit_range_that_pods_violate_is_noticed():
+    """Minimum of requests, maximum of limits, and the ratio of the two."""
+    limit = {
+        "type": "Container",
+        "min": {"cpu": "500m"},
+        "max": {"cpu": "2"},
+        "maxLimitRequestRatio": {"cpu": "2"},
+    }
+    ranged = manifest_of("LimitRange", "v1", "r", spec={"limits": [limit]})
+    lead = "the LimitRange default/r would refuse default/p, container main: cpu "
+
+    def noticed(request, most):
+        new = pod("p", requests={"cpu": request})
+        new["spec"]["containers"][0]["resources"]["limits"] = {"cpu": most}
+        return snapshot(ranged, given=[new]).notices
+
+    assert () == noticed("1", "2")
+    assert (
+        f"{lead}requests 100m, the minimum is 500m",
+        f"{lead}limit is more than 2 times the request",
+    ) == noticed("100m", "1")
+    assert (f"{lead}limit is 3, the maximum is 2",) == noticed("2", "3")
+
+
 def test_default_tolerations_let_new_pods_onto_nodes_in_trouble():
     """As on a cluster, where only the NoSchedule taint beside it keeps them away."""
     taints = [{"key": NOT_READY, "effect": "NoExecute"}]
