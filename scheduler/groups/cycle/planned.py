@@ -50,6 +50,10 @@ class _Reservation:
         self._roles = tuple(_roles(run, nodes))
         self._amounts: dict[str, IntColumn] = {}
         self.rows = np.zeros(nodes.size, dtype=np.bool_)
+        # Rows that no role can ever use need no update when other pods are bound there.
+        self._usable = np.zeros(nodes.size, dtype=np.bool_)
+        for role in self._roles:
+            self._usable |= role.rows
         self.has_claims = any(pod.spec.resource_claims for pod in run.context.members)
         self.ports = frozenset().union(*(_ports(role.shape) for role in self._roles))
         self._mark = -1
@@ -61,14 +65,17 @@ class _Reservation:
         """
         touched = nodes.amounts_touched
         if touched is not None and touched.mark != self._mark:
-            rows = touched.since(self._mark)
-            self._renew(nodes, slice(None) if rows is None else np.array(rows, dtype=np.intp))
+            since = touched.since(self._mark)
+            rows = slice(None) if since is None else np.array(since, dtype=np.intp)
+            self._renew(nodes, rows if isinstance(rows, slice) else rows[self._usable[rows]])
         return self._amounts.get(resource)
 
     def _renew(self, nodes: Nodes, at: slice | Rows) -> None:
         """Work the amounts out for some rows."""
         if nodes.amounts_touched is not None:
             self._mark = nodes.amounts_touched.mark
+        if not isinstance(at, slice) and not len(at):
+            return
         self.rows[at] = False
         for column in self._amounts.values():
             column[at] = 0
@@ -154,6 +161,8 @@ class CapacityBefore:
         """
         nodes, shape = attempt.nodes, attempt.cycle.shape
         found = [(run, self._planned.reservation(run, nodes)) for run in self._runs]
+        if not any(bool((feasible & kept.rows).any()) for _, kept in found):
+            return feasible  # the groups can use none of the nodes
         claims = bool(attempt.cycle.pod.spec.resource_claims)
         for run, kept in found:
             shares = (claims and kept.has_claims) or bool(kept.ports & _ports(shape))
