@@ -13,6 +13,7 @@ import json
 import sys
 import tempfile
 from collections import Counter
+from collections.abc import Mapping
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -158,6 +159,32 @@ def foretold(snapshot: bytes, namespace: str) -> tuple[Outcome, bool]:
     return {one.name: one.node or "" for one in pods}, any(one.victims for one in pods)
 
 
+def settled(snapshot: bytes, namespace: str, found: Outcome) -> bool:
+    """Return whether `simulate` of the final cluster leaves every pod where it is, and evicts none."""
+    again, preempts = foretold(snapshot, namespace)
+    return not preempts and all(node == found.get(name, "") for name, node in again.items())
+
+
+def torn(found: Outcome) -> list[str]:
+    """Return the gangs of which some members are bound and others are not."""
+    gangs: dict[str, set[bool]] = {}
+    for name, node in found.items():
+        if name[0] == "g":
+            gangs.setdefault(name.partition("-")[0], set()).add(bool(node))
+    return sorted(name for name, states in gangs.items() if len(states) > 1)
+
+
+def placed_of(outcome: Outcome, priorities: Mapping[str, int]) -> Counter[int]:
+    """Return how many pods are placed by priority."""
+    return Counter(priorities.get(name, 0) for name, node in outcome.items() if node)
+
+
+def priorities_in(sandbox: Sandbox, namespace: str) -> dict[str, int]:
+    """Return the priority of each pod."""
+    stored = sandbox.store.list(PODS, namespace)
+    return {one.name: int(one.obj["spec"].get("priority") or 0) for one in stored}
+
+
 def now_there(sandbox: Sandbox, world: World, names: Outcome) -> tuple[Outcome, bool]:
     """Return the node of each pod of the sandbox, and whether each has been decided on."""
     nodes, decided = dict.fromkeys(names, ""), True
@@ -192,23 +219,47 @@ async def play(seed: int, folder: Path, patience: int = 100) -> str:
 
         async with daemon(world, folder):
             found, _ = await asked(look, is_done, f"the pods of seed {seed}")
-    return difference(
-        wanted, found, preempts=preempts, has_gangs=any(name[0] == "g" for name in wanted)
-    )
+        if found == wanted:
+            return ""
+        _, out, _ = await world.run("snapshot")
+        at_rest = await asyncio.to_thread(settled, out.encode(), world.ns, found)
+        priorities = priorities_in(sandbox, world.ns)
+    has_gangs = any(name[0] == "g" for name in wanted)
+    reason = _reason(preempts=preempts, has_gangs=has_gangs)
+    differing = {name: (node, found[name]) for name, node in wanted.items() if found[name] != node}
+    if why := objection(wanted, found, priorities, at_rest=at_rest):
+        return f"unexplained, {why}: {json.dumps(differing)}"
+    return reason or f"unexplained: {json.dumps(differing)}"
 
 
-def difference(wanted: Outcome, found: Outcome, *, preempts: bool, has_gangs: bool) -> str:
-    """Name the difference between two outcomes; an unexplained one names the pods and nodes."""
-    if wanted == found:
-        return ""
+def _reason(*, preempts: bool, has_gangs: bool) -> str:
+    """Return the name of what may let two outcomes differ, '' where nothing may."""
     if preempts:
         # Victims leave at once in a simulation. In a cluster other pods are decided on until they are gone.
         return "explained: pods were decided on while victims were leaving"
     if has_gangs:
         # The simulation waits for the plan of a group; the daemon plans it in a process of its own.
         return "explained: pods were decided on while a group was planned"
-    differing = {name: (node, found[name]) for name, node in wanted.items() if found[name] != node}
-    return f"unexplained: {json.dumps(differing)}"
+    return ""
+
+
+def objection(
+    wanted: Outcome, found: Outcome, priorities: Mapping[str, int], *, at_rest: bool
+) -> str:
+    """Return why no order of decisions explains a difference, '' if one may.
+
+    The daemon's outcome has to be one that `simulate` would leave as it is, without a gang in part, and with as
+    many pods of the highest priority as in the simulation: later decisions cannot take their capacity.
+    """
+    if not at_rest:
+        return "simulate of the final cluster changes it"
+    if parts := torn(found):
+        return f"in part: {', '.join(parts)}"
+    before, after = placed_of(wanted, priorities), placed_of(found, priorities)
+    highest = max((*before, *after), default=0)
+    if after[highest] < before[highest]:
+        return f"{before[highest] - after[highest]} fewer of priority {highest}"
+    return ""
 
 
 async def _main() -> int:
@@ -220,7 +271,7 @@ async def _main() -> int:
     for seed in range(chosen.first, chosen.first + chosen.cases):
         with tempfile.TemporaryDirectory() as folder:
             found = await play(seed, Path(folder))
-        counts[found.partition(": {")[0] or "equal"] += 1
+        counts[found.partition(": {")[0].partition(", ")[0] or "equal"] += 1
         if found.startswith("unexplained"):
             print(f"seed {seed}: {found}", flush=True)
     print(dict(counts))

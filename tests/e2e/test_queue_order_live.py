@@ -1,0 +1,262 @@
+"""A gang of priority 100 among a stream of pods of priority 0: bound within 3 s of capacity for it.
+
+All nodes are full, a stream of pods waits, and a gang comes that may not evict. Then a node joins with the capacity
+that the gang needs: all of it exists at one moment. On two other CPUs the stream comes and goes all the while. Rounds go on in one namespace: 20 on
+the sandbox, 5 on a real API server. Also with the daemon restarted, or its leader killed, before capacity is there.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+from time import monotonic
+
+import pytest
+
+from scheduler.testing import pod
+from tests.apiserver.patience import PATIENCE_S, asked, pause
+from tests.apiserver.processes import free_ports
+from tests.e2e.liveworld import QUIET, World, answers
+
+pytestmark = [pytest.mark.long, pytest.mark.timeout(1800)]
+GROUP, TOTAL = "kueue.x-k8s.io/pod-group-name", "kueue.x-k8s.io/pod-group-total-count"
+WITHIN_S = 3.0
+CHURN = 2  # CPUs on which the stream comes and goes
+STREAM_S = 0.1
+LEASE_S = 6
+SIZES = (1, 3, 64)
+ELECTING = """
+leaderElection:
+  leaderElect: true
+  leaseDuration: 6s
+  renewDeadline: 4s
+  retryPeriod: 1s
+  resourceName: trellis
+"""
+
+
+@pytest.fixture
+def rounds(request: pytest.FixtureRequest) -> int:
+    """Return how many rounds a test has: fewer on the real server, which is slower."""
+    return 5 if request.node.callspec.params["kubeconfig"] == "real" else 20
+
+
+class Crowd:
+    """The pods of one test: fillers on every CPU, a stream that waits, and gangs."""
+
+    def __init__(self, world: World, size: int, priority: int) -> None:
+        self.world, self.size, self.priority = world, size, priority
+        self.capacity = CHURN if size > 1 else 1
+        self.made = 0
+
+    async def begin(self) -> None:
+        """Create a node with as many CPUs as there are fillers."""
+        await self.world.nodes(str(self.capacity))
+
+    async def create(self, names: Sequence[str], priority: int = 0, gang: str = "") -> None:
+        """Create pods of one CPU, side by side."""
+        spec = {
+            "schedulerName": "trellis",
+            "nodeSelector": {"case": self.world.ns},
+            "terminationGracePeriodSeconds": 0,
+            "priorityClassName": f"live-{priority}",
+        }
+
+        async def made(name: str) -> None:
+            body = pod(name, namespace=self.world.ns, requests={"cpu": "1"}, spec=spec)
+            del body["spec"]["nodeName"], body["status"]
+            if gang:
+                body["metadata"]["labels"] = {GROUP: gang}
+                body["metadata"]["annotations"] = {TOTAL: str(len(names))}
+            await self.world.post("pods", body)
+
+        for at in range(0, len(names), 16):
+            await asyncio.gather(*map(made, names[at : at + 16]))
+
+    async def nodes_of(self) -> dict[str, str]:
+        """Return the node of each pod, '' for those that wait."""
+        url = f"{self.world.url}/api/v1/namespaces/{self.world.ns}/pods"
+        async with self.world.session.get(url) as answer:
+            items = (await answer.json())["items"]
+        return {one["metadata"]["name"]: one["spec"].get("nodeName", "") for one in items}
+
+    async def delete(self, names: Sequence[str]) -> None:
+        """Delete pods at once, side by side."""
+        base = f"{self.world.url}/api/v1/namespaces/{self.world.ns}/pods"
+
+        async def gone(name: str) -> None:
+            body = {"gracePeriodSeconds": 0}
+            async with self.world.session.delete(f"{base}/{name}", json=body) as answer:
+                assert answer.status in (200, 404), await answer.text()
+
+        await asyncio.gather(*map(gone, names))
+
+    async def bound(self, names: Sequence[str], what: str) -> float:
+        """Wait until pods have nodes; return the seconds."""
+        started = monotonic()
+        await asked(self.nodes_of, lambda found: all(found.get(one) for one in names), what)
+        return monotonic() - started
+
+    @asynccontextmanager
+    async def stream(self, churned: Sequence[str]) -> AsyncIterator[None]:
+        """Create a pod of priority 0 every now and then, and delete one that runs besides the fillers."""
+
+        async def flow() -> None:
+            last = list(churned)
+            while True:
+                self.made += 1
+                await self.create([f"s-{self.made}"])
+                if self.made % 5 == 0:
+                    found = await self.nodes_of()
+                    running = [one for one in found if one.startswith("s-") and found[one]]
+                    await self.delete((last or running)[:1])
+                    del last[:1]
+                await pause(STREAM_S)
+
+        task = asyncio.create_task(flow())
+        try:
+            yield
+        finally:
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+
+
+async def priority_class(world: World, value: int) -> None:
+    """Create the priority class of a value, unless an earlier test has."""
+    url = f"{world.url}/apis/scheduling.k8s.io/v1/priorityclasses"
+    body = {"metadata": {"name": f"live-{value}"}, "value": value, "preemptionPolicy": "Never"}
+    async with world.session.post(url, json=body) as answer:
+        assert answer.status in (201, 409), await answer.text()
+
+
+class Daemons:
+    """Daemons of one test, by number; each can be killed and started again."""
+
+    def __init__(self, world: World, folder: Path, *, elects: bool) -> None:
+        self.world, self.folder, self.elects = world, folder, elects
+        self.running: dict[int, tuple[asyncio.subprocess.Process, asyncio.Task[object]]] = {}
+        self.first = 0  # the number of the one that leads
+
+    async def start(self, number: int = 0) -> None:
+        """Start one and wait until it is ready."""
+        file = self.folder / f"config-{number}.yaml"
+        text = QUIET
+        if self.elects:
+            elected = f"{ELECTING}  resourceNamespace: {self.world.ns}"
+            text = QUIET.replace("leaderElection: {leaderElect: false}", elected.strip())
+        await asyncio.to_thread(file.write_text, text)
+        (port,) = free_ports(1)
+        words = ["run", "--config", str(file), "--bind-address", "127.0.0.1"]
+        process = await self.world.start([*words, "--secure-port", str(port)])
+        self.running[number] = (process, asyncio.create_task(process.communicate()))
+        if not self.elects:
+            url = f"https://127.0.0.1:{port}/readyz"
+            await asked(lambda: answers(url), bool, "the daemon")
+
+    async def kill(self, number: int = 0) -> None:
+        """Kill one, so that it cannot release its lease."""
+        process, drain = self.running.pop(number)
+        process.kill()
+        await asyncio.wait_for(drain, PATIENCE_S)
+
+    async def leader(self) -> str:
+        """Return the holder of the lease, '' without one."""
+        url = f"{self.world.url}/apis/coordination.k8s.io/v1/namespaces/{self.world.ns}/leases/trellis"
+        async with self.world.session.get(url) as answer:
+            found = await answer.json()
+        return str((found.get("spec") or {}).get("holderIdentity") or "")
+
+    async def close(self) -> None:
+        """Kill those that run."""
+        for number in list(self.running):
+            await self.kill(number)
+
+
+async def play(crowd: Crowd, number: int, daemons: Daemons, trouble: str) -> float:
+    """Play one round; return the seconds from capacity, and a leader, to the last bind of the gang."""
+    fillers = [f"f{number}-{at}" for at in range(crowd.capacity)]
+    await crowd.create(fillers)
+    await crowd.bound(fillers, "the fillers")
+    gang = [f"g{number}-{at}" for at in range(crowd.size)]
+
+    async def joins() -> None:
+        node = f"more{number}-{crowd.world.ns}"
+        await crowd.world.node(node, cpu=str(crowd.size), labels={"case": crowd.world.ns})
+
+    async with crowd.stream(fillers[:CHURN] if crowd.size > 1 else ()):
+        if crowd.priority:
+            await crowd.create([f"early{number}-{at}" for at in range(5)])
+        await crowd.create(gang, crowd.priority, f"g{number}")
+        await pause(1.0)  # it is refused, and the stream goes on
+        if trouble == "restart":
+            await daemons.kill()
+            await joins()
+            await daemons.start()
+        elif trouble == "fail-over":
+            first = await daemons.leader()
+            await daemons.kill(daemons.first)
+            await joins()
+            await asked(daemons.leader, lambda one: one not in ("", first), "another leader")
+        else:
+            await joins()
+        took = await crowd.bound(gang, f"the gang of {crowd.size}")
+    async with crowd.world.session.delete(
+        f"{crowd.world.url}/api/v1/nodes/more{number}-{crowd.world.ns}"
+    ) as answer:
+        assert 200 == answer.status
+    await crowd.delete(list(await crowd.nodes_of()))
+    if trouble == "fail-over":
+        await daemons.start(daemons.first)
+        daemons.first = 1 - daemons.first
+    return took
+
+
+async def rounds_of(
+    world: World, folder: Path, size: int, count: int, *, priority: int = 100, trouble: str = ""
+) -> list[float]:
+    """Play rounds with one crowd; return the seconds of each."""
+    crowd = Crowd(world, size, priority)
+    daemons = Daemons(world, folder, elects=trouble == "fail-over")
+    for value in {0, priority}:
+        await priority_class(world, value)
+    await crowd.begin()
+    try:
+        await daemons.start()
+        if daemons.elects:
+            await asked(daemons.leader, bool, "a leader")
+            await daemons.start(1)
+        found = [await play(crowd, number, daemons, trouble) for number in range(count)]
+    finally:
+        await daemons.close()
+    print(
+        f"{trouble or 'stream'} size {size} priority {priority}:", *(f"{one:.2f}" for one in found)
+    )
+    return found
+
+
+@pytest.mark.parametrize("size", SIZES)
+async def test_a_gang_of_higher_priority_is_bound_first(
+    world: World, tmp_path: Path, size: int, rounds: int
+):
+    """Pods of priority 0 that wait longer, and those that come meanwhile, do not delay it."""
+    found = await rounds_of(world, tmp_path, size, rounds)
+    assert max(found) < WITHIN_S, found
+
+
+@pytest.mark.parametrize("size", SIZES)
+async def test_of_equal_priority_the_older_gang_is_bound_first(
+    world: World, tmp_path: Path, size: int, rounds: int
+):
+    """The stream comes after the gang, and waits for it."""
+    found = await rounds_of(world, tmp_path, size, max(1, rounds // 4), priority=0)
+    assert max(found) < WITHIN_S, found
+
+
+@pytest.mark.parametrize("trouble", ["restart", "fail-over"])
+@pytest.mark.parametrize("size", SIZES)
+async def test_a_gang_is_bound_first_after_a_restart(
+    world: World, tmp_path: Path, size: int, rounds: int, trouble: str
+):
+    """A daemon that has just begun to lead finds capacity, the stream and the gang at the same time."""
+    found = await rounds_of(world, tmp_path, size, max(2, rounds // 4), trouble=trouble)
+    assert max(found) < WITHIN_S, found
