@@ -50,7 +50,7 @@ from scheduler.kube.writing.effects import Carry, EffectLimits, Executor
 from scheduler.kube.writing.fence import Fence, FencedApi
 from scheduler.kube.writing.recorder import Recorder
 from scheduler.kube.writing.sender import Sender
-from scheduler.objects.kinds import WATCHED
+from scheduler.objects.kinds import WATCHED, derived_from
 from scheduler.serve.access import RequestAuthorizer
 from scheduler.serve.app import Address, Server
 from scheduler.serve.certificates import Files, ServingCertificate
@@ -116,7 +116,8 @@ class Daemon:
         show_ages(self.engine, clock, meters)
         show_network(self.engine, clock, meters)
         show_devices(self.engine, meters)
-        self._synced = Synced(self.engine.intake, clock, meters)
+        watched = (*WATCHED, *derived_from(self.engine.settings.derive))
+        self._synced = Synced(self.engine.intake, clock, meters, watched)
         self._traces = Traces.wanted(loaded.trellis.tracing, options.version, clock)
         self.trail = DecisionHistory(self.engine, self._traces)
         self._inbox = Inbox(None if options.record is None else options.record.arrive)
@@ -149,7 +150,7 @@ class Daemon:
             others=others,
         )
         self._watches = Watches(
-            WATCHED,
+            watched,
             client,
             self._inbox.put,
             random=random,

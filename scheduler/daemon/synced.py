@@ -6,12 +6,14 @@ or is listed anew, the engine decides nothing; readiness, a gauge and the log na
 reads what the engine has taken in and changes nothing.
 """
 
+from collections.abc import Sequence
+
 import structlog
 
 from scheduler.base.clock import Clock
 from scheduler.base.meters import Meters
 from scheduler.engine.intake import Intake
-from scheduler.objects.kinds import WATCHED
+from scheduler.objects.kinds import WATCHED, Kind
 
 _log = structlog.get_logger()
 
@@ -19,8 +21,11 @@ _log = structlog.get_logger()
 class Synced:
     """Reads from `intake` which kinds are known; `note` is called after every turn."""
 
-    def __init__(self, intake: Intake, clock: Clock, meters: Meters) -> None:
+    def __init__(
+        self, intake: Intake, clock: Clock, meters: Meters, kinds: Sequence[Kind] = WATCHED
+    ) -> None:
         self._intake = intake
+        self._kinds = kinds
         self._clock = clock
         self._paused_at: float | None = None
         meters.decisions_paused.read_from(
@@ -31,7 +36,7 @@ class Synced:
 
     def missing(self) -> list[str]:
         """Return the kinds that have not been listed yet."""
-        return [kind.kind for kind in WATCHED if kind.kind not in self._intake.synced]
+        return [kind.kind for kind in self._kinds if kind.kind not in self._intake.synced]
 
     def check(self) -> str | None:
         """Say for the readiness endpoint why nothing is decided; None when all is known."""

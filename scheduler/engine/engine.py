@@ -141,6 +141,7 @@ class Engine:
             profiles,
             handle.trackers,
             changes,
+            settings.derive or {},
         )
         self.preemptions = Preemptions(
             outbox,

@@ -11,11 +11,15 @@ from collections import deque
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from msgspec.structs import replace
+
 from scheduler.engine.attempt.suspended import SuspendedCycles
 from scheduler.engine.binding.bindings import Bindings
 from scheduler.engine.binding.nominations import Nominations
 from scheduler.engine.effects import Complete
 from scheduler.engine.queue.queues import Queues
+from scheduler.objects.derivedgroups import KIND as DERIVED
+from scheduler.objects.derivedgroups import derived, group_named
 from scheduler.objects.finished import FINISHED, is_kept, kept
 from scheduler.objects.node import Node
 from scheduler.objects.pod import Pod
@@ -40,6 +44,7 @@ class Intake:
         schedulers: Iterable[str],
         trackers: Mapping[TrackerKey, Tracker],
         changes: deque[Any],
+        derive: Mapping[str, frozenset[str]],
     ) -> None:
         self._cluster = cluster
         self._queues = queues
@@ -48,6 +53,8 @@ class Intake:
         self._nominations = nominations
         self._schedulers = frozenset(schedulers)
         self._changes = changes
+        self._derive = derive
+        self._derived_from = frozenset(kind for kinds in derive.values() for kind in kinds)
         self.label = ""  # of the first change that the latest object has led to
         self.trackers = trackers
         self._known_trackers = 0
@@ -62,6 +69,7 @@ class Intake:
         """Take in one object; ObjectError for a bad one, which changes nothing."""
         self.label = ""
         if kind == "Pod":
+            obj = self._with_group(obj)
             if is_deleted or obj.is_finished:
                 self._pod_gone(obj, now)
                 self._keep_finished(obj, is_deleted=is_deleted)
@@ -71,10 +79,30 @@ class Intake:
                 self._pod_waiting(obj, now)
         elif kind == "Node":
             self.announce(self._node_change(obj, is_deleted=is_deleted), now)
-        elif is_deleted:
-            self.announce(self._cluster.drop_object(kind, obj), now)
         else:
-            self.announce(self._cluster.put_object(kind, obj), now)
+            drop, put = self._cluster.drop_object, self._cluster.put_object
+            change = drop(kind, obj) if is_deleted else put(kind, obj)
+            self.announce(change, now)
+            if kind in self._derived_from:
+                self._derive_groups(change, now)
+
+    def _with_group(self, pod: Pod) -> Pod:
+        """Return a pod with the group that its profile derives for it, if any."""
+        kinds = self._derive.get(pod.spec.scheduler_name) if self._derive else None
+        name = group_named(pod, kinds) if kinds else ""
+        return replace(pod, derived_group=name) if name else pod
+
+    def _derive_groups(self, change: Change, now: float) -> None:
+        """Follow a change of a workload: put and drop the groups that it makes."""
+        before, after = (
+            {} if obj is None else derived(change.kind, obj) for obj in (change.old, change.new)
+        )
+        for name, group in before.items():
+            if name not in after:
+                self.announce(self._cluster.drop_object(DERIVED, group), now)
+        for name, group in after.items():
+            if before.get(name) != group:
+                self.announce(self._cluster.put_object(DERIVED, group), now)
 
     def missing_in(self, event: Complete) -> list[Any]:
         """Return what we know of a kind and a full list does not name: it is gone."""

@@ -12,14 +12,17 @@ import msgspec
 from scheduler.base.release import DEFAULT, Release
 from scheduler.config.gates import gates_in_effect
 from scheduler.config.load import Loaded
+from scheduler.config.names import GROUPS
 from scheduler.engine.attempt.cycle import Ties
 from scheduler.engine.extender.extenders import ConfiguredExtender, extenders_of
 from scheduler.engine.queue.backoff import PodBackoff
+from scheduler.objects.derivedgroups import kinds_of
 
 
 class EngineSettings(msgspec.Struct, frozen=True):
     """What the configuration says of the engine itself; `seed` makes random choices repeatable.
 
+    `derive` has the kinds from whose objects each profile derives groups.
     `feature_gates` has the value of every switch, `release` decides where versions of Kubernetes
     differ.
 
@@ -35,6 +38,7 @@ class EngineSettings(msgspec.Struct, frozen=True):
     release: Release | None = None
     extenders: tuple[ConfiguredExtender, ...] = ()
     solves_inline: bool = False
+    derive: Mapping[str, frozenset[str]] | None = None
 
 
 def engine_settings(loaded: Loaded, *, seed: int = 0) -> EngineSettings:
@@ -48,4 +52,13 @@ def engine_settings(loaded: Loaded, *, seed: int = 0) -> EngineSettings:
         release=release,
         extenders=extenders_of(scheduler.extenders),
         solves_inline=True,
+        derive=derived_kinds(loaded),
     )
+
+
+def derived_kinds(loaded: Loaded) -> dict[str, frozenset[str]]:
+    """Return the kinds from whose objects groups are derived, by profile."""
+    words = {
+        one.scheduler_name: getattr(one.args.get(GROUPS), "derive", ()) for one in loaded.profiles
+    }
+    return {name: kinds_of(given) for name, given in words.items() if given}

@@ -22,9 +22,11 @@ class ClusterTopologyPlacementGroupArgs(Args):
     that do not fit without them; those with `spare_label` only of groups that have lost members,
     and only when nothing else has room for those. `preemption` lets groups evict pods of lower
     priority, `pdb` says whether disruption budgets forbid that or are violated as little as
-    possible. No solve gets more time or workers than `solver` of the TrellisConfiguration allows; 0
-    `solver_workers` are as many. Without `schedule_groups` pods that name a group stay gated; a
-    profile that disables the plugin has it so.
+    possible. `derive` names the kinds of workloads whose pods are a group by their labels and the
+    workload's own numbers, where nothing else names a group for them. No solve gets more time or
+    workers than `solver` of the TrellisConfiguration allows; 0 `solver_workers` are as many.
+    Without `schedule_groups` pods that name a group stay gated; a profile that disables the plugin
+    has it so.
     """
 
     schedule_groups: bool = True
@@ -39,6 +41,10 @@ class ClusterTopologyPlacementGroupArgs(Args):
     preemption: Literal["Enabled", "Disabled"] = "Enabled"
     preemption_time_limit_seconds: float = 3.0
     pdb: Literal["Minimize", "Forbid"] = "Minimize"
+    derive: tuple[
+        Literal["JobSet", "TrainJob", "LeaderWorkerSet", "RayCluster", "RayJob", "MPIJob", "Job"],
+        ...,
+    ] = ()
 
     def validate(self) -> Iterator[tuple[str, str]]:
         """Yield the times that are out of range."""

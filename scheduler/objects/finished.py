@@ -23,7 +23,9 @@ GROUP_LABELS: Final = (
 
 def names_group(pod: Pod) -> bool:
     """Return whether a pod names a group of pods by any of the known labels or fields."""
-    if pod.spec.scheduling_group is not None or pod.metadata.annotations.volcano_group:
+    if pod.spec.scheduling_group is not None or pod.derived_group:
+        return True
+    if pod.metadata.annotations.volcano_group:
         return True
     return any(label in pod.metadata.labels for label in GROUP_LABELS)
 

@@ -5,14 +5,17 @@ kind that is not required and that the API server does not offer is skipped, and
 appears.
 """
 
+from collections.abc import Collection, Mapping
 from typing import Any
 
 import msgspec
 
 from scheduler.objects.claims import ResourceClaim, ResourceClaimTemplate
 from scheduler.objects.configmap import GROUP_KEY, TOPOLOGY_KEY, ConfigMap
+from scheduler.objects.derivedgroups import DerivedGroup
 from scheduler.objects.devices import DeviceClass, DeviceTaintRule, ResourceSlice
 from scheduler.objects.groups import AppGroup
+from scheduler.objects.jobs import Job, JobSet, LeaderWorkerSet, MPIJob, RayCluster
 from scheduler.objects.kueue import KueueTopology
 from scheduler.objects.network import NetworkTopology, NetworkTopologySlice
 from scheduler.objects.node import Node
@@ -188,7 +191,25 @@ FED: tuple[Kind, ...] = (
     _optional("trellis.dev", "v1alpha1", "watchermetrics", WatcherMetrics, namespaced=False),
 )
 
-BY_KIND: dict[str, Kind] = {kind.kind: kind for kind in (*WATCHED, *FED)}
+# Watched where a profile derives groups from them; the groups themselves are made by the engine.
+DERIVABLE: tuple[Kind, ...] = (
+    _optional("batch", "v1", "jobs", Job),
+    _optional("jobset.x-k8s.io", "v1alpha2", "jobsets", JobSet),
+    _optional("leaderworkerset.x-k8s.io", "v1", "leaderworkersets", LeaderWorkerSet),
+    _optional("ray.io", "v1", "rayclusters", RayCluster),
+    _optional("kubeflow.org", "v2beta1", "mpijobs", MPIJob),
+)
+DERIVED = _optional("trellis.dev", "v1alpha1", "derivedgroups", DerivedGroup)
+
+BY_KIND: dict[str, Kind] = {kind.kind: kind for kind in (*WATCHED, *FED, *DERIVABLE, DERIVED)}
+
+
+def derived_from(derive: Mapping[str, Collection[str]] | None) -> tuple[Kind, ...]:
+    """Return the kinds to watch for the groups that profiles derive."""
+    wanted = {kind for kinds in (derive or {}).values() for kind in kinds}
+    return tuple(kind for kind in DERIVABLE if kind.kind in wanted)
+
+
 # The kinds that are read separately by version, or by group, by group and the API server's name.
 BY_VERSION: dict[tuple[str, str], dict[str, Kind]] = {
     (kinds[0].group, kinds[0].name): {kind.version: kind for kind in kinds}

@@ -306,11 +306,12 @@ class PodMeta(ObjectMeta, frozen=True):
 
 
 class Pod(Object, frozen=True):
-    """A pod."""
+    """A pod; `derived_group` is no field of the API: the engine sets it (see `derivedgroups`)."""
 
     metadata: PodMeta = PodMeta()
     spec: PodSpec = PodSpec()
     status: PodStatus = PodStatus()
+    derived_group: str = ""
 
     @property
     def key(self) -> str:

@@ -172,7 +172,8 @@ def _key(pod: Pod) -> bytes:
     Annotations that say whether a pod is in a group, and in which, set it apart as labels do.
     """
     meta = pod.metadata
-    grouped = meta.annotations.volcano_group, meta.annotations.kueue_is_fast
+    said = meta.annotations
+    grouped = said.volcano_group, said.kueue_is_fast, pod.derived_group
     owner = next(
         ((o.api_version, o.kind, o.name) for o in meta.owner_references if o.controller), None
     )

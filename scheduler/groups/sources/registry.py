@@ -18,6 +18,7 @@ from scheduler.groups.sources import (
     composite,
     configmap,
     coscheduling,
+    derived,
     kueue,
     volcano,
     workload,
@@ -65,6 +66,7 @@ SOURCES: tuple[GroupSource, ...] = (
     composite.SOURCE,
     appgroup.SOURCE,
     volcano.SOURCE,
+    derived.SOURCE,
 )
 # Kubernetes' own, of which one may be in another.
 NESTED: dict[str, workload.WorkloadGroups] = {
@@ -88,12 +90,12 @@ def group_of(pod: Pod) -> str:
 
     An application is a group only if an object says so (`is_by_object`).
     """
-    return _claimed(pod) or appgroup.key_of(pod)
+    return _claimed(pod) or derived.key_of(pod) or appgroup.key_of(pod)
 
 
 def is_by_object(key: str) -> bool:
     """Whether pods that name a group are one only as long as an object describes it."""
-    return key.startswith(appgroup.PREFIX)
+    return key.startswith((appgroup.PREFIX, derived.PREFIX))
 
 
 def _claimed(pod: Pod) -> str:
@@ -210,9 +212,9 @@ def began_or_ended(kind: str, old: Any, new: Any) -> str:
     """Return the key of the application that a change has made a gang, or one no more; an empty
     text for none.
     """
-    if kind != appgroup.KIND:
+    if kind not in (appgroup.KIND, derived.KIND):
         return ""
-    before, after = (appgroup.SOURCE.key(obj) if obj is not None else "" for obj in (old, new))
+    before, after = (BY_KIND[kind].key(obj) if obj is not None else "" for obj in (old, new))
     return "" if before == after else before or after
 
 

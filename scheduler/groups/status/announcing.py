@@ -16,7 +16,7 @@ from scheduler.base import reasons
 from scheduler.base.clock import rfc3339
 from scheduler.framework.calls import ApiCall
 from scheduler.framework.groups import GroupEvent, GroupLook, GroupStage, Told
-from scheduler.groups.sources import appgroup, coscheduling, volcano, workload
+from scheduler.groups.sources import appgroup, coscheduling, derived, volcano, workload
 from scheduler.groups.sources.registry import BY_KIND, NESTED
 from scheduler.groups.status.lifecycle import LONGEST_MESSAGE, GroupRecord
 from scheduler.objects.groups import GangStatus
@@ -88,6 +88,8 @@ def announce(kind: str, obj: Any, news: News) -> list[Told]:
     told already.
     """
     calls: list[Told] = []
+    if kind == derived.KIND:
+        return calls  # no object of the API server is about the group
     if kind == coscheduling.KIND:
         calls += _phase(obj, news)
     elif kind == appgroup.KIND:

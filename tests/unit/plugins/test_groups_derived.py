@@ -1,0 +1,187 @@
+"""Groups derived from workloads: JobSet, LeaderWorkerSet, Ray, MPI and indexed Jobs, where a profile asks."""
+
+import pytest
+
+from scheduler.testing import node
+from tests.unit.simulate.asking import HEAD, place, pod, results, setup
+
+NODES = [node(f"n{at}", allocatable={"cpu": "2"}) for at in range(2)]
+TEMPLATE = {
+    "spec": {
+        "schedulerName": "trellis",
+        "restartPolicy": "Never",
+        "containers": [{"name": "c", "image": "i", "resources": {"requests": {"cpu": "1"}}}],
+    }
+}
+
+
+def deriving(*words):
+    """Return a setup whose profile derives groups of these kinds."""
+    args = f"{{derive: [{', '.join(words)}]}}"
+    entry = f"{{name: ClusterTopologyPlacementGroup, args: {args}}}"
+    return setup(config=f"{HEAD}profiles: [{{schedulerName: trellis, pluginConfig: [{entry}]}}]\n")
+
+
+def workload(kind, api, **spec):
+    """Return a workload named w."""
+    meta = {"name": "w", "namespace": "default", "uid": "w"}
+    return {"apiVersion": api, "kind": kind, "metadata": meta, "spec": spec}
+
+
+def members(number, labels, **more):
+    """Return pods as their controllers make them, one core each."""
+    return [
+        pod(
+            f"w-{at}",
+            requests={"cpu": "1"},
+            labels={**labels, **{k: v.format(at) for k, v in more.items()}},
+        )
+        for at in range(number)
+    ]
+
+
+def jobset(replicas, parallelism=1, **spec):
+    """Return a JobSet of one replicated job."""
+    job = {"parallelism": parallelism, "completions": parallelism, "template": TEMPLATE}
+    one = {"name": "r", "replicas": replicas, "template": {"spec": job}}
+    return workload("JobSet", "jobset.x-k8s.io/v1alpha2", replicatedJobs=[one], **spec)
+
+
+def ray(replicas, **spec):
+    """Return a RayCluster of one group of workers."""
+    group = {
+        "groupName": "g",
+        "replicas": replicas,
+        "minReplicas": 1,
+        "maxReplicas": 9,
+        "rayStartParams": {},
+        "template": TEMPLATE,
+    }
+    return workload(
+        "RayCluster",
+        "ray.io/v1",
+        headGroupSpec={"template": TEMPLATE},
+        workerGroupSpecs=[group],
+        **spec,
+    )
+
+
+def mpi(workers, **spec):
+    """Return an MPIJob with a launcher."""
+    replicas = {
+        "Launcher": {"replicas": 1, "template": TEMPLATE},
+        "Worker": {"replicas": workers, "template": TEMPLATE},
+    }
+    return workload("MPIJob", "kubeflow.org/v2beta1", mpiReplicaSpecs=replicas, **spec)
+
+
+RAY = {"ray.io/cluster": "w"}
+MPI = {"training.kubeflow.org/job-name": "w", "training.kubeflow.org/operator-name": "mpi-operator"}
+
+
+@pytest.mark.parametrize(
+    ("word", "objects", "source"),
+    [
+        ("JobSet", lambda n: [jobset(n)], "jobset-w"),
+        ("TrainJob", lambda n: [jobset(n)], "jobset-w"),
+        ("RayCluster", lambda n: [ray(n - 1), *members(n, RAY)], "raycluster-w"),
+        ("RayJob", lambda n: [ray(n - 1), *members(n, RAY)], "raycluster-w"),
+        ("MPIJob", lambda n: [mpi(n - 1), *members(n, MPI)], "mpijob-w"),
+        (
+            "Job",
+            lambda n: [
+                workload(
+                    "Job",
+                    "batch/v1",
+                    parallelism=n,
+                    completions=n,
+                    completionMode="Indexed",
+                    template=TEMPLATE,
+                )
+            ],
+            "job-w",
+        ),
+        (
+            "LeaderWorkerSet",
+            lambda n: [
+                workload(
+                    "LeaderWorkerSet",
+                    "leaderworkerset.x-k8s.io/v1",
+                    replicas=1,
+                    leaderWorkerTemplate={"size": n, "workerTemplate": TEMPLATE},
+                )
+            ],
+            "leaderworkerset-w-0",
+        ),
+    ],
+)
+def test_all_or_nothing_where_the_profile_asks(word, objects, source):
+    """Four pods fit, of five none is placed; without the word the pods are placed one by one."""
+    asked = deriving(word)
+    whole, none = (place(*NODES, *objects(n), using=asked) for n in (4, 5))
+
+    assert 4 == whole.summary.scheduled
+    assert [source] == [one.name for one in whole.groups]
+    assert 0 == none.summary.scheduled, results(none)
+    assert "does not fit" in none.pods[0].message
+    assert 4 == place(*NODES, *objects(5)).summary.scheduled
+
+
+def test_a_pod_that_another_source_claims_is_not_of_a_derived_group():
+    """The label of a PodGroup counts; its group has another size."""
+    group = {
+        "apiVersion": "scheduling.x-k8s.io/v1alpha1",
+        "kind": "PodGroup",
+        "metadata": {"name": "g", "namespace": "default"},
+        "spec": {"minMember": 2},
+    }
+    pods = members(5, {**RAY, "scheduling.x-k8s.io/pod-group": "g"})
+    found = place(*NODES, ray(4), group, *pods, using=deriving("RayCluster"))
+
+    assert 4 == found.summary.scheduled
+    assert {"g"} == {one.name for one in found.groups if one.placement["root"]}
+
+
+def test_a_pod_that_two_sources_claim_is_on_hold_and_reports_both():
+    """Explicit names of two sources, derived or not."""
+    labels = {**RAY, "scheduling.x-k8s.io/pod-group": "g", "sakkara.group.name": "h"}
+    found = place(*NODES, ray(1), *members(2, labels), using=deriving("RayCluster"))
+
+    assert 0 == found.summary.scheduled
+    assert "several groups claim the pod" in found.pods[0].message
+
+
+def test_the_outer_workload_counts():
+    """A Job of a JobSet is no group of its own."""
+    found = place(*NODES, jobset(2, 2), using=deriving("JobSet", "Job"))
+
+    assert ["jobset-w"] == [one.name for one in found.groups if one.placement["root"]]
+
+
+@pytest.mark.parametrize(
+    "made",
+    [
+        jobset(5, startupPolicy={"startupPolicyOrder": "InOrder"}),
+        workload(
+            "LeaderWorkerSet",
+            "leaderworkerset.x-k8s.io/v1",
+            replicas=1,
+            startupPolicy="LeaderReady",
+            leaderWorkerTemplate={"size": 5, "workerTemplate": TEMPLATE},
+        ),
+    ],
+)
+def test_workloads_that_start_in_order_are_no_group(made):
+    """Their later pods are made when the first ones run: waiting for them would be in vain."""
+    found = place(*NODES, made, using=deriving("JobSet", "LeaderWorkerSet"))
+
+    assert found.summary.scheduled
+
+
+def test_autoscaled_ray_workers_need_their_minimum():
+    """One head and one worker at least; the others are placed as far as they fit."""
+    made = ray(5, enableInTreeAutoscaling=True)
+    found = place(*NODES, made, *members(6, RAY), using=deriving("RayCluster"))
+
+    assert 4 == found.summary.scheduled
+    assert [2] == [one.minimum for one in found.groups]
