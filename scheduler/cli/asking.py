@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import gc
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -42,21 +42,37 @@ EXIT_UNPROVEN = 4
 MOST_ROWS = 26
 
 
-def read_files(snapshots: Sequence[str] | None, pods: Sequence[str] | None) -> Snapshot:
-    """Read a snapshot and the pods named apart from it."""
+def read_files(
+    snapshots: Sequence[str] | None,
+    pods: Sequence[str] | None,
+    note: Callable[[Item], None] | None = None,
+) -> Snapshot:
+    """Read a snapshot and the pods named apart from it; `note` gets each object as well."""
     names = [*(snapshots or ()), *(pods or ())]
     if names.count("-") > 1:
         raise InputError("standard input can be read once only", where="-")
-    return read_snapshot(items_in(snapshots or ()), items_in(pods or ()))
+    cluster, given = items_in(snapshots or ()), items_in(pods or ())
+    return read_snapshot(noted(cluster, note), noted(given, note))
+
+
+def noted(items: Iterable[Item], note: Callable[[Item], None] | None) -> Iterator[Item]:
+    """Yield items after `note` has seen them."""
+    for item in items:
+        if note is not None:
+            note(item)
+        yield item
 
 
 def read_cluster(
-    access: ClusterOptions, reader: SnapshotReader, kinds: Iterable[Kind] = READ
+    access: ClusterOptions,
+    reader: SnapshotReader,
+    kinds: Iterable[Kind] = READ,
+    note: Callable[[Item], None] | None = None,
 ) -> SeenCluster:
-    """Let a reader take what the user may read in a cluster."""
+    """Let a reader take what the user may read in a cluster; `note` gets each object as well."""
 
     def take(page: SourceFile) -> None:
-        reader.read(items_of(page))
+        reader.read(noted(items_of(page), note))
 
     seen = look(access, kinds, take)
     if seen.version:

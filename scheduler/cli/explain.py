@@ -8,7 +8,9 @@ import re
 from collections.abc import Callable, Iterable, Sequence
 from typing import Final
 
-from scheduler.base.errors import InputError, MissingError
+from msgspec.structs import replace
+
+from scheduler.base.errors import InputError, MissingError, TrellisError
 from scheduler.cli import asking
 from scheduler.cli.commands import ExplainFlags
 from scheduler.cli.flags import Output
@@ -23,11 +25,16 @@ from scheduler.explain.explain import explain as explained
 from scheduler.explain.past import counts_table, past_decision, past_line
 from scheduler.explain.report import explanation_lines, explanation_tables
 from scheduler.explain.texttable import TextTable
-from scheduler.simulate.stage import AnswerOptions
+from scheduler.moves.facts import ClusterFacts
+from scheduler.simulate.stage import AnswerOptions, Setup
 from scheduler.snapshot.targets import POD, Target, target_of
 
 # What the API server takes for a pod's name: anything else would be more than a name in a selector.
 _NAME: Final = re.compile(r"[a-z0-9]([-a-z0-9.]*[a-z0-9])?\Z")
+
+# The search for moves is a part of an explanation only where it is short.
+MOST_PODS: Final = 5_000
+MOVES_S: Final = 1.0
 
 
 def explain(flags: ExplainFlags) -> int:
@@ -47,13 +54,37 @@ def explain(flags: ExplainFlags) -> int:
     is_one_pod = target is not None and target.kind in ("", POD) and bool(_NAME.match(target.name))
     ended = target.name if target is not None and is_one_pod else ""
 
+    advice: list[str] = []
+
     def answer() -> ExplainAnswer:
-        seen = read_world(source, wanted, ended=ended)
+        facts = ClusterFacts()
+        seen = read_world(source, wanted, ended=ended, note=facts.take)
         key = _key(seen, target)
         with progress(f"explaining {key}"):
-            return explained(seen.world, setup, key, seen.options, node=flags.node)
+            found = explained(seen.world, setup, key, seen.options, node=flags.node)
+            is_open = not found.explanation.fits and not flags.node
+            advice[:] = _after_moves(seen, facts, setup, key) if is_open else ()
+        return found
 
-    return _shown(answer, flags, is_watched=flags.watch and source.is_live)
+    return _shown(answer, flags, advice, is_watched=flags.watch and source.is_live)
+
+
+def _after_moves(seen: SeenWorld, facts: ClusterFacts, setup: Setup, key: str) -> list[str]:
+    """Return a line if moves of running pods make a waiting pod fit; none in a large cluster."""
+    world = seen.world
+    if len(world.bound) > MOST_PODS or not any(pod.key == key for pod in world.unbound):
+        return []
+    from scheduler.moves.finding import MoveOptions, find_moves
+    from scheduler.moves.goals import FitGoal
+
+    wanted, options = replace(seen.options, details=False), MoveOptions(seconds=MOVES_S)
+    try:
+        found = find_moves(world, facts, setup, FitGoal(key), options, wanted)
+    except TrellisError:
+        return []  # the explanation itself names what is wrong
+    if not found.moves:
+        return []
+    return [f"It fits after {found.statement}. The plan: trellis moves {key}"]
 
 
 def _key(seen: SeenWorld, target: Target | None) -> str:
@@ -72,17 +103,23 @@ def _key(seen: SeenWorld, target: Target | None) -> str:
         raise
 
 
-def _shown(answer: Callable[[], ExplainAnswer], flags: ExplainFlags, *, is_watched: bool) -> int:
+def _shown(
+    answer: Callable[[], ExplainAnswer],
+    flags: ExplainFlags,
+    advice: Sequence[str],
+    *,
+    is_watched: bool,
+) -> int:
     found: ExplainAnswer
 
     def show() -> str:
         nonlocal found
         found = answer()
-        return "\n".join(explanation_lines(found.explanation))
+        return "\n".join((*explanation_lines(found.explanation), *advice))
 
     def print_() -> None:
         one = found.explanation
-        _show(one, found.notices, explanation_lines(one), flags)
+        _show(one, found.notices, (*explanation_lines(one), *advice), flags)
 
     repeated(show, print_, is_watched=is_watched)
     return 0 if found.explanation.fits else asking.EXIT_DOES_NOT_FIT

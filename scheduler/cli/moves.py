@@ -7,7 +7,7 @@ the plan is not proven.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 
 from msgspec.structs import replace
 
@@ -35,7 +35,7 @@ from scheduler.objects.workloads import Service
 from scheduler.simulate.copies import shape_of
 from scheduler.simulate.stage import AnswerOptions, Setup
 from scheduler.snapshot.decoding import READ
-from scheduler.snapshot.documents import Item, SourceFile, items_of
+from scheduler.snapshot.documents import SourceFile, items_of
 from scheduler.snapshot.snapshot import Snapshot, SnapshotReader
 
 # Read for their failure policies alone, never as structs.
@@ -49,7 +49,8 @@ def moves(flags: MovesFlags) -> int:
     wanted = asking.options(flags.now, Ties.NAME, None, details=False, kubernetes=flags.kubernetes)
     access = reach(flags.cluster, flags.namespace)
     if flags.snapshot:
-        world, home = _read_files(flags, facts), "default"
+        world = asking.read_files(flags.snapshot, flags.filename, facts.take)
+        home = "default"
     else:
         world, home, wanted = _read_live(access, flags, facts, wanted)
     asking.tell(f"notice: {notice}" for notice in world.notices)
@@ -115,19 +116,6 @@ def _labels(text: str) -> Iterator[tuple[str, str]]:
         yield key, value
 
 
-def _read_files(flags: MovesFlags, facts: ClusterFacts) -> Snapshot:
-    reader = SnapshotReader()
-    reader.read(_noted(asking.items_in(flags.snapshot or ()), facts))
-    reader.read(_noted(asking.items_in(flags.filename or ()), facts), are_given=True)
-    return reader.snapshot()
-
-
-def _noted(items: Iterable[Item], facts: ClusterFacts) -> Iterator[Item]:
-    for item in items:
-        facts.take(item)
-        yield item
-
-
 def _read_live(
     access: ClusterOptions, flags: MovesFlags, facts: ClusterFacts, wanted: AnswerOptions
 ) -> tuple[Snapshot, str, AnswerOptions]:
@@ -141,7 +129,10 @@ def _read_live(
                 reader.read((item,))
 
     seen = look(access, (*READ, JOB), take)
-    reader.read(_noted(asking.items_in(flags.filename or ()), facts), are_given=True)
+    given = list(asking.items_in(flags.filename or ()))
+    for item in given:
+        facts.take(item)
+    reader.read(given, are_given=True)
     return reader.snapshot(), seen.namespace, asking.taken_at(wanted, seen)
 
 

@@ -4,7 +4,7 @@ One implementation for `simulate`, `explain`, `capacity`, `groups`, `queue` and 
 (KUBECONFIG, `~/.kube/config`, in-cluster) unless `--snapshot` names files; `-f` adds objects.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 from urllib.parse import quote
 
@@ -53,8 +53,9 @@ def read_world(
     *,
     as_copies: bool = False,
     ended: str = "",
+    note: Callable[[Item], None] | None = None,
 ) -> SeenWorld:
-    """Read the cluster and what is given beside it.
+    """Read the cluster and what is given beside it; `note` gets each object as well.
 
     `as_copies`: given pods and workloads are one more of theirs. `ended` is the name of a pod that may
     have ended: those are not listed otherwise.
@@ -65,13 +66,13 @@ def read_world(
     namespace = source.access.namespace or "default"
     if source.is_live:
         with progress("listing the cluster"):
-            seen = asking.read_cluster(source.access, reader)
+            seen = asking.read_cluster(source.access, reader, note=note)
         namespace, wanted = seen.namespace, asking.taken_at(wanted, seen)
         if ended:
             _read_ended(source.access, reader, f"{namespace}/{ended}")
     else:
-        reader.read(asking.items_in(source.snapshots))
-    reader.read(asking.items_in(source.files), are_given=True)
+        reader.read(asking.noted(asking.items_in(source.snapshots), note))
+    reader.read(asking.noted(asking.items_in(source.files), note), are_given=True)
     return SeenWorld(reader.snapshot(), namespace, wanted)
 
 

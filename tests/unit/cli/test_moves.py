@@ -36,6 +36,17 @@ def test_a_pod_of_8_fits_after_three_moves(ask):
     assert answer["after"] == "1 of 1 waiting pods fit"
 
 
+def test_explain_names_the_moves_after_which_a_pod_fits(capsys):
+    """One line below the explanation of the pending pod."""
+    code = run(["explain", "train", "--snapshot", CLUSTER, "--snapshot", TRAIN])
+
+    assert code == 3
+    assert (
+        "It fits after 3 moves; no plan with fewer moves exists. "
+        "The plan: trellis moves default/train"
+    ) in capsys.readouterr().out
+
+
 def test_no_plan_within_the_limit_is_proven(ask):
     """Exit code 3, and no table of moves."""
     code, out, _ = ask("--free", "1", "--level", "rack", "--most", "5")
