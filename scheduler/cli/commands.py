@@ -35,10 +35,24 @@ DecisionLog = Annotated[
 ]
 
 
+class Preset(StrEnum):
+    """A configuration by its name."""
+
+    DEFAULT = "default"
+    GPU = "gpu"
+
+
+PresetFlag = Annotated[
+    Preset,
+    typer.Option("--profile", help="A configuration by name, without a file.", show_choices=True),
+]
+
+
 class RunFlags(NamedTuple):
     """Run the scheduler: the daemon and its endpoints."""
 
     config: flags.ConfigFlag = ""
+    profile: PresetFlag = Preset.DEFAULT
     kubeconfig: flags.KubeconfigFlag = ""
     context: flags.ContextFlag = ""
     bind_address: BindAddress = "0.0.0.0"  # noqa: S104 - scrapers and probes come from other nodes
@@ -536,6 +550,7 @@ class PrintFlags(NamedTuple):
 class DefaultsFlags(NamedTuple):
     """Print the configuration that runs without a file."""
 
+    profile: PresetFlag = Preset.DEFAULT
     output: flags.OutputFlag = flags.Output.YAML
 
 

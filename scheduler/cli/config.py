@@ -9,6 +9,7 @@ from scheduler.cli.printing import show_document
 from scheduler.config import Loaded, default_config, load, to_configz, to_yaml
 from scheduler.config.effects import effects
 from scheduler.config.every import every_problem
+from scheduler.config.presets import PRESETS
 from scheduler.config.problems import InvalidConfigError
 from scheduler.explain.questions import check_shapes
 from scheduler.intree import registry
@@ -37,7 +38,9 @@ def print_(flags: PrintFlags) -> None:
 
 def defaults(flags: DefaultsFlags) -> None:
     """Print the configuration that runs without a file."""
-    _print(default_config(registry()), flags.output)
+    preset = PRESETS[flags.profile]
+    loaded = _load("", preset) if preset else default_config(registry())
+    _print(loaded, flags.output)
 
 
 def _load(file: str, text: str | None = None) -> Loaded:

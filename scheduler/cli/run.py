@@ -35,10 +35,11 @@ from scheduler.base import logs
 from scheduler.base.clock import RealClock
 from scheduler.base.errors import InputError
 from scheduler.base.meters import Meters
-from scheduler.cli.commands import RunFlags
+from scheduler.cli.commands import Preset, RunFlags
 from scheduler.cli.files import read_text, shown
 from scheduler.config import Loaded, default_config, read_gates, to_log
 from scheduler.config.every import load_or_report_all
+from scheduler.config.presets import PRESETS
 from scheduler.config.trellis import MetricProviderConfig
 from scheduler.daemon import Daemon, DaemonOptions, gctuning
 from scheduler.daemon.configfile import ConfigFile
@@ -74,7 +75,10 @@ def run(flags: RunFlags) -> int:
     """Run the scheduler: the daemon and its endpoints."""
     threshold = logs.configure(level=flags.log_level, form=flags.log_format)
     clock, meters = RealClock(), Meters()
-    source = ConfigSource(flags.config, flags.leader_elect, read_gates(flags.feature_gates))
+    if flags.config and flags.profile is not Preset.DEFAULT:
+        raise InputError("--profile is a configuration by name; it goes without --config")
+    gates, preset = read_gates(flags.feature_gates), PRESETS[flags.profile]
+    source = ConfigSource(flags.config, flags.leader_elect, gates, preset)
     loaded, file = source.open(clock, meters)
     for notice in loaded.notices:
         _log.warning("configuration", notice=str(notice))
@@ -107,6 +111,7 @@ class ConfigSource(NamedTuple):
     config: str
     leader_elect: bool | None
     gates: Mapping[str, bool]
+    preset: str = ""
 
     def open(self, clock: RealClock, meters: Meters) -> tuple[Loaded, ConfigFile | None]:
         """Read it; return the file as well, when it is one that can be followed."""
@@ -116,6 +121,8 @@ class ConfigSource(NamedTuple):
         meters.config_last_reload_successful.set(1)  # there is no file that could be newer
         if self.config:
             return self.read(read_text(self.config)), None
+        if self.preset:
+            return self.read(self.preset), None
         return self._flagged(default_config(registry())), None
 
     def read(self, text: str) -> Loaded:
@@ -138,8 +145,9 @@ def _decision_file(
         text = "a decision log is replayed with the file alone; write them there as featureGates"
         raise InputError(text, where="--feature-gates")
     # Stdin has been read, and has nothing more to say.
-    given = "" if config in ("", "-") else read_text(config)
-    return DecisionFile(path, Header(VERSION, to_log(loaded, given) if config else "", seed))
+    given = source.preset if config in ("", "-") else read_text(config)
+    has_file = bool(config or source.preset)
+    return DecisionFile(path, Header(VERSION, to_log(loaded, given) if has_file else "", seed))
 
 
 async def _logged(

@@ -16,6 +16,7 @@ import yaml
 from scheduler.about import VERSION
 from scheduler.cli.agent import agent as agents
 from scheduler.config import load
+from scheduler.config.presets import GPU
 from scheduler.framework.registry import Registry
 from scheduler.groups.status.lifecycle import GroupRecord, results
 from scheduler.intree import IN_TREE
@@ -24,7 +25,7 @@ CHART = Path(__file__).parents[2] / "charts" / "trellis"
 HELM = shutil.which(
     "helm", path=os.environ.get("KUBEBUILDER_ASSETS", "") + os.pathsep + os.environ["PATH"]
 )
-PROFILES = ("plain", "network", "sakkara", "numa", "load", "all")
+PROFILES = ("plain", "gpu", "network", "sakkara", "numa", "load", "all")
 REGISTRY = Registry(IN_TREE)
 # The chart requires a registry; a later value replaces this one.
 IMAGE = "image.registry=registry.example"
@@ -50,6 +51,8 @@ COMBINATIONS: tuple[tuple[str, ...], ...] = (
     ("rbac.secrets[0].namespace=shop", "rbac.secrets[0].name=token"),
     ("rbac.configMaps[0].namespace=shop", "rbac.configMaps[0].name=latencies"),
     ("rbac.groups.volcano=true", "profile=sakkara"),
+    ("podMonitor.enabled=true", "networkPolicy.enabled=true", "networkPolicy.egress.enabled=true"),
+    ("rbac.aggregate=false", "commonLabels.team=ml", "terminationGracePeriodSeconds=60"),
     ("rbac.groups.namespaces={shop,default}", "rbac.load.enabled=false", "rbac.numa.enabled=true"),
     ("rbac.admissionPolicies=false", "rbac.groups.allowUnguarded=true"),
 )
@@ -148,7 +151,8 @@ def test_rights_follow_the_profile():
         assert not any(writes_groups(rule) for rule in rules(render(*values)))
     for name in PROFILES:
         documents = render(f"profile={name}")
-        assert [name in ("sakkara", "all")] == [any(map(writes_groups, rules(documents)))]
+        with_groups = name in ("sakkara", "gpu", "all")
+        assert with_groups == any(map(writes_groups, rules(documents)))
         for rule in rules(documents):
             assert "*" not in (*rule["verbs"], *rule["resources"], *rule["apiGroups"])
             assert "secrets" not in rule["resources"]
@@ -315,3 +319,25 @@ def test_the_pod_is_restricted():
     assert {"drop": ["ALL"]} == container["securityContext"]["capabilities"]
     assert container["securityContext"]["readOnlyRootFilesystem"]
     assert not container["securityContext"]["allowPrivilegeEscalation"]
+
+
+def test_the_profile_gpu_is_that_of_the_daemon():
+    """`--set profile=gpu` and `trellis run --profile gpu` score by the same plugins."""
+    (config,) = (one for one in render("profile=gpu") if one["kind"] == "ConfigMap")
+    of_chart = load(config["data"]["config.yaml"], file="chart", registry=REGISTRY).profiles[0]
+    of_daemon = load(GPU, file="preset", registry=REGISTRY).profiles[0]
+    for point in ("preScore", "score", "filter"):
+        assert of_daemon.plugins[point] == of_chart.plugins[point], point
+    assert of_daemon.args["FragmentationAware"] == of_chart.args["FragmentationAware"]
+
+
+def test_labels_and_the_end_of_a_pod_are_values():
+    """Every object has the common labels; a stopped pod has time for the bindings it has begun."""
+    documents = render("commonLabels.team=ml", "terminationGracePeriodSeconds=60")
+    labelled = [one for one in documents if one["kind"] in ("Deployment", "Service", "ConfigMap")]
+    assert all("ml" == one["metadata"]["labels"]["team"] for one in labelled)
+    (deployment,) = (one for one in documents if one["kind"] == "Deployment")
+    assert 60 == deployment["spec"]["template"]["spec"]["terminationGracePeriodSeconds"]
+    assert "team" not in deployment["spec"]["selector"]["matchLabels"]
+    roles = {one["metadata"]["name"] for one in documents if one["kind"] == "ClusterRole"}
+    assert {"trellis-view", "trellis-edit"} <= roles

@@ -22,6 +22,9 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 {{ include "trellis.selectorLabels" . }}
 app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
 app.kubernetes.io/managed-by: {{ .Release.Service }}
+{{- with .Values.commonLabels }}
+{{ toYaml . }}
+{{- end }}
 {{- end }}
 
 {{- define "trellis.serviceAccountName" -}}
@@ -43,7 +46,8 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 
 {{- define "trellis.has" -}}
 {{- $of := index . 0 -}}{{- $part := index . 1 -}}
-{{- if or (eq $of.Values.profile "all") (eq $of.Values.profile $part) $of.Values.config -}}yes{{- end -}}
+{{- $gpu := and (eq $of.Values.profile "gpu") (eq $part "sakkara") -}}
+{{- if or (eq $of.Values.profile "all") (eq $of.Values.profile $part) $gpu $of.Values.config -}}yes{{- end -}}
 {{- end }}
 
 {{- /* Whether the account gets the rights of a part: its key in rbac, and its word among the profiles. */ -}}
@@ -89,8 +93,17 @@ leaderElection:
   resourceNamespace: {{ .Release.Namespace }}
 profiles:
 - schedulerName: {{ .Values.schedulerName }}
+  {{- $gpu := eq .Values.profile "gpu" }}
   {{- if or $network $sakkara $numa $load }}
   plugins:
+    {{- if $gpu }}
+    preScore:
+      enabled:
+      - {name: FragmentationAware}
+    score:
+      enabled:
+      - {name: FragmentationAware, weight: 10}
+    {{- end }}
     {{- if or $network $numa $load }}
     multiPoint:
       enabled:
@@ -116,6 +129,11 @@ profiles:
       disabled:
       - name: "*"
     {{- end }}
+  {{- end }}
+  {{- if $gpu }}
+  pluginConfig:
+  - name: FragmentationAware
+    args: {keepsOthersOff: true}
   {{- end }}
   {{- if $network }}
   pluginConfig:

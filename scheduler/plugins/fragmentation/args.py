@@ -31,7 +31,8 @@ class FragmentationAwareArgs(Args):
     """Which resources are devices, which resources limit their use, and the expected pods.
 
     `shapesWeight` is the number of bound pods that `shapes` weigh as much as. Tables are recomputed
-    when the mix has moved by more than `maxDrift` (total variation distance, 0 to 1).
+    when the mix has moved by more than `maxDrift` (total variation distance, 0 to 1). With
+    `keepsOthersOff` a node with devices scores below every node without for pods that use none.
     """
 
     resources: tuple[str, ...] = ("nvidia.com/gpu", "amd.com/gpu")
@@ -43,6 +44,7 @@ class FragmentationAwareArgs(Args):
     shapes_weight: int = 1000
     max_drift: float = 0.1
     chooses_devices: bool = True
+    keeps_others_off: bool = False
     whole_node_bonus: float = 0.005
     device_fit: float = 0.01
     node_fit: float = 0.01

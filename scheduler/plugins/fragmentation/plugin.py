@@ -99,6 +99,9 @@ class FragmentationAware(Plugin[FragmentationAwareArgs]):
                 inventory.worth, self._weights, left, need.beside, need.devices, need.milli
             )
             scores[places] = np.rint(-found * _UNIT).astype(np.int64)
+            if self.args.keeps_others_off and not need.devices:
+                # A whole device is the largest difference that `_normalize` keeps.
+                scores[places] -= _UNIT
         return scores
 
     def figures(self, cycle: Cycle, node: str) -> tuple[str, ...]:
