@@ -1,4 +1,4 @@
-"""One run on a loop of its own, and what it leaves behind: exceptions that were logged, or that nobody took."""
+"""One run on its own event loop, and its leftovers: logged or unhandled exceptions."""
 
 import gc
 import logging
@@ -17,7 +17,10 @@ from tests.world.turns import SpinningError, Turns
 
 
 class Run(NamedTuple):
-    """How a run ended: what was played if it came to its end, else what was broken; its virtual seconds."""
+    """The result of a run: the history if it completed, else the violated invariants.
+
+    And its virtual seconds.
+    """
 
     played: Play | None
     broken: BrokenError | None
@@ -26,16 +29,16 @@ class Run(NamedTuple):
 
 
 def alone(seed: int, length: Length) -> Run:
-    """Play a seed."""
+    """Run a seed."""
     return again(Script(seed), length)
 
 
 def again(script: Script, length: Length) -> Run:
-    """Play a script; what is no law's business but the world's own fault is raised."""
+    """Run a script; raise exceptions of the simulation's own code."""
     loop, faults = Turns(), list[str]()
     loop.set_exception_handler(lambda _, context: faults.append(_said(context)))
     one, broken = opened(script), None
-    # A run leaves much behind that refers to itself; looking for it all the time costs more than it frees.
+    # A run leaves many reference cycles; collecting them continuously costs more than it frees.
     gc.disable()
     try:
         with listening(faults):
@@ -57,7 +60,9 @@ def again(script: Script, length: Length) -> Run:
 
 @contextmanager
 def listening(faults: list[str]) -> Iterator[None]:
-    """Write no log, but take note of the exceptions in it: of a bug there, the rest of a process goes on."""
+    """Suppress the log, but record the exceptions in it: after a bug in a task, the process
+    continues.
+    """
     before = structlog.get_config()
 
     def take(_logger: Any, _name: str, entry: MutableMapping[str, Any]) -> Any:

@@ -1,6 +1,7 @@
-"""What a server that has forgotten its history answers, asked the same of a real one and of the worlds' own.
+"""Compare the answers of a server without history: a real one and the simulation's.
 
-`answers.json` beside this file is what a real kube-apiserver said; see tests/real/test_answers.py.
+`answers.json` beside this file has the answers of a real kube-apiserver; see
+tests/real/test_answers.py.
 """
 
 import re
@@ -13,12 +14,12 @@ LEASES = "/apis/coordination.k8s.io/v1/namespaces/default/leases"
 NUMBER = re.compile(r"\d+")
 # Sends a request; returns code and body.
 Ask = Callable[[str, str, Any], Awaitable[tuple[int, Any]]]
-# Opens a watch; returns its code, and its first event where one comes at once.
+# Opens a watch; returns its code, and its first event if one arrives at once.
 Watch = Callable[[str], Awaitable[tuple[int, Any]]]
 
 
 async def before(ask: Ask) -> dict[str, str]:
-    """Make some history; return the requests that will be about it, by what they mean."""
+    """Create some history; return the requests about it, by name."""
     for name in ("a", "b", "c"):
         await ask("POST", LEASES, lease(name))
     _, page = await ask("GET", f"{LEASES}?limit=1", None)
@@ -39,7 +40,10 @@ async def before(ask: Ask) -> dict[str, str]:
 
 
 async def after(asked: dict[str, str], ask: Ask, watch: Watch) -> dict[str, Any]:
-    """Send the requests once history is forgotten; return what was answered, and what a token that was given brings."""
+    """Send the requests after the history was dropped.
+
+    Return the answers, and the page of a token.
+    """
     told: dict[str, Any] = {}
     for what, path in asked.items():
         code, body = await (watch(path) if "watch=true" in path else ask("GET", path, None))
@@ -52,7 +56,7 @@ async def after(asked: dict[str, str], ask: Ask, watch: Watch) -> dict[str, Any]
 
 
 def normal(body: Any) -> Any:
-    """Return an answer without the numbers of versions, and without a token."""
+    """Return an answer without version numbers and token."""
     if isinstance(body, dict):
         return {
             name: "<token>" if name == "continue" else normal(part) for name, part in body.items()

@@ -1,7 +1,7 @@
-"""What the API server's audit log tells: who asked for what, and what was carried out.
+"""The auditor of the API server: which process sent which request, and whether it was allowed.
 
-`Audit.served` stands at the server's door. It sees each request of a process when it is carried out, beside
-the objects as they are at that moment, and knows nothing of the scheduler's memory, queue or log.
+`Audit.served` runs in the API server for each request of a process, with the objects at that time.
+It uses no state of the scheduler: no memory, queue or log.
 """
 
 from collections import Counter
@@ -22,43 +22,45 @@ from tests.world.laws import Breach, Law
 
 LEASES = "/apis/coordination.k8s.io/"
 EVENTS = "/events"
-# Where an election tells of itself; all other events go to another group.
+# The namespace of election events; all other events are in another group.
 OWN_EVENTS = "/default/events"
 PROTECTED = {"budget": "none-may-go"}
-# So long a change may be under way to a leader whose watches are alive.
+# The longest delay of a change to a leader with live watches.
 UNDER_WAY_S = 2.0
 # The loop's time is rounded.
 ROUNDED_S = 1e-3
-# A kind that was not offered is asked for again so often at least.
+# The longest interval between retries for a kind that was not offered.
 LOOK_AGAIN_S = 35.0
 
 
 @dataclass(frozen=True)
 class Sent:
-    """A request: by which process, when, and up to when that one had been told of everything then."""
+    """A request: its process, its time, and the time up to which the process had received all
+    events.
+    """
 
     process: int
     at: float
     told_until: float
-    # Up to when the sender had been told of all pods: by a list, or by a watch that was alive.
+    # The time up to which the sender had received all pods: by a list, or by a live watch.
     pods_until: float = inf
-    # Since when it has been trying to list a kind without which nothing may be decided.
+    # Since when it has been trying to list a required kind.
     blind_since: float = inf
 
     @property
     def is_told(self) -> bool:
-        """Whether the sender knew all that there was to know."""
+        """Return whether the sender had received all events."""
         return self.told_until >= self.at
 
     @property
     def known_until(self) -> float:
-        """Up to when the sender can be held to what has happened."""
+        """Return the time up to which the sender must know the changes."""
         return min(self.at, self.told_until) - UNDER_WAY_S
 
 
 @dataclass
 class Told:
-    """What an event said of a pod that is to go: for whom, as a uid, and when."""
+    """An eviction event for a pod: the preemptor's uid, and the time."""
 
     reason: str
     preemptor: str
@@ -68,59 +70,64 @@ class Told:
 
 @dataclass
 class Audit:
-    """The laws: receipts, priorities, budgets, leases, the fence, identity, no needless writes.
+    """The invariants: eviction events, priorities, budgets, leases, fencing, identity, no needless
+    writes.
 
-    `told_until` answers up to when a process has been told of everything. Who is behind is excused from
-    the choice of victims, and for room that others took since; never from receipts, priorities, or the lease.
+    `told_until` returns the time up to which a process has received all events. A process that is
+    behind is excused for the choice of victims, and for capacity used by others since; never for
+    eviction events, priorities, or the lease.
     """
 
     store: ObjectStore
     history: History
     told_until: Callable[[int], float]
-    # How long after a renewal was sent its sender may write: of all, or of a process by its own configuration.
+    # How long after sending a renewal its sender may write: of all, or by a process's own
+    # configuration.
     renew_deadline_s: float = inf
     deadlines_s: dict[int, float] = field(default_factory=dict)
     holder: int | None = None
     needless: list[str] = field(default_factory=list)
     checked: Counter[str] = field(default_factory=Counter)
-    # Where a pod of this name was last to be bound to.
+    # The last target node of a pod of this name.
     targets: dict[str, str] = field(default_factory=dict)
-    # Groups that lost a member while nothing described them, as far as who evicted it could know.
+    # Groups that lost a member while no object described them, as far as the preemptor could know.
     torn: set[str] = field(default_factory=set)
-    # Groups whose room others may have taken when a part of them was bound: who could evict their members, or is
-    # bound by another scheduler. And those whose room went with nodes while their binds were under way.
+    # Partially bound groups whose capacity others may have used: pods that could evict the members,
+    # or that another scheduler bound. And those whose capacity was lost with nodes during their
+    # binds.
     deprived: set[str] = field(default_factory=set)
-    # Pods of which some status was refused: it is not written again until there is something else to say. And names
+    # Pods with a rejected status write, which is not repeated before the status changes. And names
     # of groups.
     untold: set[str] = field(default_factory=set)
-    # Groups of which somebody went for somebody else.
+    # Groups with a member evicted for another pod.
     _preempted: set[str] = field(default_factory=set)
     _begun: Begun = field(default_factory=Begun)
     _described: dict[str, float] = field(default_factory=dict)
     _told: dict[str, Told] = field(default_factory=dict)
     _reasons: dict[str, list[str]] = field(default_factory=dict)
     _failed: set[tuple[int, str]] = field(default_factory=set)
-    # Who has gone and was refused a receipt: by whom, and its name.
+    # Evicted pods whose eviction event was rejected: by whom, and its name.
     _owed: dict[str, tuple[int, str]] = field(default_factory=dict)
     _priorities: dict[str, int] = field(default_factory=dict)
     _changed: dict[str, float] = field(default_factory=dict)
     _rooms: dict[str, tuple[str, dict[str, int], bool]] = field(default_factory=dict)
     _born: dict[str, float] = field(default_factory=dict)
-    # What nodes offer, and when one last offered something else, or went.
+    # The allocatable amounts of nodes, and the time of their last change or deletion.
     _offers: dict[str, Object] = field(default_factory=dict)
     _resized_at: float = -inf
     _sizes: dict[str, int] = field(default_factory=dict)
-    # By process, when the last renewal was sent of which it was told that it is carried out.
+    # By process, when the last confirmed renewal was sent.
     _renewed: dict[int, float] = field(default_factory=dict)
     _leaders: set[int] = field(default_factory=set)
-    # Who has held the lease by the server's word, and when who led after another asked for it.
+    # The lease holders by the server's state, and when a new leader requested the lease.
     _holders: set[int] = field(default_factory=set)
     _succeeded: dict[int, float] = field(default_factory=dict)
-    # By process, until when the server's lease says that it leads. Who has given its lease back is not there.
+    # By process, the end of its lease by the server's state. Processes that released their lease
+    # are missing.
     _valid_until: dict[int, float] = field(default_factory=dict)
 
     def take(self, kind: str, verb: str, obj: Object, now: float) -> None:
-        """Take in one change of the store."""
+        """Apply one change of the store."""
         self._begun.take(kind, verb, obj, now)
         if kind == "Pod":
             uid = obj["metadata"]["uid"]
@@ -153,7 +160,7 @@ class Audit:
         elif kind == "Event" and obj.get("reason") == "Scheduled":
             self._check_truth(obj, now)
         elif kind == "Event" and obj.get("reason") in ("Preempted", "GroupReleased"):
-            # The store keeps events in the shape of v1, whatever they were written in.
+            # The store has events in the format of v1, whatever the request's format was.
             uid = obj.get("involvedObject", {}).get("uid", "")
             note = obj.get("message", "")
             if verb == "ADDED":
@@ -162,10 +169,10 @@ class Audit:
             self._told[uid] = Told(obj["reason"], obj.get("related", {}).get("uid", ""), note, now)
 
     def _deprive(self, uid: str, spec: Object) -> None:
-        """Take note of the groups that a pod that was bound just now need not have left any room.
+        """Record the groups for which a newly bound pod need not have left capacity.
 
-        Who may evict nobody does not take the room of a group of which others are bound, however important it is;
-        and who does evict takes all of a group, and leaves no part of it.
+        A pod that cannot evict must not use the capacity of a partially bound group, whatever its
+        priority; and a preemptor evicts all of a group.
         """
         is_foreign = uid in self.history.foreign
         may_evict = spec.get("preemptionPolicy") != "Never"
@@ -185,9 +192,10 @@ class Audit:
                 self.deprived.add(group)
 
     def _strand(self, group: str) -> None:
-        """Take note of a group that begins in part since nodes went, or became others, after it had come.
+        """Record a group that started partially because nodes were deleted or changed after its
+        arrival.
 
-        Whoever decided it could not know. What room comes later is for whoever is tried first.
+        Its planner could not know. Capacity that is freed later goes to the first in the queue.
         """
         pods = {stored.obj["metadata"]["uid"]: stored.obj for stored in self.store.list(PODS)}
         mine, size = members(pods, group), self._sizes.get(group, 0)
@@ -198,9 +206,9 @@ class Audit:
             self.deprived.add(group)
 
     def failed(self, process: int, path: str, body: bytes) -> None:
-        """Take note of a request of a process and that it heard nothing good of it.
+        """Record a request of a process without a successful answer.
 
-        Of an event nobody knows whether it is there.
+        Of an event it is then unknown whether it was written.
         """
         pod = self._pod(path.removesuffix("/status"))
         if pod is not None and path.endswith("/status"):
@@ -212,9 +220,9 @@ class Audit:
             self._failed.add((process, about))
 
     def sends(self, process: int, method: str, path: str, body: bytes, now: float) -> None:
-        """Judge whether a process may send a request: when it leaves, not when it arrives.
+        """Check whether a process may send a request: at its sending, not at its arrival.
 
-        What it says of the election itself it may say at any time.
+        Events about the election are always allowed.
         """
         if method == "GET" or path.startswith(LEASES) or path.endswith(OWN_EVENTS):
             return
@@ -227,11 +235,11 @@ class Audit:
             self._broken(Law.FENCE, f"{method} {path} of {process}, {since:.1f} s after a renewal")
 
     def has_led(self, process: int) -> bool:
-        """Whether a process has ever held the lease, as far as it was told."""
+        """Return whether a process has ever held the lease, by the answers it received."""
         return process in self._leaders
 
     def heard(self, process: int, path: str, body: bytes, sent_at: float) -> None:
-        """Take note that a process was told of a write of its lease that it is carried out."""
+        """Record that a process received the confirmation of a lease write."""
         if path.startswith(LEASES) and body:
             if msgspec.json.decode(body).get("spec", {}).get("holderIdentity"):
                 self._renewed[process] = sent_at
@@ -242,13 +250,13 @@ class Audit:
                 self._renewed.pop(process, None)
 
     def reasons(self, name: str) -> list[str]:
-        """Return the reasons of receipts that a pod of this name was given, in order."""
+        """Return the reasons of eviction events for a pod of this name, in order."""
         return self._reasons.get(name, [])
 
     def served(
         self, sent: Sent, method: str, path: str, body: bytes, serve: Callable[[], Response]
     ) -> Response:
-        """Have a request carried out, and judge it."""
+        """Carry out a request and check it."""
         process = sent.process
         if method == "GET":
             return serve()
@@ -280,14 +288,16 @@ class Audit:
         return response
 
     def _pods_known_until(self, sent: Sent) -> float:
-        """Return up to when the sender can be held to what has happened to nodes and pods.
+        """Return the time up to which the sender must know the changes of nodes and pods.
 
-        Who leads after another catches up with them first, however late its watches are.
+        A new leader reads them before its first decision, however late its watches are.
         """
         return max(sent.known_until, self._succeeded.get(sent.process, -inf) - UNDER_WAY_S)
 
     def _hand_over(self, process: int, claim: Object) -> None:
-        """Take note of who has the lease now: a process that claims it, or nobody once it is given back."""
+        """Record the new holder of the lease: a process that claims it, or None after its
+        release.
+        """
         if claim.get("holderIdentity"):
             self.holder = process
             self._holders.add(process)
@@ -297,10 +307,10 @@ class Audit:
             self._valid_until.pop(process, None)
 
     def _check_lease(self, process: int, method: str, path: str) -> None:
-        """Excused is what left in time and was under way until its sender's lease had run out.
+        """Requests sent in time are excused while in flight until their sender's lease has expired.
 
-        Nobody can call that back, and a lease that runs out waits for nothing longer than it says itself. Who gives
-        a lease back can wait, and is not excused.
+        They cannot be recalled, and an expiring lease does not wait. A process that releases its
+        lease can wait, and is not excused.
         """
         self.checked["leases"] += 1
         if self.store.clock.now() >= self._valid_until.get(process, inf):
@@ -310,7 +320,9 @@ class Audit:
             self._broken(Law.LEASE, what)
 
     def _check_identity(self, sent: Sent, method: str, path: str, pod: Object) -> None:
-        """A write is for the pod that its sender knew, not for another that has its name by now."""
+        """Check that a write is for the pod that its sender knew, not for another of the same
+        name.
+        """
         self.checked["identity"] += 1
         born = self._born.get(pod["metadata"]["uid"], -inf)
         known_until = min(sent.at, sent.pods_until)
@@ -319,7 +331,7 @@ class Audit:
             self._broken(Law.IDENTITY, f"{method} {path} reaches a namesake: {late}")
 
     def _check_bind(self, sent: Sent, path: str, pod: Object) -> None:
-        """A pod that came while nodes, or pods, could not be listed was decided blindly."""
+        """Check that no pod is decided that arrived while nodes or pods could not be listed."""
         self.checked["known"] += 1
         born = self._born.get(pod["metadata"]["uid"], -inf)
         if born > sent.blind_since + UNDER_WAY_S:
@@ -330,9 +342,10 @@ class Audit:
             self._broken(Law.BEGUN, what)
 
     def _check_start(self, group: str) -> None:
-        """A group's first member is bound only where there is room for as many as the group needs.
+        """Check that a group's first member is bound only with capacity for all that the group
+        needs.
 
-        Nodes that have been closed since it was decided count: what has its place there keeps it.
+        Nodes cordoned since the decision count: members keep their nodes.
         """
         pods = {stored.obj["metadata"]["uid"]: stored.obj for stored in self.store.list(PODS)}
         mine = (one for one in pods.values() if one["spec"].get("nodeName"))
@@ -347,14 +360,14 @@ class Audit:
             self._broken(Law.WHOLE, f"{group} begins where {room} of {size} members have room")
 
     def _check_again(self, sent: Sent, path: str, pod: Object) -> None:
-        """Nobody is to be bound of whom the sender knew for long that he is."""
+        """Check that no pod is bound that the sender has known as bound for long."""
         uid = pod["metadata"]["uid"]
         known_until = self._pods_known_until(sent)
         if self.history.bound_at.get(uid, inf) < known_until and uid in self.history.held:
             self._broken(Law.ONCE, f"{path} is sent again by {sent.process}, who knows better")
 
     def _check_truth(self, obj: Object, now: float) -> None:
-        """An event that says that a pod is bound is about one that is, or was."""
+        """Check that an event about a bound pod refers to a pod that is, or was, bound."""
         about = obj.get("involvedObject", {})
         if about.get("kind") == "Pod" and about.get("uid") not in self.history.bound_to:
             what = f"{about.get('name')} ({about.get('uid')}) was never bound"
@@ -375,7 +388,8 @@ class Audit:
             return
         group = (meta.get("labels") or {}).get(POD_GROUP, "")
         if told.reason == "GroupReleased":
-            # The last of a group of which others went for somebody, or some that could never begin.
+            # The remaining members of a group whose other members were evicted, or of one that
+            # could never start.
             if self._begun.was_whole(pod) and group not in self._preempted:
                 self._broken(Law.RECEIPT, f"{key} is let go, and its group was whole")
             return
@@ -391,23 +405,27 @@ class Audit:
         if mine >= theirs:
             self._broken(Law.PRIORITY, f"{key} of priority {mine} goes for one of {theirs}")
         if _is_protected(pod) and sent.is_told and not self._is_member(told.preemptor):
-            # What is tried again was decided when it was told.
+            # Retries were decided at the time of the event.
             decided_at = min(sent.known_until, told.at - UNDER_WAY_S)
             self._check_budget(key, told.preemptor, decided_at)
 
     def _is_member(self, uid: str) -> bool:
-        """Whether a pod belongs to a group: then room for it alone would help nobody."""
+        """Return whether a pod belongs to a group: then capacity for it alone is useless."""
         found = next((pod for pod in self._pods() if pod["metadata"]["uid"] == uid), None)
         return found is not None and POD_GROUP in (found["metadata"].get("labels") or {})
 
     def owing(self, alive: set[int]) -> list[Breach]:
-        """Return whose receipt was refused and is not written yet though who owes it lives, and nothing refuses it."""
+        """Return the missing eviction events whose sender is alive and whose writes are not
+        rejected.
+        """
         now, owed = self.store.clock.now(), self._owed.items()
         keys = (key for uid, (who, key) in owed if who in alive and uid not in self._told)
         return [Breach(Law.RECEIPT, now, f"{key} has gone, and has no receipt") for key in keys]
 
     def _check_budget(self, key: str, preemptor: str, known_until: float) -> None:
-        """Where some node has victims enough that no budget holds, a held one stays."""
+        """Check that no protected pod is evicted while some node has enough victims without a
+        budget.
+        """
         self.checked["budgets"] += 1
         found = next((p for p in self._pods() if p["metadata"]["uid"] == preemptor), None)
         if found is None or found["spec"].get("nodeName"):
@@ -418,9 +436,9 @@ class Audit:
             return
 
     def without_budgets(self, pod: Object, known_until: float = inf) -> Iterator[str]:
-        """Yield the nodes where a pod fits once lower ones go that are in no budget and no group.
+        """Yield the nodes where a pod fits after evicting lower ones without a budget or a group.
 
-        Nodes on which something has changed since `known_until` are left out; nobody goes for who may not evict.
+        Nodes changed since `known_until` are left out; pods that may not evict have no victims.
         """
         if pod["spec"].get("preemptionPolicy") == "Never":
             return

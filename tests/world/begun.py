@@ -1,7 +1,8 @@
-"""Whether a group may begin: who of it there is, and who is bound, by the server's history.
+"""Whether a group may start: its existing and bound members, by the server's history.
 
-A group whose object says how many belong together begins when so many are there. Afterwards single members are
-replaced: of binds the first is judged alone. A group that was whole once is not let go because it is not any more.
+A group with a stated size starts when that many members exist. Afterwards single members are
+replaced: only the first bind is checked. A group that was complete once is not released when it is
+incomplete later.
 """
 
 from dataclasses import dataclass, field
@@ -13,7 +14,7 @@ from tests.world.history import Object
 
 @dataclass
 class _Group:
-    """What there is of a group; `complete_until` is when enough of it were last there."""
+    """The members of a group; `complete_until` is the last time at which enough of them existed."""
 
     size: int = 0
     sized_at: float = inf
@@ -32,13 +33,13 @@ class _Group:
 
 
 class Begun:
-    """Follows all groups by name."""
+    """Follow all groups by name."""
 
     def __init__(self) -> None:
         self._groups: dict[str, _Group] = {}
 
     def take(self, kind: str, verb: str, obj: Object, now: float) -> None:
-        """Take in one change of a `Pod` or a `PodGroup`; others are passed over."""
+        """Apply one change of a `Pod` or a `PodGroup`; ignore others."""
         meta = obj["metadata"]
         if kind == "PodGroup":
             one = self._groups.setdefault(meta["name"], _Group())
@@ -57,18 +58,20 @@ class Begun:
                 one.complete_until = now
 
     def was_whole(self, pod: Object) -> bool:
-        """Whether the group of a pod was whole at one time, since it was last without any pod."""
+        """Return whether a pod's group was complete at any time since it last had no pod."""
         one = self._groups.get((pod["metadata"].get("labels") or {}).get(POD_GROUP, ""))
         return one is not None and one.was_whole
 
     def short(self, pod: Object, known_until: float) -> str:
-        """Return how many are missing where a pod is the first of its group to be bound, or an empty text."""
+        """Return how many members are missing if a pod is the first of its group to be bound, or
+        ''.
+        """
         group = (pod["metadata"].get("labels") or {}).get(POD_GROUP, "")
         one = self._groups.get(group)
         if one is None or one.is_complete or one.bound - {pod["metadata"]["uid"]}:
             return ""
         if max(one.complete_until, one.sized_at) >= known_until:
-            return ""  # there were enough of them as far as the sender can know
+            return ""  # enough of them as far as the sender can know
         return f"{group} begins with {len(one.present)} of {one.size}"
 
 

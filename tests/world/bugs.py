@@ -1,14 +1,15 @@
-"""Hand-made bugs that the world has to find by itself: it is told nothing but the server's history.
+"""Injected bugs that the simulation must find by itself, from the server's history alone.
 
-`python -m tests.world.hunt` makes one after the other in a copy of the project and plays worlds until a law
-is broken. Each is a slip of one line, in the engine or in what talks to the API server.
+`python -m tests.world.hunt` injects one after the other in a copy of the project and runs worlds
+until an invariant is violated. Each changes one line, in the engine or in the client code for the
+API server.
 """
 
 from typing import Final, NamedTuple
 
 
 class Bug(NamedTuple):
-    """A slip: `old`, which stands once in `file`, becomes `new`."""
+    """An injected bug: `old`, which occurs once in `file`, becomes `new`."""
 
     name: str
     file: str

@@ -1,4 +1,4 @@
-"""Run one world and tell the digest of its history: `python -m tests.world.digest SEED MOVES`."""
+"""Run one world and print the digest of its history: `python -m tests.world.digest SEED MOVES`."""
 
 import sys
 

@@ -1,4 +1,4 @@
-"""Whether a group can be whole where it is: the members that are bound, and those that there is room for."""
+"""Whether a group can be complete on its nodes: bound members, and capacity for more."""
 
 from tests.world.history import History, Object, requests_of
 
@@ -6,7 +6,7 @@ POD_GROUP = "scheduling.x-k8s.io/pod-group"
 
 
 def members(pods: dict[str, Object], group: str) -> list[Object]:
-    """Return the members of a group that are there to stay."""
+    """Return the members of a group that are not terminating."""
     return [
         pod
         for pod in pods.values()
@@ -17,10 +17,10 @@ def members(pods: dict[str, Object], group: str) -> list[Object]:
 
 
 def at_most(history: History, pods: dict[str, Object], group: str, *, closed: bool = False) -> int:
-    """Return how many members stand, or could: the nodes are filled one after the other, largest members first.
+    """Return how many members are or could be bound: nodes are filled in order, largest members
+    first.
 
-    On closed nodes nobody can, unless these count as well. Members are mostly alike; where they are not this is
-    less than what an exact answer would be.
+    Cordoned nodes count only with `closed`. For heterogeneous members this is a lower bound.
     """
     mine = members(pods, group)
     bound = sum(bool(pod["spec"].get("nodeName")) for pod in mine)

@@ -1,7 +1,7 @@
-"""What an auditor sees: the API server's own history of nodes and pods, and what must hold in it.
+"""The auditor's data: the API server's own history of nodes and pods, and its invariants.
 
-`History.take` is told of every change in order, by the sandbox's store or by a watch of a real API
-server. It knows nothing of the scheduler: no memory, queue or log of ours is asked.
+`History.take` receives every change in order, from the sandbox's store or a watch of a real API
+server. It uses no state of the scheduler: no memory, queue or log.
 """
 
 from dataclasses import dataclass, field
@@ -16,9 +16,10 @@ Object = dict[str, Any]
 
 @dataclass
 class Node:
-    """What a node offers; `since` is when somebody else than the scheduler last took room away.
+    """The allocatable amounts of a node.
 
-    `closed_at` is when it last became unschedulable, or became schedulable again.
+    `since` is when another client last reduced its free capacity. `closed_at` is when it last
+    became unschedulable, or schedulable again.
     """
 
     allocatable: dict[str, int]
@@ -29,7 +30,7 @@ class Node:
 
 @dataclass
 class Held:
-    """A bound pod: where, and what it asks for."""
+    """A bound pod: its node, and its requests."""
 
     key: str
     node: str
@@ -38,12 +39,13 @@ class Held:
 
 @dataclass
 class History:
-    """The laws: nobody bound twice, capacity in every resource at every bind, no gang in part, no bind to a
-    node that has gone or is closed.
+    """The invariants: no pod bound twice, enough of every resource at every bind, no partial gang,
+    no bind to a deleted or cordoned node.
 
-    `foreign` are the uids that somebody else binds; who was never `waited` for came with a node. A bind that
-    overcommits a node is excused only when somebody else has taken room there after `known_until`: the moment up to
-    which the process that binds had been told of everything when it sent the bind.
+    `foreign` are the uids bound by other clients; pods never `waited` for came with a node. A bind
+    that overcommits a node is excused only when another client has used capacity there after
+    `known_until`: the time up to which the binding process had received all events when it sent the
+    bind.
     """
 
     known_until: float = float("inf")
@@ -59,14 +61,14 @@ class History:
     excused: int = 0
 
     def take(self, kind: str, verb: str, obj: Object, now: float) -> None:
-        """Take in one change of a `Node` or a `Pod`; others are passed over."""
+        """Apply one change of a `Node` or a `Pod`; ignore others."""
         if kind == "Node":
             self._node(verb, obj, now)
         elif kind == "Pod":
             self._pod(verb, obj, now)
 
     def most(self) -> dict[str, float]:
-        """Return how full the fullest node is, by resource, as a part of what it offers."""
+        """Return the utilization of the fullest node, by resource."""
         found: dict[str, float] = {}
         for name, node in self.nodes.items():
             used = self.used(name)
@@ -85,7 +87,7 @@ class History:
         return [name for name, count in sorted(counts.items()) if count < groups[name]]
 
     def fits(self, pod: Object) -> bool:
-        """Whether some node has room for a pod, rules aside."""
+        """Return whether some node has capacity for a pod, ignoring all rules."""
         wanted = requests_of(pod["spec"])
         for name, node in self.nodes.items():
             used = self.used(name)
@@ -141,7 +143,7 @@ class History:
             if self.gone_at.get(node, float("-inf")) < self.known_until:
                 what = f"{self.held[uid].key} is bound to {node}, which is gone"
                 self.broken.append(Breach(Law.OPEN, now, what))
-            return  # else the node went away while the bind was under way
+            return  # else the node was deleted during the bind
         if offer.is_closed and offer.closed_at < self.known_until:
             what = f"{self.held[uid].key} is bound to {node}, which is closed"
             self.broken.append(Breach(Law.OPEN, now, what))
@@ -162,7 +164,7 @@ class History:
             self.nodes[node].since = now
 
     def used(self, node: str) -> dict[str, int]:
-        """Return what the pods on a node ask for together, by resource."""
+        """Return the sum of the requests of the pods on a node, by resource."""
         used: dict[str, int] = {}
         for held in self.held.values():
             if held.node == node:
@@ -177,9 +179,10 @@ def amounts(given: dict[str, Any]) -> dict[str, int]:
 
 
 def requests_of(spec: Object) -> dict[str, int]:
-    """Return what a pod asks for: the larger of its containers' sum and of each init container.
+    """Return the requests of a pod: the larger of its containers' sum and of each init container.
 
-    Nothing counts for more than `LARGEST`, which no node offers: anybody may bind a pod of 8Ei.
+    No amount counts for more than `LARGEST`, which no node offers: a pod of 8Ei may be bound by a
+    user.
     """
     total: dict[str, int] = {"pods": 1}
     for container in spec.get("containers", ()):

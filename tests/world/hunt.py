@@ -1,10 +1,10 @@
-"""Make each hand-made bug in a copy of the project and play worlds until a law is broken.
+"""Inject each bug in a copy of the project and run worlds until an invariant is violated.
 
-`python -m tests.world.hunt [--seed 1] [--minutes 1200] [--only TEXT]...` prints a line for each bug as it ends: after
-how many virtual minutes and seconds of CPU it was found, and by which law. A seed that breaks a law is played
-again without the bug; one that breaks a law then proves nothing and is passed over. Only a named law that is
-broken is a find: a world that comes to no end, or whose own code fails, is told as that. The exit code is 1 when
-a bug was not found.
+`python -m tests.world.hunt [--seed 1] [--minutes 1200] [--only TEXT]...` prints a line for each bug
+as it ends: after how many virtual minutes and seconds of CPU it was found, and by which invariant.
+A seed that violates one is run again without the bug; if it still does, it proves nothing and is
+skipped. Only a named invariant counts: a world that does not end, or whose own code fails, is
+reported as such. The exit code is 1 when a bug was not found.
 """
 
 import argparse
@@ -30,7 +30,9 @@ PLAYED = re.compile(r"^\| virtual minutes \| (\d+)", re.MULTILINE)
 
 
 class Verdict(NamedTuple):
-    """What came of a bug: the law that found it, or empty, after how many virtual minutes, and in which words."""
+    """The result of a bug: the invariant that found it, or '', after how many virtual minutes, and
+    the message.
+    """
 
     law: str
     minutes: float
@@ -39,7 +41,10 @@ class Verdict(NamedTuple):
 
 
 class Hunter:
-    """Plays worlds in a copy of the project in `folder`; `unfit` are seeds that break a law without a bug."""
+    """Run worlds in a copy of the project in `folder`.
+
+    `unfit` are seeds with a violation without a bug.
+    """
 
     def __init__(self, folder: Path, seed: int, minutes: float, cpu_s: float) -> None:
         self._folder = folder
@@ -50,7 +55,7 @@ class Hunter:
         self.unfit: set[int] = set()
 
     def hunt(self, bug: Bug) -> Verdict:
-        """Play with a bug until a seed breaks a law that it keeps without the bug."""
+        """Run with a bug until a seed violates an invariant that it satisfies without the bug."""
         began = cpu_of_children()
         while True:
             left_s = max(1.0, self._cpu_s - (cpu_of_children() - began))
@@ -61,7 +66,7 @@ class Hunter:
 
     @contextmanager
     def _made(self, bug: Bug) -> Iterator[None]:
-        """Make a bug, and undo it."""
+        """Inject a bug, and remove it afterwards."""
         file = self._folder / bug.file
         whole = file.read_text(encoding="utf-8")
         file.write_text(whole.replace(bug.old, bug.new), encoding="utf-8")
@@ -83,14 +88,14 @@ class Hunter:
         return Verdict("", 0.0, 0, f"no verdict: {last[:LONGEST]}")
 
     def _is_fit(self, seed: int) -> bool:
-        """Whether a seed keeps all laws without a bug."""
+        """Return whether a seed satisfies all invariants without a bug."""
         if seed not in self._fit:
             done = self._play("--seed", str(seed), "--seeds", "1", cpu_s=self._cpu_s)
             (self._fit if done.returncode == 0 else self.unfit).add(seed)
         return seed in self._fit
 
     def _play(self, *words: str, cpu_s: float) -> subprocess.CompletedProcess[str]:
-        """Run worlds; a process that needs far more CPU than it was asked to is ended by the kernel."""
+        """Run worlds; the kernel ends a process that far exceeds its CPU limit."""
         most = int(min(2 * cpu_s + 60, 10**6))
         return subprocess.run(
             [sys.executable, "-m", "tests.world.run", *words],
@@ -104,13 +109,13 @@ class Hunter:
 
 
 def cpu_of_children() -> float:
-    """Return how many seconds of CPU the processes took that have ended."""
+    """Return the CPU seconds of the ended child processes."""
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
     return used.ru_utime + used.ru_stime
 
 
 def main(arguments: list[str]) -> int:
-    """Hunt all bugs, or those whose name contains a text."""
+    """Search for all bugs, or those whose name contains a text."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seed", type=int, default=1, help="the first seed")
     parser.add_argument("--minutes", type=float, default=1200.0, help="virtual, for each bug")

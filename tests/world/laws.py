@@ -1,6 +1,6 @@
-"""The laws by name, and what says that one was broken.
+"""The invariants by name, and the exception for their violation.
 
-Only a named law is a find: an error of the world's own code is none, and comes out as what it is.
+Only a named invariant counts as a find; an error of the simulation's own code is raised unchanged.
 """
 
 from enum import StrEnum
@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 
 class Law(StrEnum):
-    """What must hold, in the words that tables print."""
+    """An invariant, with the text that tables print."""
 
     ONCE = "nobody is bound twice"
     ROOM = "no node is over capacity"
@@ -36,7 +36,7 @@ class Law(StrEnum):
 
 
 class Breach(NamedTuple):
-    """A law that was broken, when (in seconds since the epoch), and how."""
+    """A violated invariant, when (in seconds since the epoch), and how."""
 
     law: Law
     at: float
@@ -47,7 +47,7 @@ class Breach(NamedTuple):
 
 
 class BrokenError(AssertionError):
-    """The laws that a world broke, the first of which ended it."""
+    """The violated invariants of a world, the first of which ended it."""
 
     def __init__(self, breaches: list[Breach]) -> None:
         super().__init__("\n".join(map(str, breaches[:5])))
@@ -55,5 +55,5 @@ class BrokenError(AssertionError):
 
     @property
     def law(self) -> Law:
-        """The law that was broken first."""
+        """Return the first violated invariant."""
         return self.breaches[0].law

@@ -1,7 +1,8 @@
-"""What goes wrong around a scheduler: machines that leave, kubelets that refuse, users who change their minds.
+"""Faults around a scheduler: nodes that fail, kubelets that reject pods, users who delete objects.
 
-Each move leaves the world as its owners would: a Job whose pods went with their node begins anew, what a
-user took away comes back. What is left over when a run ends is set right by `Mishaps.amends`.
+Each action leaves the world as its owners would: a Job whose pods were lost with their node starts
+again, an object deleted by a user is created again. `Mishaps.amends` removes leftovers at the end
+of a run.
 """
 
 from __future__ import annotations
@@ -15,14 +16,14 @@ from tests.world.grouproom import POD_GROUP
 from tests.world.replica import Replica
 from tests.world.world import POD_GROUPS, Object, World
 
-# Whoever uses this module runs on a loop whose time jumps: its delays cost nothing.
+# This module runs on a loop with virtual time: its delays cost nothing.
 pytestmark = pytest.mark.looptime
 
 PODS_PATH = "/api/v1/namespaces/default/pods"
 CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 ALL_PODGROUPS = "/apis/scheduling.x-k8s.io/v1alpha1/podgroups"
 PODGROUPS_CRD = "podgroups.scheduling.x-k8s.io"
-# What nobody should ask for, and what somebody will.
+# Invalid or absurd requests that users still make.
 NONSENSE: tuple[Object, ...] = (
     {"cpu": "100000"},
     {"cpu": "1", "memory": "8Ei"},
@@ -31,7 +32,7 @@ NONSENSE: tuple[Object, ...] = (
 
 
 class Mishaps:
-    """Moves; `groups` are the gangs of a run with their sizes, without those that have ended."""
+    """Actions; `groups` are the gangs of a run with their sizes, without ended ones."""
 
     world: World
     dice: Random
@@ -42,13 +43,16 @@ class Mishaps:
         self._gated: list[str] = []
 
     async def lose_node(self) -> None:
-        """A node goes, its pods go after it, and it comes back; groups that lost a member begin anew."""
+        """Delete a node, then its pods, and create it again.
+
+        Groups that lost a member start again.
+        """
         before = await self._take_node(self._some_node())
         await self.world.pass_time(self.dice.choice((0.0, 0.2, 5.0)))
         self._bring_node(before)
 
     async def _take_node(self, name: str) -> Object:
-        """Take a node away, and its pods after it; return it as it was."""
+        """Delete a node, then its pods; return the node."""
         before: Object = self.world.outside.get(f"/api/v1/nodes/{name}")
         self.world.outside.remove(f"/api/v1/nodes/{name}")
         await self.world.pass_time(self.dice.choice((0.0, 1.0, 8.0)))
@@ -58,12 +62,12 @@ class Mishaps:
         return before
 
     def _bring_node(self, before: Object) -> None:
-        """Bring a node back."""
+        """Create a node again."""
         meta = {"name": before["metadata"]["name"], "labels": before["metadata"].get("labels", {})}
         self.world.outside.put("/api/v1/nodes", {"metadata": meta, "status": before["status"]})
 
     async def refuse_pod(self) -> None:
-        """A kubelet does not take a pod that was bound to its node."""
+        """Have a kubelet reject a pod that was bound to its node."""
         pod = self._some_pod(is_bound=True)
         if pod is None or POD_GROUP in pod["metadata"].get("labels", {}):
             return
@@ -71,14 +75,14 @@ class Mishaps:
         self.world.outside.change(f"{PODS_PATH}/{pod['metadata']['name']}/status", status)
 
     async def gate(self) -> None:
-        """A pod arrives that is not to be scheduled yet."""
+        """Create a pod with a scheduling gate."""
         self._number += 1
         name = f"gated{self._number}"
         self.world.pod(name, "500m", spec={"schedulingGates": [{"name": "example.com/quota"}]})
         self._gated.append(name)
 
     async def lift_gate(self) -> None:
-        """A pod may be scheduled from now on."""
+        """Remove a pod's scheduling gate."""
         if self._gated:
             name = self._gated.pop(self.dice.randrange(len(self._gated)))
             if self.world.outside.get(f"{PODS_PATH}/{name}") is not None:
@@ -86,7 +90,7 @@ class Mishaps:
                 self.world.outside.change(f"{PODS_PATH}/{name}", patch)
 
     async def nonsense(self) -> None:
-        """Somebody asks for what nobody can have, alone and as a group of absurd size."""
+        """Create impossible requests, as a pod and as a group of absurd size."""
         self._number += 1
         resources = {"requests": dict(self.dice.choice(NONSENSE))}
         containers = [{"name": "c", "image": "i", "resources": resources}]
@@ -98,7 +102,7 @@ class Mishaps:
         self.world.outside.put(POD_GROUPS, {"metadata": meta, "spec": {"minMember": size}})
 
     async def forget_group(self) -> None:
-        """Somebody takes a group's object away while its pods are there, and makes it again."""
+        """Delete a group's object while its pods exist, and create it again."""
         if self.groups:
             name = self.dice.choice(sorted(self.groups))
             if self.world.outside.get(f"{POD_GROUPS}/{name}") is not None:
@@ -107,7 +111,7 @@ class Mishaps:
             self.world.group(name, self.groups[name])
 
     async def rename(self) -> None:
-        """A pod that waits goes, and another of its name comes, unseen by one whose watches stand still."""
+        """Replace a pending pod by another of its name, unseen by a process with frozen watches."""
         pod = self._some_pod(is_bound=False)
         if pod is None or POD_GROUP in pod["metadata"].get("labels", {}):
             return
@@ -122,7 +126,7 @@ class Mishaps:
             flow.recover()
 
     async def crash(self) -> None:
-        """A replica dies with one of the writes that it does next: that one arrives, and no other."""
+        """Kill a replica with one of its next writes: that one arrives, and no other."""
         replica = self._some_replica()
         replica.wiring.writes_left = self.dice.randint(1, 12)
         self._number += 1
@@ -132,7 +136,7 @@ class Mishaps:
         await replica.kill()
 
     async def drop_kind(self) -> None:
-        """The definition of PodGroups is removed, and with it all of them; both come back."""
+        """Delete the CRD of PodGroups, and with it all of them; create both again."""
         definition = self.world.store.find(CUSTOMRESOURCEDEFINITIONS, "", PODGROUPS_CRD)
         if definition is None:
             return
@@ -140,13 +144,13 @@ class Mishaps:
         again = {"metadata": meta, "spec": definition.obj["spec"]}
         path = f"{CRDS}/{PODGROUPS_CRD}"
         self.world.outside.remove(path)
-        # What the API server's own controller does next: the objects go, then the definition.
+        # As the API server's own controller does: the objects first, then the definition.
         for group in self.world.outside.get(POD_GROUPS)["items"]:
             self.world.outside.remove(f"{POD_GROUPS}/{group['metadata']['name']}")
         self.world.outside.change(path, {"metadata": {"finalizers": None}})
         for replica in self.world.replicas:
             for flow in [one for one in replica.wiring.flows if one.path.startswith(ALL_PODGROUPS)]:
-                flow.cut()  # the server serves this kind no more
+                flow.cut()  # the server no longer serves this kind
         await self.world.pass_time(self.dice.choice((0.5, 10.0, 40.0)))
         self.world.outside.put(CRDS, again)
         await self.world.pass_time(self.dice.choice((0.0, 2.0)))
@@ -154,12 +158,12 @@ class Mishaps:
             self.world.group(name, size)
 
     async def amends(self) -> None:
-        """Lift the gates that are left."""
+        """Remove the remaining gates."""
         while self._gated:
             await self.lift_gate()
 
     def _end(self, pod: Object) -> None:
-        """Take a pod away, and its whole group, as a Job does that begins anew."""
+        """Delete a pod, and its whole group, as a Job does that starts again."""
         group = pod["metadata"].get("labels", {}).get(POD_GROUP)
         self.groups.pop(group, None)
         for one in list(self.world.pods().values()):

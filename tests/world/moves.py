@@ -1,4 +1,4 @@
-"""The moves of a run by seed: what users, controllers, machines and the network do to a world."""
+"""The actions of a run by seed: users, controllers, machines and the network."""
 
 from collections import Counter
 from collections.abc import Awaitable, Callable
@@ -20,7 +20,7 @@ from tests.world.stages import Stages
 from tests.world.states import State, state_of
 from tests.world.world import World
 
-# Whoever uses this module runs on a loop whose time jumps: its delays cost nothing.
+# This module runs on a loop with virtual time: its delays cost nothing.
 pytestmark = pytest.mark.looptime
 
 REFUSALS = (
@@ -38,23 +38,23 @@ UNAUTHORIZED = Accident(Response(401, reason="Unauthorized", message="Unauthoriz
 BINDINGS = "*/binding"
 FORBIDDEN, BUSY, DOWN = REFUSALS[1], REFUSALS[3], REFUSALS[4]
 PUT_OFF = ((BUSY,), (DOWN,), (BUSY, DOWN), (FORBIDDEN, FORBIDDEN, FORBIDDEN, DOWN))
-# What may fail: all of a kind, or one act on pods.
+# What may fail: all requests for a kind, or one subresource of pods.
 PREFIXES = ("/api/v1/pods", "/api/v1/nodes", "/api/v1/namespaces/default/pods", "/apis/", "/api")
 
 
-# Up to where, of one, worlds are nearly all one or two stages, all stages, and such in which everything happens.
+# The shares, up to 1, of worlds with one or two scenarios, with all scenarios, and with everything.
 FOCUSED, STAGED, EVEN = 0.3, 0.55, 0.7
 STAGES = frozenset(
     name for part in (Stages, Plots) for name in vars(part) if not name.startswith("_")
 ) | {
     "put_off", "namesakes", "namesake_of_a_victim", "lose_lease", "urgent_gang", "rival", "just_then",
 }  # fmt: skip
-# More pods that wait do not make a world say more.
+# More pending pods do not reveal more.
 MOST_WAITING = 64
 
 
 class Play(Plots):
-    """The moves of one run; `dice` chooses them."""
+    """The actions of one run; `dice` chooses them."""
 
     def __init__(self, world: World, dice: Random) -> None:
         super().__init__()
@@ -63,7 +63,7 @@ class Play(Plots):
         self.groups: dict[str, int] = {}
         self.made: Counter[str] = Counter()
         self.states: set[State] = set()
-        # What has been played, as it can be played again.
+        # The actions so far, as a script that can run again.
         self.steps: list[Step] = []
         world.looked = self.note_state
         self.settled_s = self.quiet_s = 0.0
@@ -71,9 +71,10 @@ class Play(Plots):
         self._number = 0
 
     def _some_mood(self) -> dict[str, float]:
-        """Return by what the weights of moves are multiplied: in most worlds some hardly happen.
+        """Return factors for the weights of actions: in most worlds some are rare.
 
-        Where all happens at once each undoes what others need; a world of few kinds of moves goes further.
+        Many kinds of actions at once cancel each other's effects; a world with few kinds reaches
+        more states.
         """
         kind = self.dice.random()
         mood: dict[str, float] = {}
@@ -90,7 +91,7 @@ class Play(Plots):
         return mood
 
     def moves(self) -> tuple[tuple[Callable[[], Awaitable[None]], int], ...]:
-        """Return the moves, and how often each happens beside the others."""
+        """Return the actions with their relative frequencies."""
         return (
             (self.burst, 6), (self.plain, 4), (self.urgent, 2), (self.finish, 5),
             (self.touch_node, 3), (self.resize_node, 2), (self.resize_pod, 2), (self.steal, 2),
@@ -112,14 +113,16 @@ class Play(Plots):
         )  # fmt: skip
 
     def some_step(self) -> Step:
-        """Draw what happens next, by the mood of the world."""
+        """Draw the next action, with the factors of the world."""
         moves = self.moves()
         weights = [weight * self.mood[move.__name__] for move, weight in moves]
         chosen = self.dice.choices([move for move, _ in moves], weights)[0]
         return Step(chosen.__name__, self.dice.getrandbits(32))
 
     async def make(self, step: Step) -> None:
-        """Let one thing happen, by dice of its own, so that it is the same whatever came before it."""
+        """Run one action with its own random source, so that it is independent of earlier
+        actions.
+        """
         before, self.dice = self.dice, Random(step.dice)
         self.steps.append(step)
         self.made[step.move] += 1
@@ -131,18 +134,18 @@ class Play(Plots):
         self.dice = before
 
     def note_state(self) -> None:
-        """Take note of the state that the world is in."""
+        """Record the current state of the world."""
         self.states.add(state_of(self.world, self.groups))
 
     def _give_up(self) -> None:
-        """Let users take away what has waited for longest when too much waits."""
+        """Delete the longest pending pods when too many are pending."""
         waiting = [pod for pod in self.world.pods().values() if not pod["spec"].get("nodeName")]
         for pod in waiting[: max(0, len(waiting) - MOST_WAITING)]:
             if self.world.outside.get(f"{PODS_PATH}/{pod['metadata']['name']}") is not None:
                 self._end(pod)
 
     async def burst(self) -> None:
-        """Some gangs of eight arrive at once."""
+        """Create some gangs of eight at once."""
         for _ in range(self.dice.randint(1, 3)):
             self._number += 1
             name = f"g{self._number}"
@@ -150,7 +153,7 @@ class Play(Plots):
             self.world.gang(name, 8, self.dice.choice(("1", "1500m", "350m")))
 
     async def plain(self) -> None:
-        """Some pods arrive."""
+        """Create some pods."""
         for _ in range(self.dice.randint(1, 6)):
             self._number += 1
             labels = self.dice.choice(({}, {}, PROTECTED))
@@ -158,30 +161,30 @@ class Play(Plots):
             self.world.pod(f"p{self._number}", cpu, labels=labels)
 
     async def urgent(self) -> None:
-        """A pod arrives for which others must make room."""
+        """Create a pod that must preempt others."""
         self._number += 1
         spec = {"priorityClassName": "urgent"}
         self.world.pod(f"u{self._number}", self.dice.choice(("1", "3")), spec=spec)
 
     async def finish(self) -> None:
-        """Some bound pods, or whole groups, end."""
+        """End some bound pods, or whole groups."""
         for pod in self._bound(3):
             self._end(pod)
 
     async def touch_node(self) -> None:
-        """A node's labels change, as its agents do all the time."""
+        """Change a node's labels, as its agents do frequently."""
         name = self._some_node()
         self._number += 1
         patch = {"metadata": {"labels": {"touched": str(self._number)}}}
         self.world.outside.change(f"/api/v1/nodes/{name}", patch)
 
     async def resize_node(self) -> None:
-        """A node offers another amount, and what runs there stays."""
+        """Change a node's allocatable amounts; its pods stay."""
         cpu = self.dice.choice(("6", "8", "8", "10"))
         self.world.resize(self._some_node(), cpu)
 
     async def resize_pod(self) -> None:
-        """A running pod asks for another amount, in place."""
+        """Change a running pod's requests, in place."""
         pod = self._some_pod(is_bound=True)
         if pod is None:
             return
@@ -192,7 +195,7 @@ class Play(Plots):
         self.world.outside.merge(path, {"spec": spec})
 
     async def steal(self) -> None:
-        """Another scheduler binds a pod that waits here."""
+        """Bind a pending pod as another scheduler."""
         pod = self._some_pod(is_bound=False)
         if pod is None or POD_GROUP in pod["metadata"].get("labels", {}):
             return
@@ -202,24 +205,24 @@ class Play(Plots):
         self.world.outside.put(f"/api/v1/namespaces/default/pods/{meta['name']}/binding", target)
 
     async def flap(self) -> None:
-        """A node becomes unschedulable, and schedulable again."""
+        """Cordon a node, and uncordon it again."""
         path = f"/api/v1/nodes/{self._some_node()}"
         self.world.outside.change(path, {"spec": {"unschedulable": True}})
         await self.world.pass_time(self.dice.random())
         self.world.outside.change(path, {"spec": {"unschedulable": None}})
 
     async def cut(self) -> None:
-        """All watches of a replica break."""
+        """Break all watches of a replica."""
         for flow in list(self._some_replica().wiring.flows):
             flow.cut()
 
     async def silence(self) -> None:
-        """All watches of a replica fall silent, and do not break."""
+        """Stop the events of all watches of a replica without breaking them."""
         for flow in self._some_replica().wiring.flows:
             flow.die()
 
     async def lag(self) -> None:
-        """A replica is told from an API server that is behind: its watches stand still, then go on."""
+        """Serve a replica from an API server that is behind: its watches freeze, then continue."""
         replica = self._some_replica()
         flows = [flow for flow in replica.wiring.flows if not flow.is_dead]
         for flow in flows:
@@ -229,7 +232,7 @@ class Play(Plots):
             flow.recover()
 
     async def restart_server(self) -> None:
-        """The API server ends, is away for a while, and comes back without its history."""
+        """Stop the API server for a while, and start it without its history."""
         self.world.refusals[""] = (Accident(UNSENT),)
         for replica in self.world.replicas:
             for flow in list(replica.wiring.flows):
@@ -239,11 +242,13 @@ class Play(Plots):
         self.world.refusals.pop("", None)
 
     async def refuse(self) -> None:
-        """Part of the API answers with a failure."""
+        """Let part of the API fail."""
         self.world.refusals[self.dice.choice(PREFIXES)] = (self.dice.choice(REFUSALS),)
 
     async def put_off(self) -> None:
-        """Room is freed, and binds into it are put off, forbidden, or arrive late while nodes shrink or go."""
+        """Free capacity, and delay, reject or reorder the binds into it while nodes shrink or are
+        deleted.
+        """
         for _ in range(self.dice.randint(0, 3)):
             await self.finish()
         if self.dice.random() < 0.3:
@@ -269,7 +274,7 @@ class Play(Plots):
             self.world.resize(name, "8")
 
     async def heal(self) -> None:
-        """The API answers again, the network is whole, and then again it is not."""
+        """End all faults of API and network, and start others."""
         self.world.refusals.clear()
         for replica in self.world.replicas:
             replica.wiring.join()
@@ -277,19 +282,19 @@ class Play(Plots):
             replica.wiring.twice = self.dice.choice((0.0, 0.0, 0.1))
 
     async def compact(self) -> None:
-        """The server forgets its history."""
+        """Drop the server's history."""
         self.world.store.forget_history()
 
     async def kill(self) -> None:
-        """A replica dies."""
+        """Kill a replica."""
         await self._some_replica().kill()
 
     async def hand_over(self) -> None:
-        """A replica is asked to end."""
+        """Terminate a replica gracefully."""
         await self._some_replica().leave()
 
     async def upgrade(self) -> None:
-        """One replica after the other is asked to end, and begins anew with another configuration."""
+        """Restart the replicas one after the other with another configuration."""
         other = drawn(self.dice)
         self.world.setting = self.world.setting._replace(lease=other.lease, backoff=other.backoff)
         for replica in list(self.world.replicas):
@@ -298,7 +303,7 @@ class Play(Plots):
             await self.world.pass_time(self.dice.choice((0.5, 5.0)))
 
     async def rotate(self) -> None:
-        """A replica's token ends before it has read the next one."""
+        """Expire a replica's token before it has read the next one."""
         wiring = self._some_replica().wiring
         wiring.accident = lambda _, __: UNAUTHORIZED
         for flow in list(wiring.flows):
@@ -307,9 +312,9 @@ class Play(Plots):
         wiring.accident = self.world.refusal
 
     async def partition(self) -> None:
-        """A replica is cut off."""
+        """Partition a replica from the network."""
         self._some_replica().wiring.cut_off()
 
 
-# Their names, as steps of scripts give them.
+# Their names, as used in scripts.
 MOVES = tuple(move.__name__ for move, _ in Play.__new__(Play).moves())

@@ -1,7 +1,8 @@
-"""The network between one replica and the API server: it delays, loses, cuts, and stops at a partition.
+"""The network between one replica and the API server: delays, losses, interruptions, and
+partitions.
 
-A request that has left arrives even when nobody waits for its answer any more, as it does in a real
-network: it may be carried out long after its sender gave it up, or died. `Wiring.late_s` bounds that.
+A request that was sent arrives even if its sender no longer waits, as in a real network: it may be
+carried out long after its sender timed out, or died. `Wiring.late_s` bounds that.
 """
 
 import asyncio
@@ -22,24 +23,24 @@ from tests.unit.kube.memoryapi import LOST, UNSENT, Accident, MemoryApi
 from tests.world.audit import LEASES, Audit, Sent
 from tests.world.turns import PROCESS
 
-# Whoever uses this module runs on a loop whose time jumps: its delays cost nothing.
+# This module runs on a loop with virtual time: its delays cost nothing.
 pytestmark = pytest.mark.looptime
 
 ALL_PODS = "/api/v1/pods"
-# Without these nothing may be decided.
+# Kinds that are required for any decision.
 REQUIRED = (ALL_PODS, "/api/v1/nodes")
 Guard = Callable[[], None]
-# A way through a network that is well takes up to so long.
+# The longest delay of a network without faults.
 NEAR_S = 0.004
-# How often it is looked whether the last request has arrived: for as long as the longest may take.
+# How often arrivals are checked: for as long as the longest may take.
 WAITS = 1000
-# So often an API server tells watches how far they have come.
+# The interval of an API server's bookmarks.
 BOOKMARK_S = 60.0
 
 
 @dataclass(eq=False)
 class _Letter:
-    """A request on its way; `sent` says when it left, and what its sender knew then."""
+    """A request in flight; `sent` has its time, and the sender's knowledge at that time."""
 
     method: str
     path: str
@@ -49,13 +50,13 @@ class _Letter:
 
 
 def _answer(answer: asyncio.Future[Response], response: Response) -> None:
-    """Bring an answer to who still waits for it."""
+    """Deliver an answer to a sender that still waits."""
     if not answer.done():
         answer.set_result(response)
 
 
 class Wiring(MemoryApi):
-    """A replica's client; `trouble` is the share of requests that meet with an accident."""
+    """A replica's client; `trouble` is the share of requests with a fault."""
 
     def __init__(self, store: ObjectStore, random: Random) -> None:
         super().__init__(store)
@@ -63,25 +64,26 @@ class Wiring(MemoryApi):
         self.bookmark_s = BOOKMARK_S
         self.trouble = 0.0
         self.late_s = 3.0
-        # How long requests take to arrive, by their method or the end of their path.
+        # The delay of requests, by their method or the end of their path.
         self.late: dict[str, float] = {}
-        # What senders of such requests hear, and how long after that these are carried out, by the end of their path.
+        # The answers that senders of such requests receive, and the delay of the execution, by the
+        # end of their path.
         self.unheard: dict[str, tuple[Response, float]] = {}
-        # How long a request may have to wait for a connection before it leaves.
+        # The longest wait of a request for a connection.
         self.busy_s = 0.0
         self.is_cut_off = False
         self.namespace = "default"
         self.credentials = SimpleNamespace(problem=None)
-        # Requests that have left and not arrived.
+        # Requests in flight.
         self.under_way: set[_Letter] = set()
         self._network = copy_context()
-        self._network.run(PROCESS.set, 0)  # it goes on when the sender stands still
-        # The auditor at the server's door, and by which number it knows this process.
+        self._network.run(PROCESS.set, 0)  # it continues while the sender is stopped
+        # The auditor of the server, and this process's number.
         self.audit: Audit | None = None
         self.process = 0
-        # How often the network carries a request twice.
+        # How often the network duplicates a request.
         self.twice = 0.0
-        # After so many more writes nothing comes through any more; 0 is no limit.
+        # The number of writes after which the connection breaks; 0 is no limit.
         self.writes_left = 0
         self._pods_listed_at = -inf
         self._listing_since: dict[str, float] = {}
@@ -96,7 +98,7 @@ class Wiring(MemoryApi):
         timeout_s: float = REQUEST_TIMEOUT_S,
         guard: Guard | None = None,
     ) -> Response:
-        """Send a request; with bad luck it is never sent, or its answer never comes."""
+        """Send a request; with a fault it is never sent, or its answer is lost."""
         sent_at = self.clock.now()
         if method == "GET":
             self._note_list(path, None)
@@ -139,7 +141,7 @@ class Wiring(MemoryApi):
             await asyncio.sleep(NEAR_S)
             return unheard[0]
         if chance < self.trouble:
-            # The connection breaks while the request is on its way.
+            # The connection breaks during the request.
             await asyncio.sleep(self._random.random() * 0.2)
             return LOST
         return self._received(await answer)
@@ -148,7 +150,7 @@ class Wiring(MemoryApi):
         return LOST if self.is_cut_off else response
 
     def _depart(self, letter: "_Letter", timeout_s: float, late: float) -> asyncio.Future[Response]:
-        """Send a request on its way, which goes on when its sender stands still, or dies."""
+        """Send a request, which continues if its sender is stopped or dies."""
         loop = asyncio.get_running_loop()
         method, path = letter.method, letter.path
         if self.audit is not None and method != "GET" and not path.startswith(LEASES):
@@ -175,7 +177,7 @@ class Wiring(MemoryApi):
         return answer
 
     def _arrive(self, letter: "_Letter", answer: asyncio.Future[Response]) -> None:
-        """Be carried out by the server, and have the answer on its way back."""
+        """Carry out the request at the server, and send its answer."""
         self.under_way.discard(letter)
         response = self._meet(letter)
         if self.twice and self._random.random() < self.twice:
@@ -188,7 +190,7 @@ class Wiring(MemoryApi):
         loop.call_later(back_s, _answer, answer, response, context=self._network)
 
     def _meet(self, letter: "_Letter") -> Response:
-        """Return what the server answers, or what befalls the request there."""
+        """Return the server's answer, or the planned fault."""
         accident = self.accident(letter.method, letter.path)
         if accident is None:
             return self._judged(letter)
@@ -197,7 +199,7 @@ class Wiring(MemoryApi):
         return accident.response
 
     def _judged(self, letter: "_Letter") -> Response:
-        """Have a request carried out before the auditor's eyes."""
+        """Carry out a request under the auditor's checks."""
         method, path, body = letter.method, letter.path, letter.body
         if method == "GET" and path.startswith(ALL_PODS):
             self._pods_listed_at = self.clock.now()
@@ -209,14 +211,14 @@ class Wiring(MemoryApi):
         )  # fmt: skip
 
     async def landed(self) -> None:
-        """Wait until nothing is on its way to the server any more."""
+        """Wait until no request is in flight to the server."""
         for _ in range(WAITS):
             if not self.under_way:
                 return
             await asyncio.sleep(0.1)
 
     def _note_list(self, path: str, response: Response | None) -> None:
-        """Take note that a kind is being listed, or has been: what was known before does not count any more."""
+        """Record that a kind is being listed, or was: earlier knowledge is replaced."""
         kind, _, query = path.partition("?")
         if kind not in REQUIRED or query.startswith("limit=1&") or query == "limit=1":
             return
@@ -226,7 +228,7 @@ class Wiring(MemoryApi):
             self._listing_since.pop(kind, None)
 
     def _pods_until(self) -> float:
-        """Return up to when this process has been told of all pods."""
+        """Return the time up to which this process has received all pods."""
         now, known = self.clock.now(), self._pods_listed_at
         for flow in self.flows:
             if flow.path.startswith(ALL_PODS):
@@ -235,7 +237,7 @@ class Wiring(MemoryApi):
 
     @asynccontextmanager
     async def stream(self, path: str, *, silence_s: float) -> AsyncIterator[Any]:
-        """Open a watch; a partition lets none be opened."""
+        """Open a watch; fails during a partition."""
         if self.is_cut_off:
             before, self.accident = self.accident, lambda _, __: Accident(LOST)
             try:
@@ -251,14 +253,14 @@ class Wiring(MemoryApi):
                 self._pods_listed_at = self._pods_until()
 
     def cut_off(self) -> None:
-        """Begin a partition: nothing comes through any more, in either direction."""
+        """Start a partition: nothing passes any more, in either direction."""
         self.is_cut_off = True
         for flow in self.flows:
             flow.die()
 
     def join(self) -> None:
-        """End the partition; what was open before stays dead."""
+        """End the partition; earlier connections stay dead."""
         self.is_cut_off = False
 
     async def close(self) -> None:
-        """Let go, as the daemon asks its client to."""
+        """Close, as the daemon closes its client."""

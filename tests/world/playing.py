@@ -1,4 +1,4 @@
-"""A run by seed from its first node to its verdict: moves, then rest, then the questions that only rest allows."""
+"""A run by seed from its first node to its verdict: actions, quiet time, and the final checks."""
 
 from collections.abc import Sequence
 from random import Random
@@ -12,34 +12,35 @@ from tests.world.search import Script, Step
 from tests.world.setting import drawn
 from tests.world.world import World
 
-# Whoever uses this module runs on a loop whose time jumps: its delays cost nothing.
+# This module runs on a loop with virtual time: its delays cost nothing.
 pytestmark = pytest.mark.looptime
 
-# Within so long after the last fault whoever can be bound is. The longest of what may have to run out first:
-# a watch that brings nothing (150 s), a bind whose answer never came (65 s), a back-off; and then a lease.
+# The time after the last fault within which every pod that fits is bound. The longest of: a watch
+# without events (150 s), a bind without an answer (65 s), a back-off; plus a lease.
 SETTLED_S = 240.0
-# Within so long whoever waits takes room that is freed in a world without faults: a back-off, and a solve.
+# The time within which pending pods use freed capacity in a world without faults: a back-off, and a
+# solve.
 TAKEN_S = 30.0
-# What is written though nothing happens: who leads, and how often what was said has been said since.
+# Writes in a quiet world: the lease, and the counts of repeated events.
 AT_REST = ("Lease", "Event")
 DAY_S = 86_400.0
-# Who cannot be placed is tried again every five minutes, and then told if what he was told is true no more.
-LAST_WORDS_S = (
-    340.0  # five minutes, to which half a minute comes until that is looked at, and a back-off
-)
-# For how long nothing happens in a world that lives for days.
+# Infeasible pods are retried every five minutes, and reported again if their message changed.
+LAST_WORDS_S = 340.0  # five minutes, plus half a minute until the check, plus a back-off
+# The length of quiet times in a long world.
 QUIET_S = (600.0, 3600.0, 3 * 3600.0, 8 * 3600.0, 24 * 3600.0)
 
 
 class Length(NamedTuple):
-    """How long a world lives: for so many moves, one soon after the other, or for so many days, most of them quiet."""
+    """The length of a world: a number of actions in short succession, or a number of mostly quiet
+    days.
+    """
 
     moves: int = 100
     days: float = 0.0
 
 
 def opened(script: Script) -> Play:
-    """Return a world of a few nodes in which nothing has happened yet."""
+    """Return a world of a few nodes without any event yet."""
     dice = Random(script.seed)
     world = World(script.seed, drawn(dice))
     for number in range(dice.choice((2, 4, 8, 12))):
@@ -49,9 +50,9 @@ def opened(script: Script) -> Play:
 
 
 async def play(one: Play, script: Script, length: Length) -> None:
-    """Let a world live for as long as asked for, or by the steps of a script, and judge it.
+    """Run a world for the given length, or by a script, and check it.
 
-    Raises BrokenError with the laws that were broken.
+    Raises BrokenError with the violated invariants.
     """
     async with one.world.running():
         if length.days:
@@ -63,7 +64,7 @@ async def play(one: Play, script: Script, length: Length) -> None:
 
 
 async def live(one: Play, seconds: float) -> None:
-    """Let trouble come now and then, and hours pass between, as in a cluster."""
+    """Run faults now and then, with quiet hours between."""
     world, began = one.world, one.world.clock.now()
     while world.clock.now() - began < seconds:
         await trouble(one, one.dice.randint(1, 8))
@@ -76,25 +77,25 @@ async def live(one: Play, seconds: float) -> None:
 
 
 async def trouble(one: Play, moves: int, steps: Sequence[Step] = ()) -> None:
-    """Make these moves, or where none are given as many as asked for."""
+    """Run these actions, or else the configured number."""
     for number in range(len(steps) or moves):
         await one.make(steps[number] if steps else one.some_step())
         judge(one.world, one.world.idle())
 
 
 async def come_to_rest(one: Play) -> None:
-    """Let all go well, and ask what must be true then."""
+    """End all faults, and check the final state."""
     world = one.world
     one.hold_up()
-    # The last of the faults, in every world: what runs ends, and nobody is told of anything.
+    # The last fault of every world: running pods end without an event.
     await one.complete()
     for replica in world.replicas:
         for flow in replica.wiring.flows:
             flow.die()
     await one.amends()
     await settle(one, SETTLED_S + world.longest_lease_s)
-    # Until what was only held in doubt is let go of, and a watch that brings nothing is given up. Who led may
-    # have been unable to renew for long before: then another, or itself begun anew, waits for its lease to run out.
+    # Until capacity in doubt is released, and a watch without events is closed. The leader may have
+    # been unable to renew for long: then the next one waits for its lease to expire.
     await stay(world, 170)
     await settle(one, SETTLED_S + world.longest_lease_s)
     judge(world, [*await unlike(world), *world.audit.owing({one.number for one in world.replicas})])
@@ -107,7 +108,7 @@ async def come_to_rest(one: Play) -> None:
 
 
 def silent(world: World, before: dict[str, int], needless: int) -> list[Breach]:
-    """Return what has been written since in a world where nothing happened, and what was asked for in vain."""
+    """Return the writes in a quiet world, and the needless requests."""
     noise = {k: n - before.get(k, 0) for k, n in world.writes.items() if k not in AT_REST}
     said = [f"{n} writes of {kind}" for kind, n in noise.items() if n]
     said += world.audit.needless[needless:]
@@ -115,9 +116,9 @@ def silent(world: World, before: dict[str, int], needless: int) -> list[Breach]:
 
 
 async def unlike(world: World) -> list[Breach]:
-    """Return what is not as it must be at rest.
+    """Return the deviations from the required final state.
 
-    Who waits is tried again now and then, which may be this very moment: that is let come to its end.
+    A pending pod may be in a retry at this moment, which is completed first.
     """
     began = world.clock.now()
     while world.clock.now() - began < TAKEN_S and any(
@@ -128,14 +129,14 @@ async def unlike(world: World) -> list[Breach]:
 
 
 async def stay(world: World, seconds: int) -> None:
-    """Let time pass, in which whoever ends is started anew, as a Deployment would."""
+    """Let time pass, and restart ended processes, as a Deployment would."""
     for _ in range(seconds):
         await world.pass_time(1)
         await world.revive()
 
 
 async def settle(one: Play, limit_s: float) -> None:
-    """Let time pass until whoever can be bound is."""
+    """Let time pass until all pods that fit are bound."""
     world, began = one.world, one.world.clock.now()
     while not world.is_settled(one.groups):
         await world.pass_time(1)
@@ -150,6 +151,6 @@ async def settle(one: Play, limit_s: float) -> None:
 
 
 def judge(world: World, found: list[Breach] | None = None) -> None:
-    """Raise what has been broken so far."""
+    """Raise the violations so far."""
     if broken := world.history.broken + (found or []):
         raise BrokenError(broken)

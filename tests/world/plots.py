@@ -1,6 +1,6 @@
-"""Stages of which each is laid for one slip: what must happen, in which order, for it to be seen from outside.
+"""Scenarios that each reveal one injected bug: the events and their order that make it visible.
 
-Most of them need two things that are rare by themselves to meet; chance alone brings them together in days.
+Most of them combine two rare events, which chance alone combines in days.
 """
 
 from __future__ import annotations
@@ -16,30 +16,30 @@ from tests.world.races import BUSY, FORBIDDEN, TOO_MANY, URGENT
 from tests.world.stages import BINDINGS, DOWN, GONE, PROMPT_S, Stages
 from tests.world.world import POD_GROUPS
 
-# Whoever uses this module runs on a loop whose time jumps: its delays cost nothing.
+# This module runs on a loop with virtual time: its delays cost nothing.
 pytestmark = pytest.mark.looptime
 
 TIMED_OUT = Response(504, reason="Timeout", message="it may still be carried out")
 IN_TEN_MINUTES = Accident(Response(429, message=TOO_MANY, retry_after_s=600.0))
-# Who may not make others go, and comes before them all the same.
+# A pod that cannot evict, and still comes first in the queue.
 PATIENT = {"priorityClassName": "patient"}
-# A list that failed is tried again soon.
+# A failed list is retried soon.
 BLIP_S = 15.0
-# Processes that begin lead within so long, and what they have to do then is done.
+# New processes lead, and have done their initial work, within this time.
 BEGUN_S = 45
 # More pods than a world has.
 MANY = 10_000
-# Who makes a group go has made all of it go within so long.
+# An eviction of a group is complete within this time.
 TORN_S = 3
 OTHER_KIND = "others.scheduling.x-k8s.io"
 SCHEMA = {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}}
 
 
 class Plots(Stages):
-    """Moves; see the module."""
+    """Scenarios; see the module."""
 
     async def haunt(self) -> None:
-        """A bind is carried out long after its sender was told nothing, or that it took too long."""
+        """Carry out a bind long after its sender received no answer, or a timeout."""
         async with self.crowded(1000):
             name, after_s = self._named("h"), self.dice.choice((8.0, 20.0, 30.0))
             for replica in self.world.replicas:
@@ -52,7 +52,7 @@ class Plots(Stages):
             await self.world.pass_time(after_s + 5)
 
     async def inherit(self) -> None:
-        """Who leads is asked to end while binds are on their way, and urgent pods come for the room."""
+        """Terminate the leader during binds while urgent pods compete for the capacity."""
         async with self.crowded(2000):
             leader = self._leader()
             if leader is None:
@@ -70,16 +70,19 @@ class Plots(Stages):
             await self.world.pass_time(20)
 
     async def locked_out(self) -> None:
-        """Processes begin while the server lets nobody in; an urgent pod needs room that a group has."""
+        """Start processes while the server rejects all requests.
+
+        An urgent pod needs a group's capacity.
+        """
         for pod in self._bound(MANY):
             if self._is_there(pod["metadata"]["name"]):
                 self._end(pod)
         async with self.crowded(8000):
             await self._undisturbed()
             group = self._gang("1")
-            # Who begins could not be held to know of a younger one.
+            # A new process could not know a younger one.
             await self.world.pass_time(LOOK_AGAIN_S + 10)
-            # Each gives the lease back, so that the next one leads as soon as it is let in.
+            # Each releases the lease, so that the next one leads as soon as it is admitted.
             for replica in list(self.world.replicas):
                 await replica.leave()
             self.world.refusals["GET /api"] = (FORBIDDEN,)
@@ -91,7 +94,7 @@ class Plots(Stages):
             self._whole(group)
 
     async def regain_kind(self) -> None:
-        """The definition of PodGroups goes and comes back in a group of kinds that was there all the time."""
+        """Delete the CRD of PodGroups and create it again in a group with other kinds."""
         names = {"plural": "others", "singular": "other", "kind": "Other", "listKind": "OtherList"}
         version = {"name": "v1alpha1", "served": True, "storage": True, "schema": SCHEMA}
         spec = {
@@ -108,7 +111,7 @@ class Plots(Stages):
             await self._prompt(self._gang("1"))
 
     async def hindsight(self) -> None:
-        """A process hears of a bound pod as it was before, and only then that it is bound."""
+        """Deliver an old version of a bound pod to a process, and its binding only afterwards."""
         async with self.crowded(1000):
             name = self._named("x")
             for replica in self.world.replicas:
@@ -126,7 +129,9 @@ class Plots(Stages):
             await self.world.pass_time(3)
 
     async def throng(self) -> None:
-        """A group of more members than are taken further at a time arrives, and some of them go at once."""
+        """Create a group with more members than are processed at a time, and delete some at
+        once.
+        """
         async with self.crowded(8000):
             await self._undisturbed()
             name, size = self._named("g"), 72
@@ -141,7 +146,7 @@ class Plots(Stages):
             await self._prompt(name)
 
     async def latecomer(self) -> None:
-        """One more member than its group needs comes while the others are being bound."""
+        """Create a surplus member of a group while the others are being bound."""
         async with self.crowded(9000):
             await self._undisturbed()
             for replica in self.world.replicas:
@@ -154,7 +159,7 @@ class Plots(Stages):
             await self._prompt(group)
 
     async def turned_away(self) -> None:
-        """Binds of a group are refused for a moment, and nothing else happens."""
+        """Reject binds of a group for a moment, without any other event."""
         async with self.crowded(8000):
             await self._undisturbed()
             self.world.refusals[BINDINGS] = (FORBIDDEN,)
@@ -164,7 +169,7 @@ class Plots(Stages):
             await self._prompt(group)
 
     async def open_up(self) -> None:
-        """Pods come that are not to be placed yet; then they may be, one gate after the other, and nothing else happens."""
+        """Create gated pods, then remove the gates one by one, without any other event."""
         async with self.crowded(4000):
             await self._undisturbed()
             names = [self._named("o") for _ in range(3)]
@@ -182,7 +187,7 @@ class Plots(Stages):
                 await self._bound_in_time(name, self.world.clock.now(), BLIP_S)
 
     async def raise_bar(self) -> None:
-        """A group is to be of ten when eight of it are about to be bound; the two others come later."""
+        """Raise a group's size to ten when eight are about to be bound; two more arrive later."""
         async with self.crowded(10_000):
             await self._undisturbed()
             self.world.refusals[BINDINGS] = (BUSY,)
@@ -198,7 +203,9 @@ class Plots(Stages):
             await self._prompt(group)
 
     async def bereave(self) -> None:
-        """A member of a whole group is lost with its room, and who leads dies: the others stay."""
+        """Delete a member of a complete group with its capacity, and kill the leader: the others
+        stay.
+        """
         async with self.crowded(8000):
             await self._undisturbed()
             group = self._gang("1")
@@ -219,7 +226,7 @@ class Plots(Stages):
             await self._prompt(group)
 
     async def told_to_wait(self) -> None:
-        """Binds are to be sent again in ten minutes; who comes after them is not kept, nor they for so long."""
+        """Answer binds with a retry after ten minutes; later pods are not delayed."""
         async with self.crowded(8000):
             await self._undisturbed()
             if self._free_milli() < 71 * 50:
@@ -238,11 +245,11 @@ class Plots(Stages):
                 self.world.remove_pod(name)
 
     async def blip(self) -> None:
-        """A list that is needed fails once; who comes then does not wait for half a minute."""
+        """Fail one required list once; later pods are not delayed by half a minute."""
         kind = self.dice.choice(("/api/v1/pods", "/api/v1/nodes"))
         async with self.crowded(4000):
             await self._undisturbed()
-            # What failed before may have to be waited for, and is well again then.
+            # Earlier failures may have a back-off, and succeed then.
             await self.world.pass_time(45)
             self.world.refusals[f"GET {kind}?"] = (self.dice.choice((GONE, FORBIDDEN, DOWN)),)
             self.world.store.forget_history()
@@ -256,7 +263,9 @@ class Plots(Stages):
             await self._bound_in_time(name, self.world.clock.now(), BLIP_S)
 
     async def _never_torn(self, group: str, seconds: int) -> None:
-        """Have it noted when a part of a group stands for some seconds without the rest, though somebody leads."""
+        """Record a violation when a part of a group is bound for some seconds without the rest,
+        under a leader.
+        """
         torn_s = 0
         for _ in range(seconds):
             await self.world.pass_time(1)
@@ -265,7 +274,7 @@ class Plots(Stages):
                 self._whole(group)
 
     async def _undisturbed(self) -> None:
-        """Let nobody else wait for the room, or have it promised."""
+        """Remove all other pending and nominated pods."""
         for pod in list(self.world.pods().values()):
             meta = pod["metadata"]
             if not pod["spec"].get("nodeName") and self._is_there(meta["name"]):
@@ -273,7 +282,7 @@ class Plots(Stages):
         await self.world.pass_time(1)
 
     def _free_milli(self) -> int:
-        """Return how much CPU open nodes have free in all."""
+        """Return the free CPU of all schedulable nodes."""
         history = self.world.history
         return sum(
             max(0, offer.allocatable.get("cpu", 0) - history.used(name).get("cpu", 0))
@@ -285,7 +294,7 @@ class Plots(Stages):
         return self.world.outside.get(f"{PODS_PATH}/{name}") is not None
 
     async def _prompt(self, group: str) -> None:
-        """Have it noted when a group, that has room and somebody who leads, is not bound in time."""
+        """Record a violation when a group with capacity is not bound in time, under a leader."""
 
         def is_owed() -> bool:
             pods = self.world.pods()

@@ -1,6 +1,6 @@
-"""Moves that are about moments: a write on its way while what it was meant for becomes another.
+"""Scenarios about races: a write in flight while its object changes.
 
-Each sets its own stage, so that it comes to the point even in a world where little else happens.
+Each prepares its own state, so that it reaches the race even in a world with few events.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from tests.world.grouproom import POD_GROUP
 from tests.world.mishaps import PODS_PATH, Mishaps
 from tests.world.replica import Replica
 
-# Whoever uses this module runs on a loop whose time jumps: its delays cost nothing.
+# This module runs on a loop with virtual time: its delays cost nothing.
 pytestmark = pytest.mark.looptime
 
 URGENT = {"priorityClassName": "urgent"}
-# What a real server says: see answers.json.
+# A real server's answers: see answers.json.
 TOO_MANY = "Too many requests, please try again later.\n"
 NO_QUORUM = Accident(Response(500, message="no quorum"))
 FORBIDDEN = Accident(Response(403, reason="Forbidden", message="no"))
@@ -27,10 +27,10 @@ DELETIONS = "DELETE /api/v1/namespaces/default/pods/"
 
 
 class Races(Mishaps):
-    """Moves; see the module."""
+    """Scenarios; see the module."""
 
     async def namesakes(self) -> None:
-        """Pods are replaced under their names while what was written for them is on its way."""
+        """Replace pods under their names while writes for them are in flight."""
         for replica in self.world.replicas:
             late_s = self.dice.choice((0.5, 3.0, 6.0))
             replica.wiring.late = {self.dice.choice(("/binding", "/status")): late_s}
@@ -49,7 +49,7 @@ class Races(Mishaps):
         self._hurry()
 
     async def namesake_of_a_victim(self) -> None:
-        """A pod that must go for another is replaced under its name before it is told to."""
+        """Replace a victim under its name before its eviction."""
         for replica in self.world.replicas:
             replica.wiring.late = {self.dice.choice(("DELETE", "/status", "GET")): 4.0}
         self._number += 1
@@ -70,7 +70,9 @@ class Races(Mishaps):
         self._hurry()
 
     async def lose_lease(self) -> None:
-        """Who leads cannot renew, for a while or for good, as pods arrive and connections are scarce."""
+        """Prevent the leader from renewing, for a while or for good, while pods arrive and
+        connections are scarce.
+        """
         leader = self._leader()
         if leader is None:
             return
@@ -89,7 +91,7 @@ class Races(Mishaps):
         self._hurry()
 
     async def urgent_gang(self) -> None:
-        """A group arrives for which others must make room, while it is not easy to make them go."""
+        """Create a group that must preempt others, while evictions are slow."""
         self._number += 1
         name = f"v{self._number}"
         if self.dice.random() < 0.5:
@@ -103,7 +105,7 @@ class Races(Mishaps):
         self.world.refusals.pop(DELETIONS, None)
 
     async def piecemeal(self) -> None:
-        """A group's members come one after the other, and room with them."""
+        """Create a group's members one after the other, and free their capacity likewise."""
         self._number += 1
         name = f"s{self._number}"
         self.groups[name] = 8
@@ -115,7 +117,7 @@ class Races(Mishaps):
             self.world.pod(f"{name}-{number}", "500m", labels={POD_GROUP: name})
 
     async def rival(self) -> None:
-        """The urgent have taken all there is when another of them arrives."""
+        """Create an urgent pod after others have used all capacity."""
         for _ in range(self.dice.randint(2, 10)):
             self._number += 1
             labels = self.dice.choice(({}, PROTECTED))
@@ -123,7 +125,7 @@ class Races(Mishaps):
         await self.world.pass_time(self.dice.choice((0.2, 5.0)))
 
     async def just_then(self) -> None:
-        """Room comes while somebody is being decided who needs it."""
+        """Free capacity during the decision about a pod that needs it."""
         self._number += 1
         name = f"t{self._number}"
         self.groups[name] = 8
@@ -133,7 +135,7 @@ class Races(Mishaps):
             self._end(pod)
 
     async def blind(self) -> None:
-        """A replica is told of one kind late, and of all others at once."""
+        """Deliver one kind late to a replica, and all others at once."""
         kind = self.dice.choice(("/api/v1/pods", "/api/v1/nodes", "/apis/scheduling.x-k8s.io/"))
         blind = self._blinded(kind)
         for _ in range(self.dice.randint(1, 3)):
@@ -145,18 +147,18 @@ class Races(Mishaps):
         self._see_again(blind)
 
     async def complete(self) -> None:
-        """Running pods have done their work; they stay as objects."""
+        """Complete running pods; they stay as objects."""
         for pod in self._bound(3):
             if not (pod["metadata"].get("labels") or {}).get(POD_GROUP):
                 path = f"{PODS_PATH}/{pod['metadata']['name']}/status"
                 self.world.outside.change(path, {"status": {"phase": "Succeeded"}})
 
     async def calm(self) -> None:
-        """Nothing happens for minutes, so that what is rare by the clock happens as well."""
+        """Let minutes pass without events, so that rare timers run."""
         await self.world.pass_time(self.dice.choice((70.0, 330.0, 700.0)))
 
     def hold_up(self) -> None:
-        """Let what a move left to the network be over: its delays, and what it refuses."""
+        """End an action's leftovers in the network: its delays and rejections."""
         self.world.refusals.clear()
         for replica in self.world.replicas:
             replica.wiring.join()
@@ -173,7 +175,7 @@ class Races(Mishaps):
         return next((one for one in self.world.replicas if one.number == holder), None)
 
     def _blinded(self, kind: str) -> list[Flow]:
-        """Let some replica's watches of a kind stand still; return them."""
+        """Freeze some replica's watches of a kind; return them."""
         flows = self._some_replica().wiring.flows
         blind = [flow for flow in flows if flow.path.startswith(kind) and not flow.is_dead]
         for flow in blind:

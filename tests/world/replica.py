@@ -1,4 +1,4 @@
-"""One process in a world: the real daemon on a client and a helper of its own, and how it ends."""
+"""One process in a world: the real daemon with its own client and helper, and its end."""
 
 from __future__ import annotations
 
@@ -26,31 +26,31 @@ from tests.world.turns import PROCESS, Turns
 if TYPE_CHECKING:
     from tests.world.world import World
 
-# Whoever uses this module runs on a loop whose time jumps: its delays cost nothing.
+# This module runs on a loop with virtual time: its delays cost nothing.
 pytestmark = pytest.mark.looptime
 
-# How far the clocks of processes are from the server's.
+# The clock skew between processes and the server.
 SKEWS_S = (0.0, 0.0, -300.0, 300.0)
-# A process that was asked to end drains for ten seconds, and gives the lease back within ten more.
+# A terminated process drains for ten seconds, and releases the lease within ten more.
 MOST_TO_END_S = 60.0
-# So few that what a world asks for can fill them all.
+# So few connections that a world can use all of them.
 PLACES = EffectLimits(binds=64)
 
 
 class Inline:
-    """The helper process without a process; now and then a problem takes it a while."""
+    """The helper process without a process; some problems take a while."""
 
     def __init__(self, random: Random) -> None:
         self._random = random
 
     async def start(self) -> None:
-        """Be there."""
+        """Do nothing."""
 
     async def close(self) -> None:
-        """Be gone."""
+        """Do nothing."""
 
     async def run(self, kind: str, payload: Any, limit_s: float) -> JobOutcome:
-        """Do the job at once."""
+        """Run the job at once."""
         del limit_s
         data = payload if isinstance(payload, bytes) else msgspec.json.encode(payload)
         body, blob = KINDS[kind](data)
@@ -59,9 +59,9 @@ class Inline:
 
 
 class Strides:
-    """A stopwatch on which each reading comes a little later than the last, now and then much later.
+    """A stopwatch whose readings increase by a small step, sometimes by a large one.
 
-    The machine's own would make runs of one seed differ: how long a turn has lasted decides how much
+    The machine's own would make runs of one seed differ: the duration of a turn determines how much
     more it does.
     """
 
@@ -76,7 +76,7 @@ class Strides:
 
 
 class Replica:
-    """One process; `kill` leaves it no time to give anything back."""
+    """One process; `kill` leaves it no time to release anything."""
 
     def __init__(self, world: World, number: int) -> None:
         self.wiring = Wiring(world.store, Random(world.random.getrandbits(32)))
@@ -85,9 +85,9 @@ class Replica:
         self.wiring.bookmark_s = world.setting.bookmark_s
         world.audit.deadlines_s[number] = world.setting.lease.renew_deadline_s
         self.number = number
-        # When it was last known to be told of everything, and how many watches that takes.
+        # When it had last received all events, and how many watches that takes.
         self.told_at = -inf
-        # Since when nothing has kept it from that, as far as anybody looked.
+        # Since when it has had no obstacle to that, as far as it was checked.
         self.whole_since = inf
         self.most_flows = 0
         self.meters = Meters()
@@ -112,43 +112,43 @@ class Replica:
 
     @property
     def leads(self) -> bool:
-        """Say whether it lives, and leads."""
+        """Return whether it lives, and leads."""
         is_alive = self.task is not None and not self.task.done()
         return is_alive and self.daemon.engine.is_leading
 
     @property
     def is_busy(self) -> bool:
-        """Say whether it has anything under way."""
+        """Return whether it has any request in flight."""
         engine = self.daemon.engine
         work = sum(lane.queued + lane.in_flight for lane in self.daemon._executor._all)
         return bool(work or len(engine.bindings) or len(engine.preemptions))
 
     def start(self) -> None:
-        """Begin to live."""
+        """Start the process."""
         own = copy_context()
         own.run(PROCESS.set, self.number)
         self.task = asyncio.create_task(self.daemon.run(), context=own)
 
     def stop(self) -> None:
-        """Stand still, as with SIGSTOP, on a loop that can do that."""
+        """Stop, as with SIGSTOP, on a loop that supports it."""
         loop = asyncio.get_running_loop()
         if isinstance(loop, Turns):
             loop.freeze(self.number)
 
     def go_on(self) -> None:
-        """Go on, as with SIGCONT."""
+        """Continue, as with SIGCONT."""
         loop = asyncio.get_running_loop()
         if isinstance(loop, Turns):
             loop.thaw(self.number)
 
     async def kill(self) -> None:
-        """Die at once: what has been sent arrives, and nothing more leaves."""
+        """Die at once: sent requests arrive, and no others are sent."""
         self.go_on()
         self.wiring.cut_off()
         await self._ended()
 
     async def leave(self) -> None:
-        """End as SIGTERM ends it."""
+        """End as after SIGTERM."""
         self.was_asked = True
         self.daemon.stop()
         await self._over("it was asked to end")
@@ -160,7 +160,7 @@ class Replica:
         await self._over("it was killed")
 
     async def _over(self, why: str) -> None:
-        """Wait until it has ended; a process that does not is broken."""
+        """Wait until it has ended; record a violation if it does not."""
         assert self.task is not None
         done, _ = await asyncio.wait({self.task}, timeout=MOST_TO_END_S)
         if not done:
@@ -168,7 +168,9 @@ class Replica:
             raise BrokenError([Breach(Law.ENDS, self.wiring.clock.now(), what)])
 
     def fault(self) -> str:
-        """Return what is wrong with how it ended: by itself only a process ends that lost the lease, with 1."""
+        """Return the fault of its end: by itself a process ends only after losing the lease, with
+        code 1.
+        """
         if self.task is None or not self.task.done() or self.task.cancelled():
             return ""
         if error := self.task.exception():

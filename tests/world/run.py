@@ -1,8 +1,8 @@
-"""Run many worlds and print what was reached: `python -m tests.world.run --minutes 1000 --seed 1`.
+"""Run many worlds and print the results: `python -m tests.world.run --minutes 1000 --seed 1`.
 
-Every seed is a world of its own; every so many-th of them (`--long`) lives for a day or more, most of it quiet,
-and in the others trouble never ends. A law that is broken is printed with how to play the same run again. The
-exit code is 1 when a law was broken. Who is asked to end (SIGTERM) ends with the world that is being played.
+Every seed is a world of its own; one of `--long` seeds runs for a day or more, mostly quiet, the
+others have continuous faults. A violated invariant is printed with the command that repeats the
+run. The exit code is 1 after a violation. SIGTERM ends the program after the current world.
 """
 
 import argparse
@@ -21,12 +21,12 @@ from tests.world.search import Script, Search, Step
 from tests.world.shrink import shrunk
 from tests.world.tally import Tally
 
-# Between two lines that tell how far a run of hours has come.
+# The interval between progress lines.
 TELL_EVERY_CPU_S = 300.0
 
 
 class Worlds:
-    """Plays worlds and adds them up."""
+    """Run worlds and sum their results."""
 
     def __init__(self, trials: int) -> None:
         self.total = Tally()
@@ -34,7 +34,7 @@ class Worlds:
         self._told_s = time.process_time()
 
     def play(self, script: Script, length: Length) -> Run:
-        """Play one, and tell of a law that it breaks."""
+        """Run one world, and print a violation."""
         run, total = again(script, length), self.total
         total.seeds += 1
         total.long_ones += bool(length.days)
@@ -75,7 +75,7 @@ class Worlds:
 
 
 def main(arguments: list[str]) -> int:
-    """Run worlds until there are as many minutes, seconds of CPU, or seeds as asked for."""
+    """Run worlds up to the given minutes, CPU seconds, or seeds."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--minutes", type=float, default=inf, help="virtual minutes in all")
     parser.add_argument("--cpu-seconds", type=float, default=inf, help="CPU time in all")

@@ -1,7 +1,7 @@
-"""Search that is guided by states: runs that reached new ones are kept, and changed into the next.
+"""Search guided by states: runs that reached new states are kept, and mutated into the next.
 
-A `Script` is a run as it was played: the seed of its world, and its moves, each with dice of its own. So a move can
-be put in, taken out, or played otherwise, and those before and after it stay what they are.
+A `Script` is a recorded run: the seed of its world, and its actions, each with its own random
+source. So an action can be inserted, removed, or changed without an effect on the others.
 """
 
 from random import Random
@@ -9,20 +9,20 @@ from typing import NamedTuple
 
 from tests.world.states import State
 
-# Of so many runs one begins anew, with a seed of its own.
+# One of so many runs starts with a new seed.
 ANEW = 4
 LONGEST = 40
 
 
 class Step(NamedTuple):
-    """A move by its name, and the seed of its dice."""
+    """An action by its name, and the seed of its random source."""
 
     move: str
     dice: int
 
 
 class Script(NamedTuple):
-    """A run that can be played again; none of its `steps` are known before a seed has been played."""
+    """A run that can be repeated; its `steps` are unknown before the first run of a seed."""
 
     seed: int
     steps: tuple[Step, ...] = ()
@@ -32,24 +32,24 @@ class Script(NamedTuple):
 
     @staticmethod
     def read(text: str) -> "Script":
-        """Read what `str` has made of a script."""
+        """Return a script from its text."""
         seed, _, steps = text.partition(":")
         pairs = (step.split("=") for step in steps.split(",") if step)
         return Script(int(seed), tuple(Step(move, int(dice)) for move, dice in pairs))
 
 
 class Search:
-    """Chooses what to play next; `states` are those that were reached."""
+    """Choose the next run; `states` are those reached so far."""
 
     def __init__(self, dice: Random, moves: tuple[str, ...]) -> None:
         self._dice = dice
         self._moves = moves
-        # Those that brought most come first to be changed: by how many new states each reached.
+        # The runs with most new states are mutated first.
         self._kept: list[tuple[Script, int]] = []
         self.states: set[State] = set()
 
     def next(self) -> Script:
-        """Return a run to play: a fresh seed, or a changed one of those that were kept."""
+        """Return the next run: a new seed, or a mutation of a kept run."""
         if not self._kept or self._dice.randrange(ANEW) == 0:
             return Script(self._dice.getrandbits(32))
         scripts = [script for script, _ in self._kept]
@@ -57,7 +57,7 @@ class Search:
         return self._changed(one)
 
     def learn(self, script: Script, states: set[State]) -> int:
-        """Keep a run that reached new states; return how many."""
+        """Keep a run that reached new states; return their number."""
         new = states - self.states
         self.states |= new
         if new:

@@ -1,4 +1,4 @@
-"""What kind of cluster a seed makes: how many replicas, which lease, how its API server behaves."""
+"""The cluster of a seed: number of replicas, lease times, behaviour of its API server."""
 
 from random import Random
 from typing import NamedTuple
@@ -10,15 +10,15 @@ from scheduler.sandbox.kinds.kinds import RELEASES
 
 
 class Lease(NamedTuple):
-    """Three times in seconds: for how long a lease is valid, until when to renew it, and how often to try."""
+    """Three times in seconds: the lease duration, the renew deadline, and the retry period."""
 
     duration_s: float = 15.0
     renew_deadline_s: float = 10.0
     retry_s: float = 2.0
 
 
-# What is in use: Kubernetes' own, a calmer one, and that of distributions whose API server may be away for a
-# minute while it is upgraded.
+# Common settings: Kubernetes' own, a calmer one, and that of distributions whose API server may be
+# unavailable for a minute during an upgrade.
 LEASES = (Lease(), Lease(30, 20, 5), Lease(60, 40, 10), Lease(137, 107, 26))
 # First and longest back-off of a pod, in seconds.
 BACKOFFS = ((1.0, 10.0), (1.0, 10.0), (1.0, 60.0), (5.0, 30.0))
@@ -29,8 +29,8 @@ INF = float("inf")
 class Setting(NamedTuple):
     """A cluster; times in seconds.
 
-    An API server tells watches how far they have come every `bookmark_s`, and forgets its history every
-    `forgets_s`; it keeps so many changes of a kind as `history` says.
+    An API server sends bookmarks every `bookmark_s`, and drops its history every `forgets_s`; it
+    stores `history` changes of a kind.
     """
 
     replicas: int = 2
@@ -60,7 +60,7 @@ class Setting(NamedTuple):
 
 
 def drawn(dice: Random) -> Setting:
-    """Draw a cluster; most often each part of it is what it is in most."""
+    """Draw a cluster; each part has its most common value in most draws."""
     return Setting(
         replicas=dice.choice((1, 2, 2, 2, 2, 3)),
         lease=dice.choice((LEASES[0], *LEASES)),

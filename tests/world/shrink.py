@@ -1,4 +1,4 @@
-"""Make a run that breaks a law short: leave moves out as long as the same law is broken."""
+"""Shorten a run with a violation: remove actions while the same invariant is violated."""
 
 from collections.abc import Callable, Sequence
 from typing import TypeVar
@@ -7,9 +7,9 @@ T = TypeVar("T")
 
 
 def shrunk(steps: Sequence[T], is_broken: Callable[[tuple[T, ...]], bool], most: int) -> list[T]:
-    """Return fewer of the steps with which it is still broken, after at most so many trials.
+    """Return fewer steps with the same violation, after a limited number of trials.
 
-    Halves are left out first, then smaller and smaller parts, from the end on: what comes after the breach goes at
+    Halves are removed first, then smaller parts, from the end: steps after the violation go at
     once.
     """
     kept, part = list(steps), max(1, len(steps) // 2)

@@ -1,7 +1,7 @@
-"""Moves that set a whole stage: nodes that are full but for what is to be fought over, and then the fight.
+"""Scenarios on full nodes: all but a contested part is filled, then pods compete for it.
 
-What is lost or sent twice shows only where there is no room to spare. Each move fills the nodes first, as others'
-pods would, and takes away again what it filled them with.
+A lost or duplicated write is visible only without free capacity. Each scenario first fills the
+nodes with other pods, and removes them at the end.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from tests.world.races import BUSY, FORBIDDEN, NO_QUORUM, URGENT, Races
 from tests.world.replica import Replica
 from tests.world.world import Object
 
-# Whoever uses this module runs on a loop whose time jumps: its delays cost nothing.
+# This module runs on a loop with virtual time: its delays cost nothing.
 pytestmark = pytest.mark.looptime
 
 BINDINGS = "*/binding"
 DOWN = Accident(Response(503, message="service unavailable\n"))
 GONE = Accident(Response(404, message="404 page not found\n"))
 TOLD_LATE = Accident(Response(504, reason="Timeout", message="told too late"), is_applied=True)
-# A connection to etcd that broke in the midst of a bind is told as a conflict; this one was carried out.
+# A broken etcd connection during a bind is reported as a conflict; this bind was carried out.
 CUT_SHORT = Accident(
     Response(
         409,
@@ -38,18 +38,21 @@ CUT_SHORT = Accident(
     is_applied=True,
 )
 PATIENT = {"priorityClassName": "patient"}
-# Within so long a pod is bound that nothing stands in the way of.
+# The time within which a pod without obstacles is bound.
 PROMPT_S = 40.0
-# A stage waits no longer for one that leads.
+# The longest wait of a scenario for a leader.
 LEADERLESS_S = 600.0
 
 
 class Stages(Races):
-    """Moves; see the module."""
+    """Scenarios; see the module."""
 
     @asynccontextmanager
     async def crowded(self, free_milli: int) -> AsyncIterator[None]:
-        """Let somebody else's pods fill the nodes until so much CPU is free in all; where it is not, some pods end."""
+        """Fill the nodes with foreign pods up to the given free CPU.
+
+        Where less is free, end some pods.
+        """
         self.hold_up()
         for replica in self.world.replicas:
             for flow in [flow for flow in replica.wiring.flows if flow.is_dead]:
@@ -63,12 +66,12 @@ class Stages(Races):
         for node, offer in sorted(history.nodes.items()):
             free = offer.allocatable.get("cpu", 0) - history.used(node).get("cpu", 0)
             kept = 0 if offer.is_closed else max(0, min(free, free_milli))
-            # What is fought over is asked for in whole cores: parts of them on two nodes serve nobody.
+            # Requests are whole cores: parts of them on two nodes are useless.
             kept -= kept % 1000
             free_milli -= kept
             if free > kept:
                 names.append(self._named("c"))
-                # Nobody may take their place: what is fought over is the room that is left.
+                # No pod may preempt them: only the free capacity is contested.
                 spec = {"nodeName": node, **URGENT}
                 self.world.pod(names[-1], f"{free - kept}m", spec=spec)
         await self.world.pass_time(3)
@@ -79,7 +82,7 @@ class Stages(Races):
                 self.world.remove_pod(name)
 
     async def usurp(self) -> None:
-        """All members of a group but one are refused while urgent ones come for their room."""
+        """Reject all members of a group but one while urgent pods compete for their capacity."""
         async with self.crowded(8000):
             self.world.refusals[BINDINGS] = self.dice.choice(
                 ((FORBIDDEN,) * 5 + (DOWN,), (FORBIDDEN,) * 4 + (TOLD_LATE, DOWN), (BUSY, DOWN))
@@ -96,7 +99,9 @@ class Stages(Races):
                 self._whole(group)
 
     async def ghost(self) -> None:
-        """Binds are on their way for long after their senders were told nothing, and others come for the room."""
+        """Delay binds until long after their senders' timeout while other pods compete for the
+        capacity.
+        """
         async with self.crowded(2000):
             blind = self._blinded("/api/v1/pods")
             if self.dice.random() < 0.3:
@@ -119,7 +124,7 @@ class Stages(Races):
             self._see_again(blind)
 
     async def shrink(self) -> None:
-        """Binds into the last room are put off while their nodes become smaller."""
+        """Delay binds into the last capacity while their nodes shrink."""
         async with self.crowded(2000):
             self.world.refusals[BINDINGS] = (self.dice.choice((BUSY, DOWN)),)
             for _ in range(2):
@@ -135,7 +140,9 @@ class Stages(Races):
                 self.world.resize(node, "8")
 
     async def half_bound(self) -> None:
-        """Who binds a group dies in the midst of it, or some of it are refused, and others come for their room."""
+        """Kill the leader during a group's binds, or reject some, while others compete for the
+        capacity.
+        """
         async with self.crowded(8000):
             leader = self._leader()
             if leader is None:
@@ -147,7 +154,7 @@ class Stages(Races):
                 self.world.refusals[BINDINGS] = (FORBIDDEN, TOLD_LATE)
             group = self._gang("1")
             await self._begins(group, 3.0)
-            # They stand before it in the queue, and nobody may go for them.
+            # They come first in the queue, and cannot evict.
             for _ in range(4):
                 self.world.pod(self._named("w"), "1", spec=PATIENT)
             if dies:
@@ -160,12 +167,12 @@ class Stages(Races):
             self._whole(group)
 
     async def succeed(self) -> None:
-        """A standby that has been told nothing for a while leads all at once."""
+        """Make a standby without recent events the leader at once."""
         async with self.crowded(4000):
             leader = self._leader()
             if leader is None:
                 return
-            # It may have heard of the pods that the leader binds, or not even of them.
+            # It may or may not have received the pods that the leader binds.
             leader.wiring.late = {"/binding": 0.5}
             is_heard_of = self.dice.random() < 0.8
             for _ in range(4 if is_heard_of else 0):
@@ -187,7 +194,7 @@ class Stages(Races):
             await self.world.pass_time(30)
 
     async def retire(self) -> None:
-        """Who leads is asked to end while binds of his are on their way for long."""
+        """Terminate the leader while its binds are in flight for long."""
         async with self.crowded(2000):
             leader = self._leader()
             if leader is None:
@@ -197,14 +204,14 @@ class Stages(Races):
                 self.world.pod(self._named("e"), "1")
             await self.world.pass_time(self.dice.choice((0.2, 2.0)))
             await leader.leave()
-            # Whoever leads next has others to bind before those, into the same room.
+            # The next leader has other pods to bind first, into the same capacity.
             for _ in range(self.dice.choice((0, 2))):
                 self.world.pod(self._named("e"), "1", spec=PATIENT)
             await self.world.revive()
             await self.world.pass_time(30)
 
     async def lose_list(self) -> None:
-        """A kind without which nothing may be decided cannot be listed, and its watches break."""
+        """Fail the list of a required kind, and break its watches."""
         kind = self.dice.choice(("/api/v1/pods", "/api/v1/nodes"))
         async with self.crowded(self.dice.choice((0, 2000))):
             self.world.refusals[f"GET {kind}?"] = (self.dice.choice((GONE, FORBIDDEN, DOWN)),)
@@ -221,7 +228,9 @@ class Stages(Races):
             await self.world.pass_time(20)
 
     async def stand_still(self) -> None:
-        """Who leads is stopped, with requests that wait for a connection, and goes on when another leads."""
+        """Stop the leader with requests that wait for a connection, and continue it when another
+        leads.
+        """
         leader = self._leader()
         if leader is None:
             return
@@ -242,7 +251,7 @@ class Stages(Races):
         self.hold_up()
 
     async def mute(self) -> None:
-        """No status can be written; whoever fits is bound in time all the same."""
+        """Reject all status writes; pods that fit are still bound in time."""
         async with self.crowded(0):
             self.world.refusals["*/status"] = (DOWN,)
             name = self._named("m")
@@ -254,7 +263,9 @@ class Stages(Races):
         self.world.refusals.clear()
 
     async def look_alike(self) -> None:
-        """A pod whose bind was lost goes unseen, and somebody binds another of its name to the same node."""
+        """Hide a pod with a lost bind, and bind another of its name to the same node as another
+        client.
+        """
         async with self.crowded(4000):
             self.world.refusals[BINDINGS] = (Accident(LOST),)
             names = [self._named("y") for _ in range(3)]
@@ -272,7 +283,7 @@ class Stages(Races):
             self._see_again(blind)
 
     async def late_receipts(self) -> None:
-        """Events take seconds to arrive as pods have to go for others."""
+        """Delay events by seconds during preemptions."""
         async with self.crowded(2000):
             for _ in range(2):
                 self.world.pod(self._named("z"), "1")
@@ -283,7 +294,7 @@ class Stages(Races):
             await self.world.pass_time(8)
 
     async def missed(self) -> None:
-        """Pods go while nobody is told, and the server forgets that they were there."""
+        """Delete pods without events to a process, and drop the history."""
         blind = self._blinded("/api/v1/pods")
         for pod in self._bound(4):
             self._end(pod)
@@ -294,7 +305,7 @@ class Stages(Races):
         await self.world.pass_time(5)
 
     async def bully(self) -> None:
-        """An urgent pod needs the room of one member of a group that fills what there is."""
+        """Create an urgent pod that needs one member's capacity in a group that fills the nodes."""
         async with self.crowded(8000):
             group = self._gang("1")
             await self.world.pass_time(5)
@@ -303,7 +314,7 @@ class Stages(Races):
             self._whole(group)
 
     async def just_in_time(self) -> None:
-        """The room that a group lacks comes while it is being decided, and nothing happens after that."""
+        """Free a group's missing capacity during its planning, without any event afterwards."""
         async with self.crowded(7000):
             others = self._bound(1)
             group = self._gang("1")
@@ -311,7 +322,7 @@ class Stages(Races):
             for pod in others:
                 self._end(pod)
             leader = self._leader()
-            # A bind in doubt holds its room until it cannot arrive any more.
+            # A bind in doubt reserves its capacity until it can no longer arrive.
             is_held = leader is not None and bool(leader.daemon.engine.bindings.unsettled)
             patience_s = PROMPT_S + (LATE_S if is_held else 0)
             for _ in range(int(patience_s)):
@@ -324,10 +335,10 @@ class Stages(Races):
             what = f"{group} fits and is not bound in {patience_s:.0f} s"
             self.world.history.broken.append(Breach(Law.LIVENESS, self.world.clock.now(), what))
 
-    # What they are made of
+    # Building blocks
 
     def _cores_free(self) -> int:
-        """Return how many whole cores open nodes have left."""
+        """Return the whole free cores of schedulable nodes."""
         history, cores = self.world.history, 0
         for node, offer in history.nodes.items():
             free = offer.allocatable.get("cpu", 0) - history.used(node).get("cpu", 0)
@@ -345,7 +356,7 @@ class Stages(Races):
         return name
 
     async def _begins(self, group: str, limit_s: float) -> None:
-        """Wait until a member of a group is bound, for so long at most."""
+        """Wait until a member of a group is bound, up to a limit."""
         until = self.world.clock.now() + limit_s
         while self.world.clock.now() < until:
             if any(one["spec"].get("nodeName") for one in members(self.world.pods(), group)):
@@ -353,7 +364,9 @@ class Stages(Races):
             await self.world.pass_time(0.02)
 
     def _whole(self, group: str) -> None:
-        """Have it noted when a group is in part though nothing has kept it from being whole for a while."""
+        """Record a violation when a group is partial though nothing has prevented its completion
+        for a while.
+        """
         if self._is_led() and self.world.partial({group: 8}):
             what = f"{group} is in part, and its room is there"
             self.world.history.broken.append(Breach(Law.WHOLE, self.world.clock.now(), what))
@@ -371,14 +384,16 @@ class Stages(Races):
         return flows
 
     def _is_led(self) -> bool:
-        """Whether somebody leads who knows what there is to know."""
+        """Return whether an up-to-date process leads."""
         leader = self._leader()
         if leader is None or not leader.leads:
-            return False  # the lease may still name one that has lost it
+            return False  # the lease may still name a process that lost it
         return not any(flow.is_dead for flow in leader.wiring.flows)
 
     def _is_outranked(self, pod: Object) -> bool:
-        """Whether a more important pod waits: room stays promised to it for as long as it cannot evict others."""
+        """Return whether a more important pod is pending: it keeps its nomination while it cannot
+        evict.
+        """
         own = pod["spec"].get("priority") or 0
         return any(
             (other["spec"].get("priority") or 0) > own and not other["spec"].get("nodeName")
@@ -386,7 +401,9 @@ class Stages(Races):
         )
 
     async def _bound_in_time(self, name: str, began: float, limit_s: float = PROMPT_S) -> None:
-        """Have it noted when a pod that fits is not bound in time, though none waits that may be promised its room."""
+        """Record a violation when a pod that fits is not bound in time, and its capacity is not
+        nominated.
+        """
 
         def is_owed() -> bool:
             pod = self.world.outside.get(f"{PODS_PATH}/{name}")
@@ -399,9 +416,9 @@ class Stages(Races):
     async def _in_time(
         self, who: str, is_owed: Callable[[], bool], began: float, limit_s: float
     ) -> None:
-        """Have it noted when somebody leads and does not bind in time who fits.
+        """Record a violation when a leader does not bind in time.
 
-        Whether anybody leads is judged when the world comes to rest.
+        Whether a leader exists is checked in the final state.
         """
         led_at = began
         while is_owed() and (now := self.world.clock.now()) - led_at <= LEADERLESS_S:

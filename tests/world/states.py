@@ -1,6 +1,7 @@
-"""What tells states of a world apart, coarsely: who leads, queues, groups, binds, watches, what is refused.
+"""A coarse state of a world: leader, queues, groups, binds, watches, rejections.
 
-It looks into the processes, as no law may: it only says whether a run came somewhere new.
+It reads the processes' internals, which invariants must not; it only decides whether a run reached
+a new state.
 """
 
 from typing import Any
@@ -14,7 +15,7 @@ State = tuple[object, ...]
 
 
 def state_of(world: World, groups: dict[str, int]) -> State:
-    """Return the state of a world at this moment."""
+    """Return the current state of a world."""
     pods = world.pods()
     waiting = [pod for pod in pods.values() if not pod["spec"].get("nodeName")]
     replicas = world.replicas
@@ -35,7 +36,7 @@ def state_of(world: World, groups: dict[str, int]) -> State:
 
 
 def _inside(one: Replica) -> State:
-    """Return where the pods and groups of who leads are on their ways."""
+    """Return the stages of the leader's pods and groups."""
     engine = one.daemon.engine
     at = {queued.where for queued in engine.queues}
     groups: Any = engine.groups

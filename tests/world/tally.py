@@ -1,4 +1,4 @@
-"""What runs came to together: minutes, faults by kind, states, laws that were asked, and what was broken."""
+"""The totals of all runs: minutes, faults by kind, states, checked invariants, and violations."""
 
 from collections import Counter
 from collections.abc import Iterable
@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from tests.world.laws import Law
 from tests.world.moves import Play
 
-# Whose fault a move is. What is not named here is users' doing: pods, groups, and nonsense.
+# The source of each action. Unlisted ones are users' actions: pods, groups, and invalid objects.
 FAULTS = {
     "network": (
         "cut", "silence", "lag", "partition", "blind", "missed", "ghost", "haunt", "hindsight", "look_alike",
@@ -29,7 +29,7 @@ FAULTS = {
 
 @dataclass
 class Tally:
-    """What all runs together came to; `quiet_s` passed in worlds that live for days, at rest."""
+    """The totals of all runs; `quiet_s` is the quiet time of long worlds."""
 
     seeds: int = 0
     long_ones: int = 0

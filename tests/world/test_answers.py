@@ -1,7 +1,7 @@
-"""What befalls requests in simulated worlds is what a real API server answers.
+"""Faults in simulated worlds equal the answers of a real API server.
 
-tests/real/test_answers.py recorded how one answers when etcd stands still, has gone, or too much is asked of it, and
-when its history is forgotten; what it answers to requests that are wrong by themselves is recorded in tests/apiserver.
+tests/real/test_answers.py recorded the answers when etcd is stopped or gone, under overload, and
+without history; answers to invalid requests are recorded in tests/apiserver.
 """
 
 import asyncio
@@ -61,7 +61,10 @@ def test_what_moves_make_up_is_what_a_real_server_answers():
 
 @pytest.mark.parametrize("what", read("trouble"))
 def test_what_went_wrong_is_understood(what: str):
-    """Where etcd does not answer nobody knows what became of a write; what is too much was not carried out."""
+    """Where etcd does not answer nobody knows what became of a write.
+
+    What is too much was not carried out.
+    """
     told = read("trouble")[what]
     status = {key: told[key] for key in ("code", "reason", "message")}
     found = answer(1, failure(told["code"], json.dumps(status).encode()))
@@ -71,7 +74,9 @@ def test_what_went_wrong_is_understood(what: str):
 
 @pytest.mark.looptime
 async def test_what_is_asked_of_forgotten_history_is_answered_as_by_a_real_server():
-    """The world's server forgets as one does that was started anew on an etcd that was compacted."""
+    """The world's server forgets as one does that was started anew on an etcd that was
+    compacted.
+    """
     api = MemoryApi()
 
     async def ask(method: str, path: str, body: Any) -> tuple[int, Any]:

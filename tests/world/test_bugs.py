@@ -1,4 +1,7 @@
-"""The table of hand-made bugs still speaks of the code as it is; `make hunt` lets the world find them."""
+"""The table of injected bugs matches the current code.
+
+`make hunt` lets the simulation find them.
+"""
 
 import pytest
 
@@ -8,7 +11,7 @@ from tests.world.bugs import BUGS, Bug
 
 @pytest.mark.parametrize("bug", BUGS, ids=lambda one: one.name)
 def test_a_bug_can_be_made(bug: Bug):
-    """What is to be changed stands there once, and the changed file can still be read."""
+    """The text to replace occurs once, and the changed file parses."""
     text = (ROOT / bug.file).read_text(encoding="utf-8")
     made = text.replace(bug.old, bug.new)
 

@@ -1,5 +1,5 @@
-"""One seed is one history: also in another process, where sets are iterated in another order, and in
-another version of Python.
+"""One seed is one history: also in another process, where sets are iterated in another order, and
+in another version of Python.
 """
 
 import os
@@ -19,7 +19,9 @@ def pythons() -> list[Path]:
 
 
 def test_one_seed_is_one_history():
-    """Processes with different hash seeds, and addresses, write the same bytes at the same moments."""
+    """Processes with different hash seeds, and addresses, write the same bytes at the same
+    moments.
+    """
     mine, *others = pythons()
     runs = [
         subprocess.Popen(

@@ -1,4 +1,4 @@
-"""Evictions of whole groups that something stands in the way of: all go, or none."""
+"""Evictions of whole groups with obstacles: all members are evicted, or none."""
 
 import pytest
 from structlog.testing import capture_logs
@@ -36,7 +36,10 @@ def standing(world: World, group: str) -> list[str]:
 
 
 async def test_who_could_not_be_deleted_with_its_group_goes_later():
-    """The server lets seven of eight be deleted; the last one follows once it may, and is told again."""
+    """The server deletes seven of eight members.
+
+    The last one follows once it is allowed, with another event.
+    """
     world = await occupied(1)
     async with world.running(0):
         world.refusals[f"DELETE {POD}"] = (FORBIDDEN,)
@@ -54,7 +57,9 @@ async def test_who_could_not_be_deleted_with_its_group_goes_later():
 
 
 async def test_nobody_of_a_group_goes_while_one_cannot_be_marked():
-    """One pod's status may not be written: the seven others keep their work, for it would help nobody."""
+    """One pod's status write is rejected: the seven others keep running, since evicting them would
+    be useless.
+    """
     world = await occupied(2)
     async with world.running(0):
         world.refusals[f"PATCH {POD}/status"] = (FORBIDDEN,)
@@ -71,7 +76,7 @@ async def test_nobody_of_a_group_goes_while_one_cannot_be_marked():
 
 
 async def test_who_leads_next_finishes_the_eviction_of_a_group():
-    """The leader dies when it has deleted some of eight: the next one, which saw no decision, lets go the rest."""
+    """The leader dies after deleting some of eight members: the next one evicts the rest."""
     world = await occupied(3, replicas=2)
     async with world.running(0):
         (leader,) = (one for one in world.replicas if one.number == world.audit.holder)
@@ -89,7 +94,9 @@ async def test_who_leads_next_finishes_the_eviction_of_a_group():
 
 
 async def test_who_loses_the_lease_in_the_midst_of_an_eviction_ends_without_a_fault():
-    """The fence is shut while victims wait for one another: nothing is sent any more, and nothing fails."""
+    """The fence is closed while victims wait for one another: nothing is sent any more, and nothing
+    fails.
+    """
     world = await occupied(4, replicas=2)
     async with world.running(0):
         (leader,) = (one for one in world.replicas if one.number == world.audit.holder)

@@ -1,4 +1,4 @@
-"""Kinds whose definitions go and come back."""
+"""CRDs that are deleted and created again."""
 
 import pytest
 
@@ -10,7 +10,10 @@ pytestmark = pytest.mark.looptime
 
 
 async def test_a_definition_that_comes_back_is_noticed_in_seconds():
-    """PodGroups are away for minutes; a group that comes with their definition does not wait for half a minute."""
+    """PodGroups are missing for minutes.
+
+    A group created with their CRD does not wait for half a minute.
+    """
     world = World(1)
     world.protect()
     world.node("n0", cpu="8")

@@ -1,4 +1,4 @@
-"""Laws of taking away, each in a small world of its own where it is certain to be asked."""
+"""Invariants of eviction, each in a small world that certainly checks it."""
 
 import pytest
 
@@ -13,7 +13,7 @@ URGENT = {"priorityClassName": "urgent"}
 
 
 async def test_who_is_taken_away_is_told_for_whom_and_no_budget_is_broken_without_need():
-    """Full nodes, half of the pods held by a budget: urgent ones take the places of the others."""
+    """Full nodes, half of the pods protected by a budget: urgent pods preempt the others."""
     world = World(1)
     world.protect()
     async with world.running():
@@ -38,7 +38,9 @@ async def test_who_is_taken_away_is_told_for_whom_and_no_budget_is_broken_withou
 
 
 async def test_a_held_pod_goes_only_where_there_is_nobody_else():
-    """All are held by the budget: as with kube-scheduler it does not bar, and the receipt is there."""
+    """All pods are protected by the budget: as in kube-scheduler it does not forbid, and the event
+    exists.
+    """
     world = World(2)
     world.protect()
     async with world.running():
@@ -55,7 +57,7 @@ async def test_a_held_pod_goes_only_where_there_is_nobody_else():
 
 
 async def test_nobody_goes_before_the_receipt_is_written():
-    """Events take seconds to arrive, and victims wait for theirs."""
+    """Events take seconds to arrive, and evictions wait for theirs."""
     world = World(3)
     world.protect()
     async with world.running():
@@ -74,7 +76,7 @@ async def test_nobody_goes_before_the_receipt_is_written():
 
 
 async def test_nobody_goes_for_one_who_is_not_more_important():
-    """All places are taken by urgent pods: others, urgent or not, wait."""
+    """All nodes are full of urgent pods: other pods, urgent or not, stay pending."""
     world = World(4)
     world.protect()
     async with world.running():
@@ -102,7 +104,7 @@ async def test_nobody_goes_for_one_who_is_not_more_important():
 async def test_a_bind_that_is_put_off_does_not_reach_a_node_that_is_too_small_by_then(
     answer: Response,
 ):
-    """The server puts binds off while the chosen node becomes smaller: the pods go where there is room."""
+    """The server delays binds while the chosen node shrinks: the pods go to nodes with capacity."""
     world = World(7)
     world.node("n0", cpu="8")
     async with world.running():
@@ -126,7 +128,10 @@ async def test_a_bind_that_is_put_off_does_not_reach_a_node_that_is_too_small_by
 
 
 async def test_a_group_does_not_begin_with_a_bind_that_was_put_off():
-    """Binds are forbidden but for one that gets no answer; its group's room is taken when it is sent again."""
+    """Binds are rejected except one without an answer.
+
+    Its group's capacity is used when it is sent again.
+    """
     world = World(8)
     world.protect()
     world.node("n0", cpu="8")
@@ -152,7 +157,7 @@ async def test_a_group_does_not_begin_with_a_bind_that_was_put_off():
 
 
 async def test_who_cannot_renew_writes_nothing_once_another_leads():
-    """Only the lease is refused to the leader; it has done its last write when the next one begins."""
+    """Only the leader's lease writes fail; its last write is before the next leader starts."""
     world = World(5)
     world.node("n", cpu="64")
     async with world.running():
@@ -171,7 +176,7 @@ async def test_who_cannot_renew_writes_nothing_once_another_leads():
 
 
 async def test_nobody_can_call_back_what_has_left_in_time():
-    """A leader's last bind is under way until another leads: its lease ran out, and waits for nothing."""
+    """A leader's last bind is in flight until another leads: the expired lease does not wait."""
     world = World(8)
     world.node("n", cpu="64")
     down = Accident(Response(500, reason="InternalError", message="no quorum"))
@@ -191,7 +196,9 @@ async def test_nobody_can_call_back_what_has_left_in_time():
 
 
 async def test_what_is_written_changes_something():
-    """Gangs whose members come one by one, some of which do not fit, in a world without faults."""
+    """Gangs whose members arrive one by one, some of which do not fit, in a world without
+    faults.
+    """
     world = World(6)
     world.node("n", cpu="12")
     async with world.running():
@@ -208,7 +215,7 @@ async def test_what_is_written_changes_something():
 
 
 async def test_nobody_is_asked_to_go_for_who_may_not_evict():
-    """A pod that is more important and patient waits for as long as it takes: the world is at rest meanwhile."""
+    """A more important pod that cannot evict stays pending: the world is quiet meanwhile."""
     world = World(7)
     world.node("n", cpu="1")
     world.protect()
@@ -225,9 +232,10 @@ async def test_nobody_is_asked_to_go_for_who_may_not_evict():
 
 @pytest.mark.parametrize("taker", ["plain", "patient", "urgent", "foreign"])
 def test_a_group_is_excused_only_where_others_were_free_to_take_its_room(taker: str):
-    """One of three is bound; a more important pod takes the room of the rest, or another scheduler gives it away.
+    """One of three is bound; a more important pod or another scheduler uses the others' capacity.
 
-    It is no excuse any more when the room is there again, and a pod that may evict nobody never was one.
+    It is no excuse any more when the capacity is free again, and a pod that cannot evict is never
+    one.
     """
     world = World(10)
     world.protect()
@@ -257,7 +265,10 @@ def test_a_group_is_excused_only_where_others_were_free_to_take_its_room(taker: 
 async def test_a_group_is_excused_where_its_room_went_with_a_node_after_it_had_come(
     *, comes_first: bool
 ):
-    """Two of three are bound on a node that has become too small for the third; once it is large enough none is excused."""
+    """Two of three are bound on a node that became too small for the third.
+
+    Once it is large enough no group is excused.
+    """
     world = World(10)
     world.node("n", cpu="3")
     if not comes_first:

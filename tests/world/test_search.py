@@ -1,4 +1,4 @@
-"""Scripts, how the next is chosen, and how one that breaks a law is made short."""
+"""Scripts, the choice of the next one, and the shortening of one with a violation."""
 
 from random import Random
 
@@ -9,7 +9,7 @@ from tests.world.shrink import shrunk
 
 
 def test_a_run_is_the_same_when_it_is_played_by_its_script():
-    """Also from the text in which it is told."""
+    """Also from the printed text."""
     first = alone(3, Length(4))
     second = again(Script.read(str(first.script)), Length())
     assert first.played is not None
@@ -20,7 +20,10 @@ def test_a_run_is_the_same_when_it_is_played_by_its_script():
 
 
 def test_what_comes_next_is_changed_from_what_came_somewhere_new():
-    """A run that reached nothing new is not kept; of those that are each next one keeps a part, most of the time."""
+    """A run without new states is not kept.
+
+    Each next run usually keeps a part of one that has some.
+    """
     search = Search(Random(1), ("plain", "kill"))
     assert () == search.next().steps
     script = Script(7, tuple(Step("burst", number) for number in range(10)))
@@ -35,7 +38,7 @@ def test_what_comes_next_is_changed_from_what_came_somewhere_new():
 
 
 def test_a_run_is_made_as_short_as_it_can_be():
-    """Of twenty steps two are needed; and with few trials something is left out all the same."""
+    """Of twenty steps two are needed; with few trials some steps are still removed."""
 
     def is_broken(steps: tuple[int, ...]) -> bool:
         return {3, 17} <= set(steps)

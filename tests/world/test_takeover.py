@@ -1,4 +1,4 @@
-"""What a process must know before it decides in the place of another."""
+"""What a new leader must read before its first decision."""
 
 import pytest
 
@@ -8,7 +8,7 @@ pytestmark = pytest.mark.looptime
 
 
 async def test_a_standby_with_dead_watches_learns_what_the_leader_did():
-    """Its watches have brought nothing for seconds and do not break: it lists before it decides."""
+    """Its watches have brought nothing for seconds without breaking: it lists before it decides."""
     world = World(1)
     for number in range(4):
         world.node(f"n{number}", cpu="8")
@@ -31,7 +31,9 @@ async def test_a_standby_with_dead_watches_learns_what_the_leader_did():
 
 
 async def test_a_lease_is_not_given_back_over_a_bind_on_its_way():
-    """A bind hangs in the server when the leader is asked to end: the next one waits for the lease's end."""
+    """A bind hangs in the server when the leader terminates: the next one waits for the lease to
+    expire.
+    """
     world = World(1)
     world.node("n0", cpu="1")
     async with world.running():
@@ -52,7 +54,7 @@ async def test_a_lease_is_not_given_back_over_a_bind_on_its_way():
 
 
 async def test_a_quiet_world_is_silent():
-    """Nothing happens: in minutes nothing is written but the lease."""
+    """Without events, nothing is written for minutes but the lease."""
     world = World(1)
     for number in range(3):
         world.node(f"n{number}")

@@ -1,4 +1,4 @@
-"""One tenant's misfortune is not the others'."""
+"""One tenant's problem does not affect the others."""
 
 import pytest
 
@@ -17,7 +17,9 @@ CLASS = {
 
 @pytest.mark.long
 async def test_volumes_that_nobody_provisions_stop_nobody_else():
-    """1,050 pods of one namespace wait for volumes: a plain pod, and a critical one, are bound at once."""
+    """1,050 pods of one namespace wait for volumes: a plain pod, and a critical one, are bound at
+    once.
+    """
     await flooded(1050, 500)
 
 
@@ -29,7 +31,7 @@ async def test_a_namespace_has_only_so_many_pods_in_pre_bind(monkeypatch: pytest
 
 
 async def flooded(pods: int, limit: int) -> None:
-    """Let a tenant's pods wait for volumes, and judge what becomes of the others."""
+    """Let a tenant's pods wait for volumes, and check the other pods."""
     world = World(1)
     for number in range(10):
         world.node(f"n{number}", cpu="200", pods="200")
@@ -47,7 +49,7 @@ async def flooded(pods: int, limit: int) -> None:
         engine = world.replicas[0].daemon.engine
         waiting = len(engine.bindings.pre_bind)
         conditions = [world.condition(f"w{number}", "tenant") for number in range(pods)]
-        # A place that is given back goes to one who waits for it.
+        # A released place is used by a waiting pod.
         inside = next(n for n in range(pods) if conditions[n]["reason"] == "WaitingOnPreBind")
         world.outside.remove(f"/api/v1/namespaces/tenant/pods/w{inside}")
         await world.pass_time(5)

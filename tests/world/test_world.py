@@ -1,4 +1,4 @@
-"""Runs of the whole world by seed: workloads and faults at random, judged by the server's history."""
+"""Runs of whole worlds by seed: random workloads and faults, checked by the server's history."""
 
 import pytest
 
@@ -6,7 +6,8 @@ from tests.world.alone import again, alone
 from tests.world.playing import Length
 from tests.world.search import Script
 
-# What once broke a law, as `--shrink` left it: with the code of today these are other runs, of the same moves.
+# Former violations, as `--shrink` left them: with current code these are other runs, of the same
+# actions.
 BROKE = {
     "members that were held back lost their room while others of their group were being bound": (
         "310011:"
@@ -25,7 +26,7 @@ BROKE = {
 
 @pytest.mark.parametrize("seed", range(3))
 def test_no_law_is_broken(seed: int):
-    """Two replicas, gangs of eight in bursts, and what can happen to them, their nodes and their kinds."""
+    """Two replicas, gangs of eight in bursts, and faults of pods, nodes and kinds."""
     run = alone(seed, Length(40))
     assert run.broken is None, str(run.broken)
     assert run.played is not None
@@ -34,13 +35,15 @@ def test_no_law_is_broken(seed: int):
 
 @pytest.mark.parametrize("what", BROKE)
 def test_no_law_is_broken_again(what: str):
-    """What was found by chance, and made short."""
+    """Found by chance, and shortened."""
     run = again(Script.read(BROKE[what]), Length())
     assert run.broken is None, str(run.broken)
 
 
 def test_no_law_is_broken_by_the_clock():
-    """A world that is quiet for hours: watches end, events grow old, who waits is tried again and told nothing new."""
+    """A world that is quiet for hours: watches end, events expire, pending pods are retried without
+    a new message.
+    """
     run = alone(21, Length(days=0.1))
     assert run.broken is None, str(run.broken)
     assert run.virtual_s > 8640
@@ -49,5 +52,5 @@ def test_no_law_is_broken_by_the_clock():
 @pytest.mark.long
 @pytest.mark.parametrize("seed", range(100, 140))
 def test_no_law_is_broken_for_long(seed: int):
-    """The same with more seeds and more moves."""
+    """The same with more seeds and more actions."""
     assert alone(seed, Length(200)).broken is None

@@ -1,8 +1,7 @@
-"""A loop without sockets whose time jumps to the next timer: what a world runs on.
+"""An event loop without sockets with virtual time, which jumps to the next timer.
 
-Nothing comes from outside, so each turn is the same in every run. A world that takes turn after turn while
-no time passes, or that waits for nothing any more, is at its end: that is said at once, by number of turns
-and not by the machine's clock.
+There is no external input, so each turn is the same in every run. A world with endless turns at one
+time, or without any timer, is reported at once, by number of turns and not by the machine's clock.
 """
 
 import asyncio
@@ -12,22 +11,23 @@ from contextvars import Context, ContextVar, copy_context
 from typing import Any, TypeVar
 
 T = TypeVar("T")
-# In whose name something runs; 0 is the world itself, its network and its users.
+# The owner of callbacks; 0 is the world itself, its network and its users.
 PROCESS: ContextVar[int] = ContextVar("PROCESS", default=0)
-# So many turns at one moment are no work any more. The busiest honest moment takes some hundreds.
+# The number of turns at one time that means an endless loop. The busiest valid time takes some
+# hundreds.
 MOST_TURNS = 20_000
-# Timers that are so close are due together.
+# Timers this close are due together.
 RESOLUTION_S = 1e-6
-# So many cancelled timers are kept before they are swept away.
+# The number of cancelled timers before they are removed.
 FEW = 200
 
 
 class SpinningError(AssertionError):
-    """A world takes turns without end at one moment, or nobody in it will ever do anything again."""
+    """A world takes endless turns at one time, or has no timer left."""
 
 
 class Timer(asyncio.TimerHandle):
-    """A timer without what only a loop in debug mode asks of it: most of a quiet world is timers."""
+    """A timer without debug data: most of a quiet world is timers."""
 
     def __init__(
         self,
@@ -48,24 +48,24 @@ class Timer(asyncio.TimerHandle):
 
 
 class Turns(asyncio.BaseEventLoop):
-    """The loop; `turns` are those it has taken."""
+    """The loop; `turns` is the number of turns so far."""
 
     def __init__(self) -> None:
         super().__init__()
         self._now_s = 0.0
         self._moved_at = 0
         self._frozen: dict[int, list[Any]] = {}
-        # By their moments, and of those at one moment in the order in which they were set.
+        # By time, and for equal times in the order of creation.
         self._timers: list[tuple[float, int, Timer]] = []
         self._set = 0
         self.turns = 0
 
     def freeze(self, process: int) -> None:
-        """Let nothing of a process run any more, as SIGSTOP does: what is due is kept."""
+        """Stop all callbacks of a process, as SIGSTOP does: due ones are kept."""
         self._frozen.setdefault(process, [])
 
     def thaw(self, process: int) -> None:
-        """Let a process go on: what has become due meanwhile runs now, in its order."""
+        """Continue a process: callbacks due meanwhile run now, in their order."""
         self._ready.extend(self._frozen.pop(process, ()))  # type: ignore[attr-defined]
 
     def time(self) -> float:
@@ -75,7 +75,7 @@ class Turns(asyncio.BaseEventLoop):
     def call_soon(  # type: ignore[override]
         self, callback: Callable[..., object], *args: Any, context: Context | None = None
     ) -> asyncio.Handle:
-        """Have something done in the next turn."""
+        """Run a callback in the next turn."""
         handle = asyncio.Handle(callback, args, self, context)
         self._ready.append(handle)  # type: ignore[attr-defined]
         return handle
@@ -106,7 +106,7 @@ class Turns(asyncio.BaseEventLoop):
     def run_in_executor(  # type: ignore[override]
         self, executor: Any, func: Callable[..., T], *args: Any
     ) -> asyncio.Future[T]:
-        """Do at once what would be a thread's, so that it is always done at the same moment."""
+        """Run a thread's work at once, so that it always runs at the same time."""
         del executor
         done: asyncio.Future[T] = self.create_future()
         try:
@@ -164,4 +164,4 @@ class Turns(asyncio.BaseEventLoop):
         self._timer_cancelled_count = 0
 
     def _write_to_self(self) -> None:
-        """Nobody else's thread waits for this loop."""
+        """Do nothing: no other thread uses this loop."""

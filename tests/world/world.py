@@ -1,7 +1,7 @@
-"""Two replicas of the real daemon, one store, and a network between them, on one clock that jumps.
+"""Two replicas of the real daemon, one store, and a network between them, with virtual time.
 
-Everything of the daemon is the product's own but for two doors: the client is `Wiring`, and the solver
-answers in this process. One seed makes one run.
+The daemon is the product's own except for the client, `Wiring`, and the solver, which answers in
+this process. One seed makes one run.
 """
 
 import asyncio
@@ -29,11 +29,11 @@ from tests.world.network import Wiring
 from tests.world.replica import Replica
 from tests.world.setting import Setting
 
-# Whoever uses this module runs on a loop whose time jumps: its delays cost nothing.
+# This module runs on a loop with virtual time: its delays cost nothing.
 pytestmark = pytest.mark.looptime
 
 SEEN = "PodScheduled"
-# What a PodGroup says of which nobody has written that it is scheduled.
+# The status of a PodGroup without a written condition.
 NOT_SCHEDULED = ("", "Pending", "PreScheduling", "Scheduling")
 POD_GROUPS = "/apis/scheduling.x-k8s.io/v1alpha1/namespaces/default/podgroups"
 Object = dict[str, Any]
@@ -43,18 +43,18 @@ LOADED = default_config(REGISTRY)
 for release in RELEASES:
     new_store(LoopClock(), release=release)
 PLAIN = Setting()
-# How often a world at rest is looked at, and for how long an API server keeps events.
+# The check interval in a quiet world, and an API server's retention of events.
 GLANCE_S = 30.0
 EVENTS_LIVE_S = 3600.0
 
 
 class World:
-    """The store, who watches it, and the replicas."""
+    """The store, its watchers, and the replicas."""
 
     def __init__(self, seed: int, setting: Setting = PLAIN) -> None:
         self.random = Random(seed)
         self.clock = LoopClock()
-        # With which configuration processes start; those that run keep theirs.
+        # The configuration of new processes; running ones keep theirs.
         self.setting = setting
         self.longest_lease_s = self.longest_backoff_s = 0.0
         self.store = new_store(
@@ -67,12 +67,12 @@ class World:
         self.refusals: dict[str, tuple[Any, ...]] = {}
         self.writes: dict[str, int] = {}
         self._digest = sha256()
-        # Pods that are deleted and have not ended yet, by namespace and name.
+        # Pods in deletion, by namespace and name.
         self._ending: set[tuple[str, str]] = set()
-        # When each event was last written, those first that have not been for longest.
+        # The time of each event's last write, oldest first.
         self._events: dict[tuple[str, str], float] = {}
         self.store.listen(self._changed)
-        # What users, controllers and kubelets do goes by a wire of their own, without accidents.
+        # Users, controllers and kubelets have a connection of their own, without faults.
         self.outside = Wiring(self.store, Random(seed))
         self.replicas: list[Replica] = []
         self._number = 0
@@ -82,12 +82,14 @@ class World:
 
     @property
     def loaded(self) -> Loaded:
-        """The configuration with which processes start."""
+        """Return the configuration of new processes."""
         return self.setting.loaded(LOADED)
 
     @asynccontextmanager
     async def running(self, replicas: int | None = None) -> AsyncIterator["World"]:
-        """Run so many replicas, or as many as the setting says, and the kubelets, until the block ends."""
+        """Run so many replicas, or as many as the setting says, and the kubelets, until the block
+        ends.
+        """
         kubelets = asyncio.create_task(self._end_what_is_deleted())
         for _ in range(self.setting.replicas if replicas is None else replicas):
             self.add()
@@ -102,7 +104,10 @@ class World:
                 await replica.wiring.landed()
 
     async def _end_what_is_deleted(self) -> None:
-        """Do what kubelets do with pods that are deleted: end them, some time later; ask who is told."""
+        """End deleted pods after some time, as kubelets do.
+
+        And check which processes are up to date.
+        """
         while True:
             await asyncio.sleep(1)
             await self._is_awake.wait()
@@ -116,9 +121,9 @@ class World:
             self.remove_pod(name, namespace)
 
     async def rest(self, seconds: float) -> None:
-        """Let time pass in which nothing happens but by the clock: it is looked at less often, and goes faster.
+        """Let time pass without events: checks are rarer, and time passes faster.
 
-        Events end when they are an hour old, and an API server may forget its history.
+        Events expire after an hour, and an API server may drop its history.
         """
         until, forgets_at = self.clock.now() + seconds, self.clock.now()
         self._is_awake.clear()
@@ -133,11 +138,11 @@ class World:
         self._is_awake.set()
 
     def _forget_events(self) -> None:
-        """Let the events go that have not changed for an hour, as an API server does."""
+        """Delete the events unchanged for an hour, as an API server does."""
         now = self.clock.now()
         for key, seen_at in list(self._events.items()):
             if now - seen_at < EVENTS_LIVE_S:
-                break  # they stand in the order of their last changes
+                break  # they are in the order of their last changes
             namespace, name = key
             self.outside.remove(f"/api/v1/namespaces/{namespace}/events/{name}")
 
@@ -152,7 +157,7 @@ class World:
         return replica
 
     async def revive(self) -> None:
-        """Start anew whoever has ended, as a Deployment would."""
+        """Restart ended processes, as a Deployment would."""
         for replica in list(self.replicas):
             if replica.task is not None and replica.task.done():
                 if fault := replica.fault():
@@ -162,7 +167,9 @@ class World:
                 self.add()
 
     def told_until(self, number: int) -> float:
-        """Return up to when a process has been told of everything, in seconds since the epoch."""
+        """Return the time up to which a process has received all events, in seconds since the
+        epoch.
+        """
         replica = next((one for one in self.replicas if one.number == number), None)
         if replica is None:
             return float("-inf")
@@ -170,9 +177,10 @@ class World:
         return replica.told_at
 
     def _ask(self, replica: Replica) -> None:
-        """Take note of whether a process is told of everything at this moment.
+        """Record whether a process is up to date now.
 
-        Who was not, and is again, gets what it missed in one go, and is given a moment to take it in.
+        A process that is up to date again receives all missed events at once, and has a moment to
+        process them.
         """
         flows, now = replica.wiring.flows, self.clock.now()
         replica.most_flows = max(replica.most_flows, len(flows))
@@ -185,9 +193,9 @@ class World:
             replica.told_at = now
 
     def refusal(self, method: str, path: str) -> Any:
-        """Return what befalls a request: of what is planned for the beginning of its path, or its end, one.
+        """Return a request's planned fault, by the beginning or the end of its path.
 
-        Where a method stands before the path it is for that method alone.
+        With a method before the path it applies to that method alone.
         """
         for part, accidents in self.refusals.items():
             if part.startswith("*"):
@@ -198,7 +206,7 @@ class World:
                 return self.random.choice(accidents)
         return None
 
-    # What users and controllers do
+    # Actions of users and controllers
 
     def node(self, name: str, cpu: str = "8", pods: str = "110", **labels: str) -> None:
         """Add a node."""
@@ -212,12 +220,12 @@ class World:
         self.outside.put("/api/v1/nodes", {"metadata": meta, "status": status})
 
     def resize(self, name: str, cpu: str) -> None:
-        """Let a node offer another amount; what runs there stays."""
+        """Change a node's allocatable amounts; its pods stay."""
         room = {"cpu": cpu, "memory": "64Gi", "pods": "110"}
         self.outside.change(f"/api/v1/nodes/{name}/status", {"status": {"allocatable": room}})
 
     def pod(self, name: str, cpu: str = "1", namespace: str = "default", **more: Any) -> str:
-        """Add a pod that is to be placed; return its uid."""
+        """Create a pending pod; return its uid."""
         resources = {"requests": {"cpu": cpu, "memory": "64Mi"}}
         spec = {
             "schedulerName": "trellis",
@@ -246,7 +254,7 @@ class World:
         return next((one for one in found if one["type"] == "PodScheduled"), {})
 
     def foreign(self, name: str, node: str, cpu: str = "1") -> None:
-        """Add a pod that somebody else has bound already."""
+        """Create a pod bound by another client."""
         self.pod(name, cpu, spec={"nodeName": node})
 
     def gang(self, name: str, size: int = 8, cpu: str = "1") -> None:
@@ -271,13 +279,15 @@ class World:
         return sorted(pod["metadata"]["name"] for pod in pods if not pod["spec"].get("nodeName"))
 
     def remove_pod(self, name: str, namespace: str = "default") -> None:
-        """Take a pod away at once, if it is still there."""
+        """Delete a pod at once, if it exists."""
         path = f"/api/v1/namespaces/{namespace}/pods/{name}"
         if self.outside.get(path) is not None:
             self.outside.remove(path)
 
     def protect(self) -> None:
-        """Add a budget that lets none of its pods go, and a class of pods that may take their place."""
+        """Create a budget without allowed disruptions, and a class of pods that may preempt its
+        pods.
+        """
         spec = {"minAvailable": "100%", "selector": {"matchLabels": PROTECTED}}
         path = "/apis/policy/v1/namespaces/default/poddisruptionbudgets"
         self.outside.put(path, {"metadata": {"name": "held"}, "spec": spec})
@@ -287,7 +297,7 @@ class World:
         self.outside.put("/apis/scheduling.k8s.io/v1/priorityclasses", patient)
 
     def is_settled(self, groups: dict[str, int]) -> bool:
-        """Whether somebody leads, no group is bound in part, and nobody waits who would fit on some node."""
+        """Return whether a process leads, no group is partially bound, and no pending pod fits."""
         pods = self.pods()
         if self.partial(groups) or not any(one.leads for one in self.replicas):
             return False
@@ -309,7 +319,7 @@ class World:
         return not any(next(self.audit.without_budgets(pod), "") for pod in urgent)
 
     def idle(self) -> list[Breach]:
-        """Return which processes that have never led have something under way."""
+        """Return the processes with requests in flight that have never led."""
         found = []
         for one in self.replicas:
             engine = one.daemon.engine
@@ -320,7 +330,9 @@ class World:
         return found
 
     def unlike(self) -> list[Breach]:
-        """Return what is not as it must be at rest: words on waiting pods, books of who leads, work left over."""
+        """Return the deviations from the required final state: conditions, the leader's state,
+        leftovers.
+        """
         now, found = self.clock.now(), list[Breach]()
 
         def is_unlike(law: Law, what: str) -> None:
@@ -360,10 +372,10 @@ class World:
         return found
 
     def _whole_and_silent(self, pods: dict[str, Object]) -> Iterator[tuple[str, str]]:
-        """Yield the PodGroups that do not say that they are scheduled, though all they need is bound, and what they say.
+        """Yield the complete PodGroups without a Scheduled condition, and their message.
 
-        Who was bound by others, or came with a node, was not scheduled; nor was, as far as anybody can see, of whom
-        something else has been said since, by a write of which nothing was heard: a kubelet would put that right.
+        Pods bound by other clients, or created with a node, are not counted; nor are those whose
+        status was overwritten by a write without an answer, which a kubelet would correct.
         """
         bound: Counter[str] = Counter()
         for uid, pod in pods.items():
@@ -378,9 +390,10 @@ class World:
                 yield name, said
 
     def partial(self, groups: dict[str, int]) -> list[str]:
-        """Return the groups that are bound in part, without those that were torn with an excuse.
+        """Return the partially bound groups, without excused ones.
 
-        One whose room others were free to take is in part as long as there is no room for the rest of it.
+        A group whose capacity others were free to use is partial until there is capacity for the
+        rest.
         """
         held = {name: size for name, size in groups.items() if name not in self.audit.torn}
         pods = self.pods()
@@ -391,7 +404,7 @@ class World:
         ]
 
     async def until(self, holds: Any, timeout_s: float = 120.0) -> float:
-        """Let time pass until something holds; return how long it took, in virtual seconds."""
+        """Let time pass until a condition holds; return how long it took, in virtual seconds."""
         began = self.clock.now()
         while not holds():
             if self.clock.now() - began >= timeout_s:
@@ -406,7 +419,7 @@ class World:
 
     @property
     def digest(self) -> str:
-        """A digest of all writes so far, byte for byte and in order, with their moments."""
+        """Return a digest of all writes so far, byte for byte and in order, with their times."""
         return self._digest.hexdigest()
 
     def _changed(self, resource: Any, change: Any) -> None:
