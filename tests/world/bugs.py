@@ -168,7 +168,7 @@ BUGS: Final = (
     Bug("whether a group was whole is not asked before the rest of it is let go", "scheduler/groups/planning/conditions.py",
         "    if not bound or not is_ours or past.was_whole([one.pod for one in bound], described_by):\n        return False\n",
         "    if bound:\n        return True\n"),
-    # Others that were found by hand, before there was a world: their mending is taken out again
+    # Bugs that were found without the simulation: their fix is reverted
     Bug("what an API server asks to wait for is waited for without bound", "scheduler/kube/connection/backoff.py",
         "return min(retry_after_s, MOST_RETRY_AFTER_S) + min(delay, 1.0)", "return retry_after_s + min(delay, 1.0)"),
     Bug("a request that waits keeps its place among those that are sent", "scheduler/kube/writing/sender.py",
