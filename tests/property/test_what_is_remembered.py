@@ -97,6 +97,8 @@ REMEMBERED: Mapping[str, str] = {
     "Intake._following": FOLLOWED,
     "Store._kinds": "a kind of which there was an object once has an empty table",
     "NodeTable": LAYOUT,
+    "NetworkTracker._rows": LAYOUT,
+    "RowPlaces": LAYOUT,
     "Column": LAYOUT,
     "LabelIndex": LAYOUT,
     "QueuedPod": QUEUE,
@@ -119,6 +121,7 @@ REMEMBERED: Mapping[str, str] = {
     "ClusterTopologyPlacementGroup._trees": GROUPS,
     "GroupStatusWriter": GROUPS,
     "Writing": GROUPS,
+    "GroupStates._of": "gated or pending: a new process reports the gate again, and both are at rest",
     "Deadlines": "when what is said of a group is compared again; of bindings there are none at rest",
     "Shared.leaving": "whose eviction the API server has confirmed; their deletion stands in the objects by now",
 }
@@ -210,6 +213,7 @@ def lived(rig: Rig) -> tuple[Engine, Engine]:
         fresh.handle(rig.api.listed(kind), rig.now)
     fresh.run(rig.now, 0)
     fresh.is_leading = True
+    fresh.run(rig.now, 0)  # groups are compared with their objects
     return rig.engine, fresh
 
 
