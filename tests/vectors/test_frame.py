@@ -12,7 +12,9 @@ def test_every_file_has_a_runner_or_waits(root):
         if path in LATER and all(vector.waits_for for vector in vectors(root, path)):
             continue
         folder, _, file = path.partition("/")
-        runner = importlib.import_module(f"tests.vectors.test_{folder.replace('-', '_').replace('.', '_')}")
+        runner = importlib.import_module(
+            f"tests.vectors.test_{folder.replace('-', '_').replace('.', '_')}"
+        )
 
         assert file in runner.RUNNERS, f"no runner for {path}"
 
