@@ -39,10 +39,9 @@ from scheduler.groups.planning import (
     roles,
     shapes,
 )
-from scheduler.groups.planning.evicting import GroupEvictor
-from scheduler.groups.planning.outcome import PlanOutcome
+from scheduler.groups.planning.conditions import GroupEvictor
 from scheduler.groups.planning.placements import ROUNDS, Eviction, Placement, PlanningTools
-from scheduler.groups.planning.recording import PlanRecorder
+from scheduler.groups.planning.recording import PlanOutcome, PlanRecorder
 from scheduler.groups.planning.task import (
     GroupTask,
     Steps,

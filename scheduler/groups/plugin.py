@@ -30,13 +30,13 @@ from scheduler.groups.description.members import GroupMembers
 from scheduler.groups.description.spec import LARGEST_GROUP, GroupSpec
 from scheduler.groups.hints import CLAIM, NETWORK, Hints
 from scheduler.groups.plan import Planner
-from scheduler.groups.planning.placement import oldest
 from scheduler.groups.planning.task import Steps, beside, incomplete, leaving, staying
 from scheduler.groups.sources import registry as sources
 from scheduler.groups.sources.workload import COMPOSITE_PREFIX
 from scheduler.groups.status.records import RecordStore
 from scheduler.groups.status.statuswriter import GroupStatusWriter
 from scheduler.groups.topology import hypernodes, kueuelevels, trees
+from scheduler.groups.topology.placement import oldest
 from scheduler.groups.topology.tree import Topology
 from scheduler.objects.pod import Pod
 from scheduler.plugins.deviceattributes import SLICE

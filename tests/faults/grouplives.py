@@ -15,7 +15,7 @@ from typing import Any
 import msgspec
 
 from scheduler.engine.effects import Bind
-from scheduler.groups.planning.placement import in_order
+from scheduler.groups.topology.placement import in_order
 from scheduler.objects.configmap import GROUP_KEY, ConfigMap, ConfigMapMeta
 from scheduler.objects.kueue import HOSTNAME, KueueLevel, KueueTopology, KueueTopologySpec
 from scheduler.objects.meta import AnnotatedMeta, ObjectMeta

@@ -15,8 +15,8 @@ from msgspec.structs import replace
 
 from scheduler.base.clock import perf_s
 from scheduler.engine.effects import Watched
-from scheduler.groups.planning.placement import in_order
 from scheduler.groups.problem.instance import SolveLimits
+from scheduler.groups.topology.placement import in_order
 from scheduler.objects.node import Node
 from scheduler.objects.pod import Pod
 from scheduler.plugins.dynamicresources.podclaims import CLAIM

@@ -16,9 +16,9 @@ import numpy as np
 
 from scheduler.base.arrays import IntColumn
 from scheduler.framework.groups import Fits
-from scheduler.groups.planning import planning, shortage
+from scheduler.groups.planning import planning
 from scheduler.groups.planning.between import PORT
-from scheduler.groups.planning.capacities import FILTERS, MemberCapacity
+from scheduler.groups.planning.capacities import FILTERS, MemberCapacity, packed, stocks_in
 from scheduler.groups.planning.planning import Site
 from scheduler.groups.planning.task import GroupTask
 from scheduler.groups.planning.task import with_rules as ruled
@@ -63,7 +63,7 @@ def refusal(
     requests = [name for name in limits if name != FILTERS]
 
     def stocks(unit: tuple[str, ...]) -> str:
-        return shortage.stocks(task.tree, task.context.nodes, unit, fits, pods)
+        return stocks_in(task.tree, task.context.nodes, unit, fits, pods)
 
     text = _sentence(task, site, advice, capacities, depth, requests, stocks)
     # Stocks name what is in use; without rejections it is labels that exclude nodes.
@@ -197,7 +197,7 @@ def _depth(task: GroupTask, site: Site, advice: Advice) -> int | None:
         return 0
     if any(one.rule != "hard" or one.value != "pack" for one in advice.conflict):
         return None
-    depth = shortage.packed(site.instance, advice)
+    depth = packed(site.instance, advice)
     asked = task.spec.labels
     if depth and asked is not None and asked.required in task.tree.aliases:
         return task.tree.levels.index(task.tree.aliases[asked.required]) + 1

@@ -12,8 +12,8 @@ from scheduler.framework.groups import PlanningContext
 from scheduler.framework.nodes import Nodes
 from scheduler.groups.description.rules import LevelConstraint
 from scheduler.groups.description.spec import GroupSpec
-from scheduler.groups.planning.placement import Seat, in_order
 from scheduler.groups.problem.instance import Instance, Leaf, Level, LevelRule
+from scheduler.groups.topology.placement import Seat, in_order
 from scheduler.groups.topology.tree import Topology
 from scheduler.objects.pod import Pod
 from scheduler.state.podindex import Placed

@@ -13,10 +13,10 @@ from msgspec.structs import replace
 
 from scheduler.groups.description.spec import GroupSpec
 from scheduler.groups.planning import planning
-from scheduler.groups.planning.placement import in_order
 from scheduler.groups.planning.planning import Site
 from scheduler.groups.problem.instance import Instance, Leaf, LevelRule
 from scheduler.groups.sources import kueue
+from scheduler.groups.topology.placement import in_order
 from scheduler.groups.topology.tree import Topology
 from scheduler.objects.pod import Pod
 from scheduler.state.podindex import Placed

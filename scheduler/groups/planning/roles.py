@@ -18,10 +18,10 @@ from scheduler.groups.description.classes import ClassesSpec
 from scheduler.groups.description.spec import GroupSpec
 from scheduler.groups.planning.between import PORT, near, port_name, sets_by_label, term_selects
 from scheduler.groups.planning.classsite import SHARED, beside, limits, links, of_classes
-from scheduler.groups.planning.placement import in_order
 from scheduler.groups.planning.planning import rule
 from scheduler.groups.problem.instance import Level, LevelRule
 from scheduler.groups.problem.roles import Apart, GroupProblem, LeafConflict, Role
+from scheduler.groups.topology.placement import in_order
 from scheduler.groups.topology.tree import Topology
 from scheduler.objects.devices import DeviceClass
 from scheduler.objects.pod import Pod

@@ -20,11 +20,11 @@ from scheduler.groups.description.nesting import NOWHERE, keys_of, places
 from scheduler.groups.description.ownrules import OwnRules
 from scheduler.groups.description.spec import GroupNode
 from scheduler.groups.planning import roles
-from scheduler.groups.planning.placement import in_order
 from scheduler.groups.planning.roles import RoleMembers, RolesSite
 from scheduler.groups.problem.classes import ClassRule, PodClass
 from scheduler.groups.problem.parts import ROOT, LikeParts, PlacedPart
 from scheduler.groups.sources import registry as sources
+from scheduler.groups.topology.placement import in_order
 from scheduler.groups.topology.tree import Topology
 from scheduler.objects.pod import Pod
 from scheduler.state.podindex import Placed

@@ -25,13 +25,13 @@ from scheduler.groups.description import quorum
 from scheduler.groups.description.deadlines import Deadline
 from scheduler.groups.description.spec import GroupSpec
 from scheduler.groups.planning import between, planning
-from scheduler.groups.planning.placement import in_order
 from scheduler.groups.planning.roles import RoleMembers
 from scheduler.groups.planning.shapes import GroupShape
 from scheduler.groups.problem.answer import SolvedStage
 from scheduler.groups.problem.instance import SolveLimits
 from scheduler.groups.solver.questions import Solution
 from scheduler.groups.sources import registry as sources
+from scheduler.groups.topology.placement import in_order
 from scheduler.groups.topology.tree import Topology
 from scheduler.objects.pod import Pod
 from scheduler.state.podindex import Placed, PodIndex

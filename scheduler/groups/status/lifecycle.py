@@ -15,9 +15,9 @@ from scheduler.framework.calls import ApiCall
 from scheduler.framework.groups import MemberOrder
 from scheduler.groups.capacity import Lack
 from scheduler.groups.cycle.states import WAITING
-from scheduler.groups.planning.placement import Seat, rank_text, ranks, tree_text
 from scheduler.groups.problem.answer import NOTHING, Outcome, SolvedStage
 from scheduler.groups.sources.configmap import BOUND
+from scheduler.groups.topology.placement import Seat, rank_text, ranks, tree_text
 from scheduler.groups.topology.tree import Topology
 from scheduler.state.podindex import Placed
 

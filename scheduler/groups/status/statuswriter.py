@@ -11,7 +11,6 @@ from scheduler.groups.description import past
 from scheduler.groups.description.history import GroupHistory
 from scheduler.groups.description.members import GroupMembers
 from scheduler.groups.description.spec import GroupSpec
-from scheduler.groups.planning.placement import Seat, tree_of
 from scheduler.groups.planning.planning import seats
 from scheduler.groups.sources import configmap
 from scheduler.groups.sources.configmap import BOUND
@@ -30,6 +29,7 @@ from scheduler.groups.status.lifecycle import (
     status_patch,
 )
 from scheduler.groups.status.records import RecordStore
+from scheduler.groups.topology.placement import Seat, tree_of
 from scheduler.groups.topology.tree import Topology
 from scheduler.objects.pod import Pod
 from scheduler.state.podindex import Placed
