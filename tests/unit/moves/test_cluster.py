@@ -13,6 +13,7 @@ from scheduler.simulate.stage import AnswerOptions
 from scheduler.snapshot.documents import items_of_objects
 from scheduler.snapshot.snapshot import SnapshotReader
 from scheduler.testing import node
+from tests.unit.plugins.groupsworld import group
 from tests.unit.simulate.asking import default_setup, pod
 
 GPU = "nvidia.com/gpu"
@@ -199,6 +200,49 @@ def test_destinations_obey_anti_affinity_between_arrivals():
     assert report.verdict == "reached" or len({move.target for move in report.moves}) == len(
         report.moves
     )
+
+
+def rack_node(at, nodes_per_rack=3):
+    """A node of 4 GPUs in a rack."""
+    rack, name = f"r{at // nodes_per_rack}", f"n{at}"
+    return gpu_node(
+        name, labels={"topology.trellis.dev/rack": rack, "kubernetes.io/hostname": name}
+    )
+
+
+def gang_pod(name, number, **fields):
+    """A member of a group, running if it has a node name."""
+    found = pod(f"{name}-{number}", requests={"cpu": "1", GPU: fields.pop("gpus")}, **fields)
+    found["metadata"]["labels"] = {"sakkara.group.name": name}
+    return found
+
+
+def test_a_waiting_group_fits_inside_one_rack():
+    """Three members of 4 GPUs need the three nodes of the rack that has fewer pods."""
+    racks = [rack_node(at) for at in range(6)]
+    pods = [owned(f"p{at}", f"n{at}") for at in range(6)] + [owned("more", "n5")]
+    members = [gang_pod("gang", at, gpus="4") for at in range(3)]
+    rules = {"rack": {"type": "pack", "hard": True}}
+    report = find([*racks, *pods, group("gang", 3, rules), *members], FitGoal("default/gang"))
+
+    assert {move.source for move in report.moves} == {"n0", "n1", "n2"}
+    assert (report.proven, report.after) == (True, "3 of 3 waiting pods fit")
+
+
+def test_members_of_a_running_group_move_together():
+    """Two nodes become free only if both members of the group leave theirs."""
+    racks = [rack_node(at) for at in range(4)]
+    members = [gang_pod("gang", at, gpus="1", node_name=f"n{at}") for at in range(2)]
+    for one in members:
+        owner = {"kind": "ReplicaSet", "name": "gang", "uid": "gang", "controller": True}
+        one["metadata"]["ownerReferences"] = [owner]
+    others = [owned(f"z{at}", f"n{at}", gpus="2") for at in (2, 3)]
+    report = find([*racks, group("gang", 2), *members, *others], FreeGoal(2))
+
+    assert [(move.source, move.unit) for move in report.moves] == [
+        ("n0", "default/gang"),
+        ("n1", "default/gang"),
+    ]
 
 
 def test_a_shortage_is_named_with_its_figures():
