@@ -40,7 +40,14 @@ def test_an_unknown_scenario_is_wrong_usage():
 @pytest.mark.long
 @pytest.mark.parametrize(
     ("scenario", "expectations"),
-    [("groups", 7), ("unlike", 9), ("network", 5), ("load-aware", 2), ("devices", 4)],
+    [
+        ("groups", 7),
+        ("unlike", 9),
+        ("network", 5),
+        ("load-aware", 2),
+        ("devices", 4),
+        ("moves", 4),
+    ],
 )
 def test_a_chapter_comes_as_told(scenario: str, expectations: int):
     """Each further chapter ends by itself, quietly, with everything that it says seen."""
