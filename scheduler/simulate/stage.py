@@ -91,7 +91,7 @@ def staged(snapshot: Snapshot, setup: Setup, options: AnswerOptions) -> StagedEn
         _tell(engine, Watched(kind, "ADDED", obj), at, faults, snapshot.place(kind, key))
 
     engine.reserve_nodes(len(snapshot.nodes))
-    for kind, obj in _with_namespaces(snapshot):
+    for kind, obj in (*_with_namespaces(snapshot), *snapshot.origins):
         meta = obj.metadata
         tell(kind, obj, f"{meta.namespace}/{meta.name}" if meta.namespace else meta.name)
     for node in snapshot.nodes:

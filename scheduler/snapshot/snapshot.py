@@ -21,6 +21,7 @@ from scheduler.controlplane.admission import LIMIT_RANGE
 from scheduler.controlplane.claims import ephemeral_volume_claims
 from scheduler.groups.sources import registry as sources
 from scheduler.objects import kinds
+from scheduler.objects.derivedgroups import OWNER_LABELS
 from scheduler.objects.node import Node
 from scheduler.objects.pod import Pod
 from scheduler.snapshot.admission import (
@@ -57,7 +58,8 @@ class Snapshot(msgspec.Struct, frozen=True):
     scheduled. `given` are the uids of unbound pods that were given apart from the cluster, to be
     placed whatever their schedulerName. `daemons` make the pods of added nodes. `taken_at` is the
     newest time in any object, in seconds since the epoch. `release` is that of the API server: as
-    its list states it, else that of the newest kubelet, None if neither is known.
+    its list states it, else that of the newest kubelet, None if neither is known. `origins` are
+    workloads from which groups may be derived.
     """
 
     nodes: tuple[Node, ...] = ()
@@ -71,6 +73,7 @@ class Snapshot(msgspec.Struct, frozen=True):
     notices: tuple[str, ...] = ()
     daemons: tuple[DaemonTemplate, ...] = ()
     release: Release | None = None
+    origins: tuple[tuple[str, Any], ...] = ()
 
     def find(self, key: str) -> Pod | None:
         """Return the bound or pending pod of that `namespace/name`, or None."""
@@ -121,6 +124,8 @@ class SnapshotReader:
         self._newest = ""
         self._release: Release | None = None
         self._kubelets: set[str] = set()
+        self._origins: list[tuple[kinds.Kind, Item]] = []
+        self._taken: list[tuple[str, Any]] = []
         self._passed_over: dict[str, int] = {}
         self._workloads: dict[tuple[str, str, str], FoundWorkload] = {}
         self._notices: list[str] = []
@@ -140,6 +145,12 @@ class SnapshotReader:
             self.served_by(item.release, item.where)
         kind = kind_of(item)
         workload = is_workload(item)
+        if kind in kinds.DERIVABLE:
+            # Of use only for the groups of their pods, which have to be given.
+            self._origins.append((kind, item))
+            kind = None
+            if not workload:
+                return
         if kind is None and not workload:
             self._pass_over(item)
             return
@@ -157,6 +168,25 @@ class SnapshotReader:
             raise ObjectError("not UTF-8 text", where=item.where) from error
         except RecursionError:
             raise ObjectError("nested too deeply", where=item.where) from None
+
+    def _take_origins(self) -> None:
+        """Take in workloads from which groups are derived; ObjectError for one without its pods."""
+        labels = [obj.metadata.labels for (kind, _), obj in self._found.items() if kind == "Pod"]
+        for kind, item in self._origins:
+            is_made = is_workload(item)
+            try:
+                obj = decoded(kind, item.raw)
+            except (msgspec.DecodeError, InputError):
+                obj = None
+            label = OWNER_LABELS.get(kind.kind, "")
+            has_pods = obj is not None and any(
+                one.get(label) == obj.metadata.name for one in labels
+            )
+            if not is_made and not has_pods:
+                self._pass_over(item)
+            elif obj is not None:
+                self._taken.append((kind.kind, obj))
+        self._origins.clear()
 
     def _pass_over(self, item: Item) -> None:
         """Count an object without effect; ObjectError for an unknown kind."""
@@ -382,6 +412,7 @@ class SnapshotReader:
             self._make_pods()
             self._admit()
         self._make_claims()
+        self._take_origins()
         nodes: list[Node] = []
         objects: list[tuple[str, Any]] = []
         bound: list[Pod] = []
@@ -420,6 +451,7 @@ class SnapshotReader:
             notices=(*said, *self._notices, *quotas, *ranges),
             daemons=tuple(self._daemons()),
             release=self._release or _newest_release(self._kubelets),
+            origins=tuple(self._taken),
         )
 
     def _daemons(self) -> Iterator[DaemonTemplate]:
