@@ -3,7 +3,8 @@
 from typing import Final
 
 VERSION: Final = "0.1.0"
-# The API servers that the tests on a real one have run against, and the oldest that the chart takes.
+# The API servers that the tests on a real one have run against, and the oldest that the chart
+# takes.
 KUBERNETES_VERSIONS: Final = ("1.35", "1.36")
 OLDEST_KUBERNETES: Final = "1.30"
 

@@ -1,4 +1,6 @@
-"""The plugins of this installation: those of Trellis, in the order of kube-scheduler's list, and others'."""
+"""The plugins of this installation: those of Trellis, in the order of kube-scheduler's list, and
+others'.
+"""
 
 from typing import Any
 
@@ -76,7 +78,10 @@ IN_TREE: tuple[type[Plugin[Any]], ...] = (
 
 
 def registry() -> Registry:
-    """Return a registry of all plugins, also those of entry points; ConfigError if two share a name."""
+    """Return a registry of all plugins, also those of entry points.
+
+    ConfigError if two share a name.
+    """
     found = Registry(IN_TREE)
     found.load_entry_points()
     return found

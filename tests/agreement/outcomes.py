@@ -151,7 +151,10 @@ def _workload(random: Random, name: str, namespace: str) -> Plain:
 
 
 def foretold(snapshot: bytes, namespace: str) -> tuple[Outcome, bool]:
-    """Return the node of each pod by `simulate`, '' for none; and whether pods have to leave for it."""
+    """Return the node of each pod by `simulate`, '' for none.
+
+    And whether pods have to leave for it.
+    """
     registry = Registry(IN_TREE)
     world = read_snapshot(items_of(SourceFile("snapshot", snapshot)))
     found = simulate(world, Setup(default_config(registry), registry), AnswerOptions(ties=Ties.UID))
@@ -160,7 +163,9 @@ def foretold(snapshot: bytes, namespace: str) -> tuple[Outcome, bool]:
 
 
 def settled(snapshot: bytes, namespace: str, found: Outcome) -> bool:
-    """Return whether `simulate` of the final cluster leaves every pod where it is, and evicts none."""
+    """Return whether `simulate` of the final cluster leaves every pod where it is, and evicts
+    none.
+    """
     again, preempts = foretold(snapshot, namespace)
     return not preempts and all(node == found.get(name, "") for name, node in again.items())
 
@@ -199,7 +204,9 @@ def now_there(sandbox: Sandbox, world: World, names: Outcome) -> tuple[Outcome, 
 
 
 async def play(seed: int, folder: Path, patience: int = 100) -> str:
-    """Return how the daemon's outcome differs from that of `simulate`: '' or the name of the difference."""
+    """Return how the daemon's outcome differs from that of `simulate`: '' or the name of the
+    difference.
+    """
     options = SandboxOptions(shape=plain_shape(0), kubeconfig=folder / "kubeconfig", lazy=True)
     async with Sandbox(options) as sandbox, entered(folder / "kubeconfig") as world:
         for obj in manifests(seed, world.ns):
@@ -235,7 +242,8 @@ async def play(seed: int, folder: Path, patience: int = 100) -> str:
 def _reason(*, preempts: bool, has_gangs: bool) -> str:
     """Return the name of what may let two outcomes differ, '' where nothing may."""
     if preempts:
-        # Victims leave at once in a simulation. In a cluster other pods are decided on until they are gone.
+        # Victims leave at once in a simulation. In a cluster other pods are decided on until they
+        # are gone.
         return "explained: pods were decided on while victims were leaving"
     if has_gangs:
         # The simulation waits for the plan of a group; the daemon plans it in a process of its own.
@@ -248,8 +256,9 @@ def objection(
 ) -> str:
     """Return why no order of decisions explains a difference, '' if one may.
 
-    The daemon's outcome has to be one that `simulate` would leave as it is, without a gang in part, and with as
-    many pods of the highest priority as in the simulation: later decisions cannot take their capacity.
+    The daemon's outcome has to be one that `simulate` would leave as it is, without a gang in part,
+    and with as many pods of the highest priority as in the simulation: later decisions cannot take
+    their capacity.
     """
     if not at_rest:
         return "simulate of the final cluster changes it"

@@ -1,4 +1,7 @@
-"""A cluster ends alike in `simulate` and under the daemon; `python -m tests.agreement.outcomes` plays 500 cases."""
+"""A cluster ends alike in `simulate` and under the daemon.
+
+`python -m tests.agreement.outcomes` plays 500 cases.
+"""
 
 from pathlib import Path
 
@@ -9,12 +12,17 @@ from tests.agreement.outcomes import objection, play
 
 @pytest.mark.parametrize("seed", range(3))
 async def test_the_daemon_and_simulate_place_the_same_pods(seed: int, tmp_path: Path):
-    """Node by node: pods, gangs, priorities, preemption and workloads, for a snapshot before the start."""
+    """Node by node: pods, gangs, priorities, preemption and workloads, for a snapshot before the
+    start.
+    """
     assert not (await play(seed, tmp_path)).startswith("unexplained")
 
 
 def test_a_difference_is_explained_by_an_order_of_decisions_or_not_at_all():
-    """Another outcome at rest may be; a gang in part, a pod that fits, or a lost one of high priority may not."""
+    """Another outcome at rest may be.
+
+    A gang in part, a pod that fits, or a lost one of high priority may not.
+    """
     wanted = {"p0": "n0", "p1": "", "g0-0": "n1", "g0-1": "n1"}
     priorities = {"p0": 100}
 

@@ -1,4 +1,6 @@
-"""The pods that `simulate` makes of a workload are those that the API server and the controllers make."""
+"""The pods that `simulate` makes of a workload are those that the API server and the controllers
+make.
+"""
 
 import json
 from collections.abc import Iterator, Sequence
@@ -43,7 +45,10 @@ Found = tuple[list[str], list[str]]
 
 
 def simulated(case: Case) -> tuple[list[Pod], Found]:
-    """Return the pods of `simulate`, and pods and claims as texts; none when it refuses the pods."""
+    """Return the pods of `simulate`, and pods and claims as texts.
+
+    None when it refuses the pods.
+    """
     try:
         snapshot = read_snapshot(
             items_of_objects(CLUSTER, "cluster"), items_of_objects(case.objects, "given")

@@ -281,7 +281,9 @@ _REVISION = {
 
 
 def created(case: Case) -> list[Plain]:
-    """Return the objects as a client creates them: of a CronJob the Job that `kubectl create job` makes."""
+    """Return the objects as a client creates them: of a CronJob the Job that `kubectl create job`
+    makes.
+    """
     if case.kind != "CronJob":
         return case.objects
     job = {**case.workload, "kind": "Job", "spec": case.workload["spec"]["jobTemplate"]["spec"]}

@@ -1,7 +1,8 @@
 """A plain HTTP client for the API cases, the same for the sandbox and a real kube-apiserver.
 
-Every answer is kept in a transcript, with everything that must differ (uids, versions, times, the test's own namespace) replaced. What
-a real server answered is recorded in tests/apiserver/recorded; each run on either server must give the same transcript.
+Every answer is kept in a transcript, with everything that must differ (uids, versions, times, the
+test's own namespace) replaced. What a real server answered is recorded in tests/apiserver/recorded;
+each run on either server must give the same transcript.
 """
 
 import asyncio
@@ -182,7 +183,9 @@ class Api:
         return await self.send("POST", where, body, **rest)
 
     async def post_node(self, body: Any, **rest: Any) -> Reply:
-        """Create a node and wait until pods get its zone: a real server's admission hears of it a little later."""
+        """Create a node and wait until pods get its zone: a real server's admission hears of it a
+        little later.
+        """
         reply = await self.post("nodes", body, **rest)
         probe = pod("probe", nodeName=body["metadata"]["name"])
 
@@ -218,7 +221,9 @@ class Api:
         return await asked(lambda: self.get(where, record=False), holds, where)
 
     async def until_watched(self, where: str) -> None:
-        """Wait until watches can be opened: a real server says 429 at first of a kind that is new to it."""
+        """Wait until watches can be opened: a real server says 429 at first of a kind that is new
+        to it.
+        """
 
         async def opened() -> int:
             query = {"watch": "true"}

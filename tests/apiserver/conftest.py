@@ -1,4 +1,6 @@
-"""The `api` fixture: every case that asks for it runs on the sandbox and on a real kube-apiserver."""
+"""The `api` fixture: every case that asks for it runs on the sandbox and on a real
+kube-apiserver.
+"""
 
 import itertools
 import json
@@ -49,7 +51,10 @@ def server(
 async def api(
     server_kind: str, server: ApiServer | RealCluster, request: pytest.FixtureRequest
 ) -> AsyncIterator[Api]:
-    """A client with a namespace of its own; afterwards the transcript is held against the recording."""
+    """A client with a namespace of its own.
+
+    Afterwards the transcript is held against the recording.
+    """
     mark = f"c{os.getpid()}x{next(_numbers)}"
     headers = {"Authorization": f"Bearer {ADMIN_TOKEN}"}
     if isinstance(server, ApiServer):

@@ -36,7 +36,9 @@ _EXTRA = ("Scale", "DeleteOptions", "Status", "Eviction", "TokenRequest")
 
 
 def build_since(document, before):
-    """What a later release has besides the table `before`: its kinds of groups, and what a Job says of them."""
+    """What a later release has besides the table `before`: its kinds of groups, and what a Job says
+    of them.
+    """
     table = build(document, _SINCE_1_37)
     job, spec = (dict(before["types"][name]) for name in ("batch.v1.Job", "batch.v1.JobSpec"))
     spec["scheduling"] = table["types"]["batch.v1.JobSpec"]["scheduling"]
@@ -92,7 +94,9 @@ _FIELD = re.compile(
 
 
 def wire(table, modules):
-    """Field numbers {type: "number=name ..."}: `*` keeps zeros, `+` names a struct that is inlined."""
+    """Field numbers {type: "number=name ..."}: `*` keeps zeros, `+` names a struct that is
+    inlined.
+    """
     numbers = {}
     todo = list(table["types"])
     sources = {}

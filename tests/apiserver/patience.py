@@ -1,7 +1,8 @@
 """Waiting for servers and programs beside a test: for a condition, never for time to pass.
 
-The limit is there for what never comes: it is far beyond what a slow machine needs, and says nothing
-about how fast something is. Between two looks the processors are left to what is waited for.
+The limit is there for what never comes: it is far beyond what a slow machine needs, and says
+nothing about how fast something is. Between two looks the processors are left to what is waited
+for.
 """
 
 import asyncio

@@ -23,7 +23,10 @@ EPHEMERAL = Path("/proc/sys/net/ipv4/ip_local_port_range")
 
 
 class ProgramFailedError(AssertionError):
-    """A program ended, or did not become ready in time; the message ends with its last log lines."""
+    """A program ended, or did not become ready in time.
+
+    The message ends with its last log lines.
+    """
 
 
 @dataclass(frozen=True)
@@ -95,8 +98,9 @@ def running(
 def free_ports(count: int) -> list[int]:
     """Return distinct loopback ports that were free a moment ago.
 
-    None of those that the kernel gives to outgoing connections: such a port is free when it is looked
-    at, and the client's end of somebody's connection when the server wants it a moment later.
+    None of those that the kernel gives to outgoing connections: such a port is free when it is
+    looked at, and the client's end of somebody's connection when the server wants it a moment
+    later.
     """
     lowest, _ = map(int, EPHEMERAL.read_text().split()) if EPHEMERAL.exists() else (32768, 0)
     # From a chance number on: two runs of the tests side by side seldom ask for the same.

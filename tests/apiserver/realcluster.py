@@ -148,7 +148,8 @@ def start_cluster(
 ) -> Iterator[RealCluster]:
     """Run etcd and kube-apiserver until the block ends; logs stay when the block raises.
 
-    `apiserver_flags` come last and so override the flags set here. `is_later` takes the later release.
+    `apiserver_flags` come last and so override the flags set here. `is_later` takes the later
+    release.
     """
     binaries = later_assets() if is_later else assets()
     flags = groups_served(LATER_VERSIONS, LATER_GATES) if is_later else groups_served()

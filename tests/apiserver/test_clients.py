@@ -103,7 +103,10 @@ async def test_apply_and_look(kubectl: Kubectl):
 
 
 async def test_a_list_of_objects_is_applied(kubectl: Kubectl, tmp_path: Path):
-    """What `trellis snapshot` writes is one List; for it kubectl wants the definitions in protobuf."""
+    """What `trellis snapshot` writes is one List.
+
+    For it kubectl wants the definitions in protobuf.
+    """
     items = [
         {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "team"}},
         {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "c", "namespace": "team"}},

@@ -126,7 +126,8 @@ async def test_a_held_pod_needs_both(api: Api):
 async def test_watchers_see_mark_and_end(api: Api):
     """MODIFIED when the deletion begins, DELETED when it is done.
 
-    kube-apiserver writes the shorter grace period once more before it removes the pod; the sandbox does not.
+    kube-apiserver writes the shorter grace period once more before it removes the pod; the sandbox
+    does not.
     """
     await bound(api)
     version = (await api.get("pods/p", record=False)).meta["resourceVersion"]

@@ -1,6 +1,8 @@
-"""What a server answers when something has gone: an object, its kind, a right, or when its name was taken again.
+"""What a server answers when something has gone: an object, its kind, a right, or when its name was
+taken again.
 
-These are the answers that simulated worlds (tests/world) are full of; here they are held against a real server's.
+These are the answers that simulated worlds (tests/world) are full of; here they are held against a
+real server's.
 """
 
 import asyncio

@@ -1,4 +1,6 @@
-"""Requests in another's name, on the sandbox as on a real server: who may make them, and what they may do then."""
+"""Requests in another's name, on the sandbox as on a real server: who may make them, and what they
+may do then.
+"""
 
 from typing import Any
 
@@ -23,7 +25,9 @@ async def whoami(api: Api, headers: Any) -> Reply:
 
 
 async def test_whom_an_administrator_becomes(api: Api):
-    """A user has the groups that are named, a ServiceAccount those of all of them, nobody any other."""
+    """A user has the groups that are named, a ServiceAccount those of all of them, nobody any
+    other.
+    """
     jane = await whoami(api, named("jane"))
     member = await whoami(api, named("jane", "devs", "ops", Impersonate_Uid="7"))
     account = await whoami(api, named(f"system:serviceaccount:{api.ns}:robot"))
@@ -57,7 +61,8 @@ async def test_what_the_other_may_not_is_refused(api: Api):
 async def test_nobody_becomes_another_without_the_right(api: Api):
     """The verb `impersonate`, on the user and on each group."""
     headers = await robot(api)
-    # What a refusal says has changed with constrained impersonation (1.35): only the code is compared.
+    # What a refusal says has changed with constrained impersonation (1.35): only the code is
+    # compared.
     both = CIMultiDict([*headers.items(), *named("jane").items()])
     denied = await api.post(REVIEW, {}, headers=both, record=False)
     await grant(

@@ -322,7 +322,10 @@ SIZE = ("f:data", "f:size")
 
 
 async def test_who_set_a_field_and_when(api: Api):
-    """Whoever changes it holds it from then on; other fields, and writing the same, leave it to whom it belongs."""
+    """Whoever changes it holds it from then on.
+
+    Other fields, and writing the same, leave it to whom it belongs.
+    """
     made = await api.post("configmaps", config(size="3"), fieldManager="maker")
     (first,) = since(made, *SIZE).values()
     await api.until("configmaps/c", lambda _: rfc3339(RealClock().now()) > first)

@@ -1,4 +1,6 @@
-"""PodGroups of scheduling.k8s.io: what is filled in and refused, what may not change, and how they end."""
+"""PodGroups of scheduling.k8s.io: what is filled in and refused, what may not change, and how they
+end.
+"""
 
 from typing import Any
 

@@ -1,4 +1,6 @@
-"""What a bare kube-apiserver leaves to controllers, or to a newer etcd, and the sandbox does itself."""
+"""What a bare kube-apiserver leaves to controllers, or to a newer etcd, and the sandbox does
+itself.
+"""
 
 import aiohttp
 import pytest

@@ -1,6 +1,8 @@
-"""The auditor beside a campaign: it follows nodes, pods and events of the real API server by itself.
+"""The auditor beside a campaign: it follows nodes, pods and events of the real API server by
+itself.
 
-Its word is the server's alone: the watches of an admin, and the audit log. Nothing is asked of the daemons.
+Its word is the server's alone: the watches of an admin, and the audit log. Nothing is asked of the
+daemons.
 """
 
 import asyncio
@@ -70,7 +72,10 @@ class Judge:
                         version = await self._list_anew(kind, path)
 
     async def _list_anew(self, kind: str, path: str) -> str:
-        """Take in what a server that was restarted has, and no watch tells any more; return its version."""
+        """Take in what a server that was restarted has, and no watch tells any more.
+
+        Return its version.
+        """
         objects, version = await self._api.list(path)
         known = self.pods if kind == "Pod" else self.nodes if kind == "Node" else {}
         there = {obj["metadata"]["uid"] for obj in objects}
@@ -102,7 +107,9 @@ class Judge:
         return [pod for pod in self.pods.values() if not pod["spec"].get("nodeName")]
 
     def open(self, groups: Mapping[str, int]) -> list[str]:
-        """Return what has not come to rest: groups bound in part, and pods that wait though they fit."""
+        """Return what has not come to rest: groups bound in part, and pods that wait though they
+        fit.
+        """
         found = self.history.partial(dict(groups), POD_GROUP, self.pods)
         for pod in self.waiting():
             group = pod["metadata"].get("labels", {}).get(POD_GROUP)

@@ -1,7 +1,9 @@
-"""A bad network between daemons and the real API server: one gate, a port of its own, for each of them.
+"""A bad network between daemons and the real API server: one gate, a port of its own, for each of
+them.
 
-Plain HTTP towards the processes, the server's own TLS behind it. What a gate does to requests is said by its
-fields, which whoever plays faults sets and sets back; `told` counts what really befell a request.
+Plain HTTP towards the processes, the server's own TLS behind it. What a gate does to requests is
+said by its fields, which whoever plays faults sets and sets back; `told` counts what really befell
+a request.
 """
 
 import asyncio

@@ -1,7 +1,8 @@
 """Play faults on the real API server: `python -m tests.chaos.run --faults 1000 --seed 1`.
 
-Two daemons as processes of their own, a bad network between them and a real kube-apiserver, signals, and
-restarts of the server itself. Prints a table; the exit code is 1 when a law was broken.
+Two daemons as processes of their own, a bad network between them and a real kube-apiserver,
+signals, and restarts of the server itself. Prints a table; the exit code is 1 when a law was
+broken.
 """
 
 import argparse

@@ -192,7 +192,9 @@ def writes_groups(rule: Json) -> bool:
 
 
 def test_groups_are_written_only_where_they_live():
-    """In namespaces by roles of these, everywhere under policies, and else not without saying so."""
+    """In namespaces by roles of these, everywhere under policies, and else not without saying
+    so.
+    """
     named = render("rbac.groups.namespaces={a,b}", "rbac.admissionPolicies=false")
     spaces = [
         one["metadata"].get("namespace")
@@ -224,7 +226,10 @@ def test_the_policy_names_what_is_written_about_groups():
 
 
 def test_agents_may_do_what_they_need_and_no_more():
-    """Netperf lists endpoints of its namespace, bandwidth writes the status of nodes; no secrets."""
+    """Netperf lists endpoints of its namespace, bandwidth writes the status of nodes.
+
+    No secrets.
+    """
     found = {
         (one["kind"], one["metadata"]["name"]): [
             (rule["resources"], rule["verbs"]) for rule in one["rules"]

@@ -24,8 +24,8 @@ class Outcome(msgspec.Struct, rename="camel", omit_defaults=True):
     """What one attempt came to, on either side.
 
     `scores` are weighted, by node and plugin. `best` are all nodes that were equally good, known of
-    ours only. `candidates` are the nodes where evicting these pods would make room. `claims` is what
-    those claims got that had nothing before.
+    ours only. `candidates` are the nodes where evicting these pods would make room. `claims` is
+    what those claims got that had nothing before.
     """
 
     result: str

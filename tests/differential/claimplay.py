@@ -1,7 +1,8 @@
-"""The part of the claim controller and of device drivers that scheduling needs, and what claims got.
+"""The part of the claim controller and of device drivers that scheduling needs, and what claims
+got.
 
-Claims are made from templates as kube-controller-manager does, and devices that have to be ready first
-are reported ready: there are no controllers and no drivers beside a lone API server.
+Claims are made from templates as kube-controller-manager does, and devices that have to be ready
+first are reported ready: there are no controllers and no drivers beside a lone API server.
 """
 
 from typing import Any
@@ -83,7 +84,9 @@ async def ready(api: Api, claim: Manifest) -> None:
 
 
 def granted(allocation: Manifest) -> Manifest:
-    """Return an allocation without what differs from attempt to attempt: its time, ids of shares."""
+    """Return an allocation without what differs from attempt to attempt: its time, ids of
+    shares.
+    """
     devices = allocation["devices"]
     return {
         "results": [_granted(result) for result in devices.get("results", ())],

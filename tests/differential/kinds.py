@@ -38,7 +38,8 @@ STATUS_APART = frozenset(
         "ResourceClaim",
     }
 )
-# Events that kube-scheduler counts as handled; of others no plugin of the default profile wants to know.
+# Events that kube-scheduler counts as handled; of others no plugin of the default profile wants to
+# know.
 COUNTED = frozenset(
     {
         "PersistentVolumeAdd",

@@ -1,8 +1,9 @@
-"""Reads kube-scheduler's log: one line into a message and its fields, lines into what was attempted.
+"""Reads kube-scheduler's log: one line into a message and its fields, lines into what was
+attempted.
 
-The verbose log is the only place where the real scheduler shows scores per node and plugin, how many
-nodes it looked at, and whom it would evict where. `Follower` reads a growing file; it knows nothing of
-the API server.
+The verbose log is the only place where the real scheduler shows scores per node and plugin, how
+many nodes it looked at, and whom it would evict where. `Follower` reads a growing file; it knows
+nothing of the API server.
 """
 
 import json

@@ -1,4 +1,5 @@
-"""Differences that are known: each rule with its reason, which stands in docs/compatibility.md as well.
+"""Differences that are known: each rule with its reason, which stands in docs/compatibility.md as
+well.
 
 A difference that no rule explains is a fault of ours.
 """
@@ -26,7 +27,9 @@ def _claims_twice(decision: Decision, path: str, peer: Any, _ours: Any) -> bool:
 
 
 def _equally_important(decision: Decision, path: str, peer: Any, ours: Any) -> bool:
-    """Hold where pods of a node are equally important, so that only their order says who is spared."""
+    """Hold where pods of a node are equally important, so that only their order says who is
+    spared.
+    """
     if path not in {"candidates", "victims"}:
         return False
     if path == "victims":
@@ -49,7 +52,9 @@ def _has_equals(decision: Decision, node: str) -> bool:
 
 
 def _claim_shared(decision: Decision, path: str, _peer: Any, _ours: Any) -> bool:
-    """Hold where several pods use a ReadWriteOncePod claim of the pod: the peer counts one of them."""
+    """Hold where several pods use a ReadWriteOncePod claim of the pod: the peer counts one of
+    them.
+    """
     if decision.peer.result != "Unschedulable" or path.startswith("simulate/feasible"):
         return False
     namespace = decision.pod["metadata"]["namespace"]
@@ -85,7 +90,9 @@ def _spread_dry_run(decision: Decision, path: str, _peer: Any, _ours: Any) -> bo
 
 
 def _spread_beside_nominated(decision: Decision, path: str, _peer: Any, _ours: Any) -> bool:
-    """Hold where a pod spread by a selector for all meets a nominated one, which the peer counts then."""
+    """Hold where a pod spread by a selector for all meets a nominated one, which the peer counts
+    then.
+    """
     if path == "plugins" or all(
         one.get("labelSelector") for one in _hard_constraints(decision.pod)
     ):
@@ -100,7 +107,9 @@ def _spread_beside_nominated(decision: Decision, path: str, _peer: Any, _ours: A
 
 
 def _named_beside_narrowing(decision: Decision, path: str, peer: Any, ours: Any) -> bool:
-    """Hold where the pod is nominated, and the peer names who rejected that node for others as well."""
+    """Hold where the pod is nominated, and the peer names who rejected that node for others as
+    well.
+    """
     if path != "message" or not decision.pod["status"].get("nominatedNodeName"):
         return False
     texts = (re.sub(r"didn't satisfy plugin\(s\) \[.*?\]", "", str(text)) for text in (peer, ours))
@@ -108,7 +117,9 @@ def _named_beside_narrowing(decision: Decision, path: str, peer: Any, ours: Any)
 
 
 def _forgetful(decision: Decision, _path: str, _peer: Any, _ours: Any) -> bool:
-    """Hold where claims of the pod ask for distinct values, which the peer forgets between devices."""
+    """Hold where claims of the pod ask for distinct values, which the peer forgets between
+    devices.
+    """
     return any(
         "distinctAttribute" in one
         for claim in _device_claims(decision)
@@ -144,7 +155,9 @@ def _which_error(decision: Decision, path: str, peer: Any, ours: Any) -> bool:
 
 
 def _excluding_namespaces(decision: Decision, _path: str, _peer: Any, _ours: Any) -> bool:
-    """Hold where a namespaceSelector of the pod matches no labels: the peer takes all namespaces then."""
+    """Hold where a namespaceSelector of the pod matches no labels: the peer takes all namespaces
+    then.
+    """
     return any(
         expression["operator"] in {"NotIn", "DoesNotExist"}
         for term in _terms(decision.pod)

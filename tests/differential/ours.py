@@ -1,7 +1,7 @@
 """Our side of a decision: one attempt of one pod on exactly what the API server held.
 
-Takes the engine, as `explain` does, because only there can an attempt be had alone; and asks the door
-that users have, `simulate --batch`, where both must agree.
+Takes the engine, as `explain` does, because only there can an attempt be had alone; and asks the
+door that users have, `simulate --batch`, where both must agree.
 """
 
 import json
@@ -103,8 +103,8 @@ class Ours:
     def _as_said(self, engine: Engine, pod: Pod, said: str, peer: Outcome) -> str:
         """Return the peer's error if a node of its own gives it here as well, else `said`.
 
-        Which node's error ends an attempt depends on which is looked at first; the peer looks at many
-        at once.
+        Which node's error ends an attempt depends on which is looked at first; the peer looks at
+        many at once.
         """
         if peer.result != "Error" or plain(said) == plain(peer.message):
             return said
@@ -174,7 +174,10 @@ def _outcome(decision: Decision, attempt: Attempt, chooser: Chooser) -> Outcome:
 
 
 def _nominated(decision: Decision, attempt: Attempt) -> str:
-    """Return where the pod is nominated afterwards; None in a decision leaves things as they are."""
+    """Return where the pod is nominated afterwards.
+
+    None in a decision leaves things as they are.
+    """
     if decision.nominated_node is not None:
         return decision.nominated_node
     return attempt.cycle.pod.status.nominated_node_name

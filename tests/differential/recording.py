@@ -1,4 +1,5 @@
-"""Decisions that are kept for good: chosen so that few of them show much, and trimmed to what counts.
+"""Decisions that are kept for good: chosen so that few of them show much, and trimmed to what
+counts.
 
 The recorded ones stand in `recorded/` and run in the default suite without any real program.
 """

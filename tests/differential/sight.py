@@ -1,7 +1,7 @@
 """What kube-scheduler has seen so far, by its log and its metrics, and how to wait for more.
 
-Nodes and pods are in the log; storage is only counted, kind by kind. What leaves no trace at all is given
-`settle_s` seconds. Knows nothing of the API server.
+Nodes and pods are in the log; storage is only counted, kind by kind. What leaves no trace at all is
+given `settle_s` seconds. Knows nothing of the API server.
 """
 
 import re
@@ -29,7 +29,10 @@ class StageError(AssertionError):
 
 
 class Sight:
-    """Follows one kube-scheduler; `updates` are the versions of each pod that are still to be seen."""
+    """Follows one kube-scheduler.
+
+    `updates` are the versions of each pod that are still to be seen.
+    """
 
     def __init__(self, scheduler: KubeScheduler) -> None:
         self.settle_s = SETTLE_S

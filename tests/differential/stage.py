@@ -1,7 +1,8 @@
-"""The real cluster on which cases are played: objects in, one decision at a time, everything out again.
+"""The real cluster on which cases are played: objects in, one decision at a time, everything out
+again.
 
-Follows kube-scheduler's log and metrics, so that a pod is only created when the scheduler has seen all
-that came before it. Plays the volume controller, because nobody else does.
+Follows kube-scheduler's log and metrics, so that a pod is only created when the scheduler has seen
+all that came before it. Plays the volume controller, because nobody else does.
 """
 
 from collections.abc import Iterable
@@ -34,8 +35,8 @@ class Stage:
     """One API server with one kube-scheduler, which `sight` follows.
 
     `refused` is what the API server said of objects that it did not take, `is_disturbed` whether
-    another pod was tried meanwhile: the snapshot then was not what the scheduler had. `made` are the
-    claims that were made for the last pod.
+    another pod was tried meanwhile: the snapshot then was not what the scheduler had. `made` are
+    the claims that were made for the last pod.
     """
 
     def __init__(self, api: Api, scheduler: KubeScheduler, namespaces: list[Manifest]) -> None:
@@ -64,7 +65,10 @@ class Stage:
         return [*self._namespaces, *self._objects.values()]
 
     async def decide(self, pod: Manifest) -> tuple[Manifest, Outcome]:
-        """Create `pod`, wait for kube-scheduler's decision; return the pod as it saw it, and that."""
+        """Create `pod`, wait for kube-scheduler's decision.
+
+        Return the pod as it saw it, and that.
+        """
         self.sight.log.read()
         stored = await (self._prepared(pod) if _needs_more(pod) else self._posted(pod))
         key = key_of(stored)
@@ -117,7 +121,10 @@ class Stage:
         return _trimmed(await self.api.expect("POST", path, pod), "Pod")
 
     async def _prepared(self, pod: Manifest) -> Manifest:
-        """Create a pod that is nominated already, or has claims made; a gate keeps it back until then."""
+        """Create a pod that is nominated already, or has claims made.
+
+        A gate keeps it back until then.
+        """
         gates = pod["spec"].get("schedulingGates")
         spec = {**pod["spec"], "schedulingGates": [{"name": "example.com/prepare"}]}
         stored = await self._posted({**pod, "spec": spec})

@@ -1,4 +1,6 @@
-"""Decisions of the real kube-scheduler that were recorded once: ours are the same, at both doors."""
+"""Decisions of the real kube-scheduler that were recorded once: ours are the same, at both
+doors.
+"""
 
 from collections import Counter
 from functools import cache

@@ -28,7 +28,8 @@ class Typed(NamedTuple):
 def play(page: str, folder: Path, *, installed: Path | None = None, until: str = "") -> list[Typed]:
     """Run all commands of a page, in order, in one shell; what it left running ends with it.
 
-    `installed` is a folder of programs to take instead of ours; `until` is how the last command begins.
+    `installed` is a folder of programs to take instead of ours; `until` is how the last command
+    begins.
     """
     for block in blocks(page):
         if block.file:
@@ -55,7 +56,9 @@ def play(page: str, folder: Path, *, installed: Path | None = None, until: str =
 
 
 def _first(command: str) -> str:
-    """Return what a reader's hands do by being slower: events are written just after what they tell."""
+    """Return what a reader's hands do by being slower: events are written just after what they
+    tell.
+    """
     if not command.startswith("kubectl events"):
         return ""
     return f"until {command} 2>/dev/null | grep -q '^LAST SEEN'; do :; done\n"

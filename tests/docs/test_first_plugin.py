@@ -1,4 +1,6 @@
-"""The tutorial's plugin: its files are those of the example, it installs, and its commands say that."""
+"""The tutorial's plugin: its files are those of the example, it installs, and its commands say
+that.
+"""
 
 import os
 import shutil

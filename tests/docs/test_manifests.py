@@ -9,7 +9,8 @@ from scheduler.sandbox.start import new_store
 from tests.docs.pages import ROOT, blocks
 
 PAGES = sorted(str(page.relative_to(ROOT / "docs")) for page in (ROOT / "docs/howto").glob("*.md"))
-# Files of other programs that happen to be YAML, and configurations, which have a test of their own.
+# Files of other programs that happen to be YAML, and configurations, which have a test of their
+# own.
 OTHERS = ("Configuration", "ClusterShape", "Scenario", "Policy", "ClusterQueue")
 SHOWN = [
     (page, number, block.text)

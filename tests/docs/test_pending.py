@@ -1,4 +1,6 @@
-"""The ten questions about pending pods are answered by the commands that the page names, as it says."""
+"""The ten questions about pending pods are answered by the commands that the page names, as it
+says.
+"""
 
 import re
 from pathlib import Path

@@ -1,4 +1,6 @@
-"""The site that `make docs` builds: no warnings, every page reached, nothing fetched from elsewhere."""
+"""The site that `make docs` builds: no warnings, every page reached, nothing fetched from
+elsewhere.
+"""
 
 import re
 import subprocess

@@ -22,7 +22,10 @@ from tests.docs.console import environment, matches, play
 def test_a_page_comes_out_as_told(
     page: str, proxy: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
-    """From an empty folder, in one shell; also behind a proxy that answers nothing: loopback needs none."""
+    """From an empty folder, in one shell.
+
+    Also behind a proxy that answers nothing: loopback needs none.
+    """
     for name in ("HTTP_PROXY", "HTTPS_PROXY", "http_proxy", "https_proxy") if proxy else ():
         monkeypatch.setenv(name, proxy)
     if not shutil.which("kubectl", path=environment(tmp_path)["PATH"]):

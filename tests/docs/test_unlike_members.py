@@ -1,4 +1,6 @@
-"""The worked examples of unlike members come out as their page says, and are those of docs/examples."""
+"""The worked examples of unlike members come out as their page says, and are those of
+docs/examples.
+"""
 
 import pytest
 import yaml

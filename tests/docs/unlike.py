@@ -1,4 +1,6 @@
-"""The workloads of docs/examples/unlike: their groups, their pods, and what holds where they stand."""
+"""The workloads of docs/examples/unlike: their groups, their pods, and what holds where they
+stand.
+"""
 
 from collections import Counter
 from collections.abc import Callable, Mapping
@@ -25,7 +27,10 @@ def group(name: str) -> Json:
 
 
 def pods(name: str) -> list[Json]:
-    """Return the pods of an example; a Job's as its controller would make them, but for the names."""
+    """Return the pods of an example.
+
+    A Job's as its controller would make them, but for the names.
+    """
     made = []
     for one in objects(name):
         meta = one["metadata"]
@@ -59,7 +64,9 @@ def mpi(places: Places) -> bool:
 
 
 def leaderworkerset(places: Places) -> bool:
-    """One rack, each worker on a node of its own, the leader (the one without a number) on another."""
+    """One rack, each worker on a node of its own, the leader (the one without a number) on
+    another.
+    """
     return len(_racks(places, "lws")) == 1 and set(_nodes(places, "lws").values()) == {1}
 
 

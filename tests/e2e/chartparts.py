@@ -1,4 +1,6 @@
-"""What takes the rights that the usual run of a profile does without: measurements, NodeMetrics, agents."""
+"""What takes the rights that the usual run of a profile does without: measurements, NodeMetrics,
+agents.
+"""
 
 import base64
 from collections.abc import AsyncIterator
@@ -96,7 +98,10 @@ def _origins(slices: Json) -> list[Any]:
 
 
 async def composite_groups(server: Server) -> None:
-    """A composite group of two gangs of one, as Kubernetes 1.37 serves them; all three are told that they are placed."""
+    """A composite group of two gangs of one, as Kubernetes 1.37 serves them.
+
+    All three are told that they are placed.
+    """
     root = "/apis/scheduling.k8s.io/v1alpha3/namespaces/default"
     named = ("podgroups/one", "podgroups/two", "compositepodgroups/app")
     for one in (composite("app", 2), leaf("one", 1, "app"), leaf("two", 1, "app")):
@@ -187,7 +192,9 @@ def _latencies(microseconds: int) -> Json:
 
 
 async def metrics_come_and_go(server: Server) -> None:
-    """A NodeMetric is made for each node, set right when it says something else, and not without a node."""
+    """A NodeMetric is made for each node, set right when it says something else, and not without a
+    node.
+    """
     path = f"{METRICS}/node-0"
     await server.until(METRICS, lambda found: "node-0" in names(found))
     wanted = (await server.get(path))["spec"]

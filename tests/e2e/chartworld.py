@@ -1,4 +1,5 @@
-"""The chart by helm on a server, and its programs as their pods say: configuration, arguments, rights.
+"""The chart by helm on a server, and its programs as their pods say: configuration, arguments,
+rights.
 
 A program gets the arguments, the file and the ServiceAccount's token that a kubelet would give it,
 and nothing else. For each profile there is something that only works when all of that is right.
@@ -136,7 +137,9 @@ class Server:
         return await asked(lambda: self.get(path), holds, path)
 
     async def says(self, *lines: str) -> None:
-        """Wait until these stand among the daemon's metrics: what it knows decides, not what is there."""
+        """Wait until these stand among the daemon's metrics: what it knows decides, not what is
+        there.
+        """
 
         async def metrics() -> list[str]:
             async with (
@@ -316,7 +319,10 @@ async def sakkara(server: Server) -> None:
 
 
 async def pod_groups(server: Server) -> None:
-    """A gang of one in each of the two kinds of PodGroup; what became of it is written into both."""
+    """A gang of one in each of the two kinds of PodGroup.
+
+    What became of it is written into both.
+    """
     for group, version, spec, label, named in (
         (
             "scheduling.x-k8s.io",

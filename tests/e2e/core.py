@@ -1,4 +1,6 @@
-"""What takes the rights that every scheduler needs: victims, volumes that wait for a node, a Lease that is gone."""
+"""What takes the rights that every scheduler needs: victims, volumes that wait for a node, a Lease
+that is gone.
+"""
 
 from typing import Any
 
@@ -19,7 +21,9 @@ SELECTED = "volume.kubernetes.io/selected-node"
 
 
 async def evicting(server: Server) -> None:
-    """A pod of high priority takes the only place of the only node for both from one of low priority."""
+    """A pod of high priority takes the only place of the only node for both from one of low
+    priority.
+    """
     await _join(server, node("core", pods="1", labels=HERE))
     classes = "/apis/scheduling.k8s.io/v1/priorityclasses"
     await server.post(classes, {"metadata": {"name": "urgent"}, "value": 1000})
@@ -36,7 +40,10 @@ async def evicting(server: Server) -> None:
 
 
 async def waiting_in_vain(server: Server) -> None:
-    """A pod that fits nowhere is tried again when a node comes; told the same twice, its event is a series."""
+    """A pod that fits nowhere is tried again when a node comes.
+
+    Told the same twice, its event is a series.
+    """
     stuck = waiting("stuck")
     stuck["spec"]["nodeSelector"] = {"stuck": "here"}
     await server.post(PODS, stuck)
@@ -59,7 +66,10 @@ async def waiting_in_vain(server: Server) -> None:
 
 
 async def storing(server: Server) -> None:
-    """A volume that is there is reserved, and one that is not is asked for; the rest is its controller's."""
+    """A volume that is there is reserved, and one that is not is asked for.
+
+    The rest is its controller's.
+    """
     for name, provisioner in (("kept", "kubernetes.io/no-provisioner"), ("made", "example.com/x")):
         body = {
             "metadata": {"name": name},
@@ -110,7 +120,10 @@ async def asked_for_metrics(server: Server) -> None:
 
 
 async def _join(server: Server, raw: Json) -> None:
-    """Make a node; where NodeMetrics are made for all, report for it, as none is taken that is silent."""
+    """Make a node.
+
+    Where NodeMetrics are made for all, report for it, as none is taken that is silent.
+    """
     name = raw["metadata"]["name"]
     raw["status"]["capacity"] = raw["status"]["allocatable"]
     await server.post("/api/v1/nodes", raw)
@@ -162,7 +175,10 @@ async def _bind(server: Server, name: str) -> None:
 
 # What any profile does; the Lease last, for a while nobody leads.
 async def allocating(server: Server) -> None:
-    """Devices of a claim and of an extended resource; what an earlier attempt left is taken away."""
+    """Devices of a claim and of an extended resource.
+
+    What an earlier attempt left is taken away.
+    """
     await _join(server, node("devices", labels={"devices": "here"}))
     await server.post(f"{DEVICES}/deviceclasses", gpu_class(extendedResourceName="core/gpu"))
     await server.post(f"{DEVICES}/resourceslices", local_slice("devices", "d0", "d1", "d2"))
@@ -192,7 +208,8 @@ async def allocating(server: Server) -> None:
     }
     left = {"metadata": meta, "spec": {"devices": {"requests": [request]}}}
     await server.post(DEVICE_CLAIMS, left)
-    # Claims and pods come by watches of their own: an attempt that does not know it leaves it alone.
+    # Claims and pods come by watches of their own: an attempt that does not know it leaves it
+    # alone.
     number = len((await server.get(DEVICE_CLAIMS))["items"])
     await server.says(f'trellis_store_objects{{kind="ResourceClaim"}} {number}.0')
     await server.patch(f"{PODS}/late", {"spec": {"schedulingGates": None}})

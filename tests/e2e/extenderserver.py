@@ -1,4 +1,5 @@
-"""An extender on a real socket, in the test's own loop: it answers by a rule and keeps what it was asked.
+"""An extender on a real socket, in the test's own loop: it answers by a rule and keeps what it was
+asked.
 
 kube-scheduler and ours are pointed at the same one, so what each of them sends can be compared.
 """

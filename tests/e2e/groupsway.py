@@ -1,4 +1,5 @@
-"""Traces a gang of four with a rack rule through `simulate`: which files of groups/ are entered, in one process.
+"""Traces a gang of four with a rack rule through `simulate`: which files of groups/ are entered, in
+one process.
 
 python -m tests.e2e.groupsway
 """

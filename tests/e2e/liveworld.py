@@ -36,7 +36,10 @@ operators: {enabled: false}
 
 @dataclass
 class World:
-    """An API server with a namespace of its own for each case; nodes end in the namespace's name."""
+    """An API server with a namespace of its own for each case.
+
+    Nodes end in the namespace's name.
+    """
 
     kubeconfig: Path
     session: aiohttp.ClientSession
@@ -110,7 +113,10 @@ class World:
         await until(holds, f"what {self.ns} waits for")
 
     async def run(self, *words: str, path: str = "") -> tuple[int, str, str]:
-        """Run `trellis` in a thread; return exit code, stdout and stderr. `path` is searched first."""
+        """Run `trellis` in a thread; return exit code, stdout and stderr.
+
+        `path` is searched first.
+        """
         return await asyncio.to_thread(self._run, words, path)
 
     def _run(self, words: Sequence[str], path: str) -> tuple[int, str, str]:

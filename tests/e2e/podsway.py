@@ -1,4 +1,5 @@
-"""Traces a plain pod through a whole daemon on the sandbox: which files are entered, in one process.
+"""Traces a plain pod through a whole daemon on the sandbox: which files are entered, in one
+process.
 
 python -m tests.e2e.podsway
 """
@@ -41,7 +42,9 @@ def noting(found: set[str]) -> Callable[[FrameType, str, object], None]:
 
 
 async def traced(before: int = 3) -> set[str]:
-    """Return the files entered while the pod after so many of its kind goes from creation to binding."""
+    """Return the files entered while the pod after so many of its kind goes from creation to
+    binding.
+    """
     clock, meters = RealClock(), Meters()
     found: set[str] = set()
     with tempfile.TemporaryDirectory() as folder:

@@ -1,4 +1,5 @@
-"""What is left of decisions: the history of a pod, the daemon's page of the past, a support bundle, a profile.
+"""What is left of decisions: the history of a pod, the daemon's page of the past, a support bundle,
+a profile.
 
 The cases run on the sandbox and, with KUBEBUILDER_ASSETS, on a real kube-apiserver.
 """
@@ -19,7 +20,10 @@ pytestmark = pytest.mark.allow_blocking("a test reads its files")
 
 
 async def test_history_from_the_daemon_and_from_its_log(world: World, tmp_path: Path):
-    """Attempts with reasons, in order; the log tells the same, and what the cluster was like in between."""
+    """Attempts with reasons, in order.
+
+    The log tells the same, and what the cluster was like in between.
+    """
     (node,) = await world.nodes("2")
     await world.pod("large", requests={"cpu": "3"})
     log, config = tmp_path / "log", tmp_path / "config.yaml"

@@ -1,4 +1,6 @@
-"""How long `explain` takes on a live cluster of 5,000 nodes, from the start of the program to its end."""
+"""How long `explain` takes on a live cluster of 5,000 nodes, from the start of the program to its
+end.
+"""
 
 import asyncio
 import os
@@ -27,7 +29,10 @@ class Figures(NamedTuple):
 
 
 async def furnish(world: World) -> None:
-    """Nodes in racks and zones; a pod that fits, one that fits nowhere, a group that fits and one that does not."""
+    """Nodes in racks and zones.
+
+    A pod that fits, one that fits nowhere, a group that fits and one that does not.
+    """
     several = asyncio.Semaphore(16)
 
     async def add(plural: str, body: dict[str, object]) -> None:
@@ -55,7 +60,9 @@ async def furnish(world: World) -> None:
 
 
 async def explained(world: World, name: str, folder: Path) -> Figures:
-    """Run the verb in a process of its own, whose modules are compiled as those of an installation are."""
+    """Run the verb in a process of its own, whose modules are compiled as those of an installation
+    are.
+    """
     before, began = resource.getrusage(resource.RUSAGE_CHILDREN), monotonic()
     compiled = {"PYTHONDONTWRITEBYTECODE": "", "PYTHONPYCACHEPREFIX": str(folder)}
     words = ["explain", f"{world.ns}/{name}", "-o", "json"]
@@ -69,7 +76,10 @@ async def explained(world: World, name: str, folder: Path) -> Figures:
 
 
 async def test_explain_of_a_live_cluster_of_5000_nodes(world: World, tmp_path: Path):
-    """At most 1 s of the processor for a pod and 2 s for a group; the clock's time is printed beside it."""
+    """At most 1 s of the processor for a pod and 2 s for a group.
+
+    The clock's time is printed beside it.
+    """
     try:
         await furnish(world)
         for name, most_s in (("fits", 1.0), ("huge", 1.0), ("g-0", 2.0), ("h-0", 2.0)):

@@ -1,4 +1,6 @@
-"""The bandwidth agent against an API server: what it advertises, when it writes, what it leaves alone."""
+"""The bandwidth agent against an API server: what it advertises, when it writes, what it leaves
+alone.
+"""
 
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -74,7 +76,10 @@ async def test_the_node_says_what_its_link_says(world: World, tmp_path: Path):
 
 
 async def test_what_cannot_be_read_changes_nothing_and_says_why(world: World, tmp_path: Path):
-    """Nothing is advertised before a speed is known; a known one stays; each reason is told once."""
+    """Nothing is advertised before a speed is known; a known one stays.
+
+    Each reason is told once.
+    """
     kernel, clock = Kernel(tmp_path / "sys"), ManualClock(1000.0)
     settings = BandwidthSettings("n1", "eth0", sysfs=kernel.root, check_s=0)
     agent = BandwidthAgent(settings, Api(world.client, 5.0), clock)

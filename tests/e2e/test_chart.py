@@ -1,7 +1,7 @@
 """The chart by helm on a server: a release through all profiles, and what stays when it goes.
 
-Each time the daemon gets what its Deployment says and nothing else; a right that is missing shows as an
-answer 403 in its log.
+Each time the daemon gets what its Deployment says and nothing else; a right that is missing shows
+as an answer 403 in its log.
 """
 
 import asyncio
@@ -52,7 +52,9 @@ async def left_behind(server: Server) -> list[str]:
 
 
 async def test_a_release_through_all_profiles(server: Server):
-    """Install, upgrade from profile to profile, roll back, uninstall: nothing stays but definitions."""
+    """Install, upgrade from profile to profile, roll back, uninstall: nothing stays but
+    definitions.
+    """
     for profile, step in PROFILES.items():
         verb = "install" if profile == "plain" else "upgrade"
         more = ["agents.load.enabled=true"] if profile == "load" else []
@@ -91,7 +93,10 @@ async def kinds_of(server: Server) -> dict[tuple[str, str], tuple[str, bool]]:
 
 
 async def test_every_combination_is_taken_by_the_server(server: Server):
-    """Each object of each combination of values passes a strict dry run; one with a typo does not."""
+    """Each object of each combination of values passes a strict dry run.
+
+    One with a typo does not.
+    """
     for name in ("sys", "shop"):
         await server.post("/api/v1/namespaces", {"metadata": {"name": name}})
     for one in definitions():

@@ -1,4 +1,6 @@
-"""CompositePodGroups with a daemon beside a server of Kubernetes 1.37: placed, told, and the same after a restart."""
+"""CompositePodGroups with a daemon beside a server of Kubernetes 1.37: placed, told, and the same
+after a restart.
+"""
 
 from pathlib import Path
 from typing import Any
@@ -65,8 +67,11 @@ async def where(cluster: Cluster, group: str, count: int) -> set[str]:
 
 
 async def test_what_becomes_of_a_composite_group_is_told_through_a_restart(tmp_path: Path):
-    """Two of three replicas are needed and one fits: all wait, each told why. A node comes while nobody
-    decides; whoever comes then places two, and tells the third that it stays out, until there is room for it."""
+    """Two of three replicas are needed and one fits: all wait, each told why.
+
+    A node comes while nobody decides; whoever comes then places two, and tells the third that it
+    stays out, until there is room for it.
+    """
     async with sandbox(tmp_path, RELEASES[1]) as kubeconfig:
         async with running(kubeconfig) as cluster:
             await nodes(cluster, "a", [2, 2])

@@ -1,4 +1,6 @@
-"""Twelve configuration files, one daemon after the other: a gang that does not fit starts no member."""
+"""Twelve configuration files, one daemon after the other: a gang that does not fit starts no
+member.
+"""
 
 import asyncio
 import json

@@ -1,7 +1,9 @@
-"""What the daemon's account may not do, tried with its token on a real server, whatever the chart's values.
+"""What the daemon's account may not do, tried with its token on a real server, whatever the chart's
+values.
 
-A thief of the token would try just that: other images, other namespaces' ConfigMaps, Secrets, other Leases.
-Each refusal is the server's, by a role that is not there or by an admission policy of the chart.
+A thief of the token would try just that: other images, other namespaces' ConfigMaps, Secrets, other
+Leases. Each refusal is the server's, by a role that is not there or by an admission policy of the
+chart.
 """
 
 import json
@@ -235,7 +237,10 @@ def cluster() -> Iterator[RealCluster]:
 
 @pytest.mark.parametrize("name", COMBINATIONS)
 async def test_what_a_thief_cannot_do(cluster: RealCluster, name: str, tmp_path: Path):
-    """The daemon's own work is allowed, and all else is refused; `auth can-i --list` shows no more."""
+    """The daemon's own work is allowed, and all else is refused.
+
+    `auth can-i --list` shows no more.
+    """
     values = COMBINATIONS[name]
     async with six_nodes(cluster.kubeconfig, tmp_path) as server:
         await furnished(server)
@@ -243,7 +248,8 @@ async def test_what_a_thief_cannot_do(cluster: RealCluster, name: str, tmp_path:
         try:
             async with robbed(server) as thief:
                 allowed, forbidden = always(values), never(values)
-                # A server takes a moment to know of new roles, and of new policies, each for itself.
+                # A server takes a moment to know of new roles, and of new policies, each for
+                # itself.
                 for request in allowed:
                     await asked(partial(thief.may, *request), bool, str(request))
                 for request in forbidden:

@@ -1,4 +1,6 @@
-"""Groups through the whole daemon: a Job and a ConfigMap in, a placement and its description out."""
+"""Groups through the whole daemon: a Job and a ConfigMap in, a placement and its description
+out.
+"""
 
 import asyncio
 import json
@@ -18,7 +20,10 @@ Object = dict[str, Any]
 
 
 async def until(store: ObjectStore, holds: Callable[[ObjectStore], bool]) -> None:
-    """Wait until something holds of the cluster; asked again whenever a pod, a ConfigMap or an event changes."""
+    """Wait until something holds of the cluster.
+
+    Asked again whenever a pod, a ConfigMap or an event changes.
+    """
     woken = asyncio.Event()
     watches = [store.watch(kind, wake=woken.set) for kind in (PODS, CONFIGMAPS, EVENTS)]
     try:
@@ -54,7 +59,10 @@ def condition(pod: Object) -> Object:
 
 @pytest.mark.allow_blocking("reads manifests and starts the helper process")
 async def test_the_designs_example_is_placed_and_described():
-    """8 pods, rack pack, node spread: one rack, 3 + 3 + 2; status, placement, rank, timings, labels."""
+    """8 pods, rack pack, node spread: one rack, 3 + 3 + 2.
+
+    Status, placement, rank, timings, labels.
+    """
     async with stage(EXAMPLES / "cluster.yaml", EXAMPLES) as at, asyncio.timeout(PATIENCE_S):
         await at.apply("topology.yaml")
         await at.apply("job.yaml")
@@ -89,7 +97,10 @@ async def test_the_designs_example_is_placed_and_described():
 
 @pytest.mark.allow_blocking("reads manifests and starts the helper process")
 async def test_a_group_that_cannot_fit_says_why_on_every_member():
-    """An autoscaler sees PodScheduled=False, Unschedulable on each; the ConfigMap holds the reason."""
+    """An autoscaler sees PodScheduled=False, Unschedulable on each.
+
+    The ConfigMap holds the reason.
+    """
 
     def all_are_told(store: ObjectStore) -> bool:
         found = [condition(pod).get("reason") for pod in members(store)]

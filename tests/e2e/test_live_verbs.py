@@ -182,7 +182,10 @@ def rule(*resources: str) -> dict[str, Any]:
 
 
 def test_explain_with_few_rights(real_cluster: RealCluster, capsys: pytest.CaptureFixture[str]):
-    """Nodes and one namespace's pods are enough; what is left out is said. Without nodes it is an error."""
+    """Nodes and one namespace's pods are enough; what is left out is said.
+
+    Without nodes it is an error.
+    """
     ns, user = "few-rights", [{"kind": "User", "name": "nobody"}]
     rbac = "/apis/rbac.authorization.k8s.io/v1"
 

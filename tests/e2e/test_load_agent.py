@@ -1,4 +1,6 @@
-"""The load agent against an API server: it waits for its object, reports, and follows the policy."""
+"""The load agent against an API server: it waits for its object, reports, and follows the
+policy.
+"""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable

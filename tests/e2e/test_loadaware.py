@@ -82,7 +82,9 @@ async def is_refused(world: World, name: str) -> bool:
 
 
 async def test_a_burst_avoids_hot_and_silent_nodes(world: World, tmp_path: Path):
-    """The operator makes the objects, reports decide, and a node that reports again is used again."""
+    """The operator makes the objects, reports decide, and a node that reports again is used
+    again.
+    """
     config = tmp_path / "load.yaml"
     config.write_text(CONFIG)
     await define(world)
@@ -103,7 +105,8 @@ async def test_a_burst_avoids_hot_and_silent_nodes(world: World, tmp_path: Path)
 
         await world.until(all_bound)
         counts = await placed(world)
-        # A node without any report takes no pod either, so that it does not matter who is heard first.
+        # A node without any report takes no pod either, so that it does not matter who is heard
+        # first.
         assert set(counts) <= set(idle)
         assert len(counts) > 1
         # Asked for while it is silent, so that it does not matter what is heard first afterwards.

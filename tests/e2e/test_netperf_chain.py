@@ -189,7 +189,9 @@ class Cluster:
             assert process.returncode == 0
 
     async def is_quiet(self) -> bool:
-        """Whether Prometheus knows three pairs, and the start of the programs is out of its averages."""
+        """Whether Prometheus knows three pairs, and the start of the programs is out of its
+        averages.
+        """
         query = "avg_over_time(netperf_p50_latency_microseconds[1m])"
         url = f"http://127.0.0.1:{self.prometheus}/api/v1/query"
         try:

@@ -138,7 +138,10 @@ class World:
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
-        """Run the daemon; `placed` are the workloads of the pods in the order of their decisions."""
+        """Run the daemon.
+
+        `placed` are the workloads of the pods in the order of their decisions.
+        """
         clock, meters = RealClock(), Meters()
         credentials = await Credentials.load(clock, str(self._kubeconfig))
         health = OperatorsHealth(meters, clock)

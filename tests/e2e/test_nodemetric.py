@@ -180,7 +180,10 @@ def _last_error(world: World) -> str:
 async def test_figures_come_from_prometheus_where_no_agent_is(
     world: World, prometheus: FakePrometheus
 ):
-    """Node, pods, time and source stand in the object; a silent node's figures stay as they were."""
+    """Node, pods, time and source stand in the object.
+
+    A silent node's figures stay as they were.
+    """
     raw = await world.send("POST", "/api/v1/nodes", node("n1"))  # else it is cleaned up as lost
     world.view.note(world.cluster.put_node(read_node(raw)))
     bound = read_pod(pod("p", node_name="n1", requests={"cpu": "1"}))

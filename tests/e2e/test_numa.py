@@ -86,7 +86,10 @@ def test_a_deleted_pod_makes_room_at_once():
 
 
 def test_a_foreign_pod_makes_a_node_wait_for_one_report():
-    """Nobody knows which zone a stranger took until the agent says so; then the node is used again."""
+    """Nobody knows which zone a stranger took until the agent says so.
+
+    Then the node is used again.
+    """
     world = NumaWorld(CACHE, [2], settings="policy=single-numa-node scope=pod report-after=30s")
     world.create(guaranteed("stranger", 3, schedulerName="other", nodeName="n000"))
     world.tick(1)
@@ -101,7 +104,9 @@ def test_a_foreign_pod_makes_a_node_wait_for_one_report():
 
 
 def test_a_node_that_stays_invalid_says_so_once():
-    """When no report comes for minutes, an event on the node and a gauge tell why and since when."""
+    """When no report comes for minutes, an event on the node and a gauge tell why and since
+    when.
+    """
     world = NumaWorld(CACHE, [2, 2])
     world.tick(31)
     world.report_after("n000", 1e9)
@@ -202,7 +207,9 @@ def test_a_malformed_report_concerns_its_node_alone(zones, args):
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize("args", [CACHE, {}], ids=["cache", "none"])
 def test_a_burst_at_length(args):
-    """200 nodes of 2 to 8 zones, 1,000 pods: none is refused with the cache, and all find a zone."""
+    """200 nodes of 2 to 8 zones, 1,000 pods: none is refused with the cache, and all find a
+    zone.
+    """
     world = burst(args, 200, 1000)
     zones = len(world.zones())
     print(dict(world.reasons()), f"{zones} zones, CPUs in use {world.used('cpu'):.3f}")

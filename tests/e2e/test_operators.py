@@ -39,7 +39,10 @@ async def world(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator
 
 
 async def test_the_status_follows_the_nodes(world: World):
-    """The kind is waited for in peace; then nodes, spec and status stay in step, and nothing else."""
+    """The kind is waited for in peace.
+
+    Then nodes, spec and status stay in step, and nothing else.
+    """
     world.nodes("n1", "n2")
     async with world.operators():
         await world.health.wait_for("waiting")
@@ -186,7 +189,10 @@ async def test_new_tokens_and_authorities_are_taken_over(tmp_path: Path):
 
 
 async def test_a_watch_that_is_cut_or_fell_behind_goes_on(tmp_path: Path):
-    """After cut connections, and a 410 for a watch that is too late, what is new is served; no crash."""
+    """After cut connections, and a 410 for a watch that is too late, what is new is served.
+
+    No crash.
+    """
     clock, store = RealClock(), new_store(RealClock())
     async with ApiServer(store) as server:
         credentials = await Credentials.load(clock, str(server.kubeconfig(tmp_path / "config")))

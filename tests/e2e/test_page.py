@@ -1,4 +1,6 @@
-"""The daemon's page in Chromium: a token lets in, the slider goes back in time, a decision log, too."""
+"""The daemon's page in Chromium: a token lets in, the slider goes back in time, a decision log,
+too.
+"""
 
 import asyncio
 import contextlib
@@ -68,7 +70,10 @@ async def look_back(tab: Tab) -> None:
 
 @asynccontextmanager
 async def tunnel(port: int) -> AsyncIterator[int]:
-    """Lead another port of this machine to `port`, as kubectl port-forward does; no kubelet runs here."""
+    """Lead another port of this machine to `port`, as kubectl port-forward does.
+
+    No kubelet runs here.
+    """
 
     async def hand_on(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         with contextlib.suppress(OSError):

@@ -1,4 +1,6 @@
-"""The Prometheus provider against a real server that scrapes what node-exporter and cAdvisor serve."""
+"""The Prometheus provider against a real server that scrapes what node-exporter and cAdvisor
+serve.
+"""
 
 import os
 import shutil
@@ -42,7 +44,10 @@ scrape_configs:
 
 
 class Exporter:
-    """Two CPUs of which one and a half are busy, and a pod that uses a quarter; until it falls silent."""
+    """Two CPUs of which one and a half are busy, and a pod that uses a quarter.
+
+    Until it falls silent.
+    """
 
     def __init__(self) -> None:
         self.began = RealClock().now()

@@ -1,8 +1,9 @@
 """A gang of priority 100 among a stream of pods of priority 0: bound within 3 s of capacity for it.
 
-All nodes are full, a stream of pods waits, and a gang comes that may not evict. Then a node joins with the capacity
-that the gang needs: all of it exists at one moment. On two other CPUs the stream comes and goes all the while. Rounds go on in one namespace: 20 on
-the sandbox, 5 on a real API server. Also with the daemon restarted, or its leader killed, before capacity is there.
+All nodes are full, a stream of pods waits, and a gang comes that may not evict. Then a node joins
+with the capacity that the gang needs: all of it exists at one moment. On two other CPUs the stream
+comes and goes all the while. Rounds go on in one namespace: 20 on the sandbox, 5 on a real API
+server. Also with the daemon restarted, or its leader killed, before capacity is there.
 """
 
 import asyncio
@@ -99,7 +100,9 @@ class Crowd:
 
     @asynccontextmanager
     async def stream(self, churned: Sequence[str]) -> AsyncIterator[None]:
-        """Create a pod of priority 0 every now and then, and delete one that runs besides the fillers."""
+        """Create a pod of priority 0 every now and then, and delete one that runs besides the
+        fillers.
+        """
 
         async def flow() -> None:
             last = list(churned)
@@ -173,7 +176,10 @@ class Daemons:
 
 
 async def play(crowd: Crowd, number: int, daemons: Daemons, trouble: str) -> float:
-    """Play one round; return the seconds from capacity, and a leader, to the last bind of the gang."""
+    """Play one round.
+
+    Return the seconds from capacity, and a leader, to the last bind of the gang.
+    """
     fillers = [f"f{number}-{at}" for at in range(crowd.capacity)]
     await crowd.create(fillers)
     await crowd.bound(fillers, "the fillers")
@@ -257,6 +263,8 @@ async def test_of_equal_priority_the_older_gang_is_bound_first(
 async def test_a_gang_is_bound_first_after_a_restart(
     world: World, tmp_path: Path, size: int, rounds: int, trouble: str
 ):
-    """A daemon that has just begun to lead finds capacity, the stream and the gang at the same time."""
+    """A daemon that has just begun to lead finds capacity, the stream and the gang at the same
+    time.
+    """
     found = await rounds_of(world, tmp_path, size, max(2, rounds // 4), trouble=trouble)
     assert max(found) < WITHIN_S, found

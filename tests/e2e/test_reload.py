@@ -83,7 +83,10 @@ async def reasons(world: World) -> dict[str, str]:
 
 
 async def test_a_changed_file_is_used(world: World, tmp_path: Path):
-    """A new profile places its pods; a bad file changes nothing and is told; a good one is used again."""
+    """A new profile places its pods; a bad file changes nothing and is told.
+
+    A good one is used again.
+    """
     mounted = Mounted(tmp_path / "etc")
     await asyncio.to_thread(mounted.write, text("trellis"))
     await world.nodes("8")

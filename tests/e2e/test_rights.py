@@ -1,7 +1,7 @@
 """Least privilege: what the chart's roles allow is used, and what its programs ask for is allowed.
 
-Every request of daemon, operators and agents is noted: by the sandbox's own check, and in the audit log
-of a real server. What the account may not do is tried in test_forbidden.
+Every request of daemon, operators and agents is noted: by the sandbox's own check, and in the audit
+log of a real server. What the account may not do is tried in test_forbidden.
 """
 
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -102,7 +102,8 @@ PARTS = {
         with_a_provider,
     ),
 }
-# A real server alone writes parameters of a claim anew when it is patched, so that they must be put back.
+# A real server alone writes parameters of a claim anew when it is patched, so that they must be put
+# back.
 PUT_BACK = {("get", "resourceclaims"), ("update", "resourceclaims")}
 # And it asks itself whether somebody may allocate; that is no request of its own.
 ASKED_INSIDE = {("patch", "resourceclaims/binding")}
@@ -120,7 +121,10 @@ LATER |= {("patch", "compositepodgroups/status")}
 async def opened(
     kind: str, folder: Path, release: str = RELEASES[0]
 ) -> AsyncIterator[tuple[Server, Noted]]:
-    """Open a server of six nodes that notes what accounts ask; of a later release only the sandbox's."""
+    """Open a server of six nodes that notes what accounts ask.
+
+    Of a later release only the sandbox's.
+    """
     async with AsyncExitStack() as stack:
         if kind == "sandbox":
             noted = stack.enter_context(noted_in_sandbox())

@@ -1,4 +1,6 @@
-"""The whole sandbox as kubectl sees it: workloads, rollouts, drains, and the command line around it."""
+"""The whole sandbox as kubectl sees it: workloads, rollouts, drains, and the command line around
+it.
+"""
 
 import asyncio
 import json
@@ -110,7 +112,9 @@ async def pods(sandbox: Sandbox) -> list[dict[str, Any]]:
 @needs_kubectl
 @pytest.mark.allow_blocking("starting a child process opens files")
 async def test_a_deployment_lives_and_moves(sandbox):
-    """Apply, rollout status, scale, cordon, drain under a budget, and delete all work with kubectl."""
+    """Apply, rollout status, scale, cordon, drain under a budget, and delete all work with
+    kubectl.
+    """
     await kubectl(sandbox, "apply", "-f", "-", text=WEB)
     said = await kubectl(sandbox, "rollout", "status", "deployment/web", "--timeout=120s")
     assert "successfully rolled out" in said
@@ -153,7 +157,10 @@ async def test_the_examples_work(sandbox):
 
 @pytest.mark.allow_blocking("starting a child process opens files")
 async def test_the_command_line_starts_and_stops_it(tmp_path: Path):
-    """`up` prints where it is and writes a private kubeconfig; `status` finds it; SIGINT ends it cleanly."""
+    """`up` prints where it is and writes a private kubeconfig; `status` finds it.
+
+    SIGINT ends it cleanly.
+    """
     path = tmp_path / "kubeconfig"
     shape = str(EXAMPLES / "shape.yaml")
     up = await trellis(tmp_path, "up", "--shape", shape, "--kubeconfig", str(path))

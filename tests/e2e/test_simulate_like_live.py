@@ -56,9 +56,9 @@ async def fill(world: World) -> None:
 async def outcomes(world: World) -> dict[str, tuple[str, list[str]]]:
     """Return each pod's node, and everything that was said about it while it had none.
 
-    What is bound wakes pods that it may help, and their next decision may read differently. Events tell
-    the first one; when the next follows before the pod's new version is known, its event counts as a
-    repeat, as with kube-scheduler, and the condition alone has the newer text.
+    What is bound wakes pods that it may help, and their next decision may read differently. Events
+    tell the first one; when the next follows before the pod's new version is known, its event
+    counts as a repeat, as with kube-scheduler, and the condition alone has the newer text.
     """
     pods, events = f"{world.url}/api/v1", f"{world.url}/apis/events.k8s.io/v1"
     async with world.session.get(f"{pods}/namespaces/{world.ns}/pods") as answer:

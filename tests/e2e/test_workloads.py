@@ -1,4 +1,6 @@
-"""Workloads of other controllers as they arrive at a scheduler, by the files of the documentation."""
+"""Workloads of other controllers as they arrive at a scheduler, by the files of the
+documentation.
+"""
 
 import asyncio
 import json
@@ -58,7 +60,9 @@ async def admit(at: ScenarioStage, pods: list[Pod]) -> None:
 
 
 async def test_workloads_of_other_controllers():
-    """A Job, a JobSet's Jobs as one group, a LeaderWorkerSet's groups in a zone each, gates, a stranger."""
+    """A Job, a JobSet's Jobs as one group, a LeaderWorkerSet's groups in a zone each, gates, a
+    stranger.
+    """
     async with stage(EXAMPLES / "cluster.yaml", EXAMPLES) as at, asyncio.timeout(PATIENCE_S):
         await at.apply("beside.yaml")
         await at.apply("job.yaml")

@@ -1,4 +1,6 @@
-"""Groups as Volcano, AppGroups and Kueue's pods describe them, for lives: what says of what they need, and how a pod names one."""
+"""Groups as Volcano, AppGroups and Kueue's pods describe them, for lives: what says of what they
+need, and how a pod names one.
+"""
 
 from collections.abc import Mapping
 from typing import Any
@@ -23,12 +25,16 @@ VOLCANO, APP_GROUP = volcano.KIND, appgroup.KIND
 KINDS = (VOLCANO, APP_GROUP)
 # No kind of an API: its pods describe such a group.
 KUEUE = "pods of Kueue"
-# All members of an application are of one workload: what several may be together is not played here.
+# All members of an application are of one workload: what several may be together is not played
+# here.
 _SELECTOR = "w"
 
 
 def made(kind: str, about: AnnotatedMeta, least: int, known: Any) -> Any:
-    """Return the object of a group that needs so many members; of one that is `known` the status stays."""
+    """Return the object of a group that needs so many members.
+
+    Of one that is `known` the status stays.
+    """
     if kind == VOLCANO:
         found: Any = VolcanoPodGroup(about, VolcanoGroupSpec(least))
     else:

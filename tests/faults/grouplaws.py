@@ -1,7 +1,8 @@
-"""`Lives`: a rig that holds what is decided about groups to the laws, as it is decided and as it arrives.
+"""`Lives`: a rig that holds what is decided about groups to the laws, as it is decided and as it
+arrives.
 
-The laws are read off what the engine does and off the server's history, and share no code with the plugin.
-What happens to groups is chosen in `grouplives`.
+The laws are read off what the engine does and off the server's history, and share no code with the
+plugin. What happens to groups is chosen in `grouplives`.
 """
 
 from collections import Counter
@@ -30,7 +31,9 @@ UNREADABLE = "{"
 
 
 class Described(NamedTuple):
-    """What an object says of a group: how many it needs, whether it goes whole, may shrink, how important."""
+    """What an object says of a group: how many it needs, whether it goes whole, may shrink, how
+    important.
+    """
 
     least: int
     goes_whole: bool
@@ -77,8 +80,9 @@ def group_of(pod: Pod) -> str:
 class Lives(Killer):
     """A rig that judges what is decided about groups, as it is decided and as it arrives.
 
-    `whole` are the uids of members that were once bound beside enough others; `replicas` how many members each
-    group's controller wants, of which one in `unlike` asks for more than the others, none if that is 0.
+    `whole` are the uids of members that were once bound beside enough others; `replicas` how many
+    members each group's controller wants, of which one in `unlike` asks for more than the others,
+    none if that is 0.
     """
 
     # The groups of pods, and those of them of which conditions tell.
@@ -91,7 +95,8 @@ class Lives(Killer):
         self.final: set[str] = set()  # uids of PodGroups that were said to be scheduled
         # Those of which a write said so that came late, and is not known yet.
         self.unheard: set[str] = set()
-        # What was decided to be told to such a PodGroup when the word of it came, among all that was told.
+        # What was decided to be told to such a PodGroup when the word of it came, among all that
+        # was told.
         self._unknowing: list[tuple[Call, str]] = []
         self._calls: list[Call] = []
         self.replicas: dict[str, int] = {}
@@ -117,7 +122,10 @@ class Lives(Killer):
         return None if obj is None else described(self.kind_of[group], obj)
 
     def note(self) -> None:
-        """Take note of who is bound in a whole group at this moment; what is final on an object stays."""
+        """Take note of who is bound in a whole group at this moment.
+
+        What is final on an object stays.
+        """
         for group in self.told:
             obj = self.api.objects[self.kind_of[group]].get(f"default/{group}")
             if obj is None:
@@ -134,9 +142,10 @@ class Lives(Killer):
                 self.whole |= bound
 
     def _heard_least(self, group: str) -> int:
-        """Return how many members a group needs as far as the engine has heard; who asked for fewer is heard later.
+        """Return how many members a group needs as far as the engine has heard.
 
-        Of an object that it has not heard of, or cannot read, it knows nothing that it could hold against a group.
+        Who asked for fewer is heard later. Of an object that it has not heard of, or cannot read,
+        it knows nothing that it could hold against a group.
         """
         said = self._known(group)
         return 0 if said is None else said.least
@@ -145,7 +154,9 @@ class Lives(Killer):
         return obj is not None and any(one.status == "True" for one in obj.status.conditions)
 
     def _is_unheard(self, group: str, obj: Any) -> bool:
-        """Whether only a write that came late says that a group is scheduled, and the engine has not heard of it."""
+        """Whether only a write that came late says that a group is scheduled, and the engine has
+        not heard of it.
+        """
         uid = obj.metadata.uid
         if uid in self.unheard:
             known = self.engine.cluster.store.of(self.kind_of[group]).get(f"default/{group}")
@@ -160,7 +171,8 @@ class Lives(Killer):
         every = (self.api.objects[self.kind_of[one]].get(f"default/{one}") for one in self.told)
         return {one.metadata.uid for one in every if one is not None and self._is_scheduled(one)}
 
-    # What the engine decides: judged when it is decided, for more may be told before it is handed out
+    # What the engine decides: judged when it is decided, for more may be told before it is handed
+    # out
 
     def hear(self, event: Event) -> None:
         """Deliver one event, and judge what comes of it."""
@@ -221,7 +233,9 @@ class Lives(Killer):
         self._evictions.setdefault(group_of(pod), []).append(pod)
 
     def _judge(self) -> None:
-        """A group that goes whole loses all its members, or shrinks if it may, and is told to how many."""
+        """A group that goes whole loses all its members, or shrinks if it may, and is told to how
+        many.
+        """
         evictions, self._evictions = self._evictions, {}
         notes, self._notes = self._notes, []
         evictions.pop("", None)
@@ -257,7 +271,9 @@ class Lives(Killer):
     # What arrives
 
     def ready(self) -> list[int]:
-        """Return the places on the wire that may be performed: nobody goes before the word of it."""
+        """Return the places on the wire that may be performed: nobody goes before the word of
+        it.
+        """
         told = {
             one.uid: at
             for at, one in enumerate(self.wire)
@@ -283,11 +299,14 @@ class Lives(Killer):
         self.note()
 
     def _check_start(self, effect: Bind) -> None:
-        """Nobody of a group is bound first unless those that have a place are as many as it needs."""
+        """Nobody of a group is bound first unless those that have a place are as many as it
+        needs.
+        """
         group = group_of(self._placed(effect))
         said = self._known(group) if group else None
         is_refused = self.api.placed.get(effect.uid, ("", True))[1]
-        # One that has gone may still be known as bound: then it has begun, as far as anybody could know.
+        # One that has gone may still be known as bound: then it has begun, as far as anybody could
+        # know.
         known = [*self.members(group), *self._on_nodes(group)]
         if said is None or is_refused or any(one.spec.node_name for one in known):
             return
@@ -331,7 +350,10 @@ class Lives(Killer):
         return max(0, missing)
 
     def collect(self) -> int:
-        """Remove the pods of nodes that are gone, as the garbage collector does; return how many."""
+        """Remove the pods of nodes that are gone, as the garbage collector does.
+
+        Return how many.
+        """
         pods = [pod for pod in self.api.pods.values() if pod.spec.node_name]
         lost = [pod.key for pod in pods if pod.spec.node_name not in self.api.nodes]
         for key in lost:
@@ -339,7 +361,10 @@ class Lives(Killer):
         return len(lost)
 
     def rank_of(self, group: str) -> int:
-        """Return the priority of the members of a group; those of one name have one, as workload controllers give it."""
+        """Return the priority of the members of a group.
+
+        Those of one name have one, as workload controllers give it.
+        """
         return self.groups.index(group)
 
     def member(self, group: str, name: str, cpu: int) -> Pod:

@@ -1,7 +1,8 @@
 """`Recovery`: a group of which members finish, fail and get lost in any order, from every source.
 
-Controllers make lost members anew, and failed ones if they own them. The process dies at any moment, or hands
-over to a standby. When nodes have capacity for all, every member that exists has to be bound.
+Controllers make lost members anew, and failed ones if they own them. The process dies at any
+moment, or hands over to a standby. When nodes have capacity for all, every member that exists has
+to be bound.
 """
 
 from collections.abc import Callable, Iterator
@@ -161,7 +162,10 @@ class Recovery(Killer):
             self.api.put("Pod", pod)
 
     def succeed(self) -> None:
-        """Let another process take over; it decides nothing before it knows what the server knew."""
+        """Let another process take over.
+
+        It decides nothing before it knows what the server knew.
+        """
         for kind in self.kinds:
             self.watch(kind)
         super().succeed()
@@ -169,7 +173,10 @@ class Recovery(Killer):
     # What happens to members
 
     def finish(self, phase: str) -> None:
-        """Let a running member end, well or not; a failed one comes again if a controller owns it."""
+        """Let a running member end, well or not.
+
+        A failed one comes again if a controller owns it.
+        """
         running = [
             at for at in range(self.slots) if (pod := self.pod_of(at)) and pod.spec.node_name
         ]

@@ -1,4 +1,6 @@
-"""Misfortunes of extenders: their answers are lost, repeated, late, in another order, or nonsense."""
+"""Misfortunes of extenders: their answers are lost, repeated, late, in another order, or
+nonsense.
+"""
 
 import io
 import os

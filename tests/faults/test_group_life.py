@@ -1,9 +1,9 @@
 """A group's life, with the process killed at every write of it: nothing that runs is taken away.
 
-The life is played once without a misfortune to count its writes, then once for each of them and for each
-way in which it can be cut off: the write arrived or not; a new process begins, or a standby that has
-watched all the while takes over. Whatever was decided must follow from objects alone: memory dies with
-the process, and a standby has watched what it did not decide.
+The life is played once without a misfortune to count its writes, then once for each of them and for
+each way in which it can be cut off: the write arrived or not; a new process begins, or a standby
+that has watched all the while takes over. Whatever was decided must follow from objects alone:
+memory dies with the process, and a standby has watched what it did not decide.
 """
 
 import itertools
@@ -114,7 +114,8 @@ def build() -> Engine:
 class Killer(Rig):
     """A rig that dies at the n-th write of its life; `writes` counts what reached the server.
 
-    With `is_hot`, a standby hears of everything that the leader hears and takes over when that one dies.
+    With `is_hot`, a standby hears of everything that the leader hears and takes over when that one
+    dies.
     """
 
     def __init__(
@@ -142,7 +143,10 @@ class Killer(Rig):
             self.tell_standby(self.api.listed(kind))
 
     def tell_standby(self, event: Event) -> None:
-        """Let the standby hear of something; it decides nothing, and what it would tell is not sent."""
+        """Let the standby hear of something.
+
+        It decides nothing, and what it would tell is not sent.
+        """
         if self.standby is not None:
             engine, dog = self.standby
             dog.told(event)
@@ -194,7 +198,9 @@ class Killer(Rig):
         self.strays = []
 
     def succeed(self) -> None:
-        """Let a new process begin in the leader's place, or the standby take over and get one behind it."""
+        """Let a new process begin in the leader's place, or the standby take over and get one
+        behind it.
+        """
         standby, self.standby = self.standby, None
         self.restart()
         if standby is not None:
@@ -246,7 +252,10 @@ def test_the_life_is_what_it_is_meant_to_be(kind: str, is_hot: bool):
 
 
 def killed_throughout(kind: str, first: int, step: int, *, arrives: bool, is_hot: bool) -> None:
-    """Live again and again, killed at one write after another until a life ends before it; nobody goes."""
+    """Live again and again, killed at one write after another until a life ends before it.
+
+    Nobody goes.
+    """
     for kill_at in itertools.count(first, step):
         rig = whole_life(kind, kill_at, arrives=arrives, is_hot=is_hot)
         survivors(rig)
@@ -341,7 +350,9 @@ def test_a_group_that_was_never_whole_says_who_goes_and_why_before_they_go(resta
 def test_a_group_left_half_bound_is_decided_before_all_others(
     kind: str, arrived: int, is_hot: bool
 ):
-    """The leader dies between its binds: the rest gets its room, whoever stands before it in the queue."""
+    """The leader dies between its binds: the rest gets its room, whoever stands before it in the
+    queue.
+    """
     source = SOURCES[kind]
     rig = Killer(is_hot=is_hot, kinds=(*KINDS, "AppGroup"))
     for number in range(2):
@@ -371,7 +382,10 @@ def test_a_group_left_half_bound_is_decided_before_all_others(
 
 @pytest.mark.parametrize("is_hot", [False, True])
 def test_a_group_that_was_whole_when_nobody_looked_keeps_its_members(is_hot: bool):
-    """The leader dies when all are bound and nothing says so yet; one is replaced before another leads."""
+    """The leader dies when all are bound and nothing says so yet.
+
+    One is replaced before another leads.
+    """
     rig = Killer(is_hot=is_hot)
     for number in range(2):
         rig.api.put("Node", make_node(f"n{number}", cpu=2))
@@ -429,10 +443,10 @@ def test_a_whole_group_that_is_described_larger_keeps_its_members(restarted: boo
 def test_a_group_that_was_whole_when_nobody_looked_and_is_described_larger_keeps_its_members(
     is_hot: bool, sizes: tuple[int, ...]
 ):
-    """The leader dies when three of three are bound, before any label; the size is edited before another leads.
+    """The leader dies when three of three are bound, before any label.
 
-    The fourth was there from the start and fits nowhere. Described larger from the start, and once smaller for a
-    moment, it was whole as well.
+    The size is edited before another leads. The fourth was there from the start and fits nowhere.
+    Described larger from the start, and once smaller for a moment, it was whole as well.
     """
     rig = Killer(is_hot=is_hot)
     rig.api.put("Node", make_node("n0", cpu=SIZE if len(sizes) > 1 else SIZE - 1))
@@ -469,7 +483,9 @@ def test_a_group_that_was_whole_when_nobody_looked_and_is_described_larger_keeps
 
 @pytest.mark.parametrize("restarted", [False, True])
 def test_no_member_goes_because_the_solver_is_silent(restarted):
-    """That the rest of a group fits nowhere is proven before anybody is let go: a time-out proves nothing."""
+    """That the rest of a group fits nowhere is proven before anybody is let go: a time-out proves
+    nothing.
+    """
     rig = Killer()
     torn(rig)
     if restarted:
@@ -512,7 +528,9 @@ def test_who_leads_a_moment_after_it_has_heard_of_a_whole_group_says_so(kind: st
 
 @pytest.mark.parametrize("kind", SOURCES)
 def test_members_of_a_group_that_nobody_completes_leave_their_promised_room_to_others(kind: str):
-    """Two of four were promised room, and the others have gone: for a minute they may come back, and no longer."""
+    """Two of four were promised room, and the others have gone: for a minute they may come back,
+    and no longer.
+    """
     source = SOURCES[kind]
     rig = Killer(kinds=(*KINDS, "AppGroup"))
     rig.api.put("Node", make_node("n0", cpu=2))

@@ -1,4 +1,5 @@
-"""Lives of groups: elastic ones, lost nodes, edits, deaths at any write, fail-over and foreign evictions in one.
+"""Lives of groups: elastic ones, lost nodes, edits, deaths at any write, fail-over and foreign
+evictions in one.
 
 What happens and what must hold stands in `grouplives`; every life is chosen by its seed.
 """
@@ -40,7 +41,9 @@ FOUND_IN_DIALECTS = {
 
 @pytest.mark.parametrize("first", range(0, 20, 10))
 def test_lives_of_groups(first: int):
-    """Nothing goes without a receipt, no group starts or stays in part by our hand, and all comes to rest."""
+    """Nothing goes without a receipt, no group starts or stays in part by our hand, and all comes
+    to rest.
+    """
     for seed in range(first, first + 10):
         live(seed)
 

@@ -1,4 +1,6 @@
-"""Members finish, fail and get lost in any order: the rest of a group recovers when there is capacity."""
+"""Members finish, fail and get lost in any order: the rest of a group recovers when there is
+capacity.
+"""
 
 import pytest
 

@@ -1,4 +1,5 @@
-"""Misfortunes of groups: members deleted, binds refused, nodes lost, ConfigMaps edited, processes killed.
+"""Misfortunes of groups: members deleted, binds refused, nodes lost, ConfigMaps edited, processes
+killed.
 
 Whatever happens, a group ends whole or not at all. A run that fails is repeated by its seed alone.
 """
@@ -161,8 +162,8 @@ def settled(seed: int) -> Rig:
 def check(rig: Rig, ends: Counter[str]) -> None:
     """Every group is bound whole, or not at all, unless it was whole or may have been.
 
-    It may have been when one of the members that wait came after the first of the others was bound: it
-    may replace one that was bound and is gone.
+    It may have been when one of the members that wait came after the first of the others was bound:
+    it may replace one that was bound and is gone.
     """
     for group, size in SIZES.items():
         placed = [pod for pod in members(rig, group) if pod.spec.node_name]
@@ -182,8 +183,9 @@ def check(rig: Rig, ends: Counter[str]) -> None:
 def proves_torso(rig: Rig, group: str) -> bool:
     """Whether all members that wait were there before the first of the others was bound.
 
-    One that is leaving counts: while it is there, somebody may have stood in its place. A bound pod whose
-    condition says otherwise (an earlier refusal arrived late) does not tell when it was bound.
+    One that is leaving counts: while it is there, somebody may have stood in its place. A bound pod
+    whose condition says otherwise (an earlier refusal arrived late) does not tell when it was
+    bound.
     """
     bound, created = [], []
     for pod in members(rig, group, leaving=True):

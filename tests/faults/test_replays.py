@@ -1,4 +1,6 @@
-"""Runs full of misfortunes replay byte for byte: nothing but the logged input reaches a decision."""
+"""Runs full of misfortunes replay byte for byte: nothing but the logged input reaches a
+decision.
+"""
 
 import io
 import os

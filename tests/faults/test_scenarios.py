@@ -1,7 +1,7 @@
 """Named misfortunes between the engine and the API server, each told as a list of events.
 
-After each of them everything goes well again (`settle`) and the general laws are checked there; what
-the scenario itself is about stands in its asserts.
+After each of them everything goes well again (`settle`) and the general laws are checked there;
+what the scenario itself is about stands in its asserts.
 """
 
 import pytest
@@ -76,7 +76,9 @@ def test_the_request_is_lost():
 
 
 def test_a_bind_that_arrives_after_the_look_overcommits_nothing():
-    """The connection breaks, the look finds the pod unbound, and only then the bind is carried out."""
+    """The connection breaks, the look finds the pod unbound, and only then the bind is carried
+    out.
+    """
     rig = rig_with(cpu=1)
     rig.delay(place_of(rig, Bind))
     rig.deliver(0)
@@ -97,7 +99,9 @@ def test_a_bind_that_arrives_after_the_look_overcommits_nothing():
 
 
 def test_room_is_held_until_a_late_bind_cannot_come_any_more():
-    """A bind that is refused when it is sent again leaves the first one open: a minute later it is not."""
+    """A bind that is refused when it is sent again leaves the first one open: a minute later it is
+    not.
+    """
     rig = rig_with(cpu=1)
     rig.delay(place_of(rig, Bind))
     rig.deliver(0)
@@ -491,7 +495,9 @@ def test_a_server_error(code: int, carried_out: bool):
 
 @pytest.mark.parametrize("code", [400, 403, 410, 422, 429])
 def test_a_refusal(code: int):
-    """Any other 4xx means it did not happen: the room is free at once, the pod waits its back-off."""
+    """Any other 4xx means it did not happen: the room is free at once, the pod waits its
+    back-off.
+    """
     rig = rig_with()
     rig.refuse(place_of(rig, Bind), code)
     rig.deliver(0)

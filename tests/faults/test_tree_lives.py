@@ -1,4 +1,5 @@
-"""Lives of groups in groups: lost members and nodes, edits, deaths between any two writes, hot standby.
+"""Lives of groups in groups: lost members and nodes, edits, deaths between any two writes, hot
+standby.
 
 What happens stands in `treelives`, what must hold in `treelaws`; every life is chosen by its seed.
 """
@@ -28,7 +29,10 @@ FOUND = {
 
 @pytest.mark.parametrize("first", [0])
 def test_lives_of_trees(first: int):
-    """No group of the tree begins in part, is in two places or goes in part; what fits is placed, and all comes to rest."""
+    """No group of the tree begins in part, is in two places or goes in part.
+
+    What fits is placed, and all comes to rest.
+    """
     for seed in range(first, first + 5):
         live(seed, unlike=0 if seed % 4 else 7)
 

@@ -1,8 +1,8 @@
 """`TreeLives`: lives of a tree of groups, held to what must hold of groups in groups.
 
-A root of a group of pods `ta`, another `tb`, and a group of groups `mid` with `tc` and `td` in it; an elastic group
-of lower and one of higher priority compete with them. The laws are read off objects, and share no code with the
-plugin. What happens to the tree is chosen in `treelives`.
+A root of a group of pods `ta`, another `tb`, and a group of groups `mid` with `tc` and `td` in it;
+an elastic group of lower and one of higher priority compete with them. The laws are read off
+objects, and share no code with the plugin. What happens to the tree is chosen in `treelives`.
 """
 
 from __future__ import annotations
@@ -29,7 +29,9 @@ RANK = {"gb": 1, "ge": 4}
 
 
 class Plan(NamedTuple):
-    """What the objects of a tree say all its life: its priority, and for each what goes whole and where it may be."""
+    """What the objects of a tree say all its life: its priority, and for each what goes whole and
+    where it may be.
+    """
 
     rank: int
     whole: Mapping[str, bool]
@@ -37,7 +39,9 @@ class Plan(NamedTuple):
 
     @classmethod
     def of(cls, random: Random) -> Plan:
-        """Return what may be in a tree: who is in one that goes whole does so as well, keys nest."""
+        """Return what may be in a tree: who is in one that goes whole does so as well, keys
+        nest.
+        """
         whole: dict[str, bool] = {}
         keys: dict[str, str] = {}
         for name in TREE:
@@ -78,7 +82,10 @@ class TreeLives(Lives):
     # What objects say
 
     def least(self, name: str, get: Callable[[str], Any]) -> int | None:
-        """Return how many pods, or groups, an object says that a group of the tree needs; None without one."""
+        """Return how many pods, or groups, an object says that a group of the tree needs.
+
+        None without one.
+        """
         obj = get(name)
         if obj is None:
             return None
@@ -109,7 +116,9 @@ class TreeLives(Lives):
     # What is decided
 
     def _judge(self) -> None:
-        """What goes whole goes whole: the topmost group that says so of a pod's group and those it is in."""
+        """What goes whole goes whole: the topmost group that says so of a pod's group and those it
+        is in.
+        """
         mine = {name: pods for name, pods in self._evictions.items() if name in LEAVES}
         for name in mine:
             del self._evictions[name]
@@ -153,7 +162,9 @@ class TreeLives(Lives):
         return any(told)
 
     def _check_place(self, effect: Bind, own: str) -> None:
-        """All of a group with a topology key are in one place by it, as far as the engine can know."""
+        """All of a group with a topology key are in one place by it, as far as the engine can
+        know.
+        """
         if self.is_strayed:
             return
         for name in way(own):
@@ -168,7 +179,10 @@ class TreeLives(Lives):
             assert len(places) <= 1, f"{name} is in {places} by {key}"
 
     def _is_known_in(self, leaf: str, name: str) -> bool:
-        """Whether objects say that a group of pods is in another; one that has gone says nothing any more."""
+        """Whether objects say that a group of pods is in another.
+
+        One that has gone says nothing any more.
+        """
         path = way(leaf)
         return all(self.in_engine(one) is not None for one in path[path.index(name) :])
 
@@ -190,10 +204,11 @@ class TreeLives(Lives):
         return (name for name in TREE if self.is_in(name, counts, self.on_server))
 
     def could_begin(self) -> str:
-        """Return which groups of pods of the tree could have more pods on nodes by now, or an empty text.
+        """Return which groups of pods of the tree could have more pods on nodes by now, or an empty
+        text.
 
-        By trying every choice of groups and places: all that wait ask for one CPU. What is free is not counted where
-        somebody is promised it.
+        By trying every choice of groups and places: all that wait ask for one CPU. What is free is
+        not counted where somebody is promised it.
         """
         members = {name: self.members(name) for name in LEAVES}
         stand = {
@@ -220,7 +235,9 @@ class TreeLives(Lives):
         return ""
 
     def _wanted(self, name: str, standing: int) -> int:
-        """Return how many more pods of a group are asked for at once: those that its minimum lacks, or one."""
+        """Return how many more pods of a group are asked for at once: those that its minimum lacks,
+        or one.
+        """
         least = self.least(name, self.on_server)
         if least is None:
             return 0
@@ -243,7 +260,9 @@ class TreeLives(Lives):
     def _places(
         self, chosen: list[str], stand: Mapping[str, list[Pod]]
     ) -> Iterator[dict[str, set[str]]]:
-        """Yield the nodes that each of the chosen groups may use, for each choice of values of their keys."""
+        """Yield the nodes that each of the chosen groups may use, for each choice of values of
+        their keys.
+        """
         choices: dict[str, list[str]] = {}
         for name in (one for one in TREE if self.plan.keys[one]):
             key = self.plan.keys[name]
@@ -273,7 +292,9 @@ class TreeLives(Lives):
 def _fits(
     wanted: Mapping[str, int], allowed: Mapping[str, set[str]], free: Mapping[str, int]
 ) -> bool:
-    """Whether so many pods of one CPU fit: any of the groups together find room on the nodes they may use (Hall)."""
+    """Whether so many pods of one CPU fit: any of the groups together find room on the nodes they
+    may use (Hall).
+    """
     names = list(wanted)
     for some in product((False, True), repeat=len(names)):
         those = [name for name, is_one in zip(names, some, strict=True) if is_one]

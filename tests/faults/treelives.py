@@ -1,8 +1,9 @@
-"""Lives of a tree of groups, chosen by a seed: the moves of `grouplives`, on CompositePodGroups and what is in them.
+"""Lives of a tree of groups, chosen by a seed: the moves of `grouplives`, on CompositePodGroups and
+what is in them.
 
-Controllers create, delete and edit the objects of the tree in any order, members are lost, created and replaced,
-groups of lower and of higher priority come and go beside it; the process dies at any write. The laws stand in
-`treelaws`.
+Controllers create, delete and edit the objects of the tree in any order, members are lost, created
+and replaced, groups of lower and of higher priority come and go beside it; the process dies at any
+write. The laws stand in `treelaws`.
 """
 
 from __future__ import annotations
@@ -47,14 +48,18 @@ from tests.faults.grouplives import (
 from tests.faults.treelaws import COMPOSITE, LEAVES, PARENT, TREE, Plan, TreeLives
 from tests.property.moves import Move, Pick
 
-# All groups of a tree are made from one Workload; one that is made from another is held with its tree.
+# All groups of a tree are made from one Workload; one that is made from another is held with its
+# tree.
 WORKLOAD, OTHER = "w", "other"
 
 
 def describe(
     rig: TreeLives, name: str, least: int, workload: str = WORKLOAD, *, is_basic: bool = False
 ) -> None:
-    """Write the object of a group of the tree; of one that is there only a gang's minCount may change."""
+    """Write the object of a group of the tree.
+
+    Of one that is there only a gang's minCount may change.
+    """
     known = rig.on_server(name)
     spec = _spec(rig, name, least, workload, is_basic=is_basic)
     if known is None:
@@ -91,7 +96,10 @@ def _spec(rig: TreeLives, name: str, least: int, workload: str, *, is_basic: boo
 
 
 def write(rig: TreeLives, pick: Pick) -> None:
-    """Somebody writes an object of the tree, edits it, or deletes it; the groups beside it as well."""
+    """Somebody writes an object of the tree, edits it, or deletes it.
+
+    The groups beside it as well.
+    """
     name = (*TREE, "gb", "ge")[pick(len(TREE) + 2)]
     if pick(8) == 0:
         rig.api.remove(rig.kind_of[name], f"default/{name}")

@@ -52,7 +52,10 @@ class HangError(BaseException):
 
 
 def run(numbers: Iterable[int]) -> Report:
-    """Put these cases to `simulate --batch` and to a watch, one after the other; POSIX, main thread."""
+    """Put these cases to `simulate --batch` and to a watch, one after the other.
+
+    POSIX, main thread.
+    """
     report = Report()
     batch = Batch(Setups(Registry(IN_TREE)), AnswerOptions(), _no_file)
     before = signal.signal(signal.SIGPROF, _cut_off)
@@ -88,7 +91,10 @@ def _timed(number: int, report: Report, work: Callable[[], None]) -> None:
 
 
 def _tell(number: int, report: Report) -> None:
-    """Let an engine hear the objects one by one; only the objects may be at fault, never a plugin."""
+    """Let an engine hear the objects one by one.
+
+    Only the objects may be at fault, never a plugin.
+    """
     listener = Listener(report.watched)
     for raw in specs.parts(number):
         listener.hear(raw)

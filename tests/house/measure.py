@@ -1,9 +1,9 @@
 """What the house costs its readers: python -m tests.house.measure [--fast]
 
-Counts what a plan for the code wants few of: files entered by an attempt, mechanisms that keep answers,
-declarations of a plugin, rules written twice. From imports, from traces of a plain pod, and from a run
-of the engine with and without what it keeps; `--fast` leaves out the run and mypy. `structure` adds the
-counts that need no run.
+Counts what a plan for the code wants few of: files entered by an attempt, mechanisms that keep
+answers, declarations of a plugin, rules written twice. From imports, from traces of a plain pod,
+and from a run of the engine with and without what it keeps; `--fast` leaves out the run and mypy.
+`structure` adds the counts that need no run.
 """
 
 import ast
@@ -49,7 +49,9 @@ def lines_of(files: Sequence[str]) -> int:
 
 
 def entered(number: int) -> set[CodeType]:
-    """Return the functions of ours that `Engine.run` enters for the pod with this number of its kind."""
+    """Return the functions of ours that `Engine.run` enters for the pod with this number of its
+    kind.
+    """
     drive = decisions.Drive(50)
     *before, last = interleaved.pods(number, "trace", 1, spread=False)
     for pod in before:

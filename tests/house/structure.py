@@ -1,7 +1,8 @@
-"""Counts of the code's structure for `python -m tests.house.measure`: sizes, imports, reaches and words.
+"""Counts of the code's structure for `python -m tests.house.measure`: sizes, imports, reaches and
+words.
 
-Everything is read from syntax trees and text; nothing of the product runs. Each count has a wanted value in
-the plan for the code base, which the table prints beside it.
+Everything is read from syntax trees and text; nothing of the product runs. Each count has a wanted
+value in the plan for the code base, which the table prints beside it.
 """
 
 import ast

@@ -1,7 +1,8 @@
-"""No file needs, through others, itself: what a file says can be understood from the files below it.
+"""No file needs, through others, itself: what a file says can be understood from the files below
+it.
 
-Functions import what is large when they need it, such as the verbs of the command line: those imports
-do not count.
+Functions import what is large when they need it, such as the verbs of the command line: those
+imports do not count.
 """
 
 import ast
@@ -20,7 +21,10 @@ FOR_TYPES = {
 
 
 def at_the_top(body: list[ast.stmt], *, types: bool) -> Iterator[ast.stmt]:
-    """Yield the statements outside of functions and classes; with `types`, also those for types alone."""
+    """Yield the statements outside of functions and classes.
+
+    With `types`, also those for types alone.
+    """
     for node in body:
         yield node
         if isinstance(node, ast.If) and types:

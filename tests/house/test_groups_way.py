@@ -1,4 +1,6 @@
-"""The page that follows a group through the code has plan.py's steps and names every file that a gang enters."""
+"""The page that follows a group through the code has plan.py's steps and names every file that a
+gang enters.
+"""
 
 import re
 import subprocess

@@ -7,7 +7,10 @@ from tests.house.source import PRODUCT, name_of, python_files
 
 
 def test_every_metric_is_fed_and_has_one_room_that_feeds_it():
-    """A row that nobody writes is a promise that nobody keeps; one that two rooms write has two owners."""
+    """A row that nobody writes is a promise that nobody keeps.
+
+    One that two rooms write has two owners.
+    """
     feeding: dict[str, set[str]] = {name: set() for name in Meters.table()}
     for file in python_files(*PRODUCT):
         for name in re.findall(r"meters\.([a-z_]+)", file.read_text()):

@@ -1,4 +1,6 @@
-"""What docstrings and comments put in backticks is there: a name that was changed is found in prose too."""
+"""What docstrings and comments put in backticks is there: a name that was changed is found in prose
+too.
+"""
 
 import ast
 import io

@@ -1,4 +1,5 @@
-"""What goes on in the watched cluster: pods that come and go, groups, urgent ones, some that never fit.
+"""What goes on in the watched cluster: pods that come and go, groups, urgent ones, some that never
+fit.
 
 Whoever does not fit goes before that would be worth an alert.
 """

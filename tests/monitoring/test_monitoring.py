@@ -1,4 +1,6 @@
-"""A real Prometheus watches a real daemon: alerts fire and clear, every panel has something to show."""
+"""A real Prometheus watches a real daemon: alerts fire and clear, every panel has something to
+show.
+"""
 
 from collections.abc import Iterable
 from contextlib import AsyncExitStack
@@ -78,7 +80,10 @@ def numbers(series: Json) -> list[float]:
 
 
 async def test_alerts_fire_and_clear_and_panels_show_what_happens(tmp_path: Path):
-    """Every alert in its own trouble; none before and after; no query of a dashboard stays empty."""
+    """Every alert in its own trouble; none before and after.
+
+    No query of a dashboard stays empty.
+    """
     provoked = {name for troubles in ROUNDS for name in troubles} | {"TrellisNoLeader"}
     assert {rule["alert"] for rule in ALERTS} == provoked | NOT_PROVOKED
     async with watched(tmp_path) as (one, prometheus):

@@ -217,7 +217,9 @@ async def the_wire_breaks(one: Watched) -> AsyncIterator[None]:
 
 @asynccontextmanager
 async def nobody_may_list_nodes(one: Watched) -> AsyncIterator[None]:
-    """Somebody edits the role: nodes, without which nothing can be decided, cannot be listed any more."""
+    """Somebody edits the role: nodes, without which nothing can be decided, cannot be listed any
+    more.
+    """
     path = f"{ROLES}/clusterroles/trellis"
     rules = (await one.send("GET", path))["rules"]
     left = [

@@ -1,7 +1,7 @@
 """A cluster with everything in it that Trellis measures, and the daemon, run as the chart says.
 
-Used by the test of alerts and dashboards, and by docs/generate/dashboard_pictures.py. The sandbox is
-in this process; the daemon is one of its own and reaches it through a wire that can be cut.
+Used by the test of alerts and dashboards, and by docs/generate/dashboard_pictures.py. The sandbox
+is in this process; the daemon is one of its own and reaches it through a wire that can be cut.
 """
 
 import asyncio
@@ -380,7 +380,9 @@ async def _enrol(one: Watched) -> None:
 
 
 def configuration(one: Watched) -> str:
-    """Return the chart's configuration in a hurry, with a second profile, a plugin and an extender."""
+    """Return the chart's configuration in a hurry, with a second profile, a plugin and an
+    extender.
+    """
     (text,) = (
         each["data"]["config.yaml"]
         for each in one.rendered("ConfigMap")
@@ -418,7 +420,9 @@ def configuration(one: Watched) -> str:
 
 
 async def _furnish(one: Watched) -> None:
-    """Create what placement reads: a network with an application, a class of priority, one of devices."""
+    """Create what placement reads: a network with an application, a class of priority, one of
+    devices.
+    """
     zones = [f"zone-{letter}" for letter in "abc"]
     costs = [
         {

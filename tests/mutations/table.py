@@ -1,4 +1,6 @@
-"""The laws of what must never break, and for each the changes to the product that break it on purpose."""
+"""The laws of what must never break, and for each the changes to the product that break it on
+purpose.
+"""
 
 from typing import Final, NamedTuple
 
@@ -44,11 +46,11 @@ LEASE = "no write of a process that does not lead is carried out"
 
 
 class Mutation(NamedTuple):
-    """A change to the product: `old`, which occurs once in `place`, becomes `new`; `test` must fail.
+    """A change to the product: `old`, which occurs once in `place`, becomes `new`.
 
-    `place` is a file, or the qualified name of a function or class (`Election._write`), which stays
-    valid when its module is renamed. `test` are arguments of pytest. A `real` one needs a real API
-    server.
+    `test` must fail. `place` is a file, or the qualified name of a function or class
+    (`Election._write`), which stays valid when its module is renamed. `test` are arguments of
+    pytest. A `real` one needs a real API server.
     """
 
     name: str

@@ -120,7 +120,9 @@ def shown(plain, *, changed=lambda drawn: None):
 
 
 async def test_every_view_opens(tmp_path):
-    """By its address, narrow and wide, in both colour schemes, without a complaint of the console."""
+    """By its address, narrow and wide, in both colour schemes, without a complaint of the
+    console.
+    """
     work, _ = shown(objects())
     page = PageSite(work.feed, work.answers)
     address = await page.start()

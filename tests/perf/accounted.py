@@ -103,7 +103,8 @@ def draws_switched(owner: Any, name: str) -> None:
 
 
 def often_counted(owner: Any, name: str, part: str) -> None:
-    """Have a short function that the loop calls often count for a part: one call in `ONE_IN`, for all.
+    """Have a short function that the loop calls often count for a part: one call in `ONE_IN`, for
+    all.
 
     To read the clock takes a good part of what such a call does, and is taken off.
     """

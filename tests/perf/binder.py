@@ -1,8 +1,8 @@
 """The bare binder: the least that a scheduler in Python must do, without any decision.
 
-Watches pods, binds each to the next node in turn, and with `--events` writes one event per bound pod
-as kube-scheduler does. A contestant of the benchmark and its own process: what it reaches is what
-the API server and an asyncio client leave to a scheduler. It ends with SIGTERM.
+Watches pods, binds each to the next node in turn, and with `--events` writes one event per bound
+pod as kube-scheduler does. A contestant of the benchmark and its own process: what it reaches is
+what the API server and an asyncio client leave to a scheduler. It ends with SIGTERM.
 """
 
 import argparse

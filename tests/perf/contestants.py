@@ -52,7 +52,8 @@ CONTESTANTS: dict[str, Scheduler] = {
     "trellis": Trellis(),
 }
 
-# With a configuration file groups are off unless it names their plugin, and kube-scheduler has gates for them.
+# With a configuration file groups are off unless it names their plugin, and kube-scheduler has
+# gates for them.
 GATES = ",".join(f"{gate}=true" for gate in GROUP_GATES)
 GROUPS = {"preEnqueue": {"enabled": [{"name": "ClusterTopologyPlacementGroup"}]}}
 WITH_GANGS: dict[str, Scheduler] = {
@@ -68,5 +69,8 @@ def join(name: str, checkout: Path) -> None:
 
 
 def contestant(name: str, *, gangs: bool) -> Scheduler:
-    """Return who takes part under a name; in contests of gangs those that know them, set up for it."""
+    """Return who takes part under a name.
+
+    In contests of gangs those that know them, set up for it.
+    """
     return WITH_GANGS[name] if gangs else CONTESTANTS[name]

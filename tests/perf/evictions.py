@@ -1,8 +1,8 @@
 """Large evictions on 500 full nodes with 8 GPUs each. Rows of tests.perf.table.
 
-A group of 250 members with 8 GPUs each evicts 2,000 pods with one GPU; a group of 500 evicts 500 pods of
-whole groups, once with 25 groups of 20 and once with 125 of 4. CPU time covers the engine and the solver
-from the creation of the group to the last binding.
+A group of 250 members with 8 GPUs each evicts 2,000 pods with one GPU; a group of 500 evicts 500
+pods of whole groups, once with 25 groups of 20 and once with 125 of 4. CPU time covers the engine
+and the solver from the creation of the group to the last binding.
 """
 
 from __future__ import annotations

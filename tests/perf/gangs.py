@@ -1,9 +1,9 @@
 """Groups on 5,000 nodes in 50 racks: many small ones, and few large ones. Rows of tests.perf.table.
 
-The engine runs in this process as in tests.perf.inprocess. Every question to the solver travels as JSON
-there and back, as it does to the helper process, and its CPU time is counted with the rest. All groups
-wait before the first one is decided, so each is planned beside those that are there already; all racks
-are considered for each of them.
+The engine runs in this process as in tests.perf.inprocess. Every question to the solver travels as
+JSON there and back, as it does to the helper process, and its CPU time is counted with the rest.
+All groups wait before the first one is decided, so each is planned beside those that are there
+already; all racks are considered for each of them.
 """
 
 from __future__ import annotations

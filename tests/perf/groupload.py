@@ -37,8 +37,8 @@ from tests.perf.loopwatch import LoopWatch, Spans
 from tests.perf.machine import speed
 
 MAPS = "/api/v1/namespaces/default/configmaps"
-# Neither 256 nor 1,024 is a multiple of seven: the solver has to prove that there is no placement, and to find what is
-# in the way.
+# Neither 256 nor 1,024 is a multiple of seven: the solver has to prove that there is no placement,
+# and to find what is in the way.
 RULES = {"node": {"factor": 7}}
 WARM_PODS = 300
 WARM_SOLVES = 3

@@ -1,9 +1,10 @@
 """A workload played in process: the engine alone, its effects carried out at once by a small world.
 
 No API server, no sockets: what is measured is what the engine costs per pod, taking objects in,
-deciding, and taking in the answers and the watch's echo. Objects are decoded before the clock starts.
-Binds and evictions are acknowledged between two turns, as by an API server that is never late. The
-engine's time runs at `PACE` decisions a second, so that back-offs and churn mean the same everywhere.
+deciding, and taking in the answers and the watch's echo. Objects are decoded before the clock
+starts. Binds and evictions are acknowledged between two turns, as by an API server that is never
+late. The engine's time runs at `PACE` decisions a second, so that back-offs and churn mean the same
+everywhere.
 """
 
 import gc
@@ -250,7 +251,9 @@ class _Churning:
 
 
 def attempts(meters: Meters) -> dict[str, int]:
-    """Return the attempts so far by their results, and the pods that were woken without a change."""
+    """Return the attempts so far by their results, and the pods that were woken without a
+    change.
+    """
     found: dict[str, int] = {}
     for sample in meters.schedule_attempts.samples():
         value = sample.value

@@ -1,7 +1,9 @@
-"""Plain pods of several kinds in turn, in process: rows of tests.perf.table, and of tests.house.measure.
+"""Plain pods of several kinds in turn, in process: rows of tests.perf.table, and of
+tests.house.measure.
 
-Real clusters place pods of many kinds beside each other, so that what is kept for one kind is not fresh when
-its next pod comes. A kind has requests and a label of its own, and spreads over zones where that is asked for.
+Real clusters place pods of many kinds beside each other, so that what is kept for one kind is not
+fresh when its next pod comes. A kind has requests and a label of its own, and spreads over zones
+where that is asked for.
 """
 
 from __future__ import annotations
@@ -57,7 +59,9 @@ def as_it_is(_engine: Engine) -> None:
 def microseconds(
     kinds: int, *, spread: bool = False, change: Callable[[Engine], None] = as_it_is
 ) -> float:
-    """Return the CPU time of `Engine.run` per pod on 5,000 nodes, of an engine that `change` has seen."""
+    """Return the CPU time of `Engine.run` per pod on 5,000 nodes, of an engine that `change` has
+    seen.
+    """
     drive = decisions.Drive(NODES, clock=process_time)
     change(drive.engine)
     drive.play(list(pods(WARM_UP, "warm", kinds, spread=spread)))

@@ -1,9 +1,10 @@
 """`trellis agent load` against known load on this machine: how true it is and what it costs.
 
-Run as root as `python -m tests.perf.loadagent`: it makes control groups named like those of pods, puts a
-process that burns one core into one and a process that holds 500 MiB into another, and lets the
-agent report to a sandbox. What the processes really used comes from `/proc/<pid>`; others on the
-machine take CPU from the burner, which is why its own time is what counts. Prints one JSON document.
+Run as root as `python -m tests.perf.loadagent`: it makes control groups named like those of pods,
+puts a process that burns one core into one and a process that holds 500 MiB into another, and lets
+the agent report to a sandbox. What the processes really used comes from `/proc/<pid>`; others on
+the machine take CPU from the burner, which is why its own time is what counts. Prints one JSON
+document.
 """
 
 import asyncio

@@ -1,7 +1,8 @@
 """How long load-aware placement takes at 5,000 nodes with 100,000 pods accounted.
 
-Run as `python -m tests.perf.loadaware`; prints one JSON document. CPU time of this process, medians;
-`atReference` multiplies by the machine's factor: a hint, no measurement (see `machine.speed`).
+Run as `python -m tests.perf.loadaware`; prints one JSON document. CPU time of this process,
+medians; `atReference` multiplies by the machine's factor: a hint, no measurement (see
+`machine.speed`).
 """
 
 import sys

@@ -78,7 +78,9 @@ class Seen:
                     self.buckets[sample.name.removesuffix("_bucket")][bound] = sample.value
 
     def longest_ms(self, name: str, before: "Seen") -> float:
-        """Return the upper bound of the highest bucket that got something since, in milliseconds."""
+        """Return the upper bound of the highest bucket that got something since, in
+        milliseconds.
+        """
         now, then = self.buckets[name], before.buckets[name]
         counts = [(bound, now[bound] - then.get(bound, 0.0)) for bound in sorted(now)]
         total = counts[-1][1]

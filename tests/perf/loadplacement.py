@@ -1,9 +1,9 @@
 """Where load-aware placement puts pods, beside kube-scheduler's defaults: acceptance in figures.
 
-Run as `python -m tests.perf.loadplacement`. 200 nodes in process on a simulated clock; every node's agent
-reports every 60 s what the node really used over the last 60 s. Pods use a fraction of what they ask
-for, with noise; some nodes are hot from the start although little is requested on them, which
-requests cannot show. A burst of 1,000 pods comes, and when all have settled the highest true
+Run as `python -m tests.perf.loadplacement`. 200 nodes in process on a simulated clock; every node's
+agent reports every 60 s what the node really used over the last 60 s. Pods use a fraction of what
+they ask for, with noise; some nodes are hot from the start although little is requested on them,
+which requests cannot show. A burst of 1,000 pods comes, and when all have settled the highest true
 utilisation of a node and the spread over nodes are compared. Prints one JSON document.
 """
 

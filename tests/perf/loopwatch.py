@@ -24,7 +24,9 @@ BOUNDS_MS = (1, 2, 5, 10, 15, 20, 30, 50, 100)
 
 
 class Spans(msgspec.Struct):
-    """How long spans of one name took: their number up to each bound, and the longest by either clock."""
+    """How long spans of one name took: their number up to each bound, and the longest by either
+    clock.
+    """
 
     counts: list[int] = msgspec.field(default_factory=lambda: [0] * (len(BOUNDS_MS) + 1))
     total_s: float = 0.0
@@ -116,7 +118,9 @@ class LoopWatch:
 
 
 def owner(callback: Any) -> str:
-    """Return what a callback belongs to: a task's coroutine, a transport's protocol, or its own name."""
+    """Return what a callback belongs to: a task's coroutine, a transport's protocol, or its own
+    name.
+    """
     target = getattr(callback, "__self__", None)
     if isinstance(target, asyncio.Task):
         coroutine = target.get_coro()

@@ -17,8 +17,8 @@ import numpy as np
 from scheduler.about import VERSION
 from tests.real.schedulers import ROOT
 
-# An integer division and the union of two masks over 5,000 rows: as the design reckons with them.
-# A call of a trivial function: our own guess for such a machine. Nobody has measured the goals there.
+# An integer division and the union of two masks over 5,000 rows: as the design reckons with them. A
+# call of a trivial function: our own guess for such a machine. Nobody has measured the goals there.
 REFERENCE_S = {"division": 15e-6, "masks": 0.5e-6, "call": 30e-9}
 
 

@@ -1,7 +1,8 @@
-"""The planner of moves at scale: seconds to a plan, moves, bound. Run: python -m tests.perf.moves [SECONDS]
+"""The planner of moves at scale: seconds to a plan, moves, bound.
 
-Nodes of 8 GPUs, filled with a mix of 1, 2, 4 and 8 GPU pods as in the openb trace, spread over the
-nodes, then thinned until the given share of the GPUs is free. Jobs wait that need 8 nodes of 8 GPUs.
+Run: python -m tests.perf.moves [SECONDS] Nodes of 8 GPUs, filled with a mix of 1, 2, 4 and 8 GPU
+pods as in the openb trace, spread over the nodes, then thinned until the given share of the GPUs is
+free. Jobs wait that need 8 nodes of 8 GPUs.
 """
 
 from __future__ import annotations

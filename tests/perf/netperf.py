@@ -1,12 +1,13 @@
 """`trellis agent netperf` against simulated links: how true it is, and what it costs.
 
 `python -m tests.perf.netperf` prints one JSON document. A responder in a process of its own delays
-its answers by a known delay plus an even share of a known jitter, so that every percentile is known;
-the probes are the agent's. `accuracy` has the median over some probes. `frequency` says how far the
-average over five minutes lies from the truth for probes of some size that come every so often, and what
-that moves over the network, by the loopback device's counter. `agent` is one of three agents that
-probe one another over loopback as often as the default allows, while somebody scrapes them.
-`othersCpuShare` is what others took of the machine meanwhile: what they delay is measured too.
+its answers by a known delay plus an even share of a known jitter, so that every percentile is
+known; the probes are the agent's. `accuracy` has the median over some probes. `frequency` says how
+far the average over five minutes lies from the truth for probes of some size that come every so
+often, and what that moves over the network, by the loopback device's counter. `agent` is one of
+three agents that probe one another over loopback as often as the default allows, while somebody
+scrapes them. `othersCpuShare` is what others took of the machine meanwhile: what they delay is
+measured too.
 """
 
 import os

@@ -1,12 +1,13 @@
-"""How long NUMA placement takes at 5,000 nodes of 8 zones with 4 resources, and what it keeps in memory.
+"""How long NUMA placement takes at 5,000 nodes of 8 zones with 4 resources, and what it keeps in
+memory.
 
 Run as `python -m tests.perf.numa`; prints one JSON document. CPU time of this process, medians;
 `atReference` multiplies by the machine's factor: a hint, no measurement (see `machine.speed`).
 
-A figure is for pods of shapes never seen, of which nothing is kept; with `Alike`, for pods of a shape
-seen before, each of which landed on a node. Those of filter include pre-filter, but for `Alone`;
-`Landed` is what following the pod to its node takes. `Odd` are amounts that have to be compared exactly
-where some amount is near. The worst pods fit into no fewer than all eight zones.
+A figure is for pods of shapes never seen, of which nothing is kept; with `Alike`, for pods of a
+shape seen before, each of which landed on a node. Those of filter include pre-filter, but for
+`Alone`; `Landed` is what following the pod to its node takes. `Odd` are amounts that have to be
+compared exactly where some amount is near. The worst pods fit into no fewer than all eight zones.
 """
 
 import gc
@@ -104,7 +105,9 @@ def far_apart(_random: Random) -> dict[str, list[int]]:
 
 
 def each_elsewhere(_random: Random) -> dict[str, list[int]]:
-    """Return zones of which any two might do for each resource, but only all eight do for all four."""
+    """Return zones of which any two might do for each resource, but only all eight do for all
+    four.
+    """
 
     def in_two(first: int, amount: int) -> list[int]:
         return [amount if zone in (first, first + 1) else 0 for zone in range(ZONES)]
@@ -154,7 +157,9 @@ def pod(
 def filter_us(
     name: str, scene: Scene, *, is_alike: bool = False, is_odd: bool = False
 ) -> dict[str, float]:
-    """Return the CPU time for one pod by `name`: pre-filter and filter, filter alone, its landing."""
+    """Return the CPU time for one pod by `name`: pre-filter and filter, filter alone, its
+    landing.
+    """
     found: list[tuple[float, ...]] = []
     for number in range(TIMES):
         gib = 4 if is_alike else 4 + number

@@ -1,8 +1,9 @@
-"""What NodeResourceTopologyMatch costs a cluster that has no need of it: CPU time for one pod of the engine.
+"""What NodeResourceTopologyMatch costs a cluster that has no need of it: CPU time for one pod of
+the engine.
 
-Run as `python -m tests.perf.numaidle`; prints one JSON document. Two engines that differ in the plugin
-alone stand side by side and get the same pods, batch by batch, either first in turn, so that a slow
-moment of the machine is in both. Both must put every pod on the same node.
+Run as `python -m tests.perf.numaidle`; prints one JSON document. Two engines that differ in the
+plugin alone stand side by side and get the same pods, batch by batch, either first in turn, so that
+a slow moment of the machine is in both. Both must put every pod on the same node.
 """
 
 import sys
@@ -107,7 +108,10 @@ class Side(Play):
 def compare(
     case: Case, *, nodes: int = NODES, size: int = BATCH, pairs: int = PAIRS
 ) -> dict[str, float]:
-    """Return the cost of a pod without the plugin and with it; AssertionError if decisions differ."""
+    """Return the cost of a pod without the plugin and with it.
+
+    AssertionError if decisions differ.
+    """
     without, having = (Side(case, has_plugin=one, nodes=nodes) for one in (False, True))
     for number in range(pairs + 1):  # the first pair meets cold caches
         for side in (without, having)[:: 1 if number % 2 else -1]:

@@ -3,8 +3,8 @@
 It watches only pods that have a node (one event per pod) and reads just their names. It asks for
 the encoding that the scheduler under test uses itself, JSON or protobuf: the API server encodes an
 object once per encoding, so the observer costs it the sending and nobody is charged for a second
-encoding. An API server that is short of CPU cuts off watches that it finds slow, the observer's like
-a scheduler's; it then goes on where it was.
+encoding. An API server that is short of CPU cuts off watches that it finds slow, the observer's
+like a scheduler's; it then goes on where it was.
 """
 
 import ssl

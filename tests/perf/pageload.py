@@ -254,7 +254,9 @@ async def _nothing() -> None:
 
 
 def _ratios(found: Sequence[dict[str, Any]], field: str) -> list[float]:
-    """Return what is left of the throughput in each pair of neighbours: what the plain one took, over the other."""
+    """Return what is left of the throughput in each pair of neighbours: what the plain one took,
+    over the other.
+    """
     pairs = [
         {one["name"]: one[field] for one in found[at : at + 2]} for at in range(0, len(found), 2)
     ]

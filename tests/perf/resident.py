@@ -1,4 +1,5 @@
-"""The daemon over 5,000 nodes and 100,000 bound pods: until it is ready, and what it holds in memory.
+"""The daemon over 5,000 nodes and 100,000 bound pods: until it is ready, and what it holds in
+memory.
 
 Called by `table`. `trellis run` is a process of its own, with its defaults; the API server is the
 embedded one, in this process. An hour of churn (ten pods a second) is played as fast as both can:

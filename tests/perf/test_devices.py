@@ -133,7 +133,9 @@ class GangDaemon(Daemon):
 
 
 def test_a_gang_in_a_clique(capsys):
-    """64 members with eight devices each in one of 40 cliques of 125 nodes, proven, solver included."""
+    """64 members with eight devices each in one of 40 cliques of 125 nodes, proven, solver
+    included.
+    """
     daemon = GangDaemon()
     nodes = [read_node(node(f"n{i}", cpu="64", memory="256Gi")) for i in range(NODES)]
     daemon.engine.handle(Listed("Node", tuple(nodes)), NOW)

@@ -1,4 +1,6 @@
-"""What the NUMA plugin costs where nobody needs it: that it changes no decision, and how much time."""
+"""What the NUMA plugin costs where nobody needs it: that it changes no decision, and how much
+time.
+"""
 
 import pytest
 

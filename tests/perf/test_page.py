@@ -8,7 +8,9 @@ pytestmark = pytest.mark.perf
 
 
 def test_throughput_with_the_page_open_and_a_decision_log():
-    """It falls by less than five percent: by what both take, and by rounds in turns as far as these can tell."""
+    """It falls by less than five percent: by what both take, and by rounds in turns as far as these
+    can tell.
+    """
     figures = pageload.main([])
 
     assert figures["pageEvents"] > 0

@@ -69,7 +69,10 @@ ROWS = (
 
 
 def group(row: Row, rng: Random) -> GroupProblem:
-    """Return the group of a row in a random cluster; a pod takes a slot, the first class more memory."""
+    """Return the group of a row in a random cluster.
+
+    A pod takes a slot, the first class more memory.
+    """
     paths, free = [], []
     for rack in range(RACKS):
         for number in range(NODES):

@@ -44,9 +44,10 @@ def whole(group: Manifest, pods: list[Manifest]) -> Manifest:
 
 
 class Row(msgspec.Struct):
-    """The costs of the applications on one shape, by rule; of the whole ones how many are proven, and what is not.
+    """The costs of the applications on one shape, by rule.
 
-    `seconds` are the solver's for the whole ones, `gaps` the unproven part of the cost of those that are not.
+    Of the whole ones how many are proven, and what is not. `seconds` are the solver's for the whole
+    ones, `gaps` the unproven part of the cost of those that are not.
     """
 
     costs: dict[str, list[int]]

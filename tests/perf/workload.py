@@ -1,8 +1,8 @@
 """Workloads: YAML files in the manner of kube-scheduler's own performance suite.
 
 A workload is a list of operations that the contest carries out in order. Manifests are built here
-as the bytes that are sent, so that nothing is computed while a scheduler is measured. Unknown fields
-are errors. What each operation means stands in its struct.
+as the bytes that are sent, so that nothing is computed while a scheduler is measured. Unknown
+fields are errors. What each operation means stands in its struct.
 """
 
 import copy
@@ -85,12 +85,12 @@ class CreatePods(Operation, frozen=True, tag="createPods"):
     """Create pods; only those with `collectMetrics` are measured.
 
     `namespace` empty means one of their own. Texts of `namespace` and `patch` may hold templates:
-    `{{.Index}}` is the pod's number, `{{mod .Index 3}}` and `{{add 5 (mod .Index 3)}}` follow from it.
-    `skipWaitToCompletion` keeps barriers from waiting for them: they are not meant to fit. With `gangOf`
-    so many in a row are a gang, by a PodGroup of Kubernetes' own; with `gangTopologyKey` all of a gang
-    belong on nodes with one value of that label.
-    `claimTemplates` are specs of claims by name; the claims that pods ask for by them in their
-    `resourceClaims` are there, as the claim controller makes them, before the operation ends.
+    `{{.Index}}` is the pod's number, `{{mod .Index 3}}` and `{{add 5 (mod .Index 3)}}` follow from
+    it. `skipWaitToCompletion` keeps barriers from waiting for them: they are not meant to fit. With
+    `gangOf` so many in a row are a gang, by a PodGroup of Kubernetes' own; with `gangTopologyKey`
+    all of a gang belong on nodes with one value of that label. `claimTemplates` are specs of claims
+    by name; the claims that pods ask for by them in their `resourceClaims` are there, as the claim
+    controller makes them, before the operation ends.
     """
 
     count: int
@@ -255,7 +255,10 @@ class Workload(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_field
 
 
 def load(name: str) -> Workload:
-    """Return a workload by its file's name without `.yaml`; raise FileNotFoundError or a problem."""
+    """Return a workload by its file's name without `.yaml`.
+
+    Raise FileNotFoundError or a problem.
+    """
     file = FOLDER / f"{name}.yaml"
     workload = msgspec.convert(yaml.safe_load(file.read_text()), Workload)
     return msgspec.structs.replace(workload, name=name)

@@ -1,8 +1,9 @@
-"""Small random clusters with a group whose members have rules among themselves, and what is true of them.
+"""Small random clusters with a group whose members have rules among themselves, and what is true of
+them.
 
-`Town` writes the objects; `Town.answers` tries every assignment of members to nodes, and every set of
-victims, with Kubernetes' rules written down pod by pod. Shares nothing with the product but the wording
-of its messages; used by test_certificates.
+`Town` writes the objects; `Town.answers` tries every assignment of members to nodes, and every set
+of victims, with Kubernetes' rules written down pod by pod. Shares nothing with the product but the
+wording of its messages; used by test_certificates.
 """
 
 from __future__ import annotations
@@ -84,7 +85,10 @@ class Town(msgspec.Struct, frozen=True):
         return self.best(self.old) is not None
 
     def best(self, there: Sequence[Old]) -> list[int] | None:
-        """Return the objective of the best assignment beside these pods; None when there is none."""
+        """Return the objective of the best assignment beside these pods.
+
+        None when there is none.
+        """
         found = [
             self._objective(where)
             for where in itertools.combinations_with_replacement(self.nodes, self.size)
@@ -189,7 +193,8 @@ class Town(msgspec.Struct, frozen=True):
         return self._pod(name, labels, spec, has_port=self.has_port)
 
     def _placed(self, one: Old) -> dict[str, Any]:
-        # What is like a member keeps members away as well: anti-affinity is looked at from both sides.
+        # What is like a member keeps members away as well: anti-affinity is looked at from both
+        # sides.
         spec: dict[str, Any] = {"priority": one.priority, "nodeName": one.node}
         labels = {"app": "g"} if one.alike else {"app": "other"}
         return self._pod(one.name, labels, spec, has_port=one.has_port)
@@ -212,7 +217,10 @@ class Town(msgspec.Struct, frozen=True):
 
 
 def town(rng: Random, *, evicts: bool) -> Town:
-    """Return a random town; where the group `evicts` it is more important than some of those there."""
+    """Return a random town.
+
+    Where the group `evicts` it is more important than some of those there.
+    """
     zones, racks = rng.randint(1, 3), rng.randint(1, 3)
     crosses = rng.random() < 0.3
     nodes = {}

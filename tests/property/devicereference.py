@@ -2,9 +2,9 @@
 
 Works on plain objects as users write them, node by node, with recursion and without any cleverness:
 every combination is tried in kube-scheduler's order. Where kube-scheduler is known to be wrong
-(counters looked up by pool name alone, distinctAttribute that forgets, All beside faulty pools or used-up
-devices, admin access that takes counters, devices that are published no more) it does what is right.
-CEL and the reading of quantities are the only things shared with the plugin.
+(counters looked up by pool name alone, distinctAttribute that forgets, All beside faulty pools or
+used-up devices, admin access that takes counters, devices that are published no more) it does what
+is right. CEL and the reading of quantities are the only things shared with the plugin.
 """
 
 from fractions import Fraction
@@ -104,7 +104,10 @@ class Reference:
                     self.whole.add(key)
 
     def allocate(self, node, claims):
-        """Return [(request, device id, amounts)] by claim, None, or "invalid"; BrokenError for an error."""
+        """Return [(request, device id, amounts)] by claim, None, or "invalid".
+
+        BrokenError for an error.
+        """
         return _Attempt(self, node, claims).run()
 
     def pools(self, node):

@@ -252,7 +252,10 @@ def _fits(problem: PreemptionInstance, evicted: freed.Choice) -> bool:
 
 
 def after(problem: PreemptionInstance, evicted: freed.Choice) -> Instance:
-    """Return the group's instance after these evictions; slots are what its free amounts have room for."""
+    """Return the group's instance after these evictions.
+
+    Slots are what its free amounts have room for.
+    """
     free = [list(leaf.free) for leaf in problem.instance.leaves]
     for index, times in evicted.items():
         for leaf, amounts in problem.candidates[index].freed.items():

@@ -1,4 +1,6 @@
-"""Random situations in which a group is pending, as manifests, and how to give up what is asked in them."""
+"""Random situations in which a group is pending, as manifests, and how to give up what is asked in
+them.
+"""
 
 import json
 from copy import deepcopy
@@ -22,9 +24,10 @@ COSCHEDULING, KUBERNETES = "scheduling.x-k8s.io/v1alpha1", "scheduling.k8s.io/v1
 
 
 class GroupSituation:
-    """A tree of racks and nodes, and a group whose members ask something; `fields` is all that is asked.
+    """A tree of racks and nodes, and a group whose members ask something.
 
-    The group is a ConfigMap with rules, or a PodGroup of either kind, which has none.
+    `fields` is all that is asked. The group is a ConfigMap with rules, or a PodGroup of either
+    kind, which has none.
     """
 
     def __init__(self, random):

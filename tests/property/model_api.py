@@ -69,7 +69,8 @@ class ModelApi:
         self.bound_by: dict[str, tuple[str, str]] = {}
         # What extenders say of a pod; only asked where an engine has some.
         self.extender: Callable[[AskExtender, Pod], ExtenderAnswer] | None = None
-        # Binds of ours that took more than was there, on nodes where nobody else ever took anything.
+        # Binds of ours that took more than was there, on nodes where nobody else ever took
+        # anything.
         self.overcommitted: list[str] = []
         self.disturbed: set[str] = set()
         self._ever: set[str] = set()
@@ -193,7 +194,9 @@ class ModelApi:
         return None
 
     def _patch(self, effect: Call) -> Answer:
-        """Change a ConfigMap's data by JSON patch, a pod's labels or a PodGroup's status by merge patch."""
+        """Change a ConfigMap's data by JSON patch, a pod's labels or a PodGroup's status by merge
+        patch.
+        """
         if effect.path.endswith("/status") or "/podgroups/" in effect.path:
             return self._patch_group(effect)
         namespace, plural, name = effect.path.split("/")[4:]
@@ -223,7 +226,10 @@ class ModelApi:
         return Answer(effect.id, 200)
 
     def _patch_group(self, effect: Call) -> Answer:
-        """Merge into the status of a group of any kind but a ConfigMap; conditions are merged by their type."""
+        """Merge into the status of a group of any kind but a ConfigMap.
+
+        Conditions are merged by their type.
+        """
         path = effect.path.removesuffix("/status")
         _, _, group, version, _, namespace, plural, name = path.split("/")
         known_as = {"scheduling.x-k8s.io": "PodGroup", "scheduling.volcano.sh": VOLCANO_GROUP.kind}
@@ -322,7 +328,9 @@ class ModelApi:
 
 
 def noted(new: ConfigMap, old: ConfigMap | None, now: str) -> ConfigMap:
-    """Return a ConfigMap with its managed fields: each key as if somebody else had set it when it last changed."""
+    """Return a ConfigMap with its managed fields: each key as if somebody else had set it when it
+    last changed.
+    """
     before = () if old is None else old.metadata.managed_fields
     known = {next(iter((one.fields_v1 or {})["f:data"])): one for one in before[1:]}
     label: dict[str, Any] = {

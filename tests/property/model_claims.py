@@ -1,8 +1,9 @@
 """Claims for devices in the model API server: what it answers, and what the claim controller does.
 
-As kube-apiserver: a patch holds only for the uid and the version it names, an allocation is not exchanged
-while somebody uses it, a claim without an allocation has no users. As the controller of
-kube-controller-manager: who has gone is no user any more, and a claim that loses its last one is freed.
+As kube-apiserver: a patch holds only for the uid and the version it names, an allocation is not
+exchanged while somebody uses it, a claim without an allocation has no users. As the controller of
+kube-controller-manager: who has gone is no user any more, and a claim that loses its last one is
+freed.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Extenders as a pure model: what they say follows from a pod's labels and a node's name alone.
 
-Labels of a pod: `shun` names a node that no extender lets it run on; `ext` is how an extender treats
-it otherwise (see `_filter`).
+Labels of a pod: `shun` names a node that no extender lets it run on; `ext` is how an extender
+treats it otherwise (see `_filter`).
 """
 
 from scheduler.engine.effects import AskExtender, ExtenderAnswer

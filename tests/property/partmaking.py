@@ -1,4 +1,5 @@
-"""Random groups of groups in small trees, and the oracle that names every part and tries all they could have.
+"""Random groups of groups in small trees, and the oracle that names every part and tries all they
+could have.
 
 Parts that are one alone have rules of their own at times, leaves and parts around others alike.
 """
@@ -22,12 +23,15 @@ from tests.property.groups import levels, paths
 from tests.property.unlike import own_rule, rows_of
 
 Counts = tuple[tuple[int, ...], ...]
-# With more ways than this to fill one part, or to place all pods, another group is made: each is looked at.
+# With more ways than this to fill one part, or to place all pods, another group is made: each is
+# looked at.
 MOST_WAYS, MOST_PLACEMENTS = 300, 30_000
 
 
 def parted(rng: Random) -> GroupProblem:
-    """Return a group of one to four sorts of parts, at times in parts again, some of which may stay out."""
+    """Return a group of one to four sorts of parts, at times in parts again, some of which may stay
+    out.
+    """
     while True:
         found = _parted(rng)
         if _is_small(found):
@@ -160,7 +164,9 @@ def best(group: GroupProblem) -> list[int] | None:
 
 
 def _filled(group: GroupProblem, number: int, leaves: Sequence[int]) -> set[Counts]:
-    """Return all that one part could have on these leaves when it is not left out, by its own rules as well."""
+    """Return all that one part could have on these leaves when it is not left out, by its own rules
+    as well.
+    """
     found = _filled_anyhow(group, number, leaves)
     for one in group.classes:
         if one.part == number:

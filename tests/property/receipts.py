@@ -15,8 +15,8 @@ def check_receipts(
 ) -> None:
     """Check one turn of an engine: every eviction comes after an event that says who and why.
 
-    The group of a pod is told as well, where there is an object to tell it of; there was none when those of
-    `undescribed` (uids) were evicted.
+    The group of a pod is told as well, where there is an object to tell it of; there was none when
+    those of `undescribed` (uids) were evicted.
     """
     told: dict[str, Record] = {}
     listed: set[str] = set()

@@ -1,8 +1,9 @@
 """An engine, the model API server, and everything that can go wrong between the two.
 
-`Rig` is the executor and the watch in one: effects wait on the wire until they are performed, answers
-and watch events wait until they are delivered. Each move of it is deterministic; who chooses the moves
-(a hypothesis machine, a seeded run, a named scenario) decides what the engine has to live through.
+`Rig` is the executor and the watch in one: effects wait on the wire until they are performed,
+answers and watch events wait until they are delivered. Each move of it is deterministic; who
+chooses the moves (a hypothesis machine, a seeded run, a named scenario) decides what the engine has
+to live through.
 """
 
 from collections import defaultdict
@@ -70,7 +71,8 @@ class Rig:
         self.faults: list[tuple[str, str]] = []
         self.steps: list[tuple[float, tuple[Event, ...], int, tuple[Effects, ...]]] = []
         self._pending: list[Event] = []
-        # Uids of pods that were evicted when no object described a group of theirs, where somebody looks.
+        # Uids of pods that were evicted when no object described a group of theirs, where somebody
+        # looks.
         self.undescribed: set[str] = set()
         self._build = build
         self._begin()
@@ -126,7 +128,9 @@ class Rig:
     # The wire.
 
     def ready(self) -> list[int]:
-        """Return the places on the wire that may be performed: in order for each pod and each object."""
+        """Return the places on the wire that may be performed: in order for each pod and each
+        object.
+        """
         seen: set[str] = set()
         found = []
         for place, effect in enumerate(self.wire):
@@ -181,7 +185,8 @@ class Rig:
         """
         stray = self.strays.pop(place)
         if stray.is_orphan and isinstance(stray.effect, Bind):
-            # A process that was there before ours sent it: only the lease's time keeps the two apart.
+            # A process that was there before ours sent it: only the lease's time keeps the two
+            # apart.
             self.api.disturbed.add(stray.effect.node)
         if stray.is_orphan and isinstance(stray.effect, Call):
             self.api.disturbed.add(stray.effect.path.removesuffix("/status"))

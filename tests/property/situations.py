@@ -1,7 +1,9 @@
-"""Random situations in which a pod is pending, as manifests, and how to do what a suggestion says to them.
+"""Random situations in which a pod is pending, as manifests, and how to do what a suggestion says
+to them.
 
-Each obstacle keeps the pod off some nodes in the name of one plugin; a situation has a few. `reduced` and
-`followed` work on the manifests alone: they share nothing with the code that makes the suggestions.
+Each obstacle keeps the pod off some nodes in the name of one plugin; a situation has a few.
+`reduced` and `followed` work on the manifests alone: they share nothing with the code that makes
+the suggestions.
 """
 
 import re
@@ -19,7 +21,9 @@ REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 
 
 class Situation:
-    """Nodes, placed pods and other objects, and the pod that is to be placed: all plain manifests."""
+    """Nodes, placed pods and other objects, and the pod that is to be placed: all plain
+    manifests.
+    """
 
     def __init__(self, random):
         self.random = random
@@ -40,7 +44,9 @@ class Situation:
         ]
 
     def share_out(self, number):
-        """Let so many obstacles stand before all nodes together, each before its part and maybe more."""
+        """Let so many obstacles stand before all nodes together, each before its part and maybe
+        more.
+        """
         mixed = self.random.sample(self.nodes, len(self.nodes))
         self.parts = [mixed[part::number] for part in range(number)]
 
@@ -311,7 +317,9 @@ def situation(random):
 
 
 def blocked(random, chosen, *, shares=True):
-    """Return a situation with these obstacles, which share all nodes among them or not, and their names."""
+    """Return a situation with these obstacles, which share all nodes among them or not, and their
+    names.
+    """
     at = Situation(random)
     chosen = list(dict.fromkeys(chosen))
     if shares:

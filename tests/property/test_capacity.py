@@ -45,7 +45,10 @@ RULES: dict[str, dict[str, Any]] = {
 
 @st.composite
 def clusters(draw):
-    """Some nodes in zones, pods that use and pods that want them, a shape; each node's free milli-CPU."""
+    """Some nodes in zones, pods that use and pods that want them, a shape.
+
+    Each node's free milli-CPU.
+    """
     objects, free = [], {}
     for index in range(draw(st.integers(0, 6))):
         name, cpu = f"n{index}", draw(st.integers(1, 6))
@@ -127,7 +130,10 @@ def test_victims_do_not_count_as_room():
 
 @st.composite
 def clusters_of_racks(draw):
-    """Some nodes in racks, and a group with or without a rule; the free slots of each node by rack."""
+    """Some nodes in racks, and a group with or without a rule.
+
+    The free slots of each node by rack.
+    """
     objects: list[dict[str, Any]] = []
     slots: dict[str, list[int]] = {}
     for index in range(draw(st.integers(1, 6))):

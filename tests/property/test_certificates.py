@@ -1,8 +1,8 @@
 """A certificate is true: what is said of a group's place, of its conflict and of its victims.
 
 Random small clusters go through `simulate`; every claim in the answer is held against enumeration
-(clusters_with_groups), with rules between members and with pods already there. The default suite looks at
-some, `make long` at 10,000.
+(clusters_with_groups), with rules between members and with pods already there. The default suite
+looks at some, `make long` at 10,000.
 """
 
 import re

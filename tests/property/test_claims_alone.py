@@ -1,8 +1,9 @@
-"""Claims for devices through the misfortunes of everything else: no device is given twice, nothing sleeps.
+"""Claims for devices through the misfortunes of everything else: no device is given twice, nothing
+sleeps.
 
-Worlds as in `test_objects_alone`, of pods and members of groups that use claims, their own and shared
-ones. At any moment a device belongs to one claim; at rest the claim of every bound pod is allocated and
-its own, and a process that starts anew on the same objects has nothing to decide.
+Worlds as in `test_objects_alone`, of pods and members of groups that use claims, their own and
+shared ones. At any moment a device belongs to one claim; at rest the claim of every bound pod is
+allocated and its own, and a process that starts anew on the same objects has nothing to decide.
 """
 
 from collections.abc import Mapping
@@ -184,11 +185,11 @@ def nothing_left(seed: int) -> int:
     return served
 
 
-# Runs that found something once: a device given to two claims, after a claim had been freed by another pod
-# that was set aside for one in flight (1573, 1723); groups that waited for a member without its claims (1585,
-# 1006, 3904); a group that slept when a shared claim had got its devices (3768); devices that stayed set aside
-# after a try in which members on two nodes share a claim (4815); unlike members for whom an eviction was tried
-# in two ways only (8269, 8490, 12229, 13899).
+# Runs that found something once: a device given to two claims, after a claim had been freed by
+# another pod that was set aside for one in flight (1573, 1723); groups that waited for a member
+# without its claims (1585, 1006, 3904); a group that slept when a shared claim had got its devices
+# (3768); devices that stayed set aside after a try in which members on two nodes share a claim
+# (4815); unlike members for whom an eviction was tried in two ways only (8269, 8490, 12229, 13899).
 FOUND = (
     1006, 1573, 1585, 1723, 1888, 2228, 3768, 3904, 4815, 8269, 8490, 12229, 13899,
 )  # fmt: skip

@@ -1,8 +1,8 @@
 """Any sequence of events leaves the cluster as if it had been built from what is there now.
 
 The machine keeps nodes and pods as plain objects beside the incremental `Cluster`; after every step
-both are compared, freed rows must be empty, a copy made earlier must be unchanged, hypotheticals must
-equal a cluster that really changed, and a tracker fed by changes must equal one built anew.
+both are compared, freed rows must be empty, a copy made earlier must be unchanged, hypotheticals
+must equal a cluster that really changed, and a tracker fed by changes must equal one built anew.
 """
 
 from collections import Counter

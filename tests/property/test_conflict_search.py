@@ -1,7 +1,7 @@
 """Every statement of an advice is true, however many trials stay unknown and whenever time is over.
 
-Random systems of rules: those that conflict are supersets of some minimal sets. The oracle knows all; the
-search sees answers of which some are withheld, and a budget of trials.
+Random systems of rules: those that conflict are supersets of some minimal sets. The oracle knows
+all; the search sees answers of which some are withheld, and a budget of trials.
 """
 
 import itertools
@@ -36,7 +36,10 @@ def bare(conflict):
 @pytest.mark.parametrize("withheld", [0.0, 0.2, 0.7])
 @pytest.mark.parametrize("seed", range(40))
 def test_what_is_stated_is_true_whatever_stays_unknown(seed, withheld):
-    """Named rules conflict; a placement exists without what is named; with all answers both are smallest."""
+    """Named rules conflict; a placement exists without what is named.
+
+    With all answers both are smallest.
+    """
     rng = Random(f"search {seed}/{withheld}")
     rules, minimal = system(rng)
     budget = rng.choice([3, 10, 1000]) if withheld else 10_000

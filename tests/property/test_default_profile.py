@@ -1,7 +1,7 @@
 """The default profile, all in-tree plugins, through the same misfortunes as the tiny ones.
 
-Beyond the laws of the rig: every tracker of a plugin holds what a fresh one would, and no pod sleeps
-that its plugins would let through (a hint that looks away costs five minutes).
+Beyond the laws of the rig: every tracker of a plugin holds what a fresh one would, and no pod
+sleeps that its plugins would let through (a hint that looks away costs five minutes).
 """
 
 from collections.abc import Mapping
@@ -107,7 +107,8 @@ def test_generated_runs(first: int):
         check(seed)
 
 
-# Pods that an eviction would have helped but for their affinity slept when a pod came that they have it to.
+# Pods that an eviction would have helped but for their affinity slept when a pod came that they
+# have it to.
 FOUND = (3023, 3917)
 
 

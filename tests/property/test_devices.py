@@ -1,7 +1,9 @@
-"""Laws of device allocation: the plugin agrees with the naive reference, and with itself after changes.
+"""Laws of device allocation: the plugin agrees with the naive reference, and with itself after
+changes.
 
-Worlds are small and random; a seed names each. No device is given twice and counters hold because the
-reference says so: whatever the plugin gives on a node is exactly what the reference gives there.
+Worlds are small and random; a seed names each. No device is given twice and counters hold because
+the reference says so: whatever the plugin gives on a node is exactly what the reference gives
+there.
 """
 
 from random import Random

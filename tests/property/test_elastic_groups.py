@@ -1,10 +1,11 @@
-"""Groups of open size, and groups that lost members: placed if and only if they can be, and as well as can be.
+"""Groups of open size, and groups that lost members: placed if and only if they can be, and as well
+as can be.
 
-Random small clusters go through `simulate` and are held against enumeration: sizes from a minimum to as many as
-are there, members that stand already and stay where they are, rules between members, wished and required
-levels, and several trees at a time: that of the profile (a ConfigMap's, or of node labels), those that groups
-call by name (another ConfigMap's, a Topology of Kueue), and those of the labels that PodGroups of Kubernetes
-name. They may cross one another.
+Random small clusters go through `simulate` and are held against enumeration: sizes from a minimum
+to as many as are there, members that stand already and stay where they are, rules between members,
+wished and required levels, and several trees at a time: that of the profile (a ConfigMap's, or of
+node labels), those that groups call by name (another ConfigMap's, a Topology of Kueue), and those
+of the labels that PodGroups of Kubernetes name. They may cross one another.
 """
 
 from __future__ import annotations
@@ -42,7 +43,8 @@ CONFIGURED = {
         }
     ],
 }
-# The label that makes the profile's level "rack", and one that is called as that level and crosses it.
+# The label that makes the profile's level "rack", and one that is called as that level and crosses
+# it.
 RACK, OWN_RACK = "topology.trellis.dev/rack", "rack"
 WITHOUT = re.compile(r"without (.+?) (?:(all) fit|at least (\d+) fits?)")
 MAP, KUEUE, TREE_LABEL = "another-tree", "fabric", "sakkara.topology"
@@ -50,13 +52,14 @@ CONFIG, COSCHEDULING, WORKLOAD = "ConfigMap", "scheduling.x-k8s.io", "scheduling
 
 
 class Elastic(Town, frozen=True):
-    """A town whose group takes from `minimum` to `size` members, some of which stand on nodes already.
+    """A town whose group takes from `minimum` to `size` members, some of which stand on nodes
+    already.
 
-    `source` is the kind of object that describes it, `version` that of Kubernetes' own: a ConfigMap knows no
-    minimum. With `key` it has to be
-    in one value of that label, and the tree of the profile says nothing; `own_racks` are the nodes' values of
-    the label OWN_RACK. `by_labels` makes the profile's tree of node labels. `tree` is that which the group
-    calls by name, MAP or KUEUE: its racks are those of OWN_RACK. `name` is the group's.
+    `source` is the kind of object that describes it, `version` that of Kubernetes' own: a ConfigMap
+    knows no minimum. With `key` it has to be in one value of that label, and the tree of the
+    profile says nothing; `own_racks` are the nodes' values of the label OWN_RACK. `by_labels` makes
+    the profile's tree of node labels. `tree` is that which the group calls by name, MAP or KUEUE:
+    its racks are those of OWN_RACK. `name` is the group's.
     """
 
     name: str = "g"
@@ -138,7 +141,9 @@ class Elastic(Town, frozen=True):
                     yield where
 
     def last_resorts(self) -> list[tuple[int, ...]]:
-        """Return the objectives of the results that count: of those without nodes that come last, if any."""
+        """Return the objectives of the results that count: of those without nodes that come last,
+        if any.
+        """
         kept = () if self.bound else self.spare
         ways = ((*self.avoided, *self.spare), (*self.avoided, *kept), kept)
         return next(filter(None, map(self.results, ways)), [])
@@ -266,11 +271,12 @@ def batches(default, full):
 @pytest.mark.parametrize("batch", batches(20, 2000))
 @pytest.mark.parametrize("lost", [False, True])
 def test_members_are_placed_exactly_when_they_can_be_and_in_the_best_way(batch, lost):
-    """As many as fit, in the best places for them; who stands stays, and what is said of it is true.
+    """As many as fit, in the best places for them.
 
-    With `lost` it is a repair: whoever is missing gets a place whenever there is one beside those that stand, in
-    their unit if that can be and anywhere that the rules allow if not. Of a refusal, the sizes, the room and the
-    rules it names are held against enumeration as well.
+    Who stands stays, and what is said of it is true. With `lost` it is a repair: whoever is missing
+    gets a place whenever there is one beside those that stand, in their unit if that can be and
+    anywhere that the rules allow if not. Of a refusal, the sizes, the room and the rules it names
+    are held against enumeration as well.
     """
     for n in range(BATCH):
         world = elastic(Random(f"elastic {lost} {batch}/{n}"), lost=lost)
@@ -279,7 +285,9 @@ def test_members_are_placed_exactly_when_they_can_be_and_in_the_best_way(batch, 
 
 @pytest.mark.parametrize("batch", batches(20, 2000))
 def test_groups_in_one_cluster_have_trees_of_their_own(batch):
-    """Two groups, the second of lower priority: each as if the others of the cluster were plain pods."""
+    """Two groups, the second of lower priority: each as if the others of the cluster were plain
+    pods.
+    """
     for n in range(BATCH):
         rng = Random(f"two {batch}/{n}")
         first = elastic(rng, lost=False)
@@ -299,7 +307,10 @@ def test_groups_in_one_cluster_have_trees_of_their_own(batch):
 @pytest.mark.parametrize("batch", batches(20, 1000))
 @pytest.mark.parametrize("lost", [False, True])
 def test_some_nodes_are_taken_last(batch, lost):
-    """Nodes to avoid only where nothing else works; spare ones only for who was lost, and only then."""
+    """Nodes to avoid only where nothing else works.
+
+    Spare ones only for who was lost, and only then.
+    """
     using = setup(config=json.dumps(CONFIGURED))
     for n in range(BATCH):
         rng = Random(f"last {lost} {batch}/{n}")
@@ -313,14 +324,17 @@ def test_some_nodes_are_taken_last(batch, lost):
 
 
 def check(world, simulation):
-    """Hold what becomes of a town's group, and what is said of it, against every result there is."""
+    """Hold what becomes of a town's group, and what is said of it, against every result there
+    is.
+    """
     pods = [one for one in simulation.pods if one.name.startswith(f"{world.name}-")]
     placed = tuple(one.node for one in pods if one.node)
     results = world.last_resorts()
     (report,) = (one for one in simulation.groups if one.name == world.name)
 
     if world.bound and placed and not results:
-        return  # it was whole: what fits of the lost members returns, by the rules of test_group_repairs
+        # it was whole: what fits of the lost members returns, by the rules of test_group_repairs
+        return
     assert bool(placed) == bool(results), (world, [one.message for one in pods])
     if not placed:
         if world.bound:
@@ -338,7 +352,9 @@ def check(world, simulation):
 
 
 def check_advice(world, message):
-    """The sizes that a refusal names fit, so do enough without the rules named, and the room is too small."""
+    """The sizes that a refusal names fit, so do enough without the rules named, and the room is too
+    small.
+    """
     sizes = FIT_AT.search(message)
     for size in filter(None, sizes.groups() if sizes else ()):
         assert world.fits_at(int(size)), (message, world)

@@ -1,7 +1,8 @@
 """The engine against the model API server, with everything going wrong in between.
 
 Hypothesis chooses the moves; what must hold stands in `watchdog` (at every moment) and in
-`Rig.settle` (after the noise). The seeded runs of tests/faults make the same moves in greater number.
+`Rig.settle` (after the noise). The seeded runs of tests/faults make the same moves in greater
+number.
 """
 
 from typing import Any

@@ -1,7 +1,9 @@
-"""Gangs that want a rack of their own, in the words that JobSet and LeaderWorkerSet write: placed exactly when one is there.
+"""Gangs that want a rack of their own, in the words that JobSet and LeaderWorkerSet write: placed
+exactly when one is there.
 
-Every pod of a Job has to be near those of its Job and away from those of all others, by the labels that say
-whose it is. Random small clusters go through `simulate` and are held against looking at every rack.
+Every pod of a Job has to be near those of its Job and away from those of all others, by the labels
+that say whose it is. Random small clusters go through `simulate` and are held against looking at
+every rack.
 """
 
 from random import Random
@@ -54,7 +56,10 @@ def holds(room: list[int], large: int, small: int) -> bool:
 
 
 def check(seed: int, *, unlike: bool = False) -> int:
-    """Judge one cluster; return how many gangs were placed. Where members are `unlike` the first asks for more."""
+    """Judge one cluster; return how many gangs were placed.
+
+    Where members are `unlike` the first asks for more.
+    """
     rng = Random(f"exclusive {seed}")
     racks = [f"r{at}" for at in range(rng.randint(1, 3))]
     room = {(rack, at): rng.randint(1, 3) for rack in racks for at in range(rng.randint(1, 2))}

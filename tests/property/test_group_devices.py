@@ -1,7 +1,7 @@
 """Groups whose members claim devices, against enumeration: placed exactly when there is a way.
 
-Worlds are small and random; a seed names each. Every assignment of members to nodes is tried, and on
-each node whether the claims of all its members can be had together, by the naive reference.
+Worlds are small and random; a seed names each. Every assignment of members to nodes is tried, and
+on each node whether the claims of all its members can be had together, by the naive reference.
 """
 
 import itertools
@@ -255,7 +255,9 @@ def by_attribute():
 
 
 def cliques(random):
-    """Return nodes in cliques with one to three devices each, and as many claims as the group has members."""
+    """Return nodes in cliques with one to three devices each, and as many claims as the group has
+    members.
+    """
     nodes, slices = [], []
     for i in range(random.randint(3, 6)):
         clique = {CLIQUE: {"string": random.choice("xyz")}}
@@ -345,7 +347,9 @@ def test_a_claim_that_members_share_is_had_once():
 
 
 def test_devices_of_an_earlier_try_do_not_keep_a_group_where_it_does_not_fit():
-    """Claims that were written before a restart are freed where the group fits nowhere with them, not else."""
+    """Claims that were written before a restart are freed where the group fits nowhere with them,
+    not else.
+    """
     seen: Counter[Any] = Counter()
     for seed in range(60):
         random = Random(4000 + seed)

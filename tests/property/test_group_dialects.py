@@ -1,8 +1,9 @@
-"""One group, told in two dialects, is one answer: what others' objects ask for is what ours ask for.
+"""One group, told in two dialects, is one answer: what others' objects ask for is what ours ask
+for.
 
-Random small clusters go through `simulate` twice, the group once in the other dialect and once in our words (a
-PodGroup of coscheduling with annotations, or a ConfigMap). Everybody goes to the same node or waits, the same pods
-are evicted, and the same is proven of it.
+Random small clusters go through `simulate` twice, the group once in the other dialect and once in
+our words (a PodGroup of coscheduling with annotations, or a ConfigMap). Everybody goes to the same
+node or waits, the same pods are evicted, and the same is proven of it.
 """
 
 from __future__ import annotations
@@ -122,7 +123,9 @@ def test_a_pod_group_of_volcano_is_as_one_of_coscheduling(batch: int):
 
 
 def of_tree(world: list[Manifest], random: Random) -> list[Manifest]:
-    """Return a world with HyperNodes in place of its tree: racks are tier 1, all of them are below one of tier 2."""
+    """Return a world with HyperNodes in place of its tree: racks are tier 1, all of them are below
+    one of tier 2.
+    """
     (described,) = (one for one in world if "sakkara.topology" in one["metadata"].get("labels", {}))
     racks = json.loads(described["data"]["tree"])
     found = [one for one in world if one is not described]
@@ -169,7 +172,9 @@ def test_hypernodes_are_as_a_tree_in_a_config_map(batch: int):
 
 @pytest.mark.parametrize("batch", BATCHES)
 def test_a_pod_group_of_kueue_is_as_a_config_map(batch: int):
-    """A number of pods, one unit of a level, whole slices in units of another, or nothing that is asked."""
+    """A number of pods, one unit of a level, whole slices in units of another, or nothing that is
+    asked.
+    """
     random = Random(f"kueue {batch}")
     placed = 0
     for _ in range(CASES):

@@ -1,4 +1,6 @@
-"""A group that goes for a pod on its own is told so before, and its ConfigMap says what became of it."""
+"""A group that goes for a pod on its own is told so before, and its ConfigMap says what became of
+it.
+"""
 
 from collections.abc import Iterator
 

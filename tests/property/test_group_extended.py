@@ -1,7 +1,7 @@
 """Groups whose members request an extended resource that a DeviceClass serves, against enumeration.
 
-A node serves the resource by its allocatable amount, or, where that is 0, by devices. A seed names each
-cluster; every assignment of members to nodes is tried.
+A node serves the resource by its allocatable amount, or, where that is 0, by devices. A seed names
+each cluster; every assignment of members to nodes is tried.
 """
 
 import itertools
@@ -24,7 +24,9 @@ PODGROUP = {
 
 
 def make_cluster(random):
-    """Return nodes, slices, claims that have devices, and what each node has left of the resource."""
+    """Return nodes, slices, claims that have devices, and what each node has left of the
+    resource.
+    """
     nodes, slices, taken, left = [], [], [], {}
     for number in range(random.randint(2, 3)):
         name, amount = f"n{number}", random.randint(0, 3)
@@ -44,7 +46,10 @@ def make_cluster(random):
 
 
 def member(number, amounts, *, kind):
-    """Return a member with a container for each amount of the resource; the first asks for a CPU, too."""
+    """Return a member with a container for each amount of the resource.
+
+    The first asks for a CPU, too.
+    """
     containers = [
         {
             "name": f"c{place}",

@@ -1,6 +1,8 @@
-"""What members' claims prefer comes before few nodes: against enumeration, with whole devices and halves.
+"""What members' claims prefer comes before few nodes: against enumeration, with whole devices and
+halves.
 
-A seed names each cluster. Whole devices come first in every claim, halves second; racks may be a hard rule.
+A seed names each cluster. Whole devices come first in every claim, halves second; racks may be a
+hard rule.
 """
 
 import itertools
@@ -43,7 +45,9 @@ RACKS = {
 
 
 def make_cluster(random):
-    """Return nodes, slices, and by node its rack, how many pods it takes, whole devices and halves."""
+    """Return nodes, slices, and by node its rack, how many pods it takes, whole devices and
+    halves.
+    """
     nodes, slices, known = [], [], {}
     for number in range(random.randint(2, 4)):
         name, rack = f"n{number}", f"r{number % 2}"
@@ -60,7 +64,10 @@ def make_cluster(random):
 
 
 def best(known, size, *, hard):
-    """Return the fewest halves, and with so few the fewest nodes, of all assignments; None without any."""
+    """Return the fewest halves, and with so few the fewest nodes, of all assignments.
+
+    None without any.
+    """
     found = []
     for counts in itertools.product(range(size + 1), repeat=len(known)):
         used = [(n, *one) for n, one in zip(counts, known.values(), strict=True) if n]
@@ -109,7 +116,9 @@ def test_preferences_come_before_few_nodes(*, hard):
 
 
 def test_each_role_gets_what_it_prefers():
-    """Members that differ: those that prefer whole devices get them, though one node had enough for all."""
+    """Members that differ: those that prefer whole devices get them, though one node had enough for
+    all.
+    """
     halves = [{"name": f"h{i}", "attributes": {"model": {"string": "half"}}} for i in range(3)]
     whole = {"name": "w", "attributes": {"model": {"string": "whole"}}}
     nodes = [node(f"n{i}", allocatable={"cpu": "8"}) for i in range(3)]

@@ -1,4 +1,6 @@
-"""Repairs of groups that lost members, against all placements: what holds is kept, what can be mended is."""
+"""Repairs of groups that lost members, against all placements: what holds is kept, what can be
+mended is.
+"""
 
 import itertools
 from random import Random
@@ -20,7 +22,9 @@ RULES = (
 
 
 def situation(random: Random) -> Instance:
-    """Return some racks of nodes with held members, and one or two more to place, any number of them."""
+    """Return some racks of nodes with held members, and one or two more to place, any number of
+    them.
+    """
     rule = random.choice(RULES)
     leaves = []
     for rack in range(random.randint(2, 3)):
@@ -45,7 +49,9 @@ def racks(instance: Instance, counts: tuple[int, ...]) -> dict[str, int]:
 
 
 def breaks_more(instance: Instance, counts: tuple[int, ...]) -> bool:
-    """Return whether a placement breaks the rule of racks where held members do not, or more than these do."""
+    """Return whether a placement breaks the rule of racks where held members do not, or more than
+    these do.
+    """
     rule = instance.levels[0].rule
     before = racks(instance, tuple(leaf.held for leaf in instance.leaves))
     after = racks(instance, counts)
@@ -71,7 +77,10 @@ def placements(instance: Instance):
 
 
 def check(seed: int) -> bool:
-    """Check one situation; return whether anything could be mended that the rules as they are forbid."""
+    """Check one situation.
+
+    Return whether anything could be mended that the rules as they are forbid.
+    """
     instance = situation(Random(f"repairs {seed}"))
     if not instance.leaves or not any(leaf.held for leaf in instance.leaves):
         return False

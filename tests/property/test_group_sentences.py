@@ -1,7 +1,8 @@
-"""The sentence of `explain` for a group that does not fit, against placing the group with what it names.
+"""The sentence of `explain` for a group that does not fit, against placing the group with what it
+names.
 
-Groups of three sources with a rule for racks and requests of cpu and GPUs, on racks that are partly in
-use. The default suite looks at some, `make long` at 200.
+Groups of three sources with a rule for racks and requests of cpu and GPUs, on racks that are partly
+in use. The default suite looks at some, `make long` at 200.
 """
 
 from copy import deepcopy

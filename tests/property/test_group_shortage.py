@@ -1,4 +1,6 @@
-"""What a group is told that fits nowhere for want of devices: the nearest unit, and who has the rest."""
+"""What a group is told that fits nowhere for want of devices: the nearest unit, and who has the
+rest.
+"""
 
 import re
 from collections import Counter
@@ -89,7 +91,10 @@ def test_the_nodes_together_have_too_few():
 
 
 def test_the_nearest_unit_is_the_nearest_and_its_numbers_are_true():
-    """Against counting, where a hard pack cannot hold; what a selector leaves out is not counted."""
+    """Against counting, where a hard pack cannot hold.
+
+    What a selector leaves out is not counted.
+    """
     seen: Counter[object] = Counter()
     for seed in range(80):
         random = Random(7000 + seed)

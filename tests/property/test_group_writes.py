@@ -1,7 +1,7 @@
 """What is written about groups is written once, however slowly the watch shows it.
 
-Each label that a member gets is a change of its group. A group that is looked at while its ConfigMap does
-not show yet what was written must not be written about again for each of them.
+Each label that a member gets is a change of its group. A group that is looked at while its
+ConfigMap does not show yet what was written must not be written about again for each of them.
 """
 
 from collections import Counter
@@ -53,7 +53,9 @@ def test_each_object_is_written_once(late: str):
 
 
 def test_that_a_group_is_not_complete_is_written_once():
-    """Its members come one by one, each is news of it, and what was written is not to be seen yet."""
+    """Its members come one by one, each is news of it, and what was written is not to be seen
+    yet.
+    """
     rig = Rig(build)
     meta = AnnotatedMeta(name="gb", namespace="default", uid="gb")
     rig.api.put("PodGroup", PodGroup(meta, PodGroupSpec(MEMBERS)))

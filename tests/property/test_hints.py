@@ -1,4 +1,6 @@
-"""Who is woken by a change: nobody who can be placed by it is passed over, and kinds are woken as one."""
+"""Who is woken by a change: nobody who can be placed by it is passed over, and kinds are woken as
+one.
+"""
 
 from random import Random
 
@@ -80,7 +82,9 @@ def may_have(cluster: Cluster, pod: Pod) -> bool:
 
 
 def test_nobody_is_passed_over_whom_a_pod_that_went_leaves_room():
-    """Of two hundred pods that end: who can be placed now, and could not before, is woken by Fit."""
+    """Of two hundred pods that end: who can be placed now, and could not before, is woken by
+    Fit.
+    """
     woken = left = 0
     for seed in range(100):
         random = Random(seed)
@@ -102,7 +106,9 @@ def test_nobody_is_passed_over_whom_a_pod_that_went_leaves_room():
 
 @pytest.mark.parametrize("few", [hints.FEW, 0])
 def test_pods_that_are_alike_are_woken_as_each_would_be(few: int, monkeypatch: pytest.MonkeyPatch):
-    """The same pods as by asking the hints about each of them, whoever holds them, also where their needs are compared."""
+    """The same pods as by asking the hints about each of them, whoever holds them, also where their
+    needs are compared.
+    """
     monkeypatch.setattr(hints, "FEW", few)
     found = 0
     for seed in range(40):
@@ -143,7 +149,8 @@ def test_members_of_groups_are_found_without_asking_about_each(
 ):
     """Whom a change of any kind may help, beside asking the hints about every pod that waits.
 
-    Members whose gate is shut are asked by `Groups.settle` when an object says something new of their group.
+    Members whose gate is shut are asked by `Groups.settle` when an object says something new of
+    their group.
     """
     known, woken, asked = UnschedulablePods.helped_by, 0, 0
 

@@ -1,8 +1,8 @@
 """Load accounts follow events exactly, whatever order they come in and whatever they contain.
 
-A machine changes a cluster at random: nodes, reports with clocks that go back and forth, pods that are
-assumed, bound, changed, forgotten. After each step the ledger must equal one built afresh, and at
-the end filter and score must equal a slow model that knows only the manifests.
+A machine changes a cluster at random: nodes, reports with clocks that go back and forth, pods that
+are assumed, bound, changed, forgotten. After each step the ledger must equal one built afresh, and
+at the end filter and score must equal a slow model that knows only the manifests.
 """
 
 import json

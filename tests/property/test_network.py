@@ -1,4 +1,6 @@
-"""The network family against slow models: verdicts, bookings after a year of churn, the queue's order."""
+"""The network family against slow models: verdicts, bookings after a year of churn, the queue's
+order.
+"""
 
 from collections import defaultdict
 from fractions import Fraction
@@ -118,7 +120,9 @@ LISTS = (("default",), ("b", "default"))
 
 
 class Year:
-    """A cluster with applications of two names in three namespaces, through whatever happens to it."""
+    """A cluster with applications of two names in three namespaces, through whatever happens to
+    it.
+    """
 
     def __init__(self, seed: int) -> None:
         self.random = Random(seed)
@@ -257,7 +261,8 @@ def _link(one: tuple[str, str], other: tuple[str, str]) -> tuple[str, str, str] 
     ],
 )
 def test_a_year_of_churn_never_drifts(days: int, seed: int) -> None:
-    """Bookings are those of the pods that are there, to the bit, and a fresh tracker holds the same.
+    """Bookings are those of the pods that are there, to the bit, and a fresh tracker holds the
+    same.
 
     A day is a hundred changes, and is counted afresh at its end.
     """
@@ -414,7 +419,9 @@ def test_the_lineup_hands_out_what_sorting_would(seed: int) -> None:
 
 
 def test_thousands_of_zones_are_no_matrix() -> None:
-    """One zone per node on 3,000 nodes: priced all the same, and links between regions still count."""
+    """One zone per node on 3,000 nodes: priced all the same, and links between regions still
+    count.
+    """
     nodes = [placed_node(f"n{n}", f"r{n % 3}", f"z{n}") for n in range(3000)]
     group = app_group({"a": {"b": (10, "100M")}, "b": {}})
     costs = topology([("r0", "r1", 5, "150M"), ("r0", "r2", 50)], [("z0", "z3", 2)])
@@ -468,7 +475,10 @@ def test_the_operators_figures_are_those_of_the_plugin(
     group: dict[str, Any],
     placed: list[tuple[str, int]],
 ) -> None:
-    """Between any two nodes; and least, mean and greatest cost of all ties are those of the pairs."""
+    """Between any two nodes.
+
+    And least, mean and greatest cost of all ties are those of the pairs.
+    """
     raw = topology(regions, zones, both=both)
     table = read_object(raw)[1]
     at = operator_places([read_node(one) for one in world(places)], table, "UserDefined")

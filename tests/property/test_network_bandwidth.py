@@ -1,7 +1,7 @@
 """A pod is refused for bandwidth exactly where its bookings would go beyond a capacity.
 
-The model books pod by pod in exact fractions, before and after the pod is placed, and shares nothing with
-the plugin.
+The model books pod by pod in exact fractions, before and after the pod is placed, and shares
+nothing with the plugin.
 """
 
 from collections import defaultdict
@@ -48,7 +48,9 @@ tables = st.fixed_dictionaries({"region": ways(("r1", "r2", "")), "zone": ways((
 def booked(
     group: Group, standing: list[tuple[str, tuple[str, str]]], region: str
 ) -> dict[tuple[str, Link], int]:
-    """Return what a group books with these pods (workload, place) between regions and within one."""
+    """Return what a group books with these pods (workload, place) between regions and within
+    one.
+    """
     found: dict[tuple[str, Link], Fraction] = defaultdict(Fraction)
     for origin, needs in group.items():
         for destination, bandwidth in needs.items():
@@ -109,7 +111,9 @@ class World:
         return False
 
     def limits(self) -> Iterator[tuple[int, list[tuple[str, Link]]]]:
-        """Yield each capacity with the ways that it is for: both directions of a way listed once."""
+        """Yield each capacity with the ways that it is for: both directions of a way listed
+        once.
+        """
         for level, listed in self.table.items():
             for (origin, destination), capacity in listed.items():
                 if capacity is None:
@@ -194,7 +198,9 @@ def check(drawn: dict[str, Any], table: dict[str, Any], workload: str, both: boo
 def test_refused_where_bookings_would_exceed_a_capacity_and_nowhere_else(
     drawn: dict[str, Any], table: dict[str, Any], workload: str, both: bool
 ) -> None:
-    """Two groups of one name, dependents counted or not, ways listed once, twice, without capacity."""
+    """Two groups of one name, dependents counted or not, ways listed once, twice, without
+    capacity.
+    """
     check(drawn, table, workload, both)
 
 

@@ -1,9 +1,9 @@
 """The filter against a topology manager that was written from the kubelet's documentation.
 
-Random nodes have random pods on them; the filter sees what an agent would publish of them. Whoever it
-lets through must be admitted, whoever it rejects refused. The one known difference is one-sided, and only
-for single-numa-node: a Guaranteed container with a fraction of a CPU gets no CPUs of its own from the
-kubelet, while the filter compares its fraction like any amount, as its peer does.
+Random nodes have random pods on them; the filter sees what an agent would publish of them. Whoever
+it lets through must be admitted, whoever it rejects refused. The one known difference is one-sided,
+and only for single-numa-node: a Guaranteed container with a fraction of a CPU gets no CPUs of its
+own from the kubelet, while the filter compares its fraction like any amount, as its peer does.
 """
 
 from random import Random

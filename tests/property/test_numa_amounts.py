@@ -52,7 +52,9 @@ def test_the_quick_comparison_is_exact(held, asked):
 @settings(max_examples=25, deadline=None)
 @given(held=st.lists(AMOUNTS, min_size=2, max_size=20))
 def test_levels_are_in_the_order_of_amounts(held):
-    """One by one or all at once: a larger amount is of no lower level, of a higher one than before a least."""
+    """One by one or all at once: a larger amount is of no lower level, of a higher one than before
+    a least.
+    """
     held = sorted((UNLISTED, *held))
     levels = [level_of(one)[0] for one in held]
 
@@ -103,7 +105,10 @@ NAMES = [
 @settings(max_examples=15, deadline=None)
 @given(seed=st.integers(0, 2**32))
 def test_one_row_is_judged_as_all_are(seed):
-    """Where nothing fits is the same in plain numbers as in columns; often an amount is just enough."""
+    """Where nothing fits is the same in plain numbers as in columns.
+
+    Often an amount is just enough.
+    """
     source = Random(seed)
     columns = ZoneColumns()
     layout = Layout((0, 1, 2), (0, 1, 2), ((10,) * 3,) * 3)
@@ -150,7 +155,9 @@ def _misfits_row(view: ZoneView, needs: Needs, row: int, *, is_guaranteed: bool)
 
 
 def _fewest(row, asked):
-    """Return the smallest number of zones that hold an amount, 0 for none, -1 where none is listed."""
+    """Return the smallest number of zones that hold an amount, 0 for none, -1 where none is
+    listed.
+    """
     listed = [one for one in row if one >= 0]
     if not listed:
         return UNLISTED

@@ -1,9 +1,11 @@
-"""What is decided follows from objects alone: at rest, a process that starts anew has nothing to decide.
+"""What is decided follows from objects alone: at rest, a process that starts anew has nothing to
+decide.
 
 Worlds of plain pods, pods that evict, and groups of all three kinds go through the misfortunes of
-`tests.property.moves`: lost answers, refused binds, lost leases, restarts. When nothing moves any more, a
-new process gets the same objects. It must bind nobody, evict nobody and let nobody go: whatever it would
-do, the one before knew something that no object says, or slept through what would have helped.
+`tests.property.moves`: lost answers, refused binds, lost leases, restarts. When nothing moves any
+more, a new process gets the same objects. It must bind nobody, evict nobody and let nobody go:
+whatever it would do, the one before knew something that no object says, or slept through what would
+have helped.
 """
 
 from collections.abc import Iterator, Mapping
@@ -60,8 +62,8 @@ def build() -> Engine:
 def describe(rig: Rig, name: str, pick: Pick, *, unlike: bool) -> None:
     """A group of some size appears, or is described anew with another size or other rules.
 
-    Members that are `unlike` in priority are evicted together: one by one they would go by their own
-    priority, as in kube-scheduler, while their group asks with its own.
+    Members that are `unlike` in priority are evicted together: one by one they would go by their
+    own priority, as in kube-scheduler, while their group asks with its own.
     """
     uid, least, priority = f"{name}-object", 2 + pick(3), pick(3)
     if name == "ga":
@@ -126,7 +128,10 @@ def any_pod(rig: Rig, pick: Pick, *, unlike: bool = False) -> None:
 
 
 def member(rig: Rig, group: str, pick: Pick, priority: int) -> None:
-    """A member appears under the first name that is free, if one is; those of PodGroups may differ."""
+    """A member appears under the first name that is free, if one is.
+
+    Those of PodGroups may differ.
+    """
     labels, field = membership(group)
     for number in range(6):
         name = f"{group}-{number}"
@@ -253,8 +258,8 @@ def nothing_remembered(seed: int) -> int:
 
 
 # Runs that found something once: members that slept, a refusal in the moment in which room came, a
-# promise that outlived its pod, pods forgotten after an eviction had been tried out, and promises taken
-# back from some of a group's members on a node, not from all.
+# promise that outlived its pod, pods forgotten after an eviction had been tried out, and promises
+# taken back from some of a group's members on a node, not from all.
 FOUND_UNLIKE = (3470, 3706, 4174, 8143)
 FOUND = (6, 12, 122, 138, 142, 158, 167, 211, 217, 254, 292, 317, 1004, 1219, 2042, 2253, 419)
 
@@ -274,12 +279,16 @@ def test_what_was_found_stays_mended(seed: int):
 
 @pytest.mark.parametrize("seed", FOUND_UNLIKE)
 def test_what_was_found_of_members_unlike_in_priority(seed: int):
-    """The same where a promise and a bound unit counted differently, or a promise was taken for room."""
+    """The same where a promise and a bound unit counted differently, or a promise was taken for
+    room.
+    """
     nothing_left(seed, unlike=True)
 
 
 def test_what_is_promised_stands_in_objects():
-    """At any moment at which nothing is under way: room is kept for the same pods by whoever decides."""
+    """At any moment at which nothing is under way: room is kept for the same pods by whoever
+    decides.
+    """
     assert sum(map(nothing_remembered, range(30))) > 5
 
 
@@ -293,7 +302,9 @@ def test_a_new_process_has_nothing_to_decide_in_many_worlds(first: int):
 
 
 def test_room_made_for_a_group_is_not_for_those_between():
-    """Its pods are less important than the pods it evicts: a copy of a victim gets no room in between."""
+    """Its pods are less important than the pods it evicts: a copy of a victim gets no room in
+    between.
+    """
     rig = Rig(build)
     put_node(rig, 0, 2)
     for name in ("old-0", "old-1"):

@@ -15,7 +15,9 @@ from tests.unit.simulate.asking import default_setup, pod, snapshot
 
 
 def small_clusters():
-    """Cores of the nodes that are there, pods and their size in cores, kinds of nodes as (cores, cost)."""
+    """Cores of the nodes that are there, pods and their size in cores, kinds of nodes as (cores,
+    cost).
+    """
     kinds = st.lists(st.tuples(st.integers(1, 9), st.integers(0, 9)), min_size=1, max_size=3)
     return st.tuples(
         st.lists(st.integers(1, 6), max_size=3), st.integers(1, 9), st.integers(1, 4), kinds
@@ -31,7 +33,10 @@ def offered(kinds):
 
 
 def by_arithmetic(free, number, size, kinds):
-    """Return by kind how many nodes are needed, None where no number helps; 0 for all: none is needed."""
+    """Return by kind how many nodes are needed, None where no number helps.
+
+    0 for all: none is needed.
+    """
     left = number - sum(cores // size for cores in free)
     if left <= 0:
         return {}

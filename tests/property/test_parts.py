@@ -1,7 +1,8 @@
-"""Groups of groups against enumeration: placed if and only if enough of their parts can be, as well as can be.
+"""Groups of groups against enumeration: placed if and only if enough of their parts can be, as well
+as can be.
 
-The oracle (`partmaking`) names every part and tries all that each could have. Of every other group parts have rules of
-their own.
+The oracle (`partmaking`) names every part and tries all that each could have. Of every other group
+parts have rules of their own.
 """
 
 import itertools
@@ -45,7 +46,9 @@ def test_placed_as_well_as_can_be_if_and_only_if_enough_parts_fit(batch):
 
 @pytest.mark.parametrize("batch", batches(25, 500))
 def test_a_part_that_is_not_whole_is_found_out(batch):
-    """A pod that is handed to nobody, a part beyond its number, a part of too few: each is a wrong answer."""
+    """A pod that is handed to nobody, a part beyond its number, a part of too few: each is a wrong
+    answer.
+    """
     broken = 0
     for number in range(BATCH):
         group = MAKERS[number % 2](Random(f"broken {batch}/{number}"))

@@ -1,4 +1,6 @@
-"""Preemption from beginning to end: the default profile, the model API server, and a manual clock."""
+"""Preemption from beginning to end: the default profile, the model API server, and a manual
+clock.
+"""
 
 from random import Random
 from typing import Any
@@ -140,7 +142,9 @@ def test_nobody_takes_the_room_that_victims_leave():
 
 @pytest.mark.parametrize("code", [403, 409, 429, 500])
 def test_a_failed_eviction_is_tried_again(code: int):
-    """The preemption is given up, and the pod that is tried again after its back-off begins another."""
+    """The preemption is given up, and the pod that is tried again after its back-off begins
+    another.
+    """
     rig = rig_with(low("a"), low("b"), boss())
     for effect in [one for one in rig.wire if isinstance(one, Evict)]:
         rig.refuse(rig.wire.index(effect), code)
@@ -187,7 +191,9 @@ def test_with_nobody_to_evict_two_stay_nominated():
 
 
 def test_a_restart_remembers_the_promise():
-    """A new process reads it from the pod's status: nobody takes the room, nobody else is evicted."""
+    """A new process reads it from the pod's status: nobody takes the room, nobody else is
+    evicted.
+    """
     rig = rig_with(low("a", cpu=2), low("b", "n1", cpu=2, priority=50), boss(), nodes=2)
     (victim,) = evictions(rig)
     carry_out(rig)

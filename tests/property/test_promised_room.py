@@ -1,8 +1,10 @@
-"""Room that somebody is promised, and an elastic group of higher priority whose surplus would fit there as well.
+"""Room that somebody is promised, and an elastic group of higher priority whose surplus would fit
+there as well.
 
-Random small worlds: pods have evicted others, which leave just when a more important group comes, of members
-like and unlike, with classes, or a group of groups. Its members beyond the minimum could not have made that
-room: as long as the minimum fits without it, everybody who was promised some gets it.
+Random small worlds: pods have evicted others, which leave just when a more important group comes,
+of members like and unlike, with classes, or a group of groups. Its members beyond the minimum could
+not have made that room: as long as the minimum fits without it, everybody who was promised some
+gets it.
 """
 
 import itertools
@@ -56,7 +58,9 @@ class Promise(NamedTuple):
         return bool(self.promised) and more
 
     def fits(self, free: list[int]) -> bool:
-        """Whether the minimum has room, by trying everything: the smallest of each group are enough."""
+        """Whether the minimum has room, by trying everything: the smallest of each group are
+        enough.
+        """
         if self.is_classed:
             ((_, cpus),) = self.groups
             return _packs([min(cpus[::2]), min(cpus[1::2])], free)
@@ -115,7 +119,9 @@ def play(made: str, world: Promise) -> Rig:
 
 
 def turns(rig: Rig) -> None:
-    """Let the engine try one pod or group at a time, and hear of all at once: small groups are solved in a moment."""
+    """Let the engine try one pod or group at a time, and hear of all at once: small groups are
+    solved in a moment.
+    """
     for _ in range(8):
         for kind in rig.kinds:
             rig.watch(kind)
@@ -161,7 +167,9 @@ def whole(rig: Rig, world: Promise) -> int:
 @pytest.mark.parametrize("batch", batches(25, 2_000))
 @pytest.mark.parametrize("made", MADE)
 def test_surplus_leaves_room_that_is_promised(made: str, batch: int):
-    """Whoever is promised room gets it where the minimum fits beside it, and the group starts wherever it can."""
+    """Whoever is promised room gets it where the minimum fits beside it, and the group starts
+    wherever it can.
+    """
     spared = 0
     for number in range(BATCH):
         world = promise(made, Random(f"promised {made} {batch}/{number}"))

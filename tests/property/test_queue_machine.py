@@ -1,8 +1,8 @@
 """The queues against a model of kube-scheduler's rules, written down a second time and plainly.
 
-The model keeps every pod in one dictionary and sorts when it is asked; it knows no heaps, no tickets
-and no indexes. After every step each pod must stand where the model says, and pop must return whom
-the model names.
+The model keeps every pod in one dictionary and sorts when it is asked; it knows no heaps, no
+tickets and no indexes. After every step each pod must stand where the model says, and pop must
+return whom the model names.
 """
 
 import math
@@ -334,7 +334,9 @@ class QueueMachine(RuleBasedStateMachine):
         self.queues.wake(change, self.now, but=but)
 
     def update(self, data: Any, what: str) -> None:
-        """A pod itself changes: in place where it waits its turn, as an event where it is parked."""
+        """A pod itself changes: in place where it waits its turn, as an event where it is
+        parked.
+        """
         uid = self.some(data)
         known = self.model[uid]
         new, facts = known.pod, set[str]()

@@ -1,10 +1,12 @@
-"""Pods and groups are bound in queue order: nothing that comes later takes what an earlier one is ready for.
+"""Pods and groups are bound in queue order: nothing that comes later takes what an earlier one is
+ready for.
 
-A seeded simulation of pods, groups, nodes and completions, with a solver that answers within the turn or turns
-later. Invariant, whenever a pod is given a node: no group or pod that precedes it, is ready (complete, and not in
-back-off) and would fit on the capacity that was free before is left waiting. A group that is being planned may be
-left waiting as long as it still fits afterwards; a pod that is put off for such a group waits for it by rule. And a
-plan that was begun before a pod came is carried out before the pod is tried.
+A seeded simulation of pods, groups, nodes and completions, with a solver that answers within the
+turn or turns later. Invariant, whenever a pod is given a node: no group or pod that precedes it, is
+ready (complete, and not in back-off) and would fit on the capacity that was free before is left
+waiting. A group that is being planned may be left waiting as long as it still fits afterwards; a
+pod that is put off for such a group waits for it by rule. And a plan that was begun before a pod
+came is carried out before the pod is tried.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -36,7 +38,9 @@ NODE_CPUS, TURNS = 8, 90
 
 
 class Waiting(msgspec.Struct, frozen=True):
-    """A pod or a group that is ready: its place in the queue, and the CPUs of each of its members."""
+    """A pod or a group that is ready: its place in the queue, and the CPUs of each of its
+    members.
+    """
 
     name: str
     place: tuple[object, ...]
@@ -182,7 +186,8 @@ class Stream:
     def is_ready(self, one: QueuedPod) -> bool:
         if one.where in (Where.BACKOFF, Where.ERROR_BACKOFF, Where.GATED):
             return False
-        # What was refused waits for an event; had one helped it in vain, its back-off would not be over.
+        # What was refused waits for an event; had one helped it in vain, its back-off would not be
+        # over.
         return (
             one.where is not Where.UNSCHEDULABLE or self.engine.queues.backoff_ends(one) <= self.now
         )
@@ -218,7 +223,9 @@ def test_nothing_later_takes_what_an_earlier_one_is_ready_for(seed: int, *, inli
 @pytest.mark.parametrize("size", [1, 3, 64])
 @pytest.mark.parametrize("inline", [True, False])
 def test_a_gang_of_higher_priority_starts_in_a_stream_of_pods(size: int, *, inline: bool):
-    """Full nodes, pods that wait for each CPU that gets free: the gang has the first capacity that it fits on."""
+    """Full nodes, pods that wait for each CPU that gets free: the gang has the first capacity that
+    it fits on.
+    """
     stream = Stream(1, inline=inline)
     for number in range(200):
         stream.pod(f"low-{number:03}", 1, 0)
@@ -238,5 +245,6 @@ def test_a_gang_of_higher_priority_starts_in_a_stream_of_pods(size: int, *, inli
 
     started = [pod for pod in stream.bound.values() if name_of(pod) == "gang"]
     assert (size, []) == (len(started), stream.passed)
-    # A gang of one has a CPU that a pod leaves, once its first back-off is over; others need a node at once.
+    # A gang of one has a CPU that a pod leaves, once its first back-off is over; others need a node
+    # at once.
     assert stream.turn <= (8 if size == 1 else since + 6)

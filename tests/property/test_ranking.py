@@ -1,4 +1,6 @@
-"""Orders of members by index: the crossings are the fewest of all orders, level by level from the top."""
+"""Orders of members by index: the crossings are the fewest of all orders, level by level from the
+top.
+"""
 
 from collections import Counter
 from itertools import permutations

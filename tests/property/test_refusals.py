@@ -1,4 +1,6 @@
-"""What pods alike were told in a turn is what each would have been told: the law that lets attempts be spared."""
+"""What pods alike were told in a turn is what each would have been told: the law that lets attempts
+be spared.
+"""
 
 from collections.abc import Callable
 from random import Random
@@ -20,7 +22,9 @@ KINDS = 5
 
 
 def crowd(rig: Rig, pick: Pick) -> None:
-    """Several pods of one of a few kinds appear, one of them perhaps with room that it is promised."""
+    """Several pods of one of a few kinds appear, one of them perhaps with room that it is
+    promised.
+    """
     kind = Random(pick(KINDS)).randrange
     app = "xy"[kind(2)]
     wishes: dict[str, Any] = {"cpu": 1 + kind(4), "priority": kind(3), "labels": {"app": app}}

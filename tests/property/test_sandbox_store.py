@@ -1,4 +1,6 @@
-"""The sandbox's history tells the truth: whoever replays a watch, or lists the past, sees what was."""
+"""The sandbox's history tells the truth: whoever replays a watch, or lists the past, sees what
+was.
+"""
 
 import json
 from typing import Any

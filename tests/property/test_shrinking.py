@@ -1,7 +1,8 @@
-"""A group with more members than its minimum shrinks before it is ended, when a more important group needs room.
+"""A group with more members than its minimum shrinks before it is ended, when a more important
+group needs room.
 
-Against every set of victims that the rules allow: up to what a group has to spare, or all of it; with and
-without a rule for nodes on the group that needs the room.
+Against every set of victims that the rules allow: up to what a group has to spare, or all of it;
+with and without a rule for nodes on the group that needs the room.
 """
 
 from __future__ import annotations
@@ -29,7 +30,9 @@ BATCH = 20
 
 
 class Running(NamedTuple):
-    """A group on its nodes, or pods on their own where `least` is 0: at least so many go together."""
+    """A group on its nodes, or pods on their own where `least` is 0: at least so many go
+    together.
+    """
 
     name: str
     least: int
@@ -157,7 +160,10 @@ def batches(default, full):
 
 @pytest.mark.parametrize("batch", batches(20, 1000))
 def test_a_group_gives_up_what_it_can_spare_before_it_is_ended(batch):
-    """The fewest pods, then the fewest ends; `run` and `simulate` take the same, and the group is told."""
+    """The fewest pods, then the fewest ends.
+
+    `run` and `simulate` take the same, and the group is told.
+    """
     for seed in range(batch * BATCH, (batch + 1) * BATCH):
         check(seed)
 

@@ -39,8 +39,8 @@ Victims = dict[str, set[str]]
 def waiting(random: Random, world: World) -> tuple[list[Pod], list[tuple[str, Any]]]:
     """Return the pods that want a place: an ordinary one, or a gang.
 
-    One of both: while a running engine waits for the solver's answer it goes on with other pods, and
-    who comes first is a question of milliseconds.
+    One of both: while a running engine waits for the solver's answer it goes on with other pods,
+    and who comes first is a question of milliseconds.
     """
     if random.random() < 0.6:
         return [world.preemptor], []

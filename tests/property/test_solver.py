@@ -26,7 +26,10 @@ BATCH = 25
 
 
 def batches(default, full, kept=()):
-    """Return parameters for numbered batches; those beyond the default ones, but for `kept`, are long."""
+    """Return parameters for numbered batches.
+
+    Those beyond the default ones, but for `kept`, are long.
+    """
     return [
         pytest.param(n, marks=() if n < default // BATCH or n in kept else pytest.mark.long)
         for n in range(full // BATCH)
@@ -39,7 +42,10 @@ def sources(batch):
 
 
 def cpsat_alone(instance: Instance):
-    """Return CP-SAT's counts and stages without any hint; counts None when there is no placement."""
+    """Return CP-SAT's counts and stages without any hint.
+
+    Counts None when there is no placement.
+    """
     made = tree.build(instance)
     found = program(instance, made, PATIENT, lambda: PATIENT.total_s)
     if found.counts is None:
@@ -95,8 +101,8 @@ def drawn(rng, *, rules=True):
 def test_every_program_finds_the_best_of_all_and_says_so(batch):
     """With rules over sets of leaves and open sizes, by the exact program and by CP-SAT alone.
 
-    Best, infeasible and every bound are what enumeration says. The exact program covers all rules that
-    lie in the tree: it is never CP-SAT that answers for it.
+    Best, infeasible and every bound are what enumeration says. The exact program covers all rules
+    that lie in the tree: it is never CP-SAT that answers for it.
     """
     for rng in sources(batch):
         instance = drawn(rng)
@@ -133,7 +139,8 @@ def test_what_is_answered_at_once_is_what_the_long_way_answers(batch):
     assert answered
 
 
-# In these the descent found a way through the whole tree, and none in the parts that it was folded into.
+# In these the descent found a way through the whole tree, and none in the parts that it was folded
+# into.
 @pytest.mark.parametrize("batch", batches(25, 10_000, kept=(167, 207)))
 def test_a_better_answer_in_hand_is_never_thrown_away(batch):
     """However little time there is, the answer is no worse than the greedy one, and no bound lies.
@@ -170,12 +177,13 @@ def _check_bounds(answer, best, instance):
 
 
 def test_a_bound_is_true_whoever_gave_the_answer():
-    """Where one program's answer is taken with another one's proofs, no placement contradicts a bound.
+    """Where one program's answer is taken with another one's proofs, no placement contradicts a
+    bound.
 
-    A bound of a stage says: of all placements that are as good in each stage before, none is better in
-    this one. Any two placements stand for the two programs, enumeration for the proofs of the first.
-    Claiming all bounds for the better answer (`at <= first` left out of `_better`) fails it, in one of some
-    700 instances; hence so many here.
+    A bound of a stage says: of all placements that are as good in each stage before, none is better
+    in this one. Any two placements stand for the two programs, enumeration for the proofs of the
+    first. Claiming all bounds for the better answer (`at <= first` left out of `_better`) fails it,
+    in one of some 700 instances; hence so many here.
     """
     for number in range(10_000):
         rng = Random(f"bounds {number}")
@@ -213,7 +221,9 @@ def _least(every, values, at):
 
 @pytest.mark.parametrize("batch", batches(25, 10_000))
 def test_sizes_that_fit_are_those_that_enumeration_finds(batch):
-    """With rules between members and held pods: which sizes fit at all, and the nearest that advice names."""
+    """With rules between members and held pods: which sizes fit at all, and the nearest that advice
+    names.
+    """
     for rng in sources(batch):
         instance = groups.instance(rng, tiny=True)
         if rng.random() < 0.7:
@@ -291,7 +301,9 @@ def test_victims_are_the_exact_minimum_with_rules_between_members(batch):
 
 @pytest.mark.parametrize("batch", batches(25, 500))
 def test_conflicts_are_smallest_and_advice_helps(batch):
-    """No smaller set of rules conflicts, the sizes fit, and so does the group without what it says."""
+    """No smaller set of rules conflicts, the sizes fit, and so does the group without what it
+    says.
+    """
     for rng in sources(batch):
         instance = groups.instance(rng)
         advice = explain(instance)

@@ -1,7 +1,8 @@
-"""What talk costs at least, against every placement there is; and what placing pods one by one comes to.
+"""What talk costs at least, against every placement there is.
 
-Of small applications the limit is never above the least cost of any placement of all pods, and mostly equal to it.
-Of larger ones no answer is dearer than pods placed one after the other where each costs least.
+And what placing pods one by one comes to. Of small applications the limit is never above the least
+cost of any placement of all pods, and mostly equal to it. Of larger ones no answer is dearer than
+pods placed one after the other where each costs least.
 """
 
 from random import Random
@@ -31,7 +32,10 @@ def cost(group, counts):
 
 
 def cheapest(group):
-    """Return the least cost of all placements of all pods, by enumeration; None when there is none."""
+    """Return the least cost of all placements of all pods, by enumeration.
+
+    None when there is none.
+    """
     whole = msgspec.structs.replace(group, minimum=group.wanted)
     return min((cost(group, counts) for counts in unlike.placements(whole)), default=None)
 
@@ -58,7 +62,9 @@ def test_no_placement_costs_less_than_the_limit(batch):
 
 
 def test_two_leaves_are_filled_so_that_least_is_cut():
-    """Eight pods in a ring of four workloads, of which no leaf takes more than five: two ties of four pairs are cut."""
+    """Eight pods in a ring of four workloads, of which no leaf takes more than five: two ties of
+    four pairs are cut.
+    """
     kinds = tuple(Role(2, (1,), (9, 9, 9)) for _ in range(4))
     group = GroupProblem(
         kinds,
@@ -83,7 +89,9 @@ def test_two_leaves_are_filled_so_that_least_is_cut():
 
 
 def application(rng):
-    """Return an application of some twenty pods on sixteen leaves in four zones, as tests.perf.whole has them."""
+    """Return an application of some twenty pods on sixteen leaves in four zones, as
+    tests.perf.whole has them.
+    """
     count, leaves = rng.randint(4, 8), range(16)
     kinds = tuple(
         Role(rng.randint(1, 4), (rng.choice([1, 2, 4]),), (99,) * 16) for _ in range(count)
@@ -104,7 +112,9 @@ def application(rng):
 
 
 def one_by_one(group, order):
-    """Return a placement of each pod where it costs least beside those before it, of equal leaves on the roomiest."""
+    """Return a placement of each pod where it costs least beside those before it, of equal leaves
+    on the roomiest.
+    """
     counts = np.zeros((len(group.kinds), len(group.paths)), dtype=np.int64)
     free = [amounts[0] for amounts in group.free]
     for kind in order:

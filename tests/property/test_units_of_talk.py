@@ -1,8 +1,10 @@
-"""What leaves alone and units one by one say of members that talk, against every placement there is.
+"""What leaves alone and units one by one say of members that talk, against every placement there
+is.
 
-Small trees of two or three levels whose steps make talk cost, with rules of leaves and between classes, pods that
-stand, and room that is short: limits hold, what is placed breaks no rule, and nothing is refused that fits. What
-parts of a group say to each other at least, against all ways to divide it.
+Small trees of two or three levels whose steps make talk cost, with rules of leaves and between
+classes, pods that stand, and room that is short: limits hold, what is placed breaks no rule, and
+nothing is refused that fits. What parts of a group say to each other at least, against all ways to
+divide it.
 """
 
 import itertools
@@ -38,7 +40,9 @@ RULES = (
 
 
 def talking(rng):
-    """Return a group whose members talk over the levels of a tree in which nothing else is wished for above the leaves."""
+    """Return a group whose members talk over the levels of a tree in which nothing else is wished
+    for above the leaves.
+    """
     depth = rng.choice([2, 2, 3])
     found = [*paths(rng, depth, 3)[:5], *paths(rng, depth, 2)[:1]]
     found = sorted(set(found))
@@ -46,7 +50,8 @@ def talking(rng):
     sizes = [rng.choice([1, 2, 2, 3]) for _ in range(rng.choice([2, 2, 3]))]
     while unlike.rows_of(sizes, len(found)) > unlike.LARGEST_SPACE:
         sizes[sizes.index(max(sizes))] -= 1
-    # Few kinds of leaves, so that many are alike; where pods take two or four, some of it is of no use.
+    # Few kinds of leaves, so that many are alike; where pods take two or four, some of it is of no
+    # use.
     rooms = [rng.randint(-1, 10) for _ in range(2)]
     rooms += [one + 1 for one in rooms]
     slots = tuple(tuple(rng.choice([1, 4, 4, 4]) for _ in leaves) for _ in sizes)
@@ -125,7 +130,10 @@ def test_limits_hold_for_every_placement(batch):
 
 @pytest.mark.parametrize("batch", batches(50, 2_000))
 def test_limits_of_several_units_hold_for_all_placements_in_several(batch):
-    """Whatever is known beside, and however many pods the fullest of them holds; nothing is above the best."""
+    """Whatever is known beside, and however many pods the fullest of them holds.
+
+    Nothing is above the best.
+    """
     compared = 0
     for number in range(BATCH):
         group = talking(Random(f"several units {batch}/{number}"))
@@ -162,7 +170,10 @@ def test_limits_of_several_units_hold_for_all_placements_in_several(batch):
 
 
 def test_the_least_cut_is_that_of_all_ways_to_divide_pods():
-    """For each number of pods in the one part, and over all numbers; kinds that talk to themselves, and kinds of nobody."""
+    """For each number of pods in the one part, and over all numbers.
+
+    Kinds that talk to themselves, and kinds of nobody.
+    """
     for number in range(200):
         rng = Random(f"cut {number}")
         kinds = rng.randint(1, 4)

@@ -1,7 +1,8 @@
 """Groups that take every device there is, where members that each take the first that fits fail.
 
-Each world has a way by how it is made: its requests come from its devices, one from each. Those worlds
-count in which members, one after the other, each on the first node that serves it, do not all find a device.
+Each world has a way by how it is made: its requests come from its devices, one from each. Those
+worlds count in which members, one after the other, each on the first node that serves it, do not
+all find a device.
 """
 
 from random import Random
@@ -15,7 +16,9 @@ ANY = {"deviceClassName": "gpu"}
 
 
 def make_world(random):
-    """Return nodes, slices, claims that have devices (none), and each member's claims, the least choosy first."""
+    """Return nodes, slices, claims that have devices (none), and each member's claims, the least
+    choosy first.
+    """
     nodes, slices, models = [], [], []
     for name in ("n0", "n1"):
         devices = [device(random, i) for i in range(random.randint(2, 4))]
@@ -43,7 +46,9 @@ def choosing(random, model):
 
 
 def serves_one_by_one(world):
-    """Whether every member finds devices where each takes the first on the first node that has them."""
+    """Whether every member finds devices where each takes the first on the first node that has
+    them.
+    """
     nodes, slices, given, members = world[0], world[1], list(world[2]), world[3]
     for (asked,) in members:
         reference = Reference(slices, [gpu_class()], given)

@@ -1,9 +1,11 @@
-"""The law of unlike members and the joint objective: a thousand random small groups against enumeration.
+"""The law of unlike members and the joint objective: a thousand random small groups against
+enumeration.
 
-Two to four classes in trees of two to four levels with unequal nodes, rules of classes and between them, costs,
-pods that stand; every fourth one is a group of groups, with rules of single ones in every other of these, every fourth an
-application whose ways cost from pair to pair what chance says. What is placed, every term of the objective by name,
-what is in the way, and who goes. The long form has all thousand, and 200 that need victims.
+Two to four classes in trees of two to four levels with unequal nodes, rules of classes and between
+them, costs, pods that stand; every fourth one is a group of groups, with rules of single ones in
+every other of these, every fourth an application whose ways cost from pair to pair what chance
+says. What is placed, every term of the objective by name, what is in the way, and who goes. The
+long form has all thousand, and 200 that need victims.
 """
 
 import itertools
@@ -48,7 +50,10 @@ def best_of(group):
 
 @pytest.mark.parametrize("batch", batches(25, 1_000))
 def test_what_is_said_of_a_group_is_true(batch):
-    """Placed if and only if it fits, each term of the objective equal; else what is in the way is smallest and true."""
+    """Placed if and only if it fits, each term of the objective equal.
+
+    Else what is in the way is smallest and true.
+    """
     placed = refused = 0
     for number in range(BATCH):
         group = group_of(number, Random(f"law {batch}/{number}"))
@@ -69,7 +74,10 @@ def test_what_is_said_of_a_group_is_true(batch):
 
 
 def refusal_is_true(group):
-    """Check what is said to be in the way of a group that fits nowhere; return whether it is any rule."""
+    """Check what is said to be in the way of a group that fits nowhere.
+
+    Return whether it is any rule.
+    """
     advice = explain(group, LIMITS)
     bare = [msgspec.structs.replace(one, fits_without=False) for one in advice.conflict]
     assert bare
@@ -89,7 +97,9 @@ def refusal_is_true(group):
 
 @pytest.mark.parametrize("batch", batches(25, 200 // NEEDED * BATCH))
 def test_no_other_victims_do_less_harm_where_some_are_needed(batch):
-    """Of groups that do not fit and do when others go, each: who goes is enough, least, and proven to be."""
+    """Of groups that do not fit and do when others go, each: who goes is enough, least, and proven
+    to be.
+    """
     needed = 0
     for number in itertools.count():
         rng = Random(f"victims of the law {batch}/{number}")

@@ -1,5 +1,6 @@
-"""Groups of unlike members under rules for levels, against enumeration: placed if and only if that can be,
-as well as can be, and what is called proven is."""
+"""Groups of unlike members under rules for levels, against enumeration: placed if and only if that
+can be, as well as can be, and what is called proven is.
+"""
 
 import itertools
 from random import Random
@@ -36,7 +37,9 @@ def test_placed_as_well_as_can_be_if_and_only_if_it_fits(batch):
 
 @pytest.mark.parametrize("batch", batches(25, 1_000))
 def test_classes_are_placed_as_well_as_can_be_if_and_only_if_they_fit(batch):
-    """With classes, rules between them, pods that stand and costs: outcome and every term of the objective."""
+    """With classes, rules between them, pods that stand and costs: outcome and every term of the
+    objective.
+    """
     placed = 0
     for number in range(BATCH):
         group = unlike.classed(Random(f"classes {batch}/{number}"))

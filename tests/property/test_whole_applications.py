@@ -1,9 +1,10 @@
 """Applications that are gangs, through `simulate`, against every placement there is.
 
-A few nodes in zones and regions, some without either; ways that cost from pair to pair what chance says, listed one way
-or both, or not at all; links that carry little, of which another application takes some; dependencies with limits
-and bandwidth, pods that stand, pods beyond the minimum, workloads that lack some.
-Placed if and only if it fits, as many as can be, at the least cost. The oracle shares no code with the product.
+A few nodes in zones and regions, some without either; ways that cost from pair to pair what chance
+says, listed one way or both, or not at all; links that carry little, of which another application
+takes some; dependencies with limits and bandwidth, pods that stand, pods beyond the minimum,
+workloads that lack some. Placed if and only if it fits, as many as can be, at the least cost. The
+oracle shares no code with the product.
 """
 
 import itertools
@@ -78,7 +79,9 @@ def pod(name: str, workload: str, cpu: int, on: str = "") -> Manifest:
 
 
 class World:
-    """One case: `places` and `cpu` by node, listed `costs` by level, who depends `on` whom with which limit."""
+    """One case: `places` and `cpu` by node, listed `costs` by level, who depends `on` whom with
+    which limit.
+    """
 
     def __init__(self, rng: Random) -> None:
         names = [f"n{number}" for number in range(rng.choice([2, 3, 3, 4]))]
@@ -231,7 +234,10 @@ class World:
         return True
 
     def is_beyond(self, here: str, there: str, limit: int) -> bool:
-        """Whether a way is known to be dearer than a limit; nowhere is beyond every limit but on one node."""
+        """Whether a way is known to be dearer than a limit.
+
+        Nowhere is beyond every limit but on one node.
+        """
         if here == there or (self.places[here] == self.places[there] != ("", "")):
             return False
         if ("", "") in (self.places[here], self.places[there]):
@@ -240,7 +246,9 @@ class World:
         return way is not None and way > limit
 
     def link(self, here: str, there: str) -> tuple[str, Place] | None:
-        """Return the level and ends of the way that what is sent takes, None for one that nobody counts."""
+        """Return the level and ends of the way that what is sent takes, None for one that nobody
+        counts.
+        """
         one, other = self.places[here], self.places[there]
         level, at = (ZONE, 1) if one[0] == other[0] else (REGION, 0)
         ends = one[at], other[at]
@@ -259,7 +267,9 @@ class World:
         return {way: ceil(sent - Fraction(1, 1000)) for way, sent in found.items()}
 
     def is_narrow(self, stands: list[tuple[str, str]], pods: list[tuple[str, str]]) -> bool:
-        """Whether a way that has a capacity carries more than that with all pods, and more than before."""
+        """Whether a way that has a capacity carries more than that with all pods, and more than
+        before.
+        """
         taken = {}
         if self.others and (way := self.link(*self.others)) is not None:
             taken[way] = 3
@@ -325,7 +335,10 @@ def simulated(batch: Batch, world: World) -> Manifest:
 
 @pytest.mark.parametrize("batch", batches(25, 1_000))
 def test_it_is_placed_if_it_fits_and_at_the_least_cost(batch_of: Batch, batch: int):
-    """As many pods as can be, then the least cost of all pairs that talk; nobody where not enough fit."""
+    """As many pods as can be, then the least cost of all pairs that talk.
+
+    Nobody where not enough fit.
+    """
     placed = refused = 0
     for number in range(BATCH):
         world = World(Random(f"whole {batch}/{number}"))

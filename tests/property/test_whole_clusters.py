@@ -1,8 +1,8 @@
 """The default profile in a cluster with everything in it that can be used up.
 
 After every change: no node holds more than it can of any resource, port, disk, claim or attached
-volume; who is tried comes before everybody who waits; and, long before the flush of unschedulable pods,
-no pod waits that would fit.
+volume; who is tried comes before everybody who waits; and, long before the flush of unschedulable
+pods, no pod waits that would fit.
 """
 
 from random import Random
@@ -24,7 +24,8 @@ NODES = ("n0", "n1", "n2")
 # Back-off ends after ten seconds at most; the flush is far away.
 SHORT_S = 20.0
 HEAD = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\nprofiles: "
-# The provisioner names the driver: as in kube-scheduler, limits count a claim that is not bound yet by it.
+# The provisioner names the driver: as in kube-scheduler, limits count a claim that is not bound yet
+# by it.
 LATE = {
     "kind": "StorageClass",
     "metadata": {"name": "late"},

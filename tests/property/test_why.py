@@ -1,6 +1,8 @@
-"""The conflict that `explain` names is the smallest there is, and what it suggests helps: by brute force.
+"""The conflict that `explain` names is the smallest there is, and what it suggests helps: by brute
+force.
 
-Every statement is checked on manifests that are changed as it says and simulated from the beginning.
+Every statement is checked on manifests that are changed as it says and simulated from the
+beginning.
 """
 
 from functools import cache
@@ -26,7 +28,9 @@ FEW_GROUPS, MANY_GROUPS = 8, 100
 
 @pytest.fixture(autouse=True)
 def _no_hurry(monkeypatch):
-    """Let trials with groups end: whoever asks at a terminal waits a second, and a slow machine is no finding."""
+    """Let trials with groups end: whoever asks at a terminal waits a second, and a slow machine is
+    no finding.
+    """
     monkeypatch.setattr(grouptrials, "ALL_TRIALS_S", 600.0)
     monkeypatch.setattr(grouped, "CONFLICT_S", 600.0)
     monkeypatch.setattr(grouptrials, "SOLVER_S", 60.0)

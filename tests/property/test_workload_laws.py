@@ -1,6 +1,8 @@
-"""Kubernetes' own PodGroups in random clusters, through `simulate`: no law broken, and every gang that fits is placed.
+"""Kubernetes' own PodGroups in random clusters, through `simulate`: no law broken, and every gang
+that fits is placed.
 
-Judged as the recorded cases are (tests.vectors.workloadlaws), by rules that share no code with the product.
+Judged as the recorded cases are (tests.vectors.workloadlaws), by rules that share no code with the
+product.
 """
 
 import pytest
@@ -11,12 +13,14 @@ from tests.vectors.workloadphase import Phase
 from tests.vectors.workloadplay import play
 
 BATCH = 10
-# Each of these once broke a law: a group that was decided though its others had just been evicted, room that
-# stayed promised to a group that could not have it any more, an ordinary pod that overtook a group, members
-# that stand and are unlike those that wait, of whom these rules do not speak.
+# Each of these once broke a law: a group that was decided though its others had just been evicted,
+# room that stayed promised to a group that could not have it any more, an ordinary pod that
+# overtook a group, members that stand and are unlike those that wait, of whom these rules do not
+# speak.
 ONCE_WRONG = (("life", 1645), ("life", 20957), ("crowd", 513), ("topology", 241), ("topology", 546))
-# In these somebody was evicted in vain: members beyond a more important group's minimum took the room, on
-# their own or in one plan with the others; a group gave its room up while others were leaving there as well.
+# In these somebody was evicted in vain: members beyond a more important group's minimum took the
+# room, on their own or in one plan with the others; a group gave its room up while others were
+# leaving there as well.
 IN_VAIN = (
     ("life", 22972), ("crowd", 53988), ("gang", 90098), ("preemption", 90074), ("preemption", 90058),
     ("preemption", 710425),
@@ -38,8 +42,8 @@ def broken(case):
     for index, seen in enumerate(play(case)):
         here = laws(case, index, seen, before)
         if len(evictors(case, index, seen)) > 1:
-            # Each of them evicts as few as it can; where the one then uses what the other freed, somebody
-            # might have stayed as things turned out.
+            # Each of them evicts as few as it can; where the one then uses what the other freed,
+            # somebody might have stayed as things turned out.
             here.pop("needless", None)
         if waiting := in_vain(case, index, seen):
             here["vain"] = f"{waiting} have evicted others, and wait"
@@ -56,7 +60,9 @@ def evictors(case, index, seen):
 
 
 def in_vain(case, index, seen):
-    """Return who has evicted somebody in a phase and has no place at its end: a group not its minimum."""
+    """Return who has evicted somebody in a phase and has no place at its end: a group not its
+    minimum.
+    """
     phase = Phase(case, index, seen)
     return [
         one
@@ -89,7 +95,10 @@ def test_what_was_wrong_once_stays_right(family, seed):
 
 @pytest.mark.parametrize("family", workloadmaking.FAMILIES)
 def test_the_cases_are_worth_judging(family):
-    """In every family some gangs are placed and some wait; where it matters, somebody is evicted."""
+    """In every family some gangs are placed and some wait.
+
+    Where it matters, somebody is evicted.
+    """
     placed = waiting = evicted = 0
     for seed in range(20):
         case = workloadmaking.case(family, seed)

@@ -396,7 +396,8 @@ class Binder(Plugin[NoArgs]):
         return Status(Code.ERROR, (answer.message or answer.reason or "no answer",))
 
 
-# `Trouble` stands before `Bell` and after `Ledger`: what it raises must not keep them from their call.
+# `Trouble` stands before `Bell` and after `Ledger`: what it raises must not keep them from their
+# call.
 ALL: tuple[type[Plugin[Any]], ...] = (
     Sort, Gates, Zone, Apart, Fit, Evictor, Ledger, Trouble, Doorman, Preparer, Bell, Binder,
 )  # fmt: skip

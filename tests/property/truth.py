@@ -1,6 +1,7 @@
 """Whether a cluster holds more than it can: resources, ports, disks, claims, attached volumes.
 
-Judged from plain objects by the simplest means, pair by pair; knows nothing of the scheduler's columns.
+Judged from plain objects by the simplest means, pair by pair; knows nothing of the scheduler's
+columns.
 """
 
 from collections import defaultdict

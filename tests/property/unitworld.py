@@ -35,8 +35,8 @@ from tests.property.making import make_node, make_pod, with_meta, with_spec
 
 HOSTNAME, ZONE = "kubernetes.io/hostname", "topology.kubernetes.io/zone"
 CONFIG_MAP_LABEL, POD_GROUP_LABEL = "sakkara.group.name", "scheduling.x-k8s.io/pod-group"
-# How a group is described; a label alone describes none. The last two are Kubernetes' own PodGroups,
-# by their mode.
+# How a group is described; a label alone describes none. The last two are Kubernetes' own
+# PodGroups, by their mode.
 SINGLE, ALL = "PodGroup.v1alpha2", "PodGroup.v1beta1"
 KINDS = ("GroupConfigMap", "PodGroup", "", SINGLE, ALL)
 OWN = "own "
@@ -64,8 +64,8 @@ class World(NamedTuple):
 class Unit(NamedTuple):
     """Pods that go together; `key` is empty for a pod of no group.
 
-    A pod that its group can spare names that in `rest`, and goes when the rest does. `since` is when the whole
-    group began, where some of its pods stand for themselves.
+    A pod that its group can spare names that in `rest`, and goes when the rest does. `since` is
+    when the whole group began, where some of its pods stand for themselves.
     """
 
     key: str
@@ -217,8 +217,8 @@ def fits(world: World, node: Node, gone: frozenset[str]) -> bool:
 def choices(world: World) -> dict[str, Choice]:
     """Return by node who has to leave it: every set of units is tried.
 
-    Of the sets that make room the one is taken that spares the most important unit if any does, then
-    the next, and so on; units that violate a budget are spared first.
+    Of the sets that make room the one is taken that spares the most important unit if any does,
+    then the next, and so on; units that violate a budget are spared first.
     """
     found = {}
     for node in world.nodes:
@@ -249,7 +249,9 @@ def cpu_of(pod: Pod) -> int:
 
 
 def _ranked(world: World, name: str) -> tuple[list[Unit], dict[str, int]]:
-    """Return a node's units of lower priority, the most important first, and whom budgets protect."""
+    """Return a node's units of lower priority, the most important first, and whom budgets
+    protect.
+    """
     own = [pod for pod in world.pods if pod.spec.node_name == name]
     # By themselves: priority, then the start; of those that have not started the last that came.
     came = {pod.metadata.name: at for at, pod in enumerate(own)}
@@ -368,7 +370,9 @@ def _budget(name: str, random: Random) -> PodDisruptionBudget:
 def _with_counted(
     budget: PodDisruptionBudget, pods: Sequence[Pod], random: Random
 ) -> PodDisruptionBudget:
-    """Return a budget that, mostly, has counted the eviction of a pod it covers, and of its group."""
+    """Return a budget that, mostly, has counted the eviction of a pod it covers, and of its
+    group.
+    """
     assert budget.spec.selector is not None
     app = budget.spec.selector.match_labels["app"]
     covered = [pod for pod in pods if pod.metadata.labels.get("app") == app]

@@ -64,7 +64,9 @@ def group(rng: Random) -> GroupProblem:
 
 
 def begun(rng: Random) -> GroupProblem:
-    """Return a group of which a pod stands already, and all have to be in one unit of the first level."""
+    """Return a group of which a pod stands already, and all have to be in one unit of the first
+    level.
+    """
     made = group(rng)
     top, *below = made.levels
     held = [0] * len(made.paths)
@@ -84,7 +86,9 @@ def _apart(rng: Random, kinds: int, leaves: range) -> tuple[Apart, ...]:
 
 
 def classed(rng: Random) -> GroupProblem:
-    """Return a group of two to four classes in a tree of two to four levels, with all that may bind them."""
+    """Return a group of two to four classes in a tree of two to four levels, with all that may bind
+    them.
+    """
     depth = rng.choice([2, 2, 3, 4])
     found = paths(rng, depth, 2)[: rng.choice([3, 4, 4, 5])]
     leaves = range(len(found))
@@ -136,10 +140,11 @@ def rows_of(sizes: Sequence[int], leaves: int) -> int:
 
 
 def application(rng: Random) -> GroupProblem:
-    """Return workloads that talk over ways of unequal costs, some of them too dear for those who need each other.
+    """Return workloads that talk over ways of unequal costs, some of them too dear for those who
+    need each other.
 
-    Leaves are nodes in up to four zones: nothing on one node, 1 in a zone, up to 9 from zone to zone, another
-    way back; some workloads have fewer pods than they need, some stand already.
+    Leaves are nodes in up to four zones: nothing on one node, 1 in a zone, up to 9 from zone to
+    zone, another way back; some workloads have fewer pods than they need, some stand already.
     """
     leaves = range(rng.choice([3, 3, 4, 4, 5]))
     sizes = [rng.choice([1, 1, 2, 2, 3]) for _ in range(rng.choice([2, 3, 3, 4]))]
@@ -305,7 +310,10 @@ def fits(group: GroupProblem) -> bool:
 def least_harm(
     problem: GroupPreemption, fits: Callable[[GroupProblem], bool] = fits
 ) -> tuple[int, ...] | None:
-    """Return the least harm of all ways to make room: pods by priority, then evictions; None without one."""
+    """Return the least harm of all ways to make room: pods by priority, then evictions.
+
+    None without one.
+    """
     best = None
     counts = [range(one.count + 1) for one in problem.candidates]
     priorities = sorted({one.priority for one in problem.candidates}, reverse=True)

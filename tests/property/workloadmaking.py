@@ -1,7 +1,8 @@
-"""Random clusters with Kubernetes' own PodGroups, as cases of the kind that tests.vectors.workloadlaws judges.
+"""Random clusters with Kubernetes' own PodGroups, as cases of the kind that
+tests.vectors.workloadlaws judges.
 
-Each has a family that says what it is rich in: gangs of like members, topology keys, members that differ,
-evictions, a life in several steps, a crowd of groups that want the same room.
+Each has a family that says what it is rich in: gangs of like members, topology keys, members that
+differ, evictions, a life in several steps, a crowd of groups that want the same room.
 """
 
 from random import Random

@@ -1,8 +1,8 @@
 """`Api`: what the tests and measurements ask of a real API server, over aiohttp.
 
-One object is one user. It creates many objects fast, lists with pages, watches, and retries nothing:
-an unexpected answer raises `ApiError`, which ends the test. The scheduler under test has its own
-client; nothing here is shared with it.
+One object is one user. It creates many objects fast, lists with pages, watches, and retries
+nothing: an unexpected answer raises `ApiError`, which ends the test. The scheduler under test has
+its own client; nothing here is shared with it.
 """
 
 import asyncio
@@ -158,7 +158,10 @@ class Api:
             abandon(answer)
 
     async def first_event(self, path: str, within_s: float) -> tuple[int, Json | None]:
-        """Open a watch; return its status and its first event, an error too, None where none comes in time."""
+        """Open a watch.
+
+        Return its status and its first event, an error too, None where none comes in time.
+        """
         answer = await self._session.get(self._url + path)
         try:
             async with asyncio.timeout(within_s):

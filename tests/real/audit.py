@@ -20,7 +20,8 @@ Json = dict[str, Any]
 class Audit:
     """Make it before the cluster, pass `flags` to the API server, read the log at any time.
 
-    `of` are the fields of the policy's rule; without it the writes of the schedulers' users are kept.
+    `of` are the fields of the policy's rule; without it the writes of the schedulers' users are
+    kept.
     """
 
     def __init__(self, folder: Path, of: Json | None = None) -> None:
@@ -44,7 +45,10 @@ class Audit:
         ]
 
     def entries(self) -> list[Json]:
-        """Return all that is written down so far, in order; a watch comes when it begins and ends."""
+        """Return all that is written down so far, in order.
+
+        A watch comes when it begins and ends.
+        """
         lines = self._log.read_text().splitlines() if self._log.exists() else []
         return [json.loads(line) for line in lines]
 

@@ -1,7 +1,8 @@
 """Objects of two runs in a form that can be compared: what must differ is replaced by a word.
 
-Times, uids, versions and free choices among equal nodes become `<time>`, `<uid>`, ... when they have
-the shape they must have, and stay as they are when not, so that a wrong shape is a difference too.
+Times, uids, versions and free choices among equal nodes become `<time>`, `<uid>`, ... when they
+have the shape they must have, and stay as they are when not, so that a wrong shape is a difference
+too.
 """
 
 import re

@@ -1,8 +1,8 @@
 """Compares two recordings: what pods, events and metrics say on either side, kind by kind.
 
-Pods of one kind are alike, so their records are compared as a whole: it does not matter which of two
-equal pods got the last free place. Every value that is not the same on both sides is a `Difference`;
-whether one is known, and why, is in known.py.
+Pods of one kind are alike, so their records are compared as a whole: it does not matter which of
+two equal pods got the last free place. Every value that is not the same on both sides is a
+`Difference`; whether one is known, and why, is in known.py.
 """
 
 import json
@@ -65,8 +65,8 @@ def _events(snapshot: Snapshot, phase: str) -> Groups:
     """Return the events by kind of pod and reason, each once per pod.
 
     How often an attempt failed on the way to the last state, and what it counted in that moment, is
-    a matter of timing: left out are the early pod's failures while nodes came one by one, how often it
-    and pods in error were tried, and the text of failures in the last phase.
+    a matter of timing: left out are the early pod's failures while nodes came one by one, how often
+    it and pods in error were tried, and the text of failures in the last phase.
     """
     groups: Groups = defaultdict(Counter)
     seen = set()

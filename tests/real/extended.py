@@ -1,8 +1,9 @@
-"""The same pods through the same extenders, by one scheduler or the other: what was asked, what came out.
+"""The same pods through the same extenders, by one scheduler or the other: what was asked, what
+came out.
 
-Three extenders on one server: `judge` filters, scores, reviews preemption and binds, `vendor` is asked
-about pods that want its resource, `flaky` always fails and may be ignored. Pods are created one after
-the other and say by their names how they are to be treated.
+Three extenders on one server: `judge` filters, scores, reviews preemption and binds, `vendor` is
+asked about pods that want its resource, `flaky` always fails and may be ignored. Pods are created
+one after the other and say by their names how they are to be treated.
 """
 
 from typing import Any

@@ -1,7 +1,7 @@
 """Differences between ours and kube-scheduler that are known, each with its reason.
 
-A rule names what it covers as narrowly as it can. An unknown difference fails the comparison: either
-it is a fault of ours, or it needs a rule here and an entry in docs/compatibility.md.
+A rule names what it covers as narrowly as it can. An unknown difference fails the comparison:
+either it is a fault of ours, or it needs a rule here and an entry in docs/compatibility.md.
 """
 
 import re

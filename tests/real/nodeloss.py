@@ -1,16 +1,21 @@
-"""`NodeLoss`: what lives have in common in which a group of unlike members loses a node with those that are on it."""
+"""`NodeLoss`: what lives have in common in which a group of unlike members loses a node with those
+that are on it.
+"""
 
 from typing import Any, ClassVar
 
 from tests.real.test_group_life import CORE, Life, is_bound
 
 Json = dict[str, Any]
-# The write at which the daemon dies first, and whether it arrives: of words to members, and of binds.
+# The write at which the daemon dies first, and whether it arrives: of words to members, and of
+# binds.
 SOME_WRITES = ((2, True), (7, False))
 
 
 class NodeLoss(Life):
-    """A cluster of nodes alike but for their labels, and what was where before one of them was lost."""
+    """A cluster of nodes alike but for their labels, and what was where before one of them was
+    lost.
+    """
 
     nodes: ClassVar[int]
     amounts: ClassVar[dict[str, str]]
@@ -56,7 +61,10 @@ class NodeLoss(Life):
         assert self.holds(pods), pods
 
     async def lose_node_of(self, name: str) -> list[str]:
-        """Take a member's node away with all that are on it; return their names, for whoever makes new ones."""
+        """Take a member's node away with all that are on it.
+
+        Return their names, for whoever makes new ones.
+        """
         self.before = await self.pods()
         node = self.before[name]["spec"]["nodeName"]
         lost = sorted(key for key, pod in self.before.items() if pod["spec"]["nodeName"] == node)
@@ -68,7 +76,9 @@ class NodeLoss(Life):
 
 
 def waits_for_a_member(pods: dict[str, Json]) -> bool:
-    """Whether all members say that they wait for their group: at its gate, or for a class when it was tried."""
+    """Whether all members say that they wait for their group: at its gate, or for a class when it
+    was tried.
+    """
     return all(
         any(
             one.get("reason") == "WaitingForGroup" or " waits: " in one.get("message", "")

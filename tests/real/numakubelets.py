@@ -1,7 +1,7 @@
 """Kubelets with a topology manager, and agents that report late, for nodes of a real API server.
 
-They watch pods, admit or refuse those that are bound to them, write their status, and report zones a
-while after a change. The rules are those of the sandbox's simulated kubelets.
+They watch pods, admit or refuse those that are bound to them, write their status, and report zones
+a while after a change. The rules are those of the sandbox's simulated kubelets.
 """
 
 import asyncio

@@ -1,8 +1,9 @@
 """Plays the comparison: the same objects and changes on a fresh control plane, whoever schedules.
 
-Four phases, and a snapshot of all pods and events after each that matters: no node is there yet; then
-nodes and pods that fit; then pods that do not; then changes that free most of them, one by one. A
-change is made when the one before has had its effect, so that both schedulers see the same states.
+Four phases, and a snapshot of all pods and events after each that matters: no node is there yet;
+then nodes and pods that fit; then pods that do not; then changes that free most of them, one by
+one. A change is made when the one before has had its effect, so that both schedulers see the same
+states.
 """
 
 from collections import Counter

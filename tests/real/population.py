@@ -1,8 +1,8 @@
 """The objects on which two schedulers are compared: nodes in pools, pods of many kinds.
 
-Nearly every reason why a pod does not fit is there, each in a pool of its own, so that what a message
-counts does not depend on where the fitting pods happened to go. The kind of a pod is in its label, and
-tells which pods are alike. Everything follows from the sizes; nothing is random.
+Nearly every reason why a pod does not fit is there, each in a pool of its own, so that what a
+message counts does not depend on where the fitting pods happened to go. The kind of a pod is in its
+label, and tells which pods are alike. Everything follows from the sizes; nothing is random.
 """
 
 from collections.abc import Iterator

@@ -1,8 +1,9 @@
 """The schedulers that are run on a real API server: ours and kube-scheduler, behind one protocol.
 
 Tests and measurements take a `Scheduler` and start it as often as they like; both read the same
-KubeSchedulerConfiguration fields and run under the same user, so that what differs is the scheduler.
-TRELLIS_TEST_SCHEDULER=kube-scheduler puts the peer where ours is tested: a way to test the tests.
+KubeSchedulerConfiguration fields and run under the same user, so that what differs is the
+scheduler. TRELLIS_TEST_SCHEDULER=kube-scheduler puts the peer where ours is tested: a way to test
+the tests.
 """
 
 import asyncio
@@ -137,7 +138,8 @@ class KubeSchedulerPeer:
 
 @dataclass(frozen=True)
 class Trellis:
-    """`trellis run` with its own defaults, from this work tree or from another checkout with a `.venv`.
+    """`trellis run` with its own defaults, from this work tree or from another checkout with a
+    `.venv`.
 
     `plugins` are those of its profile, where the configuration says nothing of profiles.
     """

@@ -1,8 +1,9 @@
 """What the real API server answers when what is behind it fails.
 
-The answers are recorded in tests/world/answers.json (`TRELLIS_RECORD=1`); tests/world/test_answers.py holds the faults of
-simulated worlds to them. etcd is stopped as by SIGSTOP and killed; the server takes one write of users at a time, so
-that a second one meets with "too many".
+The answers are recorded in tests/world/answers.json (`TRELLIS_RECORD=1`);
+tests/world/test_answers.py holds the faults of simulated worlds to them. etcd is stopped as by
+SIGSTOP and killed; the server takes one write of users at a time, so that a second one meets with
+"too many".
 """
 
 import asyncio
@@ -132,7 +133,8 @@ async def _waiting(
 ) -> "asyncio.Task[dict[str, Any]]":
     """Stop etcd, and return a bind that waits for it.
 
-    The one place for writes may have been taken by a write of the server's own: that is let through then.
+    The one place for writes may have been taken by a write of the server's own: that is let through
+    then.
     """
     while True:
         etcd.send_signal(signal.SIGSTOP)
@@ -147,7 +149,8 @@ async def _waiting(
 
 async def _told(api: Api, method: str, path: str, obj: Any = None) -> dict[str, Any]:
     code, headers, body = await api.ask(method, path, obj)
-    # A server that is out of time, or has too much to do, says so before it knows of any kind of answer.
+    # A server that is out of time, or has too much to do, says so before it knows of any kind of
+    # answer.
     text = body if isinstance(body, str) else json.dumps(body)
     told = json.loads(text) if text.startswith("{") else {}
     return {

@@ -1,7 +1,8 @@
-"""Devices given to a group and to single pods, with the daemon killed (SIGKILL) at every write of it.
+"""Devices given to a group and to single pods, with the daemon killed (SIGKILL) at every write of
+it.
 
-There are exactly as many devices as are asked for. So whatever died when, all pods are bound in the end
-only if no device was given twice and none stayed with a claim that nobody uses.
+There are exactly as many devices as are asked for. So whatever died when, all pods are bound in the
+end only if no device was given twice and none stayed with a claim that nobody uses.
 """
 
 from collections import Counter
@@ -20,16 +21,20 @@ DRIVER = "gpu.example.com"
 GPU = "example.com/gpu"
 NODES = ("n0", "n1")
 PER_NODE = 3
-# One claim for each member, one for the single pod; the third sort of pod has its claim made for it.
+# One claim for each member, one for the single pod; the third sort of pod has its claim made for
+# it.
 NAMES = (*(f"g-{number}" for number in range(SIZE)), "alone")
 EXTENDED = "extended"
-# At which writes a daemon dies in the short run, and whether they arrive: one that never came, one just
-# after the first, and one in their midst.
+# At which writes a daemon dies in the short run, and whether they arrive: one that never came, one
+# just after the first, and one in their midst.
 SOME_WRITES = ((5, False), (2, True), (9, True))
 
 
 class Devices(Life):
-    """Two nodes of three devices; a group, a pod with a claim, and one with an extended resource."""
+    """Two nodes of three devices.
+
+    A group, a pod with a claim, and one with an extended resource.
+    """
 
     async def begin(self) -> None:
         """Publish devices, a class and claims."""
@@ -90,7 +95,9 @@ class Devices(Life):
             assert [pods[name]["metadata"]["uid"]] == users, (name, cut_at)
 
     async def clean(self) -> None:
-        """Leave nothing behind: the next life needs every device again, of the daemon that lives on."""
+        """Leave nothing behind: the next life needs every device again, of the daemon that lives
+        on.
+        """
         for name in await self.pods():
             await self.api.request("DELETE", f"{CORE}/pods/{name}", {"gracePeriodSeconds": 0})
         for name in await self._claims():

@@ -1,6 +1,7 @@
 """Claims on a real API server: written field by field as kube-scheduler writes them, whatever dies.
 
-TRELLIS_TEST_SCHEDULER=kube-scheduler holds the peer to the first test: what it expects is the peer's.
+TRELLIS_TEST_SCHEDULER=kube-scheduler holds the peer to the first test: what it expects is the
+peer's.
 """
 
 from collections import Counter
@@ -94,7 +95,10 @@ def _plain(status):
 
 
 async def test_claims_are_written_as_kube_scheduler_writes_them(audited_cluster, scheduler):
-    """Results, parameters, nodes, users, finalizers; a claim of two pods; one for extended resources."""
+    """Results, parameters, nodes, users, finalizers; a claim of two pods.
+
+    One for extended resources.
+    """
     devices = [
         {"name": "g0", "attributes": {"model": {"string": "a"}}},
         {"name": "g1", "attributes": {"model": {"string": "b"}}},
@@ -200,7 +204,9 @@ async def test_a_claim_in_the_way_is_freed_and_the_pod_placed(audited_cluster, s
 
 
 async def test_killed_at_any_step_no_device_is_given_twice(audited_cluster, scheduler):
-    """Killed 8 times while 60 pods take 60 devices: all are placed, each with a device of its own."""
+    """Killed 8 times while 60 pods take 60 devices: all are placed, each with a device of its
+    own.
+    """
     random = Random(19)
     nodes = [f"n{i}" for i in range(15)]
     names = [f"p{i:02d}" for i in range(60)]

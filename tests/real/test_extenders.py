@@ -19,13 +19,16 @@ CHANGING = frozenset(
      "lastTransitionTime", "deletionTimestamp", "schedulerName", "timeAdded"),
 )  # fmt: skip
 CHANGING_TEXT = re.compile(r"[0-9a-f]{8}-[0-9a-f-]{27}|(?<=127\.0\.0\.1:)\d+")
-# Our event on a victim goes on after kube-scheduler's words: who makes room, for whom, of what priority.
+# Our event on a victim goes on after kube-scheduler's words: who makes room, for whom, of what
+# priority.
 RECEIPT = re.compile(r"(?<=Preempted by pod X on node )(\S+): .* makes room for the pod .*")
 
 
 @pytest.mark.parametrize("by_name", [True, False])
 async def test_both_ask_the_same(scheduler: Scheduler, *, by_name: bool):
-    """Filter, prioritize, preempt and bind: same questions up to order, same messages, same nodes."""
+    """Filter, prioritize, preempt and bind: same questions up to order, same messages, same
+    nodes.
+    """
     played = []
     for each in (KubeSchedulerPeer(), scheduler):
         with start_cluster(name=f"extended-{each.name}") as cluster:

@@ -1,4 +1,6 @@
-"""A claim of a PodGroup live: one for all of its pods, reserved for the group, with a SIGKILL in between."""
+"""A claim of a PodGroup live: one for all of its pods, reserved for the group, with a SIGKILL in
+between.
+"""
 
 from typing import Any
 
@@ -41,7 +43,10 @@ def member(name: str) -> Json:
 
 
 async def test_a_claim_of_a_group(server: Reachable):
-    """Three members stand where its device is; the claim names the group and no pod, also for a late one."""
+    """Three members stand where its device is.
+
+    The claim names the group and no pod, also for a late one.
+    """
     config = {"profiles": PROFILES, "clientConnection": {"kubeconfig": str(server.kubeconfig)}}
     async with Api(server, token_of(server)) as api:
         for name in ("n1", "n2"):

@@ -1,9 +1,9 @@
 """The life of a group, with the daemon killed (SIGKILL) at every write of it.
 
-A group becomes whole, loses a member with its node, and the new one fits nowhere; then whoever leads is
-killed once more. Whatever died when, the members that run are still there in the end: for ConfigMaps and
-all kinds of PodGroups, on the sandbox and on the real API server, with one daemon that starts anew and
-with a hot standby that takes over.
+A group becomes whole, loses a member with its node, and the new one fits nowhere; then whoever
+leads is killed once more. Whatever died when, the members that run are still there in the end: for
+ConfigMaps and all kinds of PodGroups, on the sandbox and on the real API server, with one daemon
+that starts anew and with a hot standby that takes over.
 """
 
 import contextlib
@@ -31,7 +31,8 @@ PROFILES = [
         "plugins": {"preEnqueue": {"enabled": [{"name": "ClusterTopologyPlacementGroup"}]}},
     }
 ]
-# At which writes a daemon dies in the short run, and whether they arrive; by how many daemons there are.
+# At which writes a daemon dies in the short run, and whether they arrive; by how many daemons there
+# are.
 SOME_WRITES = {1: ((2, True), (9, True)), 2: ((6, False),)}
 CORE = "/api/v1/namespaces/default"
 ROOT = Path(__file__).parents[2]
@@ -99,7 +100,10 @@ SOURCES = {
 
 
 class Daemons:
-    """As many daemons as the way to the server has gates; with more than one, they elect a leader."""
+    """As many daemons as the way to the server has gates.
+
+    With more than one, they elect a leader.
+    """
 
     def __init__(
         self, proxy: WriteProxy, cluster: Reachable, count: int, profiles: list[Json]
@@ -245,7 +249,9 @@ def is_bound(pod: Json) -> bool:
 
 
 def is_told(pods: dict[str, Json]) -> bool:
-    """Whether the new member was refused, and with its group: no word of a pod on its own counts."""
+    """Whether the new member was refused, and with its group: no word of a pod on its own
+    counts.
+    """
     found = pods["g-7"]["status"].get("conditions") or ()
     return any(
         one.get("reason") == "Unschedulable"
@@ -261,7 +267,10 @@ class Lives:
         self.api, self.source, self.daemons, self.kind = api, source, daemons, kind
 
     async def lived(self, cut_at: int, *, arrives: bool) -> int:
-        """Live once, killed at a write, and judge what became of it; return how many writes it had."""
+        """Live once, killed at a write, and judge what became of it.
+
+        Return how many writes it had.
+        """
         proxy = self.daemons.proxy
         proxy.writes, proxy.cut_at, proxy.arrives = 0, cut_at, arrives
         life = self.kind(self.api, self.source, self.daemons)

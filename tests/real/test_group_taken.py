@@ -1,7 +1,8 @@
 """A group that goes for a more important pod, with the daemon killed (SIGKILL) at every write.
 
-It goes as a whole, and each member and the group are told for whom before any of them goes. A daemon that
-dies in the midst of it may leave members behind; whoever follows takes none of them without a word.
+It goes as a whole, and each member and the group are told for whom before any of them goes. A
+daemon that dies in the midst of it may leave members behind; whoever follows takes none of them
+without a word.
 """
 
 import pytest

@@ -1,4 +1,5 @@
-"""A Job that says how it is to be scheduled, on Kubernetes 1.37: its group is placed in one rack, or not at all.
+"""A Job that says how it is to be scheduled, on Kubernetes 1.37: its group is placed in one rack,
+or not at all.
 
 In the sandbox its own controller makes group and pods; beside a real API server the test plays it.
 """
@@ -56,7 +57,9 @@ async def make_group(api: Api, job: Json) -> None:
 
 
 async def test_a_job_that_asks_for_a_gang_starts_in_one_rack(server: Reachable):
-    """It waits for all of its pods' room, through a SIGKILL, and its group says in 1.37's words that it is placed."""
+    """It waits for all of its pods' room, through a SIGKILL, and its group says in 1.37's words
+    that it is placed.
+    """
     is_sandbox = not isinstance(server, RealCluster)
     config = {"profiles": PROFILES, "clientConnection": {"kubeconfig": str(server.kubeconfig)}}
     (job,) = documents("job-gang.yaml")
@@ -64,7 +67,8 @@ async def test_a_job_that_asks_for_a_gang_starts_in_one_rack(server: Reachable):
     async with Api(server, token_of(server)) as api:
         cluster = Cluster(api)
         await cluster.begin()
-        # Two nodes of the first rack, and one of the second: only there is no room for four of two CPUs.
+        # Two nodes of the first rack, and one of the second: only there is no room for four of two
+        # CPUs.
         for name in ("node-0", "node-1", "far-0", "far-1"):
             await cluster.fill(name)
         with Trellis().start(server, config) as running:

@@ -1,4 +1,6 @@
-"""Two schedulers, one lease: the standby takes over in time, and who lost the lease writes nothing."""
+"""Two schedulers, one lease: the standby takes over in time, and who lost the lease writes
+nothing.
+"""
 
 import asyncio
 import signal
@@ -118,7 +120,8 @@ async def test_standby_takes_over_from_a_killed_leader(audited_cluster, audit, s
 async def test_standby_takes_over_in_the_middle_of_a_load(
     audited_cluster, audit, scheduler, report
 ):
-    """Kill -9 of the leader while 3,000 pods come in that fill all nodes: none is lost or bound twice.
+    """Kill -9 of the leader while 3,000 pods come in that fill all nodes: none is lost or bound
+    twice.
 
     The binds under way at the kill are in nobody's memory any more; the standby has to find them on
     the API server. Each node has exactly as many slots as pods need, so a bind that it overlooks
@@ -186,12 +189,14 @@ async def test_standby_takes_over_from_a_leader_that_ends(audited_cluster, sched
 async def test_a_stopped_leader_writes_nothing_when_it_goes_on(
     audited_cluster, audit, scheduler, report
 ):
-    """Stopped in the middle of binds until the standby leads, then continued: nothing is written more.
+    """Stopped in the middle of binds until the standby leads, then continued: nothing is written
+    more.
 
     When it goes on, its sockets hold pods that it never saw bound, answers to its last binds and
-    whatever it had put off. Its clock tells that the lease is gone, so nothing of that may lead to a
-    request that changes anything; reading is free. The one exception cannot be ruled out by anybody
-    who only looks at a clock: the request for which it had just looked when the stop struck.
+    whatever it had put off. Its clock tells that the lease is gone, so nothing of that may lead to
+    a request that changes anything; reading is free. The one exception cannot be ruled out by
+    anybody who only looks at a clock: the request for which it had just looked when the stop
+    struck.
     """
     pods = 1000
     nodes = 2 * pods // load.PODS_PER_NODE

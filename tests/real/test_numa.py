@@ -1,4 +1,6 @@
-"""A burst of aligned pods on a real API server: no kubelet refuses one, though reports come late."""
+"""A burst of aligned pods on a real API server: no kubelet refuses one, though reports come
+late.
+"""
 
 import json
 from random import Random

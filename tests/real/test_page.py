@@ -152,7 +152,10 @@ class Visitor:
 
 @pytest.mark.allow_blocking("a test furnishes its cluster")
 async def test_the_daemons_page_shows_what_its_user_may_list(own_real_cluster: RealCluster):
-    """Nothing to strangers, one namespace to who may list that, all to an administrator; also of the past."""
+    """Nothing to strangers, one namespace to who may list that, all to an administrator.
+
+    Also of the past.
+    """
     cluster = own_real_cluster
     furnish(cluster)
     furnish_nodes(cluster)

@@ -1,8 +1,10 @@
-"""Ray, MPI, LeaderWorkerSet and disaggregated inference live: the examples of the how-to on both servers.
+"""Ray, MPI, LeaderWorkerSet and disaggregated inference live: the examples of the how-to on both
+servers.
 
-Nobody is bound while a class lacks a member; then all are, under the group's rules. A node is lost with those
-on it: the new ones are placed under the same rules, and nobody else moves. The daemon is killed (SIGKILL) in the
-midst of its writes, and again when the group is whole. What the rules are is counted here by hand.
+Nobody is bound while a class lacks a member; then all are, under the group's rules. A node is lost
+with those on it: the new ones are placed under the same rules, and nobody else moves. The daemon is
+killed (SIGKILL) in the midst of its writes, and again when the group is whole. What the rules are
+is counted here by hand.
 """
 
 from typing import Any, ClassVar

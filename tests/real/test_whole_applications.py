@@ -1,9 +1,10 @@
-"""An application that is a gang by its AppGroup, live on both servers: whole, killed, a node lost, whole again.
+"""An application that is a gang by its AppGroup, live on both servers: whole, killed, a node lost,
+whole again.
 
-Web servers, an interface and a database in a cluster of two zones, between which the way is dearer than they allow.
-Nobody is bound while one is missing; then all are, in one zone. The daemon is killed (SIGKILL) in
-the midst of its writes, and again when the application is whole. Then a node is lost, and those who
-replace its pods come into the same zone, while nobody else moves.
+Web servers, an interface and a database in a cluster of two zones, between which the way is dearer
+than they allow. Nobody is bound while one is missing; then all are, in one zone. The daemon is
+killed (SIGKILL) in the midst of its writes, and again when the application is whole. Then a node is
+lost, and those who replace its pods come into the same zone, while nobody else moves.
 """
 
 from pathlib import Path

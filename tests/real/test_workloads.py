@@ -1,7 +1,8 @@
-"""Workloads of other controllers live, by the files of the how-to: Job, JobSet, LeaderWorkerSet, Kueue's gates.
+"""Workloads of other controllers live, by the files of the how-to: Job, JobSet, LeaderWorkerSet,
+Kueue's gates.
 
-The controllers themselves are played: a pod of each template, as often as their objects say. The daemon is
-killed (SIGKILL) once between two workloads, and what it has placed stays.
+The controllers themselves are played: a pod of each template, as often as their objects say. The
+daemon is killed (SIGKILL) once between two workloads, and what it has placed stays.
 """
 
 from collections.abc import Iterator
@@ -144,7 +145,10 @@ def place(pod: Json) -> str:
 
 
 async def test_a_group_in_a_tree_that_kueue_describes(server: Reachable):
-    """The kind comes while the daemon runs, and what waits for it goes on; a restart changes nothing."""
+    """The kind comes while the daemon runs, and what waits for it goes on.
+
+    A restart changes nothing.
+    """
     config = {"profiles": PROFILES, "clientConnection": {"kubeconfig": str(server.kubeconfig)}}
     (definition,) = documents("kueue-definition.yaml")
     topology, group, job = documents("kueue-topology.yaml")
@@ -169,7 +173,10 @@ async def test_a_group_in_a_tree_that_kueue_describes(server: Reachable):
 
 
 async def test_a_gang_below_one_switch_of_volcano(server: Reachable):
-    """It waits for HyperNodes, which come while another daemon runs; then it is in one rack, and says so."""
+    """It waits for HyperNodes, which come while another daemon runs.
+
+    Then it is in one rack, and says so.
+    """
     config = {"profiles": PROFILES, "clientConnection": {"kubeconfig": str(server.kubeconfig)}}
     *hyper_nodes, group, job = documents(f"{VOLCANO}/hypernodes.yaml")
     definitions = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
@@ -210,7 +217,10 @@ async def test_a_gang_below_one_switch_of_volcano(server: Reachable):
 
 
 async def test_a_pod_group_of_kueue(server: Reachable):
-    """Two gates open under one daemon, the third under the next: all are in one rack then; none before."""
+    """Two gates open under one daemon, the third under the next: all are in one rack then.
+
+    None before.
+    """
     config = {"profiles": PROFILES, "clientConnection": {"kubeconfig": str(server.kubeconfig)}}
     (definition,) = documents("kueue-definition.yaml")
     topology, *pods = documents("kueue-group.yaml")
@@ -237,7 +247,9 @@ async def test_a_pod_group_of_kueue(server: Reachable):
 
 
 async def test_workloads_of_other_controllers(server: Reachable):
-    """A Job, a JobSet as one group, a LeaderWorkerSet with a zone for each of its groups, Kueue, a stranger."""
+    """A Job, a JobSet as one group, a LeaderWorkerSet with a zone for each of its groups, Kueue, a
+    stranger.
+    """
     # The API server's own role for schedulers does not know of ConfigMaps.
     config = {"profiles": PROFILES, "clientConnection": {"kubeconfig": str(server.kubeconfig)}}
     async with Api(server, token_of(server)) as api:

@@ -1,8 +1,9 @@
-"""A way to the API server that counts the writes of some processes and can cut one off at any of them.
+"""A way to the API server that counts the writes of some processes and can cut one off at any of
+them.
 
-Plain HTTP towards the processes, the server's own TLS behind it. Each process has a gate (a port) of its
-own. When the appointed write comes, whoever makes it is killed by a callback: before the write goes on, so
-that it never happens, or after it has arrived.
+Plain HTTP towards the processes, the server's own TLS behind it. Each process has a gate (a port)
+of its own. When the appointed write comes, whoever makes it is killed by a callback: before the
+write goes on, so that it never happens, or after it has arrived.
 """
 
 import contextlib
@@ -23,7 +24,10 @@ HOP = ("host", "connection", "transfer-encoding", "content-length", "keep-alive"
 
 
 class WriteProxy:
-    """Forwards everything; `cut` is called with the gate at write number `cut_at`, counted from 1."""
+    """Forwards everything.
+
+    `cut` is called with the gate at write number `cut_at`, counted from 1.
+    """
 
     def __init__(self, cluster: Reachable, gates: int = 1) -> None:
         self._cluster = cluster

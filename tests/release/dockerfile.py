@@ -1,4 +1,5 @@
-"""Follows a Dockerfile in a folder, without a container engine: an empty root per stage, same paths.
+"""Follows a Dockerfile in a folder, without a container engine: an empty root per stage, same
+paths.
 
 Knows just what our Dockerfile uses and raises for anything else. A stage is built at one place, so
 that absolute paths stay true, and put aside when it is done. The base image is played by the
@@ -50,7 +51,9 @@ def instructions(text: str) -> Iterator[Instruction]:
 
 
 class Rehearsal:
-    """One build: `context` is what is copied from, `place` an empty folder that everybody may read."""
+    """One build: `context` is what is copied from, `place` an empty folder that everybody may
+    read.
+    """
 
     def __init__(self, context: Path, place: Path, python: Path, args: dict[str, str]) -> None:
         self._context = context
@@ -169,7 +172,10 @@ class Rehearsal:
         self._forms["CMD"] = json.loads(rest)
 
     def _is_sent(self, source: str) -> bool:
-        """Tell whether a path of the context reaches the builder; the last rule that fits decides."""
+        """Tell whether a path of the context reaches the builder.
+
+        The last rule that fits decides.
+        """
         name, sent = source.removeprefix("./"), True
         for rule in self._ignored:
             if rule and fnmatch(name, rule.lstrip("!")):

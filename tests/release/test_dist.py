@@ -1,4 +1,6 @@
-"""Wheel and sdist: reproducible, whole, installable, and with wheels of all dependencies for arm64."""
+"""Wheel and sdist: reproducible, whole, installable, and with wheels of all dependencies for
+arm64.
+"""
 
 import sys
 import tarfile

@@ -1,6 +1,8 @@
-"""The image's build, rehearsed: every step of the Dockerfile in an empty folder, then what came out is run.
+"""The image's build, rehearsed: every step of the Dockerfile in an empty folder, then what came out
+is run.
 
-`make image-check` runs this; it needs the package index, and root for the part that changes the user.
+`make image-check` runs this; it needs the package index, and root for the part that changes the
+user.
 """
 
 import json
@@ -78,7 +80,10 @@ def start(image: Image, *words: str) -> subprocess.Popen[str]:
 
 
 def test_it_is_small_and_holds_nothing_to_build_with(image: Image):
-    """At most 350 MB on disk; no pip, no backend, no compiler, no tests; nothing but /opt/trellis."""
+    """At most 350 MB on disk; no pip, no backend, no compiler, no tests.
+
+    Nothing but /opt/trellis.
+    """
     files = [path for path in image.root.rglob("*") if path.is_file() and not path.is_symlink()]
     size_mb = sum(path.stat().st_blocks * 512 for path in files) / 1e6
     print(f"the environment takes {size_mb:.0f} MB in {len(files)} files")
@@ -152,7 +157,10 @@ def test_it_is_ready_soon(image: Image, kubeconfig: Path):
 
 
 def ready_after(image: Image, kubeconfig: Path) -> float:
-    """Start the daemon, wait until it is ready, run its health check, stop it; return the seconds."""
+    """Start the daemon, wait until it is ready, run its health check, stop it.
+
+    Return the seconds.
+    """
     (port,) = free_ports(1)
     begun = time.monotonic()
     words = [*image.entrypoint, *image.command, "--kubeconfig", str(kubeconfig)]

@@ -1,4 +1,5 @@
-"""A newcomer's path: from a copy of the repository to the first pod on a node, installation included.
+"""A newcomer's path: from a copy of the repository to the first pod on a node, installation
+included.
 
 Needs the package index and kubectl. What is typed is what docs/tutorial/first-pod.md says.
 """

@@ -1,4 +1,6 @@
-"""A plugin of somebody else: built, type-checked and tested against the built wheel of Trellis alone."""
+"""A plugin of somebody else: built, type-checked and tested against the built wheel of Trellis
+alone.
+"""
 
 import shutil
 import sys

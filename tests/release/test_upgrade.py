@@ -1,8 +1,9 @@
-"""From the release before this one to this one, and back: nothing that runs or is described is lost.
+"""From the release before this one to this one, and back: nothing that runs or is described is
+lost.
 
-Both versions are built into wheels and installed apart from the repository; chart and program come from
-there. The version before is the newest tag behind HEAD; TRELLIS_UPGRADE_FROM names any other commit.
-As long as there is no tag, it is the commit in which the chart got the last of its agents.
+Both versions are built into wheels and installed apart from the repository; chart and program come
+from there. The version before is the newest tag behind HEAD; TRELLIS_UPGRADE_FROM names any other
+commit. As long as there is no tag, it is the commit in which the chart got the last of its agents.
 """
 
 import os
@@ -102,7 +103,9 @@ async def server(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterato
 
 
 async def what_is_there(server: Server) -> dict[str, Any]:
-    """Return what people and workloads have on the server: who it is, what is wanted, where it runs."""
+    """Return what people and workloads have on the server: who it is, what is wanted, where it
+    runs.
+    """
     found = {}
     for path in KEPT:
         for one in (await server.get(path))["items"]:
@@ -126,7 +129,10 @@ def _data(one: Json) -> Json:
 async def test_nothing_is_lost_on_the_way_there_and_back(
     server: Server, versions: tuple[Version, Version]
 ):
-    """Pods keep their nodes, objects what they say; what comes meanwhile is placed by who is there."""
+    """Pods keep their nodes, objects what they say.
+
+    What comes meanwhile is placed by who is there.
+    """
     before, now = versions
     await server.chart("install", version=before)
     async with AsyncExitStack() as old:

@@ -1,4 +1,6 @@
-"""Limits on what anybody may write into a cluster: each is in force, and stands in the security page."""
+"""Limits on what anybody may write into a cluster: each is in force, and stands in the security
+page.
+"""
 
 import json
 from collections.abc import Callable

@@ -1,4 +1,6 @@
-"""Tokens of metric providers come by file or Secret, and are in nothing that is written or shown."""
+"""Tokens of metric providers come by file or Secret, and are in nothing that is written or
+shown.
+"""
 
 import pytest
 

@@ -2,8 +2,9 @@
 
 Two properties decide where our result differs, as long as not all of kube-scheduler's plugins exist
 here. A plugin that the registry lacks and that is enabled by default is left out of the lists; one
-that a file enables by name is refused by name. Arguments for it are accepted unread, as those of any
-unknown plugin are. Trellis's own default plugins, which every profile has, are left out of the comparison.
+that a file enables by name is refused by name. Arguments for it are accepted unread, as those of
+any unknown plugin are. Trellis's own default plugins, which every profile has, are left out of the
+comparison.
 """
 
 import json
@@ -61,7 +62,9 @@ def _compare_errors(text, expect, registry):
 
 
 def _lists(loaded):
-    """Return the plugins of the first profile as the file writes them, without those of OUR_DEFAULTS."""
+    """Return the plugins of the first profile as the file writes them, without those of
+    OUR_DEFAULTS.
+    """
     ours = {name for name, _, _ in OUR_DEFAULTS}
     found = {
         point: [

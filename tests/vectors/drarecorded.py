@@ -1,8 +1,8 @@
 """Device allocation as recorded from kube-scheduler: pods one after the other, through `simulate`.
 
-A file is one case: for each pending pod the world is built as the peer left it after the one before,
-and the pod is simulated alone. Where several nodes are equally good the peer's choice is taken over
-before devices are compared: which devices there are to choose from depends on the node.
+A file is one case: for each pending pod the world is built as the peer left it after the one
+before, and the pod is simulated alone. Where several nodes are equally good the peer's choice is
+taken over before devices are compared: which devices there are to choose from depends on the node.
 """
 
 import json

@@ -1,7 +1,7 @@
 """A slow model of load-aware placement over plain manifests, written from the notes alone.
 
-Shares nothing with the plugin but the reading of quantities. `peer` says whether a percentile that is
-not reported leaves the measured usage out (Koordinator) or falls back to a figure that is (D17).
+Shares nothing with the plugin but the reading of quantities. `peer` says whether a percentile that
+is not reported leaves the measured usage out (Koordinator) or falls back to a figure that is (D17).
 Nodes, reports and pods are what `yaml.safe_load` gives, with times as seconds since the epoch.
 """
 

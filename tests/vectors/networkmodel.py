@@ -1,8 +1,9 @@
 """A slow model of NetworkOverhead over plain manifests, written from the notes alone.
 
-Shares nothing with the plugin but the reading of quantities. `ours` adds what the policy changes: a way
-listed in one direction serves both (D7), pods on unknown nodes are passed over (D2), the AppGroup of
-the pod's own namespace comes first, for the pods that are there too (D8), dependents may count (D28).
+Shares nothing with the plugin but the reading of quantities. `ours` adds what the policy changes: a
+way listed in one direction serves both (D7), pods on unknown nodes are passed over (D2), the
+AppGroup of the pod's own namespace comes first, for the pods that are there too (D8), dependents
+may count (D28).
 """
 
 from dataclasses import dataclass

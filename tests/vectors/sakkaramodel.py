@@ -1,8 +1,8 @@
 """Sakkara's cases as Kubernetes objects: a topology, a group, nodes with room for so many members.
 
-One slot is one CPU: a leaf with n slots is a node with n CPUs, a member asks for one (`pod_slots` for
-more). Running groups are bound pods with their ConfigMap; fixed pods have the newcomer's priority,
-because a pod of lower priority could be a victim.
+One slot is one CPU: a leaf with n slots is a node with n CPUs, a member asks for one (`pod_slots`
+for more). Running groups are bound pods with their ConfigMap; fixed pods have the newcomer's
+priority, because a pod of lower priority could be a victim.
 """
 
 import json

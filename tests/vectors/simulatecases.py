@@ -1,7 +1,7 @@
 """Cycle cases once more, through the public door: a case of `simulate --batch` with details.
 
-A simulation goes on after the first attempt, so a pod that preempts ends up placed: what the file says
-of that attempt then shows in the victims and in the nodes as the attempt saw them.
+A simulation goes on after the first attempt, so a pod that preempts ends up placed: what the file
+says of that attempt then shows in the victims and in the nodes as the attempt saw them.
 """
 
 import json

@@ -1,4 +1,6 @@
-"""Vectors of device allocation: selectors as the API server takes them, and whole cases as recorded."""
+"""Vectors of device allocation: selectors as the API server takes them, and whole cases as
+recorded.
+"""
 
 from typing import Any
 

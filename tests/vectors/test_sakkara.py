@@ -1,4 +1,6 @@
-"""Sakkara's vectors: placements and victims through `simulate`, and once more through CP-SAT alone."""
+"""Sakkara's vectors: placements and victims through `simulate`, and once more through CP-SAT
+alone.
+"""
 
 import json
 from collections import Counter

@@ -1,7 +1,8 @@
-"""Groups of scheduling.k8s.io, recorded from kube-scheduler 1.36.3 with its gates on, through `simulate`.
+"""Groups of scheduling.k8s.io, recorded from kube-scheduler 1.36.3 with its gates on, through
+`simulate`.
 
-The laws hold in every phase; what was recorded has to be met where it is the only right answer, until a
-tie fell otherwise. Where kube-scheduler leaves a gang waiting that fits, ours is placed.
+The laws hold in every phase; what was recorded has to be met where it is the only right answer,
+until a tie fell otherwise. Where kube-scheduler leaves a gang waiting that fits, ours is placed.
 """
 
 import pytest
@@ -17,7 +18,9 @@ RUNNERS = {
 
 
 def test_case(vector):
-    """All laws hold in all phases, and the outcomes are those of the record as far as those are right."""
+    """All laws hold in all phases, and the outcomes are those of the record as far as those are
+    right.
+    """
     if vector.file not in RUNNERS:
         pytest.fail(f"no runner for {vector.path}")
     case, before, is_same = vector.case, None, True

@@ -1,6 +1,7 @@
 """The laws of workload cases, and what of a recorded outcome has to be met.
 
-Laws hold whatever was decided in a tie; outcomes are compared where the record is the only right answer.
+Laws hold whatever was decided in a tie; outcomes are compared where the record is the only right
+answer.
 """
 
 import collections
@@ -10,7 +11,9 @@ from tests.vectors.workloadworld import matches, requests
 
 
 def units(phase, keys):
-    """{(group or None, pod)} folded: ordinary pods alone, members of one group together -> [(priority, group, keys)]."""
+    """{(group or None, pod)} folded: ordinary pods alone, members of one group together ->
+    [(priority, group, keys)].
+    """
     by = collections.defaultdict(list)
     for k in keys:
         g = phase.group_of(phase.pods[k])
@@ -26,7 +29,9 @@ def units(phase, keys):
 
 
 def cost(phase, victims):
-    """(violated budgets, pods by priority from the top down) as a comparable tuple, most important first."""
+    """(violated budgets, pods by priority from the top down) as a comparable tuple, most important
+    first.
+    """
     violated = 0
     for b in phase.budgets:
         hit = sum(
@@ -49,7 +54,10 @@ def cost(phase, victims):
 
 
 def laws(case, index, obs, before):
-    """{law: text} of what is wrong in one phase; `before` is the observation of the phase before (None for the first)."""
+    """{law: text} of what is wrong in one phase.
+
+    `before` is the observation of the phase before (None for the first).
+    """
     p = Phase(case, index, obs)
     out = {}
     old = (
@@ -156,7 +164,9 @@ def laws(case, index, obs, before):
 
 
 def outcome(case, index, obs):
-    """{group or ordinary pod: how many are placed} and the evicted ones, for comparison between runs."""
+    """{group or ordinary pod: how many are placed} and the evicted ones, for comparison between
+    runs.
+    """
     p = Phase(case, index, obs)
     counts = {g: sum(k in p.at for k in p.members(g)) for g in sorted(p.groups)}
     return (
@@ -171,7 +181,10 @@ def outcome(case, index, obs):
 
 
 def compare(case, index, obs, want, either, conditions=True, messages=False, floor=None):
-    """{outcome: text} of what differs from the record; `either`: groups and pods whose record is not the only right answer."""
+    """{outcome: text} of what differs from the record.
+
+    `either`: groups and pods whose record is not the only right answer.
+    """
     out, floor = {}, floor or {}
     p, q = Phase(case, index, obs), Phase(case, index, want)
     counts, singles, gone = outcome(case, index, obs)

@@ -1,4 +1,6 @@
-"""What exists in a phase of a workload case, and the laws that hold there for every right scheduler."""
+"""What exists in a phase of a workload case, and the laws that hold there for every right
+scheduler.
+"""
 
 import collections
 
@@ -6,7 +8,9 @@ from tests.vectors.workloadworld import World, key_of
 
 
 class Phase:
-    """What exists in phase `index` (objects of the case and its steps), seen together with an observation of it."""
+    """What exists in phase `index` (objects of the case and its steps), seen together with an
+    observation of it.
+    """
 
     def __init__(self, case, index, obs):
         objects, self.deleted = {}, set()
@@ -68,7 +72,10 @@ class Phase:
         return next(n["metadata"]["labels"] for n in self.nodes if n["metadata"]["name"] == node)
 
     def room_for(self, group, world, ignore=()):
-        """How many more members of a group could be placed now; `ignore`: members that count as not placed."""
+        """How many more members of a group could be placed now.
+
+        `ignore`: members that count as not placed.
+        """
         members = self.members(group)
         bound = [k for k in members if k in self.at and k not in ignore]
         pending = [p for k, p in members.items() if k not in bound]

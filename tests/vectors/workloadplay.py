@@ -1,4 +1,6 @@
-"""Plays a workload case: each phase is a snapshot that `simulate` is asked about, and the next begins with what it left."""
+"""Plays a workload case: each phase is a snapshot that `simulate` is asked about, and the next
+begins with what it left.
+"""
 
 import copy
 import json

@@ -1,4 +1,6 @@
-"""Nodes and pods of a workload case, with its own plain idea of what fits: it shares no code with us."""
+"""Nodes and pods of a workload case, with its own plain idea of what fits: it shares no code with
+us.
+"""
 
 import itertools
 from typing import Any
@@ -138,7 +140,9 @@ class World:
         return True
 
     def fill(self, pods, nodes):
-        """The largest number of these pods that go onto these nodes together (exact for like pods and for few unlike ones)."""
+        """The largest number of these pods that go onto these nodes together (exact for like pods
+        and for few unlike ones).
+        """
         shapes = {
             repr(p["spec"].get("containers"))
             + repr(p["spec"].get("affinity"))

@@ -1,4 +1,7 @@
-"""Generated cases: a small cluster, the pods on it, and the pods that come. Same seed, same case."""
+"""Generated cases: a small cluster, the pods on it, and the pods that come.
+
+Same seed, same case.
+"""
 
 from tests.differential.case import Case
 from tests.differential.kinds import Manifest
@@ -30,7 +33,9 @@ START = "2026-01-{:02}T0{}:00:00Z"
 
 
 def make_case(seed: str, families: dict[str, float], profiles: list[str]) -> Case:
-    """Return the case of this seed, with these families by their share and pods for these profiles."""
+    """Return the case of this seed, with these families by their share and pods for these
+    profiles.
+    """
     dice = Dice(seed)
     chosen = {name for name, share in families.items() if dice.chance(share)}
     nodes = [node(dice, f"n{number}", chosen) for number in range(_node_count(dice))]

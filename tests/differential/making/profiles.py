@@ -50,7 +50,9 @@ BROKEN = 0.06
 
 
 def configuration(dice: Dice, count: int) -> Manifest:
-    """Return fields of a KubeSchedulerConfiguration with `count` profiles, the first the default."""
+    """Return fields of a KubeSchedulerConfiguration with `count` profiles, the first the
+    default.
+    """
     profiles: list[Manifest] = [{"schedulerName": "default-scheduler"}]
     for number in range(1, count):
         profile: Manifest = {"schedulerName": f"profile-{number}", "pluginConfig": _args(dice)}
@@ -82,7 +84,8 @@ def _args(dice: Dice) -> list[Manifest]:
     """Return args of some plugins."""
     makers: dict[str, Any] = {
         "NodeResourcesFit": _fit,
-        # Not a resource that a device class serves: kube-scheduler 1.36.3 dies of a nil pointer then.
+        # Not a resource that a device class serves: kube-scheduler 1.36.3 dies of a nil pointer
+        # then.
         "NodeResourcesBalancedAllocation": lambda _: {
             "resources": [{"name": name} for name in dice.some(("cpu", "memory", FPGA), 3, 1)]
         },

@@ -1,8 +1,8 @@
 """An upper bound on what any policy can allocate: a linear program over classes of equal nodes.
 
-Exact is what one device can hold (sets of shared pods, made by column generation); CPU and memory are
-pooled per class, and a pod of k devices takes k whole ones of a class with k in a node. Each real
-placement is a solution. Arrivals count until all devices are asked for once.
+Exact is what one device can hold (sets of shared pods, made by column generation); CPU and memory
+are pooled per class, and a pod of k devices takes k whole ones of a class with k in a node. Each
+real placement is a solution. Arrivals count until all devices are asked for once.
 """
 
 from collections import Counter

@@ -1,7 +1,8 @@
 """The openb benchmark through the real engine: filters, score, devices and ties as in the daemon.
 
 Devices are published in resource slices and can be shared; pods ask for them by claims. Traces
-without shares use extended resources. A pod that fits nowhere is deleted, as the experiment refuses it.
+without shares use extended resources. A pod that fits nowhere is deleted, as the experiment refuses
+it.
 """
 
 from collections import Counter

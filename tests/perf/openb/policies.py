@@ -28,8 +28,8 @@ def typical(pods: Sequence[TracePod]) -> list[tuple[TracePod, float]]:
             break
         chosen.append((TracePod(cpu, 0, devices, milli, spec), count))
         covered += count
-    # Scaled in these steps, as the published figures are: one division rounds otherwise, which turns
-    # a score of FGD in one of 60 runs.
+    # Scaled in these steps, as the published figures are: one division rounds otherwise, which
+    # turns a score of FGD in one of 60 runs.
     total = covered / len(pods)
     return [(pod, count / len(pods) / total) for pod, count in chosen]
 

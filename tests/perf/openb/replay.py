@@ -1,7 +1,7 @@
 """A replay of the trace without the engine: columns over nodes, one pod after the other.
 
-The rules are those of the published experiment: a pod is placed at once or refused for good, ties go
-to the node of the lower rank. Scores are kept per shape and redone for rows that changed.
+The rules are those of the published experiment: a pod is placed at once or refused for good, ties
+go to the node of the lower rank. Scores are kept per shape and redone for rows that changed.
 """
 
 from collections import Counter
@@ -66,7 +66,10 @@ class State:
 
 
 class Policy(Protocol):
-    """Scores rows: the highest wins. `devices` has the device for a shared pod, -1 for the rule's."""
+    """Scores rows: the highest wins.
+
+    `devices` has the device for a shared pod, -1 for the rule's.
+    """
 
     def scores(self, state: State, pod: TracePod, rows: Ints) -> tuple[Floats, Ints]:
         """Return the score of each row, all of which fit, and the device it is for."""

@@ -1,4 +1,6 @@
-"""What a set of runs comes to: the table beside the published figures, pairwise differences, refusals."""
+"""What a set of runs comes to: the table beside the published figures, pairwise differences,
+refusals.
+"""
 
 from collections.abc import Mapping, Sequence
 from statistics import mean

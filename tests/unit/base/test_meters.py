@@ -17,7 +17,8 @@ def exp(start: float, factor: float, count: int) -> list[float]:
 
 
 # What kube-scheduler 1.36 exposes: name -> type, labels, bounds. Left out is what Trellis has no
-# counterpart for: batching, dynamic resources, volumes, and what its gates switch off but for pod groups.
+# counterpart for: batching, dynamic resources, volumes, and what its gates switch off but for pod
+# groups.
 KUBE_SCHEDULER = {
     "schedule_attempts_total": ("counter", "result profile", []),
     "scheduling_attempt_duration_seconds": ("histogram", "result profile", exp(0.001, 2, 15)),

@@ -49,7 +49,9 @@ def test_what_only_looks_forbidden_is_taken(pattern):
 
 
 def test_matches_are_those_of_go():
-    """Nothing lies between the bytes of a character, and no empty match follows at once on another."""
+    """Nothing lies between the bytes of a character, and no empty match follows at once on
+    another.
+    """
     assert ["", "a", ""] == Regex("a?").find_all("éa-")
     assert ["", "", ""] == Regex("x*").find_all("é😀")
     assert ["a", ""] == Regex("a*").find_all("ab")

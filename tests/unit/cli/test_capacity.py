@@ -112,7 +112,10 @@ def test_what_is_wrong_with_nodes_is_named(ask, tmp_path, monkeypatch, flags, sa
 
 
 def test_none_fits(ask):
-    """Exit code 3, as of simulate; of what preemption says nothing is left, as copies evict nobody."""
+    """Exit code 3, as of simulate.
+
+    Of what preemption says nothing is left, as copies evict nobody.
+    """
     code, out, _ = ask(CLUSTER, [pod("web", requests={"cpu": "9"})])
     assert code == 3
     stopped = "0/2 nodes are available: 2 Insufficient cpu."
@@ -189,7 +192,10 @@ WORKLOAD_GROUP = {
     ],
 )
 def test_groups_are_counted_whole(ask, described, shape):
-    """Five CPUs are free for two groups of two; the third finds one, and says so. All kinds alike."""
+    """Five CPUs are free for two groups of two; the third finds one, and says so.
+
+    All kinds alike.
+    """
     for one in shape:
         one["spec"]["containers"][0]["resources"] = {"requests": {"cpu": "1"}}
     objects = [*([described] if described else []), *shape]

@@ -28,7 +28,9 @@ def cluster(tmp_path) -> str:
 
 
 def test_groups_are_listed(cluster, capsys):
-    """One row each: pods of those needed, units, proof, and the solver's message for a group that waits."""
+    """One row each: pods of those needed, units, proof, and the solver's message for a group that
+    waits.
+    """
     assert 0 == run(["groups", "--snapshot", cluster])
     lines = {line.split()[1]: line for line in capsys.readouterr().out.splitlines()}
 
@@ -65,7 +67,10 @@ def test_groups_as_a_document(cluster, capsys):
     ],
 )
 def test_the_proof_of_a_bound_group_is_the_one_of_its_placing(tmp_path, capsys, text, told):
-    """It stands in the ConfigMap, so a restart does not lose it; what nobody of ours wrote proves nothing."""
+    """It stands in the ConfigMap, so a restart does not lose it.
+
+    What nobody of ours wrote proves nothing.
+    """
     bound = group("runs", 1)
     bound["data"] |= {"status": "Bound"} | ({} if text is None else {"proof": text})
     items = [*tree(RACKS), bound, member("runs-0", "runs", on="c")]

@@ -35,7 +35,10 @@ def test_no_name_is_left():
 
 
 def test_what_was_equal_stays_equal_and_the_rest_stays():
-    """A pod of the queue is the pod of the decision; fields, plugins and profiles are as they were."""
+    """A pod of the queue is the pod of the decision.
+
+    Fields, plugins and profiles are as they were.
+    """
     table = NameTable(DOCUMENTS)
     decided = table.document(DOCUMENTS["decisions.json"])[0]
     queued = table.document(DOCUMENTS["queues.json"])["active"]["pods"][0]

@@ -1,4 +1,6 @@
-"""`trellis moves` on the example of the documentation: plan, exit codes, forms, and what it refuses."""
+"""`trellis moves` on the example of the documentation: plan, exit codes, forms, and what it
+refuses.
+"""
 
 import json
 from pathlib import Path

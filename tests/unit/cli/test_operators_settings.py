@@ -1,4 +1,6 @@
-"""What the operators are started with follows from the profiles, so that nothing is configured twice."""
+"""What the operators are started with follows from the profiles, so that nothing is configured
+twice.
+"""
 
 import pytest
 

@@ -1,4 +1,6 @@
-"""Lines answered by several processes: the same bytes as by one, each as soon as its turn has come."""
+"""Lines answered by several processes: the same bytes as by one, each as soon as its turn has
+come.
+"""
 
 import io
 import multiprocessing

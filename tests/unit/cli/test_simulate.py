@@ -194,7 +194,9 @@ def test_the_same_bytes_whatever_the_hash_seed(cluster):
     [("Exact", {}, 0), ("Exact", {"timeLimitSeconds": 1e-9}, 4), ("Greedy", {}, 4)],
 )
 def test_a_group_without_proof(tmp_path, capsys, solver: str, limits: dict[str, float], code: int):
-    """Exit code 4 where all fit and the time, the process's own too, or the solver forbids a proof."""
+    """Exit code 4 where all fit and the time, the process's own too, or the solver forbids a
+    proof.
+    """
     args = {"name": "ClusterTopologyPlacementGroup", "args": {"solver": solver}}
     ours = {"apiVersion": "trellis.dev/v1alpha1", "kind": "TrellisConfiguration", "solver": limits}
     kube = {**yaml.safe_load(HEAD), "profiles": [{"pluginConfig": [args], "plugins": GROUPS}]}

@@ -1,4 +1,6 @@
-"""Configuration files of many kinds, each of which must leave groups whole: name → profiles of the file."""
+"""Configuration files of many kinds, each of which must leave groups whole: name → profiles of the
+file.
+"""
 
 from typing import Final
 

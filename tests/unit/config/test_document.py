@@ -104,7 +104,9 @@ def test_what_is_no_plain_document_is_refused(text, error):
     ids=["bytes", "values", "alias-list", "alias-bomb", "flow", "block"],
 )
 def test_large_input_is_refused_soon(text):
-    """Neither size nor nesting nor aliases make reading take long: seconds of our own, not minutes."""
+    """Neither size nor nesting nor aliases make reading take long: seconds of our own, not
+    minutes.
+    """
     start = time.process_time()
 
     assert 1 == len(refused(text))

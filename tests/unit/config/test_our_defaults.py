@@ -22,7 +22,9 @@ def loaded(text):
 
 
 def test_every_profile_has_the_default_plugins():
-    """A file changes what it names: another profile, weight or argument leaves ours where they are."""
+    """A file changes what it names: another profile, weight or argument leaves ours where they
+    are.
+    """
     usual = default_config(Registry(IN_TREE)).profiles[0]
     texts = (
         "- schedulerName: x\n",
@@ -40,7 +42,9 @@ def test_every_profile_has_the_default_plugins():
 
 
 def test_our_defaults_follow_the_rules_of_lists():
-    """They are disabled at one point or at all, all at once too, and replaced by an entry of the file."""
+    """They are disabled at one point or at all, all at once too, and replaced by an entry of the
+    file.
+    """
     name = "NetworkOverhead"
     one = loaded("- {plugins: {filter: {disabled: [{name: NetworkOverhead}]}}}").profiles[0]
     none = loaded("- {plugins: {multiPoint: {disabled: [{name: NetworkOverhead}]}}}").profiles[0]
@@ -58,7 +62,10 @@ def test_our_defaults_follow_the_rules_of_lists():
 
 
 def test_default_arguments_hold_field_by_field_unless_the_file_enables_the_plugin():
-    """A file that names one argument keeps the others; a file that lists the plugin gets the plugin's own."""
+    """A file that names one argument keeps the others.
+
+    A file that lists the plugin gets the plugin's own.
+    """
     named = loaded("- {pluginConfig: [{name: NetworkOverhead, args: {weightsName: W}}]}").profiles[
         0
     ]

@@ -22,7 +22,10 @@ extenders:
 
 
 def test_private_keys_are_hidden():
-    """In /configz and decision logs; what else the file says is there, and a log's text still loads."""
+    """In /configz and decision logs.
+
+    What else the file says is there, and a log's text still loads.
+    """
     loaded = load(TEXT, file="f", registry=registry())
     shown, logged = json.dumps(to_configz(loaded)), to_log(loaded, TEXT)
     again = load(logged, file="log", registry=registry())

@@ -1,4 +1,6 @@
-"""What a TrellisConfiguration means for the profiles beside it, and what of it means nothing yet."""
+"""What a TrellisConfiguration means for the profiles beside it, and what of it means nothing
+yet.
+"""
 
 import pytest
 

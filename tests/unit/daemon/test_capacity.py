@@ -29,7 +29,10 @@ SHAPES = {
 
 @pytest.mark.allow_blocking("a helper process is started")
 async def test_every_shape_is_counted_by_who_leads(logged):
-    """Pods one by one, groups whole; what cannot be counted has no value and a reason, told once."""
+    """Pods one by one, groups whole.
+
+    What cannot be counted has no value and a reason, told once.
+    """
     clock, meters = ManualClock(NOW), Meters()
     engine = Engine(default_config(REGISTRY).profiles, REGISTRY)
     for kind, obj in (

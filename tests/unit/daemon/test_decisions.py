@@ -86,7 +86,9 @@ class House:
 
 @pytest.mark.parametrize("raw", PODS, ids=lambda raw: raw["metadata"]["name"])
 def test_what_is_kept_says_what_the_decision_said(raw):
-    """Node by node the same verdict as a simulation shows in that moment, whatever changes later."""
+    """Node by node the same verdict as a simulation shows in that moment, whatever changes
+    later.
+    """
     house = House()
     seen = []
 
@@ -153,7 +155,9 @@ def test_memory_is_bounded(monkeypatch):
 
 
 def test_an_attempt_is_kept_with_the_time_of_its_turn():
-    """It is that of the decision log, however long the turn has lasted by then: both tell one history."""
+    """It is that of the decision log, however long the turn has lasted by then: both tell one
+    history.
+    """
     house = House()
     house.hear("Pod", read_pod(pod("late", spec={"schedulerName": "trellis"})))
     house.clock.advance(1)

@@ -10,7 +10,9 @@ from scheduler.engine.effects import Leading
 
 
 class Slow:
-    """An engine that takes a time of its own for each event and each pod, by a stopwatch that it is."""
+    """An engine that takes a time of its own for each event and each pod, by a stopwatch that it
+    is.
+    """
 
     view: Any
 
@@ -69,7 +71,9 @@ class Outside:
 
 
 def test_a_flood_of_events_leaves_as_much_to_be_tried():
-    """Taking in takes its part of every turn and no more, and whoever waits is tried as fast as in a quiet hour."""
+    """Taking in takes its part of every turn and no more, and whoever waits is tried as fast as in
+    a quiet hour.
+    """
     engine = Slow(event_s=TURN_S / 100, pod_s=TURN_S / 1000)
     flooded(engine, 10)
     assert MOST_CYCLES == engine.tried[-1]

@@ -69,7 +69,10 @@ async def seen(shown):
 
 
 async def test_each_sees_what_the_api_server_says():
-    """Pods that are decided and not bound yet are on their nodes; another namespace is not there."""
+    """Pods that are decided and not bound yet are on their nodes.
+
+    Another namespace is not there.
+    """
     house = House()
     own = await seen(await house.page.show(EVE, ""))
     everything = await seen(await house.page.show(ADMIN, ""))
@@ -83,7 +86,9 @@ async def test_each_sees_what_the_api_server_says():
 
 
 async def test_users_of_the_same_rights_share_a_picture():
-    """It is drawn once, again when it is old, and forgotten when nobody has asked for it for long."""
+    """It is drawn once, again when it is old, and forgotten when nobody has asked for it for
+    long.
+    """
     house = House()
     one = await house.page.show(EVE, "")
     assert one.feed is (await house.page.show(ReviewedUser("adam"), "")).feed
@@ -147,7 +152,10 @@ async def test_a_process_of_its_own_answers():
 
 @pytest.mark.looptime
 async def test_an_idle_daemon_draws_more_often_than_one_at_work(monkeypatch):
-    """A twentieth of the clock's time, a hundredth of the time that the process had; a minute at most."""
+    """A twentieth of the clock's time, a hundredth of the time that the process had.
+
+    A minute at most.
+    """
     house = House()
     used = [0.0]
     monkeypatch.setattr(module, "process_s", lambda: used[0])

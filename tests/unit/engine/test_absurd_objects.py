@@ -1,4 +1,6 @@
-"""Numbers that no arithmetic here can hold, as the watch brings them: told of, and nobody else hurt."""
+"""Numbers that no arithmetic here can hold, as the watch brings them: told of, and nobody else
+hurt.
+"""
 
 from typing import Any
 
@@ -87,7 +89,10 @@ def wide_fields(number: int) -> dict[str, Any]:
 
 @pytest.mark.parametrize("amount", AMOUNTS, ids=str)
 def test_a_pod_may_ask_for_any_amount(amount):
-    """It is as if it asked for the most there is (or nothing); the next pod is placed all the same."""
+    """It is as if it asked for the most there is (or nothing).
+
+    The next pod is placed all the same.
+    """
     world = World()
     world.pod("absurd", requests={"cpu": amount, "memory": amount, "example.com/x": amount})
     world.pod("held", node_name="n0", requests={"example.com/y": amount})

@@ -1,4 +1,6 @@
-"""AppGroups that are gangs, in the engine: who is a member when, what the AppGroup is told, and who goes where."""
+"""AppGroups that are gangs, in the engine: who is a member when, what the AppGroup is told, and who
+goes where.
+"""
 
 from __future__ import annotations
 
@@ -40,7 +42,10 @@ def floor(*zones: str, cpu: int = 2) -> Rig:
 
 
 def describe(rig: Rig, least: int = 2, *, gang: bool = True, limit: int = 10) -> None:
-    """Write an AppGroup of two workloads, of which the first depends on the second; its status stays."""
+    """Write an AppGroup of two workloads, of which the first depends on the second.
+
+    Its status stays.
+    """
     known = rig.api.objects["AppGroup"].get("default/shop")
     raw = {
         "metadata": {"name": "shop", "namespace": "default", "uid": "app"},
@@ -88,7 +93,10 @@ def reason(rig: Rig, name: str) -> str:
 
 
 def test_nobody_begins_before_all_are_there():
-    """Three of four wait, and say for how many; with the fourth all are bound, and the AppGroup says so once."""
+    """Three of four wait, and say for how many.
+
+    With the fourth all are bound, and the AppGroup says so once.
+    """
     rig = floor("a", "a")
     describe(rig)
     add(rig, "web-0", "web-1", "db-0")
@@ -117,7 +125,9 @@ def test_of_the_right_number_each_workload_needs_its_own():
 
 
 def test_a_way_that_is_too_dear_holds_the_gang_until_the_limit_is_raised():
-    """Two nodes in two zones, 7 from one to the other: with a limit of 5 nobody is placed, with 7 all are."""
+    """Two nodes in two zones, 7 from one to the other: with a limit of 5 nobody is placed, with 7
+    all are.
+    """
     rig = floor("a", "b")
     describe(rig, limit=5)
     add(rig, "web-0", "web-1", "db-0", "db-1")
@@ -136,7 +146,9 @@ def test_a_way_that_is_too_dear_holds_the_gang_until_the_limit_is_raised():
 
 
 def test_pods_that_wait_become_members_when_the_application_is_a_gang():
-    """One application whose pods find no room one by one: as a gang, what would have fitted waits as well."""
+    """One application whose pods find no room one by one: as a gang, what would have fitted waits
+    as well.
+    """
     rig = floor("a", cpu=1)
     describe(rig, gang=False)
     add(rig, "web-0", "web-1", cpu=2)
@@ -188,7 +200,10 @@ def test_pods_that_stand_count_when_their_application_becomes_a_gang():
 
 
 def test_a_member_that_is_lost_is_replaced_where_it_costs_least():
-    """Two zones with room: the new one stands beside those it talks to; one beyond the minimum, too."""
+    """Two zones with room: the new one stands beside those it talks to.
+
+    One beyond the minimum, too.
+    """
     rig = floor("a", "a", "b", cpu=3)
     describe(rig)
     add(rig, "web-0", "web-1", "db-0", "db-1")
@@ -204,7 +219,10 @@ def test_a_member_that_is_lost_is_replaced_where_it_costs_least():
 
 
 def test_two_groups_that_claim_a_pod_hold_it():
-    """A label of a PodGroup beside that of the gang: the pod waits and names both; of no gang, it is the PodGroup's."""
+    """A label of a PodGroup beside that of the gang: the pod waits and names both.
+
+    Of no gang, it is the PodGroup's.
+    """
     rig = floor("a", "a")
     describe(rig)
     add(rig, "web-0", labels={"scheduling.x-k8s.io/pod-group": "g"})
@@ -221,7 +239,9 @@ def test_two_groups_that_claim_a_pod_hold_it():
 
 
 def test_pods_of_another_namespace_are_no_members():
-    """The label names no namespace: a gang has the pods of its own, others are placed by themselves."""
+    """The label names no namespace: a gang has the pods of its own, others are placed by
+    themselves.
+    """
     rig = floor("a", "a")
     describe(rig)
     pod = make_pod("web-0", labels={GROUP_LABEL: "shop", WORKLOAD_LABEL: "web"})
@@ -231,7 +251,9 @@ def test_pods_of_another_namespace_are_no_members():
 
 
 def test_what_is_wrong_with_an_application_is_said():
-    """A dependency on nobody: held, the field named, in the pods' conditions and in the AppGroup's status."""
+    """A dependency on nobody: held, the field named, in the pods' conditions and in the AppGroup's
+    status.
+    """
     rig = floor("a", "a")
     raw = {
         "metadata": {"name": "shop", "namespace": "default", "uid": "app"},
@@ -270,7 +292,9 @@ def test_others_go_for_a_gang_of_higher_priority_with_an_event_each():
 
 
 def test_a_link_that_is_too_narrow_is_planned_around():
-    """The best by cost would send 100 M over a link of 60: the next best, with nothing over it, is taken."""
+    """The best by cost would send 100 M over a link of 60: the next best, with nothing over it, is
+    taken.
+    """
     rig = floor("a", "b", cpu=4)
     sizes = {"web": 2, "db": 2, "log": 1, "queue": 1}
     on = {"web": ["db", "log", "log"], "db": ["queue"]}
@@ -342,7 +366,9 @@ def test_zones_beyond_the_most_hold_a_gang(monkeypatch):
 
 
 def test_writes_are_about_its_own_field_alone():
-    """What is written to the AppGroup names its uid and touches `status.gang`, which the operator leaves alone."""
+    """What is written to the AppGroup names its uid and touches `status.gang`, which the operator
+    leaves alone.
+    """
     rig = floor("a", "a")
     describe(rig)
     add(rig, "web-0", "web-1", "db-0", "db-1")

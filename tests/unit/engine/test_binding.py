@@ -138,7 +138,9 @@ def taken(rig: Rig) -> None:
     ],
 )
 def test_a_bind_whose_node_is_another_by_now_is_not_sent(change: Any, why: str):
-    """Whoever is about to send it is told why not, and the pod is back in the queue with that reason."""
+    """Whoever is about to send it is told why not, and the pod is back in the queue with that
+    reason.
+    """
     rig = rig_of()
     bind = bind_of(rig)
     assert "" == rig.engine.objection(bind)

@@ -238,7 +238,10 @@ class TestDecide:
         assert not decision.message.endswith("no use")
 
     def test_texts_of_post_filters_are_joined(self):
-        """All are kept in order when none found anything; the last word on the nomination counts."""
+        """All are kept in order when none found anything.
+
+        The last word on the nomination counts.
+        """
         answers = [
             PostFiltered(unschedulable(), text="a", nominated_node=""),
             PostFiltered(unschedulable(), text="b"),

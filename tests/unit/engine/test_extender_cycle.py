@@ -225,7 +225,9 @@ def test_any_number_may_come_as_a_score():
 
 
 def test_the_profile_waits():
-    """No other pod of the profile is tried, there is nothing to do, and the engine wants to be woken."""
+    """No other pod of the profile is tried, there is nothing to do, and the engine wants to be
+    woken.
+    """
     talk = Talk(FILTER)
     talk.rig.api.put("Pod", make_pod("q"))
     talk.rig.watch("Pod")
@@ -360,7 +362,10 @@ def test_all_nodes_go():
 
 
 def test_the_lease_is_lost():
-    """Nobody is asked any more; with the lease back the pod is tried anew, other answers are late."""
+    """Nobody is asked any more.
+
+    With the lease back the pod is tried anew, other answers are late.
+    """
     talk = Talk(FILTER)
     before = talk.question()
     talk.rig.lead(active=False)
@@ -417,7 +422,9 @@ PREEMPT = ConfiguredExtender(0, "http://e", preempts=True)
 
 
 def full(*extenders: ConfiguredExtender) -> Talk:
-    """Return a talk about a pod that fits only where another leaves: `low-a` on n0, `low-b` on n1."""
+    """Return a talk about a pod that fits only where another leaves: `low-a` on n0, `low-b` on
+    n1.
+    """
     talk = Talk(*extenders, nodes=0, cpu=2, priority=5, labels={"preempt": "yes"})
     for name, node in (("low-a", "n0"), ("low-b", "n1")):
         talk.rig.api.put("Node", make_node(node, cpu=1))
@@ -520,7 +527,9 @@ def test_an_extender_binds_instead_of_the_plugins():
 
 @pytest.mark.parametrize("is_bound", [True, False])
 def test_a_failed_bind_is_looked_up(*, is_bound: bool):
-    """Whatever the extender says, the pod may be bound: it is looked at before its room is given up."""
+    """Whatever the extender says, the pod may be bound: it is looked at before its room is given
+    up.
+    """
     talk = Talk(BIND)
     question = talk.question()
     if is_bound:

@@ -63,7 +63,9 @@ class TestCondition:
         assert failure.status_patch(queued, "Unschedulable", "m", None, NOW + 9) is None
 
     def test_what_the_pod_never_shows_is_told_again(self):
-        """The server has refused the patch: it is sent anew, with the same time, and then not at once again."""
+        """The server has refused the patch: it is sent anew, with the same time, and then not at
+        once again.
+        """
         queued = queued_with()
         first = failure.status_patch(queued, "Unschedulable", "m", None, NOW)
         later = NOW + failure.SHOWN_WITHIN_S

@@ -1,4 +1,6 @@
-"""Groups of groups in the engine: who comes before whose object, who goes with whom, and who is told."""
+"""Groups of groups in the engine: who comes before whose object, who goes with whom, and who is
+told.
+"""
 
 from __future__ import annotations
 
@@ -66,7 +68,10 @@ def test_objects_may_come_in_any_order():
 
 
 def test_whoever_goes_is_told_with_its_group_and_the_root():
-    """The pods of one child make room: it and the root are told for whom; the other child is not."""
+    """The pods of one child make room: it and the root are told for whom.
+
+    The other child is not.
+    """
     floor = Floor(nodes=0, size=0)
     for name in ("n0", "n1"):
         floor.hear(Watched("Node", "ADDED", make_node(name, cpu=2)))
@@ -91,7 +96,10 @@ def test_whoever_goes_is_told_with_its_group_and_the_root():
 
 
 def test_no_group_in_a_group_begins_with_fewer_than_it_needs():
-    """One bind of each child is refused; the large child has one to spare, the other not, and the root needs both."""
+    """One bind of each child is refused.
+
+    The large child has one to spare, the other not, and the root needs both.
+    """
     floor = Floor(nodes=2, size=0)
     hear(floor, composite("app", 2), leaf("g", 2, "app"), leaf("h", 2, "app"))
     hear(floor, *pods("g", 3), *pods("h", 2))
@@ -136,7 +144,9 @@ def words(effects: list[Any], group: str) -> list[str]:
     ],
 )
 def test_a_group_that_stays_out_is_told_what_is_true_of_its_root(least: int, says: str):
-    """A pod of g is replaced where there is no room for h: whether the root has its minimum is by what stands."""
+    """A pod of g is replaced where there is no room for h: whether the root has its minimum is by
+    what stands.
+    """
     floor = Floor(nodes=0, size=0)
     floor.hear(Watched("Node", "ADDED", make_node("n0", cpu=2)))
     hear(floor, composite("app", least), leaf("g", 2, "app"), leaf("h", 2, "app"))
@@ -158,7 +168,9 @@ def kept() -> int:
 
 
 def test_what_was_said_to_groups_in_a_group_goes_with_them(monkeypatch: pytest.MonkeyPatch):
-    """After ever more groups of groups that came, were told, and went no more is kept than of a few."""
+    """After ever more groups of groups that came, were told, and went no more is kept than of a
+    few.
+    """
     monkeypatch.setattr(sweep, "LEAST_KEPT", 4)
     floor = Floor(nodes=1, size=0)
     before, most = kept(), 0

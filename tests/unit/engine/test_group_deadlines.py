@@ -1,4 +1,6 @@
-"""A hard rule with a time: it binds until then, and is a wish afterwards, whatever was restarted."""
+"""A hard rule with a time: it binds until then, and is a wish afterwards, whatever was
+restarted.
+"""
 
 import json
 
@@ -64,7 +66,10 @@ def test_a_rule_holds_for_its_time_and_is_a_wish_then():
 
 
 def test_a_restart_changes_nothing():
-    """Who hears of the group six minutes later waits for four; who comes too late places it at once."""
+    """Who hears of the group six minutes later waits for four.
+
+    Who comes too late places it at once.
+    """
     here = floor(now=NOW + 360)
     (told,) = set(settle(here))
     assert "(4m0s more)" in told
@@ -86,7 +91,10 @@ def test_room_that_comes_in_time_is_taken():
 
 @pytest.mark.parametrize("timed", [True, False])
 def test_nobody_is_evicted_for_what_is_a_wish_in_a_while(timed: bool):
-    """Less important pods stay where only the rule keeps the group waiting; for a rule without a time they go."""
+    """Less important pods stay where only the rule keeps the group waiting.
+
+    For a rule without a time they go.
+    """
     here = floor(nodes=0, rule=RULE if timed else {"node": {"type": "pack", "hard": True}})
     for name in ("a", "b"):
         here.hear(Watched("Node", "ADDED", make_node(name, cpu=8)))

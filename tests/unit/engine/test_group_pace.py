@@ -1,4 +1,6 @@
-"""Members that a gate holds: of large groups they are asked at a pace, however often their group changes."""
+"""Members that a gate holds: of large groups they are asked at a pace, however often their group
+changes.
+"""
 
 from scheduler.groups.cycle.pace import EACH_S, FEW, GatePace
 
@@ -11,7 +13,9 @@ def test_small_groups_are_asked_at_once():
 
 
 def test_a_large_group_rests_after_it_was_asked():
-    """What changes meanwhile is not lost: it is asked once more when the rest is over, and not without a change."""
+    """What changes meanwhile is not lost: it is asked once more when the rest is over, and not
+    without a change.
+    """
     pace = GatePace(lambda _key: 1000)
     assert ["a"] == pace.due(["a"], 1.0)
     assert pace.next_deadline() is None

@@ -32,7 +32,10 @@ def test_all_members_of_a_less_important_group_give_way():
 
 @pytest.mark.parametrize("policy", ["Never", "PreemptLowerPriority"])
 def test_room_for_a_group_is_left_by_more_important_pods_that_may_not_evict(policy: str):
-    """One that may evict takes it, as it could have made it; the other waits, and is placed when the group is not there."""
+    """One that may evict takes it, as it could have made it.
+
+    The other waits, and is placed when the group is not there.
+    """
     rig = Rig(build)
     rig.api.put("Node", make_node("n0", cpu=2))
     rig.api.put("Pod", make_pod("old", uid="old", cpu=2, node="n0"))

@@ -36,7 +36,9 @@ def paths():
 
 
 def test_every_transition_of_a_group_is_walked_and_every_other_one_refused():
-    """From each state, reached by moves alone, each cause: as its only row says, or refused without effect."""
+    """From each state, reached by moves alone, each cause: as its only row says, or refused without
+    effect.
+    """
     known = {(before, move.cause): move for move in GROUP_MOVES for before in move.before}
     reached = paths()
     assert set(GroupState) == set(reached)
@@ -68,7 +70,9 @@ def test_every_transition_of_a_member_is_walked_and_every_other_one_refused():
 
 
 def test_an_attempt_ends_only_where_the_group_is_at_rest():
-    """From each state of an attempt a state at rest can be reached, and gates or observations do not leave it."""
+    """From each state of an attempt a state at rest can be reached, and gates or observations do
+    not leave it.
+    """
     assert set(GroupState) == {*AT_REST, *IN_ATTEMPT}
     for move in GROUP_MOVES:
         if move.cause in (*Observed, GroupStage.HELD) and move.cause is not Observed.ABANDONED:

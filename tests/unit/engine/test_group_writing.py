@@ -34,7 +34,9 @@ class Planner:
 
 
 class Engine:
-    """As much of the engine as `Writing` uses: numbers for effects, a place to put them, figures."""
+    """As much of the engine as `Writing` uses: numbers for effects, a place to put them,
+    figures.
+    """
 
     def __init__(self):
         self.observation = self.groups = self.outbox = self

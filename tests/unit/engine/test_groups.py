@@ -1,4 +1,6 @@
-"""Groups in the engine: pods that do not compete go on while the solver works, later ones pass no group."""
+"""Groups in the engine: pods that do not compete go on while the solver works, later ones pass no
+group.
+"""
 
 from __future__ import annotations
 
@@ -97,7 +99,10 @@ def bound(effects: list[Effects]) -> set[str]:
 
 
 def test_pods_that_do_not_compete_go_on_while_the_solver_works():
-    """A later pod takes what a node has beyond what the group could use; an earlier one takes any node."""
+    """A later pod takes what a node has beyond what the group could use.
+
+    An earlier one takes any node.
+    """
     floor = Floor(nodes=4, size=6)
     floor.hear(Watched("Node", "ADDED", make_node("large", cpu=8)))
     question = the_solve(floor.run())
@@ -117,7 +122,10 @@ def test_pods_that_do_not_compete_go_on_while_the_solver_works():
 
 
 def test_members_that_come_together_are_not_told_to_wait_for_one_another():
-    """What a gate says is told when a turn has taken in all that came; of an incomplete group it is."""
+    """What a gate says is told when a turn has taken in all that came.
+
+    Of an incomplete group it is.
+    """
     floor = Floor(nodes=4, size=6)
     assert [] == [one for one in floor.run() if isinstance(one, SetStatus)]
     floor.another("h", 3)
@@ -235,7 +243,10 @@ def test_a_large_group_goes_in_turns_and_others_in_between(monkeypatch):
 
 @pytest.mark.parametrize("turns", range(8))
 def test_a_member_that_fails_recalls_all_that_have_not_been_let_go(monkeypatch, turns):
-    """Before the first bind nobody is bound; later nobody else is, and the rest come back to the queue."""
+    """Before the first bind nobody is bound.
+
+    Later nobody else is, and the rest come back to the queue.
+    """
     in_turns(monkeypatch)
     floor = Floor(nodes=2, size=8)
     floor.solve(the_solve(floor.run()))
@@ -279,7 +290,9 @@ def test_a_large_group_is_refused_in_turns_and_comes_back_whole(monkeypatch):
 
 
 def test_the_gate_looks_at_a_group_once_when_all_its_members_have_news(monkeypatch):
-    """A thousand members that were told why they wait would otherwise be counted a thousand times."""
+    """A thousand members that were told why they wait would otherwise be counted a thousand
+    times.
+    """
     floor = Floor(nodes=1, size=8)
     floor.solve(the_solve(floor.run()))
     for number in range(8):
@@ -403,7 +416,9 @@ def test_a_member_whose_bind_is_refused_keeps_its_room():
 
 @pytest.mark.parametrize("is_begun", [False, True])
 def test_members_that_are_held_back_keep_their_room_for_a_group_that_has_begun(*, is_begun: bool):
-    """A bind is on its way when another is refused: the rest is held back, and is promised its room until it is told."""
+    """A bind is on its way when another is refused: the rest is held back, and is promised its room
+    until it is told.
+    """
     floor = Floor(nodes=1, size=4)
     floor.solve(the_solve(floor.run()))
     binds = [one for one in floor.run() if isinstance(one, Bind)]
@@ -444,7 +459,9 @@ def test_no_member_is_bound_when_all_others_were_refused(first_is_bound: bool):
 
 
 def test_members_who_are_still_to_be_recalled_have_no_place():
-    """One of 140 is refused when 64 binds are sent: 63 stay, and the group needs 70, whoever is called back when."""
+    """One of 140 is refused when 64 binds are sent: 63 stay, and the group needs 70, whoever is
+    called back when.
+    """
     floor = Floor(0, 0)
     for name in ("n0", "n1"):
         floor.hear(Watched("Node", "ADDED", make_node(name, cpu=70)))
@@ -467,7 +484,9 @@ def test_members_who_are_still_to_be_recalled_have_no_place():
 
 @pytest.mark.parametrize("what", ["DELETED", "MODIFIED"])
 def test_members_whose_node_goes_or_becomes_smaller_have_no_place(what: str):
-    """Nobody is bound yet when a node is lost for half of the group: it does not begin on the other one."""
+    """Nobody is bound yet when a node is lost for half of the group: it does not begin on the other
+    one.
+    """
     floor = Floor(2, 8)
     floor.solve(the_solve(floor.run()))
     binds = [one for one in floor.run() if isinstance(one, Bind)]
@@ -500,7 +519,9 @@ def test_a_member_that_something_else_holds_is_not_counted():
 def test_a_group_that_is_left_undecided_keeps_its_promised_room_only_for_those_that_stand(
     stands: bool,
 ):
-    """The solver finds nothing within its time: others wait for that room in vain unless a part of the group stands."""
+    """The solver finds nothing within its time: others wait for that room in vain unless a part of
+    the group stands.
+    """
     floor = Floor(nodes=1, size=4)
     for number in range(4):
         member = make_pod(f"g-{number}", labels=LABELS, nominated="n0")

@@ -1,4 +1,6 @@
-"""Members of a gang are bound when enough of them have done their pre-bind for the group to begin."""
+"""Members of a gang are bound when enough of them have done their pre-bind for the group to
+begin.
+"""
 
 from collections.abc import Generator
 
@@ -127,7 +129,9 @@ def test_no_member_is_bound_before_the_volumes_of_all_are_ready():
 
 
 def test_one_volume_that_never_comes_binds_none():
-    """At the timeout all release their capacity, the conditions name the member, and all are tried again."""
+    """At the timeout all release their capacity, the conditions name the member, and all are tried
+    again.
+    """
     cluster = Cluster(3, 3)
     cluster.settle()
     cluster.volumes_of("g-0", "g-2")
@@ -141,13 +145,16 @@ def test_one_volume_that_never_comes_binds_none():
         "g-1": ("SchedulerError", failure),
         "g-2": ("Unschedulable", recalled),
     } == told(written)
-    # An idle scheduler does not wait for the back-off: they are planned again, and bound with the volume.
+    # An idle scheduler does not wait for the back-off: they are planned again, and bound with the
+    # volume.
     cluster.later(120)
     assert ["g-0", "g-1", "g-2"] == bound(cluster.volumes_of("g-1"))
 
 
 def test_what_fits_nowhere_releases_the_capacity():
-    """After the timeout the node is cordoned: no member keeps capacity, and the group waits as a whole."""
+    """After the timeout the node is cordoned: no member keeps capacity, and the group waits as a
+    whole.
+    """
     cluster = Cluster(3, 3)
     cluster.settle()
     cluster.volumes_of("g-0")

@@ -1,4 +1,6 @@
-"""What is kept of groups goes with them: a cluster sees more groups in a year than it has at a time."""
+"""What is kept of groups goes with them: a cluster sees more groups in a year than it has at a
+time.
+"""
 
 import gc
 import json

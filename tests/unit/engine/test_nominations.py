@@ -85,7 +85,10 @@ def test_an_unfit_or_unknown_nominated_node_is_ignored(nominated: str):
 
 
 def test_a_nomination_ends_with_the_last_node():
-    """Without nodes nothing fits; a nomination that stayed would block the node when it comes back."""
+    """Without nodes nothing fits.
+
+    A nomination that stayed would block the node when it comes back.
+    """
     rig = rig_with(make_pod("p", nominated="n0"), nodes=0)
     rig.run()
 

@@ -74,7 +74,10 @@ def test_the_preemptor_stays_out_while_evictions_run():
 
 
 def test_a_failed_eviction_lets_the_preemptor_try_again():
-    """Not found is as good as done; after anything else the pod waits out its back-off, longer each time."""
+    """Not found is as good as done.
+
+    After anything else the pod waits out its back-off, longer each time.
+    """
     rig = rig_with(low(), boss())
     waited = []
     for _ in range(5):

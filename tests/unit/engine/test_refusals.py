@@ -1,4 +1,6 @@
-"""Pods that are like one that was just refused: told the same without an attempt, unless something happened between."""
+"""Pods that are like one that was just refused: told the same without an attempt, unless something
+happened between.
+"""
 
 from typing import Any
 
@@ -56,7 +58,9 @@ def messages(effects: list[Any]) -> dict[str, str]:
 
 
 def test_one_attempt_is_made_for_pods_that_are_alike(monkeypatch):
-    """All have a condition and an event of their own, in the same words, and wait for the same plugin."""
+    """All have a condition and an event of their own, in the same words, and wait for the same
+    plugin.
+    """
     turn = Turn(monkeypatch)
     turn.pods("a", "b", "c", cpu=9)
     turn.pods("d", cpu=8)
@@ -115,7 +119,9 @@ def test_pods_of_another_priority_are_not_alike(monkeypatch):
 
 
 def test_a_flood_is_refused_as_fast_as_it_comes(monkeypatch):
-    """Whoever is refused in passing counts for an eighth of an attempt: who comes behind a flood waits the less."""
+    """Whoever is refused in passing counts for an eighth of an attempt: who comes behind a flood
+    waits the less.
+    """
     turn = Turn(monkeypatch)
     turn.pods(*(f"f{number:02}" for number in range(30)), cpu=9)
     turn.pods("other", cpu=1)

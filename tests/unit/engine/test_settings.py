@@ -41,7 +41,10 @@ def test_every_setting_is_read_from_the_configuration():
 
 
 def test_what_if_differs_from_production_by_name_only():
-    """`simulate` and `explain` settle ties as they are told and ask no extenders; all else is alike."""
+    """`simulate` and `explain` settle ties as they are told and ask no extenders.
+
+    All else is alike.
+    """
     registry = Registry(IN_TREE)
     loaded = load(UNUSUAL, file="c.yaml", registry=registry)
     engine = build_engine(Setup(loaded, registry), AnswerOptions(ties=Ties.NAME, seed=9))

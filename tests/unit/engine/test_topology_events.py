@@ -1,4 +1,6 @@
-"""What the topology ConfigMap's own events say: a key that chooses nothing, a change that is not used."""
+"""What the topology ConfigMap's own events say: a key that chooses nothing, a change that is not
+used.
+"""
 
 from __future__ import annotations
 
@@ -35,7 +37,9 @@ def planned(floor: Floor) -> list[tuple[str, str, str]]:
 
 
 def test_a_key_that_chooses_nothing_is_named_once():
-    """Sakkara's trees have `resource-names`: whoever sets it learns that it changes nothing here."""
+    """Sakkara's trees have `resource-names`: whoever sets it learns that it changes nothing
+    here.
+    """
     floor = Floor(4, 2)
     floor.hear(Watched("TopologyConfigMap", "ADDED", topology(1, **{"resource-names": '["cpu"]'})))
     said = planned(floor)

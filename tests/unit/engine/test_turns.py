@@ -57,7 +57,10 @@ class Line:
 
 
 def test_a_flood_lets_others_have_their_turns():
-    """Who comes behind a hundred of another tenant is second; each namespace's own pods keep their order."""
+    """Who comes behind a hundred of another tenant is second.
+
+    Each namespace's own pods keep their order.
+    """
     line = Line()
     for number in range(100):
         line.add(f"flood/{number}")
@@ -79,7 +82,9 @@ def test_a_more_important_pod_needs_no_turn():
 
 
 def test_whoever_had_a_turn_waits_for_the_next_one():
-    """A tenant that brings a pod whenever its last one was taken does not push itself before the others."""
+    """A tenant that brings a pod whenever its last one was taken does not push itself before the
+    others.
+    """
     line = Line()
     for number in range(3):
         line.add(f"a/{number}")

@@ -41,7 +41,10 @@ def test_moments_come_by_time():
 
 
 def test_later_placements_are_undone():
-    """At each moment just those are there that were made by then; who came later is not there yet."""
+    """At each moment just those are there that were made by then.
+
+    Who came later is not there yet.
+    """
     start = 1_767_225_600.0  # 2026-01-01T00:00:00Z
     late = placed("c", "n", "2026-01-01T00:01:00Z")
     world = Snapshot(

@@ -149,7 +149,9 @@ def test_a_promised_node_is_taken_without_looking_further():
 
 
 def test_a_misspelt_scheduler_name_is_no_placement():
-    """The pod would wait for ever: nothing is called a node for it, and the name that was meant is given."""
+    """The pod would wait for ever: nothing is called a node for it, and the name that was meant is
+    given.
+    """
     answer = ask("p", node("a"), pod("p", spec={"schedulerName": "treliss"}))
     found = answer.explanation
 
@@ -205,7 +207,10 @@ def test_unknown_names_are_refused():
 
 
 def test_members_follow_the_plan_for_their_group():
-    """Alone each would go to the largest node; the only rack that takes the group does not have it."""
+    """Alone each would go to the largest node.
+
+    The only rack that takes the group does not have it.
+    """
     nodes = tree({"r0": {"large": 9}, "r1": {"a": 4, "b": 4, "c": 4}})
     busy = member("busy", on="large", cpu="1")
     waiting = members("g", 3, cpu="3")
@@ -242,7 +247,10 @@ def test_claims_from_templates_are_made_first():
 
 @pytest.mark.parametrize("timed", [{}, {"for": "10m"}])
 def test_a_group_waits_for_rules_that_cannot_hold(timed: dict[str, str]):
-    """Which of them, and what would help the whole group; a member's own reason is no help to it."""
+    """Which of them, and what would help the whole group.
+
+    A member's own reason is no help to it.
+    """
     nodes = tree({"r0": {"a": 4}, "r1": {"b": 4, "c": 4}})
     hard: dict[str, object] = {"hard": True, **timed}
     rules = {"rack": {"type": "pack", **hard}, "node": {"type": "spread", **hard}}

@@ -1,4 +1,6 @@
-"""What is kept of filters and scores, how it is brought up to date, and when it is worked out anew."""
+"""What is kept of filters and scores, how it is brought up to date, and when it is worked out
+anew.
+"""
 
 from typing import Any
 
@@ -20,7 +22,9 @@ from tests.unit.framework.stage import Stage, made
 
 
 def by_cpu(**members: Any) -> type[Plugin[Any]]:
-    """Return a plugin that rejects and scores by the CPU in use, and notes the rows it was asked about."""
+    """Return a plugin that rejects and scores by the CPU in use, and notes the rows it was asked
+    about.
+    """
 
     def sift(self: Any, _cycle: Cycle, nodes: Nodes) -> Any:
         self.filtered.append(nodes.size)

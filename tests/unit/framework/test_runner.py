@@ -255,7 +255,9 @@ class TestPreFilter:
         assert unresolvable("node(s) didn't satisfy plugin A") == result.status
 
     def test_unknown_names_are_no_empty_set(self):
-        """Names of nodes that are not there leave all nodes outside, and the pod not rejected yet."""
+        """Names of nodes that are not there leave all nodes outside, and the pod not rejected
+        yet.
+        """
         stage, result = self.run(
             answering("A", "pre_filter", lambda n: Narrow(n.rows_named(["ghost"])))
         )

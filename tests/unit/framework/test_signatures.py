@@ -1,4 +1,6 @@
-"""A plugin that the framework could not call, or whose answer means nothing, is told so in a sentence."""
+"""A plugin that the framework could not call, or whose answer means nothing, is told so in a
+sentence.
+"""
 
 import re
 import subprocess

@@ -1,7 +1,7 @@
 """The sandbox as an `Api` in memory, and the accidents that can befall requests on their way.
 
-The answers come from the sandbox's own code, which the cases of tests/apiserver hold against a real API
-server; only the connection is replaced. With `looptime` hours pass in milliseconds.
+The answers come from the sandbox's own code, which the cases of tests/apiserver hold against a real
+API server; only the connection is replaced. With `looptime` hours pass in milliseconds.
 """
 
 import asyncio
@@ -33,7 +33,10 @@ UNSENT = Response(0, reason="NotSent", message="nobody is there", was_sent=False
 
 
 class LoopClock:
-    """The time of the running loop, as seconds since the epoch; `offset_s` models a skewed clock."""
+    """The time of the running loop, as seconds since the epoch.
+
+    `offset_s` models a skewed clock.
+    """
 
     def __init__(self, offset_s: float = 0.0) -> None:
         self._start = START + offset_s
@@ -113,7 +116,8 @@ class MemoryApi:
         self.seen: list[Seen] = []
         self.flows: list[Flow] = []
         self.chunk_bytes: float = inf
-        # How often the server tells watches how far they have come; a real one does about once a minute.
+        # How often the server tells watches how far they have come; a real one does about once a
+        # minute.
         self.bookmark_s: float = inf
         self.running = 0
         self.most_running = 0

@@ -1,4 +1,6 @@
-"""A server on a real socket that plays a script: it answers, lies, cuts and hangs as a test tells it."""
+"""A server on a real socket that plays a script: it answers, lies, cuts and hangs as a test tells
+it.
+"""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable

@@ -356,7 +356,9 @@ async def test_a_file_that_is_no_kubeconfig_is_told(tmp_path: Path, text: str):
 
 
 async def test_where_a_kubeconfig_is_looked_for(tmp_path: Path, nothing_around: pytest.MonkeyPatch):
-    """The path that is given, else KUBECONFIG (several), else the one at home, else the pod we are."""
+    """The path that is given, else KUBECONFIG (several), else the one at home, else the pod we
+    are.
+    """
     with pytest.raises(ConfigError, match="no cluster"):
         await load("")
     with pytest.raises(ConfigError, match="does not exist"):

@@ -175,7 +175,9 @@ async def test_a_doubtful_bind_is_answered_as_doubtful(accident: Accident):
 
 @pytest.mark.parametrize("accident", [Accident(UNSENT), refused(429, retry_after_s=3.0)])
 async def test_what_certainly_did_not_happen_is_sent_again(accident: Accident):
-    """Without a connection, and when the server is busy, a bind is repeated, not sooner than asked."""
+    """Without a connection, and when the server is busy, a bind is repeated, not sooner than
+    asked.
+    """
     async with running() as run:
         uid = run.pod("a")
         run.accidents(accident, accident, on="binding")
@@ -223,7 +225,9 @@ async def test_each_time_before_it_is_sent_a_bind_is_asked_about():
 
 
 async def test_binds_that_are_put_off_hold_up_no_others():
-    """All 64 that may be under way are answered 429 with Retry-After 600: the next 20 are bound at once, those within half a minute."""
+    """All 64 that may be under way are answered 429 with Retry-After 600: the next 20 are bound at
+    once, those within half a minute.
+    """
     async with running(EffectLimits(binds=64)) as run:
         uids = [run.pod(f"p{number}") for number in range(84)]
         busy = refused(429, retry_after_s=600.0)
@@ -300,7 +304,10 @@ async def test_not_more_at_a_time_than_allowed():
 
 
 async def test_a_full_queue_asks_to_wait():
-    """`wait_capacity` returns when there is room again; until then nothing new should be decided."""
+    """`wait_capacity` returns when there is room again.
+
+    Until then nothing new should be decided.
+    """
     async with running(EffectLimits(binds=1, room=3)) as run:
         run.accidents(*[Accident(Response(200), delay_s=1.0)] * 10, on="binding")
         for number in range(5):
@@ -464,7 +471,10 @@ async def test_a_victim_is_told_although_the_event_was_refused(code: int):
 
 
 async def test_an_event_that_is_refused_for_good_holds_no_eviction_up():
-    """Nobody waits for ever for a receipt that the API server does not take; the mark tells as well."""
+    """Nobody waits for ever for a receipt that the API server does not take.
+
+    The mark tells as well.
+    """
     async with running() as run:
         uid = run.pod("a")
         run.accidents(*[refused(403)] * 100, on="POST")

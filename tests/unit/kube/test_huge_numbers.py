@@ -1,4 +1,5 @@
-"""Integers beyond 64 bits on the watch path: refused or clamped, and nobody else is touched by them.
+"""Integers beyond 64 bits on the watch path: refused or clamped, and nobody else is touched by
+them.
 
 JSON knows no limit, an API server passes on what a custom resource or an old object holds, and a
 quantity may be written as a number.
@@ -60,7 +61,10 @@ def line(manifest: dict[str, Any], place: str = "", number: str = "") -> bytes:
 @pytest.mark.parametrize("number", HUGE, ids=lambda text: f"{text[:22]}-{len(text)}")
 @pytest.mark.parametrize("place", PLACES)
 def test_a_huge_number_harms_nobody(place: str, number: str):
-    """The object is left out or its amounts are clamped; other pods are bound, and the log replays."""
+    """The object is left out or its amounts are clamped.
+
+    Other pods are bound, and the log replays.
+    """
     faults: list[DecodeFault] = []
     decoders = {kind: Decoder(BY_KIND[kind], faults.append) for kind in ("Node", "Pod")}
     odd = (

@@ -73,7 +73,9 @@ def spec(api: MemoryApi) -> Any:
 
 
 async def test_the_leader_publishes_its_endpoint_until_it_leaves():
-    """Annotations of others stay, those of an earlier leader are replaced, and none outlives its leader."""
+    """Annotations of others stay, those of an earlier leader are replaced, and none outlives its
+    leader.
+    """
     api = MemoryApi()
     first = Candidate("first", api)
     first.election.publish({ENDPOINT: "https://127.0.0.1:1", CONFIGURATION: "a"})
@@ -96,7 +98,10 @@ async def test_the_leader_publishes_its_endpoint_until_it_leaves():
 
 
 async def test_the_first_takes_the_lease_and_keeps_it():
-    """The lease says who holds it, since when, and for how long; it is renewed every two seconds."""
+    """The lease says who holds it, since when, and for how long.
+
+    It is renewed every two seconds.
+    """
     api = MemoryApi()
     first = Candidate("first", api)
     await asyncio.sleep(1)
@@ -134,7 +139,9 @@ async def test_a_standby_waits_and_takes_over():
 
 
 async def test_a_standby_says_once_for_whom_it_waits():
-    """Whoever looks at the log of a process that does nothing learns that this is as it should be."""
+    """Whoever looks at the log of a process that does nothing learns that this is as it should
+    be.
+    """
     api = MemoryApi()
     first = Candidate("first", api)
     await asyncio.sleep(1)

@@ -230,7 +230,10 @@ async def test_what_the_server_refuses_is_counted_and_left(code: int):
 
 @pytest.mark.parametrize("code", [403, 404, 500])
 async def test_a_receipt_that_is_refused_is_waited_for_seconds_and_written_later(code: int):
-    """The pod goes when its event was refused for some seconds; once the server takes it the event is there."""
+    """The pod goes when its event was refused for some seconds.
+
+    Once the server takes it the event is there.
+    """
     loop = asyncio.get_running_loop()
     async with running() as run:
         run.api.accident = lambda _, __: Accident(Response(code, reason="Whatever"))

@@ -1,4 +1,6 @@
-"""What pods that cannot be placed are told: at a bounded pace, in turns, and nobody waits for it."""
+"""What pods that cannot be placed are told: at a bounded pace, in turns, and nobody waits for
+it.
+"""
 
 import asyncio
 from collections import Counter
@@ -38,7 +40,10 @@ async def test_a_flood_is_told_no_faster_than_the_stated_rate():
 
 
 async def test_nobody_waits_for_what_a_flood_is_told():
-    """The next pod is decided and bound while thousands are still to be told; so is a promise of room."""
+    """The next pod is decided and bound while thousands are still to be told.
+
+    So is a promise of room.
+    """
     async with running(SLOW) as run:
         uid = run.pod("a")
         run.executor.submit(flood(5000))
@@ -62,7 +67,9 @@ async def test_whoever_has_few_pods_is_told_among_those_of_the_flood():
 
 
 async def test_a_promise_overtakes_what_the_same_pod_waits_to_be_told():
-    """News of a pod that stands in the flood's line are sent with its promise at once, and only then."""
+    """News of a pod that stands in the flood's line are sent with its promise at once, and only
+    then.
+    """
     async with running(SLOW) as run:
         run.executor.submit(flood(100))
         last = flood(100)[-1]

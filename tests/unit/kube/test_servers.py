@@ -153,7 +153,9 @@ async def at_work(work: Any) -> AsyncIterator[asyncio.Task[None]]:
 
 
 async def test_pods_are_listed_in_pages_and_followed(world: World):
-    """The list is whole, each change arrives once, and a finished pod stays: it counts in its group."""
+    """The list is whole, each change arrives once, and a finished pod stays: it counts in its
+    group.
+    """
     for name in ("a", "b", "c", "d", "e"):
         await world.pod(name)
 

@@ -164,7 +164,9 @@ async def test_a_server_restored_from_a_backup_is_listed_anew():
 
 
 async def test_a_forgotten_version_makes_a_new_list():
-    """When the server has forgotten where we were (410 in the stream), the list says what is gone."""
+    """When the server has forgotten where we were (410 in the stream), the list says what is
+    gone.
+    """
     run = Run()
     run.node("a")
     run.node("b")
@@ -305,7 +307,10 @@ async def test_what_was_listed_is_not_forgotten_for_a_refusal(kind: Kind, refusa
 
 
 async def test_a_404_while_discovery_is_away_is_not_believed():
-    """Only discovery says that a kind is not offered; until it speaks the list is asked for again."""
+    """Only discovery says that a kind is not offered.
+
+    Until it speaks the list is asked for again.
+    """
     run = Run(WIDGET)
     await define_widgets(run.api)
     down = Accident(Response(503, reason="ServiceUnavailable"))

@@ -26,7 +26,9 @@ from scheduler.moves.solver.problem import (
 
 
 def random_problem(seed: int, most_pods: int = 8) -> Problem:
-    """Return a cluster of 2 to 6 nodes, two resources, groups, rules and limits, with one goal of four."""
+    """Return a cluster of 2 to 6 nodes, two resources, groups, rules and limits, with one goal of
+    four.
+    """
     rng = Random(seed)
     count = rng.randint(3, 6)
     zone = tuple(rng.choice((0, 0, 1, 1, 2, -1)) for _ in range(count))
@@ -180,9 +182,9 @@ class Steps:
 def enumerated(
     problem: Problem, *, parallel: bool = True, most: int = 1 << 60
 ) -> tuple[int, ...] | None:
-    """Return the least cost of a plan by trying all sets of units in the order of their cost; None for none.
+    """Return the least cost of a plan by trying all sets of units in the order of their cost.
 
-    TooLargeError after `most` plans.
+    None for none. TooLargeError after `most` plans.
     """
     numbers, steps = range(len(problem.units)), Steps(most)
     sets = [some for size in range(len(numbers) + 1) for some in combinations(numbers, size)]
@@ -259,7 +261,10 @@ def _assignments(
 
 
 def _final_faults(problem: Problem, answer: Answer) -> bool:
-    """Return whether the final state is wrong, whatever the order; capacity of waiting pods by _outcomes."""
+    """Return whether the final state is wrong, whatever the order.
+
+    Capacity of waiting pods by _outcomes.
+    """
     check = Check(problem, answer)
     groups = (check.units(), check.destinations(), check.limits(), check.conflicts())
     if any(any(True for _ in one) for one in (*groups, check.anchors(), check.goal())):

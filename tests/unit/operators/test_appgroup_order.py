@@ -1,4 +1,6 @@
-"""The order of an application's workloads: every algorithm, against networkx, through rings and typos."""
+"""The order of an application's workloads: every algorithm, against networkx, through rings and
+typos.
+"""
 
 import subprocess
 import sys

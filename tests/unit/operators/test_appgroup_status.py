@@ -163,7 +163,10 @@ def placed(*names, namespace="default"):
 
 
 def test_a_gang_says_whom_it_lacks_and_why_it_waits():
-    """By workload as long as nobody said more; then in the scheduler's words, which stay where they are."""
+    """By workload as long as nobody said more.
+
+    Then in the scheduler's words, which stay where they are.
+    """
     wanted = gang(a=2, b=1)
     lacking = judged(wanted, placed("a-0"), namespace="default")
     text = '"a" has 1 of 2 pod(s) on nodes; "b" has 0 of 1 pod(s) on nodes'

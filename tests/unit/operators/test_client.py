@@ -1,4 +1,6 @@
-"""kubernetes-asyncio's methods over the daemon's connection: what is sent, and what failures become."""
+"""kubernetes-asyncio's methods over the daemon's connection: what is sent, and what failures
+become.
+"""
 
 import json
 from typing import Any, NamedTuple

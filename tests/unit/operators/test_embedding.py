@@ -130,7 +130,9 @@ async def _forget() -> None:
 
 
 async def test_a_scan_that_loses_its_connections_says_so_once(signals: None):
-    """kopf asks for both APIs at once, awaits one error and forgets the other: nobody hears of it."""
+    """kopf asks for both APIs at once, awaits one error and forgets the other: nobody hears of
+    it.
+    """
     both = asyncio.Barrier(2)
 
     async def cut(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

@@ -1,4 +1,6 @@
-"""Bad input of every kind: each gets a message that names the field, from the API server or in a condition."""
+"""Bad input of every kind: each gets a message that names the field, from the API server or in a
+condition.
+"""
 
 import time
 from typing import Any
@@ -204,7 +206,9 @@ def test_an_api_server_refuses_what_the_schema_can_tell(kind: str, spec: Json, f
 
 
 def judged(count: int) -> tuple[float, AppGroupStatus]:
-    """Return how long it takes to judge a group of bad workloads with misnamed pods, and the status."""
+    """Return how long it takes to judge a group of bad workloads with misnamed pods, and the
+    status.
+    """
     bad = (Dependency(WorkloadRef("Deployment", "a", "a"), "1x", -1),)
     spec = AppGroupSpec(
         workloads=tuple(
@@ -222,7 +226,10 @@ def judged(count: int) -> tuple[float, AppGroupStatus]:
 
 
 def test_ten_thousand_workloads_take_hardly_longer_than_one_thousand():
-    """Nobody can do much with them; that they are too many is said, and saying so holds nobody up."""
+    """Nobody can do much with them.
+
+    That they are too many is said, and saying so holds nobody up.
+    """
     few, many = (min(judged(count)[0] for _ in range(2)) for count in (1000, 10_000))
     status = judged(10_000)[1]
 

@@ -1,4 +1,6 @@
-"""What is booked per link, and statistics per origin: the scheduler's rule, counted a second time."""
+"""What is booked per link, and statistics per origin: the scheduler's rule, counted a second
+time.
+"""
 
 from collections import Counter, defaultdict
 from typing import Any

@@ -69,7 +69,10 @@ class Shop(shop.Shop):
 
 @pytest.mark.looptime
 async def test_bookings_follow_the_pods_that_are_there():
-    """Each web pod books 30 Mbit/s, split over the databases; who goes gives back; costs stay in spec."""
+    """Each web pod books 30 Mbit/s, split over the databases; who goes gives back.
+
+    Costs stay in spec.
+    """
     at = Shop()
     async with at.open():
         await passed(2)

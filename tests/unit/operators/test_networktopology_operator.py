@@ -1,4 +1,6 @@
-"""The operator of NetworkTopology on the sandbox's store, in time that jumps, with faults on the way."""
+"""The operator of NetworkTopology on the sandbox's store, in time that jumps, with faults on the
+way.
+"""
 
 from itertools import pairwise
 
@@ -22,7 +24,9 @@ class Shop(shop.Shop):
 
 
 async def test_many_changes_are_one_write_per_interval():
-    """Half a minute in which nodes come and go all the time: a write per second, and the end is right."""
+    """Half a minute in which nodes come and go all the time: a write per second, and the end is
+    right.
+    """
     shop = Shop(interval_s=1.0)
     async with shop.open():
         for step in range(1500):
@@ -96,7 +100,9 @@ async def test_an_object_that_is_gone_is_forgotten():
 
 
 async def test_a_subresource_may_come_later_than_its_definition():
-    """What a server does not find for a moment is written soon after, without a change of anything."""
+    """What a server does not find for a moment is written soon after, without a change of
+    anything.
+    """
     shop = Shop()
     async with shop.open():
         await passed(3)

@@ -1,4 +1,6 @@
-"""Objects of device allocation for tests, as users write them, and an engine that is told of them."""
+"""Objects of device allocation for tests, as users write them, and an engine that is told of
+them.
+"""
 
 import msgspec
 

@@ -1,7 +1,7 @@
 """Preemption worked out slowly: one node, one pod at a time, each question on a cluster made anew.
 
-Nothing of the plugin is used here, nor anything that answers hypothetical questions: whether the pod
-fits is asked of the plain filters on a cluster in which exactly the remaining pods sit.
+Nothing of the plugin is used here, nor anything that answers hypothetical questions: whether the
+pod fits is asked of the plain filters on a cluster in which exactly the remaining pods sit.
 """
 
 from collections.abc import Sequence

@@ -1,4 +1,6 @@
-"""Selectors over plain manifests, the slow way: the references of spread and affinity share them."""
+"""Selectors over plain manifests, the slow way: the references of spread and affinity share
+them.
+"""
 
 from collections.abc import Mapping
 from typing import Any

@@ -1,7 +1,7 @@
 """The volume plugins once more, node by node and in plain Python: slow, and easy to compare with.
 
-Each function returns what a pod is told: a text (pre-filter rejects it), None (it is skipped), or the
-reasons per node.
+Each function returns what a pod is told: a text (pre-filter rejects it), None (it is skipped), or
+the reasons per node.
 """
 
 from scheduler.objects.quantity import quantity

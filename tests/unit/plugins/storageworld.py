@@ -1,4 +1,6 @@
-"""Random storage: objects, nodes and pods that come, change and go, for comparing with slow references."""
+"""Random storage: objects, nodes and pods that come, change and go, for comparing with slow
+references.
+"""
 
 from collections.abc import Iterable
 from typing import Any

@@ -213,7 +213,9 @@ EXCLUDING = (
 @pytest.mark.parametrize("selector", EXCLUDING)
 @pytest.mark.parametrize("labels", [RED, BARE])
 def test_a_selector_that_excludes_a_namespace_excludes_its_pods(selector, labels):
-    """Affinity, anti-affinity and preferred terms match the namespaces that the selector matches."""
+    """Affinity, anti-affinity and preferred terms match the namespaces that the selector
+    matches.
+    """
     written = term(selector=WEB, namespaceSelector=selector)
     preferred = {
         "affinity": {"podAffinity": {PREFERRED: [{"weight": 1, "podAffinityTerm": written}]}}

@@ -1,4 +1,6 @@
-"""Small rules of device allocation: amounts as they are written, shares as they are rounded, protobuf."""
+"""Small rules of device allocation: amounts as they are written, shares as they are rounded,
+protobuf.
+"""
 
 import pytest
 

@@ -1,4 +1,6 @@
-"""Pools that are not published in full, and requests for all devices: what one node's fault means to others."""
+"""Pools that are not published in full, and requests for all devices: what one node's fault means
+to others.
+"""
 
 import pytest
 

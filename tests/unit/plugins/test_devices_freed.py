@@ -1,4 +1,6 @@
-"""Claims that go away: what they held is told in metrics, and whoever waited for it is tried again."""
+"""Claims that go away: what they held is told in metrics, and whoever waited for it is tried
+again.
+"""
 
 from scheduler.testing import node, pod
 from tests.unit.plugins.devices import (

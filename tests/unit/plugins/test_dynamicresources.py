@@ -109,7 +109,9 @@ def test_the_fit_leaves_such_nodes_alone():
 
 
 def test_a_claim_is_protected_allocated_and_reserved_in_this_order():
-    """First the finalizer, then allocation with a timestamp and the pod, each with the version seen."""
+    """First the finalizer, then allocation with a timestamp and the pod, each with the version
+    seen.
+    """
     daemon = world(claim("c"), claiming("p", "c"))
     (first,) = daemon.run()
     assert ("PATCH", "/apis/resource.k8s.io/v1/namespaces/default/resourceclaims/c") == (
@@ -134,7 +136,9 @@ def test_a_claim_is_protected_allocated_and_reserved_in_this_order():
 
 
 def test_devices_set_aside_are_nobody_elses():
-    """Before anything is written, while it is, and after the write whether the watch is behind or not."""
+    """Before anything is written, while it is, and after the write whether the watch is behind or
+    not.
+    """
     daemon = world(claim("c"), claim("e"), claiming("p", "c"), devices=["g0"])
     (first,) = daemon.run()
     daemon.see(claiming("q", "e"))
@@ -387,7 +391,10 @@ def test_a_search_ends():
 
 
 def test_messages_have_the_text_that_kube_schedulers_have():
-    """Nothing to deallocate; or, when an earlier pre-filter rejected the pod, an error's text alone."""
+    """Nothing to deallocate.
+
+    Or, when an earlier pre-filter rejected the pod, an error's text alone.
+    """
     unhelpful = "preemption: 0/2 nodes are available: 2 Preemption is not helpful for scheduling."
 
     def told(waiting):
@@ -424,7 +431,10 @@ def test_no_two_shares_have_one_id():
 
 @pytest.mark.parametrize("waits", [False, True])
 def test_only_pods_that_wait_for_devices_need_a_place_in_pre_bind(monkeypatch, waits):
-    """Claims of many pods of a namespace are written at once; those that must be made ready are limited."""
+    """Claims of many pods of a namespace are written at once.
+
+    Those that must be made ready are limited.
+    """
     monkeypatch.setattr(prebind, "MOST_OF_NAMESPACE", 3)
     conditions = {"bindingConditions": ["ok"]} if waits else {}
     devices = [{"name": f"d{i}", **conditions} for i in range(6)]

@@ -1,4 +1,6 @@
-"""The message of a group that does not fit names the rule, the request, and nodes that are left out."""
+"""The message of a group that does not fit names the rule, the request, and nodes that are left
+out.
+"""
 
 import pytest
 

@@ -95,7 +95,9 @@ def test_a_group_waits_until_all_members_are_there():
 
 @pytest.mark.parametrize("by", ["alpha.jobset", "leaderworkerset"])
 def test_a_gang_whose_pods_are_made_one_after_the_other_is_told_so(by):
-    """For exclusive topology the first pod has to have a node before the others are made: they never come."""
+    """For exclusive topology the first pod has to have a node before the others are made: they
+    never come.
+    """
     note = f"{by}.sigs.k8s.io/exclusive-topology"
     leader = member("g-0", "g")
     leader["metadata"]["annotations"] = {note: "rack"}
@@ -428,7 +430,9 @@ def test_who_waits_beside_spare_nodes_is_told_why_it_may_not_go_there():
 
 
 def test_members_that_come_one_by_one_are_not_all_looked_at_each_time(monkeypatch):
-    """Three times as many take three times as long, not nine: nobody decides before the last one."""
+    """Three times as many take three times as long, not nine: nobody decides before the last
+    one.
+    """
     looks = 0
     found = sources.dispute
 

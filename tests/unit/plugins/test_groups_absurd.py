@@ -1,4 +1,6 @@
-"""Groups of absurd numbers, from every source: refused by name at the door, in few words, for next to nothing."""
+"""Groups of absurd numbers, from every source: refused by name at the door, in few words, for next
+to nothing.
+"""
 
 import gc
 import json
@@ -31,7 +33,9 @@ LONG = "x" * 60_000
 
 
 class Case(NamedTuple):
-    """Objects that describe the group of a pod, what makes the pod one of it, and what the report has to name."""
+    """Objects that describe the group of a pod, what makes the pod one of it, and what the report
+    has to name.
+    """
 
     objects: tuple[dict[str, Any], ...]
     pod: dict[str, Any]
@@ -176,7 +180,9 @@ def member(fields: dict[str, Any]) -> dict[str, Any]:
 
 @contextmanager
 def counting() -> Iterator[Counter[str]]:
-    """Count the calls of Python functions inside the block, but what a garbage collection would call."""
+    """Count the calls of Python functions inside the block, but what a garbage collection would
+    call.
+    """
     calls: Counter[str] = Counter()
 
     def count(_frame: Any, event: str, _arg: Any) -> None:
@@ -194,7 +200,10 @@ def counting() -> Iterator[Counter[str]]:
 
 @pytest.mark.parametrize("name", CASES)
 def test_it_is_refused_by_name_and_for_next_to_nothing(name: str):
-    """The member waits with a word that names what is wrong; who is in no such group is placed in the same turn."""
+    """The member waits with a word that names what is wrong.
+
+    Who is in no such group is placed in the same turn.
+    """
     world, case = World(), CASES[name]
     world.engine.run(0.5, 1)
     with counting() as calls:
@@ -222,7 +231,10 @@ def in_tree(kind: str, name: str, parent: str, spec: dict[str, Any]) -> dict[str
 
 
 def test_a_chain_of_groups_without_end_costs_what_its_first_links_do():
-    """Each link puts itself above all before it; nobody climbs down to them, and a pod at its end is told why it waits."""
+    """Each link puts itself above all before it.
+
+    Nobody climbs down to them, and a pod at its end is told why it waits.
+    """
     world = World()
     composites = {"schedulingPolicy": {"gang": {"minGroupCount": 1}}}
     world.hear(in_tree("PodGroup.v1alpha3", "g", "c0", gang(1)))
@@ -244,7 +256,9 @@ def test_a_chain_of_groups_without_end_costs_what_its_first_links_do():
 def test_a_tree_of_groups_without_end_is_refused_at_a_cost_that_stays(
     monkeypatch: pytest.MonkeyPatch,
 ):
-    """Beyond the most that a tree may hold, the next group costs no more than the last that was allowed."""
+    """Beyond the most that a tree may hold, the next group costs no more than the last that was
+    allowed.
+    """
     monkeypatch.setattr(composite, "MOST_GROUPS", 40)
     world = World()
     world.hear(group(composite.KIND, {"schedulingPolicy": {"gang": {"minGroupCount": 40}}}))

@@ -99,7 +99,10 @@ def test_rules_for_nodes_beside_topology_keys_of_others():
 
 
 def test_what_a_child_wishes_for_counts_where_all_pods_are_as_well_placed():
-    """All of them are in two racks anyhow; the child that wishes for one has it, the other is divided."""
+    """All of them are in two racks anyhow.
+
+    The child that wishes for one has it, the other is divided.
+    """
     done = place(
         *rack("a", [3, 3]),
         *rack("b", [3]),

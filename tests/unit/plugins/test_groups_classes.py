@@ -1,4 +1,6 @@
-"""Groups that say what their members are: sizes and rules by class, rules between classes, traffic and costs."""
+"""Groups that say what their members are: sizes and rules by class, rules between classes, traffic
+and costs.
+"""
 
 import json
 from collections import Counter
@@ -163,7 +165,10 @@ def test_one_of_a_class_in_each_unit_of_another():
 
 
 def test_traffic_puts_those_who_talk_near_each_other():
-    """Prefill talks to decode: both in one rack, as many pairs as can be on common nodes; others leave room."""
+    """Prefill talks to decode: both in one rack, as many pairs as can be on common nodes.
+
+    Others leave room.
+    """
     classes: dict[str, Any] = {"prefill": {}, "decode": {}, "router": {}}
     done = place(
         *tree(RACKS),
@@ -200,7 +205,9 @@ def test_traffic_puts_those_who_talk_near_each_other():
 
 
 def test_those_who_stand_count_in_the_rules_of_their_class():
-    """Two workers stand in r0, two are allowed in a rack: the third, come back, goes to the other rack."""
+    """Two workers stand in r0, two are allowed in a rack: the third, come back, goes to the other
+    rack.
+    """
     classes = {
         "head": {},
         "worker": {"constraints": {"rack": {"type": "spread", "min": 1, "max": 2}}},

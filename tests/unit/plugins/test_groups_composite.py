@@ -1,4 +1,6 @@
-"""CompositePodGroups: whole groups in a group, each where it may be, and as many of them as are asked for."""
+"""CompositePodGroups: whole groups in a group, each where it may be, and as many of them as are
+asked for.
+"""
 
 import pytest
 
@@ -80,7 +82,9 @@ def test_children_beyond_the_minimum_may_stay_out():
 
 
 def test_unlike_children_are_chosen_together():
-    """The large one fits into the large rack alone: the small one, first by name, leaves it that rack."""
+    """The large one fits into the large rack alone: the small one, first by name, leaves it that
+    rack.
+    """
     done = place(
         *rack("a", [8]),
         *rack("b", [4]),
@@ -96,7 +100,9 @@ def test_unlike_children_are_chosen_together():
 
 
 def test_racks_inside_of_the_zone_of_the_parent():
-    """Each replica in one rack, both in one zone: the only one with two racks that are large enough."""
+    """Each replica in one rack, both in one zone: the only one with two racks that are large
+    enough.
+    """
     done = place(
         *rack("a", [5], "z1"),
         *rack("b", [4], "z1"),
@@ -111,7 +117,9 @@ def test_racks_inside_of_the_zone_of_the_parent():
 
 
 def test_groups_in_groups_in_a_group():
-    """A replica is a composite of head and workers: both of it in one rack, three replicas, two are needed."""
+    """A replica is a composite of head and workers: both of it in one rack, three replicas, two are
+    needed.
+    """
     objects = [composite("app", 2)]
     for at in range(3):
         objects.append(composite(f"r{at}", 2, "app", key=RACK))
@@ -314,7 +322,9 @@ def important(objects):
 
 
 def test_a_composite_group_evicts_the_fewest_that_let_enough_of_it_in():
-    """Two of three replicas are needed: the two racks with one victim each, not the one with three."""
+    """Two of three replicas are needed: the two racks with one victim each, not the one with
+    three.
+    """
     busy = [
         *pods("one", 1, 2, on="a-0"),
         *pods("two", 1, 2, on="b-0"),
@@ -342,7 +352,10 @@ ONE, OTHER = {"r0-0", "r0-1"}, {"r1-0", "r1-1"}
 )
 @pytest.mark.parametrize("is_group", [True, False])
 def test_what_goes_whole_is_evicted_whole(mode, inner, ways, is_group):
-    """The topmost group whose mode is `all`, for a group as for a pod on its own; else single pods."""
+    """The topmost group whose mode is `all`, for a group as for a pod on its own.
+
+    Else single pods.
+    """
     standing = [composite("app", 1, mode=mode)]
     for at, name in enumerate(("r0", "r1")):
         standing += [leaf(name, 2, "app", mode=inner), *pods(name, 2, on=f"a-{at}")]

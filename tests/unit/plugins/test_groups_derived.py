@@ -1,4 +1,6 @@
-"""Groups derived from workloads: JobSet, LeaderWorkerSet, Ray, MPI and indexed Jobs, where a profile asks."""
+"""Groups derived from workloads: JobSet, LeaderWorkerSet, Ray, MPI and indexed Jobs, where a
+profile asks.
+"""
 
 import pytest
 

@@ -70,7 +70,10 @@ def test_members_are_found_by_name_pattern_and_labels(selector, inside):
 
 
 def test_what_a_tier_does_not_have_stands_alone_in_it():
-    """A node right below tier 2, a HyperNode without one above it, a gap between tiers; others are strays."""
+    """A node right below tier 2, a HyperNode without one above it, a gap between tiers.
+
+    Others are strays.
+    """
     tree = made(
         hyper_node("low", 1, *of_nodes("n0")),
         hyper_node("alone", 1, *of_nodes("n1")),
@@ -162,7 +165,10 @@ def rules(tree, highest=None, name=""):
 
 
 def test_hard_is_one_unit_of_the_highest_tier_that_is_allowed():
-    """And of all above it; a number between two tiers means the lower, one above all of them nothing."""
+    """And of all above it.
+
+    A number between two tiers means the lower, one above all of them nothing.
+    """
     tree = made(*SWITCHES, hyper_node("s9", 4, *of_nodes("s2", kind="HyperNode")))
 
     assert ["tier-4", "tier-2", "tier-1"] == rules(tree, 1)

@@ -73,7 +73,10 @@ def test_pods_that_are_admitted_one_by_one_are_in_no_group():
 
 @pytest.mark.parametrize(("count", "level"), [(4, RACK), (8, ZONE), (2, HOST)])
 def test_required_is_one_unit_of_the_level(count, level):
-    """As many as one unit holds are in one of them, one more waits; racks of equal name in two zones are two."""
+    """As many as one unit holds are in one of them, one more waits.
+
+    Racks of equal name in two zones are two.
+    """
     done = place(*nodes(), TREE, *members("g", count, podset_required_topology=level))
     length = {RACK: 2, ZONE: 1, HOST: 3}[level]
     assert count == done.summary.scheduled
@@ -99,7 +102,9 @@ def test_unconstrained_asks_for_nothing():
 
 
 def test_slices_are_in_one_unit_each_in_the_order_of_names():
-    """Three slices of two in two racks of one zone: each in a rack, those whose names follow one another."""
+    """Three slices of two in two racks of one zone: each in a rack, those whose names follow one
+    another.
+    """
     asked = {
         "podset_required_topology": ZONE,
         "podset_slice_required_topology": RACK,
@@ -243,7 +248,10 @@ def test_a_group_goes_whole_when_it_is_evicted():
 
 
 def test_a_slice_that_cannot_be_repaired_leaves_the_others_alone():
-    """Two slices of two lost a pod each; there is capacity in the rack of the second: its pod is placed, there."""
+    """Two slices of two lost a pod each.
+
+    There is capacity in the rack of the second: its pod is placed, there.
+    """
     asked = {"podset_slice_required_topology": RACK, "podset_slice_size": "2"}
     pods = [
         member(f"g-{at}", "g", 4, cpu="2", spec={"nodeName": on} if on else None, **asked)

@@ -16,7 +16,9 @@ from tests.property.making import make_node
 
 
 def live(tree):
-    """Return the nodes of a tree as a cluster has them, and their rows in the order of its leaves."""
+    """Return the nodes of a tree as a cluster has them, and their rows in the order of its
+    leaves.
+    """
     cluster = Cluster()
     for _, name in tree.leaves:
         cluster.put_node(make_node(name))
@@ -56,7 +58,9 @@ def world(rng):
 
 @pytest.mark.parametrize("seed", range(100))
 def test_the_best_placement_stays_the_same(seed, monkeypatch):
-    """By leaf, so also the choice among equally good ones, with rules of all kinds and held pods."""
+    """By leaf, so also the choice among equally good ones, with rules of all kinds and held
+    pods.
+    """
     monkeypatch.setattr(leafrows, "WORTHWHILE", 0)
     rng = Random(f"thin {seed}")
     tree, slots, held, size, levels = world(rng)

@@ -78,7 +78,9 @@ def test_a_try_for_a_surplus_member_leaves_the_report_of_the_group():
 
 
 def test_a_group_placed_in_steps_is_not_called_optimal():
-    """Under a limit that ends each search early, what is called optimal is as good as without a limit."""
+    """Under a limit that ends each search early, what is called optimal is as good as without a
+    limit.
+    """
     best = place(*cluster()).groups[0].objective
     for limit in (0.02, 0.1, 0.5):
         report = place(*cluster(), using=setup(config=config(limit))).groups[0]

@@ -1,4 +1,6 @@
-"""Groups whose members have rules among themselves: spread beside others, victims, sizes, odd trees."""
+"""Groups whose members have rules among themselves: spread beside others, victims, sizes, odd
+trees.
+"""
 
 import json
 
@@ -54,7 +56,9 @@ def report(simulation):
 
 
 def test_members_fill_up_the_domains_that_are_too_empty_for_one_of_them():
-    """One old pod in z1: alone a member may go to z2 only, four of them go two and two, or one and three."""
+    """One old pod in z1: alone a member may go to z2 only, four of them go two and two, or one and
+    three.
+    """
     done = place(
         zoned("n1", "z1"),
         zoned("n2", "z2"),
@@ -205,7 +209,10 @@ RACKS_OF_UNEQUAL_NODES = {"r0": {"a": 3, "b": 2}, "r1": {"c": 3, "d": 3}, "r2": 
     ],
 )
 def test_rules_for_levels_hold_for_unlike_members_together(rules, racks, nodes):
-    """What a level wants counts pods, whatever they ask for; the answer is proven, stage by stage."""
+    """What a level wants counts pods, whatever they ask for.
+
+    The answer is proven, stage by stage.
+    """
     done = place(*tree(RACKS_OF_UNEQUAL_NODES), *ranks_of(rules))
 
     assert 4 == done.summary.scheduled

@@ -1,4 +1,6 @@
-"""Volcano's PodGroups: what is read of them, what is refused by name, what is told, who belongs to them."""
+"""Volcano's PodGroups: what is read of them, what is refused by name, what is told, who belongs to
+them.
+"""
 
 from __future__ import annotations
 
@@ -224,7 +226,10 @@ def told(obj, stage, *, message="", standing=()):
 
 
 def test_a_group_that_waits_says_why_in_volcanos_words():
-    """Phase Pending, and the condition Unschedulable; written to the object, as there is no subresource."""
+    """Phase Pending, and the condition Unschedulable.
+
+    Written to the object, as there is no subresource.
+    """
     ((status,), events, paths) = told(described(), GroupStage.REFUSED, message="no room")
 
     assert "Pending" == status["phase"]
@@ -260,7 +265,10 @@ def standing(*phases):
 
 
 def test_a_bound_group_runs():
-    """Phase Running, the condition Scheduled, no longer Unschedulable; the count follows the pods."""
+    """Phase Running, the condition Scheduled, no longer Unschedulable.
+
+    The count follows the pods.
+    """
     waited = described(conditions=[{"type": "Unschedulable", "status": "True"}])
     ((status,), events, _) = told(waited, GroupStage.BOUND, standing=standing("Pending", "Pending"))
     found = {one["type"]: one["status"] for one in status["conditions"]}
@@ -277,7 +285,10 @@ def test_a_bound_group_runs():
 
 
 def test_a_group_that_lost_a_member_is_unknown():
-    """Volcano's word for a group of which some run and others find no place; it counts as once placed."""
+    """Volcano's word for a group of which some run and others find no place.
+
+    It counts as once placed.
+    """
     lost = described(phase="Running")
     ((status,), _, _) = told(lost, GroupStage.REFUSED, message="m", standing=standing("Running"))
 

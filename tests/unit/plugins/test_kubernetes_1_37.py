@@ -48,7 +48,10 @@ def placed(*objects, release=V1_37, **ask):
     ],
 )
 def test_rules_taint_devices(rules, expected):
-    """Every given field of the selector must match; no selector matches nothing, `{}` everything."""
+    """Every given field of the selector must match.
+
+    No selector matches nothing, `{}` everything.
+    """
     assert expected == placed(*rules)
 
 

@@ -20,7 +20,9 @@ BANDWIDTH = "network.aware.com/bandwidth"
 
 
 def nodes():
-    """Return four zones in two regions, two nodes each, one node without a region, one without both."""
+    """Return four zones in two regions, two nodes each, one node without a region, one without
+    both.
+    """
     found = [
         placed_node(f"{zone}{n}", zone[:1], zone) for zone in ("a1", "a2", "b1", "b2") for n in "xy"
     ]
@@ -180,7 +182,9 @@ def test_the_pods_own_namespace_comes_first():
 
 
 def test_groups_of_other_namespaces_are_found_by_the_argument():
-    """Pods of several namespaces share a group of the configured one, unless they have their own."""
+    """Pods of several namespaces share a group of the configured one, unless they have their
+    own.
+    """
     args = {"namespaces": ["platform"]}
     ours = app_group({"front": {"store": 5}, "store": {}}, namespace="platform")
     theirs = app_group({"store": {}}, namespace="other")
@@ -259,7 +263,10 @@ def test_a_link_fills_until_the_next_pod_is_refused():
 
 
 def test_a_share_is_split_over_the_replicas_it_goes_to():
-    """With half of the carts in its own zone a front asks for half; the link is shared by both ways."""
+    """With half of the carts in its own zone a front asks for half.
+
+    The link is shared by both ways.
+    """
     objects = [
         app_group(SHOP),
         topology(regions=[("a", "b", 5, "60M")], both=False),
@@ -324,7 +331,9 @@ def test_a_node_without_measurements_is_the_dearest():
 
 
 def test_unknown_workloads_go_last_and_names_count_as_selectors():
-    """An AppGroup ordered by names orders pods labelled by selector, and the other way round (D9)."""
+    """An AppGroup ordered by names orders pods labelled by selector, and the other way round
+    (D9).
+    """
     group = app_group({"a": {}, "b": {}}, order=["b", "a"])
 
     assert less("TopologicalSort", member("1", "b"), member("2", "a"), objects=[group])
@@ -333,7 +342,10 @@ def test_unknown_workloads_go_last_and_names_count_as_selectors():
 
 
 def test_without_figures_the_risk_is_that_of_what_pods_request():
-    """Requests count as the average, without deviation; a node that offers nothing is left alone."""
+    """Requests count as the average, without deviation.
+
+    A node that offers nothing is left alone.
+    """
     link = {BANDWIDTH: "1G"}
     got = evaluate(
         "CheckRiskNodeBandwidth",

@@ -30,7 +30,9 @@ def part(listed: dict[str, dict[str, int]]) -> NetworkTopologySlice:
 
 
 def by_networkx(slices: list[NetworkTopologySlice]) -> dict[tuple[str, str], int]:
-    """Return the cost of each way that there is: the first listing counts, one direction serves both."""
+    """Return the cost of each way that there is: the first listing counts, one direction serves
+    both.
+    """
     costs: dict[tuple[str, str], int] = {}
     for origin in (origin for one in slices for origin in one.origins):
         for way in origin.ways:
@@ -80,7 +82,9 @@ def test_it_is_what_networkx_finds(listed, changed):
 
 
 def test_bookings_in_the_status_change_no_table_of_costs():
-    """What the operator notes beside costs leaves everything that was worked out from them in place."""
+    """What the operator notes beside costs leaves everything that was worked out from them in
+    place.
+    """
     raw = topology([("a", "b", 5, "1G")], table="NetperfCosts")
     spec = raw.pop("spec")
     tables = []

@@ -1,4 +1,6 @@
-"""NodeResourceTopologyMatch: laws, odd objects, arguments, and what it answers beyond the vectors."""
+"""NodeResourceTopologyMatch: laws, odd objects, arguments, and what it answers beyond the
+vectors.
+"""
 
 import copy
 from random import Random
@@ -69,7 +71,9 @@ def pod(name="p", *containers, init=(), guaranteed=True, **spec):
 
 
 def test_the_words_of_the_design_text_are_understood():
-    """`SingleNumaNode`, zones without `available`: aligned container by container, by what is allocatable."""
+    """`SingleNumaNode`, zones without `available`: aligned container by container, by what is
+    allocatable.
+    """
     zones = [zone(number, cpu="8", memory="32Gi") for number in range(2)]
     for one in zones:
         for resource in one["resources"]:

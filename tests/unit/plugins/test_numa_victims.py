@@ -88,7 +88,10 @@ OVERHEAD = (running("a", app=7, overhead="500m"), running("b", app=7, overhead="
 
 @pytest.mark.parametrize("victims", [PLAIN, SIDECARS, POD_LEVEL, PARTLY, OVERHEAD])
 def test_a_victim_gives_back_all_that_it_holds(victims):
-    """Its containers, its sidecars, and what the pod requests beside them; overhead was never in a zone."""
+    """Its containers, its sidecars, and what the pod requests beside them.
+
+    Overhead was never in a zone.
+    """
     zone_of = {("a", "c"): 0, ("b", "c"): 1}
     if victims is SIDECARS:
         zone_of |= {("a", "s"): 0, ("b", "s"): 1}

@@ -41,7 +41,10 @@ def test_without_taints_every_node_has_the_best_score():
     ],
 )
 def test_what_a_toleration_matches(toleration, tolerated):
-    """Effect empty or equal, key empty or equal, Exists or an equal value; Gt only with its gate."""
+    """Effect empty or equal, key empty or equal, Exists or an equal value.
+
+    Gt only with its gate.
+    """
     taint = {"key": "k", "value": "v", "effect": "NoSchedule"}
     got = evaluate(
         TaintToleration,

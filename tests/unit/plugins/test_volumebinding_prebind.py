@@ -48,8 +48,9 @@ def failed(text):
 
 
 def test_a_volume_is_written_whole_and_the_pod_waits_for_its_claim():
-    """The volume names its claim as Kubernetes' binder writes it, keeps what we do not know, and the
-    pod is bound when the volume controller has bound the claim."""
+    """The volume names its claim as Kubernetes' binder writes it, keeps what we do not know, and
+    the pod is bound when the volume controller has bound the claim.
+    """
     api = static_api()
     version = api.get("PersistentVolumeClaim", "default/c")["metadata"]["resourceVersion"]
     api.run()
@@ -124,8 +125,10 @@ def test_a_bound_claim_costs_nothing():
 
 
 def test_a_wait_ends_after_the_time_that_the_configuration_gives():
-    """The pod is told, its nomination cleared, and it is tried again; what is written already is not
-    written twice."""
+    """The pod is told, its nomination cleared, and it is tried again.
+
+    What is written already is not written twice.
+    """
     api = static_api(args={"bindTimeoutSeconds": 30})
     api.run()
     api.pass_time(29)

@@ -90,7 +90,10 @@ def test_which_disks_conflict(held, wanted, conflict):
 
 
 def test_a_claim_for_one_pod_alone_is_taken_everywhere():
-    """While a pod on any node uses it, no node will do; a pod on a node that is not there is none."""
+    """While a pod on any node uses it, no node will do.
+
+    A pod on a node that is not there is none.
+    """
 
     def ask(node_name):
         return evaluate(

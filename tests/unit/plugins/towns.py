@@ -1,7 +1,7 @@
 """Random small clusters full of labels, for comparing spread and affinity with slow references.
 
-A `Town` keeps everything twice: in a scene with a plugin, changed step by step so that trackers have
-to follow, and in plain dictionaries for the reference.
+A `Town` keeps everything twice: in a scene with a plugin, changed step by step so that trackers
+have to follow, and in plain dictionaries for the reference.
 """
 
 from collections.abc import Callable, Iterator, Mapping

@@ -1,8 +1,9 @@
-"""An engine with the default profile beside a small API server that holds storage, and a clock by hand.
+"""An engine with the default profile beside a small API server that holds storage, and a clock by
+hand.
 
-Knows nothing of scheduling: it stores objects whole, refuses stale versions as kube-apiserver does, and
-tells the engine only when asked to. The volume controller and the provisioner are three lines each,
-called by the tests when they want them to act.
+Knows nothing of scheduling: it stores objects whole, refuses stale versions as kube-apiserver does,
+and tells the engine only when asked to. The volume controller and the provisioner are three lines
+each, called by the tests when they want them to act.
 """
 
 import json
@@ -96,7 +97,10 @@ class VolumeApi:
     # The scheduler's surroundings.
 
     def run(self, *, answer: bool = True) -> None:
-        """Let the engine work until it wants nothing more; answer its calls, or leave them lying."""
+        """Let the engine work until it wants nothing more.
+
+        Answer its calls, or leave them lying.
+        """
         for _ in range(50):
             effects = self.engine.run(self.now, 5)
             self.effects += effects

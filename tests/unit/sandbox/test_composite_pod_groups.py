@@ -1,4 +1,6 @@
-"""CompositePodGroups as the sandbox serves them: what they may say, what changes, and when they go."""
+"""CompositePodGroups as the sandbox serves them: what they may say, what changes, and when they
+go.
+"""
 
 from typing import Any
 

@@ -1,4 +1,6 @@
-"""ResourceClaims of pods: made from templates, held while a pod needs them, given back afterwards."""
+"""ResourceClaims of pods: made from templates, held while a pod needs them, given back
+afterwards.
+"""
 
 from scheduler.controlplane.claims import POD_CLAIM_NAME
 from scheduler.sandbox.controllers.ephemeralvolumes import EphemeralVolumes
@@ -70,7 +72,9 @@ def allocate(here: World, name: str, *pods: Object) -> None:
 
 class TestTemplates:
     def test_a_pod_gets_its_claim(self):
-        """It is owned by the pod, has the template's labels and notes, and stands in the pod's status."""
+        """It is owned by the pod, has the template's labels and notes, and stands in the pod's
+        status.
+        """
         here = world()
         here.apply(RESOURCECLAIMTEMPLATES, TEMPLATE)
         made = pod(here, FROM_TEMPLATE)

@@ -156,7 +156,10 @@ class TestReplicaSet:
         assert "conditions" not in here.get(REPLICASETS, "set")["status"]
 
     def test_orphans_are_adopted_and_strangers_released(self):
-        """A matching pod without controller is taken in; a relabelled pod is let go and replaced."""
+        """A matching pod without controller is taken in.
+
+        A relabelled pod is let go and replaced.
+        """
         here = world()
         here.apply(
             PODS,
@@ -260,7 +263,9 @@ class TestDeployment:
         assert [0, 4] == sorted(s.obj["spec"]["replicas"] for s in here.store.list(REPLICASETS))
 
     def test_going_back_reuses_the_old_set(self):
-        """The template of a past revision brings its ReplicaSet back under a new revision number."""
+        """The template of a past revision brings its ReplicaSet back under a new revision
+        number.
+        """
         here = world()
         first = here.apply(DEPLOYMENTS, DEPLOYMENT)
         old = here.store.list(REPLICASETS)[0].name

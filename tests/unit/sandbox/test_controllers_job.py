@@ -166,7 +166,10 @@ class TestGroups:
     GANG = "parallelism: 2;completions: 4;scheduling: {schedulingPolicy: {gang: {}}}"
 
     def test_its_pods_name_a_group_that_needs_them_all(self):
-        """One group for all pods of its life, whose number follows the Job; it goes with the Job."""
+        """One group for all pods of its life, whose number follows the Job.
+
+        It goes with the Job.
+        """
         here = World(actors=[Jobs], release="1.37")
         here.apply(JOBS, job(self.GANG))
         (group,) = here.store.list(POD_GROUPS_1_37)

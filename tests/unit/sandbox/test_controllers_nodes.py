@@ -66,7 +66,10 @@ class TestExtendedResources:
             assert amount == found.get(BANDWIDTH)
 
     def test_what_is_written_as_allocatable_stays(self):
-        """Of native resources a kubelet holds some back; of others whoever writes both knows why."""
+        """Of native resources a kubelet holds some back.
+
+        Of others whoever writes both knows why.
+        """
         here = World(nodes=1)
         before = here.get(NODES, "node-0")["status"]["allocatable"]["cpu"]
         both = {"capacity": {BANDWIDTH: "9G"}, "allocatable": {BANDWIDTH: "8G"}}

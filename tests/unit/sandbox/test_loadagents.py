@@ -62,7 +62,10 @@ class World:
 
 
 def test_a_report_has_node_system_pods_time_and_source():
-    """A pod uses its share of what it asks for once it runs; nodes without the annotation are silent."""
+    """A pod uses its share of what it asks for once it runs.
+
+    Nodes without the annotation are silent.
+    """
     world = World("cpu=20% memory=10% use=50% noise=0% every=30s")
     raw = pod("p", node_name="n", requests={"cpu": "2", "memory": "2Gi"})
     raw["metadata"]["annotations"] = {USE: "memory=100%"}

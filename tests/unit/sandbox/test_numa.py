@@ -42,7 +42,9 @@ def cpu(number):
     [("none", True), ("best-effort", True), ("restricted", False), ("single-numa-node", False)],
 )
 def test_policies_differ_when_zones_are_full(policy, admitted):
-    """A pod that one empty zone could hold is spread by the first two policies, refused by the others."""
+    """A pod that one empty zone could hold is spread by the first two policies, refused by the
+    others.
+    """
     zones = aligner(policy, 4, 4)
     assert zones.admit("a", pod(cpu(2)))
     assert zones.admit("b", pod(cpu(3)))
@@ -95,7 +97,10 @@ def test_an_annotation_that_cannot_be_read_makes_no_zones(text):
 
 
 def test_what_a_node_offers_is_dealt_out():
-    """Equal shares in whole units, the rest in the first zone; devices where they are said to be."""
+    """Equal shares in whole units, the rest in the first zone.
+
+    Devices where they are said to be.
+    """
     offers = {"cpu": "7", "memory": "10", GPU: "3", "ephemeral-storage": "9", "pods": "110"}
     zones = list(zones_of(offers, 3, {1, 2}))
 

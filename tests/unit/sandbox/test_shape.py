@@ -1,4 +1,6 @@
-"""Cluster shapes: what a YAML file says becomes nodes, and what it may not say is told with its place."""
+"""Cluster shapes: what a YAML file says becomes nodes, and what it may not say is told with its
+place.
+"""
 
 from pathlib import Path
 

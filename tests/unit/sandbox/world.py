@@ -1,4 +1,6 @@
-"""A sandbox without a server: store, simulated nodes, controllers, and a clock that a test moves."""
+"""A sandbox without a server: store, simulated nodes, controllers, and a clock that a test
+moves.
+"""
 
 from collections.abc import Sequence
 from typing import Any
@@ -108,7 +110,10 @@ class World:
         )
 
     def annotate(self, resource: Resource, name: str, namespace: str = "", **notes: str) -> None:
-        """Set `trellis.dev/simulate-…` annotations; underscores stand for dashes, "" removes one."""
+        """Set `trellis.dev/simulate-…` annotations.
+
+        Underscores stand for dashes, "" removes one.
+        """
 
         def edit(obj: Object) -> Object:
             held = dict(obj["metadata"].get("annotations") or {})

@@ -25,7 +25,8 @@ class Authority:
         self._key = ec.generate_private_key(ec.SECP256R1())
         self._name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "test-authority")])
         builder = _builder(self._name, self._name, self._key.public_key())
-        # What RFC 5280 asks of an authority: Python 3.13 does so of every chain, unless told not to.
+        # What RFC 5280 asks of an authority: Python 3.13 does so of every chain, unless told not
+        # to.
         certificate = (
             builder.add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
             .add_extension(_signs(), critical=True)

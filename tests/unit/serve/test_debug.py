@@ -108,7 +108,10 @@ async def test_verbosity_is_put_as_to_kube_scheduler(house: House):
 
 
 async def test_overviews_for_people_and_programs(house: House):
-    """`/statusz` and `/flagz` are text, and JSON for who asks for it; secrets are masked in both."""
+    """`/statusz` and `/flagz` are text, and JSON for who asks for it.
+
+    Secrets are masked in both.
+    """
     as_json = {"Accept": "application/json"}
     async with house.serving() as visitor:
         visitor.token = "good"

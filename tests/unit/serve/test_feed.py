@@ -1,4 +1,6 @@
-"""The feed: patches make the old document the new one, and a slow reader costs nobody else anything."""
+"""The feed: patches make the old document the new one, and a slow reader costs nobody else
+anything.
+"""
 
 import msgspec
 from hypothesis import given

@@ -122,7 +122,10 @@ async def test_values_arrive_as_they_were_counted(house: House):
 
 
 def test_bounds_are_spelled_as_kube_scheduler_spells_them():
-    """Text says le="1", so that sums over both schedulers by le agree; OpenMetrics wants le="1.0"."""
+    """Text says le="1", so that sums over both schedulers by le agree.
+
+    OpenMetrics wants le="1.0".
+    """
     meters = Meters()
     meters.pod_scheduling_attempts.observe(1)
 
@@ -165,7 +168,10 @@ def test_a_traced_observation_is_the_example_of_its_bucket():
     ],
 )
 def test_form_follows_accept(accept: str, expected: bool):
-    """OpenMetrics goes to who asks for a version that there is; everybody else gets the text form."""
+    """OpenMetrics goes to who asks for a version that there is.
+
+    Everybody else gets the text form.
+    """
     form = ExpositionForm(accept)
 
     assert expected == (form.end == b"# EOF\n") == (TEXT != form.content_type)

@@ -1,4 +1,6 @@
-"""The page at its own address: open on loopback to who says who they are, elsewhere as the endpoints are."""
+"""The page at its own address: open on loopback to who says who they are, elsewhere as the
+endpoints are.
+"""
 
 import socket
 import ssl

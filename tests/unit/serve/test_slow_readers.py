@@ -15,7 +15,9 @@ ASK = "GET {} HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer good\r\n\r\n"
 
 
 def ask_and_read_nothing(port: int, trust: ssl.SSLContext, path: str) -> socket.socket:
-    """Return a connection on which somebody has asked for a page, with as little room as possible."""
+    """Return a connection on which somebody has asked for a page, with as little room as
+    possible.
+    """
     plain = socket.socket()
     plain.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
     plain.connect(("127.0.0.1", port))
@@ -25,7 +27,8 @@ def ask_and_read_nothing(port: int, trust: ssl.SSLContext, path: str) -> socket.
 
 
 async def test_slow_readers_of_large_pages_never_matter(house: House, monkeypatch):
-    """Some ask for a page of megabytes and read none of it: they are cut off, and their places are free again.
+    """Some ask for a page of megabytes and read none of it: they are cut off, and their places are
+    free again.
 
     Others are answered all the while.
     """

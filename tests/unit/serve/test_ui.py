@@ -72,7 +72,9 @@ async def test_a_foreign_name_for_our_address_is_refused(page, session):
 
 
 async def test_the_files_are_self_contained_and_under_a_strict_policy(page, session):
-    """No inline script or style, no address of another host, every module that is imported is there."""
+    """No inline script or style, no address of another host, every module that is imported is
+    there.
+    """
     seen: set[str] = set()
     wanted = {"index.html"}
     while wanted - seen:

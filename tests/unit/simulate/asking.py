@@ -23,7 +23,9 @@ def default_setup():
 
 
 def setup(*classes, config=""):
-    """The in-tree plugins and `classes`, which the profile `trellis` enables at all their points."""
+    """The in-tree plugins and `classes`, which the profile `trellis` enables at all their
+    points.
+    """
     registry = Registry((*IN_TREE, *classes))
     if not classes and not config:
         return Setup(default_config(registry), registry)

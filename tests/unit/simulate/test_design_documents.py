@@ -1,7 +1,8 @@
-"""Every YAML and JSON document of the design texts converts, is taken by an API server, and does its work.
+"""Every YAML and JSON document of the design texts converts, is taken by an API server, and does
+its work.
 
-The documents lie in `designs/`, as they were published but for comments; two definitions of kinds are no
-YAML even there, and today's are in crds/.
+The documents lie in `designs/`, as they were published but for comments; two definitions of kinds
+are no YAML even there, and today's are in crds/.
 """
 
 import json
@@ -224,7 +225,9 @@ def test_the_bandwidth_patch_and_its_pod(store: ObjectStore):
 
 
 def test_the_groups_configuration_places_the_groups_job():
-    """The file in the ConfigMap, the tree, the group and eight pods of the job, packed on few racks."""
+    """The file in the ConfigMap, the tree, the group and eight pods of the job, packed on few
+    racks.
+    """
     tree, group, job, *_, config, _ = documents("groups.yaml")
     template = job["spec"]["template"]
     pods = [

@@ -33,7 +33,10 @@ def test_what_differs_is_told_and_the_rest_counted():
 
 
 def test_equal_configurations_agree():
-    """Another name of the profile alone is no difference; a pod that is not ours any more is one."""
+    """Another name of the profile alone is no difference.
+
+    A pod that is not ours any more is one.
+    """
     same = diff(place(*CLUSTER), place(*CLUSTER))
     other = setup(config=f"{HEAD}profiles: [{{schedulerName: other}}]\n")
     gone = diff(place(*CLUSTER), place(*CLUSTER, using=other))

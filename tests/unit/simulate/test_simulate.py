@@ -317,7 +317,10 @@ USES_DATA = {"volumes": [{"name": "v", "persistentVolumeClaim": {"claimName": "d
 
 
 def test_volumes_are_made_as_a_provisioner_would():
-    """A claim that waits for its first consumer is bound on the way; a second pod finds it bound."""
+    """A claim that waits for its first consumer is bound on the way.
+
+    A second pod finds it bound.
+    """
     claim, of = storage("WaitForFirstConsumer")
     pods = [pod(name, spec=USES_DATA) for name in ("p", "q")]
 

@@ -62,7 +62,9 @@ def test_a_pod_of_an_api_server_stays_as_it_is():
 
 
 def test_an_unknown_runtime_class_is_an_error_where_the_cluster_is_known():
-    """A page's manifests are read without the cluster's classes: a notice says what does not count."""
+    """A page's manifests are read without the cluster's classes: a notice says what does not
+    count.
+    """
     with pytest.raises(
         ObjectError, match='Pod default/p: pod rejected: RuntimeClass "kata" not found'
     ):

@@ -72,7 +72,9 @@ def test_templates_and_services():
 
 
 def cluster():
-    """Nodes in zones, a workload that keeps apart, one that follows it, and one that fits nowhere."""
+    """Nodes in zones, a workload that keeps apart, one that follows it, and one that fits
+    nowhere.
+    """
     anti = {
         "topologyKey": "kubernetes.io/hostname",
         "labelSelector": {"matchLabels": {"example.com/team": "payments"}},
@@ -249,7 +251,10 @@ def test_config_maps_keep_their_kind():
 
 
 def test_groups_of_other_dialects_are_still_groups():
-    """What pods and PodGroups say of groups in annotations stays, also with other names; what hides words goes."""
+    """What pods and PodGroups say of groups in annotations stays, also with other names.
+
+    What hides words goes.
+    """
     pods = [
         *kueueworld.members("g", 2, podset_required_topology=kueueworld.RACK),
         *volcanoworld.members("v", 2),

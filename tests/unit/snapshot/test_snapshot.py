@@ -76,7 +76,10 @@ def test_a_broken_object_is_named_with_its_field(obj, error):
 
 
 def test_two_objects_of_one_name():
-    """Twice the same object is no contradiction, two different ones are; uids are unique as well."""
+    """Twice the same object is no contradiction, two different ones are.
+
+    Uids are unique as well.
+    """
     assert 1 == len(snapshot(node("n"), node("n")).nodes)
     with pytest.raises(ObjectError, match=r"objects\[1\]: Node n: there are two .* objects\[0\]"):
         snapshot(node("n"), node("n", cpu="9"))
@@ -163,7 +166,9 @@ def test_a_misspelled_field_of_a_new_pod_is_refused():
 
 
 def test_a_manifest_gets_what_the_api_server_would_fill_in():
-    """Requests follow limits and host ports the host network, but only where there is no uid yet."""
+    """Requests follow limits and host ports the host network, but only where there is no uid
+    yet.
+    """
     spec = container(requests={"cpu": "1"}, limits={"cpu": "2", "memory": "1Gi"})
     spec["containers"][0]["ports"] = [{"containerPort": 80}]
     fresh = plain_pod("fresh", spec=spec | {"hostNetwork": True})

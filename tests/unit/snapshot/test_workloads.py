@@ -56,14 +56,19 @@ def owned(made, kind, name, uid=""):
 
 @pytest.mark.parametrize("kind", ["ReplicaSet", "StatefulSet"])
 def test_pods_that_are_there_are_not_made_again(kind):
-    """A snapshot of a cluster holds workloads and their pods; pods without a controller are adopted."""
+    """A snapshot of a cluster holds workloads and their pods.
+
+    Pods without a controller are adopted.
+    """
     for known in (there("web-0"), owned(there("web-0"), kind, "web")):
         assert ["web-1", "web-2"] == sorted(names(node("n"), known, workload(kind, replicas=3)))
 
 
 @pytest.mark.parametrize("kind", ["Deployment", "ReplicaSet", "StatefulSet", "DaemonSet"])
 def test_pods_of_other_controllers_do_not_count(kind):
-    """Labels alone do not make a pod a workload's: nor do those of a workload of that name before."""
+    """Labels alone do not make a pod a workload's: nor do those of a workload of that name
+    before.
+    """
     given = workload(kind)
     given["metadata"]["uid"] = "new"
     for other in (
@@ -93,7 +98,9 @@ def pod_of(label, name, image):
 
 
 def rollout(strategy, *, with_set=True, image="x:2", is_given=True):
-    """Names of new pods, of pods that stay, and the notices, for a Deployment of four over pods of x:1."""
+    """Names of new pods, of pods that stay, and the notices, for a Deployment of four over pods of
+    x:1.
+    """
     spec = {"replicas": 4, "strategy": strategy}
     made = workload(
         "Deployment", **spec, template=template(containers=[{"name": "c", "image": image}])
@@ -115,7 +122,10 @@ def rollout(strategy, *, with_set=True, image="x:2", is_given=True):
     ],
 )
 def test_a_changed_template_takes_the_first_step_of_its_update(strategy, new, old, with_set):
-    """Surge pods are made, pods that may be unavailable go; without the ReplicaSet pods tell the template."""
+    """Surge pods are made, pods that may be unavailable go.
+
+    Without the ReplicaSet pods tell the template.
+    """
     made, stay, said = rollout(strategy, with_set=with_set)
     assert (new, old) == (made, stay)
     assert bool(old) == any("first step of a rolling update" in one for one in said)
@@ -207,7 +217,10 @@ def test_a_daemon_set_makes_no_pod_where_its_controller_makes_none():
 
 
 def test_a_stateful_set_brings_its_claims():
-    """Its pods ask for claims that nobody has written; without them no volume rule would be tried."""
+    """Its pods ask for claims that nobody has written.
+
+    Without them no volume rule would be tried.
+    """
     claim = {"metadata": {"name": "data"}, "spec": {"storageClassName": "none"}}
     got = snapshot(workload("StatefulSet", replicas=2, volumeClaimTemplates=[claim]))
 
@@ -407,7 +420,9 @@ ZONE = "topology.kubernetes.io/zone"
 
 
 def exclusive(kind, key, size, *, notes, **spec):
-    """Return a JobSet of two Jobs, or a LeaderWorkerSet of two groups, of so many pods, with annotations."""
+    """Return a JobSet of two Jobs, or a LeaderWorkerSet of two groups, of so many pods, with
+    annotations.
+    """
     meta = {"name": "x", "namespace": "default", "annotations": notes}
     if kind == "JobSet":
         job = {"parallelism": size, "completions": size, "completionMode": "Indexed"}

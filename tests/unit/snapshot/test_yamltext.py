@@ -1,4 +1,6 @@
-"""YAML of snapshots: plain data as kubectl reads it, lines for errors, bounds for what is hostile."""
+"""YAML of snapshots: plain data as kubectl reads it, lines for errors, bounds for what is
+hostile.
+"""
 
 import pytest
 import yaml

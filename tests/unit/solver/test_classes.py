@@ -14,7 +14,10 @@ HEAD, WORKERS = 0, 1
 
 
 def group(**news) -> GroupProblem:
-    """Two racks of two nodes with room for three pods each; one head and four workers of one slot."""
+    """Two racks of two nodes with room for three pods each.
+
+    One head and four workers of one slot.
+    """
     plain = GroupProblem(
         (Role(1, (1,), (3,) * 4), Role(4, (1,), (3,) * 4)),
         ((3,),) * 4,
@@ -27,7 +30,10 @@ def group(**news) -> GroupProblem:
 
 
 def test_the_cost_counts_every_pair_that_talks():
-    """Head on 1; workers: one beside it, one on 2, two in the other rack: 0 + 1 + 2 times (1 + 10), all times 3."""
+    """Head on 1.
+
+    Workers: one beside it, one on 2, two in the other rack: 0 + 1 + 2 times (1 + 10), all times 3.
+    """
     costs = TrafficCosts(steps=(10, 1))
     talking = group(traffic=(Traffic(HEAD, WORKERS, 3),), costs=costs)
     counts = ((1, 0, 0, 0), (1, 1, 2, 0))
@@ -35,7 +41,8 @@ def test_the_cost_counts_every_pair_that_talks():
 
     areas = TrafficCosts(areas=(0, 0, 1, 1), matrix=((2, 7), (5, 3)))
     among = group(traffic=(Traffic(WORKERS, WORKERS, 1),), costs=areas)
-    # In the first area two pods, 2 ordered pairs at 2; the same in the second at 3; across 4 at 7 and 4 at 5.
+    # In the first area two pods, 2 ordered pairs at 2; the same in the second at 3; across 4 at 7
+    # and 4 at 5.
     assert ("", "cost", 4 + 6 + 28 + 20) == checker.objective(among, counts)[-1]
 
 
@@ -59,7 +66,9 @@ def test_a_broken_rule_between_classes_is_named(relation, counts, text):
 
 
 def test_a_class_keeps_its_own_rule_whatever_the_others_do():
-    """Workers one to a node, the head anywhere: with three nodes for four workers that cannot be."""
+    """Workers one to a node, the head anywhere: with three nodes for four workers that cannot
+    be.
+    """
     spread = (ClassRule(1, LevelRule("spread", hard=True)),)
     classes = (PodClass("head", (0,)), PodClass("workers", (1,), rules=spread))
     found = heterogeneous.solve(group(classes=classes), LIMITS)

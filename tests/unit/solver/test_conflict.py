@@ -1,4 +1,6 @@
-"""Groups that fit nowhere: the message names the smallest conflict, and its advice makes them fit."""
+"""Groups that fit nowhere: the message names the smallest conflict, and its advice makes them
+fit.
+"""
 
 import msgspec
 import pytest

@@ -15,7 +15,8 @@ def nodes(*slots):
     return {chr(97 + at): number for at, number in enumerate(slots)}
 
 
-# Tree, size, rules, what the greedy descent takes (counts, largest first; None: it fails), the best.
+# Tree, size, rules, what the greedy descent takes (counts, largest first; None: it fails), the
+# best.
 EXAMPLES = {
     "one rack holds all": (
         {"r0": nodes(3, 3, 3), "r1": {"x": 3, "y": 3, "z": 3}},

@@ -1,4 +1,6 @@
-"""Members that talk, placed near one another with no search: what a pod costs more, and what that comes to."""
+"""Members that talk, placed near one another with no search: what a pod costs more, and what that
+comes to.
+"""
 
 from random import Random
 
@@ -23,7 +25,9 @@ def cost(group, counts):
 
 
 def test_what_one_pod_more_costs_is_the_difference():
-    """On every leaf, with costs by level and between areas, for classes that talk to themselves as well."""
+    """On every leaf, with costs by level and between areas, for classes that talk to themselves as
+    well.
+    """
     looked_at = 0
     for number in range(CASES):
         rng = Random(f"near {number}")

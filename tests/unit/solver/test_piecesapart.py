@@ -7,7 +7,9 @@ from scheduler.groups.solver.roles.colouring import dealt
 
 
 def test_no_part_has_two_of_a_place_and_all_have_as_many():
-    """Also where the first that come leave nothing for the last, and where parts are not all needed everywhere."""
+    """Also where the first that come leave nothing for the last, and where parts are not all needed
+    everywhere.
+    """
     for number in range(300):
         rng = Random(f"dealt {number}")
         many = rng.randint(1, 7)

@@ -1,4 +1,6 @@
-"""A group over which OR-Tools 9.15 ended the process, with its presolve's substitutions: it is decided."""
+"""A group over which OR-Tools 9.15 ended the process, with its presolve's substitutions: it is
+decided.
+"""
 
 import subprocess
 import sys

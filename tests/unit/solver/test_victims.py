@@ -1,4 +1,6 @@
-"""Who is evicted: the order of harm, budgets, several resources, single pods, and nobody in vain."""
+"""Who is evicted: the order of harm, budgets, several resources, single pods, and nobody in
+vain.
+"""
 
 import msgspec
 import pytest
@@ -192,7 +194,9 @@ def test_victims_survive_the_wire():
 
 
 def test_like_single_pods_count_one_by_one_beside_groups():
-    """What one of several like pods yields together with a group is not taken for what all yield."""
+    """What one of several like pods yields together with a group is not taken for what all
+    yield.
+    """
     leaves = tuple(
         Leaf(path, -1, (free,))
         for path, free in {("r0", "a"): 1, ("r0", "b"): 0, ("r1", "c"): 1, ("r1", "d"): 0}.items()
@@ -209,7 +213,10 @@ def test_like_single_pods_count_one_by_one_beside_groups():
 
 @pytest.mark.parametrize(("used_up", "hit"), [(search.SEARCH, 2), (search.SPARE, 3)])
 def test_a_search_without_time_spares_whom_it_can(monkeypatch, used_up, hit):
-    """Stages that get no time prove nothing; whoever is not needed is spared if there is time for that."""
+    """Stages that get no time prove nothing.
+
+    Whoever is not needed is spared if there is time for that.
+    """
     times = iter([0.0])
     monkeypatch.setattr(search, "perf_s", lambda: next(times, used_up))
     others = [gang(f"g{at}", at % 2, {at: 2, (at + 1) % 6: 1}) for at in range(6)]
@@ -235,7 +242,9 @@ def full_nodes(nodes, size, count, need, free=0):
 
 
 def test_many_pods_in_the_way_of_one_member_are_proven_at_once():
-    """Half of 200 nodes with 8 pods each: 800 evictions, proven, though 100 would do by amounts alone."""
+    """Half of 200 nodes with 8 pods each: 800 evictions, proven, though 100 would do by amounts
+    alone.
+    """
     answer = search.solve(full_nodes(200, 100, 8, 8))
 
     assert 800 == sum(answer.evicted.values())

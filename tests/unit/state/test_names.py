@@ -6,7 +6,10 @@ from tests.property.making import make_node, node_with
 
 
 def test_names_follow_the_nodes():
-    """A freed row has none, a row that is used again has the new one; a changed node keeps its own."""
+    """A freed row has none, a row that is used again has the new one.
+
+    A changed node keeps its own.
+    """
     cluster = Cluster()
     for name in ("a", "b", "c"):
         cluster.put_node(make_node(name))

@@ -38,7 +38,9 @@ def links_of(nodes: int, ends: list[tuple[int, int, int]]) -> PathLinks:
 
 @given(st.data(), st.integers(1, 10))
 def test_the_kernel_agrees_with_networkx(data: st.DataObject, nodes: int):
-    """Every cost between every two nodes, also where no path leads, loops and double links included."""
+    """Every cost between every two nodes, also where no path leads, loops and double links
+    included.
+    """
     end = st.integers(0, nodes - 1)
     costs = st.integers(0, 60) | st.sampled_from([LARGEST_COST, 1, 0])
     links = links_of(nodes, data.draw(st.lists(st.tuples(end, end, costs), max_size=3 * nodes)))

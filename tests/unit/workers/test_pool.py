@@ -1,4 +1,6 @@
-"""The helper process, a real one: answers, limits, deaths, cancellation, and a loop that goes on."""
+"""The helper process, a real one: answers, limits, deaths, cancellation, and a loop that goes
+on.
+"""
 
 import asyncio
 

@@ -149,7 +149,10 @@ def test_a_counter_that_goes_back_begins_anew():
 
 
 def test_the_status_tells_node_system_and_pods(tmp_path):
-    """What is no pod's is the system's, also after a pod has gone; windows without data are empty."""
+    """What is no pod's is the system's, also after a pod has gone.
+
+    Windows without data are empty.
+    """
     proc, groups = tmp_path / "proc", tmp_path / "cgroup"
     put(groups / "cgroup.controllers", "cpu memory")
     sampler = Sampler(proc, groups)

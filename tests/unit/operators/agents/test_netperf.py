@@ -1,4 +1,6 @@
-"""Netperf agents on real loopback: who is answered and who is not, what is measured, what is told."""
+"""Netperf agents on real loopback: who is answered and who is not, what is measured, what is
+told.
+"""
 
 import asyncio
 import socket

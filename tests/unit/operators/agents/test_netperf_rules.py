@@ -1,4 +1,6 @@
-"""Netperf's rules without sockets: proofs, who measures what and when, what is told for how long."""
+"""Netperf's rules without sockets: proofs, who measures what and when, what is told for how
+long.
+"""
 
 import os
 from collections import Counter
@@ -150,7 +152,9 @@ def test_a_file_without_a_good_key_is_refused_at_the_start(tmp_path: Path, text:
 @pytest.mark.parametrize("sizes", [(1, 1), (3, 1, 1), (7,), (12, 5, 9, 1), (4,) * 10])
 @pytest.mark.parametrize("pairs", [1, 3])
 def test_every_pair_is_somebodys(sizes: tuple[int, ...], pairs: int):
-    """Inside a zone each pair is measured by just one end, between zones one to `pairs` pairs are."""
+    """Inside a zone each pair is measured by just one end, between zones one to `pairs` pairs
+    are.
+    """
     peers = cluster(*sizes)
     plans = {one.node: plan_for(one, peers, pairs) for one in peers}
     near = Counter(

@@ -1,4 +1,6 @@
-"""The risk plugins' figures: read from real HTTP servers, kept while a source fails, gone when too old."""
+"""The risk plugins' figures: read from real HTTP servers, kept while a source fails, gone when too
+old.
+"""
 
 import json
 from collections.abc import AsyncIterator, Callable
@@ -180,7 +182,10 @@ class Store:
 
 
 async def test_figures_stay_while_a_source_fails_and_go_when_they_are_too_old():
-    """Each answer once; a failure shows in the metrics, the expiry as a deletion; then it is well again."""
+    """Each answer once; a failure shows in the metrics, the expiry as a deletion.
+
+    Then it is well again.
+    """
     answers: list[object] = [told(a=BUSY), 503, 503, told(NOW + 400, a=IDLE)]
     clock, store, meters = ManualClock(NOW), Store(), Meters()
     sources = MetricSources(meters, clock)
@@ -215,7 +220,9 @@ async def test_figures_stay_while_a_source_fails_and_go_when_they_are_too_old():
 
 
 def test_a_decision_goes_by_the_answer():
-    """LoadVariationRiskBalancing prefers the idle node of load-watcher's answer, just as it came."""
+    """LoadVariationRiskBalancing prefers the idle node of load-watcher's answer, just as it
+    came.
+    """
     head = {
         "apiVersion": "trellis.dev/v1alpha1",
         "kind": "WatcherMetrics",

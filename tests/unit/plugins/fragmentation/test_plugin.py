@@ -1,4 +1,6 @@
-"""FragmentationAware on small clusters: whole devices, shares, partitions, models, CPU beside them."""
+"""FragmentationAware on small clusters: whole devices, shares, partitions, models, CPU beside
+them.
+"""
 
 import pytest
 

@@ -1,4 +1,6 @@
-"""The tables behind FragmentationAware: prices of holes, expected use, scarcity, distance of mixes."""
+"""The tables behind FragmentationAware: prices of holes, expected use, scarcity, distance of
+mixes.
+"""
 
 from itertools import product
 
@@ -30,7 +32,9 @@ def test_no_shared_pods_leave_whole_devices_alone_of_worth():
 @given(SIZES)
 @settings(max_examples=60, deadline=None)
 def test_prices_are_feasible_and_tight(demand):
-    """The worth never decreases, two holes are worth no more than their sum, a device is worth 1."""
+    """The worth never decreases, two holes are worth no more than their sum, a device is worth
+    1.
+    """
     values = hole_values(list(demand), list(demand.values()), cells=40)
 
     assert (np.diff(values) >= -1e-9).all()

@@ -1,4 +1,6 @@
-"""Load-aware placement over time, through the whole engine: bursts, silence, reports that wake pods."""
+"""Load-aware placement over time, through the whole engine: bursts, silence, reports that wake
+pods.
+"""
 
 from typing import Any
 
@@ -46,7 +48,9 @@ def test_a_node_whose_agent_died_takes_no_pod_until_it_comes_back(two):
 
 
 def test_a_pod_that_waits_for_figures_is_woken_by_them():
-    """All agents are silent: the pod says so, and the first report lets it go, not the next flush."""
+    """All agents are silent: the pod says so, and the first report lets it go, not the next
+    flush.
+    """
     play = Play({}, {"only": (1.0, 4.0)}, seed=1)
     play.silent.add("only")
     for _ in range(200):

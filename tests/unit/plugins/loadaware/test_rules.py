@@ -1,4 +1,6 @@
-"""The rules that no table of the peer pins, and those that are ours (notes/loadaware.md section 9)."""
+"""The rules that no table of the peer pins, and those that are ours (notes/loadaware.md section
+9).
+"""
 
 import pytest
 

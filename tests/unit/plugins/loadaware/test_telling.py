@@ -1,4 +1,6 @@
-"""`explain` shows how old the figures are that load-aware placement judged by, and what was added."""
+"""`explain` shows how old the figures are that load-aware placement judged by, and what was
+added.
+"""
 
 import pytest
 
