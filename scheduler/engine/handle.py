@@ -5,7 +5,7 @@ goes out as an effect, or into the engine's queue of changes.
 """
 
 from collections import deque
-from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -211,6 +211,11 @@ class EngineHandle:
         if known is not None:
             event = failure.node_event(known, profile, reason, text, self.now())
             self._shared.outbox.put(event)
+
+    def pending_pods(self) -> Iterable[Pod]:
+        """Return the pods that are not bound, in no order."""
+        members = self._shared.members
+        return () if members is None else members.pending()
 
     def waiting_pods(self) -> Sequence[Pod]:
         """Return the pods that wait at permit."""

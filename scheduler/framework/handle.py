@@ -3,7 +3,7 @@
 Each member needs a reason; most plugins use none of them.
 """
 
-from collections.abc import Collection, Hashable, Mapping, Sequence
+from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
 from typing import Protocol, TypeVar
 
 from scheduler.base.release import Release
@@ -110,6 +110,12 @@ class Handle(Protocol):
         """Emit an event on a node; for a message that every pod would otherwise receive.
 
         Changes no decision. `reason` is one word in camel case, `profile` is the event's reporter.
+        """
+
+    def pending_pods(self) -> Iterable[Pod]:
+        """Return the pods of this process's profiles that are not bound, in no order.
+
+        A full pass over all of them: for occasional use, not per pod.
         """
 
     def waiting_pods(self) -> Sequence[Pod]:

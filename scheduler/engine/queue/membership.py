@@ -48,6 +48,10 @@ class GroupMembership:
             members.renew([one.pod for one in known if one is not None])
         return members.with_one(pod)
 
+    def pending(self) -> Iterator[Pod]:
+        """Yield all pods that are to be placed, members of groups or not."""
+        return (queued.pod for queued in self._queued.values())
+
     def drop(self, key: str, uid: str) -> None:
         """Forget a member that is decided."""
         self._key_of.pop(uid, None)

@@ -1,11 +1,11 @@
-"""`DeviceInventory`: the mix of bound pods, and the tables computed from it and from the nodes.
+"""`DeviceInventory`: the mix of bound and pending pods, and the tables of that mix and the nodes.
 
 Follows pods and nodes. `version` changes when the tables are recomputed: when nodes came, went or
 changed, and when the mix has moved by more than the distance in the arguments.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -42,6 +42,8 @@ class DeviceInventory:
         self._catalog = catalog
         self._devices = DeviceColumns(catalog, frozenset(self.args.drivers))
         self._cluster: Cluster | None = None
+        # Set by the plugin: the pods that wait are part of the mix.
+        self.pending: Callable[[], Iterable[Pod]] = tuple
         self.worth: Worth | None = None
         self.mix = Mix()
         self._version = 0
@@ -152,12 +154,14 @@ class DeviceInventory:
         left = self._left_of_all()
         if left is None or self.worth is None:
             return {}
-        needs = Counter(self.needs.of(pod, counted(pod_requests(pod))) for pod in waiting)
         shapes: Counter[MixShape] = Counter()
-        for need, count in needs.items():
+        for need, count in self._needs_of(waiting).items():
             if need.devices:
                 shapes[self.shape_of(need)] += count
         return unusable(left, [kind.model for kind in self.worth.classes], shapes)
+
+    def _needs_of(self, pods: Iterable[Pod]) -> Counter[PodNeed]:
+        return Counter(self.needs.of(pod, counted(pod_requests(pod))) for pod in pods)
 
     def _left_of_all(self) -> Left | None:
         if self.version < 0 or self.worth is None:
@@ -183,9 +187,9 @@ class DeviceInventory:
             self._changes += 1
 
     def _mix(self) -> Mix:
-        """Return the mix of the bound pods with devices and of the shapes in the arguments."""
+        """Return the mix of bound and pending pods with devices and of the arguments' shapes."""
         counts: Counter[MixShape] = Counter()
-        for need, count in self._counts.items():
+        for need, count in (self._counts + self._needs_of(self.pending())).items():
             if need.devices:
                 counts[self.shape_of(need)] += count
         weights = sum(shape.weight for shape in self.args.shapes) or 1.0

@@ -57,6 +57,7 @@ class FragmentationAware(Plugin[FragmentationAwareArgs]):
         self._catalog = device_catalog(handle)
         encoded = msgspec.json.encode(args)
         self.inventory = handle.tracker(DeviceInventory, encoded, self._catalog)
+        self.inventory.pending = handle.pending_pods
         self._weights = Weights(args.device_fit, args.node_fit, args.beside_fit)
         self.key_follows = (self.inventory, handle.objects(SLICE))
         self._slices = handle.objects(SLICE)
