@@ -88,9 +88,7 @@ class Planner:
         self._outcome = PlanOutcome(handle, members, self.evictor)
 
     def plan(self, key: str, context: groups.PlanningContext) -> Steps:
-        """Return where all members go, which pods are evicted for them, or why they have to
-        wait.
-        """
+        """Return where all members go, which pods are evicted for them, or why they wait."""
         record = self._records.of(key)
         record.reporter = context.members[0].spec.scheduler_name
         record.refused = record.refused.union(one.metadata.uid for one in context.members)
@@ -115,9 +113,7 @@ class Planner:
     # 1 describe, 2 tree
 
     def _task(self, key: str, context: groups.PlanningContext) -> GroupTask | None:
-        """Return what this attempt decides, None for a group without a description; raise
-        ObjectError.
-        """
+        """Return what this attempt decides, None without a description; raise ObjectError."""
         described = self._described.group(key)
         if described is None:
             return None
@@ -128,24 +124,13 @@ class Planner:
         tree = self._trees.of(spec, context.nodes)
         spec = kueuelevels.resolved(hypernodes.resolved(spec, tree), tree)
         check_levels(spec, tree.levels, tree.source)
-        task = GroupTask(
-            key,
-            spec,
-            tree,
-            context,
-            planning.requests(context.members),
-            standing,
-            [],
-            described=described,
-            needs=needed,
-            deadline=deadline,
-        )
+        requests = planning.requests(context.members)
+        task = GroupTask(key, spec, tree, context, requests, standing, [], described=described)
+        task = msgspec.structs.replace(task, needs=needed, deadline=deadline)
         return self._with_roles(task)
 
     def _with_roles(self, task: GroupTask) -> GroupTask:
-        """Return the task with its members by role: none if all are equal, by subgroup in a group
-        of groups.
-        """
+        """Return the task with its members by role; of a group of groups also by subgroup."""
         spec, context = task.spec, task.context
         if spec.tree is None:
             classes = self._handle.objects(DEVICE_CLASS)
@@ -207,9 +192,7 @@ class Planner:
         return plan
 
     def _placed(self, placement: Placement) -> Steps:
-        """Steps 3 to 6: ask the solver, try its answer with all filters, ask again with what that
-        teaches.
-        """
+        """Steps 3 to 6: ask, try the answer with all filters, ask again with what that teaches."""
         task = placement.task
         while True:
             asked = placement.question()  # 3 capacity
