@@ -51,7 +51,12 @@ COMBINATIONS: tuple[tuple[str, ...], ...] = (
     ("rbac.secrets[0].namespace=shop", "rbac.secrets[0].name=token"),
     ("rbac.configMaps[0].namespace=shop", "rbac.configMaps[0].name=latencies"),
     ("rbac.groups.volcano=true", "profile=sakkara"),
-    ("podMonitor.enabled=true", "networkPolicy.enabled=true", "networkPolicy.egress.enabled=true"),
+    (
+        "podMonitor.enabled=true",
+        "podMonitor.tokenSecret=t",
+        "networkPolicy.enabled=true",
+        "networkPolicy.egress.enabled=true",
+    ),
     ("rbac.aggregate=false", "commonLabels.team=ml", "terminationGracePeriodSeconds=60"),
     ("rbac.groups.namespaces={shop,default}", "rbac.load.enabled=false", "rbac.numa.enabled=true"),
     ("rbac.admissionPolicies=false", "rbac.groups.allowUnguarded=true"),
@@ -344,5 +349,5 @@ def test_labels_and_the_end_of_a_pod_are_values():
     (deployment,) = (one for one in documents if one["kind"] == "Deployment")
     assert 60 == deployment["spec"]["template"]["spec"]["terminationGracePeriodSeconds"]
     assert "team" not in deployment["spec"]["selector"]["matchLabels"]
-    roles = {one["metadata"]["name"] for one in documents if one["kind"] == "ClusterRole"}
-    assert {"trellis-view", "trellis-edit"} <= roles
+    roles = [one["metadata"]["name"] for one in documents if one["kind"] == "ClusterRole"]
+    assert {"view", "edit"} <= {name.rpartition("-")[2] for name in roles}

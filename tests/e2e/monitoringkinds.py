@@ -1,4 +1,4 @@
-"""ServiceMonitor and PrometheusRule as far as the chart uses them: definitions with strict schemas.
+"""PodMonitor, ServiceMonitor and PrometheusRule as far as the chart uses them: definitions with strict schemas.
 
 A cluster with kube-prometheus has the whole ones. These hold just the chart's fields, so that a
 server that validates strictly refuses any other.
@@ -42,6 +42,19 @@ MONITOR = an_object(
     selector=an_object(matchLabels=TEXTS),
     endpoints=a_list(ENDPOINT),
 )
+POD_ENDPOINT = an_object(
+    port=TEXT,
+    scheme={"type": "string", "enum": ["http", "https"]},
+    interval=DURATION,
+    authorization=an_object(credentials=an_object(("key",), name=TEXT, key=TEXT)),
+    tlsConfig=an_object(insecureSkipVerify=BOOLEAN),
+)
+POD_MONITOR = an_object(
+    ("podMetricsEndpoints", "selector"),
+    namespaceSelector=an_object(matchNames=a_list(TEXT)),
+    selector=an_object(matchLabels=TEXTS),
+    podMetricsEndpoints=a_list(POD_ENDPOINT),
+)
 RULE = an_object(
     ("expr",),
     alert=TEXT,
@@ -54,8 +67,9 @@ RULES = an_object(groups=a_list(an_object(("name",), name=TEXT, rules=a_list(RUL
 
 
 def definitions() -> list[Json]:
-    """Return both definitions."""
+    """Return all definitions."""
     return [
+        _definition("PodMonitor", "podmonitors", POD_MONITOR),
         _definition("ServiceMonitor", "servicemonitors", MONITOR),
         _definition("PrometheusRule", "prometheusrules", RULES),
     ]

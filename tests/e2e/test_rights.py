@@ -115,6 +115,7 @@ LOOKED_FOR = {("list", kind.group, kind.plural) for kind in WATCHED if not kind.
 # Served since Kubernetes 1.37: rights on them are played apart.
 LATER = {(verb, "compositepodgroups") for verb in ("list", "watch")}
 LATER |= {("patch", "compositepodgroups/status")}
+LATER |= {(verb, "devicetaintrules") for verb in ("list", "watch")}
 
 
 @asynccontextmanager
