@@ -82,7 +82,7 @@ def test_the_fewest_zones_are_found_exactly(rows, asked):
     view: Any = SimpleNamespace(
         size=len(rows),
         slots=4,
-        room=(None, None),
+        scratch=(None, None),
         free=lambda _: free,
         at_least=lambda _, amount, out: np.greater_equal(free, amount, out),
     )
