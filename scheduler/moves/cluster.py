@@ -323,6 +323,11 @@ class ProblemBuilder:
         """Return the waiting pods as roles; their nodes are judged as if all movable pods had
         left.
         """
+        profiles = {one.scheduler_name for one in self.setup.loaded.profiles}
+        for pod in waiting:
+            if pod.spec.scheduler_name not in profiles:
+                message = f'no profile is called "{pod.spec.scheduler_name}"'
+                raise InputError(message, where=f"Pod {pod.key}")
         gone = {pod.metadata.uid for pod in movable}
         emptied = replace(
             self._alone,
