@@ -29,6 +29,7 @@ from scheduler.engine.binding.inflight import Ended
 from scheduler.engine.binding.nominations import Nominations
 from scheduler.engine.binding.permit import PermitWord, WaitingPods
 from scheduler.engine.binding.preemption import PendingEvictions, Preemptions
+from scheduler.engine.derivation import Derivation
 from scheduler.engine.effects import (
     Answer,
     Behind,
@@ -141,7 +142,7 @@ class Engine:
             profiles,
             handle.trackers,
             changes,
-            settings.derive or {},
+            Derivation(cluster, settings.derive or {}, observation.fault),
         )
         self.preemptions = Preemptions(
             outbox,

@@ -11,15 +11,13 @@ from collections import deque
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from msgspec.structs import replace
-
 from scheduler.engine.attempt.suspended import SuspendedCycles
 from scheduler.engine.binding.bindings import Bindings
 from scheduler.engine.binding.nominations import Nominations
+from scheduler.engine.derivation import Derivation
 from scheduler.engine.effects import Complete
 from scheduler.engine.queue.queues import Queues
 from scheduler.objects.derivedgroups import KIND as DERIVED
-from scheduler.objects.derivedgroups import derived, group_named
 from scheduler.objects.finished import FINISHED, is_kept, kept
 from scheduler.objects.node import Node
 from scheduler.objects.pod import Pod
@@ -44,7 +42,7 @@ class Intake:
         schedulers: Iterable[str],
         trackers: Mapping[TrackerKey, Tracker],
         changes: deque[Any],
-        derive: Mapping[str, frozenset[str]],
+        derivation: Derivation,
     ) -> None:
         self._cluster = cluster
         self._queues = queues
@@ -53,8 +51,7 @@ class Intake:
         self._nominations = nominations
         self._schedulers = frozenset(schedulers)
         self._changes = changes
-        self._derive = derive
-        self._derived_from = frozenset(kind for kinds in derive.values() for kind in kinds)
+        self._derivation = derivation
         self.label = ""  # of the first change that the latest object has led to
         self.trackers = trackers
         self._known_trackers = 0
@@ -69,7 +66,7 @@ class Intake:
         """Take in one object; ObjectError for a bad one, which changes nothing."""
         self.label = ""
         if kind == "Pod":
-            obj = self._with_group(obj)
+            obj = self._derivation.with_group(obj)
             if is_deleted or obj.is_finished:
                 self._pod_gone(obj, now)
                 self._keep_finished(obj, is_deleted=is_deleted)
@@ -83,26 +80,33 @@ class Intake:
             drop, put = self._cluster.drop_object, self._cluster.put_object
             change = drop(kind, obj) if is_deleted else put(kind, obj)
             self.announce(change, now)
-            if kind in self._derived_from:
+            if kind in self._derivation.kinds:
                 self._derive_groups(change, now)
-
-    def _with_group(self, pod: Pod) -> Pod:
-        """Return a pod with the group that its profile derives for it, if any."""
-        kinds = self._derive.get(pod.spec.scheduler_name) if self._derive else None
-        name = group_named(pod, kinds) if kinds else ""
-        return replace(pod, derived_group=name) if name else pod
+            elif self._derivation.requests_differ(change):
+                self._derive_anew(object_key(obj), now)
 
     def _derive_groups(self, change: Change, now: float) -> None:
         """Follow a change of a workload: put and drop the groups that it makes."""
-        before, after = (
-            {} if obj is None else derived(change.kind, obj) for obj in (change.old, change.new)
-        )
-        for name, group in before.items():
-            if name not in after:
-                self.announce(self._cluster.drop_object(DERIVED, group), now)
-        for name, group in after.items():
-            if before.get(name) != group:
-                self.announce(self._cluster.put_object(DERIVED, group), now)
+        gone, new = self._derivation.changed(change)
+        for group in gone:
+            self.announce(self._cluster.drop_object(DERIVED, group), now)
+        for group in new:
+            self.announce(self._cluster.put_object(DERIVED, group), now)
+
+    def _derive_anew(self, namespace: str, now: float) -> None:
+        """Take in the pods of a namespace again whose group is another one since its annotation
+        changed.
+
+        A pod whose binding is in flight follows with its next event.
+        """
+        for pod in list(self._known("Pod")):
+            is_there = pod.metadata.namespace == namespace
+            if is_there and self._bindings.get(pod.metadata.uid) is None:
+                fresh = self._derivation.with_group(pod)
+                if fresh is not pod:
+                    self._suspended.drop(pod.metadata.uid)
+                    self._queues.remove(pod.metadata.uid)
+                    self.take("Pod", fresh, now, is_deleted=False)
 
     def missing_in(self, event: Complete) -> list[Any]:
         """Return what we know of a kind and a full list does not name: it is gone."""

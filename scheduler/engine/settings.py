@@ -16,7 +16,7 @@ from scheduler.config.names import GROUPS
 from scheduler.engine.attempt.cycle import Ties
 from scheduler.engine.extender.extenders import ConfiguredExtender, extenders_of
 from scheduler.engine.queue.backoff import PodBackoff
-from scheduler.objects.derivedgroups import kinds_of
+from scheduler.objects.derivedgroups import DeriveKinds, kinds_of
 
 
 class EngineSettings(msgspec.Struct, frozen=True):
@@ -38,7 +38,7 @@ class EngineSettings(msgspec.Struct, frozen=True):
     release: Release | None = None
     extenders: tuple[ConfiguredExtender, ...] = ()
     solves_inline: bool = False
-    derive: Mapping[str, frozenset[str]] | None = None
+    derive: Mapping[str, DeriveKinds] | None = None
 
 
 def engine_settings(loaded: Loaded, *, seed: int = 0) -> EngineSettings:
@@ -56,9 +56,12 @@ def engine_settings(loaded: Loaded, *, seed: int = 0) -> EngineSettings:
     )
 
 
-def derived_kinds(loaded: Loaded) -> dict[str, frozenset[str]]:
+def derived_kinds(loaded: Loaded) -> dict[str, DeriveKinds]:
     """Return the kinds from whose objects groups are derived, by profile."""
-    words = {
-        one.scheduler_name: getattr(one.args.get(GROUPS), "derive", ()) for one in loaded.profiles
-    }
-    return {name: kinds_of(given) for name, given in words.items() if given}
+    found = {}
+    for one in loaded.profiles:
+        args = one.args.get(GROUPS)
+        always, asked = (getattr(args, name, ()) for name in ("derive", "derive_on_request"))
+        if always or asked:
+            found[one.scheduler_name] = DeriveKinds(kinds_of(always), kinds_of(asked))
+    return found

@@ -1,12 +1,15 @@
 """The arguments of the plugin; `topologyConfigMapNameSpace` is Sakkara's own, the rest is ours."""
 
 from collections.abc import Iterator
-from typing import Literal, Self
+from typing import Literal, Self, TypeAlias
 
 import msgspec
 
 from scheduler.framework.args import Args
 
+Derivable: TypeAlias = Literal[
+    "JobSet", "TrainJob", "LeaderWorkerSet", "RayCluster", "RayJob", "MPIJob", "Job"
+]
 LONGEST_SOLVE_S = 60.0
 MOST_WORKERS = 64
 
@@ -23,10 +26,11 @@ class ClusterTopologyPlacementGroupArgs(Args):
     and only when nothing else has room for those. `preemption` lets groups evict pods of lower
     priority, `pdb` says whether disruption budgets forbid that or are violated as little as
     possible. `derive` names the kinds of workloads whose pods are a group by their labels and the
-    workload's own numbers, where nothing else names a group for them. No solve gets more time or
-    workers than `solver` of the TrellisConfiguration allows; 0 `solver_workers` are as many.
-    Without `schedule_groups` pods that name a group stay gated; a profile that disables the plugin
-    has it so.
+    workload's own numbers, where nothing else names a group for them; `derive_on_request` does so
+    in the namespaces whose annotation `trellis.dev/derive-groups` names the kind. No solve gets
+    more time or workers than `solver` of the TrellisConfiguration allows; 0 `solver_workers` are as
+    many. Without `schedule_groups` pods that name a group stay gated; a profile that disables the
+    plugin has it so.
     """
 
     schedule_groups: bool = True
@@ -41,10 +45,8 @@ class ClusterTopologyPlacementGroupArgs(Args):
     preemption: Literal["Enabled", "Disabled"] = "Enabled"
     preemption_time_limit_seconds: float = 3.0
     pdb: Literal["Minimize", "Forbid"] = "Minimize"
-    derive: tuple[
-        Literal["JobSet", "TrainJob", "LeaderWorkerSet", "RayCluster", "RayJob", "MPIJob", "Job"],
-        ...,
-    ] = ()
+    derive: tuple[Derivable, ...] = ()
+    derive_on_request: tuple[Derivable, ...] = ()
 
     def validate(self) -> Iterator[tuple[str, str]]:
         """Yield the times that are out of range."""

@@ -1,9 +1,10 @@
-"""Groups derived from workload objects: which there are, and of which a pod is by its controllers'
-labels.
+"""Groups derived from workload objects: which exist, and which one a pod belongs to by the labels
+that its controller writes.
 
-Opt-in by kind. A pod that another source names a group for is never of a derived one; of two kinds
-that could derive it the outer one counts (a JobSet, not its Jobs). Workloads whose pods come one
-after the other (ordered start) make no group: the later ones would be waited for in vain. Pure.
+Opt-in by kind, for all namespaces or for those whose annotation requests it. A pod that another
+source names a group for is never a member of a derived one. A Job counts only without an outer
+workload (a JobSet, not its Jobs); of two other workloads none has precedence. Workloads whose pods
+start in order make no group: the later pods exist only when the first ones run. Pure.
 """
 
 from collections.abc import Callable, Collection, Iterator, Mapping
@@ -12,6 +13,7 @@ from typing import Any, Final
 from scheduler.objects.jobs import Job, JobSet, JobSpec, LeaderWorkerSet, MPIJob, RayCluster
 from scheduler.objects.meta import Object, ObjectMeta
 from scheduler.objects.pod import Pod
+from scheduler.objects.workloads import Namespace
 
 KIND: Final = "DerivedGroup"
 # Words of the argument `derive` → the kind whose object is read; a RayJob makes a RayCluster, a
@@ -26,6 +28,7 @@ OBJECT_OF: Final[Mapping[str, str]] = {
     "Job": "Job",
 }
 MOST_GROUPS: Final = 10_000
+ANNOTATION: Final = "trellis.dev/derive-groups"
 _JOBSET: Final = "jobset.sigs.k8s.io/jobset-name"
 _LWS, _LWS_INDEX = "leaderworkerset.sigs.k8s.io/name", "leaderworkerset.sigs.k8s.io/group-index"
 _RAY: Final = "ray.io/cluster"
@@ -37,12 +40,27 @@ OWNER_LABELS: Final[Mapping[str, str]] = {"RayCluster": _RAY, "MPIJob": _MPI}
 
 
 class DerivedGroup(Object, frozen=True):
-    """A group of at least `size` pods of the object `owner` of kind `of`."""
+    """A group of at least `size` pods of the object `owner` of kind `of`.
+
+    A size below 2 states that the object's pods are no group and are scheduled one by one.
+    """
 
     metadata: ObjectMeta = ObjectMeta()
     of: str = ""
     owner: str = ""
     size: int = 1
+
+    @property
+    def is_group(self) -> bool:
+        """Return whether the pods are scheduled together."""
+        return self.size > 1
+
+
+class DeriveKinds(Object, frozen=True):
+    """The kinds that a profile derives groups from: `always`, and where a namespace requests it."""
+
+    always: frozenset[str] = frozenset()
+    on_request: frozenset[str] = frozenset()
 
 
 def kinds_of(words: Collection[str]) -> frozenset[str]:
@@ -50,19 +68,37 @@ def kinds_of(words: Collection[str]) -> frozenset[str]:
     return frozenset(OBJECT_OF[word] for word in words)
 
 
+def requested(namespace: Namespace) -> tuple[str, ...]:
+    """Return the words of a namespace's annotation, as written."""
+    text = namespace.metadata.annotations.derive_groups
+    return tuple(word for word in map(str.strip, text.split(",")) if word)
+
+
 def group_named(pod: Pod, kinds: Collection[str]) -> str:
-    """Return the name of the group that a pod would be of by its labels, '' for none."""
+    """Return the name of the group that a pod would be of by its labels, '' for none.
+
+    Several names, separated by spaces, if workloads of different kinds claim the pod.
+    """
     labels = pod.metadata.labels
-    for kind, name in (
-        ("JobSet", labels.get(_JOBSET, "")),
-        ("LeaderWorkerSet", _of_group(labels)),
-        ("RayCluster", labels.get(_RAY, "")),
-        ("MPIJob", labels.get(_MPI, "") if labels.get(_OPERATOR) == "mpi-operator" else ""),
-        ("Job", labels.get(_JOB, "") if _JOB_INDEX in labels else ""),
-    ):
-        if name and kind in kinds:
-            return f"{kind.lower()}-{name}"
-    return ""
+    claims = [
+        f"{kind.lower()}-{name}"
+        for kind, name in (
+            ("JobSet", labels.get(_JOBSET, "")),
+            ("LeaderWorkerSet", _of_group(labels)),
+            ("RayCluster", labels.get(_RAY, "")),
+            ("MPIJob", labels.get(_MPI, "") if labels.get(_OPERATOR) == "mpi-operator" else ""),
+        )
+        if name and kind in kinds
+    ]
+    if not claims and "Job" in kinds and _JOB_INDEX in labels and labels.get(_JOB):
+        return f"job-{labels[_JOB]}"
+    return " ".join(claims)
+
+
+def kind_named(name: str) -> str:
+    """Return the kind of the workload that a group's name starts with."""
+    first = name.partition("-")[0]
+    return next(kind for kind in _SIZES if kind.lower() == first)
 
 
 def _of_group(labels: Mapping[str, str]) -> str:
@@ -71,11 +107,11 @@ def _of_group(labels: Mapping[str, str]) -> str:
 
 
 def derived(kind: str, obj: Any) -> dict[str, DerivedGroup]:
-    """Return the groups of an object by name; none of an object whose pods are no group."""
+    """Return what an object states of the groups of its pods, by name."""
     meta = obj.metadata
     found: dict[str, DerivedGroup] = {}
     for name, size in _SIZES[kind](obj):
-        if size > 1 and len(found) < MOST_GROUPS:
+        if len(found) < MOST_GROUPS:
             key = f"{kind.lower()}-{name}"
             made = ObjectMeta(name=key, namespace=meta.namespace, uid=f"{meta.uid}/{name}")
             found[key] = DerivedGroup(made, kind, meta.name, size)
@@ -89,22 +125,22 @@ def _pods(spec: JobSpec) -> int:
 
 
 def _job(obj: Job) -> Iterator[tuple[str, int]]:
-    if obj.spec.completion_mode == "Indexed":
-        yield obj.metadata.name, _pods(obj.spec)
+    yield obj.metadata.name, _pods(obj.spec) if obj.spec.completion_mode == "Indexed" else 0
 
 
 def _jobset(obj: JobSet) -> Iterator[tuple[str, int]]:
     jobs = obj.spec.replicated_jobs
     is_ordered = obj.spec.startup_policy.startup_policy_order == "InOrder"
-    if not is_ordered and not any(one.depends_on for one in jobs):
-        size = sum(max(0, one.replicas) * _pods(one.template.spec) for one in jobs)
-        yield obj.metadata.name, size
+    is_ordered = is_ordered or any(one.depends_on for one in jobs)
+    size = sum(max(0, one.replicas) * _pods(one.template.spec) for one in jobs)
+    yield obj.metadata.name, 0 if is_ordered else size
 
 
 def _leader_worker_set(obj: LeaderWorkerSet) -> Iterator[tuple[str, int]]:
-    if obj.spec.startup_policy != "LeaderReady":
-        for index in range(min(obj.spec.replicas, MOST_GROUPS)):
-            yield f"{obj.metadata.name}-{index}", obj.spec.leader_worker_template.size
+    spec = obj.spec
+    size = 0 if spec.startup_policy == "LeaderReady" else spec.leader_worker_template.size
+    for index in range(min(max(0, spec.replicas) + spec.surge, MOST_GROUPS)):
+        yield f"{obj.metadata.name}-{index}", size
 
 
 def _ray_cluster(obj: RayCluster) -> Iterator[tuple[str, int]]:
@@ -120,8 +156,7 @@ def _mpi_job(obj: MPIJob) -> Iterator[tuple[str, int]]:
     # A launcher that waits for its workers is made when these run.
     waits = obj.spec.launcher_creation_policy == "WaitForWorkersReady"
     specs = obj.spec.mpi_replica_specs
-    if not waits:
-        yield obj.metadata.name, sum(max(0, one.replicas) for one in specs.values())
+    yield obj.metadata.name, 0 if waits else sum(max(0, one.replicas) for one in specs.values())
 
 
 _SIZES: Final[Mapping[str, Callable[[Any], Iterator[tuple[str, int]]]]] = {

@@ -2,7 +2,13 @@
 are.
 """
 
+import math
+import re
+from typing import Final
+
 from scheduler.objects.meta import Int32, Object, ObjectMeta
+
+_PERCENT: Final = re.compile(r"\d{1,4}%")
 
 
 class JobSpec(Object, frozen=True):
@@ -67,12 +73,37 @@ class LeaderWorkerTemplate(Object, frozen=True):
     size: Int32 = 1
 
 
+class RollingUpdate(Object, frozen=True):
+    """How many groups more than `replicas` an update may create, as a number or a percentage."""
+
+    max_surge: Int32 | str = 0
+
+
+class RolloutStrategy(Object, frozen=True):
+    """How groups are replaced."""
+
+    rolling_update_configuration: RollingUpdate = RollingUpdate()
+
+
 class LeaderWorkerSetSpec(Object, frozen=True):
     """So many equal groups."""
 
     replicas: Int32 = 1
     leader_worker_template: LeaderWorkerTemplate = LeaderWorkerTemplate()
+    rollout_strategy: RolloutStrategy = RolloutStrategy()
     startup_policy: str = "LeaderCreated"
+
+    @property
+    def surge(self) -> int:
+        """Return how many groups more than `replicas` may exist, rounded up as its controller
+        does.
+        """
+        most = self.rollout_strategy.rolling_update_configuration.max_surge
+        if isinstance(most, int):
+            return max(0, most)
+        if not _PERCENT.fullmatch(most):
+            return 0
+        return math.ceil(max(0, self.replicas) * int(most[:-1]) / 100)
 
 
 class LeaderWorkerSet(Object, frozen=True):

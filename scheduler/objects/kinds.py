@@ -5,14 +5,14 @@ kind that is not required and that the API server does not offer is skipped, and
 appears.
 """
 
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import msgspec
 
 from scheduler.objects.claims import ResourceClaim, ResourceClaimTemplate
 from scheduler.objects.configmap import GROUP_KEY, TOPOLOGY_KEY, ConfigMap
-from scheduler.objects.derivedgroups import DerivedGroup
+from scheduler.objects.derivedgroups import DerivedGroup, DeriveKinds
 from scheduler.objects.devices import DeviceClass, DeviceTaintRule, ResourceSlice
 from scheduler.objects.groups import AppGroup
 from scheduler.objects.jobs import Job, JobSet, LeaderWorkerSet, MPIJob, RayCluster
@@ -204,9 +204,9 @@ DERIVED = _optional("trellis.dev", "v1alpha1", "derivedgroups", DerivedGroup)
 BY_KIND: dict[str, Kind] = {kind.kind: kind for kind in (*WATCHED, *FED, *DERIVABLE, DERIVED)}
 
 
-def derived_from(derive: Mapping[str, Collection[str]] | None) -> tuple[Kind, ...]:
+def derived_from(derive: Mapping[str, DeriveKinds] | None) -> tuple[Kind, ...]:
     """Return the kinds to watch for the groups that profiles derive."""
-    wanted = {kind for kinds in (derive or {}).values() for kind in kinds}
+    wanted = {kind for one in (derive or {}).values() for kind in one.always | one.on_request}
     return tuple(kind for kind in DERIVABLE if kind.kind in wanted)
 
 

@@ -1,12 +1,26 @@
 """Namespaces, services and the controllers whose selectors the default spread uses."""
 
+import msgspec
+
 from scheduler.objects.meta import LabelSelector, Object, ObjectMeta
+
+
+class NamespaceAnnotations(Object, frozen=True):
+    """The annotations of a namespace that Trellis reads, each as written."""
+
+    derive_groups: str = msgspec.field(name="trellis.dev/derive-groups", default="")
+
+
+class NamespaceMeta(ObjectMeta, frozen=True):
+    """`metadata` of a namespace."""
+
+    annotations: NamespaceAnnotations = NamespaceAnnotations()
 
 
 class Namespace(Object, frozen=True):
     """A namespace; namespace selectors read its labels."""
 
-    metadata: ObjectMeta = ObjectMeta()
+    metadata: NamespaceMeta = NamespaceMeta()
 
 
 class MapSelectorSpec(Object, frozen=True):

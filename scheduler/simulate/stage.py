@@ -13,7 +13,7 @@ import msgspec
 from msgspec.structs import replace
 
 from scheduler.base.clock import parse_rfc3339
-from scheduler.base.errors import InputError, ObjectError
+from scheduler.base.errors import InputError, ObjectError, TrellisError
 from scheduler.base.meters import Meters
 from scheduler.base.release import Release
 from scheduler.base.text import did_you_mean
@@ -85,10 +85,12 @@ def staged(snapshot: Snapshot, setup: Setup, options: AnswerOptions) -> StagedEn
     engine = build_engine(setup, options, snapshot.release)
     now = snapshot.taken_at if options.now is None else options.now
     faults: list[Exception] = []
+    reported: list[str] = []
     engine.report_to(on_fault=lambda _plugin, _point, error: faults.append(error))
 
     def tell(kind: str, obj: Any, key: str, at: float = now) -> None:
         _tell(engine, Watched(kind, "ADDED", obj), at, faults, snapshot.place(kind, key))
+        reported.extend(f"{kind} {key}: {one}" for one in faults if type(one) is TrellisError)
 
     engine.reserve_nodes(len(snapshot.nodes))
     for kind, obj in (*_with_namespaces(snapshot), *snapshot.origins):
@@ -109,7 +111,7 @@ def staged(snapshot: Snapshot, setup: Setup, options: AnswerOptions) -> StagedEn
     notices += unasked(setup.loaded.scheduler.extenders, pending)
     known = {pod.metadata.uid for pod in pending}
     others = (*snapshot.ended, *(one for one in snapshot.unbound if one.metadata.uid not in known))
-    notices += snapshot.notices
+    notices += (*reported, *snapshot.notices)
     return StagedEngine(engine, now, snapshot.bound, pending, notices, others)
 
 

@@ -25,6 +25,7 @@ _ANNOTATIONS: Final = (
     "node.koordinator.sh/raw-allocatable",
     "scheduling.koordinator.sh/",
     "trellis.dev/load-source",
+    "trellis.dev/derive-groups",
     "resource.kubernetes.io/",
     "sakkara.group/",
     "scheduling.k8s.io/group-name",
@@ -42,6 +43,7 @@ _ANNOTATED: Final = (
     "ResourceClaim",
     "PodGroup",
     "CompositePodGroup",
+    "Namespace",
 )
 _POD_SPEC: Final = re.compile(
     "activeDeadlineSeconds|affinity|containers|hostNetwork|initContainers|nodeName|nodeSelector|os"

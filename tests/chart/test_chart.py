@@ -20,6 +20,7 @@ from scheduler.config.presets import GPU
 from scheduler.framework.registry import Registry
 from scheduler.groups.status.lifecycle import GroupRecord, results
 from scheduler.intree import IN_TREE
+from scheduler.objects.kinds import DERIVABLE
 
 CHART = Path(__file__).parents[2] / "charts" / "trellis"
 HELM = shutil.which(
@@ -50,7 +51,7 @@ COMBINATIONS: tuple[tuple[str, ...], ...] = (
     ("fullnameOverride=sched", "image.registry=r.example", "image.digest=sha256:" + "a" * 64),
     ("rbac.secrets[0].namespace=shop", "rbac.secrets[0].name=token"),
     ("rbac.configMaps[0].namespace=shop", "rbac.configMaps[0].name=latencies"),
-    ("rbac.groups.volcano=true", "profile=sakkara"),
+    ("rbac.groups.volcano=true", "profile=sakkara", "rbac.groups.derive={JobSet,MPIJob}"),
     (
         "podMonitor.enabled=true",
         "podMonitor.tokenSecret=t",
@@ -69,7 +70,7 @@ REFUSED = (
     "grafanaDashboard.enabled=yes please", "grafanaDashboard.folder=x",
     "crds.instal=true", "agents.load.enable=true", "agents.netperf.enabled=true",
     "agents.bandwidth.assume=fast",
-    "page.readers[0].kind=Everybody", "page.reader=x", "rbac.secrets[0].name=x", "rbac.groups.namespace=a", "rbac.numa.enabled=maybe", "extraArgs=--v", "replicas=3",
+    "page.readers[0].kind=Everybody", "page.reader=x", "rbac.secrets[0].name=x", "rbac.groups.namespace=a", "rbac.groups.derive={Jobset}", "rbac.numa.enabled=maybe", "extraArgs=--v", "replicas=3",
 )  # fmt: skip
 
 
@@ -214,6 +215,20 @@ def test_groups_are_written_only_where_they_live():
     accepted = render("rbac.admissionPolicies=false", "rbac.groups.allowUnguarded=true")
     kinds = {one["kind"] for one in accepted}
     assert "ValidatingAdmissionPolicy" not in kinds
+
+
+def test_workloads_are_read_where_groups_are_derived_from_them():
+    """One rule per kind of object, whichever words need it; none without the value."""
+    words = ("JobSet", "TrainJob", "LeaderWorkerSet", "RayCluster", "RayJob", "MPIJob", "Job")
+    objects = {(one.group, one.plural) for one in DERIVABLE}
+
+    def read(*values: str) -> list[tuple[str, str]]:
+        found = [(rule["apiGroups"][0], rule["resources"][0]) for rule in rules(render(*values))]
+        return sorted(pair for pair in found if pair in objects)
+
+    assert sorted(objects) == read(f"rbac.groups.derive={{{','.join(words)}}}")
+    assert [("ray.io", "rayclusters")] == read("rbac.groups.derive={RayJob}")
+    assert [] == read()
 
 
 def test_the_policy_names_what_is_written_about_groups():

@@ -34,6 +34,7 @@ from scheduler.objects.pod import (
 from scheduler.objects.workloads import (
     MapSelectorSpec,
     Namespace,
+    NamespaceMeta,
     ReplicaSet,
     SelectorSpec,
     Service,
@@ -133,7 +134,7 @@ def random_change(random: Random, step: int, held: list[Pod]) -> Watched:
         return Watched("Service", random.choice(["ADDED", "DELETED"]), service)
     if chance < 0.2:
         labels = {"team": random.choice("xy")}
-        return Watched("Namespace", "MODIFIED", Namespace(ObjectMeta("default", labels=labels)))
+        return Watched("Namespace", "MODIFIED", Namespace(NamespaceMeta("default", labels=labels)))
     if chance < 0.25:
         made = DeviceClass(
             ObjectMeta("gpus"), DeviceClassSpec(extended_resource_name="example.com/gpu")

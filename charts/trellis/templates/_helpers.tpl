@@ -167,3 +167,16 @@ tolerations: {{- toYaml $agent.tolerations | nindent 2 }}
 nodeSelector: {{- toYaml . | nindent 2 }}
 {{- end }}
 {{- end }}
+
+{{- define "trellis.derivedFrom" -}}
+{{- $from := dict "JobSet" "jobset.x-k8s.io/jobsets" "TrainJob" "jobset.x-k8s.io/jobsets" "LeaderWorkerSet" "leaderworkerset.x-k8s.io/leaderworkersets" "RayCluster" "ray.io/rayclusters" "RayJob" "ray.io/rayclusters" "MPIJob" "kubeflow.org/mpijobs" "Job" "batch/jobs" -}}
+{{- $names := list -}}
+{{- range .Values.rbac.groups.derive }}{{ $names = append $names (index $from .) }}{{ end -}}
+{{- range uniq $names }}
+{{- $parts := splitList "/" . }}
+# Workloads from which groups are derived.
+- apiGroups: [{{ index $parts 0 }}]
+  resources: [{{ index $parts 1 }}]
+  verbs: [list, watch]
+{{- end }}
+{{- end }}

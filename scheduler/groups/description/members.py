@@ -39,6 +39,8 @@ class GroupMembers:
         self._alone: dict[str, dict[str, Placed]] = {}
         # Finished pods by the group that they name, which may be one or not.
         self._finished: dict[str, dict[str, Pod]] = {}
+        # Keys of workloads whose pods are no group.
+        self._lone: set[str] = set()
         # By group, then by kind and name.
         self._objects: dict[str, dict[tuple[str, str], Any]] = {}
         # Of groups that are in others the key of that one, and the other way round.
@@ -59,7 +61,7 @@ class GroupMembers:
         """Start afresh from what the cluster holds."""
         self._forget()
         self._placed, self._alone, self._objects, self._victims = {}, {}, {}, {}
-        self._finished = {}
+        self._finished, self._lone = {}, set()
         self._around, self._inside = {}, {}
         for placed in cluster.pods:
             self._add(placed)
@@ -112,7 +114,7 @@ class GroupMembers:
         return sources.also_claimed(pod) if appgroup.key_of(pod) in self._objects else ""
 
     def _is_group(self, key: str) -> bool:
-        return key in self._objects or not sources.is_by_object(key)
+        return key in self._objects or not (sources.is_by_object(key) or key in self._lone)
 
     def root(self, key: str) -> str:
         """Return the root of the tree that a group is in, mostly itself."""
@@ -288,6 +290,10 @@ class GroupMembers:
         for obj, put in ((old, False), (new, True)):
             if obj is None:
                 continue
+            if lone := sources.lone(kind, obj):
+                (self._lone.add if put else self._lone.discard)(lone)
+                self._regroup(lone)
+                self._touch_all(lone)
             key, name = source.key(obj), obj.metadata.name
             if not key:
                 continue  # an application that is no gang

@@ -4,7 +4,7 @@ from msgspec.structs import replace
 
 from scheduler.groups.description.spec import GroupSpec
 from scheduler.objects.derivedgroups import KIND as OF_ENGINE
-from scheduler.objects.derivedgroups import DerivedGroup
+from scheduler.objects.derivedgroups import DerivedGroup, kind_named
 from scheduler.objects.pod import Pod
 
 KIND = OF_ENGINE
@@ -12,8 +12,24 @@ PREFIX = "derived:"
 
 
 def key_of(pod: Pod) -> str:
-    """Return the key of the group that the engine has derived for a pod, '' for none."""
-    return f"{PREFIX}{pod.metadata.namespace}/{pod.derived_group}" if pod.derived_group else ""
+    """Return the key of the group that the engine has derived for a pod, '' for none; of several
+    the first.
+    """
+    name = pod.derived_group.partition(" ")[0]
+    return f"{PREFIX}{pod.metadata.namespace}/{name}" if name else ""
+
+
+def rivals(pod: Pod) -> str:
+    """Return the groups of several workloads that claim a pod, '' for one or none."""
+    names = pod.derived_group.split(" ")
+    return " and ".join(f"derived group ({name})" for name in names) if len(names) > 1 else ""
+
+
+def missing(key: str) -> str:
+    """Return the reason why a member is on hold while its workload is unknown."""
+    name = key.rpartition("/")[2]
+    kind = kind_named(name)
+    return f"no {kind} describes the derived group {name}: it waits until its {kind} is known"
 
 
 class DerivedGroups:
@@ -27,8 +43,14 @@ class DerivedGroups:
     label = "derived"
 
     def key(self, obj: DerivedGroup) -> str:
-        """Return `namespace/name` behind the word that sets these groups apart."""
-        return f"{PREFIX}{obj.metadata.namespace}/{obj.metadata.name}"
+        """Return `namespace/name` behind the word that sets these groups apart; '' where the
+        object's pods are no group.
+        """
+        return _key(obj) if obj.is_group else ""
+
+    def lone(self, obj: DerivedGroup) -> str:
+        """Return the same key where the object's pods are scheduled one by one, else ''."""
+        return "" if obj.is_group else _key(obj)
 
     def read(self, obj: DerivedGroup) -> GroupSpec:
         """Return what it asks for: its size as a minimum, members of any roles."""
@@ -53,6 +75,10 @@ class DerivedGroups:
         """Return a group of this name that asks for the same."""
         meta = replace(obj.metadata, name=name, uid=f"{obj.metadata.uid}-{name}")
         return replace(obj, metadata=meta)
+
+
+def _key(obj: DerivedGroup) -> str:
+    return f"{PREFIX}{obj.metadata.namespace}/{obj.metadata.name}"
 
 
 SOURCE = DerivedGroups()

@@ -95,7 +95,12 @@ def group_of(pod: Pod) -> str:
 
 def is_by_object(key: str) -> bool:
     """Whether pods that name a group are one only as long as an object describes it."""
-    return key.startswith((appgroup.PREFIX, derived.PREFIX))
+    return key.startswith(appgroup.PREFIX)
+
+
+def lone(kind: str, obj: Any) -> str:
+    """Return the key whose pods are no group by what an object states, '' for none."""
+    return derived.SOURCE.lone(obj) if kind == derived.KIND and obj is not None else ""
 
 
 def _claimed(pod: Pod) -> str:
@@ -132,6 +137,8 @@ def dispute(pod: Pod) -> str:
 
     Equal names under both labels are one claim: a PodGroup may stand in for the ConfigMap.
     """
+    if " " in pod.derived_group and not _claimed(pod):
+        return derived.rivals(pod)
     labels, group = pod.metadata.labels, pod.spec.scheduling_group
     one, other = labels.get(configmap.LABEL), labels.get(coscheduling.LABEL)
     of_volcano = volcano.name_in(pod)
@@ -160,7 +167,7 @@ def also_claimed(pod: Pod) -> str:
     """Return the groups that claim a pod besides the application that it names, which is a gang;
     an empty text for none.
     """
-    key = _claimed(pod)
+    key = _claimed(pod) or derived.key_of(pod)
     if not key:
         return ""
     return (
@@ -212,7 +219,10 @@ def began_or_ended(kind: str, old: Any, new: Any) -> str:
     """Return the key of the application that a change has made a gang, or one no more; an empty
     text for none.
     """
-    if kind not in (appgroup.KIND, derived.KIND):
+    if kind == derived.KIND:
+        alone, still = lone(kind, old), lone(kind, new)
+        return "" if alone == still else alone or still
+    if kind != appgroup.KIND:
         return ""
     before, after = (BY_KIND[kind].key(obj) if obj is not None else "" for obj in (old, new))
     return "" if before == after else before or after
@@ -235,6 +245,8 @@ def missing(key: str) -> str:
         return f"no PodGroup of scheduling.k8s.io describes the group {title(key)}"
     if key.startswith(kueue.PREFIX):
         return f"no pod describes the group {title(key)}"
+    if key.startswith(derived.PREFIX):
+        return derived.missing(key)
     if key.startswith(volcano.PREFIX):
         return f"no PodGroup of {volcano.SOURCE.api_version} describes the group {title(key)}"
     return f"no ConfigMap or PodGroup describes the group {title(key)}"

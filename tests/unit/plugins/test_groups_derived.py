@@ -2,10 +2,15 @@
 profile asks.
 """
 
+import msgspec
 import pytest
 
+from scheduler.objects.derivedgroups import derived
+from scheduler.objects.jobs import LeaderWorkerSet
+from scheduler.simulate.simulate import simulate
+from scheduler.simulate.stage import AnswerOptions, staged
 from scheduler.testing import node
-from tests.unit.simulate.asking import HEAD, place, pod, results, setup
+from tests.unit.simulate.asking import HEAD, place, pod, results, setup, snapshot
 
 NODES = [node(f"n{at}", allocatable={"cpu": "2"}) for at in range(2)]
 TEMPLATE = {
@@ -17,9 +22,9 @@ TEMPLATE = {
 }
 
 
-def deriving(*words):
+def deriving(*words, field="derive"):
     """Return a setup whose profile derives groups of these kinds."""
-    args = f"{{derive: [{', '.join(words)}]}}"
+    args = f"{{{field}: [{', '.join(words)}]}}"
     entry = f"{{name: ClusterTopologyPlacementGroup, args: {args}}}"
     return setup(config=f"{HEAD}profiles: [{{schedulerName: trellis, pluginConfig: [{entry}]}}]\n")
 
@@ -187,3 +192,50 @@ def test_autoscaled_ray_workers_need_their_minimum():
 
     assert 4 == found.summary.scheduled
     assert [2] == [one.minimum for one in found.groups]
+
+
+def test_a_namespace_requests_groups_by_its_annotation():
+    """Only of kinds that the profile offers; other namespaces are scheduled pod by pod."""
+    offered = deriving("JobSet", "RayCluster", field="deriveOnRequest")
+    words = ("", "RayCluster", "LeaderWorkerSet,", "TrainJob", "RayCluster ,JobSet")
+    worlds = {one: snapshot(*NODES, namespace(one), jobset(5)) for one in words}
+    found = {one: simulate(worlds[one], offered, AnswerOptions()) for one in words}
+
+    assert [4, 4, 4, 0, 0] == [found[one].summary.scheduled for one in words]
+    notices = staged(worlds["LeaderWorkerSet,"], offered, AnswerOptions()).notices
+    text = 'annotation trellis.dev/derive-groups: no profile offers "LeaderWorkerSet"'
+    assert text in str(notices)
+
+
+def namespace(words):
+    """Return the namespace of the workloads with this annotation."""
+    meta = {"name": "default", "annotations": {"trellis.dev/derive-groups": words}}
+    return {"apiVersion": "v1", "kind": "Namespace", "metadata": meta}
+
+
+def test_two_workloads_that_claim_a_pod_keep_it_on_hold():
+    """Neither has precedence; the condition names both."""
+    labels = {**RAY, "jobset.sigs.k8s.io/jobset-name": "v"}
+    found = place(*NODES, ray(1), *members(2, labels), using=deriving("RayCluster", "JobSet"))
+
+    assert 0 == found.summary.scheduled
+    text = "derived group (jobset-v) and derived group (raycluster-w)"
+    assert text in found.pods[0].message
+
+
+def test_a_pod_waits_while_its_workload_is_unknown():
+    """The watch of pods may be ahead of that of workloads: no member starts alone."""
+    found = place(*NODES, *members(2, RAY), using=deriving("RayCluster"))
+
+    assert 0 == found.summary.scheduled
+    assert "no RayCluster describes the derived group raycluster-w" in found.pods[0].message
+
+
+@pytest.mark.parametrize(("surge", "groups"), [(0, 3), (2, 5), ("34%", 5), ("x", 3)])
+def test_groups_of_an_update_beyond_the_replicas_are_known(surge, groups):
+    """A LeaderWorkerSet that is updated has `maxSurge` groups more, rounded up."""
+    rollout = {"rollingUpdateConfiguration": {"maxSurge": surge}}
+    made = {"replicas": 3, "leaderWorkerTemplate": {"size": 2}, "rolloutStrategy": rollout}
+    obj = msgspec.convert({"metadata": {"name": "w"}, "spec": made}, LeaderWorkerSet)
+
+    assert [f"leaderworkerset-w-{at}" for at in range(groups)] == [*derived("LeaderWorkerSet", obj)]

@@ -1,7 +1,7 @@
 """What operators see of the cluster, and how they are woken."""
 
 from scheduler.objects.meta import ObjectMeta
-from scheduler.objects.workloads import Namespace, Service
+from scheduler.objects.workloads import Namespace, NamespaceMeta, Service
 from scheduler.state.change import NOTHING
 from scheduler.state.cluster import Cluster
 from scheduler.state.store import object_key
@@ -53,8 +53,8 @@ def test_changes_wake_once_per_batch():
 def test_objects_without_columns():
     """Added, replaced, dropped; dropping what is not there is no change."""
     cluster = Cluster()
-    first = Namespace(ObjectMeta(name="n"))
-    second = Namespace(ObjectMeta(name="n", labels={"a": "b"}))
+    first = Namespace(NamespaceMeta(name="n"))
+    second = Namespace(NamespaceMeta(name="n", labels={"a": "b"}))
     assert "n" == object_key(first)
 
     added = cluster.put_object("Namespace", first)
