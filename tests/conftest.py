@@ -7,9 +7,13 @@ the jump.
 
 import asyncio
 import gc
+import logging
 import os
+from collections.abc import Iterator
+from typing import Any
 
 import pytest
+import structlog
 from hypothesis import HealthCheck, settings
 
 pytest_plugins = ["pytester", "tests.apiserver.realcluster", "tests.detectors"]
@@ -43,8 +47,30 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default"))
 
 
 def pytest_configure() -> None:
-    """Unset the event loop: otherwise its first user creates one that no test closes."""
+    """Unset the event loop: otherwise its first user creates one that no test closes.
+
+    Loggers are not cached: a cached one keeps the stream of the test that used it first, which is
+    closed when that test ends.
+    """
     asyncio.set_event_loop(None)
+    configure = structlog.configure
+
+    def without_cache(**options: Any) -> None:
+        configure(**{**options, "cache_logger_on_first_use": False})
+
+    structlog.configure = without_cache  # type: ignore[assignment]
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_runtest_teardown() -> Iterator[None]:
+    """Undo the logging that a command set up in the test's process."""
+    yield
+    if structlog.is_configured():
+        structlog.reset_defaults()
+        root = logging.getLogger()
+        for handler in root.handlers[:]:
+            if type(handler) is logging.StreamHandler:
+                root.removeHandler(handler)
 
 
 @pytest.hookimpl(tryfirst=True)

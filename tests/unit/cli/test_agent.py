@@ -2,22 +2,13 @@
 
 import asyncio
 import json
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-import structlog
 
 from operators.agents.netperf.keys import Keys
 from operators.agents.netperf.responder import NetperfResponder
 from scheduler.cli.main import run
-
-
-@pytest.fixture(autouse=True)
-def logs_of_its_own() -> Iterator[None]:
-    """Undo what a command sets up: the stream that it logs to ends with the test."""
-    yield
-    structlog.reset_defaults()
 
 
 def test_help_names_the_agents(capsys: pytest.CaptureFixture[str]):
