@@ -10,7 +10,7 @@ import pytest
 from tests.property.moves import seeded_run
 
 PER_TEST = 25
-RUNS = 400
+RUNS = 200
 LONG_RUNS = 10_000
 
 

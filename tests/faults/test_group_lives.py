@@ -54,13 +54,13 @@ def test_what_was_found_stays_mended(seed: int, unlike: int):
     live(seed, unlike)
 
 
-@pytest.mark.parametrize("seed", [*range(0, 200, 10), *FOUND_IN_DIALECTS])
+@pytest.mark.parametrize("seed", [*range(0, 200, 20), *FOUND_IN_DIALECTS])
 def test_lives_of_groups_of_other_dialects(seed: int):
     """The same of groups of Volcano and of AppGroups that are gangs, beside the others."""
     live(seed, rig_of=Dialects)
 
 
-@pytest.mark.parametrize("seed", range(0, 200, 10))
+@pytest.mark.parametrize("seed", range(0, 200, 20))
 def test_lives_of_groups_of_kueue(seed: int):
     """The same of pod groups of Kueue, which nothing but their pods describes."""
     live(seed, rig_of=Queued)

@@ -93,7 +93,7 @@ def test_a_search_without_time_names_no_long_list():
     assert not found.is_size
 
 
-@pytest.mark.parametrize("total_s", [0.0, 0.01, 0.05, 0.2])
+@pytest.mark.parametrize("total_s", [0.0, 0.05])
 @pytest.mark.parametrize("batch", batches(25, 500))
 def test_advice_for_unlike_members_is_true_under_any_time_limit(batch, total_s):
     """By enumeration: what is named conflicts, and without what is named a placement exists."""

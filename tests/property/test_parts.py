@@ -26,7 +26,7 @@ MAKERS = (partmaking.parted, partmaking.ruled)
 LIMITS = SolveLimits(stage_s=20.0, total_s=120.0)
 
 
-@pytest.mark.parametrize("batch", batches(100, 2_000))
+@pytest.mark.parametrize("batch", batches(50, 2_000))
 def test_placed_as_well_as_can_be_if_and_only_if_enough_parts_fit(batch):
     """The outcome, every stage's value and every bound are those of the best of all placements."""
     placed = 0

@@ -209,7 +209,7 @@ def name_of(pod: Pod) -> str:
 
 
 @pytest.mark.parametrize("inline", [True, False])
-@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("seed", range(6))
 def test_nothing_later_takes_what_an_earlier_one_is_ready_for(seed: int, *, inline: bool):
     """Over a run of pods and groups of two priorities, whenever the solver answers."""
     stream = Stream(seed, inline=inline)
@@ -220,8 +220,7 @@ def test_nothing_later_takes_what_an_earlier_one_is_ready_for(seed: int, *, inli
     assert stream.bound
 
 
-@pytest.mark.parametrize("size", [1, 3, 64])
-@pytest.mark.parametrize("inline", [True, False])
+@pytest.mark.parametrize(("size", "inline"), [(1, True), (3, False), (64, False)])
 def test_a_gang_of_higher_priority_starts_in_a_stream_of_pods(size: int, *, inline: bool):
     """Full nodes, pods that wait for each CPU that gets free: the gang has the first capacity that
     it fits on.

@@ -54,7 +54,7 @@ def cpsat_alone(instance: Instance):
     return on_leaves(instance, made, found.counts), found.stages
 
 
-@pytest.mark.parametrize("batch", batches(50, 2000))
+@pytest.mark.parametrize("batch", batches(25, 2000))
 def test_cpsat_finds_what_the_exact_program_finds(batch):
     """On random trees both give the same value in every stage, and CP-SAT proves it.
 

@@ -75,7 +75,7 @@ def in_vain(case, index, seen):
     ]
 
 
-@pytest.mark.parametrize("batch", batches(20, 1000))
+@pytest.mark.parametrize("batch", batches(10, 1000))
 @pytest.mark.parametrize("family", workloadmaking.FAMILIES)
 def test_no_law_is_broken_and_every_gang_that_fits_is_placed(family, batch):
     """In clusters with ordinary pods, evictions, members that come and go, and nodes that join.

@@ -27,7 +27,7 @@ def test_one_seed_is_one_history():
         subprocess.Popen(
             [python, "-m", "tests.world.digest", "103", "25"],
             cwd=ROOT,
-            env={**os.environ, "PYTHONHASHSEED": str(seed), "PYTHONDONTWRITEBYTECODE": "1"},
+            env={**os.environ, "PYTHONHASHSEED": str(seed)},
             stdout=subprocess.PIPE,
             text=True,
         )

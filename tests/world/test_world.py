@@ -24,7 +24,7 @@ BROKE = {
 }
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", range(2))
 def test_no_law_is_broken(seed: int):
     """Two replicas, gangs of eight in bursts, and faults of pods, nodes and kinds."""
     run = alone(seed, Length(40))
