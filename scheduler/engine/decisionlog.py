@@ -1,9 +1,9 @@
-"""The decision log: what went into the engine and what came out, as JSON lines.
+"""The decision log: the engine's inputs and outputs, as JSON lines.
 
-The first line says how the engine was made, each further line is one turn: the time, the events,
-the number of pods that were tried, the effects. The same turns on an engine made alike give the
-same effects, byte for byte; `simulate.replay` proves it. This module encodes and decodes, and does
-no I/O.
+The first line has the engine's parameters, each further line is one turn: the time, the events, the
+number of attempts, the effects. The same turns on an engine with the same parameters produce the
+same effects, byte for byte; `simulate.replay` verifies it. This module encodes and decodes, and
+does no I/O.
 """
 
 from typing import Any

@@ -57,7 +57,7 @@ class Behind(Event, frozen=True, tag="Behind"):
 
 
 class CaughtUp(Event, frozen=True, tag="CaughtUp"):
-    """Everything that the API server knew of a kind when it was found `Behind` has been told."""
+    """All changes that the API server had of a kind when it was found `Behind` are emitted."""
 
     kind: str
 

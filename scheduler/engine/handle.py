@@ -124,7 +124,7 @@ class EngineHandle:
 
     @property
     def pods(self) -> PodIndex:
-        """Return all pods that hold room, bound and assumed."""
+        """Return all pods on nodes, bound and assumed."""
         return self._cluster.pods
 
     def node(self, name: str) -> Node | None:

@@ -160,7 +160,7 @@ class Intake:
         return found
 
     def is_placed(self, uid: str) -> bool:
-        """Whether a pod holds room on a node."""
+        """Whether a pod is bound or assumed."""
         return self._cluster.pods.get(uid) is not None
 
     def wake(self, change: Change, now: float, *, but: str = "") -> None:
@@ -173,11 +173,10 @@ class Intake:
             self._wake_promised(change, now, but=but)
 
     def _wake_promised(self, change: Change, now: float, *, but: str) -> None:
-        """Let those be tried again who are promised room on a node that changes, or that a pod
-        leaves.
+        """Retry pods nominated to a node that changes, or that a pod leaves.
 
-        There may be none for them any more. Hints tell what helps, not that, and the promise would
-        keep others from what is there for ever.
+        The nomination may be stale. Queueing hints do not cover this case, and a stale nomination
+        would block the node forever.
         """
         if not self._nominations:
             return
@@ -260,7 +259,7 @@ class Intake:
     def _nominate_anew(self, old: Pod, pod: Pod, now: float) -> None:
         """Follow a nomination that another client changed; ours is in memory already.
 
-        A pod that is leaving will not come: its room is for others from now on.
+        A terminating pod will not be bound: its reserved capacity is free from now on.
         """
         if pod.is_terminating:
             if self._nominations.drop(pod.metadata.uid):
@@ -308,12 +307,12 @@ def identity(obj: Any) -> str:
 
 
 def room_freed(pod: Pod) -> Change:
-    """A promise of room that ended helps others like a pod that went away."""
+    """Return the change for a nomination that ended: it frees capacity, like a pod's deletion."""
     return Change("Pod", "delete", frozenset((facts.POD_DELETED,)), "AssignedPodDelete", pod)
 
 
 def gave_up(pod: Pod) -> Change:
-    """A pod that waits no longer is one less to place, for the members that wait together with
-    it.
+    """Return the change for a pod that no longer waits: members that wait with it need one node
+    less.
     """
     return Change("Pod", "delete", frozenset((facts.WAITING_DELETED,)), "UnscheduledPodDelete", pod)

@@ -17,7 +17,7 @@ from scheduler.state.facts import event_name
 
 Observe = Callable[[float], None]
 OnDecision = Callable[[QueuedPod, Decision], None]
-# An attempt's end is told with its result and the node or the reason; who traces it returns the
+# Called at the end of an attempt with its result and the node or the reason; a tracer returns the
 # trace.
 OnEnd = Callable[[QueuedPod, str, str], Trace | None]
 OnFault = Callable[[str, str, Exception], None]

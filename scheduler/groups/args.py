@@ -23,14 +23,14 @@ class ClusterTopologyPlacementGroupArgs(Args):
     that name none: that of a topology ConfigMap, a Topology of Kueue, or `hypernodes`, that of
     Volcano's HyperNodes. Nodes with `avoid_label`, whatever its value, take members only of groups
     that do not fit without them; those with `spare_label` only of groups that have lost members,
-    and only when nothing else has room for those. `preemption` lets groups evict pods of lower
-    priority, `pdb` says whether disruption budgets forbid that or are violated as little as
-    possible. `derive` names the kinds of workloads whose pods are a group by their labels and the
-    workload's own numbers, where nothing else names a group for them; `derive_on_request` does so
-    in the namespaces whose annotation `trellis.dev/derive-groups` names the kind. No solve gets
-    more time or workers than `solver` of the TrellisConfiguration allows; 0 `solver_workers` are as
-    many. Without `schedule_groups` pods that name a group stay gated; a profile that disables the
-    plugin has it so.
+    and only when no other node fits. `preemption` allows groups to evict pods of lower priority;
+    `pdb` selects whether disruption budgets forbid that or are violated as little as possible.
+    `derive` names the kinds of workloads whose pods are a group by their labels and the workload's
+    own numbers, where no label or object names their group; `derive_on_request` does so in the
+    namespaces whose annotation `trellis.dev/derive-groups` names the kind. `solver` of the
+    TrellisConfiguration limits the time and workers of a solve; 0 `solver_workers` use that limit.
+    Without `schedule_groups` pods that name a group stay gated, as in a profile that disables the
+    plugin.
     """
 
     schedule_groups: bool = True

@@ -1,8 +1,8 @@
 """`Hints`: which waiting members a change may help.
 
-A member is gated until its group is whole, or its group was refused: for want of room, or while
-evicted pods leave. A tenant may create ten thousand groups that are never whole, so whom a change
-may help is found without asking about each.
+A member is gated until its group is complete. A complete group may have been rejected: it does not
+fit, or its victims are terminating. A tenant may create ten thousand groups that are never
+complete, so the members that a change may help are found by an index.
 """
 
 from collections.abc import Collection
@@ -30,7 +30,7 @@ class Hints:
         self._members = members
         self._records = records
         self._slots = handle.tracker(FreeSlots)
-        # The groups that were planned and may have members without room.
+        # The groups that were planned and may have members that do not fit.
         self._planned: set[str] = set()
 
     def planned(self, key: str) -> None:
@@ -56,7 +56,7 @@ class Hints:
         ):
             return True
         if WAITING_DELETED in change.facts:
-            return False  # it took no room
+            return False  # it used no capacity
         if change.kind == CLAIM and not (_is_freed(change) or _is_used(change.new, pod)):
             return False
         if change.kind in trees.KINDS:
@@ -66,7 +66,7 @@ class Hints:
         record = self._records.get(key)
         if record is None or record.awaited:
             return record is not None
-        # Who was refused waits for room; whom the gate holds waits for others of the group.
+        # A rejected member waits for capacity, a gated one for other members of the group.
         return pod.metadata.uid in record.refused and not self.lacks(key)
 
     def lacks(self, key: str) -> bool:

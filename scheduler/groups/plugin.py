@@ -1,8 +1,8 @@
-"""ClusterTopologyPlacementGroup: the plugin by which groups are held, planned and written about.
+"""ClusterTopologyPlacementGroup: the plugin that gates, plans and reports groups.
 
-Its name and its points are Sakkara's, so existing configurations load. Only pre-enqueue and
-`plan_group` do anything: the whole group is decided in one step, so there is nothing to be said
-about single members at the other points.
+Its name and its extension points are Sakkara's, so existing configurations load. Only pre-enqueue
+and `plan_group` do anything: the whole group is decided in one step, so the other points have no
+decision to make about single members.
 """
 
 from collections import Counter
@@ -353,7 +353,7 @@ class ClusterTopologyPlacementGroup(GroupSort[ClusterTopologyPlacementGroupArgs]
         """Keep the group's state, and return what writes it down and tells of it."""
         if stage is groups.GroupStage.CHANGED:
             if self._members.root(key) != key:
-                return []  # it has come into another since, and is told of with that one
+                return []  # it is part of another group since, and is reported with that one
             return self._writer.checked(key, self._described.size_of(key), now)
         said = self._writer.told(key, stage, now)
         reporter = self._records.of(
@@ -364,11 +364,11 @@ class ClusterTopologyPlacementGroup(GroupSort[ClusterTopologyPlacementGroupArgs]
     def group_evicted(
         self, victims: Sequence[Placed], whom: str, group: str, reporter: str
     ) -> Sequence[groups.GroupEvent]:
-        """Note the groups that go, or shrink, and return what they are told."""
+        """Record the groups that are evicted or shrink, and return their events."""
         return self._writer.evicted(victims, whom, group, reporter, self.handle.evicted())
 
     def group_spared(self, victims: Sequence[Placed]) -> None:
-        """Let groups say again that they are bound whose eviction has failed."""
+        """Report again that groups are bound whose eviction has failed."""
         self._writer.spared(victims)
 
     def group_left(self, key: str) -> Sequence[Placed]:
@@ -427,7 +427,7 @@ class ClusterTopologyPlacementGroup(GroupSort[ClusterTopologyPlacementGroupArgs]
         return SKIP
 
     def score(self, cycle: Cycle, nodes: Nodes, state: Any = None) -> IntColumn:
-        """Treat all nodes alike."""
+        """Score all nodes 0."""
         del cycle, state
         return nodes.constant(0)
 

@@ -165,8 +165,8 @@ class Attempts:
     ) -> Attempt:
         """Return an attempt on the live view; `explain` and groups use it as well.
 
-        `members` are those with whom a pod of a group is to be placed, itself included; with
-        `spares` they leave everybody the room that is promised, whatever their priority.
+        `members` are those placed together with a pod of a group, itself included. With `spares`
+        they respect every nomination, whatever its priority.
         """
         name = pod.spec.scheduler_name
         runner, settings = self._runners[name], self._settings
@@ -203,7 +203,7 @@ class Attempts:
             self.give_up(queued, decision, started_s, now)
             return
 
-        # 6 assume: from here on the pod counts where it goes, no longer where it was promised room
+        # 6 assume: from here on the pod counts on its chosen node, no longer on its nominated node
         self._queues.track(queued)
         promised = self._nominations.drop(queued.uid) if self._nominations else ""
         self._intake.announce(self.cluster.assume(pod, decision.node), now)
@@ -232,7 +232,7 @@ class Attempts:
     def _skipped(self, queued: QueuedPod, now: float) -> None:
         """Let a pod go that is being deleted."""
         pod = queued.pod
-        self.refusals.forget()  # its room may be free now
+        self.refusals.forget()  # its reserved capacity may be free now
         self._outbox.put(failure.failed_event(pod, f"skip schedule deleting pod: {pod.key}", now))
         self._queues.remove(queued.uid)
         if self._nominations.drop(queued.uid):
@@ -275,18 +275,19 @@ class Attempts:
             return
         is_own = status.is_rejected and not pod.is_recalled
         text = failure.rejected_after_choice(status) if is_own else status.message
-        # A member whose bind failed, or was held back, keeps its room: others of its group are
-        # bound by now, or are about to be, and if anybody else took the room the group would stay
-        # in part.
+        # A member whose bind failed, or was not sent, keeps its reservation: others of its group
+        # are bound by now, or are about to be. If another pod took the capacity, the group would
+        # stay partially bound.
         is_kept = pod.is_member and pod.binds and not pod.is_outdated and not status.is_rejected
         kept = pod.node if is_kept else ""
         decision = Decision(status=status, message=text, nominated_node=kept)
         self.give_up(queued, decision, pod.started_s, now)
-        # kube-scheduler: the pod's own failure frees room for others, and is no reason to retry it.
+        # kube-scheduler: the pod's own failure frees capacity for others, and is no reason to retry
+        # it.
         self._intake.wake(freed, now, but=queued.uid)
 
     def give_up(self, queued: QueuedPod, decision: Decision, started_s: float, now: float) -> None:
-        """Tell the world why a pod is not scheduled, and let it wait for better times."""
+        """Report the failure (condition, event, metrics) and requeue the pod."""
         rejected, message = decision.status.is_rejected, decision.message
         reason = reasons.UNSCHEDULABLE if rejected else reasons.SCHEDULER_ERROR
         if decision.nominated_node is not None:
@@ -323,7 +324,7 @@ class Attempts:
             )
 
     def _contained(self, pod: InFlight, point: str) -> None:
-        """Run unreserve or post-bind; a plugin's fault there is told and changes nothing."""
+        """Run unreserve or post-bind; a plugin's fault there is reported and changes nothing."""
         try:
             if point == "unreserve":
                 self._send(pod.runner.unreserve(pod.cycle, pod.node, pod.states))
@@ -382,9 +383,7 @@ def _is_plain(decision: Decision) -> bool:
 
 
 def _likeness(attempt: Attempt) -> Hashable | None:
-    """Return what is equal for pods that are refused alike; None where this one is promised a
-    node.
-    """
+    """Return the scheduling signature of a rejected pod; None for a nominated one."""
     pod = attempt.cycle.pod
     if pod.status.nominated_node_name:
         return None

@@ -102,11 +102,12 @@ class PutOffError(Exception):
 
 
 class Attempt(msgspec.Struct):
-    """What the steps work on; `nominated` are the pods that this one must leave room for.
+    """The state of one scheduling attempt; `nominated` are the pods whose reserved capacity it
+    respects.
 
-    `first_row` is where sampling starts, and where it got to afterwards. `wants_offers` says that
-    others have a say in which pods are evicted. `reserved` is what groups that precede the pod
-    need, and `is_kept_off` says that it took rows away.
+    `first_row` is where node sampling starts, and afterwards where it ended. `wants_offers`:
+    another component takes part in the choice of victims. `reserved` is the capacity for groups
+    that precede the pod; `is_kept_off`: it made rows infeasible.
     """
 
     cycle: Cycle

@@ -1,5 +1,5 @@
-"""How a failed attempt is told: the PodScheduled condition and the event, in kube-scheduler's
-words.
+"""How a failed attempt is reported: the PodScheduled condition and the event, in kube-scheduler's
+format.
 """
 
 from collections.abc import Sequence

@@ -1,1 +1,1 @@
-"""From a chosen node to a bound pod, and the room that is promised meanwhile."""
+"""From a chosen node to a bound pod, and the nominations in between."""

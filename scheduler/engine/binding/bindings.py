@@ -40,10 +40,10 @@ from scheduler.state.cluster import Cluster
 
 ANSWER_DEADLINE_S = 60.0
 LOOK_AGAIN_S = 1.0
-# Volumes are provisioned in seconds as a rule; of a wait that is longer the pod is told.
+# Volumes are provisioned within seconds, usually; a longer wait is reported on the pod.
 TELL_AFTER_S = 30.0
-# How long a bind may still be carried out after it was taken for lost: API servers give a request
-# up after a minute (--request-timeout).
+# How long the server may still execute a bind whose answer was lost: API servers end a request
+# after a minute (--request-timeout).
 LATE_S = 65.0
 MOST_BINDS = 5
 
@@ -228,7 +228,7 @@ class Bindings:
             return
         touched = set(facts)
         for uid, until in list(self._until.items()):
-            # One that went on may have ended, and its room may have moved the next one on already.
+            # The end of one binding may free capacity that has woken the next one already.
             if touched.intersection(until.reads) and self._until.get(uid) is until:
                 self._ask_predicate(self._pods[uid], until, now)
 
@@ -403,9 +403,11 @@ class Bindings:
         self._advance(pod, pod.failure, now)
 
     def _settle(self, pod: InFlight, now: float) -> None:
-        """Keep the room of a pod whose bind may still arrive; send it again, for its answer tells.
+        """Keep the reservation of a pod whose bind may still be executed; send it again, since its
+        answer is definite.
 
-        At the end of patience wait until it cannot arrive any more, and look a last time.
+        After the last retry, wait until no bind can be executed any more, then read the pod a last
+        time.
         """
         until = pod.doubt_until
         if pod.binds < MOST_BINDS and isinstance(pod.asked, BindPod) and pod.asked.extender is None:

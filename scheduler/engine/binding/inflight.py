@@ -1,9 +1,9 @@
 """`InFlight`: one pod between decision and binding, and how far it has come; `Ended`: how it ended.
 
-`Bindings` alone changes it; the attempt or the group creates it. It does nothing by itself. Binds
-wait: for their turn, for an API server that is busy, for the answer to the one before. A node may
-have gone or become smaller meanwhile, or others may have taken its room, so it is looked at again
-before a bind is sent (`objection`).
+`Bindings` alone changes it; the attempt or the group creates it. Binds wait for the rate limit, for
+a busy API server, or for the answer to an earlier bind. Meanwhile the node may have been deleted or
+have shrunk, or other pods may have been bound to it; so `objection` checks the node again before a
+bind is sent.
 """
 
 from collections.abc import Generator
@@ -46,7 +46,7 @@ class InFlight(msgspec.Struct, eq=False):
     # What its node had promised too much of when it was chosen, and whether more came since.
     short: frozenset[str] = frozenset()
     is_outdated: bool = False
-    # Its bind was not sent though its room is there: its group must not begin.
+    # Its bind was not sent although its node has capacity: its group must not begin to bind.
     is_held_back: bool = False
     ends_at: float = 0.0
     seen_on: str = ""

@@ -1,7 +1,7 @@
-"""`NominatedPods`: the nominations by row, as columns, for attempts that must leave them room.
+"""`NominatedPods`: the nominations by row, as columns, for attempts that must respect them.
 
-Thousands of preemptors may wait for their victims at once, and every attempt has to respect them
-all; so they are gathered with numpy, and only rows whose nominations changed are looked at again.
+Thousands of preemptors may wait for their victims at once, and every attempt must respect all of
+them; so they are collected with numpy, and only rows whose nominations changed are computed again.
 """
 
 from __future__ import annotations
@@ -39,13 +39,13 @@ class NominatedPods:
         self._begin_log()
 
     def for_pod(self, pod: Pod, members: Sequence[Pod] = (), *, spares: bool = False) -> Nominated:
-        """Return the nominated pods that `pod` must leave room for: none of lower priority.
+        """Return the nominated pods that `pod` must respect: none of lower priority.
 
-        One that is to be placed with other `members` of its group asks with the priority of them
-        all, or, with `spares`, with none. Members who may not evict leave everybody their room
-        whatever their priority, pods on their own that may not leave it to groups (kube-scheduler:
-        not to other pods). They wait already while another pod evicts, for they cannot evict, and
-        would take what is made: the victims would have gone in vain.
+        A pod that is placed with other `members` of its group has the priority of the group, or,
+        with `spares`, the lowest. Members that cannot preempt respect every nomination whatever its
+        priority. A single pod that cannot preempt respects the nominations of groups
+        (kube-scheduler: not those of pods). Such pods are pending while a preemptor evicts and
+        would take the freed capacity: the eviction would be in vain.
         """
         self._catch_up()
         if not self._nominations:

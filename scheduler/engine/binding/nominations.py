@@ -1,10 +1,9 @@
-"""Nominated pods: who is promised room on which node while its victims leave.
+"""Nominated pods: the node reserved for each preemptor while its victims terminate.
 
 A nomination counts against pods of lower or equal priority (framework.dryrun adds them to the node
 while filtering). It comes from preemption, or from status.nominatedNodeName at a restart. Members
-count with the priority of their group, by which it evicts and, once bound, is evicted: else pods
-between the two would take the room made for it, or would learn only from a restart that they may
-have it.
+count with the priority of their group, by which the group evicts and, once bound, is evicted.
+Otherwise pods with a priority between the two would take the capacity freed for the group.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -90,7 +89,7 @@ class Nominations(dict[str, str]):
         return node
 
     def priority_of(self, pod: Pod) -> int:
-        """Return the priority with which a pod keeps what it is promised, or asks for room."""
+        """Return the priority with which a pod keeps its nomination and competes for nodes."""
         key = self._key_of.get(pod.metadata.uid, "")
         if not key:
             return self.priority_among((pod,))
@@ -101,7 +100,9 @@ class Nominations(dict[str, str]):
         return found
 
     def priority_among(self, pods: Sequence[Pod]) -> int:
-        """Return the priority with which one pod, or waiting members of one group, ask for room."""
+        """Return the priority with which one pod, or waiting members of one group, compete for
+        nodes.
+        """
         key = self._group_of(pods[0])
         if self._groups is None or not key:
             return pods[0].priority

@@ -28,9 +28,10 @@ class PreBindPlaces:
         return self._count
 
     def enter(self, namespace: str, uid: str, *, is_member: bool) -> str:
-        """Take a place; return why there is none, empty when there is.
+        """Take a place; return the reason why there is none, "" on success.
 
-        A member of a group always finds one: the others hold their room until it has come through.
+        A member of a group always gets one: the other members keep their capacity reserved until it
+        is through.
         """
         there = self._inside.get(namespace, set())
         if uid in there:

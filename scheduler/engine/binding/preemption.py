@@ -88,7 +88,8 @@ class Preemptions:
     def begin(self, by: PreemptionReceipt, victims: tuple[Placed, ...], now: float) -> None:
         """Evict `victims` for a pod that is nominated to its node already.
 
-        Each of them and its group are told before it goes, and the preemptor is told of them all.
+        Each victim and its group get an event before the eviction; the preemptor gets one that
+        lists all of them.
         """
         pod = by.pod
         self._observation.preempted(len(victims))
@@ -136,7 +137,7 @@ class Preemptions:
         return min((one.since + LONGEST_S for one in self.running.values()), default=None)
 
     def _tell_groups(self, by: PreemptionReceipt, victims: Sequence[Placed], now: float) -> None:
-        """Let the groups of victims be told for whom they go."""
+        """Notify the groups of victims of the preemptor."""
         planner = self._planner(by)
         if planner is None:
             return
@@ -149,7 +150,7 @@ class Preemptions:
             self._observation.fault(planner.name, "GroupEvicted", error)
 
     def _planner(self, by: PreemptionReceipt) -> GroupPlanner | None:
-        """Return who knows groups: that of the preemptor's profile, or any."""
+        """Return the group planner of the preemptor's profile, or any."""
         own = self._planners.get(by.pod.spec.scheduler_name)
         return own or next(iter(self._planners.values()), None)
 
@@ -193,5 +194,5 @@ class Preemptions:
             # second.
             self._queues.hold_off(uid, "PreemptionFailed")
         elif queued is not None and queued.where is Where.GATED:
-            # Held at the gate, the pod may have missed the word that its victims are gone.
+            # A gated pod is not woken by the deletion of its victims.
             self._queues.activate([uid], now)

@@ -143,7 +143,7 @@ class _Line:
         return None
 
     def pop(self) -> QueuedPod | None:
-        """Take out the pod that `head` has just told of."""
+        """Pop the pod that `head` returned last."""
         _, _, name, alone = self._entities[0]
         if alone is not None:
             heapq.heappop(self._entities)

@@ -1,10 +1,10 @@
 """Which waiting pods a change may help.
 
-Unschedulable pods are kept by the plugins that rejected them, gated ones by the plugin that holds
-them back. A change reaches the plugins that read one of its facts; their hints have the last word.
-A hint is asked once for all pods that its plugin treats alike: of a hundred thousand that wait for
-the same thing, a change that does not help costs as much as of one. Where very many kinds wait, a
-plugin that can say what each needs is asked about those alone for whom there may be enough.
+Unschedulable pods are indexed by the plugins that rejected them, gated ones by the plugin that
+gates them. A change reaches the plugins that read one of its facts; their hints decide. A hint runs
+once for all pods with the same plugin key: for a hundred thousand that wait for the same resource,
+a change that does not help costs as much as for one. Where very many kinds wait, a plugin that can
+state what each needs runs its hint only for the kinds that may fit.
 """
 
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping

@@ -43,7 +43,7 @@ class GroupMembership:
                 self._key_of.pop(uid, None)
             members.leave(one.pod for uid in members.pods if (one := self._queued.get(uid)))
         if members.is_new_version(pod):
-            # The others were told the same, mostly: taken in now, they change nothing later.
+            # Most members get the same answer; renewed here, they need no update later.
             known = (self._queued.get(uid) for uid in members.pods)
             members.renew([one.pod for one in known if one is not None])
         return members.with_one(pod)

@@ -1,9 +1,9 @@
-"""`Needs`: what kinds of waiting pods need at least, in columns, so that a change is held against
-all of them at once.
+"""`Needs`: the minimum requests of waiting pods by kind, in columns, so that one comparison covers
+all kinds.
 
-A tenant can let a hundred thousand pods wait that are all a little unlike; to ask a plugin about
-each of them whenever a pod ends somewhere took the engine a tenth of a second. Used by
-`engine.queue.hints` alone; its plugins say what counts.
+A tenant can create a hundred thousand pending pods that all differ a little; to call a hint for
+each of them whenever a pod ends took the engine a tenth of a second. Used by `engine.queue.hints`
+alone; its plugins define what counts.
 """
 
 from collections.abc import Hashable, Iterable, Mapping, Sequence

@@ -209,7 +209,7 @@ class Queues:
         self._wait(queued, Where.ERROR_BACKOFF, "ScheduleAttemptFailure")
 
     def forget_told(self) -> None:
-        """Hold nothing for told that pods do not show themselves: tell it again."""
+        """Forget what was reported on pods but is not in their status: report it again."""
         for queued in self._pods.values():
             queued.told = queued.told_since = queued.nominated = None
 

@@ -51,7 +51,7 @@ class _Asked(msgspec.Struct, frozen=True):
 
 
 class GroupContext:
-    """A `PlanningContext` on the live table; `attempts` are those of the members that are held."""
+    """A `PlanningContext` on the live table; `attempts` are those of the members assumed so far."""
 
     def __init__(self, attempts: Attempts, steps: GroupSteps, members: Sequence[QueuedPod]) -> None:
         self._prepare = attempts.prepare
@@ -76,7 +76,7 @@ class GroupContext:
 
     @property
     def priority(self) -> int:
-        """Return the priority with which the members ask for room."""
+        """Return the priority with which the members compete for nodes."""
         return self._nominations.priority_among(self.members)
 
     @property
@@ -85,14 +85,12 @@ class GroupContext:
         return Nodes(self._cluster.table, self._cluster.pods)
 
     def spare(self, *, promised: bool) -> bool:
-        """Leave the less important the room that they are promised, or not; return whether there is
-        any.
-        """
+        """Respect the nominations of lower priority, or not; return whether there are any."""
         self._spares = promised
         return self._nominations.is_any_below(self.priority)
 
     def free(self, resources: Iterable[str]) -> dict[str, IntColumn]:
-        """Return what each row has left of these resources, less what it promises to others."""
+        """Return the free amount of these resources by row, less the nominations of other pods."""
         with self._without_own_promises():
             attempt = self._attempt(self.members[0])
             free = {name: capacity.free(attempt, self.nodes, name) for name in resources}
@@ -154,13 +152,13 @@ class GroupContext:
                 follow(cluster.assume(pod, one.node) if one.assumed else cluster.put_pod(pod))
 
     def release(self) -> None:
-        """Take the members that are held off their nodes again."""
+        """Take the assumed members off their nodes again."""
         for uid in reversed(list(self._held)):
             self._take_uid(uid)
         self.attempts = {}
 
     def keep(self) -> None:
-        """Leave the held members where they are: they are carried out now."""
+        """Keep the assumed members on their nodes: the plan is carried out."""
         self._held = {}
 
     def _asked(self, resource: str) -> int:
@@ -257,7 +255,7 @@ class GroupContext:
             asked = _Asked(*again.filter(rows, removed=removed), SUCCESS)
             for row in rows.tolist():
                 if not asked.passed[row]:
-                    # All of a row are alike: one fewer is the most that it may take.
+                    # All pods of a row are equivalent: the row takes at least one fewer.
                     self._take_uid(moves[row].pod.metadata.uid)
                     passed = np.ones(self.nodes.size, dtype=np.bool_)
                     passed[row] = False
@@ -278,7 +276,9 @@ class GroupContext:
         self._held.pop(uid, None)
 
     def _most(self, passed: BoolColumn) -> IntColumn:
-        """Return how many members each row takes: those held there, and more where it is passed."""
+        """Return how many members each row takes: those assumed there, and more on the rows in
+        `passed`.
+        """
         most = np.where(passed, capacity.UNLIMITED, 0)
         cluster = self._cluster
         for uid in self._held:
@@ -357,7 +357,7 @@ def _alike_in_spec(pods: Sequence[Pod]) -> list[tuple[Pod, ...]]:
 
 
 def _of_all(each: Sequence[Fits]) -> Fits:
-    """Return where any member could go: the room that all the kinds of members have."""
+    """Return where any member could be placed: the capacity that all roles share."""
     first = each[0]
     rows, slots, evictable, message = first.rows, first.slots, first.evictable, first.message
     for one in each[1:]:

@@ -1,7 +1,7 @@
-"""`GroupCounts`: what is measured of groups: their stages, attempts and waits.
+"""`GroupCounts`: the metrics of groups: their stages, attempts and waits.
 
-Told by `groups` and `writing`; decides nothing. Durations are the injected stopwatch's, waits
-the time's that the engine is given.
+Fed by `groups` and `writing`; decides nothing. Durations come from the injected stopwatch, waits
+from the engine's clock.
 """
 
 from __future__ import annotations

@@ -2,10 +2,11 @@
 
 A pod of a group is popped like any other; its group is then taken out of the queue as a whole and
 planned by its plugin, which may ask the solver and waits for the answer while other pods go on.
-Until it is decided, later pods leave it what it could use (`planned`). Groups that could use the
-same nodes are planned one after the other, in the order of the queue: what one was told would not
-hold any more once another is placed. A plan is carried out for all members or for none: their room
-is booked at once, the rest is `bindings`'. Many are told in several turns of the engine to wait.
+Until it is decided, its possible nodes are reserved against later pods (`planned`). Groups that
+could use the same nodes are planned one after the other, in queue order: a plan is stale once
+another group is placed. A plan is carried out for all members or for none: they are assumed at
+once, `bindings` does the rest. A rejection of many members is spread over several turns of the
+engine.
 
 Knows nothing of trees, rules or ConfigMaps: these are the plugin's (framework.groups), what is
 written `writing`'s.
@@ -145,8 +146,8 @@ class Groups:
 
     @property
     def is_idle(self) -> bool:
-        """Whether no group has anything to be done, told or written; so it is where no pod is of
-        one.
+        """Whether no group has work left: no attempt, event or write; so it is if no pod is in a
+        group.
         """
         for planner in self._planners.values():
             for key in sorted(planner.group_changed()):
@@ -243,10 +244,11 @@ class Groups:
     # An attempt
 
     def _resume(self, now: float) -> None:
-        """Begin with the groups that the previous leader left bound in part.
+        """Plan the groups first that the previous leader left partially bound.
 
-        Their room was booked by a process that is gone, and nothing in the cluster books it now:
-        a pod before them in the queue would take it, and the group would never be complete.
+        The reservations of the previous process are lost, and no object in the cluster records
+        them: a pod before them in the queue would take the capacity, and the group would never be
+        complete.
         """
         if not self._is_new:
             return
@@ -263,7 +265,8 @@ class Groups:
         """Plan the group of a popped member."""
         planner, key = self._planners[queued.profile], self._group_of(queued.pod)
         if self._refused.has(key):
-            # Its siblings are still being told; the last of them hears of what has woken this one.
+            # Its siblings are still being rejected; the last of them handles the change that woke
+            # this one.
             self._queues.rejected(queued, (planner.name,), now)
             return
         self._hear_gates()  # gated members do not take part
@@ -279,8 +282,7 @@ class Groups:
             if other is not None:
                 members.append(other)
         if len(members) < len(wanted):
-            # Others of them are on their way already, or held: these are tried again when those
-            # have come.
+            # Other members are being bound, or on hold: these are retried when those are done.
             for member in members:
                 self._queues.rejected(member, (planner.name,), now)
             self._late.setdefault(key, set()).update(member.uid for member in members)
@@ -401,7 +403,7 @@ class Groups:
             run.context.release()
             status = _by(run.planner, unschedulable(outcome.message))
             self._refused.put(run.key, run.members, status, now)
-            # The group is told first, then each of those that go.
+            # The group's event comes first, then the evictions.
             self._writing.tell(run.planner, run.key, GroupStage.DISSOLVED, now)
             self._engine.dissolve(outcome.bound, run.key, outcome.message, now)
         elif outcome.victims:

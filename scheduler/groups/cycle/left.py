@@ -1,14 +1,14 @@
-"""`LeftMembers`: members that stand although their group was evicted, and room promised to those
-that it cannot take.
+"""`LeftMembers`: members left bound after their group was evicted, and nominations that the group
+cannot use.
 
-The API server may refuse to delete one of a group's pods when the others are gone already, and a
-process may die between two of them. What is left does no work and keeps its room. Who they are
-follows from the objects (a mark on each, fewer than the group needs), so the leading process
-finishes what was begun, however often that is refused.
+The API server may refuse to delete one of a group's pods when the others are deleted already, and a
+process may end between two deletions. The members that are left do no work and occupy capacity.
+They follow from the objects (a mark on each, fewer than the minimum), so the leader finishes the
+eviction, however often the server refuses it.
 
-A group may lose members that no controller replaces, to others that evict them or with their nodes.
-Those that wait keep their promised room for a while, for controllers replace members; then it is
-for others to have. Called by the engine once a turn; decides nothing else.
+A group may lose members that no controller replaces, by preemption or with their nodes. The
+nominations of its waiting members are kept for a while, since controllers replace members; then
+they are cleared. Called by the engine once a turn; decides nothing else.
 """
 
 from collections.abc import Container, Iterable, Sequence
@@ -21,16 +21,16 @@ from scheduler.framework.groups import GroupPlanner, title
 from scheduler.groups.cycle.steps import GroupSteps
 from scheduler.state.podindex import Placed
 
-# While an eviction is under way members go one after the other.
+# Members are deleted one after the other while an eviction is under way.
 FIRST_S = 10.0
 AGAIN_S = 60.0
 
 
 class LeftMembers:
-    """The groups that may have been evicted in part, or hold room in vain; `due` is when each is
-    looked at.
+    """The groups that may be partially evicted, or have unusable nominations; `due` is the time of
+    each group's next check.
 
-    `binding` has the keys of groups whose members are on their way to nodes.
+    `binding` has the keys of groups whose members are being bound.
     """
 
     def __init__(
@@ -47,7 +47,7 @@ class LeftMembers:
         self.due: dict[str, float] = {}
 
     def note(self, changed: Iterable[str], now: float) -> None:
-        """Take note of groups that changed, or whose members a gate holds."""
+        """Record groups that changed, or whose members are gated."""
         for key in changed:
             if key in self.due:
                 continue
@@ -61,9 +61,10 @@ class LeftMembers:
         return min(self.due.values(), default=None)
 
     def finish(self, now: float, *, may_decide: bool) -> None:
-        """Evict who is left of groups that have been so for long enough; tell each before it goes.
+        """Evict the members left of groups that have been so for long enough; emit each one's event
+        first.
 
-        Let others have the room that is promised to members which a gate has held for as long.
+        Clear the nominations of members that have been gated for as long.
         """
         for key in [key for key, due in self.due.items() if due <= now]:
             left, promised = self._left(key), self._promised(key)
@@ -79,9 +80,7 @@ class LeftMembers:
                     self._evict(placed, key, now)
 
     def _promised(self, key: str) -> list[QueuedPod]:
-        """Return the members that are promised room while a gate holds all that wait, and none is
-        on its way.
-        """
+        """Return the nominated members if all that wait are gated and none is being bound."""
         uids = self._engine.nominations.members_of(key)
         waiting = [one for uid in uids if (one := self._queues.get(uid)) is not None]
         is_held = all(one.where is Where.GATED for one in waiting) and key not in self._binding

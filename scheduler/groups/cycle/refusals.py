@@ -1,7 +1,6 @@
-"""`MemberRefusals`: members that have to wait, told of it some at a time, so that no turn takes
-long.
+"""`MemberRefusals`: members to reject, some in each turn of the engine, so that no turn takes long.
 
-`groups` decides which members wait; a member's state changes when its turn comes.
+`groups` decides which members are rejected; a member's state changes when its turn comes.
 """
 
 from collections import deque
@@ -20,9 +19,9 @@ from scheduler.groups.cycle.steps import GroupSteps
 
 
 class MemberRefusals:
-    """Members by the key of their group, with what each is to be `told`, in order.
+    """Members by the key of their group, with the decision `told` to each, in order.
 
-    `due` is, by group, when it is tried again whatever happens, and who of it.
+    `due` is, by group, the time of an unconditional retry, and the uids of its members.
     """
 
     def __init__(self, queues: Queues, steps: GroupSteps) -> None:
@@ -32,7 +31,7 @@ class MemberRefusals:
         self.due: dict[str, tuple[float, tuple[str, ...]]] = {}
 
     def has(self, key: str) -> bool:
-        """Whether members of a group are still to be told."""
+        """Whether members of a group are still queued for rejection."""
         return any(key == refused for refused, _, _ in self.told)
 
     def put(
@@ -44,17 +43,17 @@ class MemberRefusals:
         *,
         gives_up: bool = False,
     ) -> None:
-        """Let members wait; those who give up leave to others the room that they were promised.
+        """Reject members; with `gives_up` also clear their nominations.
 
-        What an earlier try chose for them is given up by all that were tried: it may be what keeps
-        them waiting.
+        Claims allocated for them by an earlier attempt are released for all that were tried: they
+        may be the cause of the rejection.
         """
         promised = "" if gives_up else None
         decision = Decision(status=status, message=status.message, nominated_node=promised)
         if isinstance(status, UndecidedStatus) and status.retry_at:
             self.due[key] = (status.retry_at, tuple(member.uid for member in members))
         calls = self._engine.let_go(members) if status.is_rejected else ()
-        # The first speaks for all.
+        # The first member's condition is also reported for the group.
         first = msgspec.structs.replace(decision, calls=calls) if calls else decision
         told = (decision if place else first for place in range(len(members)))
         self.extend(key, zip(members, told, strict=True), now)

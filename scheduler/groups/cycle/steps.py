@@ -34,9 +34,7 @@ class GroupSteps:
         self.attempts = parts.attempts
 
     def enter(self, member: InFlight, now: float) -> None:
-        """Book an assumed member in: it counts where it goes, no longer where it was promised
-        room.
-        """
+        """Enter an assumed member: it counts on its chosen, no longer on its nominated node."""
         member.is_member = True
         promised = self.nominations.drop(member.uid)
         if promised not in ("", member.node):
@@ -52,8 +50,8 @@ class GroupSteps:
         self.bindings.begin(member, now, hold)
 
     def refuse(self, member: QueuedPod, decision: Decision, now: float) -> None:
-        """Tell why a member is not placed, and let it wait; others hear of room that it gives
-        up.
+        """Report why a member is not placed, and requeue it; announce the capacity of a cleared
+        nomination.
         """
         started_s = self.observation.now_s()
         self.observation.decided(member, decision, started_s)
@@ -84,7 +82,7 @@ class GroupSteps:
         victims: tuple[Placed, ...],
         status: Status,
     ) -> list[tuple[QueuedPod, Decision]]:
-        """Promise the victims' room to all members of a group; return what each is to be told."""
+        """Nominate all members of a group to the victims' nodes; return each member's decision."""
         for member, node in nominated:
             self.nominations.put(member.pod, node)
         decisions = []
@@ -102,9 +100,7 @@ class GroupSteps:
         return decisions
 
     def dissolve(self, bound: Sequence[Placed], key: str, why: str, now: float) -> None:
-        """Let the bound members of a group go; each is told who lets it go, and why, before it
-        does.
-        """
+        """Evict the bound members of a group; each gets an event with group and reason first."""
         for placed in bound:
             meta, profile = placed.pod.metadata, placed.pod.spec.scheduler_name
             self.outbox.put(failure.released_event(placed.pod, title(key), why, now))
@@ -113,9 +109,7 @@ class GroupSteps:
             self.outbox.put(Evict(effect, meta.namespace, meta.name, meta.uid, message))
 
     def give_up(self, members: Sequence[QueuedPod | None], now: float) -> None:
-        """Leave to others the room that these members were promised, as far as they still wait;
-        others hear of it.
-        """
+        """Clear the nominations of those members that still wait; announce the freed capacity."""
         for member in members:
             if member is not None and self.nominations.drop(member.uid):
                 self.attempts.refusals.forget()
@@ -123,9 +117,9 @@ class GroupSteps:
                 self.intake.announce(room_freed(member.pod), now)
 
     def explain_wait(self, member: QueuedPod, message: str, now: float) -> None:
-        """Show on a member that is held back what its group waits for."""
+        """Report on a member that is on hold what its group waits for."""
         self.outbox.put(failure.status_patch(member, reasons.WAITING_FOR_GROUP, message, None, now))
 
     def fault(self, plugin: str, point: str, error: Exception) -> None:
-        """Tell of a plugin's fault."""
+        """Report a plugin's fault."""
         self.observation.fault(plugin, point, error)

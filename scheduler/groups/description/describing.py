@@ -162,9 +162,8 @@ class Descriptions:
         """Return whether a group's members are evicted only together, and the priority of that
         unit.
 
-        A group that no object describes is a number of single pods. One whose object cannot be read
-        stays together. The priority that anybody may write counts only as far as it is not above
-        that of the members.
+        A group that no object describes counts as single pods. One whose object cannot be read
+        stays together. A priority that users may write counts only up to that of the members.
         """
         lowest = min((one.pod.priority for one in members), default=0)
         if not self._is_described(key):

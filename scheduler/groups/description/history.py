@@ -52,10 +52,11 @@ class GroupHistory:
     def asked(
         self, key: str, spec: GroupSpec, standing: Sequence[Placed], waiting: Sequence[Pod]
     ) -> tuple[GroupSpec, GroupSpec]:
-        """Return the group as these waiting members may join it now, and with its minimum as it is.
+        """Return the group as these waiting members may join it now, and the group with its
+        unchanged minimum.
 
-        Both without the members that have finished. `spec` is what the objects ask for, `standing`
-        are the members on nodes that stay.
+        Both without the members that have finished. `spec` is what the objects request, `standing`
+        are the bound members that stay.
         """
         completed = self.completed(spec, key, waiting)
         runs = self._running(standing)

@@ -1,9 +1,8 @@
-"""`GroupMembers`: which pods of which group sit on which node, and which object describes a group.
+"""`GroupMembers`: the members of each group by node, and the object that describes a group.
 
-A tracker: fed by every change, bound pods, assumed ones and foreign ones alike. What a group is and
-who is there follows from API objects alone, so a restart changes nothing. Groups that are in others
-are decided together: the group of a pod is the root of the tree that its own is in, as far as
-objects say.
+A tracker: fed by every change of bound, assumed and foreign pods. A group and its members follow
+from API objects alone, so a restart changes nothing. Nested groups are decided together: the group
+of a pod is the root of the tree that contains its own group, as the objects define it.
 """
 
 from collections.abc import Iterable, Mapping

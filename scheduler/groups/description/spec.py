@@ -84,21 +84,20 @@ class LabelRule(msgspec.Struct, frozen=True):
 
 
 class GroupSpec(msgspec.Struct, frozen=True):
-    """A group, whatever described it.
+    """A group, from any source.
 
-    At least `size` members are placed together. `is_minimum` says that more may come: those that
-    are there are placed in the same step as far as they fit, later ones into the units already
-    used. `priority` None leaves it to the pods. `counts_alone` takes the group's priority for that
-    of its pods, for an API server has admitted it; any other counts only as far as it is not above
-    theirs. `topology` names the tree that it is placed in, "" the profile's; `key_label` a node
-    label instead, whose values are the units of a tree of its own. `is_ours` says that its members
-    may be let go while it has never been whole. `goes_whole`: evicted together or not at all; with
-    `may_shrink` those beyond the minimum may go alone. `classes` is what it says of its members by
-    what they do in it. `by_network`: all nodes are alike but for what the network says of the ways
-    between them. `priority_class` is that which all members have to name. `tiers` and `labels` are
-    rules for levels that the tree has to be known for; with `has_strays` nodes outside of the tree
-    are units of their own. `tree` are the groups in it, if it is a group of groups; `within` says
-    in which it is itself.
+    At least `size` members are placed together. `is_minimum`: more members may follow. Those that
+    exist are placed in the same step as far as they fit, later ones into the units already used.
+    `priority` None leaves it to the pods. `counts_alone`: the group's priority replaces that of its
+    pods, since admission has checked it; any other counts only up to theirs. `topology` names the
+    tree that it is placed in, "" the profile's; `key_label` a node label instead, whose values are
+    the units of a tree of its own. `is_ours`: its members may be evicted while it has never been
+    complete. `goes_whole`: evicted together or not at all; with `may_shrink` those beyond the
+    minimum may go alone. `classes` are the rules of its roles. `by_network`: nodes differ only by
+    the network costs between them. All members must name `priority_class`. `tiers` and `labels` are
+    rules for levels that are resolved once the tree is known; with `has_strays` nodes outside of
+    the tree are units of their own. `tree` has the subgroups of a group of groups; `within` is the
+    parent group.
     """
 
     namespace: str

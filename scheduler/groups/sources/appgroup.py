@@ -1,10 +1,9 @@
-"""AppGroups with `gang: true`: the pods of a whole application, placed at once by what they cost
-each other.
+"""AppGroups with `gang: true`: the pods of a whole application, placed in one step to minimise
+network cost.
 
-A label names the AppGroup; of its own namespace alone, and only one that says that it is a gang
-makes a group of its pods. Workloads are classes, dependencies who talks to whom; what that costs is
-the network's business (`framework.together.Ways`). `maxNetworkCost` binds here for each pair of
-pods.
+A label names the AppGroup, in the pod's own namespace; only one with `gang: true` makes a group of
+its pods. Workloads are roles, dependencies are the traffic between them; `framework.together.Ways`
+has its cost. `maxNetworkCost` is a hard limit here for each pair of pods.
 """
 
 from collections import Counter

@@ -1,7 +1,8 @@
-"""Reading the text of a ConfigMap's keys strictly: what is wrong is said with the key's name.
+"""Strict parsing of a ConfigMap's keys: errors name the key.
 
 Nothing is guessed: an unknown key or level, bad JSON or a wrong type raises ObjectError, and the
-caller holds the group with that text. Pure; sizes are bounded, as anybody may write a ConfigMap.
+caller blocks the group with that message. Pure; sizes are bounded, as any user may write a
+ConfigMap.
 """
 
 from collections.abc import Collection, Iterable, Mapping
@@ -13,7 +14,7 @@ from scheduler.base.errors import ObjectError
 from scheduler.base.text import did_you_mean
 
 LONGEST_TEXT = 1 << 20
-# What a group says is short; anybody may say it, ten thousand times over.
+# A rule is short; any user may write a long one, for ten thousand groups.
 LONGEST_RULES = 1 << 16
 MOST_LEVELS = 16
 LONGEST_NAMED, LONGEST_LIST = 60, 400

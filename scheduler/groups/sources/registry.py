@@ -53,8 +53,8 @@ class GroupSource(Protocol):
         """Whether the object itself says that the group has been bound."""
 
     def renamed(self, obj: Any, name: str) -> Any:
-        """Return an object that describes another group, of this name, alike; nothing is told of it
-        yet.
+        """Return a copy of an object that describes another group, of this name, with an empty
+        status.
         """
 
 
@@ -77,10 +77,9 @@ KINDS = tuple(BY_KIND)
 _RANK = {source.kind: rank for rank, source in enumerate(SOURCES)}
 
 
-# What is wrong with an object is told to each pod of its group: whatever its author wrote there is
-# not repeated at length.
+# The fault of an object is reported on each pod of its group, so quotes of the object are short.
 LONGEST_FAULT = 700
-# That name a group.
+# Labels that name a group.
 _LABELS = (configmap.LABEL, coscheduling.LABEL, kueue.LABEL)
 
 

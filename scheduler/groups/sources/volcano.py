@@ -1,11 +1,11 @@
 """PodGroups of scheduling.volcano.sh, which Volcano made common; an annotation of the pods names
 them.
 
-`minMember` pods are placed at a time, and of each task in `minTaskMember` so many; members beyond
-them beyond that is placed as well, where there is room. A task is a class of members, known by the
-label that Volcano's controllers set. `networkTopology` speaks of tiers of HyperNodes (see
-`hypernodes`). What it says that is not placed exactly here is refused, with the field named. The
-members belong to their controller: none is ever let go.
+`minMember` pods are placed together, among them the number of each task in `minTaskMember`; further
+members are placed with them where they fit. A task is a role, identified by the label that
+Volcano's controllers set. `networkTopology` refers to tiers of HyperNodes (see `hypernodes`).
+Fields that cannot be satisfied exactly are rejected by name. The members belong to their
+controller: the scheduler never releases any.
 """
 
 from collections.abc import Mapping

@@ -84,8 +84,8 @@ def event(
 
 
 def announce(kind: str, obj: Any, news: News) -> list[Told]:
-    """Return what tells a PodGroup or AppGroup of news, and the event about it; nothing if it is
-    told already.
+    """Return the writes that report news to a PodGroup or AppGroup, and the event about it; nothing
+    if the object has it already.
     """
     calls: list[Told] = []
     if kind == derived.KIND:
@@ -108,7 +108,7 @@ def announce(kind: str, obj: Any, news: News) -> list[Told]:
             return []
         calls = []
     reporter = news.record.reporter
-    # A condition is told once; phases go on.
+    # A condition is reported once; phases change further.
     is_first = kind in NESTED or not BY_KIND[kind].was_placed(obj)
     if news.is_bound and calls and is_first:
         calls.append(bound(kind, obj, news))
@@ -132,7 +132,7 @@ def bound(kind: str, obj: Any, news: News) -> GroupEvent:
 
 
 def given_up(whom: str, pods: Sequence[str], kept: int) -> str:
-    """Return what a group is told whose pods go for another; `kept` is how many it goes on with."""
+    """Return the message for a group whose pods are evicted for another; `kept` pods stay."""
     names = ", ".join(sorted(pods))
     if not kept:
         return f"Pods of the group are evicted for the {whom}: {names}"

@@ -1,8 +1,7 @@
-"""What the groups in a group of groups are told: each its own condition, as far as it says anything
-new.
+"""Conditions of the subgroups of a group: each its own, where it changed.
 
-A group that is placed is told so; one that waits, why its root does; one that stays out when the
-root has its minimum, that. Called by `statuswriter`, which tells the root.
+A placed subgroup is reported as placed; a waiting one with its root's reason; one that stays out
+while the root has its minimum with that reason. Called by `statuswriter`, which reports the root.
 """
 
 from collections import Counter

@@ -52,7 +52,7 @@ class GroupStatusWriter:
         self._inner_groups = InnerGroupWriter(members)
 
     def told(self, key: str, stage: GroupStage, now: float) -> list[Told]:
-        """Follow a stage; return what is to be written, and what is told of it."""
+        """Record a stage; return the writes and events for it."""
         record = self._records.of(key)
         if stage is GroupStage.REFUSED and record.status != FAILED:
             record.status = DOES_NOT_FIT if record.is_final else WAITING
@@ -69,7 +69,7 @@ class GroupStatusWriter:
         return said + self._inside(key, record, stage, now)
 
     def _inside(self, key: str, record: GroupRecord, stage: GroupStage, now: float) -> list[Told]:
-        """Return what the groups in a group of groups are told."""
+        """Return the writes and events of the subgroups."""
         spec = self._specs(key)
         if spec is None or spec.tree is None:
             return []
@@ -295,7 +295,9 @@ class GroupStatusWriter:
     def _parts_evicted(
         self, victims: Sequence[Placed], whom: str, reporter: str
     ) -> list[GroupEvent]:
-        """Tell the groups of victims that are in others; the roots are told besides."""
+        """Return the events of the victims' groups that are subgroups; roots are reported
+        separately.
+        """
         gone: dict[str, list[str]] = {}
         for one in victims:
             key = self._members.own_group_of(one.pod)

@@ -1,11 +1,10 @@
-"""Of the leaves of a tree those that a group can ever use: a few of each unit instead of all of
-them.
+"""The leaves of a tree that a group can ever use: a few of each unit instead of all.
 
-Under one parent leaves differ by their room alone, so of those with room for k members a group of n
-never needs more than the first n / k by name: members on leaves behind them could change places
-with one of them. Room is cut off at n. In the same way it needs n at most of the units above the
-leaves that are left with the same rooms. The best placement is the same, down to the choice among
-equal units. Pure columns; the arrays of one tree are kept until the tree or a node changes.
+Under one parent leaves differ by their free slots alone. Of the leaves with k free slots a group of
+n never needs more than the first n / k by name: members on later leaves could be exchanged with one
+of them. Slots are capped at n. Likewise it needs at most n of the units above whose remaining
+leaves have the same slots. The best placement is the same, down to the choice among equal units.
+Pure columns; the arrays of one tree are cached until the tree or a node changes.
 """
 
 import itertools
@@ -53,7 +52,7 @@ class LeafRows:
         """Return the leaves that a group of `size` can use, in the tree's order; None for all of
         them.
 
-        `slots` is the room by row; rows in `held` are kept.
+        `slots` are free slots by row; rows in `held` (with members) are kept.
         """
         rows, parents, order = self.of(tree, nodes)
         room = np.where(rows >= 0, np.minimum(slots[rows], size), 0)
@@ -83,17 +82,17 @@ def _without_like_units(
     held: BoolColumn,
     size: int,
 ) -> IntColumn:
-    """Return the leaves of units that no more than `size` like ones under the same parent precede.
+    """Return the leaves of units with at most `size` earlier identical siblings.
 
-    `leaves` stand in the order of their paths; the others are columns by leaf. A unit with held
-    members is like no other.
+    `leaves` are in path order; the others are columns by leaf. A unit with members is identical to
+    no other.
     """
     if not len(leaves):
         return leaves
     begins = np.diff(parents[leaves], prepend=-1) != 0
     starts = np.flatnonzero(begins)
     bounds = [*starts.tolist(), len(leaves)]
-    # Units stand one after the other, so their rooms may be put in order all at once.
+    # A unit's leaves are contiguous, so the slots of all units are sorted at once.
     rooms = room[leaves][np.lexsort((room[leaves], np.cumsum(begins)))]
     is_kept: list[bool] = []
     seen: Counter[tuple[tuple[str, ...], bytes]] = Counter()

@@ -195,7 +195,7 @@ class Trees:
             known.tree = topology.from_config_map(found.data or {}, name)
         except ObjectError as error:
             known.fault = f"{name}: {error.message}"
-            if known.tree is not None:  # else every group that is held says it
+            if known.tree is not None:  # else the message of every blocked group has it
                 note = f"{error.message}; groups are placed in the tree as it was before"
                 self._unsaid.append((reasons.TOPOLOGY_NOT_USED, note, found))
             return
@@ -240,7 +240,7 @@ class Trees:
         return made
 
     def _keep(self, tree: tuple[str, ...], mark: tuple[int, int], made: Topology) -> None:
-        if len(self._labelled) >= MOST_KEPT:  # anybody may name a label
+        if len(self._labelled) >= MOST_KEPT:  # any user may name a label
             self._labelled.clear()
         self._labelled[tree] = (mark, made)
 
