@@ -1,7 +1,7 @@
 """How the operators are: one record each, written by the runner, read by endpoints and metrics.
 
 The daemon makes it before the operators start and registers `check` as a health check. An operator
-that waits for its definition is well, and so is one that was told to stop.
+that waits for its CRD is healthy, and so is one that was stopped.
 """
 
 from typing import Literal

@@ -97,8 +97,8 @@ def summing(spec: AppGroupSpec, pods: Iterable[ObservedPod], at: NodePlaces) -> 
 
 
 def _pairs(here: Counter[str], there: Counter[str], at: NodePlaces) -> Counter[int]:
-    """Return how many pairs of pods have which cost; pods of one place are alike but on one
-    node.
+    """Return how many pairs of pods have which cost; pods of one place are equivalent unless they
+    share a node.
     """
     found: Counter[int] = Counter()
     if len(here) * len(there) <= FEW:

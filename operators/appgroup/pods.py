@@ -1,7 +1,7 @@
 """Which pods belong to which AppGroup, as the scheduler's memory shows them. Pure.
 
-A pod names its group by a label, without a namespace: which one is meant,
-`objects.groups.namespace_of` tells operators and plugins alike.
+A pod names its group by a label, without a namespace: `objects.groups.namespace_of` selects the
+namespace, for operators and plugins.
 """
 
 from collections import Counter, defaultdict

@@ -1,7 +1,8 @@
 """`LastGood`: a provider whose last good answer holds until it expires.
 
-A failure is no news about the nodes: it leaves the last answer in place and is told. What counts
-for expiry is when figures were measured, so an answer that repeats old figures ages like no answer.
+A failure says nothing about the nodes: it is reported, and the last answer stays. Expiry counts
+from when figures were measured, so an answer that repeats old figures expires as if there were
+none.
 """
 
 from typing import Generic, Protocol, TypeVar

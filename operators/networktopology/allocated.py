@@ -57,9 +57,10 @@ def has_capacities(table: network.Weights) -> bool:
 
 
 def with_capacities(table: network.Weights, listed: Sequence[network.Weights]) -> network.Weights:
-    """Return a table whose ways carry what the user's tables say; the first entry of a way counts.
+    """Return a table whose paths have the capacities of the user's tables; the first entry of a
+    path counts.
 
-    What the user lists in one direction only holds for each direction that was measured.
+    If the user lists one direction only, it applies to each direction that was measured.
     """
     known: dict[LabelLink, network.Quantity] = {}
     reported = [entry for one in listed for entry in _entries(one)]
@@ -88,7 +89,9 @@ def with_capacities(table: network.Weights, listed: Sequence[network.Weights]) -
 
 
 def links_of(table: network.Weights) -> network.Weights:
-    """Return a table's limited ways without their costs, which stay where the user wrote them."""
+    """Return a table's paths with a capacity, without their costs, which stay where the user wrote
+    them.
+    """
 
     def limited(_key: str, origin: network.Origin) -> network.Origin:
         paths = tuple(
@@ -108,7 +111,7 @@ def links_of(table: network.Weights) -> network.Weights:
 
 
 def is_links_only(table: network.Weights) -> bool:
-    """Return whether a table is one of `links_of`: it tells of ways, and of no cost."""
+    """Return whether a table is one of `links_of`: it lists paths, and no cost."""
     paths = [path for _, _, path in _entries(table)]
     return bool(paths) and all(path.network_cost is None for path in paths)
 
@@ -141,7 +144,7 @@ def with_bookings(table: network.Weights, amounts: Mapping[LabelLink, int]) -> n
 
 
 def with_statistics(table: network.Weights) -> network.Weights:
-    """Return a table with least, mean and greatest cost and capacity of each origin's ways."""
+    """Return a table with minimum, mean and maximum cost and capacity of each origin's paths."""
 
     def stated(_key: str, origin: network.Origin) -> network.Origin:
         costs = [path.network_cost for path in origin.ways if path.network_cost is not None]

@@ -1,9 +1,8 @@
-"""What is doubtful about what a user wrote into a NetworkTopology: told in a condition, never a
-failure.
+"""Doubtful values in a user's NetworkTopology: reported in a condition, never a failure.
 
-Pure. Each text begins with the field that it is about. What is listed twice is `status`'s business,
-since there the cost itself is in doubt; here are values that mean something else than was probably
-meant.
+Pure. Each text begins with the name of its field. Duplicate entries are `status`'s business, since
+there the cost itself is in doubt; here are values that probably do not mean what their author
+intended.
 """
 
 from collections.abc import Collection, Iterator, Mapping

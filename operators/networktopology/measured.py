@@ -1,9 +1,9 @@
 """From measured latencies between nodes to costs between regions, zones and segments.
 
-Pure but for the closing of ways (see `paths`). The operator writes the table into `status.weights`,
-never into the user's spec. What was not measured has no cost at all: it counts as the most
+Pure except for the shortest paths (see `paths`). The operator writes the table into
+`status.weights`, never into the user's spec. An unmeasured pair has no cost: it counts as the most
 expensive, never as free. Published costs are shortest paths, so a known detour beats a slower
-direct way.
+direct path.
 """
 
 import asyncio
@@ -74,7 +74,8 @@ class LabelLatencies(NamedTuple):
 class Calculated(msgspec.Struct, frozen=True):
     """The table and the measurements behind it.
 
-    `paths` and `nodes` count what was measured between single nodes, `left_out` costs without room.
+    `paths` and `nodes` count what was measured between single nodes, `left_out` costs that exceed
+    the object's size limit.
     """
 
     table: Weights
@@ -179,7 +180,7 @@ def _in_one_region(found: LatencySamples) -> BoolColumn:
 
 
 def _network(found: LatencySamples) -> Network:
-    """Return the ways between nodes; one measured in one direction serves both."""
+    """Return the paths between nodes; one measured in one direction serves both."""
     size = len(found.nodes)
     there = found.origins * size + found.targets
     back = found.targets * size + found.origins

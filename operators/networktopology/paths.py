@@ -1,4 +1,4 @@
-"""`closed`: the cheapest ways through a network (Dijkstra), without ever holding the loop for long.
+"""`closed`: the cheapest paths through a network (Dijkstra), in steps that do not block the loop.
 
 Up to some 200 places networkx works here, one origin at a time; beyond that the calculator's kernel
 does, in another process. Used for costs of paths that were not measured directly.

@@ -1,4 +1,4 @@
-"""NetworkTopologySlices: the measured ways between single nodes, in parts that an object can hold.
+"""NetworkTopologySlices: the measured paths between single nodes, in objects below the size limit.
 
 Pure. A slice holds rows of one zone's nodes; which one a row is in follows from its name, so that a
 node that comes or goes moves no other row. A cost stays as it was published while the measured one
@@ -37,7 +37,7 @@ API_VERSION = BY_KIND["NetworkTopology"].api_version
 
 
 class PathRow(NamedTuple):
-    """Ways from one node; `key` says in which part they are."""
+    """Paths from one node; `key` is the slice that contains them."""
 
     key: str
     origin: Origin

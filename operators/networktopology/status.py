@@ -170,9 +170,9 @@ def _measured(observed: ObservedTopology) -> Condition:
         message = f"{observed.source} knows no latency between nodes of this cluster"
     else:
         holds, reason = "True", "Measured"
-        message = f"from {observed.source}: {measured.paths} ways between {measured.nodes} nodes"
+        message = f"from {observed.source}: {measured.paths} paths between {measured.nodes} nodes"
         if measured.left_out:
-            message += f"; {measured.left_out} costs have no room in this object"
+            message += f"; {measured.left_out} costs do not fit into this object"
     if observed.refused:
         message += f"; {len(observed.refused)} figures could not be used: {observed.refused[0]}"
     return Condition(MEASURED, holds, observed.generation, "", reason, message)

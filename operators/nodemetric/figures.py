@@ -49,7 +49,7 @@ def resources(cores: float, used_bytes: float) -> Json:
 
 
 def pod_entry(pod: Pod, cores: float, used_bytes: float) -> Json | None:
-    """Return the entry of podsMetric for a pod; None for one whose class cannot be told."""
+    """Return the entry of podsMetric for a pod; None for one whose class is unknown."""
     try:
         priority, qos = priority_class(pod), koordinator_qos(pod)
     except ObjectError:

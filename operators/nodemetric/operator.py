@@ -81,7 +81,7 @@ class NodeMetricOperator:
             await asyncio.sleep(self._settings.config_poll_s)
 
     async def _read_config(self) -> None:
-        """Read the ConfigMap; one that cannot be used changes nothing and is told once."""
+        """Read the ConfigMap; an invalid one changes nothing and is reported once."""
         namespace, _, name = self._settings.config_map.partition("/")
         error = ""
         try:

@@ -2,8 +2,8 @@
 
 The dialect is the one of kube-apiserver 1.36: standard functions, optional values, the extensions
 of strings, lists, sets and two-variable macros, Kubernetes' own types. A text is compiled once,
-bounded in size, depth and time, and asked about any number of devices, bounded by CEL's cost. This
-room knows no scheduling: plugins and the sandbox hand it texts and devices.
+bounded in size, depth and time, and asked about any number of devices, bounded by CEL's cost. The
+package does not depend on scheduling: plugins and the sandbox pass expressions and devices to it.
 """
 
 from scheduler.cel.compile import LONGEST_TEXT, compile_selector

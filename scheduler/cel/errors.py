@@ -1,7 +1,7 @@
 """What is wrong with a selector: as a text (compile) or for one device (run time).
 
-Both carry upstream's words, so that an event, a condition or an answer of the API server reads as
-kube-scheduler's and kube-apiserver's do. Raised by this room only.
+Both use upstream's words, so that an event, a condition or an answer of the API server reads as
+kube-scheduler's and kube-apiserver's do. Raised by this package only.
 """
 
 from scheduler.base.errors import InputError

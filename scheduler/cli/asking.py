@@ -136,7 +136,7 @@ def read_setup(config: str, known: Registry) -> Setup:
 def options(
     now: str, ties: Ties, seed: int | None, *, details: bool, kubernetes: str = ""
 ) -> AnswerOptions:
-    """Return what flags say of how to answer; a seed decides ties at random, always alike."""
+    """Return the answer options from the flags; a seed breaks ties at random, reproducibly."""
     chosen = ties if seed is None else Ties.SEED
     at = moment(now) if now else None
     release = read_release(kubernetes, where="--kubernetes") if kubernetes else None

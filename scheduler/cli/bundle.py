@@ -1,4 +1,5 @@
-"""`trellis support-bundle`: what a running daemon tells of itself, in one archive to send to somebody.
+"""`trellis support-bundle`: what a running daemon reports about itself, as one archive to attach to
+an issue.
 
 Versions, configuration, metrics, the state of nodes and queues, the last decisions, stacks and a profile, as
 the debug endpoints answer them: the API server says who may have them, and what may be a secret is masked.

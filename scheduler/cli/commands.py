@@ -1,6 +1,7 @@
-"""What every verb may be told: its flags, its arguments and its help.
+"""The flags, arguments and help of every verb.
 
-The module that a verb names here does the work; it is imported when the verb is called, and not for its help.
+The module that a verb names here does the work. It is imported when the verb is called, not for its
+help.
 """
 
 from enum import StrEnum
@@ -87,7 +88,7 @@ demo = Command(DemoFlags, "scheduler.cli.demo.demo")
 
 
 class TiesChoice(StrEnum):
-    """How equally good nodes are told apart."""
+    """How ties between equally good nodes are broken."""
 
     NAME = "name"
     UID = "uid"

@@ -1,8 +1,9 @@
-"""Names of objects as hashes, for a support bundle that leaves the house.
+"""Names of objects as hashes, for a support bundle that leaves the organisation.
 
-Names are found where the daemon's answers hold them; every place where such a name stands as a word gets the
-same hash. The key is made for each `NameTable`, so that nobody can try names. What stands in quotes or braces in
-a message is a name or a value of somebody's, too. Words of the API, of plugins and of resources stay.
+Names are collected from the daemon's answers; every occurrence of such a name as a word gets the
+same hash. The key is created for each `NameTable`, so that names cannot be guessed by hashing
+candidates. Text in quotes or braces in a message is treated as a user's name or value, too. Words
+of the API, of plugins and of resources stay.
 """
 
 import hashlib

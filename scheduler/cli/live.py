@@ -101,7 +101,7 @@ async def _get(access: ClusterOptions, path: str) -> Response:
 
 
 async def connect(access: ClusterOptions) -> ApiClient:
-    """Return a client for the cluster; whoever asked for it closes it."""
+    """Return a client for the cluster; the caller closes it."""
     return await ApiClient.connect(
         access.kubeconfig,
         access.context,

@@ -93,7 +93,7 @@ class LogView:
         engine = engine_of(header)
         self._served = frozenset(engine.profiles)
         self._trail = DecisionHistory(engine, most=MOST_ATTEMPTS)
-        # Nobody wants to read here what the daemon has logged then.
+        # Messages that the daemon logged at that time are not repeated here.
         engine.observation.on_end = lambda _queued, _result, _text: None
         engine.observation.on_fault = lambda _plugin, _point, _error: None
         return engine

@@ -79,7 +79,7 @@ def run(argv: list[str]) -> int:
     verbose, argv = _take_verbose(argv)
     try:
         code = _answer(argv, Invocation(verbose))
-        # Here and not at exit, where a reader that has gone could not be told from a fault.
+        # Here and not at exit, where a closed pipe could not be distinguished from a fault.
         sys.stdout.flush()
     except KeyboardInterrupt:
         return EXIT_INTERRUPTED

@@ -1,6 +1,7 @@
-"""What the process beside the daemon does for its page: one question about one cluster.
+"""Jobs that a process beside the daemon runs for its page: one question about one cluster.
 
-Named by `trellis run` as the jobs of a `scheduler.workers` pool, which starts it when somebody asks.
+`trellis run` names this module as the jobs of a `scheduler.workers` pool, which starts the process
+at the first question.
 """
 
 from functools import lru_cache

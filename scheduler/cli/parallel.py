@@ -1,9 +1,10 @@
 """A line in, a line out, in order, by as many processes as there are processors.
 
 Called by `simulate --batch`. The first lines are answered in this process. If more come, and faster
-than one process answers them, copies of it (forks, so that they start at once with everything loaded)
-take blocks of lines; whoever sends one line and waits for its answer keeps one of them busy. Knows
-nothing of what the lines mean; which process answers one must make no difference.
+than one process answers them, copies of it (forks, so that they start at once with everything
+loaded) take blocks of lines; a client that sends one line and waits for its answer uses one
+process. The module does not interpret lines; an answer must not depend on the process that computes
+it.
 """
 
 import os
@@ -58,7 +59,7 @@ def answer_lines(
 
 
 class _Incoming:
-    """The lines that have come and nobody has taken yet."""
+    """Lines that were read and are not yet assigned to a process."""
 
     def __init__(self, source: BinaryIO) -> None:
         self.source = source
@@ -141,7 +142,8 @@ class _Workers:
     def _hand_out(self) -> None:
         lines = self._incoming.lines
         while lines and (worker := self._idle()) is not None:
-            # Blocks get smaller as lines run out, or nobody would share the last ones.
+            # Blocks get smaller as lines run out; otherwise the last lines would all go to one
+            # process.
             size = max(1, min(BLOCK, len(lines) // self._most))
             block = [lines.popleft() for _ in range(size)]
             worker.block, self._handed_out = self._handed_out, self._handed_out + 1
@@ -209,11 +211,12 @@ class _Workers:
 
 
 def _work(line: "Connection", answer: Answer, others: "list[Connection]") -> None:
-    """Answer blocks of lines until nobody sends any more."""
+    """Answer blocks of lines until the pipe is closed."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # our parent decides when we end
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     for other in others:
-        # While we hold our parent's ends nobody would notice that it has gone.
+        # An open copy of the parent's ends would keep other workers from noticing that the parent
+        # ended.
         other.close()
     try:
         while True:

@@ -1,7 +1,7 @@
 """`trellis ui`: the page in a browser, of a live cluster by kubeconfig, of a snapshot or of a decision log.
 
-What it shows was listed with the user's own rights, so that nobody sees more than kubectl would tell. It
-listens on 127.0.0.1 only. Answers are worked out in a thread, one at a time, by the engine that the
+Objects are listed with the user's own rights, so the page shows no more than kubectl would. It
+listens on 127.0.0.1 only. Answers are computed in a thread, one at a time, by the engine that the
 daemon runs. Nothing is written to the cluster.
 """
 
@@ -234,7 +234,7 @@ async def page_of_files(
 
 
 async def _follow(work: Work, client: ApiClient, access: ClusterOptions) -> None:
-    """List the cluster again and again while somebody looks at the page."""
+    """List the cluster repeatedly while a browser has the page open."""
     took_s = 0.0
     while True:
         await asyncio.sleep(max(AGAIN_S, took_s / LISTING_SHARE))

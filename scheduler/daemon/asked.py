@@ -1,5 +1,5 @@
-"""`AskedParts`: what the daemon answers beside its scheduling, the page and the metric of room, by
-one helper.
+"""`AskedParts`: what the daemon answers beside scheduling, in one helper process: the page and the
+metric of free capacity.
 """
 
 import asyncio

@@ -1,8 +1,8 @@
-"""The metric of room: how many more of the shapes in the configuration fit, counted beside the
-scheduler.
+"""The metric of free capacity: how many more pods of the configured shapes fit, counted in a helper
+process.
 
-Only the process that leads counts. A shape that cannot be counted has no value, which an alert can
-tell from 0.
+Only the leader counts. A shape that cannot be counted has no sample, which an alert can distinguish
+from 0.
 """
 
 import asyncio
@@ -53,7 +53,7 @@ class CapacityWatch:
             await asyncio.sleep(max(self._interval_s, (perf_s() - began) / SHARE))
 
     async def count(self) -> None:
-        """Count once; what cannot be counted is told when it is new."""
+        """Count once; log a failure when it is new."""
         self.counts = {} if not self._engine.is_leading else await self._counted()
 
     async def _counted(self) -> dict[str, int]:

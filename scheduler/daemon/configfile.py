@@ -1,8 +1,8 @@
-"""`ConfigFile`: the configuration file, looked at every few seconds for what is new in it.
+"""`ConfigFile`: the configuration file, polled every few seconds for changes.
 
-What counts is what the file says: an edit, a rename over it and the symlink that the kubelet swaps
-in a mounted ConfigMap are all the same. A file that cannot be used is told once, with all that is
-wrong in it, and the last good configuration stays. Reading happens in a thread.
+Only the content counts: an edit, a rename over the file and the symlink that the kubelet swaps in a
+mounted ConfigMap are equal. An invalid file is reported once, with all its errors, and the last
+valid configuration stays in use. Reading happens in a thread.
 """
 
 import asyncio
@@ -76,7 +76,7 @@ class ConfigFile:
         try:
             text = await asyncio.to_thread(self._text)
         except InputError as error:
-            # Told once, like any other content; an editor may be in the middle of a rename.
+            # Reported once, like any other content; an editor may be in the middle of a rename.
             text, fault = "", error
             if self._seen == text:
                 return None

@@ -102,7 +102,7 @@ class DecisionHistory:
         )
 
     def _keep_whole(self, key: tuple[str, str], decision: Decision, now: float) -> None:
-        """Keep the verdict on every node, if there is room for another one in this second."""
+        """Keep the verdict on every node, unless this second has `WHOLE_PER_S` of them already."""
         self._forget(key)
         if int(now) != self._second:
             self._second, self._in_second = int(now), 0

@@ -53,8 +53,8 @@ def queues(engine: Engine, most: int) -> dict[str, Any]:
 
 
 def pod_resources(engine: Engine) -> Iterator[PodResources]:
-    """Return the requests and limits of all pods that are not finished; nothing while standing
-    by.
+    """Yield the requests and limits of all unfinished pods; nothing while this process does not
+    lead.
     """
     if not engine.is_leading:
         return iter(())

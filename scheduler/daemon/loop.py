@@ -26,9 +26,7 @@ MOST_IN_FLIGHT = 1000
 
 
 class TurnRecord(Protocol):
-    """What keeps the turns (`DecisionFile`): told of events as they arrive, and of each turn when
-    it ends.
-    """
+    """Receives events as they arrive and each turn when it ends (`DecisionFile`)."""
 
     def arrive(self, event: Event, /) -> int:
         """Return the size of the event's text."""

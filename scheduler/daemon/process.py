@@ -197,7 +197,7 @@ class Daemon:
         await self._end()
 
     async def run(self) -> int:
-        """Run until told to stop; return the exit code."""
+        """Run until stopped; return the exit code."""
         self._inbox.put(Leading(active=False))
         self._show_what_runs()
         try:

@@ -36,9 +36,10 @@ class Rights(msgspec.Struct, frozen=True):
 
 
 async def rights(may: May, held: Mapping[str, Iterable[str]], namespace: str = "") -> Rights:
-    """Ask for the rights of a user to the kinds `held`, each with the namespaces where objects are.
+    """Return a user's rights to list the kinds in `held`, which maps each to the namespaces of its
+    objects.
 
-    A `namespace` is the only one asked for where a kind may not be listed everywhere.
+    If a kind may not be listed in all namespaces, only `namespace` is checked for it, if given.
     """
     limit = asyncio.Semaphore(AT_A_TIME)
 

@@ -57,7 +57,7 @@ class Supervisor:
             self._daemon.stop()
 
     async def run(self, loaded: Loaded) -> int:
-        """Run until told to stop, or until a daemon ends by itself; return its exit code."""
+        """Run until stopped, or until a daemon ends by itself; return its exit code."""
         self._loaded = loaded
         self._daemon = await self._build(loaded)
         with gctuning.short_pauses():

@@ -1,8 +1,8 @@
-"""`Synced`: whether the engine knows of every kind what the API server knows, and who is told if
-not.
+"""`Synced`: whether the engine has the API server's state of every kind, and where a gap is
+reported.
 
-The daemon asks it before it begins to lead and after every turn. While a kind has not been listed,
-or is listed anew, the engine decides nothing; readiness, a gauge and the log name the kind. It
+The daemon checks it before it starts to lead and after every turn. While a kind is not listed yet,
+or is being relisted, the engine schedules nothing; readiness, a gauge and the log name the kind. It
 reads what the engine has taken in and changes nothing.
 """
 

@@ -1,4 +1,4 @@
-"""Equal rows of a table as one: nodes that take the same number of pods, pods that fare alike.
+"""Equal rows of a table as one: nodes that fit the same number of pods, pods with the same result.
 
 A cluster of 300 equal nodes has one row, with the racks that the nodes are in.
 """

@@ -1,4 +1,6 @@
-"""A simulation as tables: one row for each group and for pods of one workload that fare alike."""
+"""A simulation as tables: one row for each group, and for pods of one workload with
+equal results.
+"""
 
 from collections.abc import Iterable, Mapping, Sequence
 
@@ -31,7 +33,7 @@ def simulation_tables(
     if rows is None:
         rows = _folded(simulation.pods, groups or {}, workloads or {}, racks or {})
     tables = [TextTable(titles, rows)]
-    # An unset list is not empty: nobody asked.
+    # `nodes` is unset, not empty, where no details were requested.
     return tables + [
         nodes_table(pod.nodes, heading=f"{pod.key}: the first attempt")
         for pod in simulation.pods

@@ -39,8 +39,8 @@ class Concern(msgspec.Struct, frozen=True):
     """The plugins to call for a pod, and the pod's key for each plugin that caches answers.
 
     `versions` are the versions of the data from which the keys were computed. Infeasible pods with
-    an equal `likeness` are rejected alike until something changes; None for a pod that some plugin
-    distinguishes from all others.
+    an equal `likeness` are rejected for the same reasons until something changes; None for a pod
+    that some plugin distinguishes from all others.
     """
 
     asked: ApplicablePlugins
@@ -104,7 +104,8 @@ class Concerns:
         return Concern(self._who(frozenset(absent)), kinds, versions, likeness)
 
     def _likeness(self, cycle: Cycle, known: Mapping[str, Hashable]) -> Hashable | None:
-        """Return the scheduling signature of a pod: pods with equal signatures are rejected alike.
+        """Return the scheduling signature of a pod: pods with equal signatures are rejected for the
+        same reasons.
 
         The data that post-filter plugins read besides the keys follows from the spec.
         """

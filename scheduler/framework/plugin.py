@@ -188,7 +188,7 @@ class Plugin(Generic[ArgsT]):
                         cls.args_type = argument
 
     def key(self, pod: "Pod") -> Hashable | None:
-        """Return equal keys for pods that `filter` and `score` treat alike.
+        """Return equal keys for pods that get the same results from `filter` and `score`.
 
         None if the plugin does not apply. The results for a row must depend on the key, the row
         (all rows, if not `local`) and the facts in `reads` alone: not on the time, on

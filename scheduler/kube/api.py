@@ -1,7 +1,7 @@
-"""What this room asks of an API server and what it gets back; no connection is made here.
+"""The requests that this package sends to an API server, and their answers; opens no connection.
 
-`Api` is the only seam: reflectors, executor, recorder and election know it and nothing of HTTP.
-`ApiClient` implements it over the network, tests implement it in memory.
+`Api` is the only interface: reflectors, executor, recorder and election use it and do not depend on
+HTTP. `ApiClient` implements it over the network, tests implement it in memory.
 """
 
 from collections.abc import Callable

@@ -79,7 +79,7 @@ class LeaseRecord:
         return self._since + duration - now
 
     def new(self, now: float) -> dict[str, Any]:
-        """Return a first version, held by us."""
+        """Return a first version of the Lease with this process as its holder."""
         return {
             "apiVersion": "coordination.k8s.io/v1",
             "kind": "Lease",
@@ -92,7 +92,9 @@ class LeaseRecord:
         }
 
     def claimed(self, now: float) -> dict[str, Any]:
-        """Return the next version, held by us: renewed if it was ours, else taken over."""
+        """Return the next version with this process as holder: renewed if it was ours, else taken
+        over.
+        """
         transitions = int(self._spec.get("leaseTransitions") or 0)
         if self.is_ours:
             claim = self._claim(now, self._spec.get("acquireTime"), transitions)

@@ -16,9 +16,8 @@ class Change(msgspec.Struct, frozen=True):
     """One change of the cluster.
 
     `verb` is add, update or delete; `facts` are what it touches; `label` is kube-scheduler's name
-    of it in metrics. `old` and `new` are the objects; for pods that hold room `before` and `after`
-    are their records. Assume and forget are changes too: they are how trackers learn of our own
-    pods.
+    of it in metrics. `old` and `new` are the objects; for pods on a node `before` and `after` are
+    their records. Assume and forget are changes too: by them trackers count our own pods.
     """
 
     kind: str

@@ -32,7 +32,7 @@ class Column(Generic[ScalarT]):
         self.generation = 0
 
     def grow(self, size: int) -> None:
-        """Make room for `size` rows."""
+        """Allocate capacity for `size` rows."""
         if size > len(self._data):
             bigger = _filled(max(size, 2 * len(self._data)), self._fill, self._data.dtype)
             bigger[: self._size] = self._data[: self._size]

@@ -1,4 +1,4 @@
-"""Pods that hold room: bound ones by node (also by the name of a node that is not there yet).
+"""Pods that occupy capacity, by node (also by the name of a node that does not exist yet).
 
 Owner of `Placed`, the record of a pod on a node. `Cluster` is the only writer.
 """
@@ -26,7 +26,7 @@ class Placed(msgspec.Struct, frozen=True):
     assumed: bool = False
 
     def weighs_as(self, other: "Placed") -> bool:
-        """Return whether the other record takes the same room on the same node."""
+        """Return whether the other record uses the same resources on the same node."""
         return (
             self.node == other.node
             and self.requests == other.requests

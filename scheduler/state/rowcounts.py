@@ -10,7 +10,7 @@ import numpy as np
 from scheduler.base.arrays import IntColumn, Rows
 from scheduler.state.domains import Domains
 
-# From so many rows on, a column of all rows is worth its room; below half of it, no longer.
+# From so many rows on, a dense column takes less memory than a dict; below half of it, no longer.
 DENSE = 256
 
 
@@ -85,7 +85,7 @@ class RowCounts:
         return np.bincount(where, weights=weights, minlength=domains.size).astype(np.int64)
 
     def _slim(self) -> None:
-        """Give back the room of what few rows do not need."""
+        """Free the memory that few rows do not need."""
         if self._column is not None:
             self._column = None
             self._sums = {key: kept for key, kept in self._sums.items() if len(kept[1]) <= DENSE}

@@ -37,11 +37,11 @@ class RowTracker:
         raise NotImplementedError
 
     def columns(self) -> Mapping[str, Any]:
-        """Return what is held by name."""
+        """Return the columns by name."""
         raise NotImplementedError
 
     def is_same(self, before: Placed, after: Placed) -> bool:
-        """Return whether two records of a pod on one node count alike."""
+        """Return whether two records of a pod on one node count the same."""
         return before.shape is after.shape and before.pod.is_terminating == after.pod.is_terminating
 
     def rebuild(self, cluster: "Cluster") -> None:

@@ -1,8 +1,8 @@
 """`Tracker`: columns that a plugin family keeps, fed by every change of the cluster.
 
-The engine calls a tracker right after `Cluster` has taken a change in: watched pods, our assumed
-ones, forgotten ones and other schedulers' alike. Law: what a tracker holds after any sequence of
-changes equals what a fresh one holds after `rebuild` on the resulting cluster.
+The engine calls a tracker right after `Cluster` has taken a change in: watched pods, assumed and
+forgotten ones, and those of other schedulers. Invariant: the columns after any sequence of changes
+equal those of a new tracker after `rebuild` on the resulting cluster.
 """
 
 from collections.abc import Hashable

@@ -1,7 +1,7 @@
-"""`ClusterView`: what others may see of the cluster's memory, read-only.
+"""`ClusterView`: the read-only view of the cluster's memory.
 
-The operators get it so that kopf never has to watch pods or nodes. They ask again when told that
-something of a kind changed; what changed in between is for them to find.
+Operators read it, so that kopf does not have to watch pods or nodes. They are notified that a kind
+changed, not of what changed, and read it again.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -23,7 +23,7 @@ class ClusterView(Protocol):
         """Yield all nodes."""
 
     def pods(self) -> Iterator[Placed]:
-        """Yield all pods that hold room on a node, assumed ones included."""
+        """Yield all pods on nodes, assumed ones included."""
 
     def objects(self, kind: str) -> Mapping[str, Any]:
         """Return the objects of a kind without columns by `namespace/name` or `name`."""
@@ -50,7 +50,7 @@ class LiveView:
         return (node for node in self._cluster.table.nodes if node is not None)
 
     def pods(self) -> Iterator[Placed]:
-        """Yield all pods that hold room on a node, assumed ones included."""
+        """Yield all pods on nodes, assumed ones included."""
         return iter(self._cluster.pods)
 
     def objects(self, kind: str) -> Mapping[str, Any]:

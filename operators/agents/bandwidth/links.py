@@ -1,8 +1,7 @@
-"""What the kernel says of a node's links: which one leads out, and how fast it is. Reads of sysfs
-and proc.
+"""A node's links from sysfs and proc: which one has the default route, and its speed.
 
-A link that is down, that tells no speed, or behind which there is no hardware has none here, and
-the reason is told. A VLAN or a bridge is as fast as the hardware below it, a bond as fast as the
+A link that is down, reports no speed, or has no hardware below it has no speed here; the error
+states the reason. A VLAN or a bridge is as fast as the hardware below it, a bond as fast as the
 kernel says.
 """
 
@@ -19,11 +18,11 @@ _DEPTH = 4  # a VLAN on a bridge on a bond on a card
 
 
 class LinkError(TrellisError):
-    """There is no speed to be told, and why."""
+    """The link has no known speed, for the stated reason."""
 
 
 class LinkSpeed(msgspec.Struct, frozen=True):
-    """The speed of a link in bit/s; `source` is the device that told it."""
+    """The speed of a link in bit/s; `source` is the device that reports it."""
 
     link: str
     source: str

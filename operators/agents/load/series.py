@@ -1,7 +1,7 @@
 """Samples over time, and what follows from them: averages and percentiles over windows. Pure.
 
-CPU comes as seconds used up so far, memory as bytes held. The average CPU over a window is exact
-(what was used up between its ends); percentiles are of the rates between samples.
+CPU is cumulative seconds, memory bytes in use. The average CPU over a window is exact (the
+difference between its ends); percentiles are of the rates between samples.
 """
 
 from collections import deque

@@ -106,7 +106,7 @@ def _hello(
 
 @contextlib.contextmanager
 def _session(target: Target, keys: Keys, hello: protocol.Hello) -> Iterator[socket.socket]:
-    """Connect and prove the key, both ways; every failure is a ProbeError."""
+    """Connect and authenticate mutually; every failure is a ProbeError."""
     try:
         with socket.create_connection(target.address, timeout=protocol.HANDSHAKE_S) as connection:
             connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)

@@ -1,4 +1,4 @@
-"""`Latencies`: what has been measured, and for how long it is told. The rows of the agent's
+"""`Latencies`: measured latencies, and for how long they are exported. The rows of the agent's
 metrics.
 
 Every pair's percentiles are those of its last probe; Prometheus averages over time. A pair that is

@@ -4,9 +4,10 @@
     - {origin: n1, destination: n2, delayMicroseconds: 2000, jitterMicroseconds: 500}
     - {origin: "*", destination: n3, delayMicroseconds: 9000}
 
-The first entry that fits counts; a link is the same both ways. A round trip takes the delay plus a
-share of the jitter, evenly spread: its median is delay + jitter/2, its p90 delay + 0.9 x jitter.
-A changed file holds from the next probe on. For trying out and for tests; never in a real cluster.
+The first matching entry counts; a link is the same in both directions. A round trip takes the delay
+plus a share of the jitter, evenly spread: its median is delay + jitter/2, its p90 delay + 0.9 x
+jitter. A changed file holds from the next probe on. For trying out and for tests; never in a real
+cluster.
 """
 
 import time

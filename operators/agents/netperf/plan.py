@@ -3,7 +3,7 @@
 Inside a zone all pairs are measured, each by one of its two ends. Between two zones a few pairs
 stand for all; hashes pick them, so that all agents agree without talking, and a node that comes or
 goes moves few of them. An agent takes its pairs in turn, one at a time, those inside the zone and
-those beyond alternately: the few ways between zones, on which most depends, come round soonest.
+those beyond alternately: the few pairs between zones, which matter most, are measured most often.
 
 Moments and orders follow from hashes of names as well: agents that start together spread evenly,
 and no two of them run through the nodes in the same order.

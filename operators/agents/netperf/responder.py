@@ -1,9 +1,10 @@
 """`NetperfResponder`: the side that answers. Proofs are checked on the loop, round trips answered
 in threads.
 
-A blocking thread answers within 25 microseconds where the loop takes 80, and is not held up by what
-else the loop does. Who cannot prove the key costs one entry of a bounded list for two seconds at
-most. At most eight sessions at a time, one of them a stream; who comes later hears BUSY.
+A blocking thread answers within 25 microseconds where the loop takes 80, and does not wait for
+other work of the loop. A client that cannot prove the key costs one entry of a bounded list for two
+seconds at most. At most eight sessions run at a time, one of them a stream; further clients get
+BUSY.
 """
 
 import asyncio

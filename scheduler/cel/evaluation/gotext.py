@@ -1,6 +1,6 @@
 """Values as Go writes them in messages: `%q` of strings, numbers that do not parse.
 
-The texts of upstream's errors quote what a user wrote; this module quotes alike.
+Upstream's error messages quote the user's text; this module quotes it in the same format.
 """
 
 _ESCAPES = {

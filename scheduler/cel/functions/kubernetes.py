@@ -1,7 +1,7 @@
 """Kubernetes' own values: quantities and semantic versions; the words of authorization.
 
-Selectors have no authorizer, but its functions are declared, so that a text that uses them is told
-the same as by kube-apiserver.
+Selectors have no authorizer, but its functions are declared, so that an expression that uses them
+gets the same error as from kube-apiserver.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Parts of moments and durations: `getFullYear()`, `getHours("+02:00")`.
 
-Zones are `UTC` and offsets: the names of regions would need files of the machine, which this room
-does not read; upstream knows them.
+Zones are `UTC` and offsets: names of regions would require the host's time zone files, which this
+package does not read; upstream accepts them.
 """
 
 from __future__ import annotations

@@ -160,7 +160,7 @@ class _InClusterSource:
 
 
 def _load(source: CredentialSource, *, force: bool) -> Access:
-    """Load, with whatever goes wrong told as one line."""
+    """Load credentials; raise a `ConfigError` of one line for every failure."""
     try:
         return source.load(force=force)
     except ConfigError as error:

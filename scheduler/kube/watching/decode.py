@@ -99,9 +99,9 @@ def _decoders(struct: Any) -> tuple[msgspec.json.Decoder[Any], ...]:
 
 
 class Decoder:
-    """Reads list pages and watch lines of one kind; `report` is told of every fault.
+    """Decodes list pages and watch lines of one kind; calls `report` for every fault.
 
-    `keep` gets the bytes of each object that is there (not of a deleted one).
+    `keep` gets the bytes of each object that exists (not of a deleted one).
     """
 
     def __init__(

@@ -1,8 +1,8 @@
 """Whole objects as the API server sent them, for extenders: the engine keeps only parts of objects.
 
-Filled by the watches' decoders, told by their events what is gone. Kept only where extenders are
-configured, and only what they are shown: unbound pods; nodes, if one of them wants whole nodes; all
-pods, if one of them wants whole victims.
+Filled by the watches' decoders; deletion events remove entries. Kept only where extenders are
+configured, and only what is sent to them: unbound pods; nodes, if one of them wants whole nodes;
+all pods, if one of them wants whole victims.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ class RawObjects:
 
 
 def noting(raw_objects: RawObjects, emit: Callable[[Event], None]) -> Callable[[Event], None]:
-    """Return `emit` with `raw_objects` being told of each event first."""
+    """Return a function that passes each event to `raw_objects` first, then to `emit`."""
 
     def reported(event: Event) -> None:
         raw_objects.note(event)

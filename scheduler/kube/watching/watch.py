@@ -1,9 +1,10 @@
-"""Step 1 of a pod's way: keep the engine told about all objects of a kind.
+"""Step 1 of a pod's path: report all objects of a kind to the engine.
 
-A `Reflector` lists its kind in pages, hands the list on as one `Listed`, then watches from there
-and hands on one `Watched` per change; when the server has forgotten where we were, it lists again,
-and says `Behind` before. Invariant: applying its events in order yields exactly the server's
-objects, regardless of lost connections. It never touches state and runs until it is cancelled.
+A `Reflector` lists its kind in pages, emits the list as one `Listed`, then watches from that
+resource version and emits one `Watched` per change. When the server no longer has the resource
+version (410 Gone), it emits `Behind` and lists again. Invariant: applying its events in order
+yields exactly the server's objects, regardless of lost connections. It never touches state and runs
+until it is cancelled.
 """
 
 import asyncio
@@ -107,7 +108,7 @@ class Reflector:
 
     @property
     def is_synced(self) -> bool:
-        """Return whether the engine has been told all objects, or that the server has not this
+        """Return whether the engine has received all objects, or the server does not serve this
         kind.
         """
         return self._lists > 0 or self._is_offered is False
@@ -143,10 +144,11 @@ class Reflector:
             self._emit(Behind(self.kind.kind))
 
     async def catch_up(self) -> bool:
-        """Follow the watch until all has been told that the server knew when this was called.
+        """Follow the watch until every change known to the server at the time of the call is
+        emitted.
 
-        Return False when it does not get there by itself, soon: then the kind must be listed anew,
-        for which `run` is begun once more.
+        Return False if that does not happen soon: then the kind must be listed again by another
+        call of `run`.
         """
         if not self._is_watching:
             # A kind that is not offered is asked for again by itself.

@@ -18,7 +18,7 @@ from scheduler.objects.kinds import Kind
 
 # Groups that come with the definition of their kind are not to wait for long.
 LOOK_S = 5.0
-# A group is told of before all of its kinds are served.
+# API discovery may list a group before all of its kinds are served.
 TRIES = 3
 
 
@@ -117,7 +117,7 @@ class Watches:
         self._tasks[name] = group.create_task(reflector.run(), name=f"watch {name}")
 
     def unsynced(self) -> list[str]:
-        """Return the kinds about which the engine has not been told anything yet."""
+        """Return the kinds of which the engine has received no list yet."""
         return [r.kind.kind for r in self._reflectors if not r.is_synced]
 
     def look_again(self) -> None:

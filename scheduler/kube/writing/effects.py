@@ -76,7 +76,7 @@ class EffectLimits(msgspec.Struct, frozen=True):
         return msgspec.structs.replace(self, refusals_per_s=min(self.refusals_per_s, qps / 4))
 
     def pace(self, clock: Clock) -> RateLimit:
-        """Return how fast refusals may be told."""
+        """Return the rate limit of writes that report refused pods."""
         return RateLimit(clock, self.refusals_per_s, self.refusals_at_once)
 
 

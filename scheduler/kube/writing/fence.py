@@ -1,7 +1,7 @@
-"""Whether this process may still write: open until a moment that only the election moves.
+"""Whether this process may still write: until a deadline that only the election moves.
 
-Everything that writes asks before each request. A moment, not a flag: a process that was stopped or
-starved past its deadline finds the fence closed before any timer has told it so.
+Every writer checks it before each request. It is a deadline, not a flag: a process that was stopped
+or starved past it finds the fence closed before any timer has fired.
 """
 
 from math import inf

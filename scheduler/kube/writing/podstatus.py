@@ -25,8 +25,8 @@ from scheduler.kube.writing.sender import EffectRequest, Sender
 from scheduler.kube.writing.writequeue import WriteQueue, aside
 
 MAX_TRIES = 20
-# So many pods of a namespace may wait to be told why they wait; who comes later is told after
-# another attempt.
+# At most so many pods of a namespace wait for the write of their condition; further ones are
+# written after a later attempt.
 MOST_REFUSALS = 100_000
 _log = structlog.get_logger()
 

@@ -2,13 +2,13 @@
 
 The executor hands `Record` effects over. The first of its kind is created at once, its first repeat
 turns it into a series, later repeats are counted here and written when the series ends or every
-half hour. Nothing is dropped: when writing is slower than deciding, the queue fills and the daemon
-waits for room. What the server refuses for good is counted as an error.
+half hour. Nothing is dropped: when writing is slower than scheduling, the queue fills and the
+daemon waits until it is shorter. Events that the server refuses permanently are counted as errors.
 
-Events that a pod could not be placed are another matter, because a tenant may create a hundred
-thousand pods that cannot be: they are written in turns by namespace, no faster than `pace`, and
-scheduling does not wait for them. Where thousands of a namespace wait, further ones are left out
-and counted; the pod's condition says the same.
+FailedScheduling events are treated differently, because a tenant may create a hundred thousand
+infeasible pods: they are written round robin by namespace, no faster than `pace`, and scheduling
+does not wait for them. Where thousands of a namespace are queued, further ones are dropped and
+counted; the pod's condition contains the same message.
 """
 
 import asyncio
@@ -32,9 +32,10 @@ NAME_BYTES = 253
 # A broken webhook must not stop scheduling; a server that is away for minutes is waited for.
 TRIES = 30
 TRIES_REFUSED = 5
-# What a pod is told before it goes is waited for some seconds even where it is refused for good:
-# roles and namespaces have been wrong for a moment. Then the pod goes with the mark on it, and the
-# event is tried on for ten minutes: a pod that has gone needs its receipt all the more.
+# The event of an eviction is written before the eviction, and retried for some seconds even if the
+# server refuses it: roles and namespaces may be wrong for a moment. Then the pod is evicted with
+# its DisruptionTarget condition, and the event is retried for ten minutes, since a deleted pod
+# shows no condition.
 RECEIPTS = frozenset((reasons.PREEMPTED, reasons.GROUP_RELEASED))
 TRIES_RECEIPT = 9
 TRIES_LATE = 70

@@ -67,7 +67,8 @@ class FairQueue(Generic[T]):
 
 
 class WriteQueue(Generic[T]):
-    """At most `limit` calls of `work` at a time; `wait_capacity` waits while `room` are queued.
+    """Runs at most `limit` calls of `work` at a time; `wait_capacity` waits while `room` or more
+    are queued.
 
     With `room` None it never waits. A `pace` limits the number of calls started per second.
     """

@@ -23,7 +23,7 @@ _LARGEST_EXACT = 2**53 // 101
 
 
 class Headrooms(msgspec.Struct, frozen=True):
-    """The room of one node for a pod of the node's own class or a production pod, per resource."""
+    """Headroom of one node for a pod of the node's own class or a production pod, by resource."""
 
     node: list[int]
     prod: list[int]
@@ -84,7 +84,7 @@ class LoadColumns:
         self.updated: FloatColumn = self._updated[:size]
 
     def grow(self, size: int) -> None:
-        """Make room for `size` rows."""
+        """Allocate columns for `size` rows."""
         if size <= self._size:
             return
         capacity = self._amounts.shape[1]

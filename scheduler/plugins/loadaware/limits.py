@@ -38,9 +38,10 @@ class CustomThresholds(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class NodeLimits(msgspec.Struct, frozen=True):
-    """`percentile` says which usage of the node is held against `node_breaks`; None: the average.
+    """The thresholds of one node.
 
-    The vectors `…_breaks` hold the smallest usage that is too much; None where nothing is checked.
+    `percentile` is the usage of the node that is compared with `node_breaks`; None: the average.
+    The vectors `…_breaks` are the smallest usage that is too much; None where nothing is checked.
     """
 
     allocatable: Vector
@@ -77,8 +78,8 @@ def node_limits(node: Node, settings: Settings) -> NodeLimits:
 
 
 def divisor(node: Node, settings: Settings) -> Vector:
-    """Return what percentages are taken of: the amounts before amplification where they are
-    told.
+    """Return the base of percentages: the raw-allocatable annotation, where given, else
+    allocatable.
     """
     raw: ResourceList = {}
     text = node.metadata.annotations.raw_allocatable

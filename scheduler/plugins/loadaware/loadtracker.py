@@ -41,8 +41,8 @@ class LastReport(msgspec.Struct, frozen=True):
     def may_help(self, weight: Weight, silence_s: float) -> bool:
         """Return whether a pod may pass the node now and did not before.
 
-        It did not if there was too little room, or if the node was silent for longer than
-        `silence_s`: then its figures may have expired in between.
+        It did not if headroom was too small, or if the last report was older than `silence_s`: then
+        it may have expired in between.
         """
         before, after = self.before, self.after
         if before is None:
@@ -88,7 +88,7 @@ class LoadTracker:
     def free(self, index: int, *, prod: bool) -> IntColumn:
         """Return allocatable minus usage, as scoring sees it; -1 where nothing is offered.
 
-        That of production is told only where the settings score by it.
+        The column of production pods is filled only if the settings score by it.
         """
         column: IntColumn = (self._grid.prod_free if prod else self._grid.node_free)[index]
         return column
@@ -103,7 +103,7 @@ class LoadTracker:
         return self._grid.prod_checked if prod else self._grid.node_checked
 
     def aggregated(self, *, prod: bool) -> BoolColumn:
-        """Return the nodes whose thresholds are held against a percentile."""
+        """Return the nodes whose thresholds apply to a percentile."""
         return self._grid.prod_aggregated if prod else self._grid.node_aggregated
 
     @property

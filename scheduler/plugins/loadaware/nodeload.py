@@ -52,7 +52,7 @@ def weigh(pod: Pod, settings: Settings) -> Weight:
 
 
 def entry_of(pod: Pod, weight: Weight, settings: Settings) -> Entry | None:
-    """Return how a placed pod counts; None for one that only reserves room."""
+    """Return how a placed pod counts; None for one that only reserves capacity."""
     if pod.metadata.annotations.reserve_pod == "true":
         return None
     assigned = _since(pod, "PodScheduled", JUST_NOW)

@@ -139,8 +139,8 @@ class LoadAwareScheduling(Plugin[LoadAwareSchedulingArgs]):
         """Let it be: the tracker sees that the pod is forgotten."""
 
     def hint(self, change: Change, pod: Pod) -> bool:
-        """Return whether the node that a change is about has room now; of reports, if it had none
-        before.
+        """Return whether the changed node has headroom for the pod now; for a report, also that it
+        had none before.
         """
         weight = self._waiting.of(pod)
         if change.kind == KIND:

@@ -8,7 +8,7 @@ from scheduler.objects.network import USER_DEFINED
 
 
 class Bandwidth(StrEnum):
-    """Whether a link without room rejects."""
+    """Whether a link without free bandwidth rejects the node."""
 
     IGNORE = "Ignore"
     ENFORCE = "Enforce"
@@ -51,9 +51,9 @@ class TopologyArgs(Args):
 class NetworkOverheadArgs(TopologyArgs):
     """As the peer's, and: `strict` rejects when any known limit does not hold, not only most.
 
-    `bandwidth` decides about links without room, `dependents` whether both ends of a tie count,
-    `indirect` whether the first pods of an application are scored by who else talks to the same
-    workloads.
+    `bandwidth` decides whether full links reject, `dependents` whether both ends of a dependency
+    count, `indirect` whether the first pods of an application are scored by other workloads that
+    depend on the same workloads.
     """
 
     strict: bool = False

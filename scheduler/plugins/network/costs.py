@@ -1,7 +1,7 @@
-"""`CostTable`: the ways of one table of a NetworkTopology as matrices over places (see `places`).
+"""`CostTable`: the links of one table of a NetworkTopology as matrices over places (see `places`).
 
-Made once per version of the object; how a table is read stands in `objects.networkways`. Costs go
-from the candidate's place to the other one's.
+Built once per version of the object; `objects.networkways` reads a table. Costs are those from the
+candidate's place to the other one's.
 """
 
 from collections.abc import Iterable, Mapping
@@ -88,9 +88,9 @@ class CostTable(PathTable):
 
 
 def between(table: CostTable, places: RowPlaces, rows: Rows) -> tuple[AreaPaths, Rows]:
-    """Return the ways between rows, and the places of the first areas.
+    """Return the paths between rows, and the places of the first areas.
 
-    There is an area for each place, and one behind them for each node that is nowhere.
+    There is an area for each place, and after them one for each node without a place.
     """
     number = places.rows.take(rows, mode="clip")
     used, areas = np.unique(number[number != NOWHERE], return_inverse=True)

@@ -32,7 +32,7 @@ class BandwidthEdge(msgspec.Struct, frozen=True):
 class GroupNeeds(msgspec.Struct, frozen=True, weakref=True):
     """The needs of each workload by label: what it depends on, and beside it who depends on it.
 
-    Groups that are made alike share them.
+    Groups with equal workloads and dependencies share one.
     """
 
     own: Mapping[str, tuple[Need, ...]]
@@ -49,10 +49,10 @@ class GroupNeeds(msgspec.Struct, frozen=True, weakref=True):
         return (self.both if both else self.own).get(workload, ())
 
     def indirect(self, workload: str) -> tuple[Need, ...]:
-        """Return ties, without limit, to all who have a tie to the same workloads, replicas
-        included.
+        """Return dependencies, without limits, on all workloads that depend on the same workloads,
+        replicas included.
 
-        None where that would be more than `MOST_INDIRECT` ways; always the same tuple.
+        None if there are more than `MOST_INDIRECT` pairs; always the same tuple.
         """
         found = self.known_indirect.get(workload)
         if found is None:

@@ -19,7 +19,7 @@ _FEW = 8
 
 @lru_cache(maxsize=16)
 def _ends(size: int) -> IntMatrix:
-    """Return where the columns for ways there begin, and those for ways back."""
+    """Return the index of the first column of outgoing paths, and that of incoming ones."""
     return np.array([[0], [size]])
 
 
@@ -76,7 +76,7 @@ class WorkloadNeeds:
 class Numbering:
     """Numbers for workloads, and what workloads need in these numbers.
 
-    That of an AppGroup serves all groups that are made alike, and is not added to.
+    That of an AppGroup serves all groups with equal workloads, and is not extended.
     """
 
     __slots__ = ("numbers", "wanted")

@@ -23,7 +23,7 @@ from scheduler.plugins.network.ties import TiesState
 
 
 class FullLink(NamedTuple):
-    """A link without room, and the candidates' places that it keeps the pod from."""
+    """A full link, and the candidates' places from which the pod would use it."""
 
     places: BoolColumn
     text: str
@@ -78,7 +78,7 @@ class LinkHeadroom:
         self._least = min(self._zones.least, self._regions.least)
 
     def full(self, state: TiesState) -> Iterator[FullLink]:
-        """Yield the links that have no room for the pod."""
+        """Yield the links without enough free bandwidth for the pod."""
         if not state.has_moved and state.membership.bookings.most() + _wishes(state) <= self._least:
             return  # no link can be full
         edges = self._edges(state)

@@ -1,8 +1,9 @@
-"""Finding the AppGroup and the NetworkTopology of a pod, and saying so when one is missing.
+"""Finding the AppGroup and the NetworkTopology of a pod, and reporting a missing one.
 
-The AppGroup is looked for in the pod's own namespace first, then in those of the arguments; the
-NetworkTopology in those of the arguments. A missing object changes no decision: nodes are treated
-alike, an event on the pod says what is missing and where it was looked for, a metric counts it.
+The AppGroup is looked up in the pod's own namespace first, then in those of the arguments; the
+NetworkTopology in those of the arguments. If an object is missing, the plugin gives all nodes the
+same score and rejects none; an event on the pod names the object and the namespaces, a metric
+counts it.
 """
 
 from collections.abc import Sequence
@@ -48,7 +49,7 @@ class Lookup:
         self._known: tuple[NetworkTopology, CostTable] | None = None
 
     def ties(self, pod: Pod, *, both: bool) -> PodTies | None:
-        """Return what a pod needs of others; None when nodes are to be treated alike.
+        """Return the dependencies of a pod; None if the plugin does not distinguish nodes for it.
 
         `both` counts those that depend on the pod as well.
         """
@@ -71,7 +72,7 @@ class Lookup:
         return PodTies(key, workload, needs, table, "both" if both else "own")
 
     def indirect_ties(self, pod: Pod) -> PodTies | None:
-        """Return whom else the pod's counterparts are tied to, None when that cannot be told."""
+        """Return the other dependencies of the pod's counterparts; None if they are unknown."""
         key, workload, known = self._needs(pod)
         table = self.table() if known is not None else None
         if known is None or table is None:

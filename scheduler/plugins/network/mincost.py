@@ -69,7 +69,7 @@ class NetworkMinCost(Plugin[NetworkMinCostArgs]):
         return raw
 
     def _sums(self, state: TiesState) -> IntColumn:
-        """Return the cost by place; with very many places that of the direct ways."""
+        """Return the cost by place; with very many places that of the direct links."""
         table, places = state.ties.table, state.places
         if len(places) > places.most:
             return state.verdicts().cost
@@ -98,7 +98,7 @@ class NetworkMinCost(Plugin[NetworkMinCostArgs]):
         return column
 
     def _node_graph(self) -> NodeGraph | None:
-        """Return the measured ways between nodes of the topology in use, None if there are none."""
+        """Return the measured paths between nodes of the topology in use, None without any."""
         topology = self.lookup.topology()
         slices = self.handle.objects("NetworkTopologySlice")
         if topology is None or not slices:

@@ -170,7 +170,7 @@ class NetworkOverhead(Plugin[NetworkOverheadArgs]):
         return self.lookup.ways(pod, rows, books=self._enforces)
 
     def hint(self, change: Change, pod: Pod) -> bool:
-        """Return whether a change can bring ties nearer or make room on a link."""
+        """Return whether a change can bring counterparts nearer or free bandwidth on a link."""
         if change.kind != "Pod" or change.pod.metadata.uid == pod.metadata.uid:
             return True
         return any(

@@ -93,7 +93,7 @@ class CheapestPaths(NamedTuple):
 
 
 class _Part(NamedTuple):
-    """The ways that one slice lists, nodes by their number."""
+    """The paths that one slice lists; nodes are numbers."""
 
     source: NetworkTopologySlice
     origins: Rows
@@ -111,7 +111,7 @@ class PathSlices:
         self._parts: dict[int, _Part] = {}
 
     def read(self, slices: Iterable[NetworkTopologySlice]) -> "tuple[list[str], _Directed]":
-        """Return names by number, and all ways: of what is listed twice the first."""
+        """Return names by number, and all paths; of duplicates the first counts."""
         total = sum(len(part.origins) for part in self._parts.values())
         if len(self._numbers) > total + _MOST_GONE:
             self._numbers, self._parts = {}, {}
@@ -149,7 +149,7 @@ class PathSlices:
 
 
 class NodeGraph:
-    """The measured ways between nodes; a way measured in one direction serves both."""
+    """The measured paths between nodes; a path measured in one direction serves both."""
 
     def __init__(
         self, slices: Iterable[NetworkTopologySlice], reader: PathSlices | None = None
@@ -168,9 +168,7 @@ class NodeGraph:
         return bool(self.numbers)
 
     def costs(self, node: str, *, away: bool = False) -> CheapestPaths | None:
-        """Return the ways from every node to `node`, or with `away` from it; None if not
-        measured.
-        """
+        """Return the paths from all nodes to `node`, or with `away` from it; None if unmeasured."""
         number = self.numbers.get(node)
         if number is None:
             return None
@@ -187,7 +185,7 @@ class NodeGraph:
 
 
 class _Directed(NamedTuple):
-    """Ways between numbered nodes."""
+    """Paths between numbered nodes."""
 
     origins: Rows
     targets: Rows

@@ -1,9 +1,10 @@
-"""`Prices`: what ways between places cost, as matrices or, with very many places, column by column.
+"""`Prices`: the cost of paths between places, as matrices or, with very many places, column by
+column.
 
-Columns come twice: the way from the candidate's place to the other one's, then the way back.
-`price` is what a limit is compared with: below every limit inside one place, above every limit to
-nowhere, not a number where the way is not known. `cost` is what a score adds. Numbers are whole; as
-floats, sums over many pods are several times faster and still exact.
+Each place has two columns: the path from the candidate's place to it, then the path back. A limit
+is compared with `price`: below every limit inside one place, above every limit where the node has
+no place, NaN where the path is unknown. A score adds `cost`. Values are integers stored as floats:
+sums over many pods are several times faster and still exact.
 """
 
 from collections.abc import Iterable
@@ -41,7 +42,7 @@ class TieVerdicts(NamedTuple):
 
 
 class Prices(Protocol):
-    """What the ways between places cost."""
+    """The cost of paths between places."""
 
     def columns(self, columns: Rows) -> tuple[FloatMatrix, FloatMatrix]:
         """Return price and cost, [place, column], of some columns."""

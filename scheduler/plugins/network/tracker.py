@@ -110,7 +110,7 @@ class NetworkTracker(RowTracker):
         return GROUP_LABEL not in placed.pod.metadata.labels
 
     def is_same(self, before: Placed, after: Placed) -> bool:
-        """Return whether two records of a pod on one node count alike."""
+        """Return whether two records of a pod on one node count the same."""
         return _said(before) == _said(after)
 
     def hold(self, placed: Placed, row: int) -> None:

@@ -143,7 +143,7 @@ class NodeResourceTopologyMatch(Plugin[NodeResourceTopologyMatchArgs]):
         if change.kind != "Pod":
             return True
         if change.before is None and change.after is None:
-            return True  # the pod itself asks for less, or a promise of room ended
+            return True  # the pod requests less, or a nomination ended
         before = change.before
         return before is None or self._topologies.topology(before.node) is not None
 

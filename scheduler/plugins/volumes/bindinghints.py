@@ -56,8 +56,8 @@ class BindingHints:
         return old is None or _migrated(old) != _migrated(new)
 
     def _driver_helps(self, change: Change, claims: list[PersistentVolumeClaim]) -> bool:
-        """Return whether a driver that one of the claims waits for no longer tells how much room it
-        has.
+        """Return whether a driver that one of the claims waits for no longer publishes its
+        capacity.
         """
         old, new = change.old, change.new
         if old is None or not old.spec.storage_capacity:

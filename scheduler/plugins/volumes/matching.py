@@ -50,8 +50,9 @@ class VolumeChoice(msgspec.Struct, frozen=True):
 class VolumePlan(msgspec.Struct, frozen=True):
     """What becomes of the claims on each row.
 
-    `unmatched` are the rows on which some claim gets no volume, `cramped` those without the room to
-    make one. On all other rows each claim has a choice there or is one of `made` (claim, rows).
+    `unmatched` are the rows on which some claim gets no volume, `cramped` those without storage
+    capacity to provision one. On all other rows each claim has a choice there or is one of `made`
+    (claim, rows).
     """
 
     unmatched: BoolColumn

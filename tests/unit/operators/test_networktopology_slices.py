@@ -129,7 +129,7 @@ async def test_measured_nodes_become_slices_and_only_changes_are_written():
     assert ("NetworkTopology", "nt", True) == (owner["kind"], owner["name"], owner["controller"])
     reason, message = at.condition("Measured")
     assert "Measured" == reason
-    assert "3 ways between 3 nodes" in message
+    assert "3 paths between 3 nodes" in message
     assert ["za", "zb"] == [at.status["edges"][0][end] for end in ("origin", "destination")]
     assert 2_600_000 == at.status["edges"][0]["latencyMicroseconds"]
     assert [] == at.reports
