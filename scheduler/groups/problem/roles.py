@@ -64,7 +64,8 @@ class GroupProblem(instance.SolverRecord, frozen=True):
     elsewhere. A group of groups has `parts`, in each of its kinds one, and classes only for rules
     of these: what they wish for at a level is summed over all of them. `exclusive` are resources
     that count as a rule which could be given up, by index and name: host ports. `limits` and
-    `links` are between the areas of `costs`, and `flows` go over links.
+    `links` are between the areas of `costs`, and `flows` go over links. `domains` are the rules
+    over sets of leaves of a group with one role.
     """
 
     kinds: tuple[Role, ...]
@@ -85,6 +86,7 @@ class GroupProblem(instance.SolverRecord, frozen=True):
     flows: tuple[TrafficStream, ...] = ()
     links: tuple[LinkLimit, ...] = ()
     exclusive: tuple[tuple[int, str], ...] = ()
+    domains: tuple[instance.DomainRule, ...] = ()
 
     @property
     def least(self) -> int:

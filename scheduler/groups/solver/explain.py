@@ -88,10 +88,10 @@ def _fits(instance: Instance, left_s: Deadline) -> bool | None:
     if layered is not None:
         return feasible.fits(layered)
     with left_s.loading():
-        from scheduler.groups.solver.cpsat import histogram
+        from scheduler.groups.solver.cpsat import onerole
 
     made = tree.build(instance)
-    return histogram.exists(instance, made, SolveLimits(), TRIAL_PART * left_s())
+    return onerole.exists(instance, made, SolveLimits(), TRIAL_PART * left_s())
 
 
 def fits_soon(instance: Instance) -> bool | None:

@@ -28,21 +28,21 @@ class Place(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True, tag
 
 
 class EvictQuestion(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True, tag="evict"):
-    """Find the fewest victims that make room for a group."""
+    """Find the fewest victims that free capacity for a group of one role."""
 
     problem: PreemptionInstance
     limits: SolveLimits = SolveLimits()
 
 
 class PlaceRoles(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True, tag="placeMixed"):
-    """Place a group of unlike members."""
+    """Place a group of several roles."""
 
     group: GroupProblem
     limits: SolveLimits = SolveLimits()
 
 
 class EvictRoles(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True, tag="evictMixed"):
-    """Find the fewest victims that make room for a group of unlike members."""
+    """Find the fewest victims that free capacity for a group of several roles."""
 
     problem: GroupPreemption
     limits: SolveLimits = SolveLimits()

@@ -25,7 +25,7 @@ from scheduler.groups.solver.exact.layers import Layers
 from scheduler.groups.solver.tree import Ints, Tree
 
 if TYPE_CHECKING:
-    from scheduler.groups.solver.cpsat.histogram import CpSatResult
+    from scheduler.groups.solver.roles.result import RolesResult
 
 # What part of the time the exact program has before CP-SAT needs the rest; after which part of its
 # own it is judged by its pace; how many times too slow it may seem then, for the work is known
@@ -123,17 +123,15 @@ def _best(
         if inside.optimal:
             return inside
         guess = inside if guess.outcome != "placed" else _better(guess, inside)
-    hint = None
     start = known or guess
-    if start.outcome == "placed":
-        hint = np.array(start.counts, dtype=np.int64)[made.leaf]
+    hint = np.array(start.counts, dtype=np.int64) if start.outcome == "placed" else None
     # Loading CP-SAT can take longer than the search, so that is not on the search's clock.
     loading = perf_s()
-    from scheduler.groups.solver.cpsat import histogram
+    from scheduler.groups.solver.cpsat import onerole
 
     loaded_s = perf_s() - loading
-    found = histogram.program(instance, made, limits, lambda: left_s() + loaded_s, hint)
-    return _better(_proven(instance, made, found, known), guess)
+    found = onerole.program(instance, made, limits, lambda: left_s() + loaded_s, hint)
+    return _better(_proven(found, known), guess)
 
 
 def _in_one_unit(
@@ -229,19 +227,15 @@ def _better(found: SolverAnswer, other: SolverAnswer) -> SolverAnswer:
     return msgspec.structs.replace(other, stages=stages)
 
 
-def _proven(
-    instance: Instance, made: Tree, found: CpSatResult, known: SolverAnswer | None
-) -> SolverAnswer:
+def _proven(found: RolesResult, known: SolverAnswer | None) -> SolverAnswer:
     """Return CP-SAT's answer; of equally good ones the exact program's, with its proofs for the
     rest.
     """
     if found.counts is None:
-        if found.is_infeasible:
+        if found.is_proven:
             return SolverAnswer("infeasible", solver="CP-SAT")
         return known or SolverAnswer("unknown", solver="CP-SAT")
-    answer = SolverAnswer(
-        "placed", on_leaves(instance, made, found.counts), tuple(found.stages), "CP-SAT"
-    )
+    answer = SolverAnswer("placed", tuple(found.counts.tolist()), found.stages, "CP-SAT")
     if known is None:
         return answer
     stages = []

@@ -17,7 +17,7 @@ from scheduler.groups.problem.instance import (
     SolveLimits,
 )
 from scheduler.groups.solver import questions, tree
-from scheduler.groups.solver.cpsat import histogram
+from scheduler.groups.solver.cpsat import onerole
 from scheduler.groups.solver.solve import solve
 from tests.unit.solver.making import KEP_A, group, leaves, placed
 
@@ -183,7 +183,7 @@ def test_without_time_the_bound_is_told():
     )
     made = tree.build(instance)
     times = iter([5.0, 5.0, 5.0])
-    found = histogram.program(instance, made, SolveLimits(), lambda: next(times, 0.0))
+    found = onerole.program(instance, made, SolveLimits(), lambda: next(times, 0.0))
 
     assert found.counts is not None
     assert 60 == int(found.counts.sum())

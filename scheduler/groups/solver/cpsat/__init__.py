@@ -1,1 +1,1 @@
-"""The CP-SAT model of one role: a histogram of the leaves below each unit."""
+"""The CP-SAT model of a group with one or several roles, and the stages it is run by."""

@@ -1,1 +1,1 @@
-"""Groups of several roles: descent, bounds and CP-SAT models over patterns of leaves."""
+"""Groups of several roles: descent, bounds, relaxation and the stages of their search."""

@@ -1,4 +1,4 @@
-"""What a descent finds for unlike members, with no search: where everything fits easily it is the
+"""What a descent finds for several roles, with no search: where everything fits easily it is the
 best.
 
 Called by scheduler.groups.solver.roles.heterogeneous; whether what is found breaks a rule is looked

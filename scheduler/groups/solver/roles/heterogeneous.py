@@ -21,8 +21,9 @@ from scheduler.groups.problem.instance import LevelRule, SolveLimits
 from scheduler.groups.problem.parts import PlacedPart
 from scheduler.groups.problem.roles import GroupAnswer, GroupPreemption, GroupProblem
 from scheduler.groups.solver import tree
+from scheduler.groups.solver.cpsat import stages
 from scheduler.groups.solver.deadline import Deadline
-from scheduler.groups.solver.roles import descent, linkflows, relaxation, rolestages
+from scheduler.groups.solver.roles import descent, linkflows, relaxation
 from scheduler.groups.solver.roles.result import (
     KnownLimits,
     RolesResult,
@@ -162,7 +163,7 @@ def _best(group: GroupProblem, limits: SolveLimits, left_s: Deadline) -> RolesRe
         if guess.values == known:
             return with_bounds(group, guess.counts, known)
     made = tree.build(group.alike(), with_full=True)
-    alike = relaxation.best(group, rolestages.stages(group, made), limits, left_s())
+    alike = relaxation.best(group, stages.of_roles(group, made), limits, left_s())
     if alike.is_none:
         return RolesResult(None, is_proven=True)
     if alike.counts is not None:

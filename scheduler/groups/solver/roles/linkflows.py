@@ -1,4 +1,4 @@
-"""What flows between areas over links with little room, in the CP-SAT model of unlike members.
+"""Traffic between areas over links of limited bandwidth, in the CP-SAT model.
 
 What a pod sends is split over those it sends to, so shares are fractions of how many these are in
 all. Everything is counted in one common part of them, a whole number of which makes each. Loaded

@@ -19,7 +19,7 @@ from scheduler.groups.problem.instance import Instance, Level, SolveLimits
 from scheduler.groups.problem.parts import WholePart
 from scheduler.groups.problem.roles import GroupProblem
 from scheduler.groups.solver import solve
-from scheduler.groups.solver.roles.rolestages import ALL, RolesStage
+from scheduler.groups.solver.cpsat.stages import ALL, Stage
 from scheduler.groups.solver.tree import Ints, filled
 
 # It has this part of the time that is left.
@@ -40,9 +40,7 @@ class Alike(msgspec.Struct, frozen=True):
     is_none: bool = False
 
 
-def best(
-    group: GroupProblem, stages: Sequence[RolesStage], limits: SolveLimits, left_s: float
-) -> Alike:
+def best(group: GroupProblem, stages: Sequence[Stage], limits: SolveLimits, left_s: float) -> Alike:
     """Return what is proven of a group whose stages are these; nothing where time is too short."""
     if group.unwished:
         return Alike()  # what is not wished for comes into it

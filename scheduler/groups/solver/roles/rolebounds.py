@@ -4,7 +4,7 @@ For every number m of units: no m units hold more pods than the m largest amount
 resource allow when the smallest requests are served first. Sorted counts of a placement never
 exceed these prefix sums, so neither does what follows from them: how few units may do, and how
 large the sum of squares may be (majorization). What classes allow and need on a unit by their own
-rules limits both as well. Together with the bounds of scheduler.groups.solver.cpsat.objective these
+rules limits both as well. Together with the bounds of scheduler.groups.solver.cpsat.stages these
 are tight in ordinary cases, and a descent that meets them needs no proof.
 """
 
@@ -15,9 +15,8 @@ from scheduler.groups.problem.classes import PodClass
 from scheduler.groups.problem.instance import LevelRule
 from scheduler.groups.problem.roles import GroupProblem, served
 from scheduler.groups.solver import tree
-from scheduler.groups.solver.cpsat import objective
-from scheduler.groups.solver.roles import rolestages
-from scheduler.groups.solver.roles.rolestages import RolesStage
+from scheduler.groups.solver.cpsat import stages
+from scheduler.groups.solver.cpsat.stages import Stage
 from scheduler.groups.solver.tree import Ints, Tree
 
 
@@ -25,23 +24,23 @@ def bounds(group: GroupProblem) -> list[int]:
     """Return a lower limit of every stage, the most important first."""
     made = tree.build(group.alike(), with_full=True)
     most = _Most(group, made)
-    return [_bound(group, made, most, stage) for stage in rolestages.stages(group, made)]
+    return [_bound(group, made, most, stage) for stage in stages.of_roles(group, made)]
 
 
-def _bound(group: GroupProblem, made: Tree, most: "_Most", stage: RolesStage) -> int:
+def _bound(group: GroupProblem, made: Tree, most: "_Most", stage: Stage) -> int:
     if stage.measure == "cost":
         return 0
     if stage.of:
         return sum(_of_class(group, made, group.classes[number], stage) for number in stage.of)
     if stage.measure in ("leaves", "units"):
-        units = RolesStage(stage.level, "units")
+        units = Stage(stage.level, "units")
         apart = [_fewest(group, one, stage.level) for one in group.classes]
-        known = 1 if stage.measure == "leaves" else objective.bound(made, stage)
+        known = 1 if stage.measure == "leaves" else stages.bound(made, stage)
         return max(known, most.bound(units), *apart)
-    return max(objective.bound(made, stage), most.bound(stage))
+    return max(stages.bound(made, stage), most.bound(stage))
 
 
-def _of_class(group: GroupProblem, made: Tree, one: PodClass, stage: RolesStage) -> int:
+def _of_class(group: GroupProblem, made: Tree, one: PodClass, stage: Stage) -> int:
     """Return a lower limit of what one class adds to a stage."""
     size = _size(group, one)
     if stage.measure == "units":
@@ -89,7 +88,7 @@ class _Most:
         self._tree = made
         self._increments: dict[int, Ints] = {}
 
-    def bound(self, stage: RolesStage) -> int:
+    def bound(self, stage: Stage) -> int:
         """Return a lower limit of one stage; one that says nothing where there is none."""
         if stage.measure == "units":
             reached = np.cumsum(self._of(stage.level)) >= self._tree.least

@@ -25,7 +25,7 @@ from ortools.sat.python import cp_model
 from scheduler.groups.problem.instance import SolveLimits
 from scheduler.groups.problem.roles import GroupProblem
 from scheduler.groups.solver import tree
-from scheduler.groups.solver.cpsat.histogram import MEANINGFUL_S, solver_for
+from scheduler.groups.solver.cpsat.run import MEANINGFUL_S, solver_for
 from scheduler.groups.solver.traffic.leastcut import least_cut
 from scheduler.groups.solver.traffic.neighbours import MOST_DENSE, TalkCosts
 from scheduler.groups.solver.tree import Ints

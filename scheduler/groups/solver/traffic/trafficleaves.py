@@ -18,8 +18,9 @@ from scheduler.groups.problem.answer import NOTHING
 from scheduler.groups.problem.classes import TrafficCosts
 from scheduler.groups.problem.instance import SolveLimits
 from scheduler.groups.problem.roles import GroupProblem
-from scheduler.groups.solver.cpsat.histogram import MEANINGFUL_S
-from scheduler.groups.solver.roles import likeleaves, patterns, result
+from scheduler.groups.solver.cpsat import cells
+from scheduler.groups.solver.cpsat.run import MEANINGFUL_S
+from scheduler.groups.solver.roles import likeleaves, result
 from scheduler.groups.solver.roles.result import KnownLimits
 from scheduler.groups.solver.roles.rolebounds import bounds
 from scheduler.groups.solver.roles.rolesearch import minimize
@@ -35,7 +36,7 @@ def best(
     group: GroupProblem, limits: SolveLimits, left_s: Callable[[], float]
 ) -> KnownLimits | None:
     """Return what is known of a group, None where it is not to be told so."""
-    if not is_told_by_leaves(group) or patterns.cells(alone := _alone(group)) is None:
+    if not is_told_by_leaves(group) or cells.cells(alone := _alone(group)) is None:
         return None
     found = minimize(
         alone, result.RolesResult(None), bounds(alone), (), limits,

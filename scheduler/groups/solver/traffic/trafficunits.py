@@ -17,7 +17,7 @@ from scheduler.groups.problem.answer import NOTHING
 from scheduler.groups.problem.classes import TrafficCosts
 from scheduler.groups.problem.instance import Level, SolveLimits
 from scheduler.groups.problem.roles import GroupProblem
-from scheduler.groups.solver.cpsat.histogram import MEANINGFUL_S
+from scheduler.groups.solver.cpsat.run import MEANINGFUL_S
 from scheduler.groups.solver.roles import likeleaves, result
 from scheduler.groups.solver.roles.result import KnownLimits
 from scheduler.groups.solver.roles.rolebounds import bounds

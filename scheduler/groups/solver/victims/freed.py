@@ -20,7 +20,9 @@ from scheduler.groups.problem.instance import (
     Instance,
     PreemptionInstance,
 )
+from scheduler.groups.problem.roles import GroupProblem, Role
 from scheduler.groups.solver import tree
+from scheduler.groups.solver.cpsat import cells
 from scheduler.groups.solver.exact import feasible, layers
 from scheduler.groups.solver.tree import Ints, Tree
 
@@ -89,6 +91,14 @@ class EvictionRoom:
             return limit.copy()
         fits = (np.maximum(free[:, asked], 0) // self.need[asked]).min(axis=1)
         return np.asarray(np.minimum(fits, limit))
+
+    def group(self, free: Ints) -> GroupProblem:
+        """Return the group as the general problem with these free amounts."""
+        asked = self.problem.instance
+        slots = tuple(self._limit.tolist())
+        role = Role(asked.size - int(self.held.sum()), tuple(self.need.tolist()), slots)
+        rows = tuple(map(tuple, free.tolist()))
+        return msgspec.structs.replace(cells.of_one_role(asked), kinds=(role,), free=rows)
 
     def limit(self, leaf: int) -> int:
         """Return how many pods a leaf takes at most, whatever is free."""

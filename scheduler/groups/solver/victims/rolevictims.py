@@ -14,8 +14,9 @@ from ortools.sat.python import cp_model
 from scheduler.base.clock import perf_s
 from scheduler.groups.problem.instance import SolveLimits
 from scheduler.groups.problem.roles import GroupPreemption
-from scheduler.groups.solver.cpsat.histogram import solver_for
-from scheduler.groups.solver.roles.rolemodel import RolesModel
+from scheduler.groups.solver.cpsat import cells
+from scheduler.groups.solver.cpsat.model import GroupModel
+from scheduler.groups.solver.cpsat.run import solver_for
 from scheduler.groups.solver.tree import Ints
 
 LARGEST_COUNT = 1 << 30
@@ -65,7 +66,10 @@ class _Victims:
         self._problem = problem
         self._place = {leaf: at for at, leaf in enumerate(leaves)}
         self.gone: dict[int, Any] = {}
-        self.placed = RolesModel(problem.group.part(leaves), self._freed)
+        cp = cp_model.CpModel()
+        freed = self._freed(cp)
+        layout = cells.single_leaves(problem.group.part(leaves), is_emptied=True)
+        self.placed = GroupModel(layout, cp, freed)
 
     def harms(self) -> list[Any]:
         """Return what is to be kept small, the worst first."""

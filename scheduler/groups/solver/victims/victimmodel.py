@@ -10,7 +10,7 @@ from __future__ import annotations
 import itertools
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -18,32 +18,14 @@ from ortools.sat.python import cp_model
 
 from scheduler.groups.problem.instance import PreemptionInstance, SolveLimits
 from scheduler.groups.solver.costs import NEVER
-from scheduler.groups.solver.cpsat import variables
-from scheduler.groups.solver.cpsat.constraints import ALL
-from scheduler.groups.solver.cpsat.histogram import solver_for
-from scheduler.groups.solver.cpsat.variables import LeafClass, Variables
-from scheduler.groups.solver.tree import Bools, Tree, allowed
+from scheduler.groups.solver.cpsat import cells
+from scheduler.groups.solver.cpsat.cells import Layout
+from scheduler.groups.solver.cpsat.model import GroupModel
+from scheduler.groups.solver.cpsat.run import solver_for
+from scheduler.groups.solver.tree import Bools, Tree
 from scheduler.groups.solver.victims.covers import Covers
 from scheduler.groups.solver.victims.freed import Choice, EvictionRoom
 from scheduler.groups.solver.victims.yields import Group, Term, Yields
-
-
-@dataclass(frozen=True)
-class OpenLeaf(LeafClass):
-    """A leaf whose room depends on who is evicted: one number instead of a histogram."""
-
-    number: Any = None
-    in_use: Any = 0
-
-    @property
-    def pods(self) -> Any:
-        """Return the pods on the leaf."""
-        return self.number
-
-    @property
-    def used(self) -> Any:
-        """Return whether the leaf is used."""
-        return self.in_use
 
 
 @dataclass(frozen=True)
@@ -91,22 +73,17 @@ class Model:
         self._alone = touched if alone is None else alone
         self._rows: list[int] = tree.leaf.tolist()
         is_alone = np.array([leaf in self._alone for leaf in self._rows], dtype=np.bool_)
-        left_out = is_alone if alone is None else np.ones(len(is_alone), dtype=np.bool_)
-        plain = variables.make(room.problem.instance, tree, left_out)
-        self._cp = plain.cp
+        self._cp = cp_model.CpModel()
         self._together: dict[tuple[int, ...], Any] = {}
         self._choice = {
             index: self._cp.new_int_var(0, self._candidates[index].count, f"z{index}")
             for index in task.decided
         }
-        opened = tuple(_open(plain, at) for at in np.flatnonzero(is_alone).tolist())
-        summed = () if alone is None else self._summed(plain)
-        self._variables = replace(
-            plain, classes=plain.classes + opened + summed, leaving=self._leaving()
-        )
-        for constraint in ALL:
-            constraint.build(self._variables)
-        self._freed(opened)
+        sums = () if alone is None else _by_unit(tree, ~is_alone)
+        layout = cells.mixed(room.group(yields.base), tree, is_alone, sums)
+        freed, leaving = self._freed(layout), self._leaving()
+        self._model = GroupModel(layout, self._cp, freed, leaving)
+        self._limit_sums(layout)
         self._ended = self._elastic()
         self._goal = self._new_goal()
         self._implied()
@@ -183,56 +160,31 @@ class Model:
         """Return gains as an expression; none has to count for more than `most`."""
         return sum(min(most, gain) * self._term(group) for group, gain in gains.items() if gain)
 
-    def _summed(self, plain: Variables) -> tuple[OpenLeaf, ...]:
-        """Return one variable for all leaves of a unit that do not stand alone."""
-        tree, cp = self._tree, self._cp
-        rule = tree.rule(tree.depth)
-        counts_use = rule.min > 1 or rule.units_per_parent > 0
-        step = max(1, rule.factor)
-        starts = tree.starts[tree.depth - 1].tolist()
-        found = []
-        for unit, (first, last) in enumerate(itertools.pairwise(starts)):
-            here = [at for at in range(first, last) if self._rows[at] not in self._alone]
-            rooms = tree.room[tree.depth][here]
-            most = min(tree.size, int(rooms.sum()))
-            values = cp_model.Domain.from_values(range(0, most + 1, step))
-            number = cp.new_int_var_from_domain(values, f"sum{unit}")
-            used: Any = 0
-            if counts_use and here:
-                used = cp.new_int_var(0, int((rooms > 0).sum()), f"leaves{unit}")
-                cp.add(number >= max(1, rule.min) * used)
-                cp.add(number <= int(rooms.max()) * used)
-            found.append(OpenLeaf(unit, np.array(here), 0, (), {}, {}, number, used))
-            leaves = [self._rows[at] for at in here]
-            now = sum(self._yields.now[leaf] for leaf in leaves)
-            in_use = plain.used[tree.depth - 1][unit]
-            gained = self._sum(self._gained(leaves, self._yields.terms), tree.size)
-            cp.add(number <= now * in_use + gained)
-        return tuple(found)
+    def _limit_sums(self, layout: Layout) -> None:
+        """The sums of leaves are at most what is free there and what evictions yield."""
+        tree, last = self._tree, self._tree.depth - 1
+        for number, cell in enumerate(layout.cells):
+            if not cell.is_sum:
+                continue
+            now = sum(self._yields.now[leaf] for leaf in cell.leaves)
+            in_use = self._model.used[last][self._model.parents[number]]
+            gained = self._sum(self._gained(cell.leaves, self._yields.terms), tree.size)
+            self._cp.add(self._model.cells[number].pods <= now * in_use + gained)
 
-    def _freed(self, opened: tuple[OpenLeaf, ...]) -> None:
-        """Pods on a leaf of its own need no more than what is free there and what is freed."""
-        by_leaf: dict[int, list[tuple[Any, tuple[int, ...]]]] = defaultdict(list)
+    def _freed(self, layout: Layout) -> dict[tuple[int, int], Any]:
+        """Return what evictions free of a resource on each leaf of its own."""
+        number_of = {
+            cell.leaves[0]: number
+            for number, cell in enumerate(layout.cells)
+            if cell.patterns is None and not cell.is_sum
+        }
+        freed: dict[tuple[int, int], list[Any]] = defaultdict(list)
         for index, variable in self._choice.items():
             for leaf, amounts in self._candidates[index].freed.items():
-                by_leaf[leaf].append((variable, amounts))
-        for one in opened:
-            leaf = int(self._tree.leaf[one.positions[0]])
-            pods = one.pods - one.held
-            takes: Any = None
-            for resource, need in enumerate(self._room.need.tolist()):
-                if need <= 0:
-                    continue
-                freed = sum(amounts[resource] * each for each, amounts in by_leaf[leaf])
-                free = int(self._yields.base[leaf, resource])
-                if free >= 0:
-                    self._cp.add(need * pods <= free + freed)
-                    continue
-                # Over-committed amounts hurt only who takes the leaf.
-                if takes is None:
-                    takes = self._cp.new_bool_var("")
-                    self._cp.add(pods <= self._tree.size * takes)
-                self._cp.add(need * pods <= free + freed).only_enforce_if(takes)
+                for resource, amount in enumerate(amounts):
+                    if leaf in number_of:
+                        freed[number_of[leaf], resource].append(amount * variable)
+        return {key: sum(terms) for key, terms in freed.items()}
 
     def _implied(self) -> None:
         """Each unit's pods fit into what is free below it and what the evictions there yield."""
@@ -245,8 +197,8 @@ class Model:
                 below[unit].append(leaf)
             free = [sum(self._yields.now[leaf] for leaf in leaves) for leaves in below]
             gained = [self._gained(leaves, self._yields.upper) for leaves in below]
-            for unit, pods in enumerate(self._variables.pods[level]):
-                used, most = self._variables.used[level][unit], int(tree.room[level][unit])
+            for unit, pods in enumerate(self._model.pods[level]):
+                used, most = self._model.used[level][unit], int(tree.room[level][unit])
                 self._cp.add(free[unit] * used + self._sum(gained[unit], most) >= pods)
             if level <= 1:
                 self._covered(level, free, gained)
@@ -264,7 +216,7 @@ class Model:
         covers = Covers([{who[0]: gain for who, gain in one.items()} for one in gained], counts)
         sets = covers.sets(together, tree.size)
         needed = tree.least - np.array(free, dtype=np.int64)[sets].sum(axis=1)
-        used = self._variables.used[level]
+        used = self._model.used[level]
 
         def rows(these: Bools) -> Iterator[list[Any]]:
             return (
@@ -310,22 +262,11 @@ class Model:
             self._cp.add(known <= value)
 
 
-def _open(model: Variables, at: int) -> OpenLeaf:
-    """Return the variable of a leaf that candidates stand on."""
-    tree = model.tree
-    fits = allowed(tree.rule(tree.depth), tree.size)
-    most, held = int(tree.room[tree.depth][at]), int(tree.held[at])
-    counts = [k for k in np.flatnonzero(fits[: most + 1]).tolist() if k >= held]
-    domain = cp_model.Domain.from_values(counts if held else [0, *counts])
-    number = model.cp.new_int_var_from_domain(domain, f"x_{at}")
-    used: Any = 1 if held else 0
-    if tree.rule(tree.depth).units_per_parent and not held:
-        used = model.cp.new_bool_var(f"u_{at}")
-        model.cp.add(number <= most * used)
-        model.cp.add(number >= used)
-    parent = int(np.searchsorted(tree.starts[tree.depth - 1], at, side="right")) - 1
-    sets = variables.memberships(model.instance).get(int(tree.leaf[at]), ())
-    return OpenLeaf(parent, np.array([at]), held, sets, {}, {}, number, used)
+def _by_unit(tree: Tree, among: Bools) -> list[list[int]]:
+    """Return the positions of these leaves by the unit above them."""
+    starts = tree.starts[tree.depth - 1].tolist()
+    units = ([at for at in range(*ends) if among[at]] for ends in itertools.pairwise(starts))
+    return [positions for positions in units if positions]
 
 
 def _violations(

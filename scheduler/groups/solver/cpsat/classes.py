@@ -1,4 +1,4 @@
-"""The rules and costs of classes in the CP-SAT model of unlike members.
+"""The rules and costs of classes in the CP-SAT model.
 
 What a class has on a unit is a sum of the model's pods, made where a rule or a cost asks for it.
 What two classes talk within a unit is one product for each unit of a level, since a step costs all
@@ -15,7 +15,7 @@ from ortools.sat.python import cp_model
 
 from scheduler.groups.problem.classes import ClassRule, PairRule, Traffic, WayLimit
 from scheduler.groups.problem.roles import GroupProblem
-from scheduler.groups.solver.cpsat.variables import domain
+from scheduler.groups.solver.cpsat.domains import values_of
 from scheduler.groups.solver.roles.linkflows import FlowModel
 from scheduler.groups.solver.tree import Tree, allowed
 
@@ -119,7 +119,7 @@ class ClassModel:
     def _rule(self, number: int, own: ClassRule) -> None:
         """Counts that are allowed on used units, and how many are used under each used parent."""
         level, rule = own.level + 1, own.rule
-        fits = domain(allowed(rule, self.most(number)), self.most(number))
+        fits = values_of(allowed(rule, self.most(number)), self.most(number))
         for pods in self.pods(number, level):
             self._cp.add_linear_expression_in_domain(pods, fits)
         if not rule.units_per_parent:

@@ -1,4 +1,4 @@
-"""The parts of a group in the CP-SAT model of unlike members: how many of each stand in each unit.
+"""The parts of a group in the CP-SAT model: how many of each are in each unit.
 
 One number for each part and each unit of its level: like parts are not named. That there are pods,
 and parts, enough for each of them says nothing of who has which, and need not:

@@ -1,0 +1,323 @@
+"""The leaves of a group by what they take: the layout that the CP-SAT model is built over.
+
+Leaves of one unit with the same capacity are a cell. A pattern is what one leaf may take, of each
+role a number, and the model counts how many leaves of a cell take which pattern: whatever rules and
+stages say of single leaves is linear in these numbers. With one role a cell may hold leaves of
+different capacities. Leaves that a rule tells apart, or whose capacity depends on evictions, are
+single leaves without patterns; the search for victims also adds up many leaves of a unit, for
+limits. Knows no ortools.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections import defaultdict
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+import numpy as np
+
+from scheduler.groups.problem import parts
+from scheduler.groups.problem.instance import Instance, Level, LevelRule
+from scheduler.groups.problem.roles import GroupProblem, Role
+from scheduler.groups.solver import tree as trees
+from scheduler.groups.solver.roles import likeleaves
+from scheduler.groups.solver.tree import Bools, Ints, Tree, allowed
+
+# With more patterns than this the model takes longer to build than a search without them.
+MOST_PATTERNS = 30_000
+
+
+class Cell(msgspec.Struct, frozen=True):
+    """Leaves of one unit by their index, and the patterns [pattern, role] that each may take.
+
+    Without patterns it is a single leaf, or with `is_sum` leaves of which only the sum counts.
+    `at_least`, of one role alone, has by pattern how many of the leaves take so many pods or more;
+    without it each leaf takes every pattern.
+    """
+
+    leaves: tuple[int, ...]
+    patterns: Ints | None = None
+    at_least: tuple[int, ...] = ()
+    is_sum: bool = False
+
+
+class Layout(msgspec.Struct, frozen=True):
+    """A group with its tree, its cells, and the same group with one leaf for each cell.
+
+    `tree` has the single leaves, `places` those of `own`: the cells.
+    """
+
+    group: GroupProblem
+    tree: Tree
+    cells: tuple[Cell, ...]
+    own: GroupProblem
+    places: Tree
+
+    @property
+    def has_patterns(self) -> bool:
+        """Whether rules and terms of the last level are written over patterns."""
+        return any(cell.patterns is not None or cell.is_sum for cell in self.cells)
+
+
+def layout(group: GroupProblem) -> Layout:
+    """Return the layout of a group with several roles: by patterns, where these are few enough."""
+    found = cells(group)
+    if found is None:
+        return single_leaves(group)
+    own = _summed(group, found)
+    whole = trees.build(group.alike(), with_full=True)
+    return Layout(group, whole, tuple(found), own, trees.build(own.alike(), with_full=True))
+
+
+def single_leaves(group: GroupProblem, *, is_emptied: bool = False) -> Layout:
+    """Return the layout with each leaf by itself; with `is_emptied` what is free limits none."""
+    whole = trees.build(group.alike(is_emptied=is_emptied), with_full=True)
+    single = tuple(Cell((leaf,)) for leaf in range(len(group.paths)))
+    return Layout(group, whole, single, group, whole)
+
+
+def one_role(instance: Instance, tree: Tree) -> Layout:
+    """Return the layout of a group with one role."""
+    return mixed(of_one_role(instance), tree, np.zeros(len(tree.leaf), dtype=np.bool_), ())
+
+
+def mixed(
+    group: GroupProblem, tree: Tree, is_alone: Bools, sums: Sequence[Sequence[int]]
+) -> Layout:
+    """Return the layout of one role with single leaves, sums of leaves, and patterns for others.
+
+    Leaves are given by their positions in the tree, `sums` without those alone.
+    """
+    rest = ~is_alone
+    parents = tree.parents(tree.depth).tolist()
+    rows = tree.leaf.tolist()
+    made = [(parents[at], Cell((rows[at],)), [at]) for at in np.flatnonzero(is_alone).tolist()]
+    for together in sums:
+        rest[list(together)] = False
+        found = Cell(tuple(rows[at] for at in together), is_sum=True)
+        made.append((parents[together[0]], found, list(together)))
+    made += _histograms(group, tree, rest)
+    made.sort(key=lambda one: one[0])
+    found_cells = tuple(cell for _, cell, _ in made)
+    places = _places(tree, [parent for parent, _, _ in made], [at for _, _, at in made])
+    return Layout(group, tree, found_cells, _one_role_of(group, found_cells, places), places)
+
+
+def of_one_role(instance: Instance) -> GroupProblem:
+    """Return a group with one role as the general problem; pods that are there already are held."""
+    held = tuple(leaf.held for leaf in instance.leaves)
+    slots = tuple(
+        trees.slots_of(leaf, instance.request if leaf.free else ()) - leaf.held
+        for leaf in instance.leaves
+    )
+    return GroupProblem(
+        (Role(instance.size - sum(held), (), slots),),
+        ((),) * len(held),
+        instance.levels,
+        tuple(leaf.path for leaf in instance.leaves),
+        max(0, instance.least - sum(held)),
+        held=held if any(held) else (),
+        domains=instance.domains,
+    )
+
+
+def memberships(group: GroupProblem) -> dict[int, tuple[tuple[int, int], ...]]:
+    """Return for each leaf in sets of `DomainRule` its (rule, set) pairs."""
+    found: dict[int, list[tuple[int, int]]] = defaultdict(list)
+    for rule, domains in enumerate(group.domains):
+        for number, leaves in enumerate(domains.sets):
+            for leaf in leaves:
+                found[leaf].append((rule, number))
+    return {leaf: tuple(sets) for leaf, sets in found.items()}
+
+
+def _histograms(group: GroupProblem, tree: Tree, among: Bools) -> list[tuple[int, Cell, list[int]]]:
+    """Return (parent, cell, positions) of leaves with one role, of any capacity together."""
+    sets_of = memberships(group)
+    grouped: dict[tuple[int, int, tuple[tuple[int, int], ...]], list[int]] = defaultdict(list)
+    parents = tree.parents(tree.depth).tolist()
+    held, rows = tree.held.tolist(), tree.leaf.tolist()
+    for at in np.flatnonzero(among).tolist():
+        grouped[parents[at], held[at], sets_of.get(rows[at], ())].append(at)
+    fits = allowed(tree.rule(tree.depth), tree.size)
+    found = []
+    for (parent, there, _), positions in sorted(grouped.items()):
+        capacity = tree.room[tree.depth][positions]
+        counts = [k for k in np.flatnonzero(fits[: int(capacity.max()) + 1]).tolist() if k >= there]
+        counts = counts if there else [0, *counts]
+        at_least = tuple(int((capacity >= k).sum()) for k in counts)
+        patterns = np.array(counts, dtype=np.int64).reshape(-1, 1) - there
+        leaves = tuple(rows[at] for at in positions)
+        found.append((parent, Cell(leaves, patterns, at_least), positions))
+    return found
+
+
+def _places(tree: Tree, parents: Sequence[int], positions: Sequence[Sequence[int]]) -> Tree:
+    """Return the tree with a leaf for each cell, without the rule of the leaves."""
+
+    def summed(column: Ints) -> Ints:
+        return np.array([column[list(at)].sum() for at in positions], dtype=np.int64)
+
+    last = tree.depth - 1
+    starts = np.searchsorted(np.array(parents, dtype=np.int64), np.arange(tree.units(last) + 1))
+    return dataclasses.replace(
+        tree,
+        rules=(*tree.rules[:-1], LevelRule()),
+        starts=(*tree.starts[:-1], starts),
+        names=(*tree.names[:-1], tuple(str(at) for at in range(len(parents)))),
+        leaf=np.arange(len(parents)),
+        slots=summed(tree.slots),
+        held=summed(tree.held),
+        room=(*tree.room[:-1], summed(tree.room[tree.depth])),
+    )
+
+
+def _one_role_of(group: GroupProblem, found: Sequence[Cell], places: Tree) -> GroupProblem:
+    """Return a group of one role with a leaf for each cell."""
+    first = [cell.leaves[0] for cell in found]
+    role = msgspec.structs.replace(
+        group.kinds[0], slots=tuple((places.slots - places.held).tolist())
+    )
+    return msgspec.structs.replace(
+        group,
+        kinds=(role,),
+        free=tuple(_free_of(group, cell) for cell in found),
+        paths=tuple(group.paths[leaf] for leaf in first),
+        held=tuple(places.held.tolist()),
+        domains=(),
+    )
+
+
+def _free_of(group: GroupProblem, cell: Cell) -> tuple[int, ...]:
+    """Return what the leaves of a cell have free together; of one leaf also a negative amount."""
+    rows = [group.free[leaf] for leaf in cell.leaves]
+    if len(rows) == 1:
+        return rows[0]
+    return tuple(sum(max(0, each) for each in column) for column in zip(*rows, strict=True))
+
+
+def cells(group: GroupProblem) -> list[Cell] | None:
+    """Return the leaves of a group by what they may take, None where a rule tells leaves apart or
+    patterns are too many.
+    """
+    depth = len(group.levels)
+    if group.apart or group.excluded or depth in parts.depths(group.parts):
+        return None
+    found: dict[Any, list[int]] = defaultdict(list)
+    areas = group.costs.areas or (0,) * len(group.paths)
+    for leaf, (path, has) in enumerate(zip(group.paths, likeleaves.room(group), strict=True)):
+        held = group.held[leaf] if group.held else 0
+        stands = group.stand(leaf)
+        above = trees.filled(path, depth)[:-1]
+        found[above, has, held, stands, areas[leaf]].append(leaf)
+    known: dict[Any, Ints | None] = {}
+    made, total = [], 0
+    for key, leaves in found.items():
+        kind = key[1:-1]
+        if kind not in known:
+            known[kind] = _patterns(group, leaves[0])
+        patterns = known[kind]
+        total += 0 if patterns is None else len(patterns)
+        if patterns is None or total > MOST_PATTERNS:
+            return None
+        made.append(Cell(tuple(leaves), patterns))
+    return made
+
+
+def _patterns(group: GroupProblem, leaf: int) -> Ints | None:
+    """Return all that a leaf may take, None when that is too much."""
+    free = np.array(group.free[leaf], dtype=np.int64)
+    rows = np.zeros((1, len(group.kinds)), dtype=np.int64)
+    for number, kind in enumerate(group.kinds):
+        request = np.array(kind.request, dtype=np.int64)
+        asked = request > 0
+        most = min(kind.count, kind.slots[leaf])
+        if asked.any():
+            most = min(most, int((free[asked].clip(min=0) // request[asked]).min()))
+        rows = np.repeat(rows, most + 1, axis=0)
+        rows[:, number] = np.tile(np.arange(most + 1), len(rows) // (most + 1))
+        if len(rows) > MOST_PATTERNS:
+            return None
+        needs = rows @ np.array([each.request for each in group.kinds], dtype=np.int64)
+        rows = rows[(needs <= free.clip(min=0)).all(axis=1)]
+    return rows[[_is_valid(group, leaf, row) for row in rows]]
+
+
+def _is_valid(group: GroupProblem, leaf: int, row: Ints) -> bool:
+    """Return whether the rules of the last level, and those of classes there, allow these pods on a
+    leaf.
+    """
+    last = len(group.levels) - 1
+    pods = int(row.sum()) + (group.held[leaf] if group.held else 0)
+    if not _is_allowed(group.levels[last].rule, pods):
+        return False
+    mine = [pods_of(group, number, leaf, row.tolist()) for number in range(len(group.classes))]
+    for number, one in enumerate(group.classes):
+        own = (each.rule for each in one.rules if each.level == last)
+        if not all(_is_allowed(rule, mine[number]) for rule in own):
+            return False
+    for rule in group.between:
+        if rule.level != last:
+            continue
+        first, second = mine[rule.first], mine[rule.second]
+        if rule.relation == "other" and first and second:
+            return False
+        if rule.relation == "with" and first and not second:
+            return False
+        if rule.relation == "one" and first != int(second > 0):
+            return False
+    return True
+
+
+def _is_allowed(rule: LevelRule, pods: int) -> bool:
+    return pods == 0 or bool(allowed(rule, pods)[pods])
+
+
+def pods_of(group: GroupProblem, number: int, leaf: int, row: Sequence[int]) -> int:
+    """Return the pods of a class on a leaf with a pattern, held ones included."""
+    one = group.classes[number]
+    return sum(row[kind] for kind in one.kinds) + (one.held[leaf] if one.held else 0)
+
+
+def _summed(group: GroupProblem, found: Sequence[Cell]) -> GroupProblem:
+    """Return the group with a leaf for each cell, and without rules of single leaves."""
+    last = len(group.levels) - 1
+
+    def summed(column: Sequence[int]) -> tuple[int, ...]:
+        return tuple(sum(max(0, column[leaf]) for leaf in one.leaves) for one in found)
+
+    first = [one.leaves[0] for one in found]
+    kinds = (
+        msgspec.structs.replace(kind, slots=summed([min(most, kind.count) for most in kind.slots]))
+        for kind in group.kinds
+    )
+    classes = (
+        msgspec.structs.replace(
+            one,
+            held=summed(one.held) if one.held else (),
+            rules=tuple(each for each in one.rules if each.level != last),
+        )
+        for one in group.classes
+    )
+    part = group.part(first)
+    return msgspec.structs.replace(
+        part,
+        kinds=tuple(kinds),
+        free=tuple(zip(*(summed(column) for column in zip(*group.free, strict=True)), strict=True))
+        or ((),) * len(found),
+        levels=(*group.levels[:-1], Level(group.levels[-1].name)),
+        held=summed(group.held) if group.held else (),
+        classes=tuple(classes),
+        between=tuple(rule for rule in group.between if rule.level != last),
+        costs=msgspec.structs.replace(part.costs, steps=part.costs.steps[:last]),
+        parts=tuple(
+            msgspec.structs.replace(
+                one,
+                held=summed(one.held) if one.held else (),
+                apart=-1 if one.apart == last else one.apart,
+            )
+            for one in group.parts
+        ),
+    )

@@ -1,0 +1,68 @@
+"""Rules between members over sets of leaves in the CP-SAT model: at most so many pods in a set, all
+in one, none outside, skew.
+
+Loaded only where solving happens.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from ortools.sat.python import cp_model
+
+from scheduler.groups.problem.instance import DomainRule
+from scheduler.groups.solver.tree import Bools
+
+
+class DomainRows:
+    """The rows of one `DomainRule`; lists are by set of the rule.
+
+    `pods` has the group's pods, `held` those of them that are there already, `leaving` how many
+    others are evicted. `more` is how many pods the group places in all, `size` how many it has.
+    """
+
+    def __init__(
+        self,
+        cp: cp_model.CpModel,
+        rule: DomainRule,
+        pods: Sequence[Any],
+        held: Sequence[int],
+        leaving: Mapping[int, Any],
+        *,
+        more: Any,
+        size: int,
+    ) -> None:
+        self._cp, self._rule, self._pods, self._held, self._size = cp, rule, pods, held, size
+        if rule.at_most:
+            for each, here in zip(pods, held, strict=True):
+                cp.add(each <= max(rule.at_most, here))
+        if rule.only:
+            cp.add(sum(pods) - sum(held) == more)
+        if rule.single:
+            self._single()
+        if rule.max_skew:
+            before = rule.existing or (0,) * len(pods)
+            self._skew([old - leaving.get(at, 0) for at, old in enumerate(before)])
+
+    def _single(self) -> None:
+        chosen = [self._cp.new_bool_var("") for _ in self._pods]
+        self._cp.add_at_most_one(chosen)
+        for each, is_chosen in zip(self._pods, chosen, strict=True):
+            self._cp.add(each <= self._size * is_chosen)
+
+    def _skew(self, before: Sequence[Any]) -> None:
+        """A set that takes further pods is at most `max_skew` above the least of all sets."""
+        highest = self._size + max(self._rule.existing, default=0)
+        lowest = self._cp.new_int_var(0, highest, "")
+        for old, new, here in zip(before, self._pods, self._held, strict=True):
+            takes = self._cp.new_bool_var("")
+            self._cp.add(new <= here + self._size * takes)
+            self._cp.add(lowest <= old + new)
+            over = old + new - lowest - self._rule.max_skew
+            self._cp.add(over <= 0).only_enforce_if(takes)
+
+
+def values_of(fits: Bools, most: int) -> cp_model.Domain:
+    """Return 0 and the allowed counts up to `most` as a domain."""
+    counts = [0, *np.flatnonzero(fits[: most + 1]).tolist()]
+    return cp_model.Domain.from_values(counts)

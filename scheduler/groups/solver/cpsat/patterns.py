@@ -1,0 +1,117 @@
+"""What patterns on the leaves of cells state: sums over all leaves, and the rules of classes and
+parts about single leaves.
+
+Loaded only where solving happens.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from scheduler.groups.solver.cpsat import cells
+
+if TYPE_CHECKING:
+    from scheduler.groups.solver.cpsat.model import GroupModel
+
+ALL_PODS = -1  # beside the numbers of classes
+
+
+class LeafPatterns:
+    """The patterns of a model's cells and the numbers of leaves that take them."""
+
+    def __init__(self, model: GroupModel) -> None:
+        self._model = model
+
+    def limit(self) -> None:
+        """Add the rules of classes and parts about single leaves."""
+        self._rules_of_classes()
+        self._parts_on_leaves()
+
+    def sum(self, measure: Callable[[int, Sequence[int]], int]) -> Any:
+        """Return the sum over all leaves of what a pattern in a cell measures."""
+        return sum(
+            measured * y
+            for number in range(len(self._model.cells))
+            for row, y in self.rows(number)
+            if (measured := measure(number, row))
+        )
+
+    def pairs(self, first: int, second: int) -> Any:
+        """Return how many pairs of pods of two classes are on one leaf."""
+        return self.sum(
+            lambda number, row: self.pods(number, row, first) * self.pods(number, row, second)
+        )
+
+    def rows(self, number: int) -> Iterable[tuple[list[int], Any]]:
+        """Return the patterns of a cell with the numbers of leaves that take them."""
+        patterns = self._model.layout.cells[number].patterns
+        if patterns is None:
+            return ()
+        return zip(patterns.tolist(), self._model.cells[number].taken, strict=True)
+
+    def pods(self, number: int, row: Sequence[int], of: int) -> int:
+        """Return the pods of a class, or ALL_PODS, on a leaf of a cell with a pattern, held ones
+        included.
+        """
+        cell = self._model.layout.cells[number]
+        if of == ALL_PODS:
+            return sum(row) + self._model.held_on(cell)
+        return cells.pods_of(self._model.group, of, cell.leaves[0], row)
+
+    def _rules_of_classes(self) -> None:
+        """How many leaves a class uses under each used parent; one leaf for `same`."""
+        group, last = self._model.group, self._model.tree.depth
+        for number, one in enumerate(group.classes):
+            for own in one.rules:
+                if own.level == last - 1 and own.rule.units_per_parent:
+                    above = self._model.classes.used(number, last - 1)
+                    self._use(own.rule.units_per_parent, number, above)
+        for rule in group.between:
+            if rule.level == last - 1 and rule.relation == "same":
+                self._model.cp.add(sum(self._with((rule.first, rule.second))) <= 1)
+
+    def _parts_on_leaves(self) -> None:
+        """No leaf has more pods of parts that have one there each than there are such parts around
+        it.
+        """
+        enough: dict[tuple[int, int], Any] = {}
+        for at, part in enumerate(self._model.group.parts):
+            if part.apart != self._model.tree.depth - 1:
+                continue
+            on_leaves = self._model.parts.on_leaves(at)
+            for number, cell in enumerate(self._model.layout.cells):
+                held = part.held[cell.leaves[0]] if part.held else 0
+                many, leaves = on_leaves[number], len(cell.leaves)
+                rows = [
+                    (held + sum(row[kind] for kind in part.kinds), y)
+                    for row, y in self.rows(number)
+                ]
+                self._model.cp.add(sum(pods * y for pods, y in rows if pods) <= leaves * many)
+                for least in sorted({pods for pods, _ in rows if pods > 1}):
+                    key = many.index, least
+                    if key not in enough:
+                        enough[key] = self._model.cp.new_bool_var("")
+                        self._model.cp.add(many >= least).only_enforce_if(enough[key])
+                    fuller = sum(y for pods, y in rows if pods >= least)
+                    self._model.cp.add(fuller <= leaves * enough[key])
+
+    def _use(self, wanted: int, of: int, above: list[Any]) -> None:
+        """A class uses so many leaves of each parent that it uses."""
+        used: dict[int, list[Any]] = defaultdict(list)
+        for number in self._model.order:
+            for row, y in self.rows(number):
+                if self.pods(number, row, of):
+                    used[self._model.parents[number]].append(y)
+        for unit, parent in enumerate(above):
+            self._model.cp.add(sum(used[unit]) == wanted * parent)
+
+    def _with(self, classes: tuple[int, ...]) -> list[Any]:
+        """Return the numbers of leaves with pods of any of these classes."""
+        return [
+            y
+            for number in range(len(self._model.cells))
+            for row, y in self.rows(number)
+            if any(self.pods(number, row, of) for of in classes)
+        ]

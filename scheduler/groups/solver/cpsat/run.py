@@ -1,0 +1,112 @@
+"""Runs the model stage by stage: each stage is minimised by CP-SAT and frozen before the next.
+
+Deterministic: one worker, a fixed seed, stages in a fixed order; only a time limit that is reached
+makes two runs differ. A stage that is not proven keeps its best placement with the bound, and the
+next stages continue from it. Loaded only where solving happens.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any, TypeAlias
+
+import numpy as np
+from ortools.sat.python import cp_model
+
+from scheduler.groups.problem.answer import SolvedStage
+from scheduler.groups.problem.instance import SolveLimits
+from scheduler.groups.solver.cpsat.model import GroupModel
+from scheduler.groups.solver.cpsat.stages import Stage
+from scheduler.groups.solver.cpsat.terms import Terms
+from scheduler.groups.solver.roles.result import RolesResult
+from scheduler.groups.solver.tree import Ints
+
+MEANINGFUL_S = 0.02  # with less time than this a stage is not begun
+REFINEMENTS = 8
+Values: TypeAlias = Callable[[Ints], list[tuple[str, str, int]]]
+
+
+def minimize(
+    model: GroupModel,
+    stages: Sequence[Stage],
+    values: Values,
+    known: Ints | None,
+    bounds: Sequence[int],
+    limits: SolveLimits,
+    left_s: Callable[[], float],
+    *,
+    leading: Sequence[int] = (),
+) -> RolesResult:
+    """Return the best placement stage by stage, from `known` on.
+
+    `values` returns (level, measure, value) of every stage for pods by role and leaf. `bounds` are
+    lower limits; those in `leading` hold while all stages before are as good as theirs.
+    """
+    terms, best = Terms(model), known
+    done: list[SolvedStage] = []
+    if best is not None:
+        model.hint(best)
+    for at, stage in enumerate(stages):
+        lower = bounds[at]
+        if at < len(leading) and all(
+            one.value == leading[before] for before, one in enumerate(done)
+        ):
+            lower = max(lower, leading[at])
+        value = None if best is None else values(best)[at][2]
+        expression = None if value == lower else terms.expression(stage)
+        left = min(limits.stage_s, left_s())
+        if expression is not None and (left >= MEANINGFUL_S or best is None):
+            model.cp.add(expression >= lower)
+            model.cp.minimize(expression)
+            for _ in range(REFINEMENTS):
+                solver = solver_for(limits, min(left, left_s()))
+                status = solver.solve(model.cp)
+                if status == cp_model.INFEASIBLE and best is None:
+                    return RolesResult(None, is_proven=True)
+                if status in (cp_model.OPTIMAL, cp_model.FEASIBLE):
+                    best = _better(values, best, model.counts(solver), at)
+                lower = max(lower, _lower(solver, status))
+                if best is None or values(best)[at][2] <= lower or status != cp_model.OPTIMAL:
+                    break
+                if not terms.refine(stage, best):
+                    break
+        if best is None:
+            return RolesResult(None)
+        level, measure, value = values(best)[at]
+        done.append(SolvedStage(level, measure, value, min(lower, value), "CP-SAT"))
+        model.cp.add((terms.expression(stage) if expression is None else expression) <= value)
+        model.hint(best)
+    return RolesResult(best, tuple(done), all(stage.proven for stage in done))
+
+
+def exists(model: GroupModel, limits: SolveLimits, seconds: float) -> bool | None:
+    """Return whether the model has a placement, None when time is over before that is known."""
+    status = solver_for(limits, seconds).solve(model.cp)
+    if status == cp_model.INFEASIBLE:
+        return False
+    return True if status in (cp_model.OPTIMAL, cp_model.FEASIBLE) else None
+
+
+def solver_for(limits: SolveLimits, seconds: float) -> cp_model.CpSolver:
+    """Return a solver with our parameters: one worker unless asked, fixed seed, no probing."""
+    solver = cp_model.CpSolver()
+    solver.parameters.num_workers = limits.workers
+    solver.parameters.random_seed = limits.seed
+    solver.parameters.cp_model_probing_level = 0
+    # With substitutions OR-Tools 9.15 ended the process over a wrong answer of its own
+    # (tests/unit/solver/test_presolve.py).
+    solver.parameters.presolve_substitution_level = 0
+    solver.parameters.max_time_in_seconds = max(0.001, seconds)
+    return solver
+
+
+def _lower(solver: cp_model.CpSolver, status: Any) -> int:
+    if status == cp_model.UNKNOWN or not np.isfinite(solver.best_objective_bound):
+        return -(1 << 62)
+    return int(np.ceil(solver.best_objective_bound - 1e-6))
+
+
+def _better(values: Values, known: Ints | None, found: Ints, at: int) -> Ints:
+    """Return what is found unless what is known is better up to this stage."""
+    if known is None:
+        return found
+    ours, other = ([one[2] for one in values(each)[: at + 1]] for each in (known, found))
+    return found if other <= ours else known
