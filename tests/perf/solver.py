@@ -35,7 +35,7 @@ from scheduler.groups.problem.instance import (
     Solver,
 )
 from scheduler.groups.solver.solve import solve
-from scheduler.groups.solver.victims import search
+from scheduler.groups.solver.victims import onerole
 from tests.perf.machine import machine, speed
 from tests.real.schedulers import ROOT
 
@@ -200,7 +200,7 @@ def _victims(row: Row, rules: tuple[LevelRule, LevelRule], seed: int, limit_s: f
     limits = SolveLimits(stage_s=0.8 * limit_s, total_s=limit_s)
 
     def ask() -> tuple[str, bool, int]:
-        answer = search.solve(asked, limits)
+        answer = onerole.solve(asked, limits)
         return answer.outcome, answer.optimal, max((one.gap for one in answer.stages), default=0)
 
     return ask

@@ -17,6 +17,7 @@ from scheduler.groups.problem.parts import PlacedPart
 from scheduler.groups.problem.rules import rules_of, under
 from scheduler.groups.solver.explain import explain
 from scheduler.groups.solver.roles import heterogeneous
+from scheduler.groups.solver.victims import severalroles
 from tests.property import partmaking, unlike
 from tests.property.test_certificates import batches
 from tests.property.test_unlike_members import harm
@@ -124,7 +125,7 @@ def test_no_other_victims_do_less_harm(batch):
     for number in range(BATCH):
         rng = Random(f"victims of parts {batch}/{number}")
         problem = unlike.preemption(rng, MAKERS[number % 2](rng))
-        found = heterogeneous.evict(problem, LIMITS)
+        found = severalroles.solve(problem, LIMITS)
         best = unlike.least_harm(problem, fits)
 
         assert ("infeasible" if best is None else "placed") == found.outcome, problem

@@ -18,7 +18,7 @@ from scheduler.groups.solver.cpsat.onerole import program
 from scheduler.groups.solver.exact import fold, layers
 from scheduler.groups.solver.explain import explain
 from scheduler.groups.solver.solve import _better, at_once, solve
-from scheduler.groups.solver.victims import search
+from scheduler.groups.solver.victims import onerole
 from tests.property import groups
 
 PATIENT = SolveLimits(stage_s=60.0, total_s=600.0)
@@ -265,7 +265,7 @@ def test_victims_are_the_exact_minimum(batch):
     """On nearly full clusters no set of victims does less harm, and the group fits afterwards."""
     for rng in sources(batch):
         problem = groups.preemption(rng)
-        answer = search.solve(problem, PATIENT)
+        answer = onerole.solve(problem, PATIENT)
         best = groups.best_victims(problem)
 
         assert (best is None) == (answer.outcome == "infeasible")
@@ -283,7 +283,7 @@ def test_victims_are_the_exact_minimum_with_rules_between_members(batch):
     """Also where the rules count pods that may go, so that more evictions are not always better."""
     for rng in sources(batch):
         problem = groups.preemption(rng, tiny=True)
-        answer = search.solve(problem, PATIENT)
+        answer = onerole.solve(problem, PATIENT)
         best = groups.best_victims(problem)
 
         assert (best is None) == (answer.outcome == "infeasible"), problem

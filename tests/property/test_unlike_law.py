@@ -21,6 +21,7 @@ from scheduler.groups.problem.rules import rules_of, under
 from scheduler.groups.solver.explain import explain
 from scheduler.groups.solver.roles import heterogeneous
 from scheduler.groups.solver.roles.result import objective_of
+from scheduler.groups.solver.victims import severalroles
 from tests.property import partmaking, unlike
 from tests.property.test_certificates import batches
 from tests.property.test_unlike_members import harm
@@ -106,7 +107,7 @@ def test_no_other_victims_do_less_harm_where_some_are_needed(batch):
         problem = unlike.preemption(rng, group_of(number, rng))
         if fits(problem.group):
             continue
-        found, best = heterogeneous.evict(problem, LIMITS), unlike.least_harm(problem, fits)
+        found, best = severalroles.solve(problem, LIMITS), unlike.least_harm(problem, fits)
         assert ("infeasible" if best is None else "placed") == found.outcome, problem
         assert found.optimal
         if best is None:

@@ -12,7 +12,7 @@ from scheduler.groups.problem.instance import SolveLimits
 from scheduler.groups.problem.rules import rules_of, under
 from scheduler.groups.solver.explain import explain
 from scheduler.groups.solver.roles import heterogeneous
-from scheduler.groups.solver.victims import freed
+from scheduler.groups.solver.victims import freed, severalroles
 from tests.property import unlike
 from tests.property.test_certificates import batches
 
@@ -95,7 +95,7 @@ def test_no_other_victims_do_less_harm(batch):
         rng = Random(f"victims {batch}/{number}")
         made = (unlike.classed, unlike.group, unlike.begun)[number % 3]
         problem = unlike.preemption(rng, made(rng))
-        found = heterogeneous.evict(problem, LIMITS)
+        found = severalroles.solve(problem, LIMITS)
         best = unlike.least_harm(problem)
 
         assert ("infeasible" if best is None else "placed") == found.outcome, problem

@@ -64,14 +64,14 @@ class Solution(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
 def answer(question: Question) -> Solution:
     """Answer a question; InputError when it contradicts itself."""
     if isinstance(question, EvictQuestion):
-        from scheduler.groups.solver.victims import search
+        from scheduler.groups.solver.victims import onerole
 
-        return Solution(victims=search.solve(question.problem, question.limits))
-    if isinstance(question, PlaceRoles | EvictRoles):
-        from scheduler.groups.solver.roles import heterogeneous
+        return Solution(victims=onerole.solve(question.problem, question.limits))
+    if isinstance(question, EvictRoles):
+        from scheduler.groups.solver.victims import severalroles
 
-        if isinstance(question, EvictRoles):
-            return Solution(roles=heterogeneous.evict(question.problem, question.limits))
+        return Solution(roles=severalroles.solve(question.problem, question.limits))
+    if isinstance(question, PlaceRoles):
         return _placed_roles(question)
     placed = solve.solve(question.instance, question.limits, question.solver)
     if placed.outcome != "infeasible" or not question.advise:

@@ -13,7 +13,7 @@ from scheduler.groups.problem.instance import (
 )
 from scheduler.groups.solver.exact import layers
 from scheduler.groups.solver.solve import solve
-from scheduler.groups.solver.victims import search
+from scheduler.groups.solver.victims import onerole
 
 
 def large(nodes, slots):
@@ -112,7 +112,7 @@ def test_more_victims_may_be_too_many():
     counted = Candidate("counted", 0, 1, {0: (1,)}, counted={"spread": {0: 1}})
     plain = Candidate("plain", 1, 1, {1: (1,)})
 
-    found = search.solve(PreemptionInstance(group, (counted, plain)))
+    found = onerole.solve(PreemptionInstance(group, (counted, plain)))
 
     assert ("placed", {1: 1}) == (found.outcome, found.evicted)
     assert found.optimal

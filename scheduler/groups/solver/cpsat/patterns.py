@@ -4,16 +4,12 @@ parts about single leaves.
 Loaded only where solving happens.
 """
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from scheduler.groups.solver.cpsat import cells
-
-if TYPE_CHECKING:
-    from scheduler.groups.solver.cpsat.model import GroupModel
+from scheduler.groups.solver.cpsat.variables import GroupVariables
 
 ALL_PODS = -1  # beside the numbers of classes
 
@@ -21,7 +17,7 @@ ALL_PODS = -1  # beside the numbers of classes
 class LeafPatterns:
     """The patterns of a model's cells and the numbers of leaves that take them."""
 
-    def __init__(self, model: GroupModel) -> None:
+    def __init__(self, model: GroupVariables) -> None:
         self._model = model
 
     def limit(self) -> None:

@@ -1,12 +1,11 @@
-"""Groups of unlike members: several kinds of pods, each with its own request, over common leaves.
+"""Groups of several roles: each with its own request, over common leaves.
 
-The rules of the levels hold for all pods together, whatever their kind, those of classes
-(scheduler.groups.problem.classes) for theirs. `solve` looks for the most pods, and of those
-placements for the best by the levels from the top down, as for like members; it proves that there
-is no better one, or says of which stage it does not know. `evict` finds the fewest victims that
-make room for `minimum` pods. A descent (large pods first, the fullest leaf that takes them) finds
-what is easy, scheduler.groups.solver.roles.rolesearch improves and proves. Called by
-scheduler.groups.solver.questions.
+The rules of the levels hold for all pods together, whatever their role, those of classes
+(scheduler.groups.problem.classes) for theirs. `solve` searches for the most pods, and of those
+placements for the best by the levels from the top down, as for one role; it proves that there is no
+better one, or reports which stage is not proven. A descent (large pods first, the fullest leaf that
+takes them) finds what is easy, scheduler.groups.solver.roles.rolesearch improves and proves. Called
+by scheduler.groups.solver.questions.
 """
 
 from collections.abc import Sequence
@@ -19,7 +18,7 @@ from scheduler.base.errors import StateError
 from scheduler.groups.problem import checker
 from scheduler.groups.problem.instance import LevelRule, SolveLimits
 from scheduler.groups.problem.parts import PlacedPart
-from scheduler.groups.problem.roles import GroupAnswer, GroupPreemption, GroupProblem
+from scheduler.groups.problem.roles import GroupAnswer, GroupProblem
 from scheduler.groups.solver import tree
 from scheduler.groups.solver.cpsat import stages
 from scheduler.groups.solver.deadline import Deadline
@@ -63,7 +62,7 @@ def fits(group: GroupProblem, limits: SolveLimits, left_s: Deadline, part: float
     """Return whether at least the minimum fits; None when a `part` of the time left does not
     tell.
     """
-    if _is_hopeless(group):
+    if is_hopeless(group):
         return False
     if group.links and not linkflows.parts_of(group):
         return None
@@ -74,43 +73,13 @@ def fits(group: GroupProblem, limits: SolveLimits, left_s: Deadline, part: float
     return rolesearch.exists(group, limits, part * left_s())
 
 
-def evict(problem: GroupPreemption, limits: SolveLimits) -> GroupAnswer:
-    """Return the least harm that lets `minimum` pods of the group in: budgets, pods, groups."""
-    from scheduler.groups.solver.victims import rolevictims
-
-    started = perf_s()
-    group = problem.group
-    best: tuple[tuple[int, ...], Ints, dict[int, int]] | None = None
-    is_proven = True
-    for leaves in units(group, _levels_in_one_unit(group)):
-        if sum(group.part(leaves.tolist()).held) < sum(group.held):
-            continue  # others of the group stand in another unit
-        left = limits.total_s - (perf_s() - started)
-        if left < MEANINGFUL_S:
-            is_proven = False
-            break
-        found = rolevictims.least_harm(problem, leaves, limits, left)
-        is_proven = is_proven and found.is_proven
-        if found.harm and (best is None or found.harm < best[0]):
-            counts = np.zeros((len(group.kinds), len(group.paths)), dtype=np.int64)
-            counts[:, leaves] = found.counts
-            best = found.harm, counts, found.evicted
-    if best is None:
-        return GroupAnswer(
-            "infeasible" if is_proven else "unknown", optimal=is_proven, seconds=_since(started)
-        )
-    rows = tuple(tuple(row) for row in best[1].tolist())
-    pieces = tuple(split(group, rows) or ()) if group.parts else ()
-    return GroupAnswer("placed", rows, best[2], is_proven, _since(started), pieces=pieces)
-
-
 def _checked(group: GroupProblem, found: Ints) -> tuple[Rows, tuple[PlacedPart, ...]]:
     """Return the rows of a placement, and its pieces; StateError when it is none."""
     rows = tuple(tuple(row) for row in found.tolist())
     pieces = split(group, rows) if group.parts else []
     wrong = checker.problems(group, rows, pieces)
     if wrong or pieces is None:
-        raise StateError(f"a wrong answer for unlike members: {'; '.join(wrong[:3])}")
+        raise StateError(f"a wrong answer for several roles: {'; '.join(wrong[:3])}")
     return rows, tuple(pieces)
 
 
@@ -118,7 +87,7 @@ def _best(group: GroupProblem, limits: SolveLimits, left_s: Deadline) -> RolesRe
     """Return the best placement: inside of one unit where that is wanted and possible, else in
     all.
     """
-    if _is_hopeless(group):
+    if is_hopeless(group):
         return RolesResult(None, is_proven=True)
     if group.links and not linkflows.parts_of(group):
         return RolesResult(None)
@@ -245,9 +214,7 @@ def _in_one_unit(
     parts = [(leaves, group.part(leaves.tolist())) for leaves in units(group, level)]
     held = sum(group.held)
     parts = [
-        (leaves, part)
-        for leaves, part in parts
-        if sum(part.held) == held and not _is_hopeless(part)
+        (leaves, part) for leaves, part in parts if sum(part.held) == held and not is_hopeless(part)
     ]
     ordered = sorted(
         ((bounds(part), at) for at, (_, part) in enumerate(parts)), key=lambda pair: pair
@@ -277,8 +244,8 @@ def _in_one_unit(
     return with_bounds(group, best.counts, within_gap(best.values, min(known.values())))
 
 
-def _is_hopeless(group: GroupProblem) -> bool:
-    """Whether these leaves have too little of something, all together."""
+def is_hopeless(group: GroupProblem) -> bool:
+    """Return whether the leaves together have too little of a resource."""
     room = group.room()
     least = group.least
     if int(room.sum()) < least:
@@ -290,16 +257,6 @@ def _is_hopeless(group: GroupProblem) -> bool:
     counts = np.array([kind.count for kind in group.kinds], dtype=np.int64)
     slots = np.array([kind.slots for kind in group.kinds], dtype=np.int64)
     return bool(((counts @ requests) > free).any() or (slots.sum(axis=1) < counts).any())
-
-
-def _levels_in_one_unit(group: GroupProblem) -> int:
-    """Return how many of the topmost levels keep all pods in one unit each."""
-    found = 0
-    for level in group.levels[:-1]:
-        if not level.rule.is_hard_pack:
-            break
-        found += 1
-    return found
 
 
 def _guess(group: GroupProblem, *, is_filling: bool) -> RolesResult:

@@ -2,7 +2,7 @@
 
 Knapsacks of whole candidates, made for many sets of units at once. What a candidate frees in
 several units of a set counts together, and its cost once. Plain arithmetic, used by
-scheduler.groups.solver.victims.victimmodel.
+scheduler.groups.solver.victims.tightening.
 """
 
 import itertools

@@ -14,6 +14,7 @@ import numpy as np
 
 from scheduler.base.errors import InputError, StateError
 from scheduler.groups.problem.instance import (
+    Budget,
     Candidate,
     DomainRule,
     ElasticGroup,
@@ -29,13 +30,17 @@ from scheduler.groups.solver.tree import Ints, Tree
 Choice = Mapping[int, int]  # candidate index -> how many of its evictions are made
 
 
-class EvictionCandidates(Protocol):
-    """What is known of who may go, whatever the group is like that they go for."""
+class EvictionProblem(Protocol):
+    """The candidates for eviction and their budgets, for a group of one role or of several."""
 
     @property
     def candidates(self) -> tuple[Candidate, ...]: ...
     @property
     def elastic(self) -> tuple[ElasticGroup, ...]: ...
+    @property
+    def budgets(self) -> tuple[Budget, ...]: ...
+    @property
+    def forbid(self) -> bool: ...
 
 
 class EvictionRoom:
@@ -154,7 +159,7 @@ def rules_after(
     )
 
 
-def violations(problem: PreemptionInstance, evicted: Choice) -> int:
+def violations(problem: EvictionProblem, evicted: Choice) -> int:
     """Return by how many pods the budgets are violated."""
     gone = [0] * len(problem.budgets)
     for index, times in evicted.items():
@@ -163,7 +168,7 @@ def violations(problem: PreemptionInstance, evicted: Choice) -> int:
     return sum(max(0, n - each.allowed) for n, each in zip(gone, problem.budgets, strict=True))
 
 
-def pods(problem: PreemptionInstance, evicted: Choice, priority: int) -> int:
+def pods(problem: EvictionProblem, evicted: Choice, priority: int) -> int:
     """Return the evicted pods of one priority."""
     return sum(
         times * problem.candidates[index].pods
@@ -172,7 +177,7 @@ def pods(problem: PreemptionInstance, evicted: Choice, priority: int) -> int:
     )
 
 
-def groups(problem: EvictionCandidates, evicted: Choice) -> int:
+def groups(problem: EvictionProblem, evicted: Choice) -> int:
     """Return how many groups are hit: a single pod is a group of one, a group that shrinks is not
     hit.
     """
@@ -190,7 +195,7 @@ def is_ended(group: ElasticGroup, evicted: Choice) -> bool:
     return sum(evicted.get(index, 0) for index in group.candidates) > group.spare
 
 
-def closed(problem: EvictionCandidates, evicted: Choice) -> dict[int, int]:
+def closed(problem: EvictionProblem, evicted: Choice) -> dict[int, int]:
     """Return evictions with all pods of those groups that lose more than they have to spare."""
     found = dict(evicted)
     for group in problem.elastic:

@@ -1,34 +1,32 @@
-"""Who is evicted for a group: the least harm that makes it fit, with proof.
+"""The search for victims: the least harm that makes a group fit, with proof.
 
 Violated budgets come first (or are forbidden), then pods by priority from the highest eligible one
 down, then groups (a single pod is a group of one). No pod is evicted for more pods than the group's
-minimum; what is free then takes as many as there is room for. Where budgets play no part, plain
-feasibility tells the highest priority that has to suffer, and everybody below is imagined gone
-while that one is decided. Then the group is placed into the freed room. Nothing here evicts
-anybody.
+minimum; what is free then takes as many as fit. Where budgets play no part, plain feasibility
+states the highest priority that has to suffer, and everything below is assumed evicted while that
+one is decided. The same for groups of one role (scheduler.groups.solver.victims.onerole) and of
+several (scheduler.groups.solver.victims.severalroles), which place the group afterwards. Nothing
+here evicts a pod.
 
-All of it shares one deadline. When the search has used up its part, victims that can be spared
-without asking CP-SAT is spared, and what is known then counts, with the bounds that were proven.
+All stages share one deadline. When the search has used up its part, victims that can be spared
+without CP-SAT are spared, and what is known then counts, with the bounds that were proven.
 """
 
+from __future__ import annotations
+
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 import msgspec
 
 from scheduler.base.clock import perf_s
-from scheduler.groups.problem.answer import Outcome, SolvedStage, SolvedVictims, SolverAnswer
-from scheduler.groups.problem.instance import Leaf, PreemptionInstance, SolveLimits
-from scheduler.groups.solver import solve as placing
-from scheduler.groups.solver import tree
-from scheduler.groups.solver.exact import fold
+from scheduler.groups.problem.answer import Outcome, SolvedStage
+from scheduler.groups.problem.instance import SolveLimits
 from scheduler.groups.solver.victims import freed
-from scheduler.groups.solver.victims.bundles import Bundles
-from scheduler.groups.solver.victims.freed import Choice, EvictionRoom
+from scheduler.groups.solver.victims.freed import Choice, EvictionProblem
 
 if TYPE_CHECKING:
-    from scheduler.groups.solver.victims.victimmodel import StageDecision
-
+    from scheduler.groups.solver.victims.model import StageDecision, StageTask
 
 # The parts of the whole time after which the stages end, and sparing others afterwards; the rest is
 # left for the placement.
@@ -37,45 +35,46 @@ STAGE = 0.7  # how much of what is left a stage may take: the next ones need som
 MEANINGFUL_S = 0.005
 
 
-def solve(problem: PreemptionInstance, limits: SolveLimits | None = None) -> SolvedVictims:
-    """Return the best victims and the placement after them.
+class EvictingGroup(Protocol):
+    """The group that candidates are evicted for."""
 
-    `infeasible` when the group would not fit even if all candidates went, or not without violating
-    budgets where that is forbidden. InputError when the problem contradicts itself.
-    """
-    # Loading CP-SAT can take longer than a small search, so that is not on the search's clock.
+    def verdict(self, evicted: Choice, left_s: float) -> Outcome:
+        """Return whether the group fits after these evictions; unknown when that takes longer."""
 
-    started = perf_s()
-    tree.check(problem.instance)
-    search = VictimSearch(problem, limits or SolveLimits(), started)
-    search.run()
-    return search.result()
+    def minimise(
+        self, task: StageTask, limits: SolveLimits, seconds: float, hint: Choice
+    ) -> StageDecision:
+        """Decide one stage."""
+
+    def is_hopeless(self, evicted: Choice) -> bool:
+        """Return whether all nodes together are too small even after these evictions."""
 
 
 class VictimSearch:
-    """One search: the evictions known to suffice so far, and the stages that are decided."""
+    """One search: the evictions known to suffice so far, and the stages that are decided.
 
-    def __init__(self, problem: PreemptionInstance, limits: SolveLimits, started: float) -> None:
-        self._asked = problem.instance
-        self._bundles = Bundles(
-            msgspec.structs.replace(problem, instance=fold.folded(problem.instance))
-        )
-        self._problem = problem = self._bundles.problem
+    `known` is None when the group fits after no evictions, which `is_infeasible` proves.
+    """
+
+    def __init__(
+        self, problem: EvictionProblem, group: EvictingGroup, limits: SolveLimits, started: float
+    ) -> None:
+        self._problem = problem
+        self._group = group
         self._limits = limits
         self._started = started
-        self._room = EvictionRoom(problem)
-        self._stages: list[SolvedStage] = []
+        self.stages: list[SolvedStage] = []
         self._frozen: list[tuple[dict[int, int], int]] = []
         self._violations: int | None = 0 if problem.forbid else None
         self._budgeted = _budgeted(problem)
         self._eligible: tuple[int, ...] = ()
-        self._known: dict[int, int] | None = None
-        self._is_infeasible = False
+        self.known: dict[int, int] | None = None
+        self.is_infeasible = False
 
     def run(self) -> None:
         """Decide all stages."""
         if self._suffices({}):
-            self._known = {}
+            self.known = {}
             self._nothing_to_do()
             return
         everybody = self._all_of(range(len(self._problem.candidates)))
@@ -84,19 +83,19 @@ class VictimSearch:
             return
         verdict = self._verdict(everybody)
         if verdict != "placed":
-            self._is_infeasible = verdict == "infeasible"
+            self.is_infeasible = verdict == "infeasible"
             return
         if self._problem.budgets:
             self._with_budgets(everybody)
         else:
             self._eligible = self._up_to_need()
-            self._known = self._all_of(self._eligible)
-        if self._known is None:
+            self.known = self._all_of(self._eligible)
+        if self.known is None:
             return
         for priority in self._priorities():
             self._least_pods(priority)
         self._fewest_groups()
-        if not all(stage.proven for stage in self._stages):
+        if not all(stage.proven for stage in self.stages):
             self._spare()
 
     @property
@@ -110,53 +109,47 @@ class VictimSearch:
     def _one_by_one(self) -> None:
         """Decide all stages over all candidates, with no candidate assumed evicted."""
         self._eligible = tuple(range(len(self._problem.candidates)))
-        shape = self._room.tree(self._all_of(self._eligible))
-        if not len(shape.slots) or int(shape.room[0][0]) < shape.least:
-            self._is_infeasible = True
+        if self._group.is_hopeless(self._all_of(self._eligible)):
+            self.is_infeasible = True
             return
         if self._problem.budgets:
             found = self._minimise(self._eligible, (), None)
-            self._known = found.chosen
-            self._is_infeasible = found.is_infeasible
+            self.known = found.chosen
+            self.is_infeasible = found.is_infeasible
             if found.chosen is None:
                 return
             value = freed.violations(self._problem, found.chosen)
             self._violations = value
-            self._stages.append(
+            self.stages.append(
                 SolvedStage("", "violations", value, min(found.bound, value), "CP-SAT")
             )
             if self._problem.forbid and value:
-                self._known = None
-                self._is_infeasible = found.bound > 0
+                self.known = None
+                self.is_infeasible = found.bound > 0
                 return
         for priority in self._priorities():
             self._least_pods(priority)
-            if self._known is None:
+            if self.known is None:
                 return
         self._fewest_groups()
 
-    def result(self) -> SolvedVictims:
-        """Return the victims, and where the group goes then."""
-        if self._known is None:
-            outcome: Outcome = "infeasible" if self._is_infeasible else "unknown"
-            return SolvedVictims(outcome, seconds=perf_s() - self._started)
-        placement = self._placed(self._known)
-        return SolvedVictims(
-            "placed" if placement.outcome == "placed" else "unknown",
-            self._bundles.unpacked(self._known),
-            tuple(self._stages),
-            placement,
-            round(perf_s() - self._started, 6),
-        )
+    @property
+    def outcome(self) -> Outcome:
+        """Return what is known without victims."""
+        return "infeasible" if self.is_infeasible else "unknown"
+
+    def left_s(self, share: float) -> float:
+        """Return the seconds until a share of the whole time is used up."""
+        return self._started + share * self._limits.total_s - perf_s()
 
     def _nothing_to_do(self) -> None:
         """The group fits as it is: every stage is zero."""
         if self._problem.budgets:
-            self._stages.append(SolvedStage("", "violations", 0, 0, "feasibility"))
+            self.stages.append(SolvedStage("", "violations", 0, 0, "feasibility"))
         self._eligible = tuple(range(len(self._problem.candidates)))
         for priority in self._priorities():
-            self._stages.append(SolvedStage(str(priority), "pods", 0, 0, "feasibility"))
-        self._stages.append(SolvedStage("", "groups", 0, 0, "feasibility"))
+            self.stages.append(SolvedStage(str(priority), "pods", 0, 0, "feasibility"))
+        self.stages.append(SolvedStage("", "groups", 0, 0, "feasibility"))
 
     def _up_to_need(self) -> tuple[int, ...]:
         """Return all candidates up to the lowest priority whose going, with all below, suffices.
@@ -174,7 +167,7 @@ class VictimSearch:
             else:
                 low = middle + 1
         for priority in reversed(priorities[low + 1 :]):
-            self._stages.append(SolvedStage(str(priority), "pods", 0, 0, "feasibility"))
+            self.stages.append(SolvedStage(str(priority), "pods", 0, 0, "feasibility"))
         return tuple(i for i, one in enumerate(candidates) if one.priority <= priorities[low])
 
     def _with_budgets(self, everybody: dict[int, int]) -> None:
@@ -183,26 +176,26 @@ class VictimSearch:
         self._eligible = tuple(range(len(candidates)))
         covered = tuple(i for i in self._eligible if i in self._budgeted)
         others = tuple(i for i in self._eligible if i not in self._budgeted)
-        self._known = None if self._problem.forbid else everybody
+        self.known = None if self._problem.forbid else everybody
         if self._suffices(self._all_of(others)):
-            self._known = self._all_of(others)
+            self.known = self._all_of(others)
             value = bound = 0
             by = "feasibility"
         else:
             found = self._minimise(covered, others, None)
             value, bound, by = self._violated(found, others), found.bound, "CP-SAT"
-            if self._problem.forbid and (value > 0 or self._known is None):
-                self._is_infeasible = found.is_infeasible or bound > 0
-                self._known = None
+            if self._problem.forbid and (value > 0 or self.known is None):
+                self.is_infeasible = found.is_infeasible or bound > 0
+                self.known = None
                 return
         self._violations = value
-        self._stages.append(SolvedStage("", "violations", value, min(bound, value), by))
+        self.stages.append(SolvedStage("", "violations", value, min(bound, value), by))
 
-    def _violated(self, found: "StageDecision", others: tuple[int, ...]) -> int:
+    def _violated(self, found: StageDecision, others: tuple[int, ...]) -> int:
         """Take over what the stage of violations found; return its value."""
         if found.chosen is not None:
-            self._known = found.chosen | self._all_of(others)
-        return freed.violations(self._problem, self._known or {})
+            self.known = found.chosen | self._all_of(others)
+        return freed.violations(self._problem, self.known or {})
 
     def _priorities(self) -> list[int]:
         """Return the priorities of the eligible, the highest first."""
@@ -222,15 +215,15 @@ class VictimSearch:
         )
         spared = {i: n for i, n in self._evicted().items() if i not in own} | self._all_of(gone)
         if self._suffices(spared):
-            self._known = spared
+            self.known = spared
             self._keep(own, SolvedStage(str(priority), "pods", 0, 0, "feasibility"))
             return
         decided = tuple(i for i in self._eligible if i not in set(gone))
         found = self._minimise(decided, gone, own)
         if found.chosen is not None:
-            self._known = found.chosen | self._all_of(gone)
-        if self._known is None:
-            self._is_infeasible = found.is_infeasible
+            self.known = found.chosen | self._all_of(gone)
+        if self.known is None:
+            self.is_infeasible = found.is_infeasible
             return
         value = freed.pods(self._problem, self._evicted(), priority)
         # Zero victims of this priority are possible only with other choices above; with none there,
@@ -254,10 +247,10 @@ class VictimSearch:
         if bound < value:
             found = self._minimise(self._eligible, (), weights, counts_ended=True)
             if found.chosen is not None:
-                self._known = found.chosen
+                self.known = found.chosen
             value = freed.groups(self._problem, self._evicted())
             bound, by = max(bound, found.bound), "CP-SAT"
-        self._stages.append(SolvedStage("", "groups", value, min(bound, value), by or "counting"))
+        self.stages.append(SolvedStage("", "groups", value, min(bound, value), by or "counting"))
 
     def _least_groups(self) -> int:
         """Return how many groups it takes at least to have that many pods at each priority."""
@@ -280,15 +273,15 @@ class VictimSearch:
         while number:
             for first in range(0, len(order), number):
                 spared = set(order[first : first + number])
-                if self._left(SPARE) <= 0:
+                if self.left_s(SPARE) <= 0:
                     break
                 fewer = {index: times for index, times in known.items() if index not in spared}
                 fewer = freed.closed(self._problem, fewer)
                 if len(fewer) < len(known) and self._suffices(fewer):
                     known = fewer
             number //= 2
-        self._known = known
-        self._stages = [self._as_known(stage) for stage in self._stages]
+        self.known = known
+        self.stages = [self._as_known(stage) for stage in self.stages]
 
     def _as_known(self, stage: SolvedStage) -> SolvedStage:
         """Return a stage with the value of the evictions that are known now."""
@@ -302,7 +295,7 @@ class VictimSearch:
         return msgspec.structs.replace(stage, value=value, bound=min(stage.bound, value))
 
     def _keep(self, weights: dict[int, int], stage: SolvedStage) -> None:
-        self._stages.append(stage)
+        self.stages.append(stage)
         self._frozen.append((weights, stage.value))
 
     def _minimise(
@@ -312,55 +305,32 @@ class VictimSearch:
         weights: dict[int, int] | None,
         *,
         counts_ended: bool = False,
-    ) -> "StageDecision":
+    ) -> StageDecision:
         """Let CP-SAT run one stage within its time."""
-        from scheduler.groups.solver.victims.victimmodel import StageDecision, StageTask
-        from scheduler.groups.solver.victims.victimstage import minimise
+        from scheduler.groups.solver.victims.model import StageDecision, StageTask
 
         kept = tuple(self._frozen)
         task = StageTask(decided, gone, weights, kept, self._violations, counts_ended)
-        seconds = min(self._limits.stage_s, self._left(SEARCH) * (STAGE if gone else 1.0))
+        share = STAGE if gone else 1.0
+        seconds = min(self._limits.stage_s, self.left_s(SEARCH) * share)
         if seconds < MEANINGFUL_S:
             return StageDecision(None, 0)
-        return minimise(self._room, task, self._limits, seconds, self._evicted())
+        return self._group.minimise(task, self._limits, seconds, self._evicted())
 
     def _suffices(self, evicted: Choice) -> bool:
         return self._verdict(evicted) == "placed"
 
     def _verdict(self, evicted: Choice) -> Outcome:
-        """Return whether the group fits after these evictions; unknown when there is no time to
-        ask.
-        """
-        if self._room.knows_rules:
-            return "placed" if self._room.fits(evicted) else "infeasible"
-        return self._placed(evicted).outcome if self._left(SPARE) > 0 else "unknown"
-
-    def _placed(self, evicted: Choice) -> SolverAnswer:
-        """Return the placement after these evictions."""
-        slots = self._room.after(evicted).tolist()
-        leaves = tuple(
-            Leaf(leaf.path, fits, held=leaf.held)
-            for leaf, fits in zip(self._asked.leaves, slots, strict=True)
-        )
-        rules = freed.rules_after(self._problem, self._asked, evicted)
-        after = msgspec.structs.replace(self._asked, leaves=leaves, request=(), domains=rules)
-        # Once the victims are known, their placement gets its share even when the time is nearly
-        # over.
-        left = max((1.0 - SPARE) * self._limits.total_s, self._left(1.0))
-        return placing.solve(after, msgspec.structs.replace(self._limits, total_s=left))
-
-    def _left(self, share: float) -> float:
-        """Return the seconds until a share of the whole time is used up."""
-        return self._started + share * self._limits.total_s - perf_s()
+        return self._group.verdict(evicted, self.left_s(SPARE))
 
     def _evicted(self) -> dict[int, int]:
-        return self._known or {}
+        return self.known or {}
 
     def _all_of(self, some: Iterable[int]) -> dict[int, int]:
         return {index: self._problem.candidates[index].count for index in some}
 
 
-def _budgeted(problem: PreemptionInstance) -> frozenset[int]:
+def _budgeted(problem: EvictionProblem) -> frozenset[int]:
     """Return who is protected by a budget, and all pods of the elastic groups that have such a
     one.
     """

@@ -1,9 +1,9 @@
-"""What evictions yield: the room of each leaf as a sum over the candidates that leave it.
+"""What evictions yield: the capacity of each leaf as a sum over the candidates that leave it.
 
-Pods of several groups on one leaf do not simply add up: two halves make room for one whole. Up to
+Pods of several groups on one leaf do not simply add up: two halves free one whole. Up to
 three groups on a leaf are written exactly, with terms for their going together; what is left is an
 upper limit, and its leaves are known as inexact. Plain arithmetic, used by
-scheduler.groups.solver.victims.victimmodel.
+scheduler.groups.solver.victims.tightening.
 """
 
 import itertools

@@ -1,8 +1,7 @@
-"""One stage of the search for victims: relaxed models first, made exact where an answer does not
-hold.
+"""One stage of the search for victims of a group with one role: relaxed models first, made exact
+where an answer does not hold.
 
-Called by scheduler.groups.solver.victims.search for each priority; loaded only where solving
-happens.
+Called by scheduler.groups.solver.victims.onerole; loaded only where solving happens.
 """
 
 from __future__ import annotations
@@ -10,7 +9,8 @@ from __future__ import annotations
 from scheduler.base.clock import perf_s
 from scheduler.groups.problem.instance import SolveLimits
 from scheduler.groups.solver.victims.freed import Choice, EvictionRoom, closed
-from scheduler.groups.solver.victims.victimmodel import Model, StageDecision, StageTask
+from scheduler.groups.solver.victims.model import StageDecision, StageTask
+from scheduler.groups.solver.victims.tightening import OneRoleModel
 from scheduler.groups.solver.victims.yields import Yields
 
 
@@ -36,7 +36,7 @@ def minimise(
     best: dict[int, int] | None = None
     bound = 0
     while not room.problem.instance.domains and perf_s() < until:
-        found = Model(room, task, tree, yields, alone).solve(limits, until - perf_s(), hint)
+        found = OneRoleModel(room, task, tree, yields, alone).solve(limits, until - perf_s(), hint)
         bound = max(bound, found.bound)
         if found.chosen is None:
             return StageDecision(best, bound, found.is_infeasible)
@@ -55,7 +55,7 @@ def minimise(
             break
         alone |= wrong
     if perf_s() < until:
-        found = Model(room, task, tree, yields, None).solve(limits, until - perf_s(), hint)
+        found = OneRoleModel(room, task, tree, yields, None).solve(limits, until - perf_s(), hint)
         bound = max(bound, found.bound)
         if found.chosen is not None:
             best = _better(task, best, found.chosen)

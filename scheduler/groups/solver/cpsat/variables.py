@@ -1,0 +1,218 @@
+"""The variables of the CP-SAT model: pods of each role on the cells of a layout, pods and use of
+units.
+
+x[role, cell] counts pods, and what a unit holds is a sum of them. Loaded only where solving
+happens.
+"""
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+import numpy as np
+from ortools.sat.python import cp_model
+
+from scheduler.groups.solver.cpsat.cells import Cell, Layout
+from scheduler.groups.solver.cpsat.classes import ClassModel
+from scheduler.groups.solver.cpsat.domains import values_of
+from scheduler.groups.solver.cpsat.parts import PartModel
+from scheduler.groups.solver.exact.decode import by_name
+from scheduler.groups.solver.tree import Ints, allowed
+
+
+class CellVariables(msgspec.Struct, frozen=True):
+    """A cell's pods and its used leaves as expressions, and how many leaves take which pattern."""
+
+    pods: Any
+    used: Any
+    taken: tuple[Any, ...] = ()
+
+
+class GroupVariables:
+    """The variables of one group over a layout, and what ties those of a cell together.
+
+    `order` has the cells in the order of the tree, `parents` the unit above each.
+    `pods[level][unit]` and `used[level][unit]` start with the root and end above the leaves,
+    `cells` are by their number.
+    """
+
+    def __init__(self, layout: Layout, cp: cp_model.CpModel | None) -> None:
+        self.cp = cp or cp_model.CpModel()
+        self.layout = layout
+        self.group, self.tree = layout.group, layout.tree
+        self._own = layout.own
+        self._position = {leaf: at for at, leaf in enumerate(self.tree.leaf.tolist())}
+        self.order: list[int] = layout.places.leaf.tolist()
+        self.x: dict[tuple[int, int], Any] = {}
+        self._make_pods()
+        self._make_units()
+        parents = layout.places.parents(layout.places.depth).tolist()
+        self.parents = dict(zip(self.order, parents, strict=True))
+        self.classes = ClassModel(self.cp, self._own, layout.places, self.x)
+        self.parts = PartModel(self.cp, self._own, layout.places, self.x)
+        self.cells = [self._cell(number) for number in range(len(layout.cells))]
+
+    def counts(self, solver: cp_model.CpSolver) -> Ints:
+        """Return the pods by role and leaf of a solution, without held ones."""
+        found = np.zeros((len(self.group.kinds), len(self.group.paths)), dtype=np.int64)
+        for number, (cell, made) in enumerate(zip(self.layout.cells, self.cells, strict=True)):
+            if cell.patterns is None:
+                for kind in range(len(self.group.kinds)):
+                    if (kind, number) in self.x and not cell.is_sum:
+                        found[kind, cell.leaves[0]] = solver.value(self.x[kind, number])
+                continue
+            many = [solver.value(y) for y in made.taken]
+            found[:, list(cell.leaves)] = self._dealt(cell, many)
+        return found
+
+    def _dealt(self, cell: Cell, many: Sequence[int]) -> Ints:
+        """Return the pods [role, leaf] of a cell's leaves when so many of them take each
+        pattern.
+        """
+        assert cell.patterns is not None  # noqa: S101
+        if cell.at_least:
+            held = self.held_on(cell)
+            pods = (cell.patterns[:, 0] + held).tolist()
+            taken = {k: n for k, n in zip(pods, many, strict=True) if k and n}
+            if not taken:
+                return np.zeros((1, len(cell.leaves)), dtype=np.int64)
+            slots = self._slots[list(cell.leaves)]
+            return (by_name(slots, taken) - held).reshape(1, -1)
+        # The fullest first, so that of like leaves the first hold the most.
+        order = np.lexsort((*-cell.patterns.T, -cell.patterns.sum(axis=1)))
+        rows = np.repeat(order, [many[at] for at in order])
+        return np.asarray(cell.patterns[rows].T)
+
+    @property
+    def _slots(self) -> Ints:
+        """Return the slots of each leaf, held pods included."""
+        slots = np.zeros(len(self.group.paths), dtype=np.int64)
+        slots[self.tree.leaf] = self.tree.slots
+        return slots
+
+    def hint(self, counts: Ints) -> None:
+        """Hand the solver a known placement to start from."""
+        cp = self.cp
+        cp.clear_hints()  # type: ignore[no-untyped-call]
+        for number, (cell, made) in enumerate(zip(self.layout.cells, self.cells, strict=True)):
+            columns = counts[:, list(cell.leaves)]
+            for kind, pods in enumerate(columns.sum(axis=1).tolist()):
+                if (kind, number) in self.x:
+                    cp.add_hint(self.x[kind, number], pods)
+            if cell.patterns is not None:
+                there = Counter(map(tuple, columns.T.tolist()))
+                for row, y in zip(cell.patterns.tolist(), made.taken, strict=True):
+                    cp.add_hint(y, there[tuple(row)])
+        for level in range(1, self.tree.depth):
+            for unit, pods in enumerate(self.on_units(counts, level).tolist()):
+                cp.add_hint(self.pods[level][unit], pods)
+                cp.add_hint(self.used[level][unit], int(pods > 0))
+
+    def on_units(self, counts: Ints, level: int) -> Ints:
+        """Return the pods of each unit of a level, held ones included."""
+        tree = self.tree
+        pods = counts.sum(axis=0)[tree.leaf] + tree.held
+        for each in range(tree.depth, level, -1):
+            pods = np.bincount(tree.parents(each), pods, tree.units(each - 1)).astype(np.int64)
+        return pods
+
+    def _make_pods(self) -> None:
+        for number, kind in enumerate(self._own.kinds):
+            for at in self.order:
+                most = min(kind.count, kind.slots[at])
+                if most > 0:
+                    self.x[number, at] = self.cp.new_int_var(0, most, f"x{number}_{at}")
+            mine = [x for (which, _), x in self.x.items() if which == number]
+            self.cp.add(sum(mine) <= kind.count)
+
+    def _make_units(self) -> None:
+        tree, cp = self.tree, self.cp
+        self.pods: list[list[Any]] = [[cp.new_int_var(tree.least, tree.size, "placed")]]
+        self.used: list[list[Any]] = [[1]]
+        for level in range(1, tree.depth):
+            fits = allowed(tree.rule(level), tree.size)
+            made = [
+                self._unit(values_of(fits, most), f"{level}_{unit}")
+                for unit, most in enumerate(tree.room[level].tolist())
+            ]
+            self.pods.append([pods for pods, _ in made])
+            self.used.append([used for _, used in made])
+
+    def _unit(self, values: cp_model.Domain, name: str) -> tuple[Any, Any]:
+        """Return the pods of a unit with these values, and whether it is used."""
+        pods = self.cp.new_int_var_from_domain(values, f"n{name}")
+        used = self.cp.new_bool_var(f"y{name}")
+        self.cp.add(pods >= 1).only_enforce_if(used)
+        self.cp.add(pods == 0).only_enforce_if(~used)
+        return pods, used
+
+    def _cell(self, number: int) -> CellVariables:
+        cell = self.layout.cells[number]
+        new = sum(self.x.get((kind, number), 0) for kind in range(len(self._own.kinds)))
+        if cell.is_sum:
+            return self._sum_cell(cell, new)
+        if cell.patterns is not None:
+            return self._pattern_cell(number, cell, new)
+        tree = self.tree
+        at = self._position[cell.leaves[0]]
+        most, held = int(tree.slots[at]), int(tree.held[at])
+        fits = allowed(tree.rule(tree.depth), tree.size)
+        pods, used = self._unit(values_of(fits, max(most, held)), f"_{number}")
+        self.cp.add(pods == new + held)
+        return CellVariables(pods, used)
+
+    def _pattern_cell(self, number: int, cell: Cell, new: Any) -> CellVariables:
+        """A number of leaves for each pattern; with capacities that differ, no more of them take
+        so many pods than have so much.
+        """
+        assert cell.patterns is not None  # noqa: S101
+        cp, many = self.cp, len(cell.leaves)
+        most = cell.at_least or (many,) * len(cell.patterns)
+        taken = [cp.new_int_var(0, each, "") for each in most]
+        cp.add(sum(taken) == many)
+        for kind in range(len(self.group.kinds)):
+            terms = zip(cell.patterns[:, kind].tolist(), taken, strict=True)
+            cp.add(sum(pods * y for pods, y in terms if pods) == self.x.get((kind, number), 0))
+        held = self.held_on(cell)
+        rows = (cell.patterns.sum(axis=1) + held).tolist()
+        if cell.at_least:
+            scale = self._scale(number)
+            for at, (pods, least) in enumerate(zip(rows, cell.at_least, strict=True)):
+                if pods:
+                    cp.add(sum(taken[at:]) <= least * scale)
+        used = sum(y for pods, y in zip(rows, taken, strict=True) if pods)
+        return CellVariables(new + held * many, used, tuple(taken))
+
+    def _scale(self, number: int) -> Any:
+        """Return what capacity rows of a cell's leaves are scaled by: the use of the unit above.
+
+        It is the most valuable tightening, except for pack below spread, where it was measured to
+        hinder.
+        """
+        last = self.tree.depth - 1
+        above = self.tree.rule(last).kind if last else "pack"
+        is_scaled = last > 0 and not (
+            self.tree.rule(self.tree.depth).kind == "pack" and above == "spread"
+        )
+        return self.used[last][self.parents[number]] if is_scaled else 1
+
+    def _sum_cell(self, cell: Cell, new: Any) -> CellVariables:
+        """One number for all leaves: what their rule allows of the sum."""
+        tree, cp = self.tree, self.cp
+        rule = tree.rule(tree.depth)
+        capacity = tree.room[tree.depth][[self._position[leaf] for leaf in cell.leaves]]
+        most = min(tree.size, int(capacity.sum()))
+        values = cp_model.Domain.from_values(range(0, most + 1, max(1, rule.factor)))
+        pods = cp.new_int_var_from_domain(values, "")
+        cp.add(pods == new)
+        used: Any = 0
+        if rule.min > 1 or rule.units_per_parent > 0:
+            used = cp.new_int_var(0, int((capacity > 0).sum()), "")
+            cp.add(pods >= max(1, rule.min) * used)
+            cp.add(pods <= int(capacity.max(initial=0)) * used)
+        return CellVariables(pods, used)
+
+    def held_on(self, cell: Cell) -> int:
+        """Return how many pods are held on each leaf of a cell."""
+        return self.group.held[cell.leaves[0]] if self.group.held else 0

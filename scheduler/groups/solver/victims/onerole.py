@@ -1,0 +1,92 @@
+"""The victims for a group of one role: feasibility by the exact program, stages by the tightened
+model.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from scheduler.base.clock import perf_s
+from scheduler.groups.problem.answer import Outcome, SolvedVictims, SolverAnswer
+from scheduler.groups.problem.instance import Leaf, PreemptionInstance, SolveLimits
+from scheduler.groups.solver import solve as placing
+from scheduler.groups.solver import tree
+from scheduler.groups.solver.exact import fold
+from scheduler.groups.solver.victims import freed
+from scheduler.groups.solver.victims.bundles import Bundles
+from scheduler.groups.solver.victims.freed import Choice, EvictionRoom
+from scheduler.groups.solver.victims.search import SPARE, VictimSearch
+
+if TYPE_CHECKING:
+    from scheduler.groups.solver.victims.model import StageDecision, StageTask
+
+
+def solve(problem: PreemptionInstance, limits: SolveLimits | None = None) -> SolvedVictims:
+    """Return the best victims and the placement after them.
+
+    `infeasible` when the group would not fit even if all candidates went, or not without violating
+    budgets where that is forbidden. InputError when the problem contradicts itself.
+    """
+    started = perf_s()
+    tree.check(problem.instance)
+    limits = limits or SolveLimits()
+    bundles = Bundles(msgspec.structs.replace(problem, instance=fold.folded(problem.instance)))
+    group = _OneRole(problem, bundles.problem, limits)
+    search = VictimSearch(bundles.problem, group, limits, started)
+    search.run()
+    if search.known is None:
+        return SolvedVictims(search.outcome, seconds=perf_s() - started)
+    # Once the victims are known, their placement gets its share even when the time is nearly over.
+    left = max((1.0 - SPARE) * limits.total_s, search.left_s(1.0))
+    placement = group.placed(search.known, left)
+    return SolvedVictims(
+        "placed" if placement.outcome == "placed" else "unknown",
+        bundles.unpacked(search.known),
+        tuple(search.stages),
+        placement,
+        round(perf_s() - started, 6),
+    )
+
+
+class _OneRole:
+    """The `EvictingGroup` of a problem, with bundles for candidates."""
+
+    def __init__(
+        self, asked: PreemptionInstance, problem: PreemptionInstance, limits: SolveLimits
+    ) -> None:
+        self._asked = asked.instance
+        self._problem = problem
+        self._limits = limits
+        self._room = EvictionRoom(problem)
+
+    def verdict(self, evicted: Choice, left_s: float) -> Outcome:
+        """Return whether the group fits after these evictions."""
+        if self._room.knows_rules:
+            return "placed" if self._room.fits(evicted) else "infeasible"
+        return self.placed(evicted, left_s).outcome if left_s > 0 else "unknown"
+
+    def minimise(
+        self, task: StageTask, limits: SolveLimits, seconds: float, hint: Choice
+    ) -> StageDecision:
+        """Decide one stage, by relaxed models first."""
+        from scheduler.groups.solver.victims.stage import minimise
+
+        return minimise(self._room, task, limits, seconds, hint)
+
+    def is_hopeless(self, evicted: Choice) -> bool:
+        """Return whether the tree is too small after these evictions."""
+        shape = self._room.tree(evicted)
+        return not len(shape.slots) or int(shape.room[0][0]) < shape.least
+
+    def placed(self, evicted: Choice, left_s: float) -> SolverAnswer:
+        """Return the placement after these evictions."""
+        slots = self._room.after(evicted).tolist()
+        leaves = tuple(
+            Leaf(leaf.path, fits, held=leaf.held)
+            for leaf, fits in zip(self._asked.leaves, slots, strict=True)
+        )
+        rules = freed.rules_after(self._problem, self._asked, evicted)
+        after = msgspec.structs.replace(self._asked, leaves=leaves, request=(), domains=rules)
+        return placing.solve(after, msgspec.structs.replace(self._limits, total_s=left_s))

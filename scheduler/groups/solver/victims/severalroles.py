@@ -1,0 +1,170 @@
+"""The victims for a group of several roles: in each unit that has to take all of it, and the unit
+where that does the least harm.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import msgspec
+import numpy as np
+
+from scheduler.base.clock import perf_s
+from scheduler.groups.problem.answer import Outcome
+from scheduler.groups.problem.instance import Candidate, ElasticGroup, SolveLimits
+from scheduler.groups.problem.roles import GroupAnswer, GroupPreemption, GroupProblem
+from scheduler.groups.solver.cpsat import cells
+from scheduler.groups.solver.deadline import Deadline
+from scheduler.groups.solver.roles import heterogeneous
+from scheduler.groups.solver.roles.result import units
+from scheduler.groups.solver.roles.subgroups import split
+from scheduler.groups.solver.tree import Ints
+from scheduler.groups.solver.victims import freed
+from scheduler.groups.solver.victims.freed import Choice
+from scheduler.groups.solver.victims.search import SPARE, VictimSearch
+
+if TYPE_CHECKING:
+    from scheduler.groups.solver.victims.model import StageDecision, StageTask
+
+MEANINGFUL_S = 0.02
+
+
+def solve(problem: GroupPreemption, limits: SolveLimits) -> GroupAnswer:
+    """Return the least harm that lets `minimum` pods of the group in: budgets, pods, groups."""
+    started = perf_s()
+    group = problem.group
+    best: tuple[tuple[int, ...], Ints, dict[int, int]] | None = None
+    is_proven = True
+    for leaves in units(group, _levels_in_one_unit(group)):
+        part = _part(problem, leaves.tolist())
+        if sum(part.problem.group.held) < sum(group.held):
+            continue  # others of the group are bound in another unit
+        left = limits.total_s - (perf_s() - started)
+        if left < MEANINGFUL_S:
+            is_proven = False
+            break
+        within = msgspec.structs.replace(limits, total_s=left)
+        search = VictimSearch(part.problem, _SeveralRoles(part.problem), within, perf_s())
+        search.run()
+        if search.known is None:
+            is_proven = is_proven and search.is_infeasible
+            continue
+        is_proven = is_proven and all(stage.proven for stage in search.stages)
+        evicted = {part.origin[index]: times for index, times in search.known.items() if times}
+        harm = _harm(problem, evicted)
+        if best is not None and harm >= best[0]:
+            continue
+        left = max((1.0 - SPARE) * left, search.left_s(1.0))
+        own = msgspec.structs.replace(limits, total_s=left)
+        placed = heterogeneous.solve(_after(part.problem, search.known), own)
+        if placed.outcome != "placed":
+            is_proven = False
+            continue
+        counts = np.zeros((len(group.kinds), len(group.paths)), dtype=np.int64)
+        counts[:, leaves] = placed.counts
+        best = harm, counts, evicted
+    seconds = round(perf_s() - started, 6)
+    if best is None:
+        return GroupAnswer(
+            "infeasible" if is_proven else "unknown", optimal=is_proven, seconds=seconds
+        )
+    rows = tuple(tuple(row) for row in best[1].tolist())
+    pieces = tuple(split(group, rows) or ()) if group.parts else ()
+    return GroupAnswer("placed", rows, best[2], is_proven, seconds, pieces=pieces)
+
+
+class _SeveralRoles:
+    """The `EvictingGroup` of a problem."""
+
+    def __init__(self, problem: GroupPreemption) -> None:
+        self._problem = problem
+
+    def verdict(self, evicted: Choice, left_s: float) -> Outcome:
+        """Return whether the minimum fits after these evictions."""
+        if left_s <= 0:
+            return "unknown"
+        after = _after(self._problem, evicted)
+        fits = heterogeneous.fits(after, SolveLimits(), Deadline(left_s), 1.0)
+        return "unknown" if fits is None else "placed" if fits else "infeasible"
+
+    def minimise(
+        self, task: StageTask, limits: SolveLimits, seconds: float, hint: Choice
+    ) -> StageDecision:
+        """Decide one stage over single leaves."""
+        from scheduler.groups.solver.victims.model import EvictionModel
+
+        gone = {index: self._problem.candidates[index].count for index in task.gone}
+        layout = cells.single_leaves(_after(self._problem, gone), is_emptied=True)
+        return EvictionModel(self._problem, task, layout).solve(limits, seconds, hint)
+
+    def is_hopeless(self, evicted: Choice) -> bool:
+        """Return whether the leaves have too little after these evictions."""
+        return heterogeneous.is_hopeless(_after(self._problem, evicted))
+
+
+class _Part(msgspec.Struct, frozen=True):
+    """A problem on some leaves, and the index of each of its candidates in the whole."""
+
+    problem: GroupPreemption
+    origin: tuple[int, ...]
+
+
+def _part(problem: GroupPreemption, leaves: list[int]) -> _Part:
+    """Return the problem on these leaves, with the candidates that free something there.
+
+    Elastic groups are whole: candidates that are evicted with others free nothing here.
+    """
+    place = {leaf: at for at, leaf in enumerate(leaves)}
+    useful = {
+        index
+        for index, one in enumerate(problem.candidates)
+        if not place.keys().isdisjoint(one.freed)
+    }
+    for group in problem.elastic:
+        if not useful.isdisjoint(group.candidates):
+            useful.update(group.candidates)
+    origin = tuple(sorted(useful))
+    number = {index: at for at, index in enumerate(origin)}
+
+    def here(one: Candidate) -> Candidate:
+        within = {place[leaf]: free for leaf, free in one.freed.items() if leaf in place}
+        return msgspec.structs.replace(one, freed=within)
+
+    elastic = (
+        ElasticGroup(tuple(number[index] for index in group.candidates), group.spare)
+        for group in problem.elastic
+        if group.candidates[0] in number
+    )
+    made = msgspec.structs.replace(
+        problem,
+        group=problem.group.part(leaves),
+        candidates=tuple(here(problem.candidates[index]) for index in origin),
+        elastic=tuple(elastic),
+    )
+    return _Part(made, origin)
+
+
+def _after(problem: GroupPreemption, evicted: Choice) -> GroupProblem:
+    """Return the group with what is free after these evictions."""
+    free = np.array(problem.group.free, dtype=np.int64)
+    for index, times in evicted.items():
+        for leaf, amounts in problem.candidates[index].freed.items():
+            free[leaf] += times * np.array(amounts, dtype=np.int64)
+    return msgspec.structs.replace(problem.group, free=tuple(map(tuple, free.tolist())))
+
+
+def _harm(problem: GroupPreemption, evicted: Choice) -> tuple[int, ...]:
+    """Return what evictions do, the worst first, in the same order wherever the group is tried."""
+    priorities = sorted({one.priority for one in problem.candidates}, reverse=True)
+    pods = (freed.pods(problem, evicted, priority) for priority in priorities)
+    return (freed.violations(problem, evicted), *pods, freed.groups(problem, evicted))
+
+
+def _levels_in_one_unit(group: GroupProblem) -> int:
+    """Return how many of the topmost levels keep all pods in one unit each."""
+    found = 0
+    for level in group.levels[:-1]:
+        if not level.rule.is_hard_pack:
+            break
+        found += 1
+    return found
