@@ -112,7 +112,7 @@ class GroupVariables:
     def on_units(self, counts: Ints, level: int) -> Ints:
         """Return the pods of each unit of a level, held ones included."""
         tree = self.tree
-        pods = counts.sum(axis=0)[tree.leaf] + tree.held
+        pods: Ints = counts.sum(axis=0)[tree.leaf] + tree.held
         for each in range(tree.depth, level, -1):
             pods = np.bincount(tree.parents(each), pods, tree.units(each - 1)).astype(np.int64)
         return pods
@@ -153,7 +153,7 @@ class GroupVariables:
         if cell.is_sum:
             return self._sum_cell(cell, new)
         if cell.patterns is not None:
-            return self._pattern_cell(number, cell, new)
+            return self._pattern_cell(number, cell)
         tree = self.tree
         at = self._position[cell.leaves[0]]
         most, held = int(tree.slots[at]), int(tree.held[at])
@@ -162,7 +162,7 @@ class GroupVariables:
         self.cp.add(pods == new + held)
         return CellVariables(pods, used)
 
-    def _pattern_cell(self, number: int, cell: Cell, new: Any) -> CellVariables:
+    def _pattern_cell(self, number: int, cell: Cell) -> CellVariables:
         """A number of leaves for each pattern; with capacities that differ, no more of them take
         so many pods than have so much.
         """
@@ -182,7 +182,10 @@ class GroupVariables:
                 if pods:
                     cp.add(sum(taken[at:]) <= least * scale)
         used = sum(y for pods, y in zip(rows, taken, strict=True) if pods)
-        return CellVariables(new + held * many, used, tuple(taken))
+        # As sums of `new` OR-Tools 9.15 ended the process over a wrong answer of its own
+        # (tests/unit/solver/test_presolve.py).
+        total = sum(pods * y for pods, y in zip(rows, taken, strict=True) if pods)
+        return CellVariables(total, used, tuple(taken))
 
     def _scale(self, number: int) -> Any:
         """Return what capacity rows of a cell's leaves are scaled by: the use of the unit above.
