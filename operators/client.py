@@ -63,6 +63,10 @@ class Client(ApiClient):
         """Return what a path answers, unread."""
         return await self._send("GET", path)
 
+    async def post(self, path: str, body: Any) -> bytes:
+        """Send a document to a path of which the library has no method that suits."""
+        return await self._send("POST", path, body)
+
     async def _send(self, method: str, path: str, body: Any = None) -> bytes:
         response = await self._requests.request(
             method,

@@ -55,6 +55,7 @@ class OperatorsHealth:
 
     def __init__(self, meters: Meters, clock: Clock) -> None:
         self._clock = clock
+        self.meters = meters
         self.records: dict[str, OperatorRecord] = {}
         self._restarts = meters.operator_restarts
         self.sources = MetricSources(meters, clock)

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple, Protocol
 from operators.client import Client
 from operators.settings import OperatorsSettings
 from scheduler.base.clock import Clock
+from scheduler.base.meters import Meters
 from scheduler.objects.kinds import Kind
 from scheduler.state.view import ClusterView
 
@@ -32,6 +33,13 @@ class Calculator(Protocol):
         """Run a job of a kind; JSON in, and whatever goes wrong is an outcome."""
 
 
+class Planner(Calculator, Protocol):
+    """A helper process for plans of moves: they take longer than questions of groups may wait."""
+
+    async def close(self) -> None:
+        """End the process; the next job starts another one."""
+
+
 class OperatorSurroundings(NamedTuple):
     """What an operator is given at its start.
 
@@ -47,6 +55,8 @@ class OperatorSurroundings(NamedTuple):
     clock: Clock
     report: Callable[[str], None]
     calculator: Calculator | None = None
+    planner: Planner | None = None
+    meters: Meters = Meters()
     reported: Callable[[str, float | None, str], None] = lambda *_: None
 
 

@@ -21,15 +21,18 @@ from operators.client import Client
 from operators.embedding import live, live_unwatched
 from operators.health import OperatorsHealth
 from operators.kopflog import forgotten_errors_redirected, kopf_logs_redirected
+from operators.moveplan.operator import RECIPE as MOVE_PLAN
 from operators.networktopology.operator import RECIPE as NETWORK_TOPOLOGY
 from operators.nodemetric.operator import RECIPE as NODE_METRIC
-from operators.operator import Calculator, OperatorSurroundings, Recipe
+from operators.operator import Calculator, OperatorSurroundings, Planner, Recipe
 from operators.settings import OperatorsSettings
 from scheduler.base.clock import Clock
 from scheduler.base.errors import ApiError, TrellisError
 from scheduler.state.view import ClusterView
 
-OPERATORS = {recipe.name: recipe for recipe in (APP_GROUP, NETWORK_TOPOLOGY, NODE_METRIC)}
+OPERATORS = {
+    recipe.name: recipe for recipe in (APP_GROUP, NETWORK_TOPOLOGY, NODE_METRIC, MOVE_PLAN)
+}
 
 _log = structlog.get_logger("operators")
 
@@ -48,6 +51,7 @@ class House(NamedTuple):
     clock: Clock
     random: Random
     calculator: Calculator | None = None
+    planner: Planner | None = None
 
 
 async def run_operators(
@@ -57,12 +61,14 @@ async def run_operators(
     health: OperatorsHealth,
     clock: Clock,
     calculator: Calculator | None = None,
+    planner: Planner | None = None,
 ) -> None:
     """Run the enabled operators until cancelled; raises nothing else.
 
     `view` must be complete when this starts: what it lacks is taken as not there.
     """
-    house = House(settings, view, connection, health, clock, Random(), calculator)  # noqa: S311 - spreads pauses
+    random = Random()  # noqa: S311 - spreads pauses
+    house = House(settings, view, connection, health, clock, random, calculator, planner)
     for name in set(settings.enabled) - set(OPERATORS):
         _log.error("no such operator", operator=name, known=sorted(OPERATORS))
     chosen = [recipe for name, recipe in OPERATORS.items() if name in settings.enabled]
@@ -129,6 +135,8 @@ async def _one_life(recipe: Recipe, house: House) -> None:
             clock=house.clock,
             report=report,
             calculator=house.calculator,
+            planner=house.planner,
+            meters=house.health.meters,
             reported=house.health.sources.reported,
         )
     )

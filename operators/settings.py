@@ -45,12 +45,22 @@ class AppGroupSettings(msgspec.Struct, frozen=True):
     weights: str = "UserDefined"
 
 
+class MovePlanSettings(msgspec.Struct, frozen=True):
+    """How MovePlans are kept: the configuration's text for the planner, and the goals that need no
+    approval.
+    """
+
+    config: str = ""
+    approves: tuple[str, ...] = ()
+
+
 class OperatorsSettings(msgspec.Struct, frozen=True):
     """Times are seconds; `enabled` names operators of `operators.run.OPERATORS`."""
 
     enabled: tuple[str, ...] = ("appgroup", "networktopology")
     app_group: AppGroupSettings = AppGroupSettings()
     node_metric: NodeMetricSettings = NodeMetricSettings()
+    move_plan: MovePlanSettings = MovePlanSettings()
     # Between two writes to the status of the same object, however fast nodes come and go.
     status_interval_s: float = 1.0
     # A write that failed is tried again after the interval, doubled each time up to this.

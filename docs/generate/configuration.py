@@ -143,6 +143,11 @@ MEANINGS: Final[Mapping[str, Mapping[str, str]]] = {
         "appGroup": "order of workloads, cost and state of AppGroups",
         "networkTopology": "costs and bookings of NetworkTopologies",
         "nodeMetric": "one NodeMetric per node",
+        "movePlan": "plans and executions of MovePlans",
+    },
+    "MovePlanOperatorConfig": {
+        "enabled": "off: nothing is ever moved",
+        "approve": "goals whose plans are executed without an approval of each plan: `waiting`, `freeNodes`, `loadBelow`, `repair`",
     },
     "AppGroupOperatorConfig": {
         "enabled": "false: leave the kind to somebody else",

@@ -107,10 +107,33 @@ def _texts() -> dict[tuple[str, str], list[tuple[str, str]]]:
         ("Lease", reasons.LEADER_ELECTION): leads,
         ("Lease", reasons.CONFIGURATION_RELOADED): [("Normal", "REPLICA says: TEXT")],
         ("Lease", reasons.CONFIGURATION_NOT_RELOADED): [("Warning", "REPLICA says: TEXT")],
+        **_move_plans(),
     }
     for record in _records():
         found.setdefault((record.kind, record.reason), []).append((record.type, record.note))
     return found
+
+
+def _move_plans() -> dict[tuple[str, str], list[tuple[str, str]]]:
+    """Return the events of MovePlans."""
+    path = "NAMESPACE/NAME from NODE to NODE"
+    texts = {
+        reasons.MOVE_PLAN_CALCULATED: "STATEMENT",
+        reasons.MOVE_PLAN_APPROVED: "plan HASH is approved by spec.approved",
+        reasons.MOVE_PLAN_WAITING: "TEXT",
+        reasons.MOVE_PLAN_STALE: "TEXT",
+        reasons.MOVE_PLAN_COMPLETED: "REASON: TEXT",
+        reasons.MOVE_PLAN_ABORTED: "REASON: TEXT",
+        reasons.MOVE_RESERVED: "reserved NODE for the replacement of NAMESPACE/NAME",
+        reasons.MOVE_RELEASED: "released NODE",
+        reasons.MOVE_EVICTED: f"evicted {path}, so that GOAL",
+        reasons.MOVE_DONE: f"moved {path}: NAME is Ready",
+    }
+    warnings = (reasons.MOVE_PLAN_STALE, reasons.MOVE_PLAN_ABORTED)
+    return {
+        ("MovePlan", reason): [("Warning" if reason in warnings else "Normal", text)]
+        for reason, text in texts.items()
+    }
 
 
 _TEXTS: Final = _texts()

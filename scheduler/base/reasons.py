@@ -26,6 +26,16 @@ INVALID_TOPOLOGY_DATA: Final = "InvalidTopologyData"
 LEADER_ELECTION: Final = "LeaderElection"
 CONFIGURATION_RELOADED: Final = "ConfigurationReloaded"
 CONFIGURATION_NOT_RELOADED: Final = "ConfigurationNotReloaded"
+MOVE_PLAN_CALCULATED: Final = "MovePlanCalculated"
+MOVE_PLAN_APPROVED: Final = "MovePlanApproved"
+MOVE_PLAN_WAITING: Final = "MovePlanWaiting"
+MOVE_PLAN_STALE: Final = "MovePlanStale"
+MOVE_PLAN_COMPLETED: Final = "MovePlanCompleted"
+MOVE_PLAN_ABORTED: Final = "MovePlanAborted"
+MOVE_RESERVED: Final = "MoveReserved"
+MOVE_RELEASED: Final = "MoveReleased"
+MOVE_EVICTED: Final = "MoveEvicted"
+MOVE_DONE: Final = "MoveDone"
 
 # Of a pod's PodScheduled condition with status False, beside WAITING_ON_PRE_BIND.
 UNSCHEDULABLE: Final = "Unschedulable"
@@ -65,5 +75,17 @@ EVENTS: Final[Mapping[str, Mapping[str, str]]] = {
         LEADER_ELECTION: "the Lease changes hands",
         CONFIGURATION_RELOADED: "a changed file is in use",
         CONFIGURATION_NOT_RELOADED: "a changed file cannot be used",
+    },
+    "MovePlan": {
+        MOVE_PLAN_CALCULATED: "a plan was calculated, or the proof that there is none",
+        MOVE_PLAN_APPROVED: "the execution of an approved plan begins",
+        MOVE_PLAN_WAITING: "no move starts for now: paused, or a budget allows no disruption",
+        MOVE_PLAN_STALE: "the cluster changed before the first move; the plan is calculated again",
+        MOVE_PLAN_COMPLETED: "all moves are done, or the goal is reached without the others",
+        MOVE_PLAN_ABORTED: "no further move starts; finished moves stay",
+        MOVE_RESERVED: "a destination is reserved",
+        MOVE_RELEASED: "a destination is released without an eviction",
+        MOVE_EVICTED: "a pod is evicted; also on the pod",
+        MOVE_DONE: "the replacement is Ready on the destination",
     },
 }

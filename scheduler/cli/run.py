@@ -27,6 +27,7 @@ from operators.metricproviders.watcher import (
 from operators.settings import (
     AppGroupSettings,
     FiguresSettings,
+    MovePlanSettings,
     NodeMetricSettings,
     OperatorsSettings,
 )
@@ -65,6 +66,7 @@ from scheduler.plugins.network.risks import (
 from scheduler.serve.app import Address
 from scheduler.serve.certificates import Files
 from scheduler.state.view import ClusterView
+from scheduler.workers import JobOutcome, WorkerPool
 
 REQUEST_LIMIT_S = 10.0
 
@@ -268,7 +270,7 @@ async def _operate(
     """Run the operators, whose code is imported now: kopf's takes as long as all else together."""
     run_operators = await asyncio.to_thread(_imported_operators)
     gctuning.set_aside()
-    await run_operators(wanted, view, where, health, clock, solving)
+    await run_operators(wanted, view, where, health, clock, solving, MovePlanner())
 
 
 def _imported_operators() -> Callable[..., Coroutine[Any, Any, None]]:
@@ -299,12 +301,41 @@ def operators_settings(loaded: Loaded) -> OperatorsSettings:
         "appgroup": wanted.app_group.enabled,
         "networktopology": wanted.network_topology.enabled,
         "nodemetric": wanted.node_metric.enabled,
+        "moveplan": wanted.move_plan.enabled,
     }
     return OperatorsSettings(
         enabled=tuple(name for name, enabled in chosen.items() if enabled),
         app_group=_app_group_settings(loaded),
         node_metric=_node_metric_settings(loaded),
+        move_plan=_move_plan_settings(loaded),
     )
+
+
+def _move_plan_settings(loaded: Loaded) -> MovePlanSettings:
+    wanted = loaded.trellis.operators.move_plan
+    if not wanted.enabled:
+        return MovePlanSettings()
+    return MovePlanSettings(to_log(loaded, ""), tuple(wanted.approve))
+
+
+class MovePlanner:
+    """The helper process that plans moves; it lives while a plan is calculated or executed."""
+
+    def __init__(self) -> None:
+        self._pool: WorkerPool | None = None
+
+    async def run(self, kind: str, payload: bytes, limit_s: float) -> JobOutcome:
+        """Run a job; the first one starts the process."""
+        if self._pool is None:
+            self._pool = WorkerPool("scheduler.cli.movejobs")
+            await self._pool.start()
+        return await self._pool.run(kind, payload, limit_s)
+
+    async def close(self) -> None:
+        """End the process."""
+        pool, self._pool = self._pool, None
+        if pool is not None:
+            await pool.close()
 
 
 def _app_group_settings(loaded: Loaded) -> AppGroupSettings:

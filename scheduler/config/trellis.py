@@ -51,6 +51,18 @@ class NodeMetricOperatorConfig(TrellisStruct, frozen=True):
     report_interval_seconds: Positive = 30.0
 
 
+class MovePlanOperatorConfig(TrellisStruct, frozen=True):
+    """Plans MovePlans and executes them when they are approved. Off: nothing is ever moved.
+
+    `approve` lists goals whose plans are executed without an approval of each plan.
+    """
+
+    enabled: bool = False
+    approve: list[Literal["waiting", "freeNodes", "loadBelow", "repair"]] = msgspec.field(
+        default_factory=list
+    )
+
+
 class Operators(TrellisStruct, frozen=True):
     """The controllers that run inside the daemon."""
 
@@ -58,6 +70,7 @@ class Operators(TrellisStruct, frozen=True):
     app_group: AppGroupOperatorConfig = AppGroupOperatorConfig()
     network_topology: OperatorConfig = OperatorConfig()
     node_metric: NodeMetricOperatorConfig = NodeMetricOperatorConfig()
+    move_plan: MovePlanOperatorConfig = msgspec.field(default_factory=MovePlanOperatorConfig)
 
 
 class SolverLimits(TrellisStruct, frozen=True):

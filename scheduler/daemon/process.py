@@ -50,7 +50,7 @@ from scheduler.kube.writing.effects import Carry, EffectLimits, Executor
 from scheduler.kube.writing.fence import Fence, FencedApi
 from scheduler.kube.writing.recorder import Recorder
 from scheduler.kube.writing.sender import Sender
-from scheduler.objects.kinds import WATCHED, derived_from
+from scheduler.objects.kinds import MOVE_PLAN, WATCHED, derived_from
 from scheduler.serve.access import RequestAuthorizer
 from scheduler.serve.app import Address, Server
 from scheduler.serve.certificates import Files, ServingCertificate
@@ -117,6 +117,8 @@ class Daemon:
         show_network(self.engine, clock, meters)
         show_devices(self.engine, meters)
         watched = (*WATCHED, *derived_from(self.engine.settings.derive))
+        if loaded.trellis.operators.enabled and loaded.trellis.operators.move_plan.enabled:
+            watched = (*watched, MOVE_PLAN)
         self._synced = Synced(self.engine.intake, clock, meters, watched)
         self._traces = Traces.wanted(loaded.trellis.tracing, options.version, clock)
         self.trail = DecisionHistory(self.engine, self._traces)

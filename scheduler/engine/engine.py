@@ -242,6 +242,9 @@ class Engine:
             self._settle(now)
         if self.preemptions.running:
             self.preemptions.expire(now)
+        if self.intake.reservations.by_node:
+            self.intake.reservations.expire(now)
+            self._settle(now)
         while self.suspended.waiting and self.suspended.expire(now):
             self._settle(now)
         self.queues.flush(now)
@@ -263,6 +266,8 @@ class Engine:
         owners = (self.queues, self.bindings, self.preemptions, self.suspended)
         times = [owner.next_deadline() for owner in owners]
         times.append(self.groups.describe().deadline)
+        if self.intake.reservations.by_node:
+            times.append(self.intake.reservations.next_deadline())
         return min((time for time in times if time is not None), default=None)
 
     def has_work(self) -> bool:

@@ -14,6 +14,7 @@ from typing import Any
 from scheduler.engine.attempt.suspended import SuspendedCycles
 from scheduler.engine.binding.bindings import Bindings
 from scheduler.engine.binding.nominations import Nominations
+from scheduler.engine.binding.reservations import PLAN_KIND, Reservations
 from scheduler.engine.derivation import Derivation
 from scheduler.engine.effects import Complete
 from scheduler.engine.queue.queues import Queues
@@ -58,6 +59,9 @@ class Intake:
         self._following: dict[str, tuple[Tracker, ...]] = {}
         self._key = object()
         self.view = LiveView(cluster)
+        self.reservations = Reservations(
+            cluster, nominations, lambda pod, now: self.announce(room_freed(pod), now)
+        )
         self.synced: set[str] = set()
         # Kinds of which the API server may know more than we do: nothing is decided meanwhile.
         self.behind: set[str] = set()
@@ -80,6 +84,8 @@ class Intake:
             drop, put = self._cluster.drop_object, self._cluster.put_object
             change = drop(kind, obj) if is_deleted else put(kind, obj)
             self.announce(change, now)
+            if kind == PLAN_KIND:
+                self.reservations.planned(now)
             if kind in self._derivation.kinds:
                 self._derive_groups(change, now)
             elif self._derivation.requests_differ(change):
@@ -131,6 +137,8 @@ class Intake:
             for tracker in self._pod_followers(change) if is_pod else self._followers(change.kind):
                 tracker.apply(change)
             self.view.note(change)
+            if self.reservations.by_node:
+                self.reservations.followed(change)
 
     def _pod_followers(self, change: Change) -> tuple[Tracker, ...]:
         """Return the trackers that may count such a pod; which they are is known by its shape."""

@@ -88,7 +88,7 @@ class ProblemBuilder:
         self.now = self._stage.now
         profiles = frozenset(self._stage.engine.profiles)
         self.rules = rules
-        self._eligibility = Eligibility(snapshot, facts, profiles, rules, self.now)
+        self.eligibility = Eligibility(snapshot, facts, profiles, rules, self.now)
         self._nodes = snapshot.nodes
         self._rows = {node.metadata.name: at for at, node in enumerate(self._nodes)}
         self._levels = Levels(self._nodes)
@@ -96,7 +96,7 @@ class ProblemBuilder:
 
     def build(self, goal: MoveGoal, most_moves: int | None = None) -> ClusterProblem:
         """Return the problem of a goal."""
-        waiting = self._waiting(goal)
+        waiting = self.waiting(goal)
         reach = Reach(self._stage.engine, self.now, self._rows)
         units, excluded = self._units(waiting, goal)
         pods = [pod for unit in units for pod in unit]
@@ -174,7 +174,7 @@ class ProblemBuilder:
         for pod in self.snapshot.bound:
             if pod.is_finished:
                 continue
-            reason = self._eligibility.why_immovable(pod)
+            reason = self.eligibility.why_immovable(pod)
             if not reason and limited and highest is not None and pod.priority > highest:
                 reason = "its priority is above that of the waiting pods"
             key = self._unit_of(pod)
@@ -209,15 +209,17 @@ class ProblemBuilder:
         """Return why none of the pods of a unit moves; empty if they may."""
         if key in stay:
             return f"a pod that restarts with it stays: {stay[key]}"
+        if not (self.rules.moves_units or key.startswith("pod ")):
+            return "it restarts with other pods; a MovePlan moves single pods"
         if key.startswith("group "):
             spec = self._spec(key.removeprefix("group "), pods)
             if spec is None:
                 return "its group is not described"
             if _has_topology(spec):
                 return "its group has topology rules"
-        budgets = {one.metadata.name: one for pod in pods for one in self._eligibility.budgets(pod)}
+        budgets = {one.metadata.name: one for pod in pods for one in self.eligibility.budgets(pod)}
         for budget in budgets.values():
-            own = sum(budget in self._eligibility.budgets(pod) for pod in pods)
+            own = sum(budget in self.eligibility.budgets(pod) for pod in pods)
             if own > budget.status.disruptions_allowed:
                 name = budget.metadata.name
                 return f"the PodDisruptionBudget {name} does not allow {own} disruptions"
@@ -250,7 +252,8 @@ class ProblemBuilder:
 
     # Goals
 
-    def _waiting(self, goal: MoveGoal) -> list[Pod]:
+    def waiting(self, goal: MoveGoal) -> list[Pod]:
+        """Return the pods that are to fit; InputError if none waits."""
         if isinstance(goal, CapacityGoal):
             return list(goal.pods)
         if not isinstance(goal, FitGoal):

@@ -39,13 +39,17 @@ class MoveRules(msgspec.Struct, frozen=True):
     """What a user decides about movable pods.
 
     `allowed` are names of ALLOWANCES. `priority` is the highest one that may move, None for any.
-    `namespaces` are those whose pods may move, empty for all.
+    `namespaces` are those whose pods may move, empty for all. Pods of the owners with the uids
+    `cooling` stay, because one of them was moved recently. Without `moves_units` only pods that
+    restart alone move.
     """
 
     allowed: frozenset[str] = frozenset()
     priority: int | None = None
     namespaces: frozenset[str] = frozenset()
     least_age_s: float = 300.0
+    cooling: frozenset[str] = frozenset()
+    moves_units: bool = True
 
 
 class Eligibility:
@@ -79,7 +83,15 @@ class Eligibility:
 
     def why_immovable(self, pod: Pod) -> str:
         """Return the first reason why a pod may not move; empty if it may."""
-        return next(self._reasons(pod), "")
+        return self.why_forbidden(pod) or self.why_unavailable(pod)
+
+    def why_forbidden(self, pod: Pod) -> str:
+        """Return the first reason that waiting does not remove; empty if there is none."""
+        return next(self._forbidden(pod), "")
+
+    def why_unavailable(self, pod: Pod) -> str:
+        """Return the first reason that may pass: a budget, or replicas that are not Ready."""
+        return next(self._availability(pod), "")
 
     def budgets(self, pod: Pod) -> list[PodDisruptionBudget]:
         """Return the budgets that cover a pod."""
@@ -89,12 +101,11 @@ class Eligibility:
             if selector_matches(budget.spec.selector, pod.metadata.labels)
         ]
 
-    def _reasons(self, pod: Pod) -> Iterator[str]:
+    def _forbidden(self, pod: Pod) -> Iterator[str]:
         yield from self._state(pod)
         yield from self._owner(pod)
         yield from self._opt_outs(pod)
         yield from self._data(pod)
-        yield from self._availability(pod)
 
     def _state(self, pod: Pod) -> Iterator[str]:
         rules, namespace = self._rules, pod.metadata.namespace
@@ -122,6 +133,8 @@ class Eligibility:
             yield "it is a static pod"
         if "DaemonSet" in kinds:
             yield "it is a pod of a DaemonSet"
+        if owner is not None and owner.uid in self._rules.cooling:
+            yield "a pod of its owner was moved recently"
         if owner is None:
             yield "no controller creates a replacement"
         elif owner.kind not in REPLACING:

@@ -17,6 +17,7 @@ from scheduler.objects.devices import DeviceClass, DeviceTaintRule, ResourceSlic
 from scheduler.objects.groups import AppGroup
 from scheduler.objects.jobs import Job, JobSet, LeaderWorkerSet, MPIJob, RayCluster
 from scheduler.objects.kueue import KueueTopology
+from scheduler.objects.moveplan import MovePlan
 from scheduler.objects.network import NetworkTopology, NetworkTopologySlice
 from scheduler.objects.node import Node
 from scheduler.objects.nodemetric import NodeMetric
@@ -200,8 +201,12 @@ DERIVABLE: tuple[Kind, ...] = (
     _optional("kubeflow.org", "v2beta1", "mpijobs", MPIJob),
 )
 DERIVED = _optional("trellis.dev", "v1alpha1", "derivedgroups", DerivedGroup)
+# Watched where the configuration enables moves.
+MOVE_PLAN = _optional("trellis.dev", "v1alpha1", "moveplans", MovePlan, namespaced=False)
 
-BY_KIND: dict[str, Kind] = {kind.kind: kind for kind in (*WATCHED, *FED, *DERIVABLE, DERIVED)}
+BY_KIND: dict[str, Kind] = {
+    kind.kind: kind for kind in (*WATCHED, *FED, *DERIVABLE, DERIVED, MOVE_PLAN)
+}
 
 
 def derived_from(derive: Mapping[str, DeriveKinds] | None) -> tuple[Kind, ...]:

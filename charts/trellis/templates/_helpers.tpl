@@ -150,6 +150,11 @@ operators:
     enabled: {{ not (empty $network) }}
   nodeMetric:
     enabled: {{ .Values.agents.load.enabled }}
+  {{- if .Values.moves.enabled }}
+  movePlan:
+    enabled: true
+    approve: {{ toJson .Values.moves.approve }}
+  {{- end }}
 page:
   enabled: {{ .Values.page.enabled }}
 {{- end -}}

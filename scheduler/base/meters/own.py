@@ -204,6 +204,11 @@ class OwnRows:
     operator_restarts = counters(
         "trellis_operator_restarts_total{operator}", "Times an operator was started again."
     )
+    move_plans = gauges("trellis_move_plans{phase}", "MovePlans by their phase.")
+    moves_done = counters(
+        "trellis_moves_total{result}",
+        "Steps of MovePlans: evicted, done, aborted (the plan ended early).",
+    )
 
     # -- measured load and latency
     metric_source_age = gauges(

@@ -34,6 +34,7 @@ from scheduler.engine.binding.inflight import InFlight
 from scheduler.engine.binding.nominated import NominatedPods
 from scheduler.engine.binding.nominations import Nominations
 from scheduler.engine.binding.preemption import Preemptions
+from scheduler.engine.binding.reservations import offered
 from scheduler.engine.decision import Decision
 from scheduler.engine.effects import Call
 from scheduler.engine.intake import Intake, room_freed
@@ -155,7 +156,10 @@ class Attempts:
         """Return an attempt for a popped pod: it leaves to groups that precede it what they
         need.
         """
-        attempt = self.prepare(queued.as_we_know_it(), now)
+        pod = queued.as_we_know_it()
+        if self._nominations.has_reserved:
+            pod = offered(pod, self._nominations)
+        attempt = self.prepare(pod, now)
         if self.planned is not None:
             attempt.reserved = self.planned.before(queued)
         return attempt

@@ -60,6 +60,8 @@ class NominatedPods:
         spares_groups = not may_evict and not is_member
         rows = np.flatnonzero(is_held | self._grouped if spares_groups else is_held)
         own = self._number_of(pod.metadata.uid)
+        if own < 0 and self._nominations.has_reserved:
+            own = self._number_of(self._nominations.reserved(pod))
 
         def on(rows: Rows) -> RowPods:
             return self._on(rows, priority, own, spares_groups=spares_groups)

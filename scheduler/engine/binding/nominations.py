@@ -6,7 +6,7 @@ count with the priority of their group, by which the group evicts and, once boun
 Otherwise pods with a priority between the two would take the capacity freed for the group.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Protocol
 
 from scheduler.objects.pod import Pod
@@ -39,6 +39,9 @@ class Nominations(dict[str, str]):
         self._members: dict[str, dict[str, Pod]] = {}
         self._key_of: dict[str, str] = {}
         self._priorities: dict[str, int] = {}
+        # Set by `Reservations`: the key of the reserved nomination that a pod may take.
+        self.has_reserved = False
+        self.reserved: Callable[[Pod], str] = lambda _: ""
 
     def node_of(self, uid: str) -> str:
         """Return the node a pod is nominated to, or an empty text."""

@@ -1,0 +1,1 @@
+"""Plans MovePlans in the helper process, and executes those that are approved."""

@@ -1,0 +1,293 @@
+"""The next action for a MovePlan: the rules of its execution, without clock and I/O.
+
+A move is Planned → Reserved (the engine keeps its destination free) → Evicted → Done (the
+replacement is Ready there). Every transition is one write of status, and each state can be entered
+from the objects of the API server alone, so a restart between any two actions continues.
+"""
+
+import hashlib
+from collections.abc import Collection, Iterable
+from typing import NamedTuple, TypeAlias
+
+import msgspec
+from msgspec.structs import replace
+
+from operators.moveplan.status import (
+    ABORTED,
+    COMPLETED,
+    EXECUTING,
+    IMPOSSIBLE,
+    INVALID,
+    PROPOSED,
+    Step,
+    aborted,
+    completed,
+    moved_on,
+    progressing,
+    started,
+)
+from scheduler.base import reasons
+from scheduler.base.clock import parse_rfc3339, rfc3339
+from scheduler.objects.moveplan import (
+    DONE,
+    EVICTED,
+    PLANNED,
+    RESERVED,
+    MovePlan,
+    MovePlanSpec,
+    PlanGoal,
+    PlannedMove,
+)
+from scheduler.objects.movewire import MoveCheck
+from scheduler.objects.pod import Pod
+
+RETRY_S = 10.0
+MOST_REPLANS = 2
+REFUSING = (400, 403, 405, 422)
+SEVERAL_BUDGETS = "more than one PodDisruptionBudget"
+
+
+class CalculatePlan(NamedTuple):
+    """Calculate the plan and write it."""
+
+
+class CheckMove(NamedTuple):
+    """Check the cluster, and evict the pod if nothing speaks against it."""
+
+    move: PlannedMove
+
+
+class WaitFor(NamedTuple):
+    """Do nothing before this moment, unless an object changes; None: until an object changes."""
+
+    until: float | None = None
+
+
+Action: TypeAlias = CalculatePlan | CheckMove | Step | WaitFor
+
+
+class Situation(NamedTuple):
+    """What the next action depends on besides the plan.
+
+    `old` is the pod of the current move while it is on its node; `arrived` are pods that may be
+    its replacement, on the destination. `blocked_by` names a plan that goes first. `approves` are
+    the goals that the configuration approves.
+    """
+
+    now: float
+    old: Pod | None = None
+    arrived: tuple[Pod, ...] = ()
+    blocked_by: str = ""
+    approves: Collection[str] = ()
+
+
+def spec_hash(spec: MovePlanSpec) -> str:
+    """Return the hash of the fields that a plan depends on."""
+    fields = (spec.goal, spec.limits, sorted(spec.namespaces), sorted(spec.allow))
+    return hashlib.sha256(msgspec.json.encode(fields)).hexdigest()[:16]
+
+
+def plan_hash(for_spec: str, moves: Iterable[PlannedMove]) -> str:
+    """Return the hash that approves these moves, for a spec with this hash."""
+    named = [(move.uid, move.source, move.target) for move in moves]
+    return hashlib.sha256(msgspec.json.encode((for_spec, named))).hexdigest()[:16]
+
+
+def goal_name(goal: PlanGoal) -> str:
+    """Return the name of the field that states the goal."""
+    names = {
+        "waiting": goal.waiting,
+        "freeNodes": goal.free_nodes,
+        "loadBelow": goal.load_below,
+        "repair": goal.repair,
+    }
+    return next((name for name, value in names.items() if value), "")
+
+
+def current(plan: MovePlan) -> PlannedMove | None:
+    """Return the first move that is not done."""
+    return next((move for move in plan.status.moves if move.state != DONE), None)
+
+
+def is_approved(plan: MovePlan, approves: Collection[str]) -> bool:
+    """Return whether this very plan may be executed."""
+    by_user = bool(plan.spec.approved) and plan.spec.approved == plan.status.plan_hash
+    return by_user or goal_name(plan.spec.goal) in approves
+
+
+def may_start(plan: MovePlan, approves: Collection[str]) -> bool:
+    """Return whether a proposed plan waits only for its turn."""
+    status = plan.status
+    return (
+        status.phase == PROPOSED
+        and status.planned_for == spec_hash(plan.spec)
+        and is_approved(plan, approves)
+        and not plan.spec.paused
+        and not plan.spec.aborted
+    )
+
+
+def next_action(plan: MovePlan, seen: Situation) -> Action:
+    """Return what to do now."""
+    phase = plan.status.phase
+    is_outdated = plan.status.planned_for != spec_hash(plan.spec)
+    if phase in (COMPLETED, ABORTED):
+        return WaitFor()
+    if phase in (IMPOSSIBLE, INVALID):
+        return CalculatePlan() if is_outdated else WaitFor()
+    if phase == EXECUTING:
+        return _executing(plan, seen, is_outdated=is_outdated)
+    if plan.spec.aborted:
+        return aborted(plan, "AbortedByUser", "spec.aborted is true", seen.now)
+    if not phase or is_outdated:
+        return CalculatePlan()
+    return _proposed(plan, seen)
+
+
+def _proposed(plan: MovePlan, seen: Situation) -> Action:
+    if not plan.status.moves:
+        return completed(plan, "GoalReached", plan.status.statement, seen.now)
+    if not may_start(plan, seen.approves):
+        return WaitFor()
+    opens, is_closed = _window(plan, seen.now)
+    if is_closed:
+        return aborted(plan, "WindowClosed", "spec.window has ended", seen.now)
+    if opens is not None:
+        return WaitFor(opens)
+    return WaitFor() if seen.blocked_by else started(plan, seen.now)
+
+
+def _window(plan: MovePlan, now: float) -> tuple[float | None, bool]:
+    """Return when the window opens, None if it is open, and whether it has closed."""
+    start = parse_rfc3339(plan.spec.window.start)
+    end = parse_rfc3339(plan.spec.window.end)
+    return (start if start is not None and now < start else None), end is not None and now >= end
+
+
+def _executing(plan: MovePlan, seen: Situation, *, is_outdated: bool) -> Action:
+    move = current(plan)
+    if move is None:
+        return completed(plan, "AllMovesDone", f"{len(plan.status.moves)} pods moved", seen.now)
+    if move.state == EVICTED:
+        return _evicted(plan, move, seen)
+    if move.state == RESERVED and (seen.old is None or seen.old.is_terminating):
+        return moved_on(plan, replace(move, state=EVICTED, since=rfc3339(seen.now)), seen.now)
+    if plan.spec.aborted:
+        return aborted(plan, "AbortedByUser", "spec.aborted is true", seen.now)
+    if is_outdated:
+        return aborted(plan, "SpecChanged", "spec was changed during the execution", seen.now)
+    if not is_approved(plan, seen.approves):
+        return aborted(plan, "NotApproved", "the approval was withdrawn", seen.now)
+    opens, is_closed = _window(plan, seen.now)
+    if is_closed:
+        return aborted(plan, "WindowClosed", "spec.window has ended", seen.now)
+    if plan.spec.paused or opens is not None:
+        return _paused(plan, move, seen, opens)
+    if move.state == RESERVED:
+        return _reserved(plan, move, seen)
+    return moved_on(plan, reserve(plan, move, seen), seen.now)
+
+
+def _paused(plan: MovePlan, move: PlannedMove, seen: Situation, opens: float | None) -> Action:
+    """Release the reservation of a pod that still runs; then wait."""
+    if move.state == RESERVED:
+        return moved_on(plan, _released(move), seen.now)
+    text = "spec.paused is true" if plan.spec.paused else "spec.window is not open"
+    return progressing(plan, "Paused", text, seen.now) or WaitFor(opens)
+
+
+def reserve(plan: MovePlan, move: PlannedMove, seen: Situation) -> PlannedMove:
+    """Return a move whose destination is reserved from now on."""
+    limits = plan.spec.limits
+    return replace(
+        move,
+        state=RESERVED,
+        since=rfc3339(seen.now),
+        deadline=rfc3339(seen.now + limits.step_seconds),
+        present=tuple(sorted(pod.metadata.uid for pod in seen.arrived)),
+    )
+
+
+def _released(move: PlannedMove) -> PlannedMove:
+    return replace(move, state=PLANNED, since=None, deadline=None, present=())
+
+
+def _is_late(move: PlannedMove, now: float) -> bool:
+    return now >= (parse_rfc3339(move.deadline) or 0.0)
+
+
+def _reserved(plan: MovePlan, move: PlannedMove, seen: Situation) -> Action:
+    if _is_late(move, seen.now):
+        text = f"{move.pod} was not evicted within {plan.spec.limits.step_seconds} s: {move.reason}"
+        return aborted(plan, "StepTimedOut", text, seen.now)
+    return CheckMove(move)
+
+
+def _evicted(plan: MovePlan, move: PlannedMove, seen: Situation) -> Action:
+    found = replacement(move, seen.arrived)
+    if found is not None and seen.old is None:
+        done = replace(
+            move,
+            state=DONE,
+            since=rfc3339(seen.now),
+            replacement=found.metadata.name,
+            deadline=None,
+        )
+        return moved_on(plan, done, seen.now)
+    if _is_late(move, seen.now):
+        text = (
+            f"no replacement of {move.pod} was Ready on {move.target} within "
+            f"{plan.spec.limits.step_seconds} s"
+        )
+        return aborted(plan, "StepTimedOut", text, seen.now)
+    return WaitFor(parse_rfc3339(move.deadline))
+
+
+def replacement(move: PlannedMove, arrived: Iterable[Pod]) -> Pod | None:
+    """Return the Ready pod that replaces the moved one."""
+    for pod in arrived:
+        ready = pod.condition("Ready")
+        is_new = pod.metadata.uid not in move.present and not pod.is_terminating
+        if is_new and ready is not None and ready.status == "True":
+            return pod
+    return None
+
+
+def after_check(plan: MovePlan, check: MoveCheck, now: float) -> Action | None:
+    """Return what a check means; None if the pod may be evicted now."""
+    if check.over:
+        return completed(plan, "GoalReached", check.over, now)
+    if check.stale:
+        is_first = all(move.state in (PLANNED, RESERVED) for move in plan.status.moves)
+        if is_first and plan.status.replans < MOST_REPLANS:
+            return _again(plan, check.stale, now)
+        return aborted(plan, "PlanStale", check.stale, now)
+    if check.later:
+        return progressing(plan, "Waiting", check.later, now) or WaitFor(now + RETRY_S)
+    return None
+
+
+def _again(plan: MovePlan, why: str, now: float) -> Step:
+    """Drop a plan before its first eviction: the next one needs an approval of its own."""
+    status = replace(
+        plan.status, phase="", moves=(), plan_hash="", replans=plan.status.replans + 1, summary=""
+    )
+    known = progressing(replace(plan, status=status), "PlanStale", why, now)
+    found = status if known is None else known.status
+    return Step(found, reasons.MOVE_PLAN_STALE, why)
+
+
+def after_eviction(plan: MovePlan, code: int, message: str, now: float) -> Action:
+    """Return what the answer to an eviction means."""
+    move = current(plan)
+    if move is None:
+        return WaitFor()
+    if 200 <= code < 300:
+        return moved_on(plan, replace(move, state=EVICTED, since=rfc3339(now)), now)
+    if code in REFUSING or SEVERAL_BUDGETS in message:
+        text = f"the API server refuses the eviction of {move.pod}: {message}"
+        return aborted(plan, "EvictionRefused", text, now)
+    if code in (404, 409):
+        return WaitFor(now + 1.0)  # the watch shows soon that the pod is gone
+    text = f"the eviction of {move.pod} is refused for now: {message}"
+    return progressing(plan, "Waiting", text, now) or WaitFor(now + RETRY_S)

@@ -1,0 +1,285 @@
+"""Plan MovePlans and execute the approved ones, one move at a time.
+
+Plans and pods are those of the scheduler's own store, so the engine has a reservation in force as
+soon as this operator sees it. The rules are in `deciding`; this gathers, writes and waits.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections import Counter
+from typing import Any
+from urllib.parse import quote
+
+import msgspec
+import structlog
+
+from operators.api import CONFLICT, NOT_FOUND
+from operators.cooperative import in_turns
+from operators.moveplan import deciding
+from operators.moveplan.deciding import CalculatePlan, CheckMove, Situation, WaitFor
+from operators.moveplan.events import events
+from operators.moveplan.reading import cluster_pages
+from operators.moveplan.status import (
+    ABORTED,
+    EXECUTING,
+    IMPOSSIBLE,
+    INVALID,
+    PROPOSED,
+    Step,
+    merge_patch,
+    planned,
+)
+from operators.operator import OperatorSurroundings, Recipe
+from scheduler.base import reasons
+from scheduler.base.clock import parse_rfc3339
+from scheduler.base.errors import ApiError
+from scheduler.objects.kinds import MOVE_PLAN
+from scheduler.objects.moveplan import (
+    DONE,
+    EVICTED,
+    MovePlan,
+    MovePlanStatus,
+    PlannedMove,
+    serves,
+)
+from scheduler.objects.movewire import (
+    CHECK,
+    PLAN,
+    MoveAnswer,
+    MoveCheck,
+    MoveQuestion,
+    packed,
+)
+from scheduler.objects.pod import Pod
+
+WHERE = MOVE_PLAN.group, MOVE_PLAN.version, MOVE_PLAN.plural
+RETRY_S = 10.0
+HELPER_S = 60.0  # to read the cluster, beside the time of the search
+RESULTS = {
+    reasons.MOVE_EVICTED: "evicted",
+    reasons.MOVE_DONE: "done",
+    reasons.MOVE_PLAN_ABORTED: "aborted",
+}
+
+_log = structlog.get_logger("operators.moveplan")
+
+
+class MovePlanOperator:
+    """One run; its memory has only moments before which an action is not repeated."""
+
+    def __init__(self, around: OperatorSurroundings) -> None:
+        self._around = around
+        self._settings = around.settings.move_plan
+        self._wake = asyncio.Event()
+        self._not_before: dict[str, float] = {}
+        # The version from which a plan was written last: the view may still show it.
+        self._written: dict[str, str] = {}
+        around.meters.move_plans.read_from(self._phases)
+
+    def seen(self, type_: str | None, raw: dict[str, Any]) -> None:
+        """Take nothing in: plans are read from the view."""
+
+    async def work(self) -> None:
+        """Keep the plans until cancelled."""
+        stop = self._around.view.changes((MOVE_PLAN.kind, "Pod"), self._wake.set)
+        self._wake.set()
+        try:
+            while True:
+                with contextlib.suppress(TimeoutError):
+                    async with asyncio.timeout(self._pause_s()):
+                        await self._wake.wait()
+                self._wake.clear()
+                await self.look()
+                await asyncio.sleep(self._around.settings.status_interval_s)
+        finally:
+            stop()
+            if self._around.planner is not None:
+                await self._around.planner.close()
+
+    async def look(self) -> None:
+        """Take the next action of every plan."""
+        plans = self._plans()
+        self._not_before = {n: at for n, at in self._not_before.items() if n in plans}
+        self._written = {n: at for n, at in self._written.items() if n in plans}
+        for name, plan in plans.items():
+            if self._written.get(name) != plan.metadata.resource_version:
+                await self._act(plan)
+        is_open = any(one.status.phase in ("", EXECUTING) for one in plans.values())
+        if not is_open and self._around.planner is not None:
+            await self._around.planner.close()
+
+    def _plans(self) -> dict[str, MovePlan]:
+        found: dict[str, MovePlan] = dict(self._around.view.objects(MOVE_PLAN.kind))
+        return dict(sorted(found.items(), key=lambda one: _age(one[1])))
+
+    def _pause_s(self) -> float | None:
+        """Return the seconds until a plan has an action again; None without any."""
+        now = self._around.clock.now()
+        left = [at - now for at in self._not_before.values()]
+        return max(0.0, min(left)) if left else None
+
+    async def _act(self, plan: MovePlan) -> None:
+        name = plan.metadata.name
+        now = self._around.clock.now()
+        try:
+            action = deciding.next_action(plan, await self._situation(plan))
+            is_large = isinstance(action, CheckMove | CalculatePlan)
+            if is_large and now < self._not_before.get(name, 0.0):
+                return
+            self._not_before.pop(name, None)
+            if isinstance(action, CheckMove):
+                action = await self._check_and_evict(plan)
+            elif isinstance(action, CalculatePlan):
+                action = await self._calculated(plan)
+            if isinstance(action, Step):
+                await self._write(plan, action)
+            elif isinstance(action, WaitFor) and action.until is not None:
+                self._not_before[name] = action.until
+        except ApiError as error:
+            _log.warning("the plan waits", plan=name, error=str(error))
+            self._around.report(str(error))
+            self._not_before[name] = self._around.clock.now() + RETRY_S
+
+    async def _situation(self, plan: MovePlan) -> Situation:
+        move = deciding.current(plan) if plan.status.phase == EXECUTING else None
+        old, arrived = (None, ()) if move is None else await self._pods_of(move)
+        return Situation(
+            self._around.clock.now(), old, arrived, self._blocked_by(plan), self._settings.approves
+        )
+
+    async def _pods_of(self, move: PlannedMove) -> tuple[Pod | None, tuple[Pod, ...]]:
+        """Return the pod of a move, and the pods that may replace it on the destination."""
+        old, arrived = None, []
+        async for handful in in_turns(list(self._around.view.pods())):
+            for placed in handful:
+                if placed.pod.metadata.uid == move.uid:
+                    old = placed.pod
+                elif placed.node == move.target and serves(move, placed.pod):
+                    arrived.append(placed.pod)
+        return old, tuple(arrived)
+
+    def _blocked_by(self, plan: MovePlan) -> str:
+        """Return the plan that is executed now, or before this one; empty for none."""
+        if plan.status.phase != PROPOSED:
+            return ""
+        others = self._plans()
+        for name, other in others.items():
+            if name != plan.metadata.name and other.status.phase == EXECUTING:
+                return name
+        starting = (
+            n for n, one in others.items() if deciding.may_start(one, self._settings.approves)
+        )
+        first = next(starting, "")
+        return "" if first == plan.metadata.name else first
+
+    # Planning
+
+    async def _calculated(self, plan: MovePlan) -> Step:
+        for_spec = deciding.spec_hash(plan.spec)
+        question = MoveQuestion(
+            PLAN,
+            plan.spec,
+            self._around.clock.now(),
+            self._settings.config,
+            tuple(sorted(self._cooling(plan))),
+        )
+        found, error = await self._ask(question)
+        status = found.status
+        if error:
+            status = MovePlanStatus(phase=INVALID, statement=error[:1000])
+        own = deciding.plan_hash(for_spec, status.moves)
+        return planned(plan, status, (for_spec, own), self._around.clock.now())
+
+    def _cooling(self, plan: MovePlan) -> set[str]:
+        """Return the owners whose pods other plans moved within the cool-down of this plan."""
+        since = self._around.clock.now() - plan.spec.limits.cooldown_seconds
+        return {
+            move.owner.uid
+            for other in self._plans().values()
+            for move in other.status.moves
+            if move.state in (EVICTED, DONE) and (parse_rfc3339(move.since) or 0.0) > since
+        }
+
+    async def _ask(self, question: MoveQuestion) -> tuple[MoveAnswer, str]:
+        """Return the planner's answer, or why there is none; ApiError without a cluster."""
+        planner = self._around.planner
+        if planner is None:
+            return MoveAnswer(), "no helper process is available for plans"
+        pages = await cluster_pages(self._around.api)
+        payload = await asyncio.to_thread(packed, question, pages)
+        limit_s = question.spec.limits.search_seconds + HELPER_S
+        outcome = await planner.run("moves", payload, limit_s)
+        if not outcome.ok:
+            return MoveAnswer(), outcome.message.removeprefix("moves: ") or "the planner has ended"
+        return msgspec.json.decode(outcome.blob, type=MoveAnswer), ""
+
+    # Executing
+
+    async def _check_and_evict(self, plan: MovePlan) -> deciding.Action:
+        left = tuple(move for move in plan.status.moves if move.state != DONE)
+        question = MoveQuestion(
+            CHECK, plan.spec, self._around.clock.now(), self._settings.config, moves=left
+        )
+        found, error = await self._ask(question)
+        check = MoveCheck(later=f"the check failed: {error}") if error else found.check
+        action = deciding.after_check(plan, check, self._around.clock.now())
+        if action is not None:
+            return action
+        if self._plans().get(plan.metadata.name) != plan:
+            return WaitFor(self._around.clock.now())  # changed during the check
+        code, message = await self._evict(left[0])
+        return deciding.after_eviction(plan, code, message, self._around.clock.now())
+
+    async def _evict(self, move: PlannedMove) -> tuple[int, str]:
+        """Evict a pod through the budgets; return code and message of the answer."""
+        where = f"/api/v1/namespaces/{quote(move.namespace)}/pods/{quote(move.name)}/eviction"
+        body = {
+            "apiVersion": "policy/v1",
+            "kind": "Eviction",
+            "metadata": {"name": move.name, "namespace": move.namespace},
+            "deleteOptions": {"preconditions": {"uid": move.uid}},
+        }
+        try:
+            await self._around.api.post(where, body)
+        except ApiError as error:
+            return error.code or 0, error.message
+        return 201, ""
+
+    # Writing
+
+    async def _write(self, plan: MovePlan, step: Step) -> None:
+        """Write a status that rests on this version of the plan, then its events."""
+        meta = plan.metadata
+        body = {
+            "metadata": {"resourceVersion": meta.resource_version},
+            "status": merge_patch(plan.status, step.status),
+        }
+        patch = self._around.api.custom.patch_cluster_custom_object_status
+        try:
+            written = await patch(*WHERE, meta.name, body)
+        except ApiError as error:
+            if error.code not in (CONFLICT, NOT_FOUND):
+                raise
+            return  # changed or deleted meanwhile: the view shows it soon
+        if written["metadata"]["resourceVersion"] != meta.resource_version:
+            self._written[meta.name] = meta.resource_version
+        if step.reason in RESULTS:
+            self._around.meters.moves_done.labels(RESULTS[step.reason]).inc()
+        _log.info("plan of moves", plan=meta.name, reason=step.reason, message=step.message)
+        for path, event in events(plan, step, self._around.clock.now()):
+            with contextlib.suppress(ApiError):  # the status states the same
+                await self._around.api.post(path, event)
+
+    def _phases(self) -> dict[str, float]:
+        phases = Counter(one.status.phase or "Planning" for one in self._plans().values())
+        known = ("Planning", PROPOSED, EXECUTING, "Completed", ABORTED, IMPOSSIBLE, INVALID)
+        return {phase: float(phases[phase]) for phase in known}
+
+
+def _age(plan: MovePlan) -> tuple[str, str]:
+    return plan.metadata.creation_timestamp or "", plan.metadata.name
+
+
+RECIPE = Recipe("moveplan", MOVE_PLAN, MovePlanOperator, watches=False)

@@ -1,0 +1,143 @@
+"""The statuses that a MovePlan gets: phases, moves, conditions, and the event of each step."""
+
+from typing import Any, NamedTuple
+
+import msgspec
+from msgspec.structs import replace
+
+from operators.conditions import condition_of, with_condition
+from scheduler.base import reasons
+from scheduler.base.clock import rfc3339
+from scheduler.objects.meta import Condition
+from scheduler.objects.moveplan import DONE, MovePlan, MovePlanStatus, PlannedMove
+
+PROPOSED, EXECUTING, COMPLETED, ABORTED, IMPOSSIBLE, INVALID = (
+    "Proposed",
+    "Executing",
+    "Completed",
+    "Aborted",
+    "Impossible",
+    "Invalid",
+)
+PROGRESSING, FINISHED, PLANNED_CONDITION, APPROVED = (
+    "Progressing",
+    "Finished",
+    "Planned",
+    "Approved",
+)
+MOST_TEXT = 1000
+
+
+class Step(NamedTuple):
+    """A status to write, and the event that states it; `move` is the one that changed."""
+
+    status: MovePlanStatus
+    reason: str
+    message: str
+    move: PlannedMove | None = None
+
+
+def with_conditions(plan: MovePlan, status: MovePlanStatus, now: float, *new: Condition) -> Any:
+    """Return a status with more conditions, of this generation."""
+    found = status.conditions
+    for one in new:
+        known = replace(one, observed_generation=plan.metadata.generation)
+        found = with_condition(found, known, rfc3339(now))
+    return replace(status, conditions=found, observed_generation=plan.metadata.generation)
+
+
+def condition(type_: str, reason: str, message: str, *, is_true: bool = True) -> Condition:
+    """Return a condition; its message is cut to the bound of the schema."""
+    return Condition(type_, str(is_true), reason=reason, message=message[:MOST_TEXT])
+
+
+def planned(plan: MovePlan, found: MovePlanStatus, hashes: tuple[str, str], now: float) -> Step:
+    """Return the status of a plan that was calculated; `hashes` are those of spec and plan."""
+    for_spec, own = hashes
+    status = replace(
+        found,
+        planned_for=for_spec,
+        plan_hash=own if found.moves else "",
+        planned_at=rfc3339(now),
+        replans=plan.status.replans,
+        summary=f"0/{len(found.moves)}",
+        conditions=plan.status.conditions,
+    )
+    is_found = found.phase == PROPOSED
+    reason = {PROPOSED: "PlanFound", IMPOSSIBLE: "NoPlan"}.get(found.phase, "InvalidPlan")
+    new = condition(PLANNED_CONDITION, reason, found.statement, is_true=is_found)
+    return Step(
+        with_conditions(plan, status, now, new), reasons.MOVE_PLAN_CALCULATED, found.statement
+    )
+
+
+def started(plan: MovePlan, now: float) -> Step:
+    """Return the status of an execution that begins."""
+    status = replace(plan.status, phase=EXECUTING, started_at=rfc3339(now))
+    by = "spec.approved" if plan.spec.approved == status.plan_hash else "the configuration"
+    text = f"plan {status.plan_hash} is approved by {by}"
+    new = (
+        condition(APPROVED, "Approved", text),
+        condition(PROGRESSING, "Executing", f"0 of {len(status.moves)} moves are done"),
+    )
+    return Step(with_conditions(plan, status, now, *new), reasons.MOVE_PLAN_APPROVED, text)
+
+
+def moved_on(plan: MovePlan, move: PlannedMove, now: float) -> Step:
+    """Return the status with one move in its next state."""
+    moves = tuple(move if one.uid == move.uid else one for one in plan.status.moves)
+    done = sum(one.state == DONE for one in moves)
+    text, reason = _words(move)
+    new = condition(PROGRESSING, "Executing", f"{done} of {len(moves)} moves are done; {text}")
+    status = replace(plan.status, moves=moves, summary=f"{done}/{len(moves)}")
+    return Step(with_conditions(plan, status, now, new), reason, text, move)
+
+
+def _words(move: PlannedMove) -> tuple[str, str]:
+    path = f"{move.pod} from {move.source} to {move.target}"
+    texts = {
+        "Reserved": (
+            f"reserved {move.target} for the replacement of {move.pod}",
+            reasons.MOVE_RESERVED,
+        ),
+        "Evicted": (f"evicted {path}, {move.reason}", reasons.MOVE_EVICTED),
+        "Done": (f"moved {path}: {move.replacement} is Ready", reasons.MOVE_DONE),
+    }
+    return texts.get(move.state, (f"released {move.target}", reasons.MOVE_RELEASED))
+
+
+def progressing(plan: MovePlan, reason: str, message: str, now: float) -> Step | None:
+    """Return the status with a reason why nothing happens; None if it states that already."""
+    known = condition_of(plan.status.conditions, PROGRESSING)
+    new = condition(PROGRESSING, reason, message, is_true=False)
+    if known is not None and (known.reason, known.message) == (new.reason, new.message):
+        return None
+    return Step(with_conditions(plan, plan.status, now, new), reasons.MOVE_PLAN_WAITING, message)
+
+
+def completed(plan: MovePlan, reason: str, message: str, now: float) -> Step:
+    """Return the status of a plan that reached its end."""
+    return _ended(plan, COMPLETED, reason, message, now)
+
+
+def aborted(plan: MovePlan, reason: str, message: str, now: float) -> Step:
+    """Return the status of a plan that ends early; finished moves stay."""
+    return _ended(plan, ABORTED, reason, message, now)
+
+
+def _ended(plan: MovePlan, phase: str, reason: str, message: str, now: float) -> Step:
+    status = replace(plan.status, phase=phase, finished_at=rfc3339(now))
+    new = (
+        condition(FINISHED, reason, message, is_true=True),
+        condition(PROGRESSING, reason, message, is_true=False),
+    )
+    is_done = phase == COMPLETED
+    event = reasons.MOVE_PLAN_COMPLETED if is_done else reasons.MOVE_PLAN_ABORTED
+    return Step(with_conditions(plan, status, now, *new), event, f"{reason}: {message}")
+
+
+def merge_patch(before: MovePlanStatus, after: MovePlanStatus) -> dict[str, Any]:
+    """Return the fields of status to write, with null for those that go."""
+    old, new = msgspec.to_builtins(before), msgspec.to_builtins(after)
+    found: dict[str, Any] = {key: value for key, value in new.items() if old.get(key) != value}
+    return found | {key: None for key in old if key not in new}

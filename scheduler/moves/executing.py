@@ -1,0 +1,178 @@
+"""Plans for execution: the plan of a MovePlan, and the check before each of its moves."""
+
+from __future__ import annotations
+
+from scheduler.base.errors import InputError
+from scheduler.moves.cluster import ProblemBuilder
+from scheduler.moves.eligible import MoveRules
+from scheduler.moves.facts import ClusterFacts
+from scheduler.moves.finding import MoveOptions, find_moves
+from scheduler.moves.goals import FitGoal, FreeGoal, LoadGoal, MoveGoal, RepairGoal, words
+from scheduler.moves.judging import PlanJudge, Step
+from scheduler.moves.records import MovesReport, PodMove
+from scheduler.objects.moveplan import (
+    PLANNED,
+    MoveOwner,
+    MovePlanSpec,
+    MovePlanStatus,
+    PlanExclusion,
+    PlanGoal,
+    PlannedMove,
+    ordinal_of,
+)
+from scheduler.objects.movewire import PLAN, MoveAnswer, MoveCheck, MoveQuestion
+from scheduler.objects.pod import Pod
+from scheduler.simulate.stage import AnswerOptions, Setup
+from scheduler.snapshot.documents import SourceFile, items_of
+from scheduler.snapshot.snapshot import Snapshot, SnapshotReader
+from scheduler.state.resources import pod_requests
+
+MOST_EXCLUSIONS = 50
+MOST_TEXT = 1000
+
+
+def answer(question: MoveQuestion, pages: list[bytes], setup: Setup) -> MoveAnswer:
+    """Answer a question about a cluster; InputError for a goal or an object that is invalid."""
+    world, facts = read_world(pages)
+    told = AnswerOptions(now=question.now, release=setup.loaded.release)
+    goal = goal_of(question.spec.goal)
+    if question.what == PLAN:
+        return MoveAnswer(status=_planned(world, facts, setup, goal, question, told))
+    return MoveAnswer(check=_checked(world, facts, setup, goal, question, told))
+
+
+def read_world(pages: list[bytes]) -> tuple[Snapshot, ClusterFacts]:
+    """Read lists of the API server; Jobs are read for their failure policies alone."""
+    reader, facts = SnapshotReader(), ClusterFacts()
+    for number, page in enumerate(pages, 1):
+        for item in items_of(SourceFile(f"page {number}", page)):
+            facts.take(item)
+            if item.head.kind != "Job":
+                reader.read((item,))
+    return reader.snapshot(), facts
+
+
+def goal_of(goal: PlanGoal) -> MoveGoal:
+    """Return the goal of a MovePlan; InputError if there is none."""
+    if goal.waiting:
+        return FitGoal(goal.waiting)
+    if goal.free_nodes is not None:
+        free = goal.free_nodes
+        return FreeGoal(free.number, free.level, tuple(sorted(free.match_labels.items())))
+    if goal.load_below is not None:
+        return LoadGoal(goal.load_below.percent, goal.load_below.resource)
+    if goal.repair is not None:
+        return RepairGoal()
+    raise InputError("name one goal: waiting, freeNodes, loadBelow or repair", where="spec.goal")
+
+
+def _rules(spec: MovePlanSpec, cooling: tuple[str, ...]) -> MoveRules:
+    return MoveRules(
+        allowed=frozenset(spec.allow),
+        namespaces=frozenset(spec.namespaces),
+        cooling=frozenset(cooling),
+        moves_units=False,
+    )
+
+
+def _planned(
+    world: Snapshot,
+    facts: ClusterFacts,
+    setup: Setup,
+    goal: MoveGoal,
+    question: MoveQuestion,
+    told: AnswerOptions,
+) -> MovePlanStatus:
+    limits = question.spec.limits
+    options = MoveOptions(
+        _rules(question.spec, question.cooling), limits.max_moves, float(limits.search_seconds)
+    )
+    report = find_moves(world, facts, setup, goal, options, told)
+    pods = {pod.key: pod for pod in world.bound}
+    moves = tuple(_move(one, pods[one.pod], report) for one in report.moves)
+    return MovePlanStatus(
+        phase="Proposed" if report.verdict in ("planned", "reached") else "Impossible",
+        statement=report.statement[:MOST_TEXT],
+        is_proven=report.proven,
+        gap_percent=round(report.gap * 100),
+        before=report.before[:MOST_TEXT],
+        after=report.after[:MOST_TEXT],
+        freed=report.freed[:MOST_TEXT],
+        moves=moves,
+        excluded=tuple(
+            PlanExclusion(one.reason[:MOST_TEXT], one.pods, one.examples)
+            for one in report.excluded[:MOST_EXCLUSIONS]
+        ),
+    )
+
+
+def _move(planned: PodMove, pod: Pod, report: MovesReport) -> PlannedMove:
+    owner = next((one for one in pod.metadata.owner_references if one.controller), None)
+    known = MoveOwner() if owner is None else MoveOwner(owner.kind, owner.name, owner.uid)
+    return PlannedMove(
+        pod.metadata.namespace,
+        pod.metadata.name,
+        pod.metadata.uid,
+        planned.source,
+        planned.target,
+        known,
+        ordinal_of(pod, known.kind),
+        pod.priority,
+        planned.lost_seconds,
+        f"so that {report.goal}"[:MOST_TEXT],
+        {
+            name: f"{amount}m" if name == "cpu" else str(amount)
+            for name, amount in sorted(pod_requests(pod).items())
+            if amount
+        },
+        PLANNED,
+    )
+
+
+def _checked(
+    world: Snapshot,
+    facts: ClusterFacts,
+    setup: Setup,
+    goal: MoveGoal,
+    question: MoveQuestion,
+    told: AnswerOptions,
+) -> MoveCheck:
+    """Return whether the first of the moves that are left may start."""
+    builder = ProblemBuilder(world, facts, setup, told, _rules(question.spec, ()))
+    pods = {pod.metadata.uid: pod for pod in world.bound}
+    missing = next((move for move in question.moves if move.uid not in pods), None)
+    if missing is not None:
+        return MoveCheck(stale=f"pod {missing.pod} with uid {missing.uid} is gone")
+    moved = next((m for m in question.moves if pods[m.uid].spec.node_name != m.source), None)
+    if moved is not None:
+        return MoveCheck(stale=f"pod {moved.pod} is not on {moved.source}")
+    steps = [Step(pods[move.uid], move.target) for move in question.moves]
+    judge = PlanJudge(world, setup, told)
+    if isinstance(goal, FitGoal):
+        settled = _settled(builder, judge, goal, steps)
+        if settled is not None:
+            return settled
+    first = steps[0].pod
+    why = builder.eligibility.why_forbidden(first)
+    if why:
+        return MoveCheck(stale=f"pod {first.key} may not move: {why}")
+    rejected = judge.rejected(steps)
+    if rejected:
+        return MoveCheck(stale=f"node {rejected[0].target} rejects {rejected[0].pod.key}")
+    return MoveCheck(later=builder.eligibility.why_unavailable(first))
+
+
+def _settled(
+    builder: ProblemBuilder, judge: PlanJudge, goal: FitGoal, steps: list[Step]
+) -> MoveCheck | None:
+    """Return that the goal is settled or out of reach; None if the moves that are left reach it."""
+    try:
+        waiting = builder.waiting(goal)
+    except InputError as error:
+        return MoveCheck(over=error.message)
+    if judge.outcome(goal, waiting, ()).is_reached:
+        return MoveCheck(over=f"{words(goal)} without further moves")
+    after = judge.outcome(goal, waiting, steps)
+    if after.is_reached:
+        return None
+    return MoveCheck(stale=f"the goal is not reached with the remaining moves: {after.message}")

@@ -1,0 +1,174 @@
+"""MovePlan (trellis.dev/v1alpha1): a goal, the plan of moves that reaches it, and how far it is.
+
+The state of a plan is in these fields alone: the operator executes it and the engine derives
+reservations from it, and both continue after a restart at any write.
+"""
+
+import msgspec
+
+from scheduler.objects.meta import Condition, Int32, Int64, Object, ObjectMeta
+from scheduler.objects.pod import Pod
+
+PLANNED, RESERVED, EVICTED, DONE = "Planned", "Reserved", "Evicted", "Done"
+RESERVING = (RESERVED, EVICTED)
+COMPLETION_INDEX = "batch.kubernetes.io/job-completion-index"
+
+
+class FreeNodesGoal(Object, frozen=True):
+    """So many nodes, or domains of the node label `level`, run no pod that can leave."""
+
+    number: Int32 = 1
+    level: str = ""
+    match_labels: dict[str, str] = {}
+
+
+class LoadBelowGoal(Object, frozen=True):
+    """No node uses more than `percent` of a resource, as NodeMetric objects report it."""
+
+    percent: Int32 = 0
+    resource: str = "cpu"
+
+
+class RepairGoal(Object, frozen=True):
+    """No pod runs on a node that its filters reject."""
+
+
+class PlanGoal(Object, frozen=True):
+    """One of these goals; `waiting` is `namespace/name` of a pod or a group that waits."""
+
+    waiting: str = ""
+    free_nodes: FreeNodesGoal | None = None
+    load_below: LoadBelowGoal | None = None
+    repair: RepairGoal | None = None
+
+
+class PlanLimits(Object, frozen=True):
+    """Limits of a plan: moves, seconds of the search, of each step, and between two moves of one
+    owner.
+    """
+
+    max_moves: Int32 = 16
+    search_seconds: Int32 = 10
+    step_seconds: Int32 = 600
+    cooldown_seconds: Int32 = 1800
+
+
+class PlanWindow(Object, frozen=True):
+    """Evictions start only between these moments (RFC 3339); an absent one is no limit."""
+
+    start: str | None = None
+    end: str | None = None
+
+
+class MovePlanSpec(Object, frozen=True):
+    """What the user wants; `approved` has to equal `status.planHash` for an execution."""
+
+    goal: PlanGoal = PlanGoal()
+    limits: PlanLimits = PlanLimits()
+    window: PlanWindow = PlanWindow()
+    namespaces: tuple[str, ...] = ()
+    allow: tuple[str, ...] = ()
+    approved: str = ""
+    paused: bool = False
+    aborted: bool = False
+
+
+class MoveOwner(Object, frozen=True):
+    """The controller that creates the replacement."""
+
+    kind: str = ""
+    name: str = ""
+    uid: str = ""
+
+
+class PlannedMove(Object, frozen=True):
+    """One move and its state: Planned, Reserved, Evicted or Done.
+
+    `ordinal` is the pod's name under a StatefulSet, or the completion index under an indexed Job;
+    empty where pods of the owner are interchangeable. `present` are the uids of the owner's pods
+    on the destination when it was reserved: any other pod of the owner there is the replacement.
+    """
+
+    namespace: str = ""
+    name: str = ""
+    uid: str = ""
+    source: str = msgspec.field(name="from", default="")
+    target: str = msgspec.field(name="to", default="")
+    owner: MoveOwner = MoveOwner()
+    ordinal: str = ""
+    priority: Int32 = 0
+    cost_seconds: Int64 = 0
+    reason: str = ""
+    requests: dict[str, str] = {}
+    state: str = ""
+    since: str | None = None
+    deadline: str | None = None
+    present: tuple[str, ...] = ()
+    replacement: str = ""
+
+    @property
+    def pod(self) -> str:
+        """Return `namespace/name` of the pod."""
+        return f"{self.namespace}/{self.name}"
+
+
+class PlanExclusion(Object, frozen=True):
+    """Why so many pods may not move, with the names of some."""
+
+    reason: str = ""
+    pods: Int32 = 0
+    examples: tuple[str, ...] = ()
+
+
+class MovePlanStatus(Object, frozen=True):
+    """The plan and its execution.
+
+    `phase` is Proposed, Executing, Completed, Aborted, Impossible or Invalid; empty before the
+    first plan. `planned_for` is the hash of the fields of spec that the plan depends on.
+    """
+
+    phase: str = ""
+    observed_generation: Int64 = 0
+    planned_for: str = ""
+    plan_hash: str = ""
+    planned_at: str | None = None
+    started_at: str | None = None
+    finished_at: str | None = None
+    replans: Int32 = 0
+    summary: str = ""
+    statement: str = ""
+    is_proven: bool = msgspec.field(name="proven", default=False)
+    gap_percent: Int32 = 0
+    before: str = ""
+    after: str = ""
+    freed: tuple[str, ...] = ()
+    moves: tuple[PlannedMove, ...] = ()
+    excluded: tuple[PlanExclusion, ...] = ()
+    conditions: tuple[Condition, ...] = ()
+
+
+class MovePlan(Object, frozen=True):
+    """A plan of moves; cluster-scoped, because its moves may concern every namespace."""
+
+    metadata: ObjectMeta
+    spec: MovePlanSpec = MovePlanSpec()
+    status: MovePlanStatus = MovePlanStatus()
+
+
+def ordinal_of(pod: Pod, owner_kind: str) -> str:
+    """Return what distinguishes a pod among the pods of its owner; empty if nothing does."""
+    if owner_kind == "StatefulSet":
+        return pod.metadata.name
+    return pod.metadata.labels.get(COMPLETION_INDEX, "") if owner_kind == "Job" else ""
+
+
+def serves(move: PlannedMove, pod: Pod) -> bool:
+    """Return whether a pod may take the destination of a move: its owner made it in place of the
+    moved pod.
+    """
+    if pod.metadata.uid == move.uid or pod.metadata.namespace != move.namespace:
+        return False
+    for owner in pod.metadata.owner_references:
+        if owner.controller and owner.uid == move.owner.uid:
+            return ordinal_of(pod, move.owner.kind) == move.ordinal
+    return False

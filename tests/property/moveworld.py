@@ -1,0 +1,286 @@
+"""A cluster for MovePlans: engine, API server with budgets, ReplicaSets, and the operator.
+
+The operator can be killed at any write, before or after the API server has carried it out. Helper
+process and solver are replaced by the simplest rules that make plans; everything else is real.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections import Counter
+from random import Random
+from typing import Any
+
+import msgspec
+
+from operators.moveplan.operator import MovePlanOperator
+from operators.operator import OperatorSurroundings
+from operators.settings import OperatorsSettings
+from scheduler.base.clock import ManualClock
+from scheduler.base.errors import ApiError
+from scheduler.config import default_config
+from scheduler.engine.effects import Bind, Watched
+from scheduler.engine.engine import Engine
+from scheduler.framework.registry import Registry
+from scheduler.intree import IN_TREE
+from scheduler.objects.moveplan import (
+    PLANNED,
+    MoveOwner,
+    MovePlan,
+    MovePlanStatus,
+    PlannedMove,
+)
+from scheduler.objects.movewire import PLAN, MoveAnswer, MoveCheck, unpacked
+from scheduler.objects.plain import read_node, read_pod
+from scheduler.testing import node, pod
+
+START = 1_800_000_000.0
+CPUS = 4
+NAME = "defragment"
+
+
+class KilledError(Exception):
+    """The operator's process ends here."""
+
+
+class Outcome(msgspec.Struct):
+    """The end of a job."""
+
+    blob: bytes
+    ok: bool = True
+    message: str = ""
+
+
+class MoveWorld:
+    """`nodes` nodes of 4 cpu; `random` decides what goes wrong, where it may."""
+
+    def __init__(self, random: Random, nodes: int = 3) -> None:
+        self.random, self.clock = random, ManualClock(START)
+        registry = Registry(IN_TREE)
+        self.engine = Engine(default_config(registry).profiles, registry)
+        self.nodes = [f"n{number}" for number in range(nodes)]
+        for name in self.nodes:
+            self._show("Node", "ADDED", read_node(node(name, cpu=str(CPUS))))
+        self.pods: dict[str, dict[str, Any]] = {}
+        self.owners: dict[str, int] = {}  # replicas that have to be Ready
+        self.dying: dict[str, float] = {}
+        self.plan: dict[str, Any] | None = None
+        self.version = 0
+        self.evicted: list[str] = []
+        self.excluded: set[str] = set()
+        self.kills = 0.0  # share of writes at which the operator is killed
+        self.writes = 0
+        self.kill_at: tuple[int, bool] | None = None  # number of a write, whether it is carried out
+        self.check = MoveCheck()
+        self.is_broken = False  # whether new pods never become Ready
+        self.custom = self
+        self.start()
+
+    # The operator and its surroundings.
+
+    def start(self) -> None:
+        """Start an operator without any memory."""
+        self.operator = MovePlanOperator(
+            OperatorSurroundings(
+                self.engine.watched,
+                self,  # type: ignore[arg-type]
+                False,
+                OperatorsSettings(),
+                self.clock,
+                lambda _: None,
+                planner=self,
+            )
+        )
+
+    async def run(self, kind: str, payload: bytes, limit_s: float) -> Outcome:
+        """Answer as the helper process does."""
+        del kind, limit_s
+        question, _ = unpacked(payload)
+        found = MoveAnswer(check=self.check)
+        if question.what == PLAN:
+            found = MoveAnswer(status=MovePlanStatus(phase="Proposed", moves=self.moves()))
+        elif any(move.uid not in self.pods for move in question.moves):
+            found = MoveAnswer(check=MoveCheck(stale="a pod is gone"))
+        return Outcome(msgspec.json.encode(found))
+
+    async def close(self) -> None:
+        """End the helper process."""
+
+    async def fetch(self, path: str) -> bytes:
+        """Return an empty list: the helper process of this cluster needs none."""
+        del path
+        return b'{"items": []}'
+
+    async def post(self, path: str, body: dict[str, Any]) -> bytes:
+        """Create an event or an eviction."""
+        if path.endswith("/events"):
+            return b"{}"
+        self._write(lambda: self._evict(path.rsplit("/", 2)[1], body))
+        return b"{}"
+
+    async def patch_cluster_custom_object_status(
+        self, group: str, version: str, plural: str, name: str, body: dict[str, Any]
+    ) -> dict[str, Any]:
+        """Patch the status of the plan, if its version is the current one."""
+        del group, version, plural, name
+        self._write(lambda: self._patch(body))
+        assert self.plan is not None
+        return copy.deepcopy(self.plan)
+
+    def _write(self, carry: Any) -> None:
+        """Carry a write out, and kill the operator before or after it where that is due."""
+        self.writes += 1
+        is_due = self.kill_at is not None and self.kill_at[0] == self.writes
+        is_due |= self.random.random() < self.kills
+        after = self.kill_at[1] if self.kill_at else self.random.random() < 0.5
+        if is_due and not after:
+            raise KilledError
+        carry()
+        if is_due:
+            raise KilledError
+
+    def _patch(self, body: dict[str, Any]) -> None:
+        if self.plan is None:
+            raise ApiError("not found", code=404)
+        if body["metadata"]["resourceVersion"] != self.plan["metadata"]["resourceVersion"]:
+            raise ApiError("conflict", code=409)
+        status = self.plan.setdefault("status", {})
+        for key, value in body["status"].items():
+            status[key] = value
+            if value is None:
+                del status[key]
+        self.put_plan()
+
+    def _evict(self, name: str, body: dict[str, Any]) -> None:
+        uid = body["deleteOptions"]["preconditions"]["uid"]
+        raw = self.pods.get(uid)
+        if raw is None or raw["metadata"]["name"] != name:
+            raise ApiError("not found", code=404)
+        if uid in self.dying:
+            return
+        owner = raw["metadata"]["ownerReferences"][0]["uid"]
+        if self.ready(owner) - 1 < self.owners[owner]:
+            raise ApiError("Cannot evict pod as it would violate the pod's budget.", code=429)
+        self.evicted.append(uid)
+        self.delete(uid)
+
+    # The cluster.
+
+    def _show(self, kind: str, verb: str, obj: Any) -> None:
+        self.engine.handle(Watched(kind, verb, obj), self.clock.now())
+
+    def put_plan(self, **spec: Any) -> None:
+        """Create the plan, or change fields of its spec."""
+        if self.plan is None:
+            self.plan = {"metadata": {"name": NAME, "uid": NAME}, "spec": {"goal": {"repair": {}}}}
+        self.plan["spec"] |= spec
+        self.version += 1
+        self.plan["metadata"] |= {"resourceVersion": str(self.version)}
+        found = msgspec.convert(copy.deepcopy(self.plan), MovePlan)
+        self._show("MovePlan", "MODIFIED", found)
+
+    def drop_plan(self) -> None:
+        """Delete the plan."""
+        assert self.plan is not None
+        found, self.plan = msgspec.convert(self.plan, MovePlan), None
+        self._show("MovePlan", "DELETED", found)
+
+    @property
+    def status(self) -> MovePlanStatus:
+        """Return the status of the plan."""
+        assert self.plan is not None
+        return msgspec.convert(self.plan.get("status", {}), MovePlanStatus)
+
+    def create(self, owner: str, cpu: int, on: str = "") -> str:
+        """Create a pod of an owner; on a node it is Ready."""
+        self.version += 1
+        uid = f"{owner}-{self.version}"
+        raw = pod(uid, requests={"cpu": str(cpu)}, node_name=on)
+        raw["metadata"] |= {
+            "uid": uid,
+            "ownerReferences": [
+                {"kind": "ReplicaSet", "name": owner, "uid": owner, "controller": True}
+            ],
+        }
+        raw["spec"]["schedulerName"] = "trellis"
+        if on:
+            raw["status"] = {"conditions": [{"type": "Ready", "status": "True"}]}
+        self.pods[uid] = raw
+        self._show("Pod", "ADDED", read_pod(raw))
+        return uid
+
+    def delete(self, uid: str) -> None:
+        """Let a pod terminate for a while; its ReplicaSet creates another one at once."""
+        raw = self.pods[uid]
+        raw["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
+        self.dying[uid] = self.clock.now() + self.random.choice((0, 3, 30))
+        self._show("Pod", "MODIFIED", read_pod(raw))
+        owner = raw["metadata"]["ownerReferences"][0]["uid"]
+        self.create(owner, cpu_of(raw))
+
+    def ready(self, owner: str) -> int:
+        """Return the number of Ready pods of an owner that do not terminate."""
+        return sum(
+            bool(raw["status"].get("conditions")) and uid not in self.dying
+            for uid, raw in self.pods.items()
+            if raw["metadata"]["ownerReferences"][0]["uid"] == owner
+        )
+
+    def used(self) -> Counter[str]:
+        """Return the requested cpu by node."""
+        found: Counter[str] = Counter()
+        for raw in self.pods.values():
+            found[raw["spec"]["nodeName"]] += cpu_of(raw)
+        return found
+
+    def moves(self) -> tuple[PlannedMove, ...]:
+        """Return moves whose destinations fit while all sources still run."""
+        used, found = self.used(), []
+        for uid, raw in self.pods.items():
+            source, cpu = raw["spec"]["nodeName"], cpu_of(raw)
+            fits = [n for n in self.nodes if n != source and used[n] + cpu <= CPUS]
+            if not source or uid in self.excluded or uid in self.dying or not fits:
+                continue
+            target = self.random.choice(fits)
+            used[target] += cpu
+            owner = raw["metadata"]["ownerReferences"][0]["uid"]
+            found.append(
+                PlannedMove(
+                    "default", uid, uid, source, target, MoveOwner("ReplicaSet", owner, owner),
+                    requests={"cpu": str(cpu)}, state=PLANNED,
+                )
+            )  # fmt: skip
+        return tuple(found[:3])
+
+    # Time.
+
+    async def step(self, seconds: float = 5.0) -> None:
+        """Let the operator act once, and the cluster go on; a killed operator starts again."""
+        try:
+            await self.operator.look()
+        except KilledError:
+            self.start()
+        self.turn(seconds)
+
+    def turn(self, seconds: float) -> None:
+        """Let time pass: pods end, are bound and become Ready."""
+        self.clock.advance(seconds)
+        for uid, end in list(self.dying.items()):
+            if self.clock.now() >= end:
+                del self.dying[uid]
+                self._show("Pod", "DELETED", read_pod(self.pods.pop(uid)))
+        for raw in self.pods.values():
+            is_new = raw["spec"]["nodeName"] and not raw["status"].get("conditions")
+            if is_new and not self.is_broken:
+                raw["status"] = {"conditions": [{"type": "Ready", "status": "True"}]}
+                self._show("Pod", "MODIFIED", read_pod(raw))
+        for effect in self.engine.run(self.clock.now(), 64):
+            if isinstance(effect, Bind):
+                raw = self.pods[effect.uid]
+                raw["spec"]["nodeName"] = effect.node
+                self._show("Pod", "MODIFIED", read_pod(raw))
+
+
+def cpu_of(raw: dict[str, Any]) -> int:
+    """Return the requested cpu of a pod."""
+    return int(raw["spec"]["containers"][0]["resources"]["requests"]["cpu"])

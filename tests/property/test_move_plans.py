@@ -1,0 +1,226 @@
+"""Execution of MovePlans: whatever ends the operator, every plan ends and no rule is violated."""
+
+import asyncio
+from random import Random
+
+import pytest
+
+from scheduler.objects.moveplan import DONE
+from scheduler.objects.movewire import MoveCheck
+from tests.property.moveworld import CPUS, MoveWorld
+
+ENDED = ("Completed", "Aborted", "Impossible", "Invalid")
+
+
+def small(random: Random) -> MoveWorld:
+    """Return three nodes with two ReplicaSets; both tolerate that one pod is missing."""
+    world = MoveWorld(random)
+    for owner, cpu, on in (("web", 1, "n0"), ("web", 1, "n1"), ("api", 2, "n0"), ("api", 2, "n1")):
+        world.owners[owner] = 1
+        world.create(owner, cpu, on)
+    return world
+
+
+async def approved(world: MoveWorld) -> None:
+    """Let the plan be calculated, and approve it."""
+    world.put_plan()
+    for _ in range(8):  # the operator may be killed meanwhile
+        await world.step()
+    world.put_plan(approved=world.status.plan_hash)
+
+
+async def finish(world: MoveWorld, rounds: int = 400) -> None:
+    """Let the world go on until the plan has ended; check the rules after every step."""
+    for _ in range(rounds):
+        await world.step()
+        check(world)
+        if world.status.phase in ENDED:
+            return
+    raise AssertionError(f"the plan does not end: {world.status}")
+
+
+def check(world: MoveWorld) -> None:
+    """No budget is violated, no excluded pod is moved, no node is over capacity."""
+    assert world.excluded.isdisjoint(world.evicted)
+    assert all(world.used()[name] <= CPUS for name in world.nodes)
+    planned = {move.uid for move in world.status.moves}
+    assert planned >= set(world.evicted) or world.status.replans
+    if not world.is_broken:
+        assert all(world.ready(owner) >= least for owner, least in world.owners.items())
+
+
+def check_end(world: MoveWorld) -> None:
+    """No reservation is left, and every pod is bound."""
+    for _ in range(30):
+        world.turn(10)
+    assert not world.engine.nominations
+    assert all(raw["spec"]["nodeName"] for raw in world.pods.values())
+
+
+async def test_an_approved_plan_moves_its_pods_to_their_destinations():
+    """One after the other; each replacement is where the plan wants it."""
+    world = small(Random(1))
+    await approved(world)
+    assert world.status.phase == "Proposed"
+    planned = [(move.owner.uid, move.target) for move in world.status.moves]
+
+    await finish(world)
+
+    assert world.status.phase == "Completed"
+    assert all(move.state == DONE for move in world.status.moves)
+    found = {move.replacement: move.target for move in world.status.moves}
+    assert found == {uid: world.pods[uid]["spec"]["nodeName"] for uid in found}
+    assert len(world.evicted) == len(planned)
+    check_end(world)
+
+
+@pytest.mark.parametrize("spec", [{}, {"approved": "another"}, {"paused": True}])
+async def test_without_its_own_approval_nothing_is_evicted(spec):
+    """No approval, that of another plan, or a paused plan."""
+    world = small(Random(1))
+    await approved(world)
+    world.put_plan(**({"approved": ""} | spec))
+    if "paused" in spec:
+        world.put_plan(approved=world.status.plan_hash)
+    for _ in range(20):
+        await world.step()
+
+    assert world.evicted == []
+    assert world.status.phase == "Proposed"
+
+
+async def test_a_changed_goal_needs_another_approval():
+    """The approval of one plan does not approve another one."""
+    world = small(Random(1))
+    await approved(world)
+    old = world.status.plan_hash
+    world.put_plan(goal={"freeNodes": {"number": 1}})
+    for _ in range(20):
+        await world.step()
+
+    assert world.status.plan_hash not in ("", old)
+    assert world.evicted == []
+
+
+async def test_pause_resume_and_abort():
+    """A paused plan finishes the move whose pod is evicted; an aborted one ends."""
+    world = small(Random(1))
+    await approved(world)
+    while not world.evicted:
+        await world.step()
+    world.put_plan(paused=True)
+    for _ in range(60):
+        await world.step()
+    assert len(world.evicted) == 1
+    assert world.status.moves[0].state == DONE
+    world.put_plan(paused=False)
+    while len(world.evicted) < 2:
+        await world.step()
+    world.put_plan(aborted=True)
+    await finish(world)
+
+    assert world.status.phase == "Aborted"
+    assert len(world.evicted) == 2
+    check_end(world)
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        ({"check": MoveCheck(stale="node n2 rejects it")}, "PlanStale"),
+        ({"check": MoveCheck(later="the budget allows no disruption")}, "StepTimedOut"),
+        ({"owners": {"web": 2, "api": 2}}, "StepTimedOut"),
+        ({"is_broken": True}, "StepTimedOut"),
+        ({"check": MoveCheck(over="it fits")}, "GoalReached"),
+    ],
+)
+async def test_a_plan_that_cannot_go_on_ends_with_its_reason(change, reason):
+    """A stale plan is planned again twice; each of the new plans needs an approval."""
+    world = small(Random(1))
+    await approved(world)
+    for name, value in change.items():
+        setattr(world, name, value)
+    for _ in range(400):
+        await world.step(20)
+        world.put_plan(approved=world.status.plan_hash)
+        if world.status.phase in ENDED:
+            break
+
+    finished = {one.type: one.reason for one in world.status.conditions}
+    assert finished["Finished"] == reason
+
+
+async def ended_everywhere(seed: int) -> int:
+    """Kill the operator at every write of a plan's life, before and after the write."""
+    number = 0
+    while True:
+        number += 1
+        for after in (False, True):
+            world = small(Random(seed))
+            world.kill_at = (number, after)
+            await approved(world)
+            await finish(world)
+            assert world.status.phase == "Completed", world.status
+            check_end(world)
+        if world.writes < number:
+            return number
+
+
+async def test_the_operator_may_be_killed_at_every_write():
+    """Three moves take about a dozen writes."""
+    assert await ended_everywhere(1) > 8
+
+
+async def troubled(seed: int) -> None:
+    """Let everything go wrong that may, at random."""
+    random = Random(seed)
+    world = MoveWorld(random, nodes=random.choice((2, 3, 4)))
+    for owner in ("web", "api", "db")[: random.choice((1, 2, 3))]:
+        world.owners[owner] = random.choice((0, 1))
+        for _ in range(random.choice((2, 3))):
+            cpu = random.choice((1, 2))
+            free = [n for n in world.nodes if world.used()[n] + cpu <= CPUS]
+            if free:
+                world.create(owner, cpu, random.choice(free))
+    world.excluded = {uid for uid in world.pods if random.random() < 0.2}
+    world.kills = random.choice((0.0, 0.1, 0.3))
+    world.put_plan()
+    world.owners |= {
+        owner: min(least, world.ready(owner) - 1) for owner, least in world.owners.items()
+    }
+    world.owners["rude"] = 0
+    for _ in range(600):
+        trouble = random.random()
+        if trouble < 0.02:
+            world.put_plan(paused=random.random() < 0.5)
+        elif trouble < 0.03:
+            world.check = random.choice((MoveCheck(), MoveCheck(later="x"), MoveCheck(stale="x")))
+        elif trouble < 0.04 and len(world.pods) < 12:
+            world.create("rude", random.choice((1, 2)))  # takes any capacity that is not reserved
+        elif trouble < 0.043:
+            world.put_plan(aborted=True)
+        elif trouble < 0.2 and world.status.plan_hash:
+            world.put_plan(approved=world.status.plan_hash)
+        await world.step(random.choice((1, 5, 60)))
+        check(world)
+        if world.status.phase in ENDED:
+            break
+    else:
+        world.put_plan(paused=False, approved=world.status.plan_hash)
+        world.check = MoveCheck()
+        await finish(world)
+    assert not world.engine.nominations or world.status.phase not in ENDED
+
+
+@pytest.mark.parametrize("seed", range(12))
+async def test_plans_end_whatever_happens(seed):
+    """Kills, refusals, stale plans, pauses, and pods that want the same nodes."""
+    await troubled(seed)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("part", range(10))
+def test_plans_end_whatever_happens_often(part):
+    """The same, a thousand times."""
+    for seed in range(100 * part, 100 * part + 100):
+        asyncio.run(troubled(1000 + seed))

@@ -1,0 +1,105 @@
+"""The helper process's answers about MovePlans, from raw lists of the API server."""
+
+import json
+
+import msgspec
+import pytest
+
+from scheduler.base.errors import InputError
+from scheduler.cli.movejobs import run_moves
+from scheduler.objects.moveplan import MovePlanSpec, PlanGoal
+from scheduler.objects.movewire import CHECK, PLAN, MoveAnswer, MoveQuestion, packed
+from tests.unit.moves.test_cluster import GPU, gpu_node, owned, two_nodes
+
+NOW = 1_800_000_000.0
+FIT = MovePlanSpec(PlanGoal("default/train"))
+
+
+def ask(objects, what=PLAN, spec=FIT, **fields):
+    """Return the answer for objects that come in two pages."""
+    pages = [
+        json.dumps({"apiVersion": "v1", "kind": "List", "items": part}).encode()
+        for part in (objects[:2], objects[2:])
+    ]
+    _, found = run_moves(packed(MoveQuestion(what, spec, NOW, **fields), pages))
+    return msgspec.json.decode(found, type=MoveAnswer)
+
+
+def uids(objects):
+    """Give pods the uids that an API server gives."""
+    for one in objects:
+        if one["kind"] == "Pod":
+            one["metadata"]["uid"] = one["metadata"]["name"]
+    return objects
+
+
+def test_a_plan_has_all_that_its_execution_needs():
+    """Pod by uid, owner, nodes, the reserved resources, and the proof."""
+    status = ask(uids(two_nodes())).status
+
+    (move,) = status.moves
+    assert (move.pod, move.uid, move.source, move.target) == ("default/a", "a", "n1", "n2")
+    assert (move.owner.kind, move.owner.uid, move.ordinal) == ("ReplicaSet", "web", "")
+    assert move.requests == {"cpu": "1000m", GPU: "1"}
+    assert (status.phase, status.is_proven, move.state) == ("Proposed", True, "Planned")
+    assert move.reason == "so that default/train fits"
+
+
+def test_an_owner_in_its_cool_down_stays():
+    """Both pods are of one owner, which another plan moved recently."""
+    status = ask(uids(two_nodes()), cooling=("web",)).status
+
+    assert status.phase == "Impossible"
+    assert "recently" in status.excluded[0].reason
+
+
+def test_a_member_of_a_group_does_not_move_alone():
+    """Pods that restart together are no part of a MovePlan."""
+    world = uids(two_nodes())
+    labels = {"app": "web", "leaderworkerset.sigs.k8s.io/name": "x"}
+    for one in world[2:4]:
+        one["metadata"]["labels"] = labels
+
+    assert ask(world).status.phase == "Impossible"
+
+
+def test_a_goal_that_is_missing_is_named():
+    """The API server demands one; a snapshot may lack it."""
+    with pytest.raises(InputError, match="name one goal"):
+        ask(two_nodes(), spec=MovePlanSpec())
+
+
+@pytest.mark.parametrize(
+    ("change", "field", "text"),
+    [
+        (lambda world: None, "", ""),
+        (lambda world: world.pop(2), "stale", "is gone"),
+        (lambda world: world[2]["spec"].update(nodeName="n2"), "stale", "is not on n1"),
+        (lambda world: world.pop(), "over", "waits"),
+        (lambda world: world.append(owned("c", "n2", gpus="2")), "stale", "n2 rejects default/a"),
+        (lambda world: world.append(owned("c", "n1", gpus="2")), "stale", "goal is not reached"),
+        (lambda world: world.append(gpu_node("n3")), "over", "without further moves"),
+        (
+            lambda world: world[2]["metadata"].update(annotations={"trellis.dev/moves": "never"}),
+            "stale",
+            "trellis.dev/moves=never",
+        ),
+        (
+            lambda world: world[3].update(
+                status={"conditions": [{"type": "Ready", "status": "False"}]}
+            ),
+            "later",
+            "another replica",
+        ),
+    ],
+)
+def test_a_move_starts_only_if_it_is_still_right(change, field, text):
+    """The pod, its rules, the destination and the goal are judged again before each eviction."""
+    world = uids(two_nodes())
+    moves = ask(uids(two_nodes())).status.moves
+    change(world)
+    check = ask(world, CHECK, moves=moves).check
+
+    found = {name: getattr(check, name) for name in ("over", "stale", "later")}
+    assert {name for name, value in found.items() if value} == ({field} - {""})
+    assert text in found.get(field, "")
