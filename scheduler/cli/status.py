@@ -39,6 +39,8 @@ _KINDS = {
     "/apis/scheduling.k8s.io/v1beta1": ("podgroups", "PodGroups of Kubernetes 1.37"),
     "/apis/scheduling.x-k8s.io/v1alpha1": ("podgroups", "PodGroups of scheduler-plugins"),
     "/apis/scheduling.volcano.sh/v1beta1": ("podgroups", "PodGroups of Volcano"),
+    "/apis/scheduling.run.ai/v2alpha2": ("podgroups", "PodGroups of KAI"),
+    "/apis/scheduler.grove.io/v1alpha1": ("podgangs", "PodGangs of Grove"),
     "/apis/resource.k8s.io/v1": ("resourceclaims", "devices (DRA)"),
     "/apis/appgroup.diktyo.x-k8s.io/v1alpha1": ("appgroups", "applications on a network"),
     "/apis/topology.node.k8s.io/v1alpha2": ("noderesourcetopologies", "NUMA zones"),

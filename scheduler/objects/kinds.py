@@ -14,6 +14,7 @@ from scheduler.objects.claims import ResourceClaim, ResourceClaimTemplate
 from scheduler.objects.configmap import GROUP_KEY, TOPOLOGY_KEY, ConfigMap
 from scheduler.objects.derivedgroups import DerivedGroup, DeriveKinds
 from scheduler.objects.devices import DeviceClass, DeviceTaintRule, ResourceSlice
+from scheduler.objects.gangs import KaiPodGroup, PodGang
 from scheduler.objects.groups import AppGroup
 from scheduler.objects.jobs import Job, JobSet, LeaderWorkerSet, MPIJob, RayCluster
 from scheduler.objects.kueue import KueueTopology
@@ -132,6 +133,11 @@ VOLCANO_GROUP = Kind(
     "VolcanoPodGroup", "scheduling.volcano.sh", "v1beta1", "podgroups", VolcanoPodGroup,
     required=False, served_as="PodGroup",
 )  # fmt: skip
+KAI_GROUP = Kind(
+    "KaiPodGroup", "scheduling.run.ai", "v2alpha2", "podgroups", KaiPodGroup,
+    required=False, served_as="PodGroup",
+)  # fmt: skip
+POD_GANG = _optional("scheduler.grove.io", "v1alpha1", "podgangs", PodGang)
 HYPER_NODE = _optional("topology.volcano.sh", "v1alpha1", "hypernodes", HyperNode, namespaced=False)
 KUEUE_TOPOLOGIES = _versions(
     "kueue.x-k8s.io", ("v1beta2", "v1beta1", "v1alpha1"), "topologies", KueueTopology, "Topology",
@@ -179,6 +185,8 @@ WATCHED: tuple[Kind, ...] = (
     *WORKLOAD_GROUPS,
     COMPOSITE_GROUP,
     VOLCANO_GROUP,
+    KAI_GROUP,
+    POD_GANG,
     HYPER_NODE,
     *KUEUE_TOPOLOGIES,
     _optional("appgroup.diktyo.x-k8s.io", "v1alpha1", "appgroups", AppGroup),
@@ -218,5 +226,5 @@ def derived_from(derive: Mapping[str, DeriveKinds] | None) -> tuple[Kind, ...]:
 # The kinds that are read separately by version, or by group, by group and the API server's name.
 BY_VERSION: dict[tuple[str, str], dict[str, Kind]] = {
     (kinds[0].group, kinds[0].name): {kind.version: kind for kind in kinds}
-    for kinds in (WORKLOAD_GROUPS, KUEUE_TOPOLOGIES, (VOLCANO_GROUP,))
+    for kinds in (WORKLOAD_GROUPS, KUEUE_TOPOLOGIES, (VOLCANO_GROUP,), (KAI_GROUP,))
 }

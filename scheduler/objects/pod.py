@@ -278,6 +278,7 @@ class PodAnnotations(Object, frozen=True):
     exclusive_group: str = msgspec.field(
         name="leaderworkerset.sigs.k8s.io/exclusive-topology", default=""
     )
+    kai_group: str = msgspec.field(name="pod-group-name", default="")
     volcano_group: str = msgspec.field(name="scheduling.k8s.io/group-name", default="")
     kueue_total: str = msgspec.field(name="kueue.x-k8s.io/pod-group-total-count", default="")
     kueue_is_fast: str = msgspec.field(name="kueue.x-k8s.io/pod-group-fast-admission", default="")

@@ -29,6 +29,7 @@ _ANNOTATIONS: Final = (
     "resource.kubernetes.io/",
     "sakkara.group/",
     "scheduling.k8s.io/group-name",
+    "pod-group-name",
     "kueue.x-k8s.io/",
     "alpha.jobset.sigs.k8s.io/",
     "leaderworkerset.sigs.k8s.io/",
@@ -42,6 +43,7 @@ _ANNOTATED: Final = (
     "NodeMetric",
     "ResourceClaim",
     "PodGroup",
+    "PodGang",
     "CompositePodGroup",
     "Namespace",
 )

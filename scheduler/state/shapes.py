@@ -173,7 +173,7 @@ def _key(pod: Pod) -> bytes:
     """
     meta = pod.metadata
     said = meta.annotations
-    grouped = said.volcano_group, said.kueue_is_fast, pod.derived_group
+    grouped = said.volcano_group, said.kai_group, said.kueue_is_fast, pod.derived_group
     owner = next(
         ((o.api_version, o.kind, o.name) for o in meta.owner_references if o.controller), None
     )

@@ -52,6 +52,7 @@ COMBINATIONS: tuple[tuple[str, ...], ...] = (
     ("rbac.secrets[0].namespace=shop", "rbac.secrets[0].name=token"),
     ("rbac.configMaps[0].namespace=shop", "rbac.configMaps[0].name=latencies"),
     ("rbac.groups.volcano=true", "profile=sakkara", "rbac.groups.derive={JobSet,MPIJob}"),
+    ("rbac.groups.kai=true", "rbac.groups.grove=true"),
     (
         "podMonitor.enabled=true",
         "podMonitor.tokenSecret=t",

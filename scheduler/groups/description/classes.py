@@ -30,6 +30,7 @@ from scheduler.objects.pod import Pod
 
 KEYS = ("classes", "between", "traffic", "costs", "class-label")
 PREFIX = "sakkara.group/"
+ANNOTATIONS = tuple(f"{PREFIX}{key}" for key in KEYS)
 MOST_RULES = 64
 LARGEST_WEIGHT = 1_000
 LEADER, WORKER = "leader", "worker"

@@ -19,6 +19,8 @@ from scheduler.groups.sources import (
     configmap,
     coscheduling,
     derived,
+    grove,
+    kai,
     kueue,
     volcano,
     workload,
@@ -66,6 +68,8 @@ SOURCES: tuple[GroupSource, ...] = (
     composite.SOURCE,
     appgroup.SOURCE,
     volcano.SOURCE,
+    kai.SOURCE,
+    grove.SOURCE,
     derived.SOURCE,
 )
 # Kubernetes' own, of which one may be in another.
@@ -80,7 +84,7 @@ _RANK = {source.kind: rank for rank, source in enumerate(SOURCES)}
 # The fault of an object is reported on each pod of its group, so quotes of the object are short.
 LONGEST_FAULT = 700
 # Labels that name a group.
-_LABELS = (configmap.LABEL, coscheduling.LABEL, kueue.LABEL)
+_LABELS = (configmap.LABEL, coscheduling.LABEL, kueue.LABEL, grove.LABEL)
 
 
 def group_of(pod: Pod) -> str:
@@ -114,6 +118,10 @@ def _claimed(pod: Pod) -> str:
         return f"{volcano.PREFIX}{meta.namespace}/{volcano.name_in(pod)}"
     if kueue.LABEL in labels and (name := kueue.name_in(pod)):
         return f"{kueue.PREFIX}{meta.namespace}/{name}"
+    if meta.annotations.kai_group:
+        return f"{kai.PREFIX}{meta.namespace}/{kai.name_in(pod)}"
+    if name := labels.get(grove.LABEL):
+        return f"{grove.PREFIX}{meta.namespace}/{name}"
     return ""
 
 
@@ -127,6 +135,8 @@ def moved(pod: Pod, name: str) -> Pod:
     annotations = pod.metadata.annotations
     if annotations.volcano_group:
         annotations = replace(annotations, volcano_group=name)
+    if annotations.kai_group:
+        annotations = replace(annotations, kai_group=name)
     meta = replace(pod.metadata, labels=labels, annotations=annotations)
     return replace(pod, metadata=meta, spec=replace(pod.spec, scheduling_group=group))
 
@@ -140,8 +150,9 @@ def dispute(pod: Pod) -> str:
         return derived.rivals(pod)
     labels, group = pod.metadata.labels, pod.spec.scheduling_group
     one, other = labels.get(configmap.LABEL), labels.get(coscheduling.LABEL)
-    of_volcano = volcano.name_in(pod)
-    is_plain = group is None and not of_volcano and kueue.LABEL not in labels
+    of_volcano, of_kai = volcano.name_in(pod), kai.name_in(pod)
+    others = of_volcano or of_kai or kueue.LABEL in labels or grove.LABEL in labels
+    is_plain = group is None and not others
     if is_plain and (not one or not other or one == other):
         return ""  # asked of every member again and again
     claims = {
@@ -158,6 +169,13 @@ def dispute(pod: Pod) -> str:
         groups += 1
     if of_kueue := kueue.name_in(pod):
         claims[f"label {kueue.LABEL}"] = of_kueue
+        groups += 1
+    if of_kai:
+        claims[f"annotation {kai.ANNOTATION}"] = of_kai
+        groups += 1
+    of_grove = labels.get(grove.LABEL, "")
+    if of_grove and of_grove != of_kai:  # Grove names both for the same gang
+        claims[f"label {grove.LABEL}"] = of_grove
         groups += 1
     return " and ".join(f"{how} ({name})" for how, name in claims.items()) if groups > 1 else ""
 
@@ -248,4 +266,8 @@ def missing(key: str) -> str:
         return derived.missing(key)
     if key.startswith(volcano.PREFIX):
         return f"no PodGroup of {volcano.SOURCE.api_version} describes the group {title(key)}"
+    if key.startswith(kai.PREFIX):
+        return f"no PodGroup of {kai.SOURCE.api_version} describes the group {title(key)}"
+    if key.startswith(grove.PREFIX):
+        return f"no PodGang of {grove.SOURCE.api_version} describes the group {title(key)}"
     return f"no ConfigMap or PodGroup describes the group {title(key)}"

@@ -22,6 +22,7 @@ from scheduler.groups.problem.classes import MOST_CLASSES
 from scheduler.groups.sources import annotated
 from scheduler.groups.sources.coscheduling import MERGE_PATCH, needs
 from scheduler.groups.sources.inputs import check_between, check_count
+from scheduler.groups.sources.labelled import excluded
 from scheduler.groups.topology import hypernodes
 from scheduler.objects.kinds import VOLCANO_GROUP
 from scheduler.objects.pod import Pod
@@ -45,7 +46,6 @@ HARD, SOFT = "hard", "soft"
 LONGEST_NAME = 253
 MOST_TASKS = 1_000  # of a group whose tasks' numbers do not count; of others `MOST_CLASSES`
 _DEFAULT_QUEUE = "default"
-_OF_CLASSES = tuple(f"{classes.PREFIX}{key}" for key in classes.KEYS)
 
 
 def name_in(pod: Pod) -> str:
@@ -152,9 +152,7 @@ def _check(obj: VolcanoPodGroup) -> None:
         raise ObjectError("spec.preemptable: false is refused, pods go by their priority here")
     if not spec.min_task_member:
         return
-    beside = next((one for one in _OF_CLASSES if one in obj.metadata.annotations), "")
-    if beside:
-        raise ObjectError(f"spec.minTaskMember and the annotation {beside} exclude each other")
+    excluded("spec.minTaskMember", obj.metadata.annotations, classes.ANNOTATIONS)
 
 
 def _near(obj: VolcanoPodGroup) -> tuple[str, TierRule | None, bool]:
@@ -164,9 +162,7 @@ def _near(obj: VolcanoPodGroup) -> tuple[str, TierRule | None, bool]:
     asked, annotations = obj.spec.network_topology, obj.metadata.annotations
     if asked is None:
         return annotated.topology(annotations), None, False
-    beside = next((one for one in annotated.OF_TREES if one in annotations), "")
-    if beside:
-        raise ObjectError(f"spec.networkTopology and the annotation {beside} exclude each other")
+    excluded("spec.networkTopology", annotations, annotated.OF_TREES)
     if asked.mode == SOFT:
         return hypernodes.NAME, None, True
     where, highest = "spec.networkTopology", asked.highest_tier_allowed

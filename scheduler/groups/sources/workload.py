@@ -33,7 +33,7 @@ COMPOSITE_PREFIX = "compositepodgroup:"
 CONDITION_1_36, CONDITION = "PodGroupScheduled", "PodGroupInitiallyScheduled"
 STRATEGIC_PATCH = "application/strategic-merge-patch+json"
 # Claims of the group, its classes and the tree that it is placed in are a single group's alone.
-_ALONE = (annotated.TOPOLOGY_ANNOTATION, *(f"{classes.PREFIX}{key}" for key in classes.KEYS))
+_ALONE = (annotated.TOPOLOGY_ANNOTATION, *classes.ANNOTATIONS)
 SINGLE, ALL = ("Pod", "single"), ("PodGroup", "all")
 Group = WorkloadGroup | CompositePodGroup
 
