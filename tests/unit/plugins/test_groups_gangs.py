@@ -220,5 +220,6 @@ def test_classes_are_by_the_labels_of_the_tools():
     found = grove.SOURCE.read(
         msgspec.convert({"metadata": META, "spec": {"podgroups": cliques(b=1, a=2)}}, PodGang)
     )
+    assert found.classes is not None
     assert (ClassSpec("a", 2), ClassSpec("b", 1)) == found.classes.classes
     assert "grove.io/podclique" == found.classes.label
